@@ -1,0 +1,77 @@
+"""Calls into parts of the native engine, which its tests compare with the modules that they port."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_size_t, c_void_p
+from functools import cache
+from typing import Any
+
+from edgedec.kernels.library import library_path
+
+_TEXT = (c_char_p, c_size_t)
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """The kernel library. Functions whose name begins with ``edgedec_probe_`` are there for tests."""
+    return ctypes.CDLL(str(library_path()))
+
+
+def function(name: str, result: Any, *arguments: Any) -> Any:
+    """Return the function ``edgedec_probe_`` + ``name`` with the types of its result and arguments."""
+    found = getattr(library(), f"edgedec_probe_{name}")
+    found.restype, found.argtypes = result, arguments
+    return found
+
+
+def text_function(name: str, *arguments: Any) -> Any:
+    """Return a function whose result is bytes, or None: the last argument of the C function is their number."""
+    call = function(name, c_void_p, *arguments, POINTER(c_size_t))
+    free = library().edgedec_free
+    free.restype, free.argtypes = None, (c_void_p,)
+
+    def bytes_of(*given: Any) -> bytes | None:
+        size = c_size_t()
+        found = call(*given, byref(size))
+        if not found:
+            return None
+        try:
+            return ctypes.string_at(found, size.value)
+        finally:
+            free(found)
+
+    return bytes_of
+
+
+def json(text: bytes) -> bytes | None:
+    """Return the text as ``json.dumps`` writes it with sorted keys; None for what is no JSON."""
+    found: bytes | None = text_function("json", *_TEXT)(text, len(text))
+    return found
+
+
+def real_text(value: float) -> str:
+    """Return the shortest text of a number."""
+    found: bytes = text_function("real_text", c_double)(value)
+    return found.decode()
+
+
+def parse_real(text: str) -> float | None:
+    """Return the number that a text states."""
+    value = c_double()
+    data = text.encode()
+    found = function("parse_real", c_int, *_TEXT, POINTER(c_double))(data, len(data), byref(value))
+    return value.value if found else None
+
+
+def sha256(data: bytes, step: int) -> str:
+    """Return the hash of ``data``, which is handed over in pieces of ``step`` bytes."""
+    found: bytes = text_function("sha256", *_TEXT, c_size_t)(data, len(data), step)
+    return found.decode()
+
+
+def write_read(path: str, data: bytes, most: int) -> int:
+    """Write a file, read it again, and return the status; -1 where it reads otherwise."""
+    call = function("write_read", c_int, c_char_p, *_TEXT, c_size_t)
+    found: int = call(path.encode(), data, len(data), most)
+    return found
