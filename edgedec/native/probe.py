@@ -26,7 +26,7 @@ def function(name: str, result: Any, *arguments: Any) -> Any:
 
 
 def text_function(name: str, *arguments: Any) -> Any:
-    """Return a function whose result is bytes, or None: the last argument of the C function is their number."""
+    """Return a function that returns bytes or None; the C function tells their number at its end."""
     call = function(name, c_void_p, *arguments, POINTER(c_size_t))
     free = library().edgedec_free
     free.restype, free.argtypes = None, (c_void_p,)
