@@ -11,8 +11,11 @@ from edgedec.bench.harness.texts import read_text
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
 from edgedec.cli.command import Command, option
+from edgedec.cli.device_folder import DeviceFolderOptions, between, write_folder
 from edgedec.cli.services import services
+from edgedec.core.device_folder import DEVICES
 from edgedec.core.errors import NotFoundError, UsageError
+from edgedec.core.manifest import MANIFEST, Manifest
 from edgedec.core.units import size
 from edgedec.export import BACKENDS, QUANTS
 from edgedec.models.hub_names import may_name_hub
@@ -26,6 +29,8 @@ from edgedec.models.hub_names import may_name_hub
         "edgedec export model.gguf -o my-model",
         "edgedec export Qwen3-0.6B -o my-model --quant q4_1",
         "edgedec export Qwen3-0.6B -o my-model --quant q4_0 --quant attn=q5_1 --calibrate book.txt",
+        "edgedec export smollm2-135m --for android -o phone",
+        "edgedec export qwen2.5-coder-1.5b --for android --with-draft smollm2-135m -o phone",
         'edgedec generate -m ./my-model -p "Hello"',
     ),
 )
@@ -44,6 +49,14 @@ from edgedec.models.hub_names import may_name_hub
 @option("--backend", rare=True, type=click.Choice(BACKENDS), metavar="RUNTIME",
               help="Run a GGUF file by EdgeDec's kernels (edgedec) or by llama.cpp. By default llama.cpp, if "
               "it is installed, runs the files that the kernels cannot run.")  # fmt: skip
+@click.option("--for", "device", type=click.Choice(DEVICES), metavar="DEVICE",
+              help="Write one folder with all that a device needs, android: the model, its drafters, tables "
+              "of its tokenizer, and the hashes of all files. SOURCE may also be a bundle or an installed "
+              "model. `edgedec push` sends it; other commands open it, too.")  # fmt: skip
+@click.option("--with-draft", "drafters", multiple=True, metavar="NAME",
+              help="Small model, by name or path, that drafts in that folder. It carries the head, trim and "
+              "tables that belong to the model, too; a name of these, or the folder of one, chooses among "
+              "them, and off leaves them out. May be given several times.")  # fmt: skip
 @opt.json_option
 @click.pass_context
 def command(
@@ -54,6 +67,8 @@ def command(
     quants: Sequence[str],
     calibrate: Path | None,
     backend: str | None,
+    device: str | None,
+    drafters: Sequence[str],
     as_json: bool,
 ) -> None:
     """Turn a model into a bundle: an ONNX graph, packed weights, tokenizer, template and manifest.
@@ -66,8 +81,18 @@ def command(
     ONNX Runtime runs it (pip install 'edgedec-runtime[optimum]'). A GGUF file is kept as it is, and llama.cpp
     runs it (pip install 'edgedec-runtime[gguf]').
 
+    With --for DIR is a device's folder: a bundle that carries its drafters, and lists all files with hashes.
+
     An interrupted export leaves DIR as it was.
     """
+    if drafters and device is None:
+        raise UsageError("--with-draft is for a device's folder", hint="name the device with --for")
+    if device and not _made_of_source(source):
+        options = {"--name": name, "--quant": quants, "--calibrate": calibrate, "--backend": backend}
+        if named := next((option for option, value in options.items() if value), None):
+            raise UsageError(f"{named} is for a GGUF file or a Hugging Face directory", hint="leave it out")
+        write_folder(ctx, DeviceFolderOptions(device, drafters, as_json), source, out)
+        return
     if not source.exists():
         hint = "SOURCE is a .gguf file or a Hugging Face directory"
         if may_name_hub(str(source)):
@@ -84,10 +109,19 @@ def command(
         raise UsageError(f"{out} exists and is not a bundle", hint="choose a new or an empty directory")
     text = read_text(calibrate) if calibrate else None
     quant = ",".join(quants) or None
-    with progress.reporter() as report:
-        manifest = services(ctx).export(
-            source, out, name=name, quant=quant, calibration=text, backend=backend, progress=report
-        )
+
+    def write(out: Path) -> Manifest:
+        with progress.reporter() as report:
+            return services(ctx).export(
+                source, out, name=name, quant=quant, calibration=text, backend=backend, progress=report
+            )
+
+    if device:
+        with between(out) as bundle:
+            write(bundle)
+            write_folder(ctx, DeviceFolderOptions(device, drafters, as_json), bundle, out)
+        return
+    manifest = write(out)
     if manifest.kind == "gguf":
         progress.notice(f"note: {manifest.name} is run by llama.cpp, not by EdgeDec's kernels")
     total = sum(file.stat().st_size for file in out.iterdir())
@@ -106,5 +140,10 @@ def command(
         click.echo(f"{manifest.name}: {size(total)} in {out}, {ratio:.3f} times the source")
 
 
+def _made_of_source(source: Path) -> bool:
+    """Whether ``source`` is a file or directory that has to become a bundle first."""
+    return source.exists() and not (source / MANIFEST).is_file()
+
+
 def _replaceable(out: Path) -> bool:
-    return out.is_dir() and ((out / "manifest.json").is_file() or not any(out.iterdir()))
+    return out.is_dir() and ((out / MANIFEST).is_file() or not any(out.iterdir()))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from edgedec.backends.backend import Backend
 from edgedec.core.errors import BadFileError
-from edgedec.core.manifest import TOKENIZER, Manifest
+from edgedec.core.manifest import Manifest
 from edgedec.core.model_id import ModelId
 from edgedec.core.progress import Progress, silent
 from edgedec.core.verification import verify
@@ -105,7 +105,7 @@ def load_model(
     from edgedec.backends.open import open_backend
 
     backend = open_backend(bundle, manifest, threads=threads, drafting=drafting)
-    tokenizer = Tokenizer.load(bundle, manifest.tokenizer, manifest.files[TOKENIZER].sha256)
+    tokenizer = Tokenizer.load(bundle, manifest.tokenizer, manifest.tokenizer_sha256)
     if tokenizer.size > manifest.spec.vocab_size:
         raise BadFileError(
             f"the bundle's tokenizer has {tokenizer.size} tokens, and its model {manifest.spec.vocab_size}",

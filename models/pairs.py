@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from edgedec.core.device_folder import carried_model
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.manifest import Manifest
 from edgedec.models.catalogue import CATALOGUE, Entry
@@ -29,9 +30,11 @@ def known_drafter(name: str) -> Entry | None:
 def installed_drafter(bundle: Path, store: Store) -> Path | None:
     """Return the bundle of the draft model that is known to suit the model at ``bundle``.
 
-    None where it is not installed, and for another model of either name. A damaged one is returned: loading
-    it says why it cannot draft.
+    One that ``bundle`` carries itself comes first. None where it is not installed, and for another model of
+    either name. A damaged one is returned: loading it says why it cannot draft.
     """
+    if (carried := carried_model(bundle)) is not None:
+        return carried
     drafter = _drafter_of(bundle)
     if drafter is None or not _installed(drafter, store):
         return None
@@ -41,7 +44,9 @@ def installed_drafter(bundle: Path, store: Store) -> Path | None:
 
 
 def missing_drafter(bundle: Path, store: Store) -> Entry | None:
-    """Return the draft model that is known to suit the model at ``bundle``, if it is not installed."""
+    """Return the draft model that is known to suit the model at ``bundle``, if it is not there."""
+    if carried_model(bundle) is not None:
+        return None
     drafter = _drafter_of(bundle)
     return None if drafter is None or _installed(drafter, store) else drafter
 

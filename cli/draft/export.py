@@ -51,7 +51,7 @@ def command(ctx: click.Context, model: str, source: str | None, output: Path, as
         raise UsageError(f"{output} exists", hint="name a new file")
     bundle, home = find_bundle(ctx, model), services(ctx).store().home
     manifest = Manifest.load(bundle)
-    folder = artifact(manifest, HEAD, home)
+    folder = artifact(manifest, HEAD, home, bundle)
     if folder is None:
         raise NotFoundError(
             f"no drafting head belongs to {manifest.name}", hint=f"`edgedec draft train -m {model}` makes one"

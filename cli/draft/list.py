@@ -56,8 +56,10 @@ def command(ctx: click.Context, model: str | None, as_json: bool) -> None:
     from edgedec.drafters.artifacts import artifacts
 
     store = services(ctx).store()
-    targets = [Target.of(one) for one in _manifests(store, model)]
-    found = [_facts(target, one) for target in targets for one in artifacts(target, store.home)]
+    targets = [(Target.of(manifest), bundle) for manifest, bundle in _models(store, model)]
+    found = [
+        _facts(target, one) for target, bundle in targets for one in artifacts(target, store.home, bundle)
+    ]
     if as_json:
         screen.show_json({"home": str(store.home), "drafters": found})
         return
@@ -67,16 +69,17 @@ def command(ctx: click.Context, model: str | None, as_json: bool) -> None:
         click.echo(f"No drafter belongs to {model or 'an installed model'}. `edgedec draft` makes some.")
 
 
-def _manifests(store: Store, model: str | None) -> list[Manifest]:
-    """Return the manifest of one model, or of all that are installed and can be opened."""
+def _models(store: Store, model: str | None) -> list[tuple[Manifest, Path]]:
+    """Return manifest and bundle of one model, or of all that are installed and can be opened."""
     from edgedec.core.manifest import Manifest
 
     if model is not None:
-        return [Manifest.load(Path(model) if is_bundle(Path(model)) else store.path(model))]
+        bundle = Path(model) if is_bundle(Path(model)) else store.path(model)
+        return [(Manifest.load(bundle), bundle)]
     found = []
     for one in store.list():
         with suppress(EdgeDecError):  # `edgedec list` shows it
-            found.append(Manifest.load(one.path))
+            found.append((Manifest.load(one.path), one.path))
     return found
 
 

@@ -56,7 +56,7 @@ class ModelLoader:
         if name not in self._found:
             path = self._paths[name]
             manifest = manifest_of(path)
-            trimmed = manifest is not None and is_trimmed(manifest, self._home)
+            trimmed = manifest is not None and is_trimmed(manifest, self._home, path)
             self._found[name] = self._load(path, threads=self._target.threads, drafting=trimmed)
         return self._found[name]
 

@@ -124,7 +124,13 @@ def _search(config: RunConfig, bundles: Bundles, context: RunContext) -> SearchC
     known = context.known(bundles.target)
     missing = partial(_too_little, bundles.target, known) if known and config.memory is None else str
     return SearchContext(
-        manifest, context.home, config.conversations is not None, config.switch, known, missing
+        manifest,
+        context.home,
+        config.conversations is not None,
+        config.switch,
+        known,
+        missing,
+        bundles.target,
     )
 
 

@@ -46,12 +46,14 @@ class FileEntry:
 class FolderKind:
     """A kind of folder with a manifest: the manifest's file name, and words for messages.
 
-    ``noun`` is the folder in a message. ``mend`` is the hint for one that is broken.
+    ``noun`` is the folder in a message. ``mend`` is the hint for one that is broken. ``depth``: most parts of
+    a file's name; with more than one it may list files of folders in it.
     """
 
     manifest: str
     noun: str
     mend: str
+    depth: int = 1
 
     def broken(self, why: str) -> BadFileError:
         """Return the error for a manifest that cannot be used."""
@@ -88,11 +90,17 @@ class FolderKind:
         """Decode the entries of files by name. Raises BadFileError for a name that is no plain file name."""
         files = {}
         for name, value in table.items():
-            if not _FILE_NAME.fullmatch(name) or name == self.manifest:
+            if not self.may_list(name):
                 raise self.broken(f"{name[:40]!r} is not the name of a file of a {self.noun}")
             entry = ManifestFields(self, f"file {name!r}", value)
             files[name] = FileEntry(entry.get("bytes", byte_count), entry.get("sha256", sha256))
         return files
+
+    def may_list(self, name: str) -> bool:
+        """Whether ``name`` can be that of a file in such a folder, beside its manifest."""
+        parts = name.split("/")
+        plain = len(parts) <= self.depth and all(_FILE_NAME.fullmatch(part) for part in parts)
+        return plain and name != self.manifest
 
     def check(self, directory: Path, name: str, entry: FileEntry, *, verify: bool) -> None:
         """Compare a file with its entry: its size, with ``verify`` its hash. Raises BadFileError."""
@@ -115,7 +123,8 @@ class FolderKind:
     def _check_inside(self, directory: Path, name: str) -> None:
         """A link may lead to another file of the folder, not to one of the user's elsewhere."""
         path = directory / name
-        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory)):
+        linked = path.is_symlink() or self.depth > 1
+        if linked and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory)):
             message = f"{name} of the {self.noun} leads out of it"
             raise BadFileError(message, hint="put the file itself there")
 

@@ -24,6 +24,8 @@ DRAFTING = "drafting.onnx"
 WEIGHTS = "weights.bin"
 GGUF = "model.gguf"
 TOKENIZER = "tokenizer.json"
+TOKENIZER_TABLE = "tokenizer.table"
+"""The form of ``TOKENIZER`` that is mapped; it takes its place in a bundle for devices."""
 CHAT_TEMPLATE = "chat_template.jinja"
 
 _FORMAT = "edgedec-bundle"
@@ -73,6 +75,12 @@ class Manifest:
     def total_bytes(self) -> int:
         """Bytes of all files listed."""
         return sum(entry.bytes for entry in self.files.values())
+
+    @property
+    def tokenizer_sha256(self) -> str | None:
+        """The hash of ``tokenizer.json``; None in a bundle that has only its table."""
+        entry = self.files.get(TOKENIZER)
+        return entry.sha256 if entry else None
 
     @classmethod
     def load(cls, directory: Path, *, verify: bool = False) -> Manifest:
@@ -195,7 +203,8 @@ def _tokenizer(reader: ManifestFields) -> TokenizerInfo:
 
 def _files(table: dict[str, Any], chat_template: bool, kind: str) -> dict[str, FileEntry]:
     files = _BUNDLE.files(table)
-    needed = {*_WEIGHT_FILES.get(kind, ()), TOKENIZER} | ({CHAT_TEMPLATE} if chat_template else set())
+    tokenizer = TOKENIZER_TABLE if TOKENIZER_TABLE in files else TOKENIZER
+    needed = {*_WEIGHT_FILES.get(kind, ()), tokenizer} | ({CHAT_TEMPLATE} if chat_template else set())
     if missing := sorted(needed - files.keys()):
         raise _BUNDLE.broken(f"it does not list {missing[0]}")
     return files

@@ -1,7 +1,7 @@
 """Drafters that belong to one target: found by the hash of its weights, checked, and written in one step.
 
-Each is a folder with a ``drafter.json``. One that was made here, in the home, comes before one that is
-shipped with the package.
+Each is a folder with a ``drafter.json``. One that was made here, in the home, comes before one that lies in
+the target's own bundle, and that before one that is shipped with the package.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SHIPPED = "edgedec.models"
 
 @dataclass(frozen=True, slots=True)
 class DrafterArtifact:
-    """A drafter's folder as it was found, unchecked. ``shipped``: it came with the package."""
+    """A drafter's folder as it was found, unchecked. ``shipped``: it came with the package or the bundle."""
 
     kind: str
     path: Path
@@ -48,24 +48,34 @@ class DrafterArtifact:
         return manifest
 
 
-def artifact(manifest: Manifest, kind: str, home: Path | None) -> Path | None:
-    """Return the folder of the drafter of this kind that belongs to the model; None without one.
+def artifact(manifest: Manifest, kind: str, home: Path | None, bundle: Path | None = None) -> Path | None:
+    """Return the folder of the drafter of this kind that belongs to a model; None without one.
 
-    Its files have been compared with their hashes. Raises the errors of ``DrafterArtifact.checked``.
+    ``bundle``: the model's, which may carry some. The drafter's files have been compared with their hashes.
+    Raises the errors of ``DrafterArtifact.checked``.
     """
     target = Target.of(manifest)
-    for found in artifacts(target, home):
+    for found in artifacts(target, home, bundle):
         if found.kind == kind:
             found.checked(target)
             return found.path
     return None
 
 
-def artifacts(target: Target, home: Path | None) -> Iterator[DrafterArtifact]:
-    """Yield the drafters that belong to a target, at most one of each kind; nothing is read yet."""
+def artifacts(target: Target, home: Path | None, bundle: Path | None = None) -> Iterator[DrafterArtifact]:
+    """Yield the drafters that belong to a target, at most one of each kind; nothing is read yet.
+
+    ``bundle``: the target's, which may carry some.
+    """
+    packaged = _shipped()
+    places = (
+        (home and home / ARTIFACTS / target.short_hash, False),
+        (bundle and bundle / ARTIFACTS, True),
+        (packaged and packaged / target.short_hash, True),
+    )
     for kind in KINDS:
-        for folder, shipped in ((home and home / ARTIFACTS, False), (_shipped(), True)):
-            path = folder and folder / target.short_hash / kind
+        for folder, shipped in places:
+            path = folder and folder / kind
             if path and (path / DRAFTER).exists():
                 yield DrafterArtifact(kind, path, shipped)
                 break

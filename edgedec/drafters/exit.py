@@ -56,7 +56,7 @@ class ExitKind(DrafterKind):
         """Yield the exit after all layers, where a trimmed head saves most of a pass and no exit is named."""
         if search.batch or not search.has_parts or any(one.name.startswith(_EXIT) for one in chosen):
             return
-        for found in artifacts(Target.of(search.manifest), search.home):
+        for found in artifacts(Target.of(search.manifest), search.home, search.bundle):
             if found.kind == TRIM and saved_share(found.path) >= _LEAST_SAVED:
                 yield Offer(exit_name(search.manifest.spec.n_layers))
 

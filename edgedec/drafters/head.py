@@ -42,14 +42,15 @@ class HeadKind(DrafterKind):
         """Yield the head, where there is one."""
         if search.batch or not search.has_parts:
             return
-        if any(found.kind == HEAD for found in artifacts(Target.of(search.manifest), search.home)):
+        found = artifacts(Target.of(search.manifest), search.home, search.bundle)
+        if any(one.kind == HEAD for one in found):
             yield Offer(HEAD)
 
     def open(self, name: str, opening: OpenContext) -> OpenDrafter | None:
         """See ``DrafterKind.open``."""
         model = opening.target
         try:
-            folder = artifact(model.manifest, HEAD, opening.home)
+            folder = artifact(model.manifest, HEAD, opening.home, model.bundle)
             if folder and model.bundle:
                 return _OpenHead(_head_model(folder, model.bundle, model))
         except EdgeDecError as error:

@@ -48,6 +48,8 @@ class SearchContext:
     """The bundle of an installed model that is known to draft well for the target."""
     missing: Callable[[], str] = str
     """Says why the machine has too little memory for ``known``; "" where it has enough."""
+    bundle: Path | None = None
+    """The target's, which may carry drafters."""
 
     @property
     def has_parts(self) -> bool:

@@ -14,7 +14,7 @@ from edgedec.core.errors import BackendError, BadFileError, EdgeDecError, Unsupp
 from edgedec.core.exits import exits_of, taps_of
 from edgedec.core.forward import Forward
 from edgedec.core.ledger import SLACK
-from edgedec.core.manifest import DRAFTING, WEIGHTS, Manifest
+from edgedec.core.manifest import DRAFTING, TOKENIZER, WEIGHTS, Manifest
 from edgedec.draft import Drafter, ModelDrafter
 from edgedec.draft.trimmed import TrimmedHead
 from edgedec.draft.turns import ALONE, Turns
@@ -76,11 +76,12 @@ class ModelKind(DrafterKind):
             return None  # opening it says why
         if WEIGHTS not in manifest.files:
             return None
-        spec, trimmed = manifest.spec, DRAFTING in manifest.files and is_trimmed(manifest, search.home)
+        spec = manifest.spec
+        trimmed = DRAFTING in manifest.files and is_trimmed(manifest, search.home, bundle)
         exits = len(exits_of(spec.n_layers)) if trimmed else 0
         hidden = len(taps_of(spec.n_layers)) * spec.hidden_size if trimmed else 0
         weights = manifest.files[WEIGHTS].bytes - _copied(spec.table_bytes)
-        tokenizer = manifest.files.get("tokenizer.json")
+        tokenizer = manifest.files.get(TOKENIZER)
         loading = _LOADING_BYTES + (_LOADING_BYTES_PER_TOKENIZER_BYTE * tokenizer.bytes if tokenizer else 0)
         table = bundle / TOKENIZER_TABLE
         mapped = table.stat().st_size if table.is_file() else 0

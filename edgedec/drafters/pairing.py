@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import UnsupportedError
+from edgedec.core.manifest import TOKENIZER, TOKENIZER_TABLE
 from edgedec.draft import Bridge, SameVocabulary, TextBridge
 from edgedec.text.tokenizer import Tokenizer
 
@@ -98,8 +99,11 @@ def share_of_vocabulary(target: Tokenizer, draft: Tokenizer) -> float:
 
 def same_tokenizer(target: LoadedModel, draft: LoadedModel) -> bool:
     """Whether both bundles have the very same tokenizer file, which settles it."""
-    files = [model.manifest.files.get("tokenizer.json") for model in (target, draft)]
-    return files[0] is not None and files[0] == files[1]
+    for name in (TOKENIZER, TOKENIZER_TABLE):
+        files = [model.manifest.files.get(name) for model in (target, draft)]
+        if files[0] is not None and files[1] is not None:
+            return files[0] == files[1]
+    return False
 
 
 def require(pairing: Pairing, target: str, draft: str) -> None:

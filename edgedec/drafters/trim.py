@@ -50,9 +50,9 @@ def remove_trim(manifest: Manifest, home: Path) -> None:
     remove_artifact(manifest, TRIM, home)
 
 
-def is_trimmed(manifest: Manifest, home: Path | None) -> bool:
+def is_trimmed(manifest: Manifest, home: Path | None, bundle: Path | None = None) -> bool:
     """Whether there is a trimmed head for a model; whether it is a good one is seen when it is read."""
-    return any(found.kind == TRIM for found in artifacts(Target.of(manifest), home))
+    return any(found.kind == TRIM for found in artifacts(Target.of(manifest), home, bundle))
 
 
 def saved_share(folder: Path) -> float:
@@ -84,7 +84,7 @@ def trimmed_head(
     if not draft.backend.caps.exits:
         return None
     try:
-        found = _found(draft.manifest, home)
+        found = _found(draft.manifest, home, draft.bundle)
     except EdgeDecError as error:
         notice(f"{draft.name} drafts with its full head: {error}")
         return None
@@ -95,8 +95,8 @@ def trimmed_head(
     return TrimmedHead(ids, break_even(step, step * (1.0 - saved)), saved)
 
 
-def _found(manifest: Manifest, home: Path | None) -> tuple[Keep, float] | None:
-    folder = artifact(manifest, TRIM, home)
+def _found(manifest: Manifest, home: Path | None, bundle: Path | None = None) -> tuple[Keep, float] | None:
+    folder = artifact(manifest, TRIM, home, bundle)
     if folder is None:
         return None
     try:

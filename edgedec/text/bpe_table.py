@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 
 from edgedec.core.errors import BadFileError
+from edgedec.core.manifest import TOKENIZER_TABLE
 from edgedec.kernels.library import library_path
 from edgedec.text.encoder import AddedToken, TokenizerFacts
 
-FILE_NAME = "tokenizer.table"
+FILE_NAME = TOKENIZER_TABLE
 MAGIC = b"EDGEBPE1"
 NONE = 0xFFFFFFFF
 IN_VOCABULARY, ADDED, SPECIAL, LEFT_STRIP, RIGHT_STRIP, NORMALIZED = 1, 2, 4, 8, 16, 32

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgedec.core.errors import BadFileError, EdgeDecError, StorageError
+from edgedec.core.errors import BadFileError, EdgeDecError, StorageError, UnsupportedError
 from edgedec.core.files import atomic_path, sha256_of
 from edgedec.text.bpe_table import FILE_NAME, NONE, BpeTable, available, damaged
 from edgedec.text.encoder import AddedToken, Encoder, LibraryEncoder, Step, TokenizerFacts, words
@@ -45,11 +45,13 @@ def open_encoder(bundle: Path, sha256: str | None = None) -> Encoder:
     """Return the encoder of the ``tokenizer.json`` in ``bundle``, by its table where it can have one.
 
     ``sha256``: the hash of that file, if it is known. A table that is missing, or of another file, is made;
-    where it cannot be written the library is used.
+    where it cannot be written the library is used. A bundle for devices has the table alone.
     Raises BadFileError when the file is missing or broken, UnsupportedError when its steps could multiply
     text.
     """
     path = bundle / JSON
+    if not path.exists() and (bundle / FILE_NAME).is_file():
+        return _only_table(bundle / FILE_NAME)
     try:
         source = bytes.fromhex(sha256 or sha256_of(path))
     except OSError as error:
@@ -74,6 +76,22 @@ def _by_table(path: Path, source: bytes) -> TableEncoder | None:
         return TableEncoder(table)
     except (EdgeDecError, OSError, *_OTHER_SHAPES):
         return None
+
+
+def _only_table(path: Path) -> TableEncoder:
+    """Return the encoder of a table without a ``tokenizer.json``. Raises BadFileError, UnsupportedError."""
+    if not available():
+        raise UnsupportedError(
+            "the bundle's tokenizer is a table, which these kernels cannot read", hint="update EdgeDec"
+        )
+    try:
+        table = BpeTable(path)
+        check_steps(table.facts)
+        return TableEncoder(table)
+    except OSError as error:
+        raise BadFileError(f"cannot read {path}: {error.strerror}", hint=_AGAIN) from error
+    except (BadFileError, *_OTHER_SHAPES) as error:
+        raise BadFileError(damaged().message, hint=_AGAIN) from error
 
 
 def _library_encoder(path: Path) -> LibraryEncoder:

@@ -120,6 +120,8 @@ EXAMPLES = (
         stdin="Hello\n",
         files=("model.gguf", "Qwen3-0.6B", "book.txt"),
     ),
+    Example(guide("exporting"), "--for android", prints="sends it to a phone"),
+    Example(guide("phones"), "--for android", models=("smollm2-135m", *QWEN), stdin="Hello\n"),
     Example(guide("exporting"), "[optimum]", left_out="installs torch; tests/export/test_optimum.py does it"),
     Example(guide("exporting"), "[gguf]", left_out="builds llama.cpp; tests/integration runs such models"),
     Example(guide("exporting"), "edgedec draft export", left_out="needs a trained head"),

@@ -1,0 +1,104 @@
+"""``edgedec export --for``: a model and its drafters in one folder for a device."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgedec.cli import progress, screen
+from edgedec.cli.services import services
+from edgedec.core.errors import NotFoundError
+from edgedec.core.files import storage_errors
+from edgedec.core.units import size
+
+if TYPE_CHECKING:
+    from edgedec.core.device_folder import DeviceFolder
+    from edgedec.models import Store
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFolderOptions:
+    """The options of a folder: ``drafters`` are names as ``export.device.choose_drafters`` takes them."""
+
+    device: str
+    drafters: Sequence[str]
+    as_json: bool
+
+
+def write_folder(ctx: click.Context, options: DeviceFolderOptions, source: Path, out: Path) -> None:
+    """Write the folder ``out`` of a bundle or installed model, and show what is in it."""
+    from edgedec.export.device import DeviceOrder, choose_drafters, write_device_folder
+
+    store = services(ctx).store()
+    bundle = source if source.exists() else store.path(str(source))
+    chosen = choose_drafters(options.drafters, bundle, store.home)
+    model = _small_model(store, chosen.model) if chosen.model else None
+    order = DeviceOrder(options.device, bundle, chosen.artifacts, model, store.home)
+    with progress.reporter() as report:
+        made = write_device_folder(order, out, report)
+    if options.as_json:
+        screen.show_json(_document(made, out))
+    else:
+        _show(made, out)
+
+
+@contextmanager
+def between(out: Path) -> Iterator[Path]:
+    """Yield the name of a bundle beside ``out`` that is removed at the end."""
+    bundle = out.with_name(f"{out.name}.partial-{secrets.token_hex(4)}")
+    with storage_errors(str(out)):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield bundle
+        finally:
+            shutil.rmtree(bundle, ignore_errors=True)
+
+
+def _small_model(store: Store, name: str) -> Path:
+    """Return the bundle of a small model. Raises NotFoundError for one that is not installed."""
+    if Path(name).exists():
+        with progress.reporter() as report:
+            return store.ensure(name, progress=report)
+    try:
+        return store.path(name)
+    except NotFoundError as error:
+        if error.remedies and error.remedies[0].name == "pull":
+            raise
+        hint = "there are head, trim, tables, and installed models by name or path"
+        raise NotFoundError(f"there is no drafter {name[:80]}", hint=hint, near=error.near) from error
+
+
+def _document(made: DeviceFolder, out: Path) -> dict[str, object]:
+    return {
+        "name": made.target.name,
+        "device": made.device,
+        "path": str(out),
+        "bytes": made.total_bytes,
+        "drafters": [asdict(one) for one in made.drafters],
+        "files": {name: entry.bytes for name, entry in made.files.items()},
+    }
+
+
+def _show(made: DeviceFolder, out: Path) -> None:
+    """Show the parts of the folder with their files and bytes, and the next step."""
+    parts = [(made.target.name, _sizes(made, ""))]
+    parts += [(f"{one.kind} {one.path}", _sizes(made, one.path)) for one in made.drafters]
+    parts += [(f"vocabularies {one.maps}", _sizes(made, one.maps)) for one in made.drafters if one.maps]
+    width = max(len(label) for label, _ in parts)
+    for label, sizes in parts:
+        click.echo(f"{label:<{width}}  {size(sum(sizes)):>8} in {len(sizes)} files")
+    click.echo(f"{size(made.total_bytes)} in {out}. `edgedec push {out}` sends it to a phone.")
+
+
+def _sizes(made: DeviceFolder, below: str) -> list[int]:
+    """Return the sizes of the files below a folder of it; "" is the target, whose files lie in no folder."""
+    if not below:
+        return [entry.bytes for name, entry in made.files.items() if "/" not in name]
+    return [entry.bytes for name, entry in made.files.items() if name.startswith(f"{below}/")]

@@ -1,0 +1,101 @@
+"""Puts a bundle, or the folder of a drafter, below a folder for a device."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from edgedec.core.drafter_manifest import DRAFTER, TABLES, DrafterManifest
+from edgedec.core.errors import UnsupportedError
+from edgedec.core.files import storage_errors
+from edgedec.core.listed_files import FileEntry
+from edgedec.core.manifest import MANIFEST, TOKENIZER, TOKENIZER_TABLE, WEIGHTS, Manifest
+from edgedec.core.progress import Progress, silent
+from edgedec.drafters.artifacts import DrafterArtifact
+from edgedec.drafters.tables import unpacked_table
+from edgedec.text.table_encoder import TableEncoder, open_encoder
+
+Files = dict[str, FileEntry]
+_CHUNK = 1 << 20
+
+
+def check_suits(manifest: Manifest) -> None:
+    """Raise UnsupportedError for a bundle that EdgeDec's kernels do not run: devices have nothing else."""
+    if manifest.kind != "edgedec":
+        raise UnsupportedError(
+            f"{manifest.name} runs without EdgeDec's kernels, and a device has nothing else",
+            hint="export a model of an architecture that they run",
+        )
+
+
+def place_bundle(bundle: Path, into: Path, report: Progress) -> tuple[Manifest, Files]:
+    """Put the files of ``bundle`` into the folder ``into``, with the tokenizer as a table alone.
+
+    Returns its manifest there, and the entries of all its files. Raises UnsupportedError for a tokenizer that
+    has no table, StorageError.
+    """
+    manifest = Manifest.load(bundle)
+    into.mkdir(parents=True)
+    for name in manifest.files:
+        place_file(bundle / name, into / name, report)
+    files = dict(manifest.files)
+    if TOKENIZER_TABLE not in files:
+        _place_table(bundle, into, manifest)
+        del files[TOKENIZER]
+        files[TOKENIZER_TABLE] = FileEntry.of(into / TOKENIZER_TABLE)
+    placed = replace(manifest, files=files)
+    placed.save(into)
+    return placed, {**files, MANIFEST: FileEntry.of(into / MANIFEST)}
+
+
+def place_drafter(found: DrafterArtifact, into: Path, report: Progress) -> Files:
+    """Put a drafter's folder at ``into``; tables are unpacked, because a device's engine has no zlib.
+
+    Returns the entries of all its files.
+    """
+    manifest = DrafterManifest.load(found.path, verify=False)
+    into.mkdir(parents=True)
+    files = dict(manifest.files)
+    for name in files:
+        place_file(found.path / name, into / name, report)
+    if found.kind == TABLES:
+        for name in files:
+            content = unpacked_table((found.path / name).read_bytes(), name)
+            (into / name).unlink()
+            (into / name).write_bytes(content)
+            files[name] = FileEntry.of(into / name)
+    replace(manifest, files=files).save(into)
+    return {**files, DRAFTER: FileEntry.of(into / DRAFTER)}
+
+
+def place_file(source: Path, target: Path, report: Progress) -> None:
+    """Link to the same file where the file system allows it, else copy it. Raises StorageError."""
+    with storage_errors(target.name):
+        try:
+            os.link(source.resolve(), target)
+            return
+        except OSError:
+            target.unlink(missing_ok=True)
+        total, done = source.stat().st_size, 0
+        with source.open("rb") as reader, target.open("wb") as writer:
+            while chunk := reader.read(_CHUNK):
+                writer.write(chunk)
+                done += len(chunk)
+                if source.name == WEIGHTS:
+                    report("copy", done, total)
+        shutil.copystat(source, target)
+
+
+def _place_table(bundle: Path, into: Path, manifest: Manifest) -> None:
+    """Put the table of ``into``'s tokenizer.json in its place; it is made where ``bundle`` has none."""
+    if (bundle / TOKENIZER_TABLE).is_file():
+        place_file(bundle / TOKENIZER_TABLE, into / TOKENIZER_TABLE, silent)
+    encoder = open_encoder(into, manifest.tokenizer_sha256)
+    if not isinstance(encoder, TableEncoder):
+        raise UnsupportedError(
+            f"the tokenizer of {manifest.name} cannot be made a table, which a device reads",
+            hint="models with a BPE tokenizer have one",
+        )
+    (into / TOKENIZER).unlink()
