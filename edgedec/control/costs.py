@@ -150,7 +150,7 @@ class CostCurve:
         if 0 < self._strange[alone] < _INTERRUPTED:
             return False
         self._seen[tokens - 1] += 1
-        weight = max(_WEIGHT, _FIRST_WEIGHT / self._seen[tokens - 1] ** 0.5)
+        weight = max(_WEIGHT, _FIRST_WEIGHT / math.sqrt(self._seen[tokens - 1]))
         if tokens == 1:
             self._see_one(math.log(ratio), weight)
         elif plain:

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/base/span.h"
+
 namespace edgedec::engine {
 
 constexpr int kRoot = -1;  // the parent of first tokens: the last committed token
+constexpr int kNone = -2;  // no node
 
 // A drafter's place in the list that control was given.
 using Source = int;
@@ -22,6 +25,21 @@ struct DraftTree {
 
   size_t size() const { return tokens.size(); }
   bool empty() const { return tokens.empty(); }
+
+  void clear();
+  void add(int32_t token, int parent, double prob, Source source);
+  // Keeps the first `count` nodes.
+  void shorten(size_t count);
+  // The number of tokens from the root down to a node: 1 for first tokens.
+  int depth_of(int node) const;
+  // The largest of them; 0 without tokens.
+  int depth() const;
+  // The first child of `node` that is `token`, or kNone.
+  int child(int node, int32_t token) const;
+  // Nodes from the first token down to `node`.
+  std::vector<int> path(int node) const;
+  // Puts the nodes first that spell `leading`, as far as a path from the root does.
+  void lead(Span<const int32_t> leading);
 };
 
 }  // namespace edgedec::engine

@@ -1,0 +1,26 @@
+// An account that bounds the time speculation may lose: edgedec/control/credit.py.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+namespace edgedec::engine {
+
+// A balance in passes over one token; below zero nothing is drafted.
+class Credit {
+ public:
+  double passes() const { return passes_; }
+
+  // Records a round that committed `tokens` and took as long as `cost` passes over one token.
+  void book(size_t tokens, double cost) {
+    const double won = static_cast<double>(tokens) * (1.0 + kShare) - cost;
+    passes_ = std::max(std::min(passes_ + won, kMost), -kMost);
+  }
+
+ private:
+  static constexpr double kFirst = 3.0, kMost = 12.0, kShare = 0.008;
+
+  double passes_ = kFirst;
+};
+
+}  // namespace edgedec::engine
