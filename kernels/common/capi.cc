@@ -2,12 +2,10 @@
 #include "common/capi.h"
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
-#include <vector>
+#include <ctime>
 
 #include "common/isa.h"
 #include "common/threads.h"
@@ -37,18 +35,22 @@ uint64_t sum_words(const uint64_t* p, size_t n) {
   return sum[0] + sum[1] + sum[2] + sum[3] + sum[4] + sum[5] + sum[6] + sum[7];
 }
 
+double seconds() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 double seconds_to_read(const uint64_t* data, size_t words, int threads) {
+  const size_t share = words / static_cast<size_t>(threads);
   std::atomic<uint64_t> sink{0};
-  std::vector<std::thread> pool;
-  const auto start = std::chrono::steady_clock::now();
-  for (int t = 0; t < threads; ++t)
-    pool.emplace_back([&, t] {
-      const size_t share = words / threads;
-      sink += sum_words(data + share * t, share);
-    });
-  for (auto& thread : pool) thread.join();
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  return took.count();
+  std::atomic<int> next{0};
+  auto work = [&] {
+    for (int t; (t = next.fetch_add(1)) < threads;) sink += sum_words(data + share * static_cast<size_t>(t), share);
+  };
+  const double start = seconds();
+  edgedec::on_threads(threads, work);
+  return seconds() - start;
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 // Splits work over threads that the caller provides: ONNX Runtime's pool, or common/threads.h in the C ABI.
 #pragma once
 
+#include <sched.h>
+
 #include <atomic>
 #include <cstddef>
-#include <new>
-#include <thread>
+
+#include "common/scratch.h"
 
 namespace edgedec {
 
@@ -13,6 +15,14 @@ class Parallel {
   virtual ~Parallel() = default;
   // Calls body(context, i) for every i in [0, n), in any order and on any thread; returns when all are done.
   virtual void run(size_t n, void (*body)(void* context, size_t i), void* context) = 0;
+
+  // A task that gets no memory says so and returns. Who began the section asks when it has ended, and ends too; the
+  // results are undefined then.
+  void lack_memory() { lacks_memory_.store(true, std::memory_order_relaxed); }
+  bool lacks_memory() const { return lacks_memory_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> lacks_memory_{false};
 };
 
 class Serial : public Parallel {
@@ -35,7 +45,7 @@ class SharedPieces {
   explicit SharedPieces(size_t count) : count_(count) {}
 
   // Call it at the start of every task. Calls body(i) for every piece that no thread has taken, then waits for the
-  // pieces of other threads; on return all are done. The body must not throw, or the other threads would wait forever.
+  // pieces of other threads; on return all are done.
   template <class Body>
   void finish(const Body& body) {
     if (done_.load(std::memory_order_acquire) == count_) return;
@@ -44,7 +54,7 @@ class SharedPieces {
       done_.fetch_add(1, std::memory_order_release);
     }
     for (int spins = 0; done_.load(std::memory_order_acquire) != count_; ++spins)
-      spins < kSpins ? relax() : std::this_thread::yield();
+      spins < kSpins ? relax() : static_cast<void>(sched_yield());
   }
 
  private:
@@ -63,45 +73,5 @@ class SharedPieces {
   const size_t count_;
   std::atomic<size_t> next_{0}, done_{0};
 };
-
-enum class Scratch {
-  kActs, kActScales, kActSums, kActTotals, kRest, kTerms, kFine, kGate, kUp, kLogits, kKept, kQuery, kScores,
-  kPaths, kTableTile, kCount
-};
-
-// Memory that grows to exactly the requested size; the old block is freed before the new one is allocated.
-class Buffer {
- public:
-  ~Buffer() { release(); }
-
-  void* at_least(size_t bytes) {
-    if (bytes > size_) {
-      release();
-      data_ = ::operator new(bytes, kAlignment);
-      size_ = bytes;
-    }
-    return data_;
-  }
-
- private:
-  static constexpr std::align_val_t kAlignment{64};
-
-  void release() {
-    ::operator delete(data_, kAlignment);
-    data_ = nullptr;
-    size_ = 0;
-  }
-
-  void* data_ = nullptr;
-  size_t size_ = 0;
-};
-
-// Scratch memory that a thread keeps between calls, so that decoding does not allocate. Contents are undefined. Two
-// buffers in use at the same time on one thread need two names.
-template <class T>
-T* scratch(Scratch slot, size_t n) {
-  static thread_local Buffer buffers[static_cast<int>(Scratch::kCount)];
-  return static_cast<T*>(buffers[static_cast<int>(slot)].at_least(n * sizeof(T) + 1));
-}
 
 }  // namespace edgedec

@@ -1,9 +1,9 @@
 // Threads for the C ABI, which has no pool: started for each parallel section, ended with it. Only for tests.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
-#include <thread>
-#include <vector>
 
 #include "common/parallel.h"
 
@@ -12,17 +12,29 @@ namespace edgedec {
 // How many threads calls of the C ABI use: edgedec_set_threads(). Not for calls from several threads.
 inline int threads_per_call = 1;
 
+// Runs work() on this thread and on `count` - 1 others; on fewer where the system starts no more.
+template <class Work>
+void on_threads(int count, Work& work) {
+  constexpr int kMost = 256;
+  pthread_t others[kMost];
+  int started = 0;
+  const auto run = [](void* opaque) -> void* {
+    (*static_cast<Work*>(opaque))();
+    return nullptr;
+  };
+  while (started + 1 < count && started < kMost && pthread_create(&others[started], nullptr, run, &work) == 0) ++started;
+  work();
+  for (int i = 0; i < started; ++i) pthread_join(others[i], nullptr);
+}
+
 class OwnThreads : public Parallel {
  public:
   void run(size_t n, void (*body)(void*, size_t), void* context) override {
     std::atomic<size_t> next{0};
-    const auto work = [&] {
+    auto work = [&] {
       for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n;) body(context, i);
     };
-    std::vector<std::thread> others;
-    for (int t = 1; t < threads_per_call; ++t) others.emplace_back(work);
-    work();
-    for (std::thread& other : others) other.join();
+    on_threads(threads_per_call, work);
   }
 };
 

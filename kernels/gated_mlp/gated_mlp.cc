@@ -12,6 +12,7 @@ void gated_mlp(const quant_linear::Row& linear, const Row& row, Parallel& thread
                Activation act, const float* x, int m, float* out) {
   const int terms = std::max(quant_linear::int8_terms(gate, 1), quant_linear::int8_terms(up, 1));
   quant_linear::Activations activations(linear, x, m, gate.cols, terms);
+  if (!activations) return threads.lack_memory();
   const int tiles = gate.tiles();
   // Many tokens: keep the products of a task within the second-level cache.
   const int step = std::max(1, std::min(quant_linear::tiles_per_task(gate), 2048 / std::max(1, m)));
@@ -21,6 +22,7 @@ void gated_mlp(const quant_linear::Row& linear, const Row& row, Parallel& thread
     const size_t ld = static_cast<size_t>(tile1 - tile0) * kTile;
     float* g = scratch<float>(Scratch::kGate, ld * m);
     float* u = scratch<float>(Scratch::kUp, ld * m);
+    if (!g || !u) return threads.lack_memory();
     linear.tiles[static_cast<int>(gate.format)](gate, acts, 0, m, tile0, tile1, g, ld);
     linear.tiles[static_cast<int>(up.format)](up, acts, 0, m, tile0, tile1, u, ld);
     const int columns = std::min(tile1 * kTile, gate.rows) - tile0 * kTile;

@@ -4,10 +4,11 @@
 namespace edgedec::ort {
 namespace {
 
-gated_mlp::Activation activation(const std::string& name) {
+gated_mlp::Activation activation(const Info& info) {
+  const std::string name = info.text("activation");
   if (name == "silu") return gated_mlp::Activation::kSilu;
-  if (name == "gelu_tanh") return gated_mlp::Activation::kGeluTanh;
-  throw Error("unknown activation " + name);
+  if (name != "gelu_tanh") info.fail("unknown activation " + name);
+  return gated_mlp::Activation::kGeluTanh;
 }
 
 struct GatedMlp {
@@ -16,23 +17,25 @@ struct GatedMlp {
   static constexpr Port kOutputs[] = {{kFloat}};
 
   explicit GatedMlp(const Info& info)
-      : linear(quant_linear::find_row(isa())),
-        row(gated_mlp::find_row(float_row(isa()))),
-        act(activation(info.text("activation"))),
-        gate(format(info, 0), info.integer("rows"), info.integer("cols")),
-        up(format(info, 1), info.integer("rows"), info.integer("cols")) {}
+      : linear(quant_linear::find_row(isa(info))),
+        row(gated_mlp::find_row(float_row(isa(info)))),
+        act(activation(info)),
+        gate(info, format(info, 0), info.integer("rows"), info.integer("cols")),
+        up(info, format(info, 1), info.integer("rows"), info.integer("cols")) {}
 
   static std::string format(const Info& info, size_t weight) {
     const auto formats = info.words("formats");
-    if (formats.size() != 2) throw Error("formats must name two");
-    return formats[weight];
+    if (formats.size() == 2) return formats[weight];
+    info.fail("formats must name two");
+    return {};
   }
 
   void compute(Context& c) {
     const Weight &g = gate.at(c, 1), &u = up.at(c, 2);
     const int m = c.rows(0, g.cols);
     auto* out = c.output<float>(0, {m, g.rows});
-    if (m) gated_mlp::gated_mlp(*linear, *row, c, g, u, act, c.data<const float>(0), m, out);
+    const auto* x = c.data<const float>(0);
+    if (c.ok() && m) gated_mlp::gated_mlp(*linear, *row, c, g, u, act, x, m, out);
   }
 
   const quant_linear::Row* linear;

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
-#include <memory>
 
 #include "simd/math64.h"
 
@@ -22,16 +21,17 @@ bool better(const Candidate& a, const Candidate& b) {
   return a.value > b.value || (a.value == b.value && a.id < b.id);
 }
 
-void keep_best(std::vector<Candidate>& all, size_t k) {
-  if (all.size() <= k) return;
-  std::nth_element(all.begin(), all.begin() + static_cast<long>(k), all.end(), better);
-  all.resize(k);
+// Moves the k best of all to the front; returns how many there are.
+size_t keep_best(const Best& all, size_t k) {
+  if (all.count <= k) return all.count;
+  std::nth_element(all.begin(), all.begin() + k, all.end(), better);
+  return k;
 }
 
 // The contribution of one block of the vocabulary to one row.
 struct Part {
   BlockSums sums;
-  std::vector<Candidate> best;
+  size_t count;  // of its best
 };
 
 struct Pass {
@@ -44,9 +44,27 @@ struct Pass {
   int k;
   Scale scale;
   float* logits;  // [rows][table.rows] of this pass, or null
-  std::vector<Part>& parts;  // [block][row]
+  Part* parts;  // [block][row]
+  Candidate* best;  // [block][row][k]
   std::atomic<float>* bound;  // per row: at least k logits seen so far are not below it
+
+  Best best_of(size_t part) const { return {best + part * static_cast<size_t>(k), parts[part].count}; }
 };
+
+// What a task needs besides.
+struct Room {
+  float* logits;     // [kRowsAtOnce][kBlock]
+  float* tile;       // [rows][kTile], for kept ids
+  Candidate* found;  // [kBlock]
+
+  explicit operator bool() const { return logits && tile && found; }
+};
+
+Room room_of_task(int rows) {
+  return {scratch<float>(Scratch::kLogits, static_cast<size_t>(kRowsAtOnce) * kBlock),
+          scratch<float>(Scratch::kKept, static_cast<size_t>(rows) * kTile),
+          scratch<Candidate>(Scratch::kFound, kBlock)};
+}
 
 // How many whole tiles the first of `n` ascending ids begin, one behind the other.
 int whole_tiles(const int64_t* keep, int n) {
@@ -56,15 +74,15 @@ int whole_tiles(const int64_t* keep, int n) {
   return found;
 }
 
-// Logits of entries [first, first + n) for the rows of the pass into buffer[row][kBlock].
-void block_logits(const Pass& p, int first, int n, float* buffer) {
+// Logits of entries [first, first + n) for the rows of the pass into room.logits.
+void block_logits(const Pass& p, int first, int n, const Room& room) {
+  float *buffer = room.logits, *tile_out = room.tile;
   const auto tiles = p.linear.tiles[static_cast<int>(p.table.format)];
   if (!p.keep) {
     tiles(p.table, p.acts, 0, p.acts.m, first / kTile, (first + n + kTile - 1) / kTile, buffer, kBlock);
     return;
   }
   // Kept ids are sorted, so each tile that holds any is computed once; runs of whole tiles without a copy.
-  float* tile_out = scratch<float>(Scratch::kKept, static_cast<size_t>(p.acts.m) * kTile);
   int64_t resident = -1;
   for (int i = 0; i < n; ++i) {
     const int64_t id = p.keep[first + i], tile = id / kTile;
@@ -86,19 +104,24 @@ void raise(std::atomic<float>& bound, float value) {
   }
 }
 
-void reduce_block(const Pass& p, int first, int n, const float* logits, int m, Part& part) {
+void reduce_block(const Pass& p, int first, int n, int m, size_t block, const Room& room) {
+  const float* logits = room.logits + m * kBlock;
+  const size_t at_part = block * static_cast<size_t>(p.acts.m) + static_cast<size_t>(m);
+  Part& part = p.parts[at_part];
   part.sums = p.row.sums(logits, n, p.scale.inverse);
   int32_t found[kBlock];
   const int hits = p.row.above(logits, n, p.bound[m].load(std::memory_order_relaxed), found);
-  part.best.clear();
+  Best all{room.found, 0};
   for (int i = 0; i < hits; ++i) {
     const int at = first + found[i];
     if (std::isnan(logits[found[i]])) continue;  // NaN has no order, and sorting it would run past the array
-    part.best.push_back({logits[found[i]], p.keep ? static_cast<int32_t>(p.keep[at]) : at});
+    all.all[all.count++] = {logits[found[i]], p.keep ? static_cast<int32_t>(p.keep[at]) : at};
   }
-  keep_best(part.best, static_cast<size_t>(p.k));
-  if (part.best.size() == static_cast<size_t>(p.k))
-    raise(p.bound[m], std::min_element(part.best.begin(), part.best.end(), [](auto& a, auto& b) {
+  part.count = keep_best(all, static_cast<size_t>(p.k));
+  const Best best = p.best_of(at_part);
+  std::copy_n(all.all, part.count, best.all);
+  if (part.count == static_cast<size_t>(p.k))
+    raise(p.bound[m], std::min_element(best.begin(), best.end(), [](auto& a, auto& b) {
                         return a.value < b.value;
                       })->value);
 }
@@ -111,49 +134,52 @@ void copy_logits(const Pass& p, int first, int n, const float* buffer) {
 }
 
 // Joins the blocks of one row, in ascending order; `best` becomes its k largest logits, in any order.
-RowSums join(const Pass& p, int blocks, int m, std::vector<Candidate>& best) {
+RowSums join(const Pass& p, int blocks, int m, Best& best) {
   float top = kLowest;
   for (int b = 0; b < blocks; ++b) top = std::max(top, p.parts[static_cast<size_t>(b) * p.acts.m + m].sums.max);
   double sum = 0.0, weighted = 0.0;
-  best.clear();
+  best.count = 0;
   for (int b = 0; b < blocks; ++b) {
-    const Part& part = p.parts[static_cast<size_t>(b) * p.acts.m + m];
+    const size_t at = static_cast<size_t>(b) * p.acts.m + m;
+    const Part& part = p.parts[at];
     const float shift = scaled(part.sums.max - top, p.scale.inverse);
     const double factor = p.row.exp(shift);
     sum += factor * part.sums.sum;
     weighted += factor * (static_cast<double>(part.sums.weighted) + static_cast<double>(shift) * part.sums.sum);
-    best.insert(best.end(), part.best.begin(), part.best.end());
+    std::copy_n(p.best_of(at).all, part.count, best.end());
+    best.count += part.count;
   }
-  keep_best(best, static_cast<size_t>(p.k));
+  best.count = keep_best(best, static_cast<size_t>(p.k));
   return {top, sum, weighted};
 }
 
-void refine(const Pass& p, Parallel& threads, const Acts& fine, int m, std::vector<Candidate>& best, RowSums& sums) {
+void refine(const Pass& p, Parallel& threads, const Acts& fine, int m, const Best& best, RowSums& sums) {
   std::sort(best.begin(), best.end(), better);  // the sums must not depend on the order in which threads found them
-  const int others = p.count - static_cast<int>(best.size());
+  const int others = p.count - static_cast<int>(best.count);
   const float floor = floor_of(best, others);
-  float* value = scratch<float>(Scratch::kFine, best.size());
+  float* value = scratch<float>(Scratch::kFine, best.count);
+  if (!value) return threads.lack_memory();
   constexpr size_t kAtOnce = 8;
   auto body = [&](size_t task) {
-    for (size_t i = task * kAtOnce; i < std::min(best.size(), (task + 1) * kAtOnce); ++i) {
-      float l = two_term_logit(p.linear, p.table, fine, m, best[i].id);
+    for (size_t i = task * kAtOnce; i < std::min(best.count, (task + 1) * kAtOnce); ++i) {
+      float l = two_term_logit(p.linear, p.table, fine, m, best.all[i].id);
       const bool finite = std::isfinite(l);
       if (p.scale.softcap > 0.0f) p.row.softcap(&l, 1, p.scale.softcap);
-      value[i] = finite ? std::max(l, floor) : best[i].value;
+      value[i] = finite ? std::max(l, floor) : best.all[i].value;
     }
   };
-  parallel_for(threads, (best.size() + kAtOnce - 1) / kAtOnce, body);
+  parallel_for(threads, (best.count + kAtOnce - 1) / kAtOnce, body);
   replace(p.row, best, value, others, p.scale.inverse, sums);
   if (!p.logits) return;
   for (const Candidate& c : best) p.logits[static_cast<size_t>(m) * p.table.rows + c.id] = c.value;
 }
 
-void write(const Pass& p, std::vector<Candidate>& best, const RowSums& sums, const Result& out, int r) {
+void write(const Pass& p, const Best& best, const RowSums& sums, const Result& out, int r) {
   std::sort(best.begin(), best.end(), better);
   for (int i = 0; i < p.k; ++i) {
-    const bool there = static_cast<size_t>(i) < best.size();
-    out.values[static_cast<size_t>(r) * p.k + i] = there ? best[i].value : kLowest;
-    out.ids[static_cast<size_t>(r) * p.k + i] = there ? best[i].id : -1;
+    const bool there = static_cast<size_t>(i) < best.count;
+    out.values[static_cast<size_t>(r) * p.k + i] = there ? best.all[i].value : kLowest;
+    out.ids[static_cast<size_t>(r) * p.k + i] = there ? best.all[i].id : -1;
   }
   const double log_sum = std::isnan(sums.sum) ? sums.sum : log_exact(sums.sum);
   out.logsumexp[r] = static_cast<float>(static_cast<double>(sums.base) * p.scale.inverse + log_sum);
@@ -167,32 +193,38 @@ void head_topk(const quant_linear::Row& linear, const Row& row, Parallel& thread
                const Result& out) {
   const int count = keep ? keep_count : table.rows, blocks = (count + kBlock - 1) / kBlock;
   const int terms = quant_linear::int8_terms(table, refined ? 2 : 1);
-  static thread_local std::vector<Part> parts;
-  static thread_local std::vector<Candidate> best;
+  const size_t most = static_cast<size_t>(blocks) * std::min(r, kRowsAtOnce), width = static_cast<size_t>(k);
+  auto* parts = scratch<Part>(Scratch::kParts, most);
+  auto* part_best = scratch<Candidate>(Scratch::kPartBest, most * width);
+  Best best{scratch<Candidate>(Scratch::kBest, static_cast<size_t>(blocks) * width), 0};
+  if (!parts || !part_best || !best.all) return threads.lack_memory();
   for (int r0 = 0; r0 < r; r0 += kRowsAtOnce) {
     const int m = std::min(kRowsAtOnce, r - r0);
     const float* rows = x + static_cast<size_t>(r0) * table.cols;
     quant_linear::Activations activations(linear, rows, m, table.cols, terms);
+    if (!activations) return threads.lack_memory();
     const Acts& fine = activations.acts();
     Acts acts = fine;
     acts.m = m;
     float* logits = out.logits ? out.logits + static_cast<size_t>(r0) * table.rows : nullptr;
     if (logits && keep) std::fill(logits, logits + static_cast<size_t>(m) * table.rows, kLowest);
-    if (parts.size() < static_cast<size_t>(blocks) * m) parts.resize(static_cast<size_t>(blocks) * m);
     std::atomic<float> bound[kRowsAtOnce];
     for (auto& b : bound) b.store(kLowest, std::memory_order_relaxed);
-    const Pass pass{linear, row, table, acts, keep, count, k, scale, logits, parts, bound};
+    const Pass pass{linear, row, table, acts, keep, count, k, scale, logits, parts, part_best, bound};
     auto body = [&](size_t block) {
       activations.ready();
       const int first = static_cast<int>(block) * kBlock, n = std::min(kBlock, count - first);
-      float* buffer = scratch<float>(Scratch::kLogits, static_cast<size_t>(kRowsAtOnce) * kBlock);
-      block_logits(pass, first, n, buffer);
+      const Room room = room_of_task(m);
+      if (!room) return threads.lack_memory();
+      float* buffer = room.logits;
+      block_logits(pass, first, n, room);
       for (int i = 0; i < m && scale.softcap > 0.0f; ++i)
         row.softcap(buffer + i * kBlock, static_cast<size_t>(n), scale.softcap);
-      for (int i = 0; i < m; ++i) reduce_block(pass, first, n, buffer + i * kBlock, i, pass.parts[block * m + i]);
+      for (int i = 0; i < m; ++i) reduce_block(pass, first, n, i, block, room);
       if (logits) copy_logits(pass, first, n, buffer);
     };
     parallel_for(threads, static_cast<size_t>(blocks), body);
+    if (threads.lacks_memory()) return;
     for (int i = 0; i < m; ++i) {
       RowSums sums = join(pass, blocks, i, best);
       if (terms == 2) refine(pass, threads, fine, i, best, sums);

@@ -13,24 +13,23 @@ float two_term_logit(const quant_linear::Row& linear, const Weight& table, const
   return one[id % kTile] + two[id % kTile];
 }
 
-float floor_of(const std::vector<Candidate>& best, int others) {
-  if (best.empty() || !others) return -__builtin_inff();
-  float least = best[0].value;
+float floor_of(const Best& best, int others) {
+  if (!best.count || !others) return -__builtin_inff();
+  float least = best.all[0].value;
   for (const Candidate& c : best) least = std::min(least, c.value);
   return std::nextafter(least, __builtin_inff());
 }
 
-void replace(const Row& row, std::vector<Candidate>& best, const float* fine, int others, float inverse,
-             RowSums& sums) {
-  if (best.empty()) return;
-  float least = best[0].value, top = fine[0];
+void replace(const Row& row, const Best& best, const float* fine, int others, float inverse, RowSums& sums) {
+  if (!best.count) return;
+  float least = best.all[0].value, top = fine[0];
   double rest = sums.sum, rest_weighted = sums.weighted;
-  for (size_t i = 0; i < best.size(); ++i) {
-    const float d = scaled(best[i].value - sums.base, inverse);
+  for (size_t i = 0; i < best.count; ++i) {
+    const float d = scaled(best.all[i].value - sums.base, inverse);
     const double e = row.exp(d);
     rest -= e;
     rest_weighted -= e * d;
-    least = std::min(least, best[i].value);
+    least = std::min(least, best.all[i].value);
     top = std::max(top, fine[i]);
   }
   // The contribution of the other entries is now a difference, which cancellation may leave anywhere near zero. Each of
@@ -42,12 +41,12 @@ void replace(const Row& row, std::vector<Candidate>& best, const float* fine, in
   const double factor = row.exp(scaled(least - base, inverse));
   rest_weighted += static_cast<double>(scaled(sums.base - base, inverse)) * rest;
   sums = {base, factor * rest, factor * rest_weighted};
-  for (size_t i = 0; i < best.size(); ++i) {
+  for (size_t i = 0; i < best.count; ++i) {
     const float d = scaled(fine[i] - base, inverse);
     const double e = row.exp(d);
     sums.sum += e;
     sums.weighted += e * d;
-    best[i].value = fine[i];
+    best.all[i].value = fine[i];
   }
 }
 

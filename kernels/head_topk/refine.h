@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <vector>
 
 #include "head_topk/head_topk.h"
 
@@ -15,6 +14,15 @@ namespace edgedec::head_topk {
 struct Candidate {
   float value;
   int32_t id;
+};
+
+// The largest logits of a row.
+struct Best {
+  Candidate* all;
+  size_t count;
+
+  Candidate* begin() const { return all; }
+  Candidate* end() const { return all + count; }
 };
 
 // Sums over all logits l of a row of exp(d) and of exp(d) * d, with d = (l - base) / temperature.
@@ -31,11 +39,10 @@ float two_term_logit(const quant_linear::Row& linear, const Weight& table, const
 
 // The least value that a refined logit may have: just above the smallest of `best`, which no other entry exceeds, so
 // that the k largest stay the k largest. -inf when there are no other entries.
-float floor_of(const std::vector<Candidate>& best, int others);
+float floor_of(const Best& best, int others);
 
 // Replaces the values of `best` (the largest logits of a row) by `fine`, in the sums too. The `others` other entries of
 // the row keep their values. The bits of the sums depend on the order of `best`.
-void replace(const Row& row, std::vector<Candidate>& best, const float* fine, int others, float inverse,
-             RowSums& sums);
+void replace(const Row& row, const Best& best, const float* fine, int others, float inverse, RowSums& sums);
 
 }  // namespace edgedec::head_topk

@@ -1,15 +1,12 @@
 #include "ort/custom_op.h"
 
-#include <atomic>
 #include <cstdlib>
 
 namespace edgedec::ort {
 namespace {
 
-[[noreturn]] void missing(const char* name) { throw Error(std::string("attribute ") + name + " is missing or of the wrong type"); }
-
 // True when the call succeeded; the status of a failed one is released.
-bool ok(Api api, OrtStatus* status) {
+bool succeeded(Api api, OrtStatus* status) {
   if (!status) return true;
   api.ReleaseStatus()(status);
   return false;
@@ -17,41 +14,46 @@ bool ok(Api api, OrtStatus* status) {
 
 }  // namespace
 
+void Info::missing(const char* name) const {
+  fail(std::string("attribute ") + name + " is missing or of the wrong type");
+}
+
 int64_t Info::integer(const char* name) const {
-  int64_t value;
-  if (!ok(api_, api_.KernelInfoGetAttribute_int64()(info_, name, &value))) missing(name);
+  int64_t value = 0;
+  if (!succeeded(api_, api_.KernelInfoGetAttribute_int64()(info_, name, &value))) missing(name);
   return value;
 }
 
 int64_t Info::integer(const char* name, int64_t otherwise) const {
   int64_t value;
-  return ok(api_, api_.KernelInfoGetAttribute_int64()(info_, name, &value)) ? value : otherwise;
+  return succeeded(api_, api_.KernelInfoGetAttribute_int64()(info_, name, &value)) ? value : otherwise;
 }
 
 float Info::real(const char* name) const {
-  float value;
-  if (!ok(api_, api_.KernelInfoGetAttribute_float()(info_, name, &value))) missing(name);
+  float value = 0.0f;
+  if (!succeeded(api_, api_.KernelInfoGetAttribute_float()(info_, name, &value))) missing(name);
   return value;
 }
 
 float Info::real(const char* name, float otherwise) const {
   float value;
-  return ok(api_, api_.KernelInfoGetAttribute_float()(info_, name, &value)) ? value : otherwise;
+  return succeeded(api_, api_.KernelInfoGetAttribute_float()(info_, name, &value)) ? value : otherwise;
 }
 
 std::string Info::text(const char* name) const {
-  char buffer[256];
+  char buffer[256] = {};
   size_t size = sizeof buffer;
-  if (!ok(api_, api_.KernelInfoGetAttribute_string()(info_, name, buffer, &size))) missing(name);
+  if (!succeeded(api_, api_.KernelInfoGetAttribute_string()(info_, name, buffer, &size))) missing(name);
   return std::string(buffer);
 }
 
 std::vector<int64_t> Info::integers(const char* name) const {
   size_t size = 0;
-  ok(api_, api_.KernelInfoGetAttributeArray_int64()(info_, name, nullptr, &size));
+  succeeded(api_, api_.KernelInfoGetAttributeArray_int64()(info_, name, nullptr, &size));
   std::vector<int64_t> values(size);
-  if (!size || !ok(api_, api_.KernelInfoGetAttributeArray_int64()(info_, name, values.data(), &size))) missing(name);
-  return values;
+  if (size && succeeded(api_, api_.KernelInfoGetAttributeArray_int64()(info_, name, values.data(), &size))) return values;
+  missing(name);
+  return {};
 }
 
 std::vector<std::string> Info::words(const char* name) const {
@@ -64,95 +66,89 @@ std::vector<std::string> Info::words(const char* name) const {
   return words;
 }
 
-void Context::check(OrtStatus* status) const {
-  if (!ok(api_, status)) throw Error("the runtime refused a tensor");
+bool Context::succeeded(OrtStatus* status) const {
+  if (edgedec::ort::succeeded(api_, status)) return true;
+  fail("the runtime refused a tensor");
+  return false;
 }
 
 size_t Context::inputs() const {
-  size_t count;
-  check(api_.KernelContext_GetInputCount()(context_, &count));
+  size_t count = 0;
+  succeeded(api_.KernelContext_GetInputCount()(context_, &count));
   return count;
 }
 
 size_t Context::outputs() const {
-  size_t count;
-  check(api_.KernelContext_GetOutputCount()(context_, &count));
+  size_t count = 0;
+  succeeded(api_.KernelContext_GetOutputCount()(context_, &count));
   return count;
 }
 
 const OrtValue* Context::value(size_t input) const {
-  const OrtValue* value;
-  check(api_.KernelContext_GetInput()(context_, input, &value));
+  const OrtValue* value = nullptr;
+  succeeded(api_.KernelContext_GetInput()(context_, input, &value));
   return value;
 }
 
 OrtValue* Context::output_value(size_t index, const int64_t* shape, size_t rank) {
-  OrtValue* value;
-  check(api_.KernelContext_GetOutput()(context_, index, shape, rank, &value));
+  OrtValue* value = nullptr;
+  succeeded(api_.KernelContext_GetOutput()(context_, index, shape, rank, &value));
   return value;
 }
 
 void* Context::raw(const OrtValue* value) const {
-  if (!value) throw Error("an input or output that it needs has no name");
-  void* data;
-  check(api_.GetTensorMutableData()(const_cast<OrtValue*>(value), &data));
+  void* data = nullptr;
+  if (value)
+    succeeded(api_.GetTensorMutableData()(const_cast<OrtValue*>(value), &data));
+  else
+    fail("an input or output that it needs has no name");
   return data;
+}
+
+// The shape of an input, to be released; false where it has none.
+bool Context::describe(size_t input, OrtTensorTypeAndShapeInfo** info) const {
+  const OrtValue* tensor = value(input);
+  if (!tensor) fail("an input or output that it needs has no name");
+  return tensor && succeeded(api_.GetTensorTypeAndShape()(tensor, info));
 }
 
 std::vector<int64_t> Context::shape(size_t input) const {
   OrtTensorTypeAndShapeInfo* info;
-  check(api_.GetTensorTypeAndShape()(value(input), &info));
+  if (!describe(input, &info)) return {};
   size_t rank = 0;
   OrtStatus* counted = api_.GetDimensionsCount()(info, &rank);
   std::vector<int64_t> dims(rank);
   OrtStatus* read = counted ? nullptr : api_.GetDimensions()(info, dims.data(), rank);
   api_.ReleaseTensorTypeAndShapeInfo()(info);
-  check(counted);
-  check(read);
+  if (!succeeded(counted) || !succeeded(read)) return {};
   return dims;
 }
 
 int Context::rows(size_t input, int64_t columns) const {
   const std::vector<int64_t> dims = shape(input);
-  if (dims.size() != 2 || dims[1] != columns || dims[0] > 1 << 20)
-    throw Error("input " + std::to_string(input) + " must be a matrix of " + std::to_string(columns) + " columns");
-  return static_cast<int>(dims[0]);
+  if (dims.size() == 2 && dims[1] == columns && dims[0] <= 1 << 20) return static_cast<int>(dims[0]);
+  fail("input " + std::to_string(input) + " must be a matrix of " + std::to_string(columns) + " columns");
+  return 0;
 }
 
 size_t Context::elements(size_t input) const {
   OrtTensorTypeAndShapeInfo* info;
-  check(api_.GetTensorTypeAndShape()(value(input), &info));
+  if (!describe(input, &info)) return 0;
   size_t n = 0;
   OrtStatus* counted = api_.GetTensorShapeElementCount()(info, &n);
   api_.ReleaseTensorTypeAndShapeInfo()(info);
-  check(counted);
-  return n;
+  return succeeded(counted) ? n : 0;
 }
 
 void Context::run(size_t n, void (*body)(void*, size_t), void* context) {
-  // An exception that leaves a thread of the runtime's pool would end the process.
-  struct Guarded {
-    void (*body)(void*, size_t);
-    void* context;
-    std::atomic<bool> failed{false};
-  } guarded{body, context};
-  const auto call = [](void* opaque, size_t i) {
-    auto* self = static_cast<Guarded*>(opaque);
-    try {
-      self->body(self->context, i);
-    } catch (const std::exception&) {
-      self->failed.store(true, std::memory_order_relaxed);
-    }
-  };
-  check(api_.KernelContext_ParallelFor()(context_, call, n, 0, &guarded));
-  if (guarded.failed.load(std::memory_order_relaxed)) throw Error("not enough memory");
+  succeeded(api_.KernelContext_ParallelFor()(context_, body, n, 0, context));
 }
 
-WeightInput::WeightInput(const std::string& format, int64_t rows, int64_t cols) {
+WeightInput::WeightInput(const Info& info, const std::string& format, int64_t rows, int64_t cols) {
   constexpr int64_t kMost = 1 << 28;
   weight_.format = format_by_name(format.c_str());
-  if (weight_.format == FormatId::kCount) throw Error("unknown weight format " + format);
-  if (rows < 1 || cols < 1 || rows > kMost || cols > kMost) throw Error("impossible weight shape");
+  if (weight_.format == FormatId::kCount) info.fail("unknown weight format " + format);
+  if (rows < 1 || cols < 1 || rows > kMost || cols > kMost) info.fail("impossible weight shape");
   weight_.rows = static_cast<int>(rows);
   weight_.cols = static_cast<int>(cols);
 }
@@ -160,20 +156,22 @@ WeightInput::WeightInput(const std::string& format, int64_t rows, int64_t cols) 
 const Weight& WeightInput::at(const Context& context, size_t input) {
   // Checked in every call: a tensor that the graph computes or receives may be shorter at the same address.
   if (const size_t bytes = context.elements(input); bytes != weight_.bytes())
-    throw Error("packed weight has " + std::to_string(bytes) + " bytes, its shape needs " +
-                std::to_string(weight_.bytes()));
+    context.fail("packed weight has " + std::to_string(bytes) + " bytes, its shape needs " +
+                 std::to_string(weight_.bytes()));
   // Records hold fp16 and fp32 numbers that are read in place, so data<float>() checks their alignment.
   weight_.data = reinterpret_cast<const uint8_t*>(context.data<const float>(input));
   return weight_;
 }
 
-const char* isa() {
+const char* isa(const Info& info) {
   if (const char* row = selected_isa()) return row;
-  throw Error(std::string("EDGEDEC_ISA=") + std::getenv("EDGEDEC_ISA") + " is unknown or not available on this CPU");
+  info.fail(std::string("EDGEDEC_ISA=") + std::getenv("EDGEDEC_ISA") + " is unknown or not available on this CPU");
+  return "scalar";
 }
 
-OrtStatus* failure(Api api, const char* op, const std::exception& error) {
-  return api.CreateStatus()(kInvalidArgument, (std::string("ai.edgedec.") + op + ": " + error.what()).c_str());
+OrtStatus* outcome(Api api, const char* op, const Problem& problem) {
+  if (problem.ok()) return nullptr;
+  return api.CreateStatus()(kInvalidArgument, (std::string("ai.edgedec.") + op + ": " + problem.problem()).c_str());
 }
 
 }  // namespace edgedec::ort

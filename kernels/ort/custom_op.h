@@ -1,8 +1,9 @@
 // The base of all custom ops: attributes, inputs, outputs, errors, threads, registration.
 #pragma once
 
-#include <stdexcept>
+#include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/isa.h"
@@ -12,12 +13,22 @@
 
 namespace edgedec::ort {
 
-struct Error : std::runtime_error {
-  using std::runtime_error::runtime_error;
+// The first thing that is wrong with a node. The library has no exceptions: a read that fails returns a value that does
+// no harm (0, null, nothing) and notes why, and a kernel looks at ok() before it uses what it has read.
+class Problem {
+ public:
+  bool ok() const { return text_.empty(); }
+  void fail(std::string text) const {
+    if (ok()) text_ = std::move(text);
+  }
+  const std::string& problem() const { return text_; }
+
+ private:
+  mutable std::string text_;
 };
 
 // The attributes of a node, while its kernel is made.
-class Info {
+class Info : public Problem {
  public:
   Info(Api api, const OrtKernelInfo* info) : api_(api), info_(info) {}
   int64_t integer(const char* name) const;
@@ -29,12 +40,14 @@ class Info {
   std::vector<std::string> words(const char* name) const;  // comma-separated
 
  private:
+  void missing(const char* name) const;
+
   Api api_;
   const OrtKernelInfo* info_;
 };
 
-// The inputs, outputs and thread pool of a node, while it runs. Throws Error on a broken node.
-class Context : public Parallel {
+// The inputs, outputs and thread pool of a node, while it runs.
+class Context : public Parallel, public Problem {
  public:
   Context(Api api, OrtKernelContext* context) : api_(api), context_(context) {}
 
@@ -44,9 +57,9 @@ class Context : public Parallel {
   template <class T>
   T* data(size_t input) const {
     void* address = raw(value(input));
-    if (reinterpret_cast<uintptr_t>(address) % alignof(T))
-      throw Error("input " + std::to_string(input) + " does not lie where its type may lie in memory");
-    return static_cast<T*>(address);
+    if (reinterpret_cast<uintptr_t>(address) % alignof(T) == 0) return static_cast<T*>(address);
+    fail("input " + std::to_string(input) + " does not lie where its type may lie in memory");
+    return nullptr;
   }
   template <class T>
   T* optional(size_t input) const {
@@ -72,7 +85,8 @@ class Context : public Parallel {
   const OrtValue* value(size_t input) const;
   OrtValue* output_value(size_t index, const int64_t* shape, size_t rank);
   void* raw(const OrtValue* value) const;
-  void check(OrtStatus* status) const;
+  bool describe(size_t input, OrtTensorTypeAndShapeInfo** info) const;
+  bool succeeded(OrtStatus* status) const;
 
   Api api_;
   OrtKernelContext* context_;
@@ -81,7 +95,7 @@ class Context : public Parallel {
 // A packed weight input; its size in bytes is checked against its shape.
 class WeightInput {
  public:
-  WeightInput(const std::string& format, int64_t rows, int64_t cols);
+  WeightInput(const Info& info, const std::string& format, int64_t rows, int64_t cols);
   const Weight& at(const Context& context, size_t input);
   const Weight& shape() const { return weight_; }
 
@@ -89,15 +103,18 @@ class WeightInput {
   Weight weight_;
 };
 
-// The quantised row to use; throws Error when EDGEDEC_ISA asks for one that cannot run here.
-const char* isa();
+// The quantised row to use; a problem of the node when EDGEDEC_ISA asks for one that cannot run here.
+const char* isa(const Info& info);
+
+constexpr char kNoMemory[] = "not enough memory";
 
 struct Port {
   ElementType type;
   Characteristic characteristic = kRequired;
 };
 
-OrtStatus* failure(Api api, const char* op, const std::exception& error);
+// A status with the problem, or null where there is none.
+OrtStatus* outcome(Api api, const char* op, const Problem& problem);
 
 // Op: kName, kInputs, kOutputs (arrays of Port), Op(const Info&), void compute(Context&).
 template <class Op>
@@ -130,22 +147,23 @@ struct CustomOp : OrtCustomOp {
     GetEndVersion = [](const OrtCustomOp*) { return 1; };
     CreateKernelV2 = [](const OrtCustomOp*, const OrtApi* table, const OrtKernelInfo* info, void** kernel) {
       const Api api{table};
-      try {
-        *kernel = new Kernel{api, Op(Info(api, info))};
-        return static_cast<OrtStatus*>(nullptr);
-      } catch (const std::exception& error) {
-        return failure(api, Op::kName, error);
+      const Info attributes(api, info);
+      auto* made = new (std::nothrow) Kernel{api, Op(attributes)};
+      if (!made) attributes.fail(kNoMemory);
+      *kernel = made;
+      OrtStatus* status = outcome(api, Op::kName, attributes);
+      if (status) {
+        delete made;
+        *kernel = nullptr;
       }
+      return status;
     };
     KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
       auto* self = static_cast<Kernel*>(kernel);
-      try {
-        Context c(self->api, context);
-        self->op.compute(c);
-        return static_cast<OrtStatus*>(nullptr);
-      } catch (const std::exception& error) {
-        return failure(self->api, Op::kName, error);
-      }
+      Context c(self->api, context);
+      self->op.compute(c);
+      if (c.lacks_memory()) c.fail(kNoMemory);
+      return outcome(self->api, Op::kName, c);
     };
     KernelDestroy = [](void* kernel) { delete static_cast<Kernel*>(kernel); };
   }

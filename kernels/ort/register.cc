@@ -1,19 +1,23 @@
 // The entry point that ONNX Runtime looks up in the library.
-#include <mutex>
-
+#include "common/lock.h"
 #include "ort/ops.h"
 
 using namespace edgedec::ort;
+using edgedec::Guard;
+using edgedec::Mutex;
+
+namespace {
+Mutex one_at_a_time;  // sessions may be made in several threads
+}
 
 extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(OrtSessionOptions* options,
                                                                                const OrtApiBase* base) {
-  static const OrtApi* table = base->GetApi(kApiVersion);
+  const OrtApi* table = base->GetApi(kApiVersion);
   // Without an API there is no status to return. The Python side refuses older runtimes before this call.
   if (!table) return nullptr;
   const Api api{table};
-  static std::mutex one_at_a_time;  // sessions may be made in several threads
   static OrtCustomOpDomain* domain = nullptr;
-  const std::lock_guard<std::mutex> lock(one_at_a_time);
+  const Guard guard(one_at_a_time);
   if (!domain) {
     OrtCustomOpDomain* made = nullptr;
     if (OrtStatus* status = api.CreateCustomOpDomain()("ai.edgedec", &made)) return status;

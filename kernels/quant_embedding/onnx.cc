@@ -1,6 +1,6 @@
-#include <mutex>
 #include <optional>
 
+#include "common/lock.h"
 #include "ort/ops.h"
 #include "quant_embedding/quant_embedding.h"
 
@@ -13,7 +13,7 @@ struct QuantEmbedding {
   static constexpr Port kOutputs[] = {{kFloat}};
 
   explicit QuantEmbedding(const Info& info)
-      : table(info.text("format"), info.integer("rows"), info.integer("cols")),
+      : table(info, info.text("format"), info.integer("rows"), info.integer("cols")),
         scale(info.real("scale", 1.0f)),
         alone(info.integer("alone", 0) != 0) {}
 
@@ -21,16 +21,24 @@ struct QuantEmbedding {
     const Weight& w = table.at(c, 1);
     const size_t n = c.elements(0);
     auto* out = c.output<float>(0, {static_cast<int64_t>(n), w.cols});
-    if (alone) std::call_once(looked_for, [&] { file.emplace(w.data, w.bytes()); });
-    const MappedFile* mapped = file && file->holds(w.data) ? &*file : nullptr;  // a table may change between calls
-    if (!quant_embedding::embed(w, c.data<const int64_t>(0), static_cast<int>(n), scale, out, mapped))
-      throw Error("token id outside the vocabulary of " + std::to_string(w.rows));
+    const auto* ids = c.data<const int64_t>(0);
+    if (!c.ok()) return;
+    const MappedFile* mapped = alone ? mapping(w) : nullptr;
+    if (!quant_embedding::inside(w, ids, static_cast<int>(n)))
+      return c.fail("token id outside the vocabulary of " + std::to_string(w.rows));
+    if (!quant_embedding::embed(w, ids, static_cast<int>(n), scale, out, mapped)) c.lack_memory();
+  }
+
+  const MappedFile* mapping(const Weight& w) {
+    const Guard guard(mutex);
+    if (!file) file.emplace(w.data, w.bytes());
+    return file->holds(w.data) ? &*file : nullptr;  // a table may change between calls
   }
 
   WeightInput table;
   float scale;
   bool alone;  // no other op reads the table, so it need not be resident
-  std::once_flag looked_for;
+  Mutex mutex;
   std::optional<MappedFile> file;
 };
 

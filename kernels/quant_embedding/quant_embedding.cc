@@ -1,5 +1,6 @@
 #include "quant_embedding/quant_embedding.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "common/parallel.h"
@@ -39,6 +40,10 @@ void embed_float_row(const Weight& table, const uint8_t* record, int c, float sc
 
 }  // namespace
 
+bool inside(const Weight& table, const int64_t* ids, int n) {
+  return std::all_of(ids, ids + n, [&](int64_t id) { return id >= 0 && id < table.rows; });
+}
+
 bool embed(const Weight& table, const int64_t* ids, int n, float scale, float* out, const MappedFile* file) {
   static constexpr void (*rows[])(const Weight&, const uint8_t*, int, float, float*) = {
 #define X(F) embed_row<F>,
@@ -50,8 +55,8 @@ bool embed(const Weight& table, const int64_t* ids, int n, float scale, float* o
   };
   const size_t bytes = table.tile_bytes();
   uint8_t* room = file ? scratch<uint8_t>(Scratch::kTableTile, bytes) : nullptr;
+  if (file && !room) return false;
   for (int i = 0; i < n; ++i) {
-    if (ids[i] < 0 || ids[i] >= table.rows) return false;
     const size_t at = bytes * static_cast<size_t>(ids[i] / kTile);
     const uint8_t* tile = file ? file->read(at, bytes, room) : table.data + at;
     rows[static_cast<int>(table.format)](table, tile, static_cast<int>(ids[i] % kTile), scale,

@@ -11,7 +11,10 @@
 
 namespace edgedec::quant_embedding {
 
-// Writes out[n][table.cols]. Returns false, with `out` undefined, when an id is outside [0, table.rows).
+// True when all ids lie in [0, table.rows).
+bool inside(const Weight& table, const int64_t* ids, int n);
+
+// Writes out[n][table.cols] for ids inside the table. Returns false, with `out` undefined, without memory.
 // file: the file to read the table's tiles from, one for each row; null: read them from memory.
 bool embed(const Weight& table, const int64_t* ids, int n, float scale, float* out, const MappedFile* file = nullptr);
 

@@ -1,11 +1,14 @@
-// The quantised ops by row name, for tests and benchmarks. Status: 0 done, 1 row cannot run here, 2 bad argument.
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
-#include <set>
+// The quantised ops by row name, for tests and benchmarks. Status: 0 done, 1 row cannot run here, 2 bad argument,
+// 3 not enough memory.
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <ctime>
 
 #include "common/capi.h"
 #include "common/isa.h"
+#include "common/lock.h"
 #include "common/threads.h"
 #include "gated_mlp/gated_mlp.h"
 #include "head_topk/head_topk.h"
@@ -15,6 +18,8 @@
 using namespace edgedec;
 
 namespace {
+
+constexpr int kLacksMemory = 3;
 
 const quant_linear::Row* runnable(const char* name) {
   const quant_linear::Row* row = quant_linear::find_row(name);
@@ -28,17 +33,30 @@ bool weight(const char* format, const uint8_t* data, int rows, int cols, Weight*
 
 // Threads that quantise activations in one call. Each waits in its first piece until all have one, or for a second.
 struct Meeting {
+  static constexpr size_t kMost = 256;
+
+  Meeting(quant_linear::QuantiseFn real, size_t threads_expected) : quantise(real), expected(threads_expected) {}
+
   quant_linear::QuantiseFn quantise;
   size_t expected;
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::set<std::thread::id> threads;
+  std::atomic<size_t> here{0};
+  Mutex mutex;
+  pthread_t threads[kMost] = {};
 
   void attend() {
-    std::unique_lock<std::mutex> lock(mutex);
-    if (!threads.insert(std::this_thread::get_id()).second) return;
-    changed.notify_all();
-    changed.wait_for(lock, std::chrono::seconds(1), [this] { return threads.size() >= expected; });
+    if (!came()) return;
+    const time_t until = std::time(nullptr) + 2;  // whole seconds: one at least
+    while (here < expected && std::time(nullptr) < until) sched_yield();
+  }
+
+  // True in the first call of this thread.
+  bool came() {
+    const Guard guard(mutex);
+    const auto self = [](pthread_t other) { return pthread_equal(other, pthread_self()) != 0; };
+    if (here == kMost || std::any_of(threads, threads + here, self)) return false;
+    threads[here] = pthread_self();
+    ++here;
+    return true;
   }
 };
 
@@ -58,14 +76,14 @@ EDGEDEC_EXPORT int edgedec_quantising_threads(const char* name, const char* form
   const quant_linear::Row* row = runnable(name);
   Weight w;
   if (!row || !weight(format, data, rows, cols, &w) || terms < 1 || terms > 2) return -1;
-  Meeting here{row->quantise, static_cast<size_t>(threads_per_call), {}, {}, {}};
+  Meeting here(row->quantise, std::min(static_cast<size_t>(threads_per_call), Meeting::kMost));
   meeting = &here;
   quant_linear::Row watched = *row;
   watched.quantise = quantise_in_meeting;
   OwnThreads threads;
   quant_linear::linear(watched, threads, &w, 1, x, m, terms, nullptr, nullptr, out);
   meeting = nullptr;
-  return static_cast<int>(here.threads.size());
+  return static_cast<int>(here.here);
 }
 
 EDGEDEC_EXPORT int edgedec_quant_linear(const char* name, const char* format, const uint8_t* data, int rows, int cols,
@@ -77,7 +95,7 @@ EDGEDEC_EXPORT int edgedec_quant_linear(const char* name, const char* format, co
   if (!weight(format, data, rows, cols, &w) || terms < 1 || terms > 2) return 2;
   OwnThreads threads;
   quant_linear::linear(*row, threads, &w, 1, x, m, terms, bias, residual, out);
-  return 0;
+  return threads.lacks_memory() ? kLacksMemory : 0;
 }
 
 EDGEDEC_EXPORT int edgedec_quantise(const char* name, const float* x, int m, int cols, int8_t* q, float* scale,
@@ -99,7 +117,7 @@ EDGEDEC_EXPORT int edgedec_gated_mlp(const char* name, const char* gate_format, 
   OwnThreads threads;
   gated_mlp::gated_mlp(*row, *gated_mlp::find_row(float_row(name)), threads, g, u,
                        gelu ? gated_mlp::Activation::kGeluTanh : gated_mlp::Activation::kSilu, x, m, out);
-  return 0;
+  return threads.lacks_memory() ? kLacksMemory : 0;
 }
 
 EDGEDEC_EXPORT int edgedec_head_topk(const char* name, const char* format, const uint8_t* data, int rows, int cols,
@@ -113,12 +131,12 @@ EDGEDEC_EXPORT int edgedec_head_topk(const char* name, const char* format, const
   OwnThreads threads;
   head_topk::head_topk(*row, *head_topk::find_row(float_row(name)), threads, w, x, r, refined != 0,
                        {softcap, 1.0f / temperature}, keep, kept, k, {values, ids, logsumexp, entropy, logits});
-  return 0;
+  return threads.lacks_memory() ? kLacksMemory : 0;
 }
 
 EDGEDEC_EXPORT int edgedec_quant_embedding(const char* format, const uint8_t* data, int rows, int cols,
                                            const int64_t* ids, int n, float scale, float* out) {
   Weight w;
-  if (!weight(format, data, rows, cols, &w)) return 2;
-  return quant_embedding::embed(w, ids, n, scale, out) ? 0 : 2;
+  if (!weight(format, data, rows, cols, &w) || !quant_embedding::inside(w, ids, n)) return 2;
+  return quant_embedding::embed(w, ids, n, scale, out) ? 0 : kLacksMemory;
 }

@@ -16,14 +16,16 @@ void finish(const float* bias, const float* residual, float* out, int m, int col
   }
 }
 
-// The products of both terms of m tokens in one pass over the weights, then their sum.
-void two_terms(TilesFn tiles, const Weight& w, const Acts& acts, int m, int tile0, int tile1, int columns, float* out,
+// The products of both terms of m tokens in one pass over the weights, then their sum; false without memory.
+bool two_terms(TilesFn tiles, const Weight& w, const Acts& acts, int m, int tile0, int tile1, int columns, float* out,
                size_t ldo) {
   const size_t ld = static_cast<size_t>(tile1 - tile0) * kTile;
   float* both = scratch<float>(Scratch::kTerms, ld * acts.m);
+  if (!both) return false;
   tiles(w, acts, 0, acts.m, tile0, tile1, both, ld);
   for (int i = 0; i < m; ++i)
     for (int c = 0; c < columns; ++c) out[i * ldo + c] = both[i * ld + c] + both[(m + i) * ld + c];
+  return true;
 }
 
 // Groups of activations that one thread quantises at a time, in about a microsecond.
@@ -65,6 +67,7 @@ Activations::Activations(const Row& row, const float* x, int m, int cols, int te
   sum_ = scratch<int32_t>(Scratch::kActSums, rows * (k / 16));
   total_ = scratch<float>(Scratch::kActTotals, rows * (k / 32));
   if (terms == 2) rest_ = scratch<float>(Scratch::kRest, static_cast<size_t>(m) * cols);
+  there_ = q_ && scale_ && sum_ && total_ && (terms < 2 || rest_);
   acts_ = {m * terms, k, x, q_, scale_, sum_, total_};
 }
 
@@ -100,6 +103,7 @@ void linear(const Row& row, Parallel& threads, const Weight* weights, int count,
     tasks += (weights[i].tiles() + tiles_per_task(weights[i]) - 1) / tiles_per_task(weights[i]);
   }
   Activations activations(row, x, m, weights[0].cols, most_terms);
+  if (!activations) return threads.lack_memory();
   auto body = [&](size_t task) {
     const Acts& acts = activations.ready();
     size_t column = 0;
@@ -117,8 +121,8 @@ void linear(const Row& row, Parallel& threads, const Weight* weights, int count,
       const auto tiles = row.tiles[static_cast<int>(w.format)];
       if (int8_terms(w, terms) < 2)
         tiles(w, acts, 0, m, tile0, tile1, out + first, ldo);
-      else
-        two_terms(tiles, w, acts, m, tile0, tile1, columns, out + first, ldo);
+      else if (!two_terms(tiles, w, acts, m, tile0, tile1, columns, out + first, ldo))
+        return threads.lack_memory();
       finish(bias ? bias + first : nullptr, residual ? residual + first : nullptr, out + first, m, columns, ldo);
       return;
     }

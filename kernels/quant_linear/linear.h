@@ -19,8 +19,9 @@ class Activations {
  public:
   // x[m][cols]. With terms = 2 the rows m .. 2m - 1 quantise the errors of the first m, so that both together carry
   // about 15 bits; with terms = 0 only float formats can use the result. The arrays lie in this thread's scratch: they
-  // are valid until the next Activations on this thread.
+  // are valid until the next Activations on this thread. False as a condition where there is no memory for them.
   Activations(const Row& row, const float* x, int m, int cols, int terms);
+  explicit operator bool() const { return there_; }
 
   // Quantises pieces that no thread has taken and waits for the others. Call it at the start of every task.
   const Acts& ready();
@@ -35,6 +36,7 @@ class Activations {
   const Row& row_;
   const int m_, cols_;
   Acts acts_;
+  bool there_ = true;
   float* rest_ = nullptr;  // [m][cols]: the errors of the first terms
   int8_t* q_ = nullptr;
   float* scale_ = nullptr;

@@ -14,15 +14,16 @@ struct RmsNorm {
   // (AVX-512, 2.5 GHz). A row is never split, since its sum has a fixed order.
   static constexpr size_t kFloatsPerTask = 1 << 15;
 
-  explicit RmsNorm(const Info& info) : row(rms_norm::find_row(float_row(isa()))), epsilon(info.real("epsilon")) {}
+  explicit RmsNorm(const Info& info) : row(rms_norm::find_row(float_row(isa(info)))), epsilon(info.real("epsilon")) {}
 
   void compute(Context& c) {
     const auto d = static_cast<int64_t>(c.elements(1));
     const int m = c.rows(0, d);
     const auto* residual = c.optional<const float>(2);
-    if (residual && c.rows(2, d) != m) throw Error("residual has the wrong shape");
+    if (residual && c.rows(2, d) != m) c.fail("residual has the wrong shape");
     const auto *x = c.data<const float>(0), *weight = c.data<const float>(1);
     auto* out = c.output<float>(0, {m, d});
+    if (!c.ok()) return;
     const size_t rows = static_cast<size_t>(m), step = std::max<size_t>(1, kFloatsPerTask / std::max<int64_t>(1, d));
     auto body = [&](size_t i) {
       const size_t m0 = i * step, m1 = std::min(rows, m0 + step);

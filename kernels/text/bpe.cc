@@ -1,7 +1,8 @@
 #include "text/bpe.h"
 
 #include <algorithm>
-#include <vector>
+
+#include "common/array.h"
 
 namespace edgedec::text {
 namespace {
@@ -46,24 +47,30 @@ class Merger {
     for (uint32_t code = 0; code < 128; ++code) ascii_[code] = char_token(code);
   }
 
-  // Appends the ids of a piece; false where the table is damaged.
-  bool append(const char* text, size_t length, std::vector<uint32_t>& out) {
+  // Finds the ids of a piece; false where the table is damaged or memory is lacking.
+  bool merge(const char* text, size_t length) {
+    ids_.clear();
     if (table_.flags() & kWholeFirst) {
       const int64_t whole = find(table_, text, length);
       if (whole == kDamaged) return false;
-      if (whole >= 0 && table_.kind(static_cast<uint32_t>(whole)) & kInVocabulary) {
-        out.push_back(static_cast<uint32_t>(whole));
-        return true;
-      }
+      if (whole >= 0 && table_.kind(static_cast<uint32_t>(whole)) & kInVocabulary)
+        return put(static_cast<uint32_t>(whole));
     }
-    ids_.clear();
     if (!symbols(text, length)) return false;
-    if (!(ids_.size() <= kShort ? scan() : heap())) return false;
-    out.insert(out.end(), ids_.begin(), ids_.end());
-    return true;
+    return ids_.size() <= kShort ? scan() : heap();
   }
 
+  const Array<uint32_t>& ids() const { return ids_; }
+  // Why merge() returned false.
+  Failure failure() const { return lacks_memory_ ? kNoMemory : kDamaged; }
+
  private:
+  bool there(bool room) {
+    if (!room) lacks_memory_ = true;
+    return room;
+  }
+  bool put(uint32_t id) { return there(ids_.push_back(id)); }
+
   // The token of one character, or kNone.
   uint32_t char_token(uint32_t code) const {
     const uint32_t* chars = table_.words(kChars);
@@ -88,13 +95,13 @@ class Merger {
       const uint32_t id = code < 128 ? ascii_[code] : char_token(code);
       if (id != kNone) {
         pending = false;
-        ids_.push_back(id);
+        if (!put(id)) return false;
       } else if (table_.flags() & kByteFallback) {
         for (size_t i = 0; i < step; ++i) {
-          ids_.push_back(table_.words(kByteTokens)[static_cast<uint8_t>(text[at + i])]);
+          if (!put(table_.words(kByteTokens)[static_cast<uint8_t>(text[at + i])])) return false;
         }
       } else if (table_.unknown() != kNone) {
-        if (!pending || !(table_.flags() & kFuseUnknown)) ids_.push_back(table_.unknown());
+        if ((!pending || !(table_.flags() & kFuseUnknown)) && !put(table_.unknown())) return false;
         pending = true;
       }
       at += step;
@@ -135,17 +142,17 @@ class Merger {
 
   // Merges a short piece: looks through all pairs for the best one.
   bool scan() {
-    joins_.resize(ids_.size());
+    if (!there(joins_.resize(ids_.size()))) return false;
     for (size_t at = 0; at + 1 < ids_.size(); ++at) {
       if (!joined(ids_[at], ids_[at + 1], &joins_[at])) return false;
     }
     for (size_t left = ids_.size(); left > 1; --left) {
-      const auto last = joins_.begin() + static_cast<ptrdiff_t>(left - 1);
-      const auto best = std::min_element(joins_.begin(), last, [](Join a, Join b) { return a.rank < b.rank; });
+      Join* const last = joins_.begin() + (left - 1);
+      Join* const best = std::min_element(joins_.begin(), last, [](Join a, Join b) { return a.rank < b.rank; });
       if (best->rank == kNoMerge) break;
       const size_t at = static_cast<size_t>(best - joins_.begin());
       ids_[at] = best->id;
-      ids_.erase(ids_.begin() + static_cast<ptrdiff_t>(at + 1));
+      ids_.erase(ids_.begin() + at + 1);
       joins_.erase(best);
       if (at > 0 && !joined(ids_[at - 1], ids_[at], &joins_[at - 1])) return false;
       if (at + 1 < ids_.size() && !joined(ids_[at], ids_[at + 1], &joins_[at])) return false;
@@ -156,16 +163,15 @@ class Merger {
   // Merges a long piece: a heap has the pairs, and a list the symbols. Pairs that changed meanwhile are skipped.
   bool heap() {
     const uint32_t count = static_cast<uint32_t>(ids_.size());
-    joins_.assign(count, {});
-    next_.resize(count + 1);
-    before_.resize(count + 1);
+    if (!there(joins_.resize(count) && next_.resize(count + 1) && before_.resize(count + 1))) return false;
+    std::fill(joins_.begin(), joins_.end(), Join{});
     heap_.clear();
     for (uint32_t at = 0; at < count; ++at) {
       next_[at] = at + 1;
       before_[at + 1] = at;
       if (at + 1 == count) break;
       if (!joined(ids_[at], ids_[at + 1], &joins_[at])) return false;
-      if (joins_[at].rank != kNoMerge) heap_.push_back({joins_[at].rank, at});
+      if (joins_[at].rank != kNoMerge && !there(heap_.push_back({joins_[at].rank, at}))) return false;
     }
     std::make_heap(heap_.begin(), heap_.end());
     while (!heap_.empty()) {
@@ -182,7 +188,7 @@ class Merger {
       if (top.position > 0 && !offer(before_[top.position], count)) return false;
       if (!offer(top.position, count)) return false;
     }
-    ids_.erase(std::remove(ids_.begin(), ids_.end(), kNone), ids_.end());
+    ids_.cut(std::remove(ids_.begin(), ids_.end(), kNone));
     return true;
   }
 
@@ -192,7 +198,7 @@ class Merger {
     if (next_[at] >= count) return true;
     if (!joined(ids_[at], ids_[next_[at]], &joins_[at])) return false;
     if (joins_[at].rank == kNoMerge) return true;
-    heap_.push_back({joins_[at].rank, at});
+    if (!there(heap_.push_back({joins_[at].rank, at}))) return false;
     std::push_heap(heap_.begin(), heap_.end());
     return true;
   }
@@ -205,9 +211,10 @@ class Merger {
   const Table& table_;
   uint32_t ascii_[128];
   Known known_[1 << kKnownBits];
-  std::vector<uint32_t> ids_, next_, before_;
-  std::vector<Join> joins_;  // of each symbol with the next one
-  std::vector<Candidate> heap_;
+  bool lacks_memory_ = false;
+  Array<uint32_t> ids_, next_, before_;
+  Array<Join> joins_;  // of each symbol with the next one
+  Array<Candidate> heap_;
 };
 
 }  // namespace
@@ -215,19 +222,19 @@ class Merger {
 int64_t encode(const Table& table, const char* text, const uint32_t* ends, const uint32_t* tokens, size_t pieces,
                uint32_t* ids, size_t room) {
   Merger merger(table);
-  std::vector<uint32_t> found;
   size_t start = 0, written = 0;
   for (size_t piece = 0; piece < pieces; ++piece) {
     if (ends[piece] < start) return kDamaged;
-    found.clear();
-    if (tokens[piece] != kNone) {
-      found.push_back(tokens[piece]);
-    } else if (!merger.append(text + start, ends[piece] - start, found)) {
-      return kDamaged;
+    const uint32_t* found = &tokens[piece];
+    size_t count = 1;
+    if (tokens[piece] == kNone) {
+      if (!merger.merge(text + start, ends[piece] - start)) return merger.failure();
+      found = merger.ids().begin();
+      count = merger.ids().size();
     }
-    if (found.size() > room - written) return kNoRoom;
-    std::copy(found.begin(), found.end(), ids + written);
-    written += found.size();
+    if (count > room - written) return kNoRoom;
+    std::copy_n(found, count, ids + written);
+    written += count;
     start = ends[piece];
   }
   return static_cast<int64_t>(written);

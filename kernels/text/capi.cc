@@ -1,6 +1,4 @@
 // C ABI of the tokenizer: text/bpe.h over a mapped table. Each call checks the header; nothing is kept between calls.
-#include <new>
-
 #include "common/capi.h"
 #include "text/bpe.h"
 
@@ -8,16 +6,11 @@ using namespace edgedec::text;
 
 namespace {
 
-// What `act` returns for the table at data, or a Failure; nothing is thrown across the ABI.
+// What `act` returns for the table at data, or kDamaged.
 template <typename Act>
 int64_t with_table(const void* data, size_t size, Act act) {
   Table table;
-  if (!table.open(static_cast<const uint8_t*>(data), size)) return kDamaged;
-  try {
-    return act(table);
-  } catch (const std::bad_alloc&) {
-    return kNoMemory;
-  }
+  return table.open(static_cast<const uint8_t*>(data), size) ? act(table) : int64_t{kDamaged};
 }
 
 }  // namespace

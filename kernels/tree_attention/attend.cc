@@ -77,8 +77,10 @@ void whole_blocks(const Row& row, Parallel& threads, const Config& config, const
   const size_t blocks = (pass.computed() + tokens - 1) / tokens;
   const auto compute = [&](size_t i, size_t unit, float* most) {
     const size_t m0 = i * tokens, n = std::min(tokens, pass.computed() - m0);
-    const Block block = block_at(config, pass, m0, n, scratch<int32_t>(Scratch::kPaths, n * pass.tokens));
-    float* room = scratch<float>(Scratch::kScores, unit_floats(u, n, block.stride));
+    auto* chains = scratch<int32_t>(Scratch::kPaths, n * pass.tokens);
+    auto* room = scratch<float>(Scratch::kScores, unit_floats(u, n, score_stride(config, pass)));
+    if (!chains || !room) return threads.lack_memory();
+    const Block block = block_at(config, pass, m0, n, chains);
     const Block b = of_unit(block, u, unit, room);
     row.score(config, cache, pass.length, b, queries, 0, SIZE_MAX);
     row.weigh(config, b, 0, b.queries());
@@ -101,6 +103,7 @@ void split_block(const Row& row, Parallel& threads, const Config& config, const 
   const Units u = units(config);
   const size_t floats = unit_floats(u, block.tokens, block.stride);
   float* room = scratch<float>(Scratch::kScores, u.count * floats);
+  if (!room) return threads.lack_memory();
   size_t first = SIZE_MAX, end = 0;
   for (size_t t = 0; t < block.tokens; ++t) {
     first = std::min(first, block.paths[t].first);
@@ -150,8 +153,9 @@ void attend(const Row& row, Parallel& threads, const Config& config, const Cache
     return whole_blocks(row, threads, config, cache, pass, queries, out, split.tokens, looked);
   for (size_t m0 = 0; m0 < pass.computed(); m0 += split.tokens) {
     const size_t n = std::min(split.tokens, pass.computed() - m0);
-    const Block block = block_at(config, pass, m0, n, scratch<int32_t>(Scratch::kPaths, n * pass.tokens));
-    split_block(row, threads, config, cache, pass.length, block, queries, out, split);
+    auto* chains = scratch<int32_t>(Scratch::kPaths, n * pass.tokens);
+    if (!chains) return threads.lack_memory();
+    split_block(row, threads, config, cache, pass.length, block_at(config, pass, m0, n, chains), queries, out, split);
   }
 }
 

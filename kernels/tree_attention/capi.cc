@@ -1,7 +1,6 @@
 // C ABI for tests: one whole pass in a cache f16[2, Hkv, C, width]. Returns 0, 1 when the row is unknown or the CPU
-// cannot run it, 2 when an argument is wrong.
-#include <vector>
-
+// cannot run it, 2 when an argument is wrong, 3 without memory.
+#include "common/array.h"
 #include "common/isa.h"
 #include "common/threads.h"
 #include "tree_attention/tree_attention.h"
@@ -36,14 +35,15 @@ EDGEDEC_API int edgedec_tree_attention(const char* row, const Config* config, co
   if (chosen.keys && (!chosen.columns || chosen.columns % 16)) return 2;
   Cache layer;
   if (!lay_out(*config, cache, capacity, width, &layer)) return 2;
-  std::vector<float> queries(tokens * config->heads * config->dim);
+  edgedec::Array<float> queries;
+  if (!queries.resize(tokens * config->heads * config->dim)) return 3;
   for (size_t m = 0; m < tokens; ++m)
-    r->prepare(*config, layer, length, qkv, rotary, q_norm, k_norm, queries.data(), m, m + 1);
+    r->prepare(*config, layer, length, qkv, rotary, q_norm, k_norm, queries.begin(), m, m + 1);
   Backwards backwards;
   edgedec::OwnThreads own;
   edgedec::Parallel& threads = edgedec::threads_per_call == 1 ? static_cast<edgedec::Parallel&>(backwards) : own;
-  attend(*r, threads, *config, layer, pass, queries.data(), out, chosen, {attention, capacity});
-  return 0;
+  attend(*r, threads, *config, layer, pass, queries.begin(), out, chosen, {attention, capacity});
+  return threads.lacks_memory() ? 3 : 0;
 }
 
 // The error in the arguments, or null.

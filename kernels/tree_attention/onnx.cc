@@ -21,7 +21,7 @@ struct TreeAttention {
   static constexpr size_t kPrepareRows = 16;
 
   explicit TreeAttention(const Info& info)
-      : row(tree_attention::find_row(float_row(isa()))), layer(info.integer("layer")) {
+      : row(tree_attention::find_row(float_row(isa(info)))), layer(info.integer("layer")) {
     config.heads = size(info, "num_heads");
     config.kv_heads = size(info, "num_kv_heads");
     config.dim = size(info, "head_dim");
@@ -36,8 +36,9 @@ struct TreeAttention {
   // Bounded, so that products of sizes do not wrap around.
   static size_t size(const Info& info, const char* name) {
     const int64_t value = info.integer(name);
-    if (value < 1 || value > 1 << 16) throw Error(std::string(name) + " is not a possible size");
-    return static_cast<size_t>(value);
+    if (value >= 1 && value <= 1 << 16) return static_cast<size_t>(value);
+    info.fail(std::string(name) + " is not a possible size");
+    return 1;
   }
 
   // Keys and values of this layer in a cache or ring [L, 2, Hkv, C, row]. The caller owns the cache, and the op writes
@@ -50,17 +51,18 @@ struct TreeAttention {
     if (fits) {
       const size_t row = static_cast<size_t>(dims[4]), before = static_cast<size_t>(layer) * 2 * config.kv_heads;
       *capacity = static_cast<size_t>(dims[3]);
-      fits = tree_attention::lay_out(config, c.data<uint16_t>(4) + before * *capacity * row, *capacity, row, &found);
+      auto* all = c.data<uint16_t>(4);
+      fits = all && tree_attention::lay_out(config, all + before * *capacity * row, *capacity, row, &found);
     }
     if (!fits)
-      throw Error(std::string(config.ring ? "kv_window" : "kv_cache") +
-                  " must be [layers, 2, kv heads, capacity, row] with rows of head dim, or of int8 and scales");
+      c.fail(std::string(config.ring ? "kv_window" : "kv_cache") +
+             " must be [layers, 2, kv heads, capacity, row] with rows of head dim, or of int8 and scales");
     return found;
   }
 
   const float* head_norm(const Context& c, size_t input) const {
     const auto* weight = c.optional<const float>(input);
-    if (weight && c.elements(input) != config.dim) throw Error("a head norm has the wrong length");
+    if (weight && c.elements(input) != config.dim) c.fail("a head norm has the wrong length");
     return weight;
   }
 
@@ -68,37 +70,49 @@ struct TreeAttention {
   // when the input is left out or has no elements.
   Looked looked(const Context& c, const std::vector<Sequence>& all) const {
     if (!c.has(7) || !c.elements(7)) return {};
-    if (config.ring || all.size() != 1 || all[0].pass.first)
-      throw Error("attention weights need a single sequence and no ring, and no warm tokens");
-    const std::vector<int64_t> dims = c.shape(7);
+    if (config.ring || all.size() != 1 || all[0].pass.first) {
+      c.fail("attention weights need a single sequence and no ring, and no warm tokens");
+      return {};
+    }
+    const std::vector<int64_t> dims = c.shape(7), cache_dims = c.shape(4);
+    const int64_t layers = cache_dims.empty() ? -1 : cache_dims[0];
     const size_t head = config.kv_heads, slots = all[0].pass.length + all[0].pass.tokens;
-    if (dims.size() != 3 || dims[0] != c.shape(4)[0] || dims[1] != static_cast<int64_t>(head) ||
-        static_cast<size_t>(dims[2]) < slots)
-      throw Error("attention must be [layers, kv heads, slots], with a slot for all tokens, or without elements");
+    if (dims.size() != 3 || dims[0] != layers || dims[1] != static_cast<int64_t>(head) ||
+        static_cast<size_t>(dims[2]) < slots) {
+      c.fail("attention must be [layers, kv heads, slots], with a slot for all tokens, or without elements");
+      return {};
+    }
     const auto stride = static_cast<size_t>(dims[2]);
-    return {c.data<float>(7) + static_cast<size_t>(layer) * head * stride, stride};
+    auto* weights = c.data<float>(7);
+    if (!weights) return {};
+    return {weights + static_cast<size_t>(layer) * head * stride, stride};
   }
 
   void compute(Context& c) {
     const int64_t width = static_cast<int64_t>(config.heads * config.dim);
     const auto tokens = static_cast<size_t>(c.rows(0, qkv_width())), all = c.elements(2);
     if (static_cast<size_t>(c.rows(1, static_cast<int64_t>(config.dim))) != all || all < tokens)
-      throw Error("rotary and parents do not fit the tokens");
+      c.fail("rotary and parents do not fit the tokens");
     Call call{};
     call.cache = cache(c, &call.capacity);
+    const auto *lengths = c.data<const int64_t>(3), *parents = c.data<const int64_t>(2);
+    const size_t numbers = c.elements(3);
+    if (!c.ok()) return;
     Sequences sequences;
-    if (const char* wrong = read_sequences(config, c.data<const int64_t>(3), c.elements(3), c.data<const int64_t>(2),
-                                           all, call.capacity, &sequences))
-      throw Error(wrong);
-    if (all > tokens && sequences.all.size() != 1) throw Error("only a single sequence can have warm tokens");
+    if (const char* wrong = read_sequences(config, lengths, numbers, parents, all, call.capacity, &sequences))
+      return c.fail(wrong);
+    if (all > tokens && sequences.all.size() != 1) return c.fail("only a single sequence can have warm tokens");
     sequences.all[0].pass.first = all - tokens;
     call.parts = sequences.parts;
     call.looked = looked(c, sequences.all);
     call.qkv = c.data<const float>(0);
-    call.rotary = c.data<const float>(1) + (all - tokens) * config.dim;
+    const auto* rotary = c.data<const float>(1);
     call.q_norm = head_norm(c, 5), call.k_norm = head_norm(c, 6);
     call.out = c.output<float>(0, {static_cast<int64_t>(tokens), width});
     call.queries = scratch<float>(Scratch::kQuery, tokens * static_cast<size_t>(width));
+    if (!c.ok()) return;
+    if (!call.queries) return c.lack_memory();
+    call.rotary = rotary + (all - tokens) * config.dim;
     if (tokens) share_out(c, call, sequences.all);
     // The output kv_new[1, 2, Hkv, 0, row] is empty: the op has written the cache. The op's body in standard ONNX ops
     // cannot write an input, so there kv_new has the rows of all tokens.
@@ -130,6 +144,7 @@ struct TreeAttention {
     auto body = [&](size_t i) {
       Serial serial;
       compute_one(serial, call, *shorter[i]);
+      if (serial.lacks_memory()) c.lack_memory();
     };
     if (!shorter.empty()) parallel_for(c, shorter.size(), body);
   }
@@ -165,6 +180,7 @@ struct TreeAttention {
     Parallel& threads = work(pass) < kWorthSharing ? static_cast<Parallel&>(serial) : all;
     tree_attention::attend(*row, threads, config, kv, pass, queries, out, tree_attention::split_for(config, pass),
                            looked);
+    if (threads.lacks_memory()) all.lack_memory();
   }
 
   const tree_attention::Row* row;
