@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_size_t, c_void_p
 from functools import cache
+from json import loads
 from typing import Any
 
 from edgedec.kernels.library import library_path
@@ -18,6 +19,7 @@ def library() -> ctypes.CDLL:
     return ctypes.CDLL(str(library_path()))
 
 
+@cache
 def function(name: str, result: Any, *arguments: Any) -> Any:
     """Return the function ``edgedec_probe_`` + ``name`` with the types of its result and arguments."""
     found = getattr(library(), f"edgedec_probe_{name}")
@@ -25,6 +27,7 @@ def function(name: str, result: Any, *arguments: Any) -> Any:
     return found
 
 
+@cache
 def text_function(name: str, *arguments: Any) -> Any:
     """Return a function that returns bytes or None; the C function tells their number at its end."""
     call = function(name, c_void_p, *arguments, POINTER(c_size_t))
@@ -74,4 +77,19 @@ def write_read(path: str, data: bytes, most: int) -> int:
     """Write a file, read it again, and return the status; -1 where it reads otherwise."""
     call = function("write_read", c_int, c_char_p, *_TEXT, c_size_t)
     found: int = call(path.encode(), data, len(data), most)
+    return found
+
+
+def manifest(text: bytes) -> dict[str, Any]:
+    """Return the facts of a manifest's text, or the code, message and hint of its error."""
+    return _object(text_function("manifest", *_TEXT)(text, len(text)))
+
+
+def bundle(folder: str, *, verify: bool = False) -> dict[str, Any]:
+    """Return the facts of the bundle in a folder, or its error."""
+    return _object(text_function("bundle", c_char_p, c_int)(folder.encode(), verify))
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = loads(text)
     return found

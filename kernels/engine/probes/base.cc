@@ -1,28 +1,12 @@
 // Functions that tests of base/ call.
-#include <cstdlib>
-#include <cstring>
-
-#include "common/capi.h"
 #include "engine/base/files.h"
 #include "engine/base/json.h"
 #include "engine/base/sha256.h"
+#include "engine/probes/report.h"
 
 using namespace edgedec::engine;
 
-namespace {
-
-// A copy that edgedec_free frees.
-char* copied(const std::string& text, size_t* size) {
-  auto* out = static_cast<char*>(std::malloc(text.size() + 1));
-  if (!out) return nullptr;
-  std::memcpy(out, text.c_str(), text.size() + 1);
-  *size = text.size();
-  return out;
-}
-
-}  // namespace
-
-// What json.dumps(json.loads(text), sort_keys=True) returns; null where that raises.
+// The result of json.dumps(json.loads(text), sort_keys=True); null where that raises.
 EDGEDEC_EXPORT char* edgedec_probe_json(const char* text, size_t size, size_t* out_size) {
   Json json;
   if (!json.parse({text, size})) return nullptr;
