@@ -1,10 +1,17 @@
 // exp and log in double, built from IEEE operations alone: the same bits as edgedec/sampling/portable.py, everywhere.
 #pragma once
 
+#include "engine/base/span.h"
+
 namespace edgedec::engine {
+
+constexpr double kLn2 = 0x1.62e42fefa39efp-1;
 
 // e^x to about 1e-15 relative, for x <= 700; below -700 it stays at e^-700.
 double portable_exp(double x);
+
+// The same of numbers that are 700 at most, in place.
+void portable_exp(Span<double> x);
 
 // Natural logarithm of a positive normal number, to about 1e-15.
 double portable_log(double x);

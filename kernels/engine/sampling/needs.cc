@@ -1,0 +1,33 @@
+#include "engine/sampling/needs.h"
+
+namespace edgedec::engine {
+namespace {
+
+// Between these, a total from a logsumexp in float is exact to about 1e-5.
+constexpr double kLowest = 0.1, kHighest = 10.0;
+
+}  // namespace
+
+bool needs_logits(const DrawParams& params, size_t head_k, bool logprobs) {
+  if (params.adjusts() || (logprobs && head_temperature(params) != 1.0)) return true;
+  if (params.greedy()) return false;
+  return params.top_n_sigma > 0.0 || params.top_k == 0 || static_cast<uint64_t>(params.top_k) > head_k;
+}
+
+double head_temperature(const DrawParams& params) {
+  const bool within = kLowest <= params.temperature && params.temperature <= kHighest;
+  return within && params.edt == 0.0 ? params.temperature : 1.0;
+}
+
+size_t drawing_bytes(const DrawParams& params, size_t head_k) {
+  if (!needs_logits(params, head_k)) return 0;
+  const size_t adjusted = params.adjusts() || params.top_n_sigma != 0.0 || params.typical < 1.0 || params.eta != 0.0 ||
+                                  params.top_h < 1.0 || params.mirostat != 0.0 || head_temperature(params) == 1.0
+                              ? 16
+                              : 4;  // the row in double and a copy of it, or a copy as it is
+  const size_t list = 12 + 12;        // values and ids, and both in another order
+  const size_t weights = 8 + (params.narrows() ? 8 : 0);
+  return params.uncut() ? 4 + 12 : adjusted + list + weights;
+}
+
+}  // namespace edgedec::engine
