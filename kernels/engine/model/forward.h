@@ -15,16 +15,16 @@ namespace edgedec::engine {
 enum class KvType { kFp16, kInt8 };
 
 // Takes the bytes of a saved cache, piece by piece.
-class Sink {
+class CacheSink {
  public:
-  virtual ~Sink() = default;
+  virtual ~CacheSink() = default;
   virtual Status write(const void* data, size_t size) = 0;
 };
 
 // Gives the bytes of a saved cache. A source that ends early fails.
-class Source {
+class CacheSource {
  public:
-  virtual ~Source() = default;
+  virtual ~CacheSource() = default;
   virtual Status read(void* data, size_t size) = 0;
 };
 
@@ -64,9 +64,9 @@ class Forward {
   // Bytes of `length` slots, as written.
   virtual int64_t cache_bytes(int64_t length) const = 0;
   // Writes the slots of the first `length` tokens, which must be resident and settled.
-  virtual Status write_cache(Sink& sink, int64_t length) = 0;
+  virtual Status write_cache(CacheSink& sink, int64_t length) = 0;
   // Replaces the cache by `length` tokens whose slots come from `source`. After a failure the cache is empty.
-  virtual Status read_cache(Source& source, int64_t length) = 0;
+  virtual Status read_cache(CacheSource& source, int64_t length) = 0;
 };
 
 }  // namespace edgedec::engine
