@@ -9,3 +9,6 @@ namespace edgedec::ort {
 #undef OP
 
 }  // namespace edgedec::ort
+
+// Registers every op with `options`. ONNX Runtime looks it up by this name, and the engine calls it.
+extern "C" OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base);

@@ -1,4 +1,4 @@
-// The part of ONNX Runtime's C API, version 18, that custom ops need, and a test that opens a session in C++.
+// The part of ONNX Runtime's C API, version 18, that custom ops and the native engine need.
 //
 // The wheel contains no headers, and the packages that do take 150 MB. The C API is append-only: a function keeps its
 // position in the table, and OrtCustomOp its fields up to the version that an op announces. So the positions below hold
@@ -20,11 +20,14 @@ struct OrtCustomOpDomain;
 struct OrtTensorTypeAndShapeInfo;
 struct OrtShapeInferContext;
 
-// Only for tests/integration/arm_model.cc.
+// Of sessions: the engine opens them.
 struct OrtEnv;
 struct OrtSession;
 struct OrtRunOptions;
 struct OrtMemoryInfo;
+struct OrtTypeInfo;
+struct OrtAllocator;
+struct OrtIoBinding;
 
 struct OrtApi {
   void* slot[300];
@@ -71,43 +74,67 @@ namespace edgedec::ort {
 constexpr uint32_t kApiVersion = 18;
 
 // X(name, position, return type, parameters)
-#define EDGEDEC_ORT_FUNCTIONS(X)                                                                            \
-  X(CreateStatus, 0, OrtStatus*, (int, const char*))                                                        \
-  X(GetErrorMessage, 2, const char*, (const OrtStatus*))                                                    \
-  X(CreateEnv, 3, OrtStatus*, (int, const char*, OrtEnv**))                                                 \
-  X(CreateSession, 7, OrtStatus*, (const OrtEnv*, const char*, const OrtSessionOptions*, OrtSession**))     \
-  X(Run, 9, OrtStatus*,                                                                                     \
-    (OrtSession*, const OrtRunOptions*, const char* const*, const OrtValue* const*, size_t,                 \
-     const char* const*, size_t, OrtValue**))                                                               \
-  X(CreateSessionOptions, 10, OrtStatus*, (OrtSessionOptions**))                                            \
-  X(SetSessionGraphOptimizationLevel, 23, OrtStatus*, (OrtSessionOptions*, int))                            \
-  X(SetIntraOpNumThreads, 24, OrtStatus*, (OrtSessionOptions*, int))                                        \
-  X(CreateCustomOpDomain, 26, OrtStatus*, (const char*, OrtCustomOpDomain**))                               \
-  X(CustomOpDomain_Add, 27, OrtStatus*, (OrtCustomOpDomain*, const OrtCustomOp*))                           \
-  X(AddCustomOpDomain, 28, OrtStatus*, (OrtSessionOptions*, OrtCustomOpDomain*))                            \
-  X(RegisterCustomOpsLibrary, 29, OrtStatus*, (OrtSessionOptions*, const char*, void**))                    \
-  X(CreateTensorWithDataAsOrtValue, 49, OrtStatus*,                                                         \
-    (const OrtMemoryInfo*, void*, size_t, const int64_t*, size_t, int, OrtValue**))                         \
-  X(GetTensorMutableData, 51, OrtStatus*, (OrtValue*, void**))                                              \
-  X(GetDimensionsCount, 61, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, size_t*))                        \
-  X(GetDimensions, 62, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, int64_t*, size_t))                    \
-  X(GetTensorShapeElementCount, 64, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, size_t*))                \
-  X(GetTensorTypeAndShape, 65, OrtStatus*, (const OrtValue*, OrtTensorTypeAndShapeInfo**))                  \
-  X(CreateCpuMemoryInfo, 69, OrtStatus*, (int, int, OrtMemoryInfo**))                                       \
-  X(KernelInfoGetAttribute_float, 85, OrtStatus*, (const OrtKernelInfo*, const char*, float*))              \
-  X(KernelInfoGetAttribute_int64, 86, OrtStatus*, (const OrtKernelInfo*, const char*, int64_t*))            \
-  X(KernelInfoGetAttribute_string, 87, OrtStatus*, (const OrtKernelInfo*, const char*, char*, size_t*))     \
-  X(KernelContext_GetInputCount, 88, OrtStatus*, (const OrtKernelContext*, size_t*))                        \
-  X(KernelContext_GetOutputCount, 89, OrtStatus*, (const OrtKernelContext*, size_t*))                       \
-  X(KernelContext_GetInput, 90, OrtStatus*, (const OrtKernelContext*, size_t, const OrtValue**))            \
-  X(KernelContext_GetOutput, 91, OrtStatus*,                                                                \
-    (OrtKernelContext*, size_t, const int64_t*, size_t, OrtValue**))                                        \
-  X(ReleaseStatus, 93, void, (OrtStatus*))                                                                  \
-  X(ReleaseValue, 96, void, (OrtValue*))                                                                    \
-  X(ReleaseTensorTypeAndShapeInfo, 99, void, (OrtTensorTypeAndShapeInfo*))                                  \
-  X(ReleaseCustomOpDomain, 101, void, (OrtCustomOpDomain*))                                                 \
-  X(KernelInfoGetAttributeArray_int64, 163, OrtStatus*, (const OrtKernelInfo*, const char*, int64_t*, size_t*)) \
-  X(KernelContext_ParallelFor, 274, OrtStatus*,                                                             \
+#define EDGEDEC_ORT_FUNCTIONS(X)                                                                                 \
+  X(CreateStatus, 0, OrtStatus*, (int, const char*))                                                             \
+  X(GetErrorCode, 1, int, (const OrtStatus*))                                                                    \
+  X(GetErrorMessage, 2, const char*, (const OrtStatus*))                                                         \
+  X(CreateEnv, 3, OrtStatus*, (int, const char*, OrtEnv**))                                                      \
+  X(CreateSession, 7, OrtStatus*, (const OrtEnv*, const char*, const OrtSessionOptions*, OrtSession**))          \
+  X(Run, 9, OrtStatus*,                                                                                          \
+    (OrtSession*, const OrtRunOptions*, const char* const*, const OrtValue* const*, size_t,                      \
+     const char* const*, size_t, OrtValue**))                                                                    \
+  X(CreateSessionOptions, 10, OrtStatus*, (OrtSessionOptions**))                                                 \
+  X(DisableMemPattern, 17, OrtStatus*, (OrtSessionOptions*))                                                     \
+  X(SetSessionLogSeverityLevel, 22, OrtStatus*, (OrtSessionOptions*, int))                                       \
+  X(SetSessionGraphOptimizationLevel, 23, OrtStatus*, (OrtSessionOptions*, int))                                 \
+  X(SetIntraOpNumThreads, 24, OrtStatus*, (OrtSessionOptions*, int))                                             \
+  X(SetInterOpNumThreads, 25, OrtStatus*, (OrtSessionOptions*, int))                                             \
+  X(CreateCustomOpDomain, 26, OrtStatus*, (const char*, OrtCustomOpDomain**))                                    \
+  X(CustomOpDomain_Add, 27, OrtStatus*, (OrtCustomOpDomain*, const OrtCustomOp*))                                \
+  X(AddCustomOpDomain, 28, OrtStatus*, (OrtSessionOptions*, OrtCustomOpDomain*))                                 \
+  X(RegisterCustomOpsLibrary, 29, OrtStatus*, (OrtSessionOptions*, const char*, void**))                         \
+  X(SessionGetInputCount, 30, OrtStatus*, (const OrtSession*, size_t*))                                          \
+  X(SessionGetOutputCount, 31, OrtStatus*, (const OrtSession*, size_t*))                                         \
+  X(SessionGetOverridableInitializerCount, 32, OrtStatus*, (const OrtSession*, size_t*))                         \
+  X(SessionGetInputTypeInfo, 33, OrtStatus*, (const OrtSession*, size_t, OrtTypeInfo**))                         \
+  X(SessionGetOutputTypeInfo, 34, OrtStatus*, (const OrtSession*, size_t, OrtTypeInfo**))                        \
+  X(SessionGetInputName, 36, OrtStatus*, (const OrtSession*, size_t, OrtAllocator*, char**))                     \
+  X(SessionGetOutputName, 37, OrtStatus*, (const OrtSession*, size_t, OrtAllocator*, char**))                    \
+  X(SessionGetOverridableInitializerName, 38, OrtStatus*, (const OrtSession*, size_t, OrtAllocator*, char**))    \
+  X(CreateTensorWithDataAsOrtValue, 49, OrtStatus*,                                                              \
+    (const OrtMemoryInfo*, void*, size_t, const int64_t*, size_t, int, OrtValue**))                              \
+  X(GetTensorMutableData, 51, OrtStatus*, (OrtValue*, void**))                                                   \
+  X(CastTypeInfoToTensorInfo, 55, OrtStatus*, (const OrtTypeInfo*, const OrtTensorTypeAndShapeInfo**))           \
+  X(GetDimensionsCount, 61, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, size_t*))                             \
+  X(GetDimensions, 62, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, int64_t*, size_t))                         \
+  X(GetSymbolicDimensions, 63, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, const char**, size_t))             \
+  X(GetTensorShapeElementCount, 64, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, size_t*))                     \
+  X(GetTensorTypeAndShape, 65, OrtStatus*, (const OrtValue*, OrtTensorTypeAndShapeInfo**))                       \
+  X(CreateCpuMemoryInfo, 69, OrtStatus*, (int, int, OrtMemoryInfo**))                                            \
+  X(AllocatorFree, 76, OrtStatus*, (OrtAllocator*, void*))                                                       \
+  X(GetAllocatorWithDefaultOptions, 78, OrtStatus*, (OrtAllocator**))                                            \
+  X(KernelInfoGetAttribute_float, 85, OrtStatus*, (const OrtKernelInfo*, const char*, float*))                   \
+  X(KernelInfoGetAttribute_int64, 86, OrtStatus*, (const OrtKernelInfo*, const char*, int64_t*))                 \
+  X(KernelInfoGetAttribute_string, 87, OrtStatus*, (const OrtKernelInfo*, const char*, char*, size_t*))          \
+  X(KernelContext_GetInputCount, 88, OrtStatus*, (const OrtKernelContext*, size_t*))                             \
+  X(KernelContext_GetOutputCount, 89, OrtStatus*, (const OrtKernelContext*, size_t*))                            \
+  X(KernelContext_GetInput, 90, OrtStatus*, (const OrtKernelContext*, size_t, const OrtValue**))                 \
+  X(KernelContext_GetOutput, 91, OrtStatus*, (OrtKernelContext*, size_t, const int64_t*, size_t, OrtValue**))    \
+  X(ReleaseStatus, 93, void, (OrtStatus*))                                                                       \
+  X(ReleaseSession, 95, void, (OrtSession*))                                                                     \
+  X(ReleaseValue, 96, void, (OrtValue*))                                                                         \
+  X(ReleaseTypeInfo, 98, void, (OrtTypeInfo*))                                                                   \
+  X(ReleaseTensorTypeAndShapeInfo, 99, void, (OrtTensorTypeAndShapeInfo*))                                       \
+  X(ReleaseSessionOptions, 100, void, (OrtSessionOptions*))                                                      \
+  X(ReleaseCustomOpDomain, 101, void, (OrtCustomOpDomain*))                                                      \
+  X(AddSessionConfigEntry, 130, OrtStatus*, (OrtSessionOptions*, const char*, const char*))                      \
+  X(RunWithBinding, 133, OrtStatus*, (OrtSession*, const OrtRunOptions*, const OrtIoBinding*))                   \
+  X(CreateIoBinding, 134, OrtStatus*, (OrtSession*, OrtIoBinding**))                                             \
+  X(ReleaseIoBinding, 135, void, (OrtIoBinding*))                                                                \
+  X(BindInput, 136, OrtStatus*, (OrtIoBinding*, const char*, const OrtValue*))                                   \
+  X(BindOutput, 137, OrtStatus*, (OrtIoBinding*, const char*, const OrtValue*))                                  \
+  X(KernelInfoGetAttributeArray_int64, 163, OrtStatus*, (const OrtKernelInfo*, const char*, int64_t*, size_t*))  \
+  X(KernelContext_ParallelFor, 274, OrtStatus*,                                                                  \
     (const OrtKernelContext*, void (*)(void*, size_t), size_t, size_t, void*))
 
 // Typed access: api(table).GetOutput(...).
@@ -122,6 +149,7 @@ struct Api {
 
 enum ElementType { kFloat = 1, kUint8 = 2, kInt32 = 6, kInt64 = 7, kFloat16 = 10 };
 enum Characteristic { kRequired = 0, kOptional = 1, kVariadic = 2 };
-constexpr int kFail = 1, kInvalidArgument = 2;
+constexpr int kFail = 1, kInvalidArgument = 2, kNoSuchFile = 3, kNoModel = 4, kInvalidProtobuf = 7, kInvalidGraph = 10;
+constexpr int kFatal = 4;  // of log severities: errors arrive as statuses, and nothing is printed
 
 }  // namespace edgedec::ort

@@ -7,30 +7,46 @@ using edgedec::Guard;
 using edgedec::Mutex;
 
 namespace {
+
+// The domain, made by one copy of the runtime: a process may hold two, Python's and that of the C API.
+struct Domain {
+  const OrtApi* table = nullptr;
+  OrtCustomOpDomain* domain = nullptr;
+};
+constexpr int kMostCopies = 4;
+
 Mutex one_at_a_time;  // sessions may be made in several threads
+Domain domains[kMostCopies];  // they live as long as the process: sessions keep pointers into them
+
+OrtStatus* make_domain(Api api, OrtCustomOpDomain** made) {
+  if (OrtStatus* status = api.CreateCustomOpDomain()("ai.edgedec", made)) return status;
+  for (const OrtCustomOp* op : {
+#define OP(name) name(),
+#include "ort/ops.inc"
+#undef OP
+       })
+    if (OrtStatus* status = api.CustomOpDomain_Add()(*made, op)) {
+      api.ReleaseCustomOpDomain()(*made);
+      return status;
+    }
+  return nullptr;
 }
+
+}  // namespace
 
 extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(OrtSessionOptions* options,
                                                                                const OrtApiBase* base) {
   const OrtApi* table = base->GetApi(kApiVersion);
-  // Without an API there is no status to return. The Python side refuses older runtimes before this call.
+  // Without an API there is no status to return. Callers refuse older runtimes before this call.
   if (!table) return nullptr;
   const Api api{table};
-  static OrtCustomOpDomain* domain = nullptr;
   const Guard guard(one_at_a_time);
-  if (!domain) {
-    OrtCustomOpDomain* made = nullptr;
-    if (OrtStatus* status = api.CreateCustomOpDomain()("ai.edgedec", &made)) return status;
-    for (const OrtCustomOp* op : {
-#define OP(name) name(),
-#include "ort/ops.inc"
-#undef OP
-         })
-      if (OrtStatus* status = api.CustomOpDomain_Add()(made, op)) {
-        api.ReleaseCustomOpDomain()(made);
-        return status;
-      }
-    domain = made;  // lives as long as the process: sessions keep pointers into it
+  for (Domain& one : domains) {
+    if (!one.table) {
+      if (OrtStatus* status = make_domain(api, &one.domain)) return status;
+      one.table = table;
+    }
+    if (one.table == table) return api.AddCustomOpDomain()(options, one.domain);
   }
-  return api.AddCustomOpDomain()(options, domain);
+  return api.CreateStatus()(kFail, "too many copies of ONNX Runtime in one process");
 }

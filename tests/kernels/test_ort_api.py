@@ -32,6 +32,11 @@ CONSTANTS = {
     "kVariadic": "INPUT_OUTPUT_VARIADIC",
     "kFail": "ORT_FAIL",
     "kInvalidArgument": "ORT_INVALID_ARGUMENT",
+    "kNoSuchFile": "ORT_NO_SUCHFILE",
+    "kNoModel": "ORT_NO_MODEL",
+    "kInvalidProtobuf": "ORT_INVALID_PROTOBUF",
+    "kInvalidGraph": "ORT_INVALID_GRAPH",
+    "kFatal": "ORT_LOGGING_LEVEL_FATAL",
 }
 
 

@@ -1,0 +1,217 @@
+#include "engine/model/graph_guard.h"
+
+#include <string_view>
+
+#include "engine/base/files.h"
+
+namespace edgedec::engine {
+namespace {
+
+constexpr size_t kMostBytes = size_t{64} << 20;
+constexpr int kMostDepth = 100;
+constexpr const char* kNoModel = "it is no ONNX model";
+constexpr const char* kCut = "it is cut short";
+
+// Messages of onnx.proto3 in which tensors can be.
+enum Kind : uint8_t { kModel, kTraining, kGraph, kFunction, kNode, kAttribute, kSparse, kTensor };
+
+// A field by its number that holds such a message.
+struct Child {
+  Kind parent;
+  uint64_t number;
+  Kind kind;
+};
+constexpr Child kChildren[] = {
+    {kModel, 7, kGraph},      {kModel, 20, kTraining},   {kModel, 25, kFunction},   {kTraining, 1, kGraph},
+    {kTraining, 2, kGraph},   {kGraph, 1, kNode},        {kGraph, 5, kTensor},      {kGraph, 15, kSparse},
+    {kFunction, 7, kNode},    {kFunction, 11, kAttribute}, {kNode, 5, kAttribute},  {kAttribute, 5, kTensor},
+    {kAttribute, 6, kGraph},  {kAttribute, 10, kTensor}, {kAttribute, 11, kGraph},  {kAttribute, 22, kSparse},
+    {kAttribute, 23, kSparse}, {kSparse, 1, kTensor},    {kSparse, 2, kTensor},
+};
+constexpr uint64_t kDims = 1, kDataType = 2, kExternalData = 13, kDataLocation = 14;
+
+// Bytes of an element by TensorProto.DataType; 0 for types that no weight has.
+constexpr uint8_t kElementBytes[] = {0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8, 4, 8, 0, 0, 2};
+
+// The wire format of protobuf: field numbers with their values, integers or the bytes of anything longer.
+class Fields {
+ public:
+  explicit Fields(Span<const uint8_t> message) : left_(message) {}
+
+  // Reads the next field. False at the end, and where `wrong` says why.
+  bool next() {
+    if (left_.empty() || wrong) return false;
+    uint64_t key = 0;
+    if (!varint(&key)) return false;
+    number = key >> 3;
+    const uint64_t wire = key & 7;
+    is_bytes = wire != 0;
+    if (wire == 0) return varint(&value);
+    uint64_t length = wire == 1 ? 8 : 4;
+    if (wire == 2 ? !varint(&length) : wire != 1 && wire != 5) return fail(wrong ? wrong : kNoModel);
+    if (length > left_.size()) return fail(kCut);
+    bytes = left_.first(length);
+    left_ = left_.from(length);
+    return true;
+  }
+
+  uint64_t number = 0, value = 0;
+  bool is_bytes = false;
+  Span<const uint8_t> bytes;
+  const char* wrong = nullptr;
+
+  // Reads an unsigned number of at most 64 bits.
+  bool varint(uint64_t* found) {
+    *found = 0;
+    for (int shift = 0; shift < 70; shift += 7) {
+      if (left_.empty()) return fail(kCut);
+      const uint8_t byte = left_[0];
+      left_ = left_.from(1);
+      *found |= shift < 64 ? static_cast<uint64_t>(byte & 0x7F) << shift : 0;
+      if (byte < 0x80) return true;
+    }
+    return fail(kNoModel);
+  }
+  bool empty() const { return left_.empty(); }
+
+ private:
+  bool fail(const char* why) {
+    wrong = why;
+    return false;
+  }
+
+  Span<const uint8_t> left_;
+};
+
+std::string_view text_of(Span<const uint8_t> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Where an external tensor says that it is.
+struct Place {
+  std::string_view location, offset, length;
+  int entries = 0;
+
+  const char* add(Span<const uint8_t> entry) {
+    Fields fields(entry);
+    std::string_view key, value;
+    while (fields.next())
+      if (fields.is_bytes && fields.number == 1)
+        key = text_of(fields.bytes);
+      else if (fields.is_bytes && fields.number == 2)
+        value = text_of(fields.bytes);
+    ++entries;
+    if (key == "location") location = value;
+    if (key == "offset") offset = value;
+    if (key == "length") length = value;
+    return fields.wrong;
+  }
+};
+
+bool number(std::string_view text, uint64_t* found) {
+  *found = 0;
+  for (char digit : text) {
+    if (digit < '0' || digit > '9') return false;
+    *found = *found * 10 + static_cast<uint64_t>(digit - '0');
+  }
+  return !text.empty() && text.size() < 19;
+}
+
+class GraphWalk {
+ public:
+  GraphWalk(const char* weights, uint64_t size) : weights_(weights), size_(size) {}
+
+  // Walks this message and all inside it.
+  const char* walk(Kind kind, Span<const uint8_t> message, int depth) {
+    if (kind == kTensor) return check_tensor(message);
+    if (depth > kMostDepth) return "its graphs are nested too deeply";
+    Fields fields(message);
+    while (fields.next()) {
+      if (!fields.is_bytes) continue;
+      for (const Child& child : kChildren)
+        if (child.parent == kind && child.number == fields.number)
+          if (const char* wrong = walk(child.kind, fields.bytes, depth + 1)) return wrong;
+    }
+    return fields.wrong;
+  }
+
+ private:
+  const char* check_tensor(Span<const uint8_t> message) {
+    Place place;
+    uint64_t elements = 1, type = 0, location = 0;
+    Fields fields(message);
+    while (fields.next()) {
+      if (fields.number == kDims) {
+        if (const char* wrong = multiply(fields, &elements)) return wrong;
+      } else if (fields.number == kDataType && !fields.is_bytes) {
+        type = fields.value;
+      } else if (fields.number == kDataLocation && !fields.is_bytes) {
+        location = fields.value;
+      } else if (fields.number == kExternalData && fields.is_bytes) {
+        if (const char* wrong = place.add(fields.bytes)) return wrong;
+      }
+    }
+    if (fields.wrong) return fields.wrong;
+    if (!place.entries && !location) return nullptr;
+    const uint64_t element = type < sizeof kElementBytes ? kElementBytes[type] : 0;
+    return check_place(place, times(elements, element));
+  }
+
+  // A product that stays at the largest number: no file is as long.
+  static uint64_t times(uint64_t a, uint64_t b) {
+    uint64_t product = 0;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+  }
+
+  // Dimensions stand one by one, or packed.
+  static const char* multiply(const Fields& dims, uint64_t* elements) {
+    if (!dims.is_bytes) {
+      *elements = times(*elements, dims.value);
+      return nullptr;
+    }
+    Fields packed(dims.bytes);
+    uint64_t value = 0;
+    while (!packed.empty()) {
+      if (!packed.varint(&value)) return packed.wrong;
+      *elements = times(*elements, value);
+    }
+    return nullptr;
+  }
+
+  // A tensor of `wanted` bytes; 0 means that its type or shape is none that a weight has.
+  const char* check_place(const Place& place, uint64_t wanted) {
+    if (place.entries != 3 || !place.location.data() || !place.offset.data() || !place.length.data())
+      return "a weight does not say where it is";
+    if (place.location != weights_) return "a weight is in another file";
+    uint64_t offset = 0, length = 0;
+    if (!number(place.offset, &offset) || !number(place.length, &length)) return "the place of a weight is not a number";
+    if (offset > size_ || length > size_ - offset) return "a weight lies outside the file of weights";
+    if (length != wanted || !wanted) return "a weight has another size than its shape";
+    return nullptr;
+  }
+
+  std::string_view weights_;
+  uint64_t size_;
+};
+
+}  // namespace
+
+const char* wrong_with_graph(Span<const uint8_t> graph, const char* weights, uint64_t weights_size) {
+  return GraphWalk(weights, weights_size).walk(kModel, graph, 0);
+}
+
+Status check_graph(const std::string& bundle, const char* graph, const char* weights) {
+  const auto refused = [graph](const std::string& why) {
+    return Status(Code::kBadFile, std::string(graph) + " of the bundle is broken: " + why,
+                  "pull or export the model again");
+  };
+  const int64_t size = file_size(path_in(bundle, weights));
+  if (size < 0) return refused("its weights cannot be read");
+  std::string content;
+  if (const Status read = read_file(path_in(bundle, graph), kMostBytes, &content); !read.ok()) return refused(read.message());
+  const Span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(content.data()), content.size());
+  const char* wrong = wrong_with_graph(bytes, weights, static_cast<uint64_t>(size));
+  return wrong ? refused(wrong) : Status();
+}
+
+}  // namespace edgedec::engine

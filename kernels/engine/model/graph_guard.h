@@ -1,0 +1,22 @@
+// Checks of a bundle's graph before ONNX Runtime opens it: edgedec/backends/onnx/graph_guard.py.
+//
+// ONNX Runtime checks much of this itself, each version another part of it, and a weight that is mapped from beyond the
+// end of a file kills the process at its first use. Hashes do not make up for it: who writes a graph writes its hash, too.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/base/span.h"
+#include "engine/base/status.h"
+
+namespace edgedec::engine {
+
+// Checks the file `graph` of a bundle: every external tensor lies inside `weights`, its bytes end before that file does,
+// and they are as many as its type and shape take. kBadFile.
+Status check_graph(const std::string& bundle, const char* graph, const char* weights);
+
+// The same for a graph in memory, over `weights_size` bytes of weights. Null, or why it is broken.
+const char* wrong_with_graph(Span<const uint8_t> graph, const char* weights, uint64_t weights_size);
+
+}  // namespace edgedec::engine

@@ -1,0 +1,52 @@
+// One sequence over an OnnxModel, with a KV cache of its own: edgedec/backends/onnx/forward.py and kv_forward.py, without
+// exits, eviction and shared prefixes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/memory/cache_book.h"
+#include "engine/model/bound_pass.h"
+#include "engine/model/forward.h"
+#include "engine/model/kv_memory.h"
+
+namespace edgedec::engine {
+
+// OnnxModel::forward makes it. The model and the ledger outlive it.
+class OnnxForward : public Forward {
+ public:
+  OnnxForward(const Runtime& runtime, OrtSession* session, const ModelSpec& spec, int64_t max_pass, Ledger* ledger,
+              KvMemory kv, Lease scratch);
+
+  const ModelSpec& spec() const override { return setting_.spec; }
+  int64_t max_pass() const override { return max_pass_; }
+  int64_t capacity() const override { return book_.capacity(); }
+  int64_t length() const override { return book_.length(); }
+  Status extend(Span<const int32_t> tokens, Span<const int> parents, const Rows& rows, HeadRows* found) override;
+  int64_t reachable(int64_t length) const override { return book_.reachable(length); }
+  Status rewind(int64_t length) override;
+  Status keep_path(Span<const int> nodes) override;
+  std::string cache_layout() const override { return kv_.layout(); }
+  int64_t cache_bytes(int64_t length) const override { return kv_.bytes(length); }
+  Status write_cache(Sink& sink, int64_t length) override;
+  Status read_cache(Source& source, int64_t length) override;
+
+ private:
+  Status check_tokens(Span<const int32_t> tokens) const;
+  Status resolve(const Rows& rows, size_t tokens);
+  Status read_slots(Source& source, int64_t length);
+
+  KvMemory kv_;
+  Lease scratch_;  // of the runtime's memory for passes
+  const PassSetting setting_;
+  int64_t max_pass_;
+  CacheBook book_;
+  Passes passes_;
+  PlannedPass planned_;
+  SlotMoves moves_;
+  std::vector<int> chosen_;
+  int64_t reached_ = 0;  // the most slots since pages were last returned to the system
+};
+
+}  // namespace edgedec::engine

@@ -1,0 +1,65 @@
+#include "engine/model/onnx_model.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/files.h"
+#include "engine/base/format.h"
+#include "engine/memory/footprint.h"
+#include "engine/memory/process.h"
+#include "engine/memory/sizes.h"
+#include "engine/model/session.h"
+
+namespace edgedec::engine {
+namespace {
+
+constexpr int64_t kDefaultCapacity = 4096;
+
+}  // namespace
+
+Status checked_capacity(const ModelSpec& spec, int64_t capacity, int64_t* tokens) {
+  *tokens = capacity ? capacity : std::min(spec.context_length, kDefaultCapacity);
+  if (*tokens >= 1 && *tokens <= spec.context_length) return {};
+  return {Code::kUsage, "a context of " + decimal(capacity) + " tokens is not possible with this model",
+          "use 1 to " + decimal(spec.context_length)};
+}
+
+Status OnnxModel::open(const Runtime& runtime, const std::string& bundle, const ModelSpec& spec, int64_t listed_weights,
+                       const OpenOptions& options, std::unique_ptr<OnnxModel>* model) {
+  if (options.threads < 1)
+    return {Code::kUsage, "cannot run on " + decimal(options.threads) + " threads", "use at least 1"};
+  std::unique_ptr<OnnxModel> made(new OnnxModel);
+  made->runtime_ = runtime;
+  made->spec_ = spec;
+  made->threads_ = options.threads;
+  const std::string weights = path_in(bundle, kWeightsFile);
+  const int64_t before = mapped_bytes(weights);
+  EDGEDEC_TRY(open_session(runtime, bundle, kModelFile, options.threads, options.spin, &made->session_));
+  made->weight_bytes_ = std::max(mapped_bytes(weights) - before, listed_weights);
+  EDGEDEC_TRY(check_shapes(runtime, made->session_.get(), spec, kModelFile));
+  *model = std::move(made);
+  return {};
+}
+
+int64_t OnnxModel::planned_weight_bytes() const {
+#ifdef __linux__
+  return weight_bytes_ - spec_.table_bytes;
+#else
+  return weight_bytes_;
+#endif
+}
+
+Status OnnxModel::forward(const CacheConfig& cache, Ledger* ledger, std::unique_ptr<Forward>* forward) {
+  int64_t capacity = 0;
+  EDGEDEC_TRY(checked_capacity(spec_, cache.capacity, &capacity));
+  const int64_t max_pass = std::min({cache.max_pass > 0 ? cache.max_pass : capacity, kMaxPassTokens, capacity});
+  KvMemory kv;
+  EDGEDEC_TRY(kv.allocate(spec_, capacity, cache.kv, ring_slots(spec_, capacity, max_pass, cache.kv), ledger));
+  Lease scratch(ledger, "scratch");
+  EDGEDEC_TRY(scratch.grow(scratch_bytes(spec_, threads_, max_pass, capacity, 0)));
+  *forward = std::make_unique<OnnxForward>(runtime_, session_.get(), spec_, max_pass, ledger, std::move(kv),
+                                           std::move(scratch));
+  return {};
+}
+
+}  // namespace edgedec::engine

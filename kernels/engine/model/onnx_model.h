@@ -1,0 +1,64 @@
+// A bundle of EdgeDec's own ops, loaded into ONNX Runtime: weights and session, no KV cache.
+// edgedec/backends/onnx/model.py, for one sequence and without exits.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine/base/status.h"
+#include "engine/core/model_spec.h"
+#include "engine/memory/ledger.h"
+#include "engine/model/onnx_forward.h"
+#include "engine/model/runtime.h"
+
+namespace edgedec::engine {
+
+// Most tokens of one pass of any model.
+constexpr int64_t kMaxPassTokens = 512;
+
+// The size and kind of a KV cache that a caller asks for. 0 leaves a number to the model.
+struct CacheConfig {
+  int64_t capacity = 0;  // tokens; 0: the context that the model was made for, at most 4096
+  KvType kv = KvType::kFp16;
+  int64_t max_pass = 0;  // most tokens of one pass, which also sizes the rings of layers with a window
+};
+
+// The capacity in tokens that `capacity` asks for. kUsage.
+Status checked_capacity(const ModelSpec& spec, int64_t capacity, int64_t* tokens);
+
+struct OpenOptions {
+  int threads = 1;   // compute threads
+  bool spin = true;  // they wait actively between ops, which is best when no one else needs the cores
+};
+
+class OnnxModel {
+ public:
+  // Opens `bundle`, whose manifest states `spec` and a file of weights of `listed_weights` bytes. kUsage, kBadFile or
+  // kBackend when the bundle or the runtime cannot be used.
+  static Status open(const Runtime& runtime, const std::string& bundle, const ModelSpec& spec, int64_t listed_weights,
+                     const OpenOptions& options, std::unique_ptr<OnnxModel>* model);
+
+  const ModelSpec& spec() const { return spec_; }
+  int threads() const { return threads_; }
+  // Bytes of the weights as they are mapped: every tensor by itself, in whole pages.
+  int64_t weight_bytes() const { return weight_bytes_; }
+  // The same for a plan. On Linux the rows of a table that the head does not share are read from the file.
+  int64_t planned_weight_bytes() const;
+
+  // Makes an empty KV cache and the forward over it; its memory is leased from `ledger`. The model and the ledger outlive
+  // it. Forwards share the runtime's memory for passes, so only one of them runs at a time. kUsage, kNoMemory,
+  // kMemoryBudget.
+  Status forward(const CacheConfig& cache, Ledger* ledger, std::unique_ptr<Forward>* forward);
+
+ private:
+  OnnxModel() = default;
+
+  Runtime runtime_;
+  ModelSpec spec_;
+  int threads_ = 1;
+  int64_t weight_bytes_ = 0;
+  SessionOwner session_;
+};
+
+}  // namespace edgedec::engine

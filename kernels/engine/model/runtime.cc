@@ -1,0 +1,72 @@
+#include "engine/model/runtime.h"
+
+#include <dlfcn.h>
+
+#include "engine/base/format.h"
+
+namespace edgedec::engine {
+namespace {
+
+constexpr int kOldest[] = {1, 22};  // as in pyproject.toml
+constexpr size_t kMostShown = 300;
+
+// The first line of a message, cut, with ? for bytes that could steer a terminal.
+std::string first_line(std::string_view text) {
+  std::string shown;
+  for (char one : text.substr(0, kMostShown)) {
+    if (one == '\n') break;
+    shown += one >= ' ' && one < 0x7F ? one : '?';
+  }
+  return shown;
+}
+
+// Whether a version such as "1.32.0" is that or a later one.
+bool new_enough(const char* version) {
+  for (int wanted : kOldest) {
+    int part = 0;
+    for (; *version >= '0' && *version <= '9' && part < 10000; ++version) part = part * 10 + (*version - '0');
+    if (part != wanted) return part > wanted;
+    if (*version == '.') ++version;
+  }
+  return true;
+}
+
+}  // namespace
+
+Status Runtime::load(const std::string& path, Runtime* runtime) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char* why = dlerror();
+    return {Code::kBackend, "ONNX Runtime cannot be loaded: " + first_line(why ? why : path), "name its library"};
+  }
+  const auto find = reinterpret_cast<const OrtApiBase* (*)()>(dlsym(library, "OrtGetApiBase"));
+  if (!find) return {Code::kBackend, quoted(path, 200) + " is not ONNX Runtime", "name its library"};
+  return of(find(), runtime);
+}
+
+Status Runtime::of(const OrtApiBase* base, Runtime* runtime) {
+  const char* version = base->GetVersionString();
+  runtime->base_ = base;
+  runtime->api_.table = new_enough(version) ? base->GetApi(ort::kApiVersion) : nullptr;
+  if (!runtime->api_.table)
+    return {Code::kBackend, "ONNX Runtime " + first_line(version) + " is too old",
+            "install onnxruntime " + decimal(kOldest[0]) + "." + decimal(kOldest[1]) + " or newer"};
+  const ort::Api api = runtime->api_;
+  EDGEDEC_TRY(runtime->check(api.CreateEnv()(ort::kFatal, "edgedec", &runtime->env_)));
+  constexpr int kArenaAllocator = 1, kDefaultMemory = 0;
+  return runtime->check(api.CreateCpuMemoryInfo()(kArenaAllocator, kDefaultMemory, &runtime->memory_));
+}
+
+Status Runtime::check(OrtStatus* status, bool loading) const {
+  if (!status) return {};
+  const int code = api_.GetErrorCode()(status);
+  const std::string text = first_line(api_.GetErrorMessage()(status));
+  api_.ReleaseStatus()(status);
+  const bool broken = code == ort::kInvalidProtobuf || code == ort::kInvalidGraph || code == ort::kNoSuchFile ||
+                      code == ort::kNoModel || code == ort::kInvalidArgument;
+  const std::string message = "ONNX Runtime refused the model: " + text;
+  if (!loading || !broken) return {Code::kBackend, message};
+  return {Code::kBadFile, message, "verify the bundle, or pull or export the model again"};
+}
+
+}  // namespace edgedec::engine

@@ -1,0 +1,162 @@
+#include "engine/model/session.h"
+
+#include <stdlib.h>
+
+#include <vector>
+
+#include "common/isa.h"
+#include "engine/base/files.h"
+#include "engine/base/format.h"
+#include "engine/memory/sizes.h"
+#include "engine/model/graph_guard.h"
+#include "ort/ops.h"
+
+namespace edgedec::engine {
+namespace {
+
+Status check_isa() {
+  if (selected_isa()) return {};
+  const char* wanted = getenv("EDGEDEC_ISA");
+  std::string rows;
+  for (const char* const* row = isa_preference(); *row; ++row)
+    if (cpu_has(*row)) rows += (rows.empty() ? "" : ", ") + std::string(*row);
+  return {Code::kUsage, "EDGEDEC_ISA=" + quoted(wanted ? wanted : "") + " is not a kernel row that this CPU can run",
+          "use one of: " + rows};
+}
+
+Status set_options(const Runtime& runtime, int threads, bool spin, OrtSessionOptions* options) {
+  const ort::Api api = runtime.api();
+  const auto entry = [&](const char* key, const char* value) {
+    return runtime.check(api.AddSessionConfigEntry()(options, key, value));
+  };
+  EDGEDEC_TRY(runtime.check(api.SetSessionLogSeverityLevel()(options, ort::kFatal)));
+  EDGEDEC_TRY(runtime.check(api.SetIntraOpNumThreads()(options, threads)));
+  EDGEDEC_TRY(runtime.check(api.SetInterOpNumThreads()(options, 1)));
+  // Spinning threads start the next op at once, but starve each other when cores are shared.
+  EDGEDEC_TRY(entry("session.intra_op.allow_spinning", spin ? "1" : "0"));
+  // After a pass they would go on for a while: in the way of another model, and a waste of battery.
+  EDGEDEC_TRY(entry("session.force_spinning_stop", "1"));
+  // A memory plan for every number of tokens seen would be kept for ever.
+  EDGEDEC_TRY(runtime.check(api.DisableMemPattern()(options)));
+  // The exporter fused the graph already; further passes only cost load time.
+  constexpr int kDisableAll = 0;
+  EDGEDEC_TRY(runtime.check(api.SetSessionGraphOptimizationLevel()(options, kDisableAll)));
+  EDGEDEC_TRY(entry("session.disable_prepacking", "1"));
+  return runtime.check(RegisterCustomOps(options, runtime.base()));
+}
+
+// The names of a session's inputs, outputs or constants that a caller may replace, and the shapes of the first two.
+class Ports {
+ public:
+  using Count = ort::Api::SessionGetInputCount_fn;
+  using Name = ort::Api::SessionGetInputName_fn;
+  using Type = ort::Api::SessionGetInputTypeInfo_fn;
+
+  struct Port {
+    std::string name;
+    std::vector<int64_t> dims;  // -1: not a number
+    std::string last;           // name of the last dimension, where it has one
+  };
+
+  Status read(const Runtime& runtime, const OrtSession* session, Count count, Name name, Type type) {
+    const ort::Api api = runtime.api();
+    size_t n = 0;
+    OrtAllocator* allocator = nullptr;
+    EDGEDEC_TRY(runtime.check(api.GetAllocatorWithDefaultOptions()(&allocator), true));
+    EDGEDEC_TRY(runtime.check(count(session, &n), true));
+    for (size_t at = 0; at < n; ++at) {
+      char* text = nullptr;
+      EDGEDEC_TRY(runtime.check(name(session, at, allocator, &text), true));
+      all.push_back({text, {}, {}});
+      EDGEDEC_TRY(runtime.check(api.AllocatorFree()(allocator, text)));
+      if (type) EDGEDEC_TRY(read_shape(runtime, session, at, type));
+    }
+    return {};
+  }
+
+  const Port* find(const char* name) const {
+    for (const Port& port : all)
+      if (port.name == name) return &port;
+    return nullptr;
+  }
+
+  std::vector<Port> all;
+
+ private:
+  Status read_shape(const Runtime& runtime, const OrtSession* session, size_t at, Type type) {
+    const ort::Api api = runtime.api();
+    OrtTypeInfo* found = nullptr;
+    EDGEDEC_TRY(runtime.check(type(session, at, &found), true));
+    const TypeOwner owner(found, {api});
+    const OrtTensorTypeAndShapeInfo* info = nullptr;
+    EDGEDEC_TRY(runtime.check(api.CastTypeInfoToTensorInfo()(found, &info), true));
+    size_t rank = 0;
+    if (!info) return {};  // not a tensor
+    EDGEDEC_TRY(runtime.check(api.GetDimensionsCount()(info, &rank), true));
+    Port& port = all.back();
+    port.dims.resize(rank);
+    std::vector<const char*> names(rank, nullptr);
+    EDGEDEC_TRY(runtime.check(api.GetDimensions()(info, port.dims.data(), rank), true));
+    EDGEDEC_TRY(runtime.check(api.GetSymbolicDimensions()(info, names.data(), rank), true));
+    if (rank && names.back()) port.last = names.back();
+    return {};
+  }
+};
+
+// Whether a cache has so many layers of keys and values for all heads, and rows of the named size.
+bool is_cache(const Ports::Port* port, int64_t layers, const ModelSpec& spec) {
+  return port && port->dims.size() == 5 && port->dims[0] == layers && port->dims[1] == 2 &&
+         port->dims[2] == spec.n_kv_heads && port->last == kv_row_name(spec.head_dim);
+}
+
+bool has_columns(const Ports::Port* port, int64_t columns) {
+  return port && port->dims.size() == 2 && port->dims[1] == columns;
+}
+
+bool is_model(const Ports& in, const Ports& out, const Ports& constants, const ModelSpec& spec) {
+  const size_t expected = spec.n_window_layers ? 8 : 7;
+  for (const char* name : {"tokens", "positions", "parents", "length", "rows", "want_logits"})
+    if (!in.find(name)) return false;
+  for (const char* name : {"ids", "logsumexp", "entropy"})
+    if (!out.find(name)) return false;
+  const std::vector<int64_t>& length = in.find("length")->dims;
+  const int64_t whole = spec.n_layers - spec.n_window_layers;
+  return in.all.size() == expected && is_cache(in.find("kv_cache"), whole, spec) &&
+         (!spec.n_window_layers || is_cache(in.find("kv_window"), spec.n_window_layers, spec)) &&
+         has_columns(out.find("values"), spec.head_k) && has_columns(out.find("logits"), spec.vocab_size) &&
+         !(length.size() == 1 && length[0] == 1) && constants.find("temperature") &&
+         (whole == 0 || constants.find("attention"));
+}
+
+}  // namespace
+
+Status open_session(const Runtime& runtime, const std::string& bundle, const char* graph, int threads, bool spin,
+                    SessionOwner* session) {
+  EDGEDEC_TRY(check_isa());
+  EDGEDEC_TRY(check_graph(bundle, graph, kWeightsFile));
+  const ort::Api api = runtime.api();
+  OrtSessionOptions* options = nullptr;
+  EDGEDEC_TRY(runtime.check(api.CreateSessionOptions()(&options)));
+  const OptionsOwner owner(options, {api});
+  EDGEDEC_TRY(set_options(runtime, threads, spin, options));
+  OrtSession* made = nullptr;
+  EDGEDEC_TRY(runtime.check(api.CreateSession()(runtime.env(), path_in(bundle, graph).c_str(), options, &made), true));
+  *session = SessionOwner(made, {api});
+  return {};
+}
+
+Status check_shapes(const Runtime& runtime, const OrtSession* session, const ModelSpec& spec, const char* graph) {
+  const ort::Api api = runtime.api();
+  Ports in, out, constants;
+  EDGEDEC_TRY(in.read(runtime, session, api.SessionGetInputCount(), api.SessionGetInputName(),
+                      api.SessionGetInputTypeInfo()));
+  EDGEDEC_TRY(out.read(runtime, session, api.SessionGetOutputCount(), api.SessionGetOutputName(),
+                       api.SessionGetOutputTypeInfo()));
+  EDGEDEC_TRY(constants.read(runtime, session, api.SessionGetOverridableInitializerCount(),
+                             api.SessionGetOverridableInitializerName(), nullptr));
+  if (is_model(in, out, constants, spec)) return {};
+  return {Code::kBadFile, std::string(graph) + " of the bundle is not the model that its manifest describes",
+          "verify the bundle, or pull or export the model again"};
+}
+
+}  // namespace edgedec::engine

@@ -1,0 +1,24 @@
+// An ONNX Runtime session over a bundle, with EdgeDec's kernels: edgedec/backends/onnx/session.py.
+#pragma once
+
+#include <string>
+
+#include "engine/base/status.h"
+#include "engine/core/model_spec.h"
+#include "engine/model/runtime.h"
+
+namespace edgedec::engine {
+
+constexpr const char* kModelFile = "model.onnx";
+constexpr const char* kWeightsFile = "weights.bin";
+
+// Loads `graph` of `bundle` with its weights mapped, not copied, for `threads` compute threads, which `spin` for a moment
+// between ops. kBadFile: graph or weights are broken. kBackend: the runtime refuses. kUsage: EDGEDEC_ISA names a row that
+// cannot run here.
+Status open_session(const Runtime& runtime, const std::string& bundle, const char* graph, int threads, bool spin,
+                    SessionOwner* session);
+
+// kBadFile unless the graph has the inputs and outputs of a pass, as the manifest states.
+Status check_shapes(const Runtime& runtime, const OrtSession* session, const ModelSpec& spec, const char* graph);
+
+}  // namespace edgedec::engine

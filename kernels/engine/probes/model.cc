@@ -1,0 +1,170 @@
+// Functions that tests of model/ call.
+#include <string.h>
+
+#include <memory>
+#include <string>
+
+#include "common/capi.h"
+#include "engine/model/graph_guard.h"
+#include "engine/model/onnx_model.h"
+
+using namespace edgedec::engine;
+
+namespace {
+
+struct OpenModel {
+  Runtime runtime;
+  std::unique_ptr<OnnxModel> model;
+};
+
+// A forward with the rows of its last pass.
+struct OpenForward {
+  Ledger ledger;
+  std::unique_ptr<Forward> forward;
+  HeadRows rows;
+  std::string text;
+};
+
+Status last;
+
+int noted(Status status) {
+  last = std::move(status);
+  return static_cast<int>(last.code());
+}
+
+// The sizes of a ModelSpec in the order of its fields, from vocab_size to context_length, then head_k and what follows.
+ModelSpec spec_of(const char* name, const int64_t* sizes) {
+  ModelSpec spec;
+  spec.name = name;
+  int64_t* const fields[] = {&spec.vocab_size, &spec.n_layers,        &spec.n_heads,  &spec.n_kv_heads,
+                             &spec.head_dim,   &spec.hidden_size,     &spec.context_length, &spec.head_k,
+                             &spec.ffn_size,   &spec.n_window_layers, &spec.window,   &spec.table_bytes};
+  for (int64_t* field : fields) *field = *sizes++;
+  return spec;
+}
+
+struct BytesSink : Sink {
+  uint8_t* data;
+  size_t room, size = 0;
+  BytesSink(uint8_t* data, size_t room) : data(data), room(room) {}
+  Status write(const void* from, size_t count) override {
+    if (count > room - size) return {Code::kStorage, "no room"};
+    memcpy(data + size, from, count);
+    size += count;
+    return {};
+  }
+};
+
+struct BytesSource : Source {
+  const uint8_t* data;
+  size_t left;
+  BytesSource(const uint8_t* data, size_t left) : data(data), left(left) {}
+  Status read(void* to, size_t count) override {
+    if (count > left) return {Code::kBadFile, "it ends early"};
+    memcpy(to, data, count);
+    data += count;
+    left -= count;
+    return {};
+  }
+};
+
+}  // namespace
+
+// What the last failed call of any probe of the model said; `hint`: how to mend it.
+EDGEDEC_EXPORT const char* edgedec_probe_model_said(int hint) {
+  return hint ? last.hint().c_str() : last.message().c_str();
+}
+
+EDGEDEC_EXPORT int edgedec_probe_model_open(const char* runtime, const char* bundle, const char* name,
+                                            const int64_t* sizes, int64_t listed_weights, int threads, int spin,
+                                            OpenModel** out) {
+  auto made = std::make_unique<OpenModel>();
+  Status status = Runtime::load(runtime, &made->runtime);
+  if (status.ok())
+    status = OnnxModel::open(made->runtime, bundle, spec_of(name, sizes), listed_weights, {threads, spin != 0},
+                             &made->model);
+  *out = status.ok() ? made.release() : nullptr;
+  return noted(std::move(status));
+}
+
+EDGEDEC_EXPORT int64_t edgedec_probe_model_weights(const OpenModel* model) { return model->model->weight_bytes(); }
+
+EDGEDEC_EXPORT void edgedec_probe_model_close(OpenModel* model) { delete model; }
+
+EDGEDEC_EXPORT int edgedec_probe_forward_open(OpenModel* model, int64_t capacity, int int8, int64_t max_pass,
+                                              OpenForward** out) {
+  auto made = std::make_unique<OpenForward>();
+  const CacheConfig cache{capacity, int8 ? KvType::kInt8 : KvType::kFp16, max_pass};
+  Status status = model->model->forward(cache, &made->ledger, &made->forward);
+  if (status.ok()) made->text = made->forward->cache_layout();
+  *out = status.ok() ? made.release() : nullptr;
+  return noted(std::move(status));
+}
+
+EDGEDEC_EXPORT void edgedec_probe_forward_close(OpenForward* forward) { delete forward; }
+
+// capacity, length, most tokens of a pass, bytes leased for the cache.
+EDGEDEC_EXPORT void edgedec_probe_forward_facts(const OpenForward* it, int64_t* facts) {
+  facts[0] = it->forward->capacity();
+  facts[1] = it->forward->length();
+  facts[2] = it->forward->max_pass();
+  facts[3] = it->ledger.held("kv_cache");
+}
+
+EDGEDEC_EXPORT int edgedec_probe_forward_extend(OpenForward* it, const int32_t* tokens, size_t count, const int* parents,
+                                                size_t parent_count, int which, const int* indices, size_t index_count,
+                                                int full, double temperature) {
+  Rows rows{static_cast<Rows::Which>(which), {indices, index_count}, full != 0, temperature};
+  return noted(it->forward->extend({tokens, count}, {parents, parent_count}, rows, &it->rows));
+}
+
+// The rows of the last pass: values, ids, logsumexp, entropy and logits, and the number of their elements.
+EDGEDEC_EXPORT const void* edgedec_probe_forward_rows(const OpenForward* it, int which, size_t* size) {
+  const HeadRows& rows = it->rows;
+  const auto told = [size](const auto& all) -> const void* {
+    *size = all.size();
+    return all.data();
+  };
+  switch (which) {
+    case 0: return told(rows.values);
+    case 1: return told(rows.ids);
+    case 2: return told(rows.logsumexp);
+    case 3: return told(rows.entropy);
+    default: return told(rows.logits);
+  }
+}
+
+EDGEDEC_EXPORT int64_t edgedec_probe_forward_reachable(const OpenForward* it, int64_t length) {
+  return it->forward->reachable(length);
+}
+
+EDGEDEC_EXPORT int edgedec_probe_forward_rewind(OpenForward* it, int64_t length) {
+  return noted(it->forward->rewind(length));
+}
+
+EDGEDEC_EXPORT int edgedec_probe_forward_keep(OpenForward* it, const int* nodes, size_t count) {
+  return noted(it->forward->keep_path({nodes, count}));
+}
+
+EDGEDEC_EXPORT const char* edgedec_probe_forward_layout(const OpenForward* it) { return it->text.c_str(); }
+
+EDGEDEC_EXPORT int64_t edgedec_probe_forward_bytes(const OpenForward* it, int64_t length) {
+  return it->forward->cache_bytes(length);
+}
+
+EDGEDEC_EXPORT int edgedec_probe_forward_write(OpenForward* it, int64_t length, uint8_t* data, size_t room, size_t* size) {
+  BytesSink sink(data, room);
+  const int code = noted(it->forward->write_cache(sink, length));
+  *size = sink.size;
+  return code;
+}
+
+EDGEDEC_EXPORT int edgedec_probe_forward_read(OpenForward* it, int64_t length, const uint8_t* data, size_t size) {
+  BytesSource source(data, size);
+  return noted(it->forward->read_cache(source, length));
+}
+
+// Null, or why a graph over so many bytes of weights is broken.
+EDGEDEC_EXPORT const char* edgedec_probe_graph(const uint8_t* graph, size_t size, uint64_t weights) {
+  return wrong_with_graph({graph, size}, "weights.bin", weights);
+}

@@ -1,0 +1,221 @@
+"""The native engine's model as a ``Forward``, so that tests of Python's run on it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from edgedec.backends.backend import DEFAULT_CACHE
+from edgedec.backends.cache_forward import CacheForward
+from edgedec.backends.onnx.model import _capabilities
+from edgedec.core.cache_config import CacheConfig
+from edgedec.core.errors import (
+    BackendError,
+    BadFileError,
+    ContextFullError,
+    EdgeDecError,
+    MemoryBudgetError,
+    UsageError,
+)
+from edgedec.core.forward import Sink, Source
+from edgedec.core.manifest import WEIGHTS, Manifest
+from edgedec.core.model_spec import ModelSpec
+from edgedec.core.rows import LAST_ROW, HeadRows, Rows
+from edgedec.memory import CacheBook
+from edgedec.native.probe import function
+
+RUNTIME = next(Path(onnxruntime.__file__).parent.glob("capi/libonnxruntime.*"))
+_ERRORS: dict[int, type[Exception]] = {
+    2: UsageError,
+    4: BadFileError,
+    8: ContextFullError,
+    9: BackendError,
+    10: MemoryBudgetError,
+    11: MemoryError,
+}
+_SIZES = (
+    "vocab_size", "n_layers", "n_heads", "n_kv_heads", "head_dim", "hidden_size", "context_length", "head_k",
+    "ffn_size", "n_window_layers", "window", "table_bytes",
+)  # fmt: skip
+_INTS = POINTER(c_int)
+
+
+def sizes_of(spec: ModelSpec) -> ctypes.Array[c_int64]:
+    """The numbers of a specification in the order of the native one."""
+    return (c_int64 * len(_SIZES))(*(getattr(spec, name) for name in _SIZES))
+
+
+def checked(code: int) -> None:
+    """Raise the error that a call of a probe of the model returned."""
+    if code:
+        said = function("model_said", c_char_p, c_int)
+        message, hint = (said(which).decode() for which in (0, 1))
+        kind = _ERRORS[code]
+        raise kind(message, hint=hint or None) if issubclass(kind, EdgeDecError) else kind(message)
+
+
+class NativeModel:
+    """A bundle that the native engine opened."""
+
+    def __init__(
+        self,
+        bundle: Path,
+        manifest: Manifest,
+        *,
+        threads: int = 2,
+        spin: bool = False,
+        runtime: Path = RUNTIME,
+    ) -> None:
+        self.spec = manifest.spec
+        self._handle = c_void_p()
+        call = function(
+            "model_open", c_int, c_char_p, c_char_p, c_char_p, c_void_p, c_int64, c_int, c_int, c_void_p
+        )
+        name, listed = self.spec.name.encode(), manifest.files[WEIGHTS].bytes
+        paths = str(runtime).encode(), str(bundle).encode()
+        checked(call(*paths, name, sizes_of(self.spec), listed, threads, spin, byref(self._handle)))
+
+    @property
+    def weight_bytes(self) -> int:
+        return int(function("model_weights", c_int64, c_void_p)(self._handle))
+
+    def forward(self, cache: CacheConfig = DEFAULT_CACHE) -> NativeForward:
+        return NativeForward(self, cache)
+
+    def __del__(self) -> None:
+        if self._handle:
+            function("model_close", None, c_void_p)(self._handle)
+
+
+class NativeForward(CacheForward):
+    """A cache of the native engine; what it has not is refused as ``CacheForward`` does.
+
+    A malformed call raises ValueError, as Python's forwards do.
+    """
+
+    def __init__(self, model: NativeModel, cache: CacheConfig) -> None:
+        self._model = model
+        self._handle = c_void_p()
+        call = function("forward_open", c_int, c_void_p, c_int64, c_int, c_int64, c_void_p)
+        config = cache.capacity or 0, cache.kv == "int8", cache.max_pass or 0
+        checked(call(model._handle, *config, byref(self._handle)))
+        caps = _capabilities(model.spec)
+        super().__init__(model.spec, caps, CacheBook(self._facts()[0]))
+
+    def __del__(self) -> None:
+        if self._handle:
+            function("forward_close", None, c_void_p)(self._handle)
+
+    def _facts(self) -> list[int]:
+        facts = (c_int64 * 4)()
+        function("forward_facts", None, c_void_p, c_void_p)(self._handle, facts)
+        return list(facts)
+
+    @property
+    def length(self) -> int:
+        return self._facts()[1]
+
+    @property
+    def max_pass(self) -> int:
+        return self._facts()[2]
+
+    @property
+    def leased(self) -> int:
+        """Bytes leased for the cache."""
+        return self._facts()[3]
+
+    def extend(
+        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
+    ) -> HeadRows:
+        which = 0 if rows.last else 1 if rows.indices is None else 2
+        chosen = rows.indices or ()
+        call = function(
+            "forward_extend", c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_int, c_void_p,
+            c_size_t, c_int, c_double,
+        )  # fmt: skip
+        given = (tokens, parents or (), chosen)
+        arrays = [(c_int * len(one))(*one) for one in given]
+        try:
+            checked(
+                call(
+                    self._handle,
+                    arrays[0],
+                    len(tokens),
+                    arrays[1],
+                    len(parents or ()),
+                    which,
+                    arrays[2],
+                    len(chosen),
+                    rows.full,
+                    rows.temperature,
+                )
+            )
+        except UsageError as error:
+            raise ValueError(error.message) from error
+        return self._rows(rows)
+
+    def _rows(self, rows: Rows) -> HeadRows:
+        count = len(self._found(2, np.float32))
+        values, ids = (
+            self._found(at, kind).reshape(count, self._spec.head_k)
+            for at, kind in ((0, np.float32), (1, np.int32))
+        )
+        logits = self._found(4, np.float32).reshape(count, self._spec.vocab_size) if rows.full else None
+        spread = self._found(2, np.float32), self._found(3, np.float32)
+        return HeadRows(values, ids, *spread, logits, rows.temperature)
+
+    def _found(self, which: int, kind: type[np.generic]) -> NDArray[np.generic]:
+        size = c_size_t()
+        data = function("forward_rows", c_void_p, c_void_p, c_int, c_void_p)(self._handle, which, byref(size))
+        width = np.dtype(kind).itemsize
+        return np.frombuffer(ctypes.string_at(data, size.value * width) if size.value else b"", kind)
+
+    def reachable(self, length: int) -> int:
+        return int(function("forward_reachable", c_int64, c_void_p, c_int64)(self._handle, length))
+
+    def rewind(self, length: int) -> None:
+        self._settled(function("forward_rewind", c_int, c_void_p, c_int64)(self._handle, length))
+
+    def keep_path(self, nodes: Sequence[int]) -> None:
+        path = (c_int * len(nodes))(*nodes)
+        self._settled(
+            function("forward_keep", c_int, c_void_p, c_void_p, c_size_t)(self._handle, path, len(nodes))
+        )
+
+    @property
+    def cache_layout(self) -> str:
+        return str(function("forward_layout", c_char_p, c_void_p)(self._handle).decode())
+
+    def cache_bytes(self, length: int) -> int:
+        return int(function("forward_bytes", c_int64, c_void_p, c_int64)(self._handle, length))
+
+    def write_cache(self, sink: Sink, length: int) -> None:
+        room, size = self.cache_bytes(max(length, 0)), c_size_t()
+        data = ctypes.create_string_buffer(max(room, 1))
+        call = function("forward_write", c_int, c_void_p, c_int64, c_void_p, c_size_t, c_void_p)
+        self._settled(call(self._handle, length, data, room, byref(size)))
+        sink.write(memoryview(data.raw[: size.value]))
+
+    def read_cache(self, source: Source, length: int) -> None:
+        data = bytearray(self.cache_bytes(length))
+        got = source.readinto(memoryview(data)) or 0
+        call = function("forward_read", c_int, c_void_p, c_int64, c_char_p, c_size_t)
+        code = call(self._handle, length, bytes(data[:got]), got)
+        if code == 4 and got < len(data):
+            raise EOFError("the slots are not all there")
+        checked(code)
+
+    def nbytes(self) -> dict[str, int]:
+        return {"weights": self._model.weight_bytes, "kv_cache": self.leased}
+
+    def _settled(self, code: int) -> None:
+        try:
+            checked(code)
+        except UsageError as error:
+            raise ValueError(error.message) from error
