@@ -21,14 +21,14 @@ std::string sizes_text(const KvPages& part) {
   return text + decimal(part.row_bytes());
 }
 
-Status write_zeros(Sink& sink, int64_t size) {
+Status write_zeros(CacheSink& sink, int64_t size) {
   static constexpr uint8_t kZeros[4096] = {};
   for (; size > 0; size -= static_cast<int64_t>(sizeof kZeros))
     EDGEDEC_TRY(sink.write(kZeros, static_cast<size_t>(std::min<int64_t>(size, sizeof kZeros))));
   return {};
 }
 
-Status write_heads(Sink& sink, const KvPages& part, int64_t lost, int64_t first, int64_t end) {
+Status write_heads(CacheSink& sink, const KvPages& part, int64_t lost, int64_t first, int64_t end) {
   for (int64_t head = 0; head < part.heads(); ++head) {
     const auto [straight, round] = part.head(head, first, end);
     EDGEDEC_TRY(write_zeros(sink, lost * part.row_bytes()));
@@ -38,7 +38,7 @@ Status write_heads(Sink& sink, const KvPages& part, int64_t lost, int64_t first,
   return {};
 }
 
-Status read_heads(Source& source, const KvPages& part, int64_t first, int64_t end) {
+Status read_heads(CacheSource& source, const KvPages& part, int64_t first, int64_t end) {
   for (int64_t head = 0; head < part.heads(); ++head) {
     const auto [straight, round] = part.head(head, first, end);
     if (!straight.empty()) EDGEDEC_TRY(source.read(straight.data(), straight.size()));
@@ -94,7 +94,7 @@ int64_t KvMemory::bytes(int64_t slots) const {
   return windowed_ && slots ? whole + kOldest + rings_.slot_bytes() * std::min(slots, kept_) : whole;
 }
 
-Status KvMemory::write(Sink& sink, int64_t slots, int64_t oldest) const {
+Status KvMemory::write(CacheSink& sink, int64_t slots, int64_t oldest) const {
   EDGEDEC_TRY(write_heads(sink, whole_, 0, 0, slots));
   if (!windowed_ || !slots) return {};
   const int64_t first = std::max<int64_t>(slots - kept_, 0), lost = std::max<int64_t>(oldest - first, 0);
@@ -104,7 +104,7 @@ Status KvMemory::write(Sink& sink, int64_t slots, int64_t oldest) const {
   return write_heads(sink, rings_, lost, first + lost, slots);
 }
 
-Status KvMemory::read(Source& source, int64_t slots, int64_t* oldest) {
+Status KvMemory::read(CacheSource& source, int64_t slots, int64_t* oldest) {
   *oldest = 0;
   EDGEDEC_TRY(read_heads(source, whole_, 0, slots));
   if (!windowed_ || !slots) return {};

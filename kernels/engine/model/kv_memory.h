@@ -46,10 +46,10 @@ class KvMemory {
   int64_t bytes(int64_t slots) const;
   // Writes the first `slots` slots without a copy; of rings the newest ones. Slots of rings before `oldest` are lost and
   // written as zeros.
-  Status write(Sink& sink, int64_t slots, int64_t oldest) const;
+  Status write(CacheSink& sink, int64_t slots, int64_t oldest) const;
   // Fills the first `slots` slots, in rings the newest ones, and finds the oldest of these. kBadFile when that slot
   // cannot be the oldest.
-  Status read(Source& source, int64_t slots, int64_t* oldest);
+  Status read(CacheSource& source, int64_t slots, int64_t* oldest);
 
  private:
   KvType kv_ = KvType::kFp16;

@@ -66,14 +66,14 @@ Status OnnxForward::keep_path(Span<const int> nodes) {
   return {};
 }
 
-Status OnnxForward::write_cache(Sink& sink, int64_t length) {
+Status OnnxForward::write_cache(CacheSink& sink, int64_t length) {
   const bool held = length >= 0 && length <= book_.length() && book_.reachable(length) == length;
   if (!book_.settled() || !held)
     return {Code::kUsage, "cannot write " + decimal(length) + " tokens: the cache does not hold them, or an open tree"};
   return kv_.write(sink, length, book_.oldest());
 }
 
-Status OnnxForward::read_cache(Source& source, int64_t length) {
+Status OnnxForward::read_cache(CacheSource& source, int64_t length) {
   EDGEDEC_TRY(rewind(0));
   if (!length) return {};
   Status read = read_slots(source, length);
@@ -83,7 +83,7 @@ Status OnnxForward::read_cache(Source& source, int64_t length) {
   return read;
 }
 
-Status OnnxForward::read_slots(Source& source, int64_t length) {
+Status OnnxForward::read_slots(CacheSource& source, int64_t length) {
   int64_t oldest = 0;
   EDGEDEC_TRY(book_.plan(length, {}, &planned_));
   EDGEDEC_TRY(kv_.use());

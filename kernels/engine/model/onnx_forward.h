@@ -29,13 +29,13 @@ class OnnxForward : public Forward {
   Status keep_path(Span<const int> nodes) override;
   std::string cache_layout() const override { return kv_.layout(); }
   int64_t cache_bytes(int64_t length) const override { return kv_.bytes(length); }
-  Status write_cache(Sink& sink, int64_t length) override;
-  Status read_cache(Source& source, int64_t length) override;
+  Status write_cache(CacheSink& sink, int64_t length) override;
+  Status read_cache(CacheSource& source, int64_t length) override;
 
  private:
   Status check_tokens(Span<const int32_t> tokens) const;
   Status resolve(const Rows& rows, size_t tokens);
-  Status read_slots(Source& source, int64_t length);
+  Status read_slots(CacheSource& source, int64_t length);
 
   KvMemory kv_;
   Lease scratch_;  // of the runtime's memory for passes

@@ -43,7 +43,7 @@ ModelSpec spec_of(const char* name, const int64_t* sizes) {
   return spec;
 }
 
-struct BytesSink : Sink {
+struct BytesSink : CacheSink {
   uint8_t* data;
   size_t room, size = 0;
   BytesSink(uint8_t* data, size_t room) : data(data), room(room) {}
@@ -55,7 +55,7 @@ struct BytesSink : Sink {
   }
 };
 
-struct BytesSource : Source {
+struct BytesSource : CacheSource {
   const uint8_t* data;
   size_t left;
   BytesSource(const uint8_t* data, size_t left) : data(data), left(left) {}
