@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.rows import HeadRows
 from edgedec.kernels.library import library_path
-from edgedec.sampling import DrawHistory, DrawParams, bound_after, draw, head_temperature, portable
+from edgedec.sampling import DrawHistory, DrawParams, bound_after, draw, head_temperature, noise, portable
 from edgedec.sampling.draw import row_of, survivors
 from edgedec.sampling.warpers import total_of
 from tests.kernels.float_rows import Pointer, pointer
@@ -109,6 +109,15 @@ def call(where: Any, name: str, *arguments: Any) -> int:
     return found
 
 
+def needs(params: DrawParams, *, logprobs: bool = False) -> list[float]:
+    """Whole rows needed or not with lists of 64, the temperature of the sums, bytes per entry of a row."""
+    settings, out = Settings(params), np.zeros(3)
+    sizes = array([0, 64, *[0] * 7, len(params.logit_bias), params.top_k], np.int64)
+    call(None, "draw_needs", sizes, settings.numbers(), *settings.bias(), int(logprobs), pointer(out))
+    found: list[float] = out.tolist()
+    return found
+
+
 def python(case: Drawing) -> Drawn:
     """The Python sampler's answer."""
     params = case.params
@@ -126,6 +135,27 @@ def python(case: Drawing) -> Drawn:
     except EdgeDecError as error:
         return Drawn((error.exit_code, error.message, error.hint or ""))
     return Drawn(None, token, tuple(left.ids.tolist()), (weights / total_of(weights)).tobytes(), bound)
+
+
+def compare_numbers(where: Any) -> None:
+    """Check exp, log and noise of a library against Python's, bit for bit."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate(
+        [rng.uniform(-760, 700, 5000), rng.normal(size=5000), [0.0, -0.0, -np.inf, 700.0, np.nan]]
+    )
+    some = np.abs(x[:5000]) + 1e-300
+    ids = np.concatenate([np.arange(1000), rng.integers(0, 2**31, 1000)])
+    seed, position = 2**63 + 5, 123_456
+    for which, given, expected in (
+        (0, x, portable.exp(x)),
+        (4, x, portable.exp(x)),
+        (1, some, portable.log(some)),
+        (2, ids, noise.uniform(seed, position, ids)),
+        (3, ids, noise.exponential(seed, position, ids)),
+    ):
+        found, key = pointer(np.zeros(given.size)), array([seed, position], np.uint64)
+        call(where, "numbers", which, array(given, np.float64), ctypes.c_size_t(given.size), key, found)
+        assert np.array_equal(found.array, expected, equal_nan=True), which
 
 
 def head_of(logits: NDArray[np.float32], k: int, temperature: float, *, full: bool) -> HeadRows:

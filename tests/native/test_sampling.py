@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import replace
 from typing import Any
 
@@ -10,16 +9,15 @@ import numpy as np
 import pytest
 
 from edgedec.core.errors import UsageError
-from edgedec.sampling import DrawParams, head_temperature, needs_logits, noise, portable
-from tests.kernels.float_rows import pointer
+from edgedec.sampling import DrawParams, head_temperature, needs_logits, portable
 from tests.native.drawing import (
     SETTINGS,
     Drawing,
-    Settings,
-    array,
     call,
+    compare_numbers,
     head_of,
     native,
+    needs,
     python,
     random_drawing,
     random_params,
@@ -167,25 +165,7 @@ def test_settings_outside_their_range_are_refused_in_pythons_words(values: dict[
 
 
 def test_exp_and_log_and_noise_have_pythons_bits() -> None:
-    rng = np.random.default_rng(0)
-    x = np.concatenate(
-        [rng.uniform(-760, 700, 5000), rng.normal(size=5000), [0.0, -0.0, -np.inf, 700.0, np.nan]]
-    )
-    ids = np.concatenate([np.arange(1000), rng.integers(0, 2**31, 1000)])
-    seed, position = 2**63 + 5, 123_456
-    for which, given, expected in (
-        (0, x, portable.exp(x)),
-        (4, x, portable.exp(x)),
-        (1, np.abs(x[:5000]) + 1e-300, portable.log(np.abs(x[:5000]) + 1e-300)),
-        (2, ids, noise.uniform(seed, position, ids)),
-        (3, ids, noise.exponential(seed, position, ids)),
-    ):
-        found = np.zeros(given.size)
-        numbers = given.astype(np.float64)
-        size = ctypes.c_size_t(given.size)
-        words = ctypes.c_uint64(seed), ctypes.c_int64(position)
-        call(None, "numbers", which, pointer(numbers), size, *words, pointer(found))
-        assert np.array_equal(found, expected, equal_nan=True), which
+    compare_numbers(None)
     assert np.isinf(portable.exp_one(720.0))
 
 
@@ -193,33 +173,18 @@ def test_needs_are_pythons() -> None:
     rng = np.random.default_rng(1)
     for _ in range(500):
         params = random_params(rng, 300)
-        settings, out = Settings(params), np.zeros(3)
-        sizes = [0] * 9 + [len(params.logit_bias), params.top_k]
         for logprobs in (False, True):
-            call(None, "draw_needs", array(sizes, np.int64), settings.numbers(), *settings.bias(),
-                 ctypes.c_int64(64), int(logprobs), pointer(out))  # fmt: skip
-            assert out[0] == needs_logits(params, 64, logprobs=logprobs)
-            assert out[1] == head_temperature(params)
+            needed, temperature, _ = needs(params, logprobs=logprobs)
+            assert needed == needs_logits(params, 64, logprobs=logprobs)
+            assert temperature == head_temperature(params)
 
 
-@long_rows(slow=range(0))
+@long_rows(slow=range(8, len(LONG)))
 def test_the_lists_of_draws_fit_what_is_planned_for_them(values: dict[str, Any]) -> None:
     rng = np.random.default_rng(5)
     logits = (rng.standard_normal(262_144) * 0.01).astype(np.float32)
     params = DrawParams(**{"temperature": 1.0, **values})
     rows = head_of(logits, 64, head_temperature(params), full=True)
-    settings, out = Settings(params), np.zeros(3)
-    sizes = [0] * 9 + [len(params.logit_bias), params.top_k]
-    call(
-        None,
-        "draw_needs",
-        array(sizes, np.int64),
-        settings.numbers(),
-        *settings.bias(),
-        ctypes.c_int64(64),
-        0,
-        pointer(out),
-    )
     call(None, "drawing_bytes", 1)
     native(Drawing(rows, params, 0, logits.size, 0, tuple(range(100)), 50))
-    assert call(None, "drawing_bytes", 0) <= out[2] * logits.size + 65_536
+    assert call(None, "drawing_bytes", 0) <= needs(params)[2] * logits.size + 65_536

@@ -89,20 +89,20 @@ EDGEDEC_EXPORT int edgedec_probe_drawing_bytes(int clear) {
   return static_cast<int>(scratch.bytes());
 }
 
-// Whole rows needed or not, the temperature of the sums, bytes per entry of a row. settings as for a draw.
+// Whole rows needed or not, the temperature of the sums, bytes per entry of a row. sizes and settings as for a draw.
 EDGEDEC_EXPORT int edgedec_probe_draw_needs(const int64_t* sizes, const double* settings, const int32_t* bias_ids,
-                                            const double* bias, int64_t k, int logprobs, double* out) {
+                                            const double* bias, int logprobs, double* out) {
   const DrawParams params = params_of(settings, sizes[10], 0, bias_ids, bias, sizes[9]);
+  const auto k = static_cast<size_t>(sizes[1]);
   out[0] = needs_logits(params, k, logprobs);
   out[1] = head_temperature(params);
   out[2] = static_cast<double>(drawing_bytes(params, k));
   return 0;
 }
 
-// Puts exp, log, or, for seed and position, uniform or exponential noise of numbers into `out`.
-EDGEDEC_EXPORT int edgedec_probe_numbers(int which, const double* x, size_t count, uint64_t seed, int64_t position,
-                                         double* out) {
-  const Noise noise(seed, position);
+// Puts exp, log, uniform or exponential noise, or exp all at once, of numbers into `out`. key: seed and position.
+EDGEDEC_EXPORT int edgedec_probe_numbers(int which, const double* x, size_t count, const uint64_t* key, double* out) {
+  const Noise noise(key[0], static_cast<int64_t>(key[1]));
   for (size_t at = 0; at < count; ++at) {
     const auto id = static_cast<int64_t>(which > 1 ? x[at] : 0.0);
     out[at] = which == 0 ? portable_exp(x[at]) : which == 1 ? portable_log(x[at]) : which == 2 ? noise.uniform(id)

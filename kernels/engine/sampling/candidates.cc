@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "engine/sampling/portable.h"
+#include "engine/sampling/sort.h"
 #include "engine/sampling/temperature.h"
 #include "engine/sampling/warpers.h"
 
@@ -17,16 +18,29 @@ constexpr size_t kBlock = 1024;  // weights computed at a time: they stay in the
 constexpr double kSumError = 1e-5, kSumErrorShare = 1e-6;
 constexpr double kMostExponent = 700.0;
 
+// The `size`-th largest of a row. Its leading bits are found by counting, and only numbers that share them are compared.
+template <class T>
+double nth_largest(Span<const T> row, size_t size, std::vector<double>* alike) {
+  constexpr int kBits = 14;  // sign, exponent, and the head of the fraction
+  std::vector<uint32_t> counts(size_t{1} << kBits, 0);
+  const auto leading = [](T value) { return falling(static_cast<double>(value)) >> (64 - kBits); };
+  for (const T value : row) ++counts[leading(value)];
+  uint64_t bin = 0;
+  size_t before = 0;
+  while (before + counts[bin] < size) before += counts[bin++];
+  alike->clear();
+  alike->reserve(counts[bin]);
+  for (const T value : row)
+    if (leading(value) == bin) alike->push_back(static_cast<double>(value));
+  const auto nth = alike->begin() + static_cast<std::ptrdiff_t>(size - before - 1);
+  std::nth_element(alike->begin(), nth, alike->end(), [](double a, double b) { return a > b; });
+  return *nth;
+}
+
 // Appends ids, ascending, of the `size` largest of a row and of all equal to the last of them.
 template <class T>
-void largest(Span<const T> row, size_t size, std::vector<T>* copy, Candidates* found) {
-  T least = -std::numeric_limits<T>::infinity();
-  if (size < row.size()) {
-    copy->assign(row.begin(), row.end());
-    const auto last = copy->begin() + static_cast<std::ptrdiff_t>(size - 1);
-    std::nth_element(copy->begin(), last, copy->end(), [](T a, T b) { return a > b; });
-    least = *last;
-  }
+void largest(Span<const T> row, size_t size, std::vector<double>* alike, Candidates* found) {
+  const double least = size < row.size() ? nth_largest(row, size, alike) : -kInfinity;
   const auto count = static_cast<size_t>(std::count_if(row.begin(), row.end(), [least](T one) { return one >= least; }));
   found->values.reserve(count);
   found->ids.reserve(count);
@@ -34,7 +48,12 @@ void largest(Span<const T> row, size_t size, std::vector<T>* copy, Candidates* f
     if (row[id] >= least) found->add(static_cast<double>(row[id]), static_cast<int32_t>(id));
 }
 
-// Puts candidates into canonical order.
+// Puts candidates of ascending ids into canonical order.
+void sort_long(Candidates* found, std::vector<int32_t>* order, std::vector<double>* values) {
+  sort_by(falling, {found->values, *values, found->ids, *order});
+}
+
+// Puts a few candidates into canonical order.
 void sort(Candidates* found, std::vector<int32_t>* order, std::vector<double>* values) {
   const size_t count = found->size();
   order->resize(count);
@@ -69,7 +88,7 @@ void Candidates::cut(size_t count) {
 
 size_t DrawScratch::bytes() const {
   size_t eights = whole.capacity() + selected.capacity() + scaled.capacity() + weights.capacity() + far.capacity();
-  size_t fours = narrow.capacity() + touched.capacity() + order.capacity();
+  size_t fours = touched.capacity() + order.capacity() + spare.capacity();
   for (const Candidates* each : {&listed, &kept, &lifted}) {
     eights += each->values.capacity();
     fours += each->ids.capacity();
@@ -159,10 +178,10 @@ bool Row::from_row(size_t size, Candidates* found) {
   if (adjusts_) {
     largest(Span<const double>(scratch_.whole), size, &scratch_.selected, found);
   } else {
-    largest(Span<const float>(logits(), this->size()), size, &scratch_.narrow, found);
+    largest(Span<const float>(logits(), this->size()), size, &scratch_.selected, found);
   }
   found->complete = found->size() == this->size();
-  sort(found, &scratch_.order, &scratch_.scaled);
+  sort_long(found, &scratch_.order, &scratch_.scaled);
   if (!adjusts_ || !adjustment_.bans()) return true;
   size_t legal = found->size();
   while (legal > 0 && found->values[legal - 1] == -kInfinity) --legal;

@@ -27,10 +27,9 @@ struct Candidates {
 // The lists of a draw, kept from one to the next so that most draws allocate nothing.
 struct DrawScratch {
   std::vector<double> whole;       // the adjusted row
-  std::vector<double> selected;    // a copy of it in which the largest are looked for
-  std::vector<float> narrow;       // the same of a row that nothing adjusts
+  std::vector<double> selected;    // numbers of a row among which its largest end
   std::vector<double> scaled, weights, far;
-  std::vector<int32_t> touched, order;
+  std::vector<int32_t> touched, order, spare;
   Candidates listed, kept, lifted;
 
   // Bytes that its lists hold.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/sampling/portable.h"
+#include "engine/sampling/sort.h"
 #include "engine/sampling/warpers.h"
 
 namespace edgedec::engine {
@@ -73,24 +74,22 @@ bool Narrowing::typical(Candidates* left) {
     far[at] = std::abs(highest_surprise - scratch_.scaled[at] - middle);
     order[at] = static_cast<int32_t>(at);
   }
-  std::sort(order.begin(), order.end(), [&far](int32_t a, int32_t b) {  // what is not a number goes behind all others
-    if (far[a] < far[b]) return true;
-    if (far[b] < far[a]) return false;
-    const bool a_is = far[a] == far[a], b_is = far[b] == far[b];
-    return a_is != b_is ? a_is : a < b;
-  });
+  sort_by(rising, {far, scratch_.selected, order, scratch_.spare});
   double mass = 0.0;
   size_t first = 0;
   while (first < size && !((mass += scratch_.weights[order[first]]) >= params_.typical * total_)) ++first;
   if (first == size) return complete_;
-  if (!complete_ && far[order[first]] > highest_surprise - scratch_.scaled[size - 1] - middle)
+  if (!complete_ && far[first] > highest_surprise - scratch_.scaled[size - 1] - middle)
     return false;  // a token behind the list may be nearer
-  std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(first + 1));
-  for (size_t at = 0; at <= first; ++at) {
-    left->values[at] = left->values[order[at]];
-    left->ids[at] = left->ids[order[at]];
+  for (size_t at = 0; at < size; ++at) far[at] = 0.0;
+  for (size_t at = 0; at <= first; ++at) far[order[at]] = 1.0;
+  size_t kept = 0;
+  for (size_t at = 0; at < size; ++at) {
+    if (far[at] == 0.0) continue;
+    left->values[kept] = left->values[at];
+    left->ids[kept++] = left->ids[at];
   }
-  left->cut(first + 1);
+  left->cut(kept);
   return true;
 }
 

@@ -21,13 +21,11 @@ double head_temperature(const DrawParams& params) {
 
 size_t drawing_bytes(const DrawParams& params, size_t head_k) {
   if (!needs_logits(params, head_k)) return 0;
-  const size_t adjusted = params.adjusts() || params.top_n_sigma != 0.0 || params.typical < 1.0 || params.eta != 0.0 ||
-                                  params.top_h < 1.0 || params.mirostat != 0.0 || head_temperature(params) == 1.0
-                              ? 16
-                              : 4;  // the row in double and a copy of it, or a copy as it is
+  if (params.uncut()) return 4 + 12;  // the leaders of a row, and what may win beside them
+  const size_t row = 16;              // the adjusted row, and a copy in which its best are looked for
   const size_t list = 12 + 12;        // values and ids, and both in another order
-  const size_t weights = 8 + (params.narrows() ? 8 : 0);
-  return params.uncut() ? 4 + 12 : adjusted + list + weights;
+  const size_t weights = 8 + (params.narrows() ? 8 + 8 : 0);
+  return row + list + weights;
 }
 
 }  // namespace edgedec::engine
