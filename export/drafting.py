@@ -9,7 +9,8 @@ It adds three things, so that a drafter of the target itself can work in the tar
   tokens in ``tokens``, the last ones of them.
 - **Hidden states** of three layers are outputs, and the head takes the ids to ``keep``; none: all.
 
-``drafting.onnx`` has no bodies in standard ops and no output ``kv_new``: only EdgeDec's kernels run it.
+A run has different tokens in the layers between two exits, so there is an output ``kv_new.E`` for those up to
+each exit. In all else the bodies in standard ops are those of the model's graph.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ import onnx
 from onnx import TensorProto, helper
 
 from edgedec.core import exits as names
-from edgedec.export.model import DOMAIN, ExportModel
+from edgedec.export.model import CACHE, DOMAIN, ExportModel
 from edgedec.export.passes.infra import PassError, check_well_formed
 from edgedec.export.passes.return_new_kv import OUTPUT as NEW_KV
+from edgedec.export.portable import attach_bodies
 
 _BLOCK = "blk."
 _KEPT_INPUT = 3
@@ -42,12 +44,15 @@ def drafting_graph(model: ExportModel, layers: int, hidden: int) -> tuple[Export
     rows = [*(names.shown(exit) for exit in exits[:-1]), selected.output[0]]
     asked = helper.make_node("Concat", rows, ["asked"], "asked", axis=0)
     selected.input[0], norm.input[0], head.input[_KEPT_INPUT] = names.joined(layers), "asked", names.KEEP
+    made = [*_with_exits(nodes[: -len(ending)], layers, exits), selected, asked, norm, head]
+    new_kv = next(value for value in model.outputs if value.name == NEW_KV)
+    kept = [value for value in model.outputs if value is not new_kv]
     drafting = replace(
         model,
         inputs=[*model.inputs, *_inputs(exits, hidden)],
-        outputs=[*(value for value in model.outputs if value.name != NEW_KV), *_states(exits, taps, hidden)],
-        nodes=[*_with_exits(nodes[: -len(ending)], layers, exits), selected, asked, norm, head],
-        functions=[],
+        outputs=[*kept, *_states(exits, taps, hidden), *_new_kv(new_kv, exits)],
+        nodes=made,
+        functions=attach_bodies(made, warm=True),
     )
     check_well_formed(drafting)
     return drafting, {names.EXITS: ",".join(map(str, exits)), names.TAPS: ",".join(map(str, taps))}
@@ -71,14 +76,23 @@ def _states(exits: tuple[int, ...], taps: tuple[int, ...], hidden: int) -> list[
     ]
 
 
+def _new_kv(whole: onnx.ValueInfoProto, exits: tuple[int, ...]) -> list[onnx.ValueInfoProto]:
+    """Return the outputs with keys and values, of the shape of ``whole`` but for layers and rows."""
+    dims = whole.type.tensor_type.shape.dim
+    rest = [dim.dim_param or dim.dim_value for dim in dims]
+    found = []
+    for exit, before in zip(exits, (0, *exits), strict=False):
+        shape = [exit - before, *rest[1:3], f"new_rows.{exit}", rest[4]]
+        found.append(helper.make_tensor_value_info(names.new_kv(exit), TensorProto.FLOAT16, shape))
+    return found
+
+
 def _copied(node: onnx.NodeProto) -> onnx.NodeProto:
-    """Return a copy of ``node`` that needs no body and returns no keys and values."""
+    """Return a copy of ``node`` without a body."""
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     if copy.domain == DOMAIN:
         copy.ClearField("overload")
-    if copy.op_type == "TreeAttention":
-        del copy.output[1:]
     return copy
 
 
@@ -91,14 +105,25 @@ def _with_exits(nodes: list[onnx.NodeProto], layers: int, exits: tuple[int, ...]
             of_layer[int(node.name.split(".")[1])].append(node)
         else:
             made.append(node)
+    segment: list[onnx.NodeProto] = []
     for layer, own in enumerate(of_layer):
+        segment += own
         if layer in exits:
             for node in own:
                 _read(node, names.out(layer - 1), names.joined(layer))
         made += own
         if layer + 1 in exits:
-            made += _exit(layer + 1, last=layer + 1 == layers)
+            made += [*_exit(layer + 1, last=layer + 1 == layers), _kv_of(segment, layer + 1)]
+            segment = []
     return made
+
+
+def _kv_of(nodes: list[onnx.NodeProto], exit: int) -> onnx.NodeProto:
+    """Return the node that joins the keys and values of these layers, those of ``kv_cache`` first."""
+    attentions = [node for node in nodes if node.op_type == "TreeAttention"]
+    parts = [node.output[1] for node in sorted(attentions, key=lambda node: node.input[4] != CACHE)]
+    name = names.new_kv(exit)
+    return helper.make_node("Concat", parts, [name], name, axis=0)
 
 
 def _exit(exit: int, *, last: bool) -> list[onnx.NodeProto]:

@@ -46,6 +46,11 @@ def warm(exit: int) -> str:
     return f"warm.{exit}"
 
 
+def new_kv(exit: int) -> str:
+    """Name of the output with the keys and values of the layers up to an exit, from the exit before it on."""
+    return f"kv_new.{exit}"
+
+
 def shown(exit: int) -> str:
     """Name of the rows that go from an exit to the head."""
     return f"shown.{exit}"

@@ -20,6 +20,7 @@ from edgedec.export.draft_head.weights import HeadWeights
 from edgedec.export.graph import HEAD_K
 from edgedec.export.huggingface.groups import parse_quant
 from edgedec.export.model import ExportModel
+from edgedec.export.passes.attach_bodies import AttachBodies
 from edgedec.export.passes.externalise_weights import ExternaliseWeights
 from edgedec.export.passes.infra import run_passes
 from edgedec.export.tensors import Tensors
@@ -49,7 +50,7 @@ def export_head(
     arrays.setdefault("head", head_rows(target, weights.keep))
     source = HeadSource(arrays, {name: formats[_role(name)] for name in arrays if arrays[name].ndim == 2})
     model = build_graph(weights, Tensors(source), table)
-    run_passes(model, (ExternaliseWeights(),))
+    run_passes(model, (AttachBodies(), ExternaliseWeights()))
     check_space(out, weights_bytes(model))
     with atomic_path(out, directory=True) as directory:
         writer = BundleWriter(directory, {})

@@ -4,7 +4,8 @@ Inputs: ``taps`` f32[c, 3 d] of c committed tokens, ``states`` f32[m - c, d] of 
 ``tokens`` i64[m], ``positions``, ``parents``, ``length``, ``rows`` as in a model's graph, the head's own
 ``kv_cache``, and ``table``, the target's embedding table, which lies in another file.
 Outputs: ``out`` f32[m, d], the states of the next drafted tokens; ``values``, ``ids`` (of the target),
-``logsumexp`` and ``entropy`` of the rows asked for.
+``logsumexp`` and ``entropy`` of the rows asked for; ``kv_new`` f16[1, 2, kv heads, m or 0, row], keys and
+values that the caller stores. Kernels store them themselves, and return none.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from edgedec.export.draft_head.target import EmbeddingTable
 from edgedec.export.draft_head.weights import HeadWeights
 from edgedec.export.graph import HEAD_K, inverse_frequencies
 from edgedec.export.model import CACHE, ExportModel, VectorWeight
+from edgedec.export.passes.return_new_kv import OUTPUT as NEW_KV
 from edgedec.export.tensors import Tensors
 from edgedec.memory import kv_row_name
 
@@ -36,7 +38,7 @@ def build_graph(weights: HeadWeights, tensors: Tensors, table: EmbeddingTable) -
 class _Builder(GraphBuilder):
     def __init__(self, weights: HeadWeights, tensors: Tensors, table: EmbeddingTable) -> None:
         self.weights, self.table, self.ids = weights, table, int(weights.keep.size)
-        outputs = _outputs(weights.hidden, min(HEAD_K, self.ids))
+        outputs = _outputs(weights, min(HEAD_K, self.ids))
         super().__init__(ExportModel(_inputs(weights, table), outputs), tensors)
 
     def build(self) -> ExportModel:
@@ -62,10 +64,11 @@ class _Builder(GraphBuilder):
         qkv = self.linear("attn_qkv", x, parts, 2 * w.hidden, terms=_TWO_TERMS)
         self.model.weights["inv_freq"] = VectorWeight(inverse_frequencies(w.rope_base, w.head_dim))
         rotary = self.op("RotaryTable", "rotary", ["positions", "inv_freq"])
-        heads = self.op(
+        self.node(
             "TreeAttention",
             "attention",
             [qkv, rotary, "parents", "length", CACHE],
+            ["attention", NEW_KV],
             layer=0,
             num_heads=w.heads,
             num_kv_heads=w.kv_heads,
@@ -76,7 +79,7 @@ class _Builder(GraphBuilder):
             interleaved=0,
             epsilon=w.epsilon,
         )
-        return self.linear("attn_output", heads, {"attn_output": w.hidden}, queries, residual=state)
+        return self.linear("attn_output", "attention", {"attn_output": w.hidden}, queries, residual=state)
 
     def mlp(self, x: str) -> str:
         w = self.weights
@@ -134,12 +137,14 @@ def _inputs(w: HeadWeights, table: EmbeddingTable) -> list[Any]:
     ]
 
 
-def _outputs(hidden: int, k: int) -> list[Any]:
+def _outputs(w: HeadWeights, k: int) -> list[Any]:
     value = helper.make_tensor_value_info
+    rows: list[str | int | None] = [1, 2, w.kv_heads, "new_rows", kv_row_name(w.head_dim)]
     return [
-        value("out", TensorProto.FLOAT, ["tokens", hidden]),
+        value("out", TensorProto.FLOAT, ["tokens", w.hidden]),
         value("values", TensorProto.FLOAT, ["rows", k]),
         value("ids", TensorProto.INT32, ["rows", k]),
         value("logsumexp", TensorProto.FLOAT, ["rows"]),
         value("entropy", TensorProto.FLOAT, ["rows"]),
+        value(NEW_KV, TensorProto.FLOAT16, rows),
     ]

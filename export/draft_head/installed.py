@@ -65,7 +65,8 @@ def _read(graph: onnx.GraphProto, file: Path) -> InstalledHead:
         elif node.op_type == "Constant" and node.output[0] == "keep":
             arrays["keep"] = numpy_helper.to_array(node.attribute[0].t)
     inverse = _vector(stored["inv_freq"], data).astype(np.float64)
-    arrays["rope_base"] = np.array(float(f"{(inverse[0] / inverse[1]) ** inverse.size:.6g}"))
+    steps = inverse.size / (inverse.size - 1)  # the last frequency tells the base best
+    arrays["rope_base"] = np.array(float(f"{inverse[-1] ** -steps:.6g}"))
     arrays["hidden"] = np.array(arrays["output_norm"].size)
     arrays["ffn"] = np.array(len(arrays["ffn_up"]))
     return InstalledHead(HeadWeights.of(arrays), formats)

@@ -28,14 +28,20 @@ BODIES: dict[str, BodyBuilder] = {
     "HeadTopK": head.head_topk,
 }
 """Functions that build the body of each op."""
+_WARM: dict[str, BodyBuilder] = {
+    "QuantEmbedding": matrices.quant_embedding_or_none,
+    "TreeAttention": attention.warm_tree_attention,
+}
+"""Others, for graphs whose passes take over tokens that an earlier pass computed in part, maybe no more."""
 _READ_BY_THE_BODY = {"layer"}
 """Attributes that a body reads from the node, so that one body serves all their values."""
 
 
-def attach_bodies(nodes: Iterable[onnx.NodeProto]) -> list[onnx.FunctionProto]:
+def attach_bodies(nodes: Iterable[onnx.NodeProto], *, warm: bool = False) -> list[onnx.FunctionProto]:
     """Return the functions that ``nodes`` need, and set the ``overload`` of EdgeDec's nodes.
 
-    Raises UnsupportedError for an op or a weight format without a body.
+    ``warm``: a pass may have computed tokens before those of a node. Raises UnsupportedError for an op or a
+    weight format without a body.
     """
     made: dict[tuple[object, ...], onnx.FunctionProto] = {}
     counts: dict[str, int] = {}
@@ -45,17 +51,18 @@ def attach_bodies(nodes: Iterable[onnx.NodeProto]) -> list[onnx.FunctionProto]:
         key = _variant(node)
         if key not in made:
             counts[node.op_type] = number = counts.get(node.op_type, 0) + 1
-            made[key] = body_of(node, str(number))
+            made[key] = body_of(node, str(number), warm=warm)
         node.overload = made[key].overload
     called = {n.op_type.removeprefix(UNPACK) for f in made.values() for n in f.node if n.domain == DOMAIN}
     helpers = [half_function(), *(unpacker_function(format) for format in sorted(called))]
     return [*made.values(), *(helpers if called else [])]
 
 
-def body_of(node: onnx.NodeProto, overload: str = "") -> onnx.FunctionProto:
+def body_of(node: onnx.NodeProto, overload: str = "", *, warm: bool = False) -> onnx.FunctionProto:
     """Return the function of one node, with the name of the node's op."""
+    builder = (_WARM if warm else {}).get(node.op_type) or BODIES.get(node.op_type)
     attrs = attributes(node)
-    if node.op_type not in BODIES:
+    if builder is None:
         raise UnsupportedError(f"the op {node.op_type} has no body in standard ONNX ops")
     named = str(attrs.get("formats", attrs.get("format", "")))
     if missing := [f for f in named.split(",") if f and f not in UNPACKABLE]:
@@ -64,7 +71,7 @@ def body_of(node: onnx.NodeProto, overload: str = "") -> onnx.FunctionProto:
     inputs = [f"in{i}" for i in range(len(node.input))]
     present = [name if given else "" for name, given in zip(inputs, node.input, strict=True)]
     outputs = [f"out{i}" for i in range(len(node.output))]
-    results = BODIES[node.op_type](body, attrs, present)[: len(outputs)]
+    results = builder(body, attrs, present)[: len(outputs)]
     return body.function(node.op_type, overload, inputs, results, outputs, sorted(attrs))
 
 

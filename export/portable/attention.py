@@ -36,8 +36,23 @@ def tree_attention(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list
     the caller stores them in slots length .. length + T - 1 of the layer (modulo R in a ring of R slots).
     Attention weights, which kernels write into an input, are not reported.
     """
+    return _attention(body, attrs, inputs, "")
+
+
+def warm_tree_attention(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
+    """Compute attention where the pass has computed tokens before those of ``qkv``: the last ones of all.
+
+    The cache has their keys and values already, in slots from ``length`` on; ``rotary`` and ``parents`` are
+    those of all tokens.
+    """
+    before = body.op("Sub", body.size(inputs[2], 0), body.size(inputs[0], 0))
+    return _attention(body, attrs, inputs, before)
+
+
+def _attention(body: Body, attrs: dict[str, Any], inputs: list[str], warm: str) -> list[str]:
+    """Compute attention; ``warm`` is the number of tokens before those of ``qkv``, "" for none."""
     qkv, rotary, parents, length, kv_cache, *optional = inputs
-    norms = optional[:2]
+    rotary, norms = _own(body, rotary, warm), optional[:2]
     heads, kv_heads, dim = attrs["num_heads"], attrs["num_kv_heads"], attrs["head_dim"]
     q, k, v = _heads(body, qkv, [heads, kv_heads, kv_heads], dim)
     if any(norms):
@@ -46,18 +61,25 @@ def tree_attention(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list
     new = body.op("Transpose", body.op("Concat", *(body.op("Unsqueeze", p, [0]) for p in (k, v)), axis=0),
                   perm=[0, 2, 1, 3])  # fmt: skip
     new = body.cast(new, TensorProto.FLOAT16)
-    resident, slots = _resident(body, kv_cache, length, attrs["window"] if attrs.get("ring") else 0)
+    stored = body.op("Add", length, warm) if warm else length
+    resident, slots = _resident(body, kv_cache, (length, stored), attrs["window"] if attrs.get("ring") else 0)
     both = body.cast(body.op("Concat", resident, new, axis=2), TensorProto.FLOAT)
     keys, values = (body.op("Unsqueeze", body.element(both, i, 0), [1]) for i in range(2))
     q = body.op("Mul", q, attrs["scale"])
     q = body.reshape(body.op("Transpose", q, perm=[1, 0, 2]), kv_heads, heads // kv_heads, -1, dim)
     scores = body.op("MatMul", q, body.op("Transpose", keys, perm=[0, 1, 3, 2]))
     scores = softcapped(body, scores, attrs)
-    hidden = body.op("Not", _visible(body, parents, length, slots, attrs["window"]))
+    visible = _own(body, _visible(body, parents, length, slots, attrs["window"]), warm)
+    hidden = body.op("Not", visible)
     scores = body.op("Where", hidden, np.float32(-1e30), scores)
     mixed = body.op("MatMul", body.op("Softmax", scores, axis=-1), values)
     mixed = body.op("Transpose", mixed, perm=[2, 0, 1, 3])
     return [body.reshape(mixed, 0, heads * dim), body.op("Unsqueeze", new, [0])]
+
+
+def _own(body: Body, rows: str, warm: str) -> str:
+    """Return the rows of the tokens of ``qkv``, without those of the ``warm`` tokens before them."""
+    return body.op("Slice", rows, warm, [np.iinfo(np.int64).max], [0]) if warm else rows
 
 
 def softcapped(body: Body, x: str, attrs: dict[str, Any]) -> str:
@@ -95,22 +117,26 @@ def _rotate(body: Body, x: str, rotary: str, dim: int, interleaved: bool) -> str
     return body.reshape(joined, 0, 0, dim)
 
 
-def _resident(body: Body, kv_cache: str, length: str, ring: int) -> tuple[str, str]:
-    """Return the keys and values before ``length`` [2, Hkv, S, d] of the node's layer, and their slots [S].
+def _resident(body: Body, kv_cache: str, ends: tuple[str, str], ring: int) -> tuple[str, str]:
+    """Return the stored keys and values [2, Hkv, S + W, d] of the node's layer, and the first S slots.
 
-    In a ring these are the last ``ring`` - 1, which is all that a token with that window sees.
+    ``ends``: where the slots of resident tokens end, and where those of the W warm tokens behind them do. In
+    a ring the resident ones are the last ``ring`` - 1, which is all that a token with that window sees.
     """
+    length, stored = ends
     layer = body.attribute("layer")
     layer_end, end = body.op("Add", layer, [1]), body.op("Squeeze", length, [0])
     if not ring:
         slots = body.op("Range", np.int64(0), end, np.int64(1))
         starts = body.op("Concat", layer, body.constant([0]), axis=0)
-        ends = body.op("Concat", layer_end, length, axis=0)
-        return body.op("Squeeze", body.op("Slice", kv_cache, starts, ends, [0, 3]), [0]), slots
+        stops = body.op("Concat", layer_end, stored, axis=0)
+        return body.op("Squeeze", body.op("Slice", kv_cache, starts, stops, [0, 3]), [0]), slots
     first = body.op("Max", body.op("Sub", end, np.int64(ring - 1)), np.int64(0))
-    slots = body.op("Range", first, end, np.int64(1))
+    slots = every = body.op("Range", first, end, np.int64(1))
+    if stored != length:
+        every = body.op("Range", first, body.op("Squeeze", stored, [0]), np.int64(1))
     one = body.op("Squeeze", body.op("Slice", kv_cache, layer, layer_end, [0]), [0])
-    return body.op("Gather", one, body.op("Mod", slots, body.size(kv_cache, 3)), axis=2), slots
+    return body.op("Gather", one, body.op("Mod", every, body.size(kv_cache, 3)), axis=2), slots
 
 
 def _visible(body: Body, parents: str, length: str, slots: str, window: int) -> str:

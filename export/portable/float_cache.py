@@ -9,14 +9,14 @@ from edgedec.export.model import CACHE, RINGS
 
 
 def with_float_cache(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy of a bundle's model.onnx with float32 caches and kv_new; it refers to the same weights.
+    """Return a copy of a bundle's graph with float32 caches and kv_new; it refers to the same weights.
 
     Such a model runs by its bodies only: the kernels need an fp16 cache.
     """
     out = onnx.ModelProto()
     out.CopyFrom(model)
     for value in (*out.graph.input, *out.graph.output):
-        if value.name in (CACHE, RINGS, "kv_new"):
+        if value.name in (CACHE, RINGS) or value.name.startswith("kv_new"):
             value.type.tensor_type.elem_type = TensorProto.FLOAT
     for function in out.functions:
         for node in function.node if function.name == "TreeAttention" else ():

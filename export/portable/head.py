@@ -52,7 +52,9 @@ def summary(body: Body, logits: str, k: int, temperature: str = "") -> list[str]
 
 
 def _only(body: Body, logits: str, keep: str, vocab: int) -> str:
-    """Return the logits with -inf for all ids outside ``keep``."""
-    out = np.zeros(vocab, dtype=np.bool_)
+    """Return the logits with -inf for all ids outside ``keep``, which is empty where it keeps all."""
+    out = body.op("Expand", np.array(False), [vocab])
     kept = body.op("Expand", np.array(True), body.op("Shape", keep))
-    return body.op("Where", body.op("ScatterElements", out, keep, kept, axis=0), logits, _LEAST)
+    kept = body.op("ScatterElements", out, keep, kept, axis=0)
+    kept = body.op("Or", kept, body.op("Equal", body.size(keep, 0), [0]))
+    return body.op("Where", kept, logits, _LEAST)

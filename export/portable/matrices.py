@@ -25,6 +25,16 @@ def quant_embedding(body: Body, attrs: dict[str, Any], inputs: list[str]) -> lis
     return [rows if scale == 1.0 else body.op("Mul", rows, scale)]
 
 
+def quant_embedding_or_none(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
+    """Look up any number of tokens, none too: a row that nobody asked for is added and taken away again.
+
+    Unpacking reshapes by a size that is left open, which needs elements.
+    """
+    ids, table = inputs
+    (rows,) = quant_embedding(body, attrs, [body.op("Concat", ids, [0], axis=0), table])
+    return [body.slice(rows, 0, -1, 0)]
+
+
 def quant_linear(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
     """Return the products plus bias plus residual."""
     x, bias, residual, *weights = inputs
@@ -72,7 +82,8 @@ def product(body: Body, x: str, packed: str, format: str, rows: int, cols: int) 
         weights, minima = quantised_columns(body, packed, format, cols)
         y = body.op("MatMul", x, weights)
         if minima:  # a group's minimum is multiplied by the sum of its inputs
-            groups = body.reshape(x, 0, -1, UNPACKERS[format].group)
+            group = UNPACKERS[format].group
+            groups = body.reshape(x, -1, cols // group, group)
             sums = body.op("ReduceSum", groups, [2], keepdims=0)
             y = body.op("Add", y, body.op("MatMul", sums, minima))
     return body.slice(y, 0, rows, 1) if rows % TILE else y

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,15 @@ def test_a_head_is_read_back_as_it_was_exported(bundle: Path, tmp_path: Path) ->
     assert np.array_equal(head.keep, read.keep)
     for name in ("hidden", "heads", "kv_heads", "head_dim", "ffn", "rope_base"):
         assert getattr(head, name) == getattr(read, name)
+
+
+@pytest.mark.parametrize("base", [1e5, 5e5, 1e6, 1234.5])
+def test_the_rotary_base_is_read_back_exactly(bundle: Path, tmp_path: Path, base: float) -> None:
+    """Wide heads have many frequencies in float32, from which it is computed."""
+    manifest = Manifest.load(bundle)
+    made = random_head(manifest.spec.hidden_size, manifest.spec.vocab_size, ids=64, dim=128)
+    export_head(replace(made, rope_base=base), bundle, tmp_path / "head")
+    assert read_head(tmp_path / "head", Target.of(manifest)).weights.rope_base == base
 
 
 @pytest.mark.parametrize("quant", ["q8_0", "q4_0", "q4_1"])
