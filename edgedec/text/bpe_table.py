@@ -25,25 +25,24 @@ from edgedec.kernels.library import library_path
 from edgedec.text.encoder import AddedToken, TokenizerFacts
 
 FILE_NAME = TOKENIZER_TABLE
-MAGIC = b"EDGEBPE1"
+MAGIC = b"EDGEBPE2"
 NONE = 0xFFFFFFFF
 IN_VOCABULARY, ADDED, SPECIAL, LEFT_STRIP, RIGHT_STRIP, NORMALIZED = 1, 2, 4, 8, 16, 32
-BYTE_FALLBACK, FUSE_UNKNOWN, WHOLE_FIRST = 1, 2, 4
+BYTE_FALLBACK, FUSE_UNKNOWN, WHOLE_FIRST, ADDS_SPACE = 1, 2, 4, 8
 _MISSING, _NO_ROOM = -1, -3
 _AFTER_CHECKSUM = 12
 _POINTER, _SIZE, _BYTES, _INT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_int
 _SIGNATURES = {
     "check": (_POINTER, _SIZE),
     "find": (_POINTER, _SIZE, _BYTES, _SIZE),
-    "split": (_POINTER, _SIZE, _INT, _INT, _BYTES, _SIZE, _POINTER, _SIZE),
-    "encode": (_POINTER, _SIZE, _BYTES, *[_POINTER] * 2, _SIZE, _POINTER, _SIZE),
+    "encode": (_POINTER, _SIZE, _INT, _BYTES, _SIZE, _POINTER, _SIZE),
 }
 
 
 class TablePart(IntEnum):
     """The parts of the file, in the order of the header."""
 
-    STEPS = 0
+    FACTS = 0
     STARTS = 1
     SPELLINGS = 2
     KINDS = 3
@@ -55,9 +54,16 @@ class TablePart(IntEnum):
     PATTERNS = 9
     PATTERN_TEXT = 10
     FIRST = 11
+    RULES = 12
+    RULE_TEXT = 13
+    MASKS = 14
+    DECOMPOSED = 15
+    DECOMPOSITION = 16
+    COMBINING = 17
+    COMPOSED = 18
 
 
-ELEMENT_BYTES = (1, 4, 1, 1, 4, 8, 4, 4, 12, 12, 1, 4)
+ELEMENT_BYTES = (1, 4, 1, 1, 4, 8, 4, 4, 12, 12, 1, 4, 4, 1, 8, 12, 4, 8, 12)
 HEADER = struct.Struct(f"<8sIIII32s{2 * len(TablePart)}Q")
 
 
@@ -86,7 +92,7 @@ class BpeTable:
     @cached_property
     def facts(self) -> TokenizerFacts:
         try:
-            return TokenizerFacts(**json.loads(self._part(TablePart.STEPS, np.uint8).tobytes()))
+            return TokenizerFacts(**json.loads(self._part(TablePart.FACTS, np.uint8).tobytes()))
         except (ValueError, TypeError, RecursionError) as error:
             raise damaged() from error
 
@@ -107,12 +113,6 @@ class BpeTable:
     def size(self) -> int:
         """The number of tokens."""
         return int(self._parts[TablePart.SORTED][1])
-
-    @cached_property
-    def rewrites(self) -> bool:
-        """Whether added tokens are found after the normaliser."""
-        first = self._part(TablePart.FIRST, np.uint32)
-        return bool(first[257] != first[513])
 
     def spelling(self, token: int) -> str | None:
         """Return a token as the vocabulary spells it; None for no token."""
@@ -137,30 +137,19 @@ class BpeTable:
         found = self._call("find", text, len(text))
         return None if found == _MISSING else self._checked(found)
 
-    def split(self, text: bytes, *, rewritten: bool, specials: bool) -> list[tuple[bytes, int]]:
-        """Cut ``text`` at added tokens: parts with NONE, tokens with their id.
+    def encode(self, text: str, *, specials: bool) -> list[int]:
+        """Return the ids of a text; without ``specials`` control tokens in it stay text.
 
-        ``rewritten``: at those that are found after the normaliser. Without ``specials`` control tokens stay
-        text.
+        Raises UnicodeEncodeError for lone surrogates.
         """
-        room = 64
+        data = text.encode()
+        room = len(data) + 64
         while True:
-            spans = np.empty((room, 3), np.uint32)
-            arguments = (rewritten, specials, text, len(text), spans.ctypes.data, room)
-            count = self._call("split", *arguments)
+            ids = np.empty(room, np.uint32)
+            count = self._call("encode", specials, data, len(data), ids.ctypes.data, room)
             if count != _NO_ROOM:
                 break
-            room = 2 * len(text) + 1 if room < 2 * len(text) + 1 else 2 * room
-        found = spans[: self._checked(count)].tolist()
-        return [(text[start:end], token) for start, end, token in found]
-
-    def encode(self, pieces: list[bytes], tokens: list[int]) -> list[int]:
-        """Return the ids of pieces that are merged each by itself; one whose token is not NONE is that."""
-        text, room = b"".join(pieces), sum(map(len, pieces)) + len(pieces)
-        ends, given = np.cumsum([*map(len, pieces)], dtype=np.uint32), np.array(tokens, np.uint32)
-        ids = np.empty(room, np.uint32)
-        places = ends.ctypes.data, given.ctypes.data, len(pieces), ids.ctypes.data, room
-        count = self._call("encode", text, *places)
+            room *= 2
         found: list[int] = ids[: self._checked(count)].tolist()
         return found
 
@@ -229,7 +218,7 @@ def table_bytes(
     places: list[int] = []
     body = bytearray()
     for part in TablePart:
-        content = json.dumps(asdict(facts)).encode() if part is TablePart.STEPS else parts[part]
+        content = json.dumps(asdict(facts)).encode() if part is TablePart.FACTS else parts[part]
         places += (HEADER.size + len(body), len(content) // ELEMENT_BYTES[part])
         body += content + bytes(-len(content) % 8)
     content = HEADER.pack(MAGIC, 0, flags, unknown, ids, source, *places) + body

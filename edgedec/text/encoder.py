@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Library
 
+SPACE = "▁"
+"""SentencePiece's space."""
 Step = dict[str, Any]
 """A normaliser or pre-tokeniser, as ``tokenizer.json`` spells it."""
 
@@ -67,8 +69,9 @@ class Encoder(Protocol):
         itself.
         """
 
-    def rewritten(self, text: str) -> list[str]:
-        """Return the pieces that normaliser and pre-tokeniser make of the beginning of a text."""
+    @property
+    def adds_space(self) -> bool:
+        """Whether encoding puts SentencePiece's space in front of a text."""
 
     def spelling(self, token: int) -> str | None:
         """Return a token as the vocabulary spells it."""
@@ -122,8 +125,14 @@ class LibraryEncoder:
                 text.encode()
                 raise
 
-    def rewritten(self, text: str) -> list[str]:
-        return pieces(self.library, text)
+    @property
+    def adds_space(self) -> bool:
+        text, cutter = "a", self.library.pre_tokenizer
+        if self.library.normalizer is not None:
+            text = self.library.normalizer.normalize_str(text)
+        if cutter is not None:
+            text = "".join(word for word, _ in cutter.pre_tokenize_str(text))
+        return text == f"{SPACE}a"
 
     def spelling(self, token: int) -> str | None:
         return self.library.id_to_token(token)
@@ -143,19 +152,6 @@ class LibraryEncoder:
 
     def vocabulary(self) -> dict[str, int]:
         return self.library.get_vocab(with_added_tokens=True)
-
-
-def pieces(library: Library, text: str) -> list[str]:
-    """Return the pieces that the library's normaliser and pre-tokeniser make of a text."""
-    if library.normalizer is not None:
-        text = library.normalizer.normalize_str(text)
-    return words(library, text)
-
-
-def words(library: Library, text: str) -> list[str]:
-    """Return the pieces that the library's pre-tokeniser makes of a text."""
-    cutter = library.pre_tokenizer
-    return [text] if cutter is None else [word for word, _ in cutter.pre_tokenize_str(text)]
 
 
 def _state(part: Any) -> Step | None:

@@ -20,13 +20,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from edgedec.text.encoder import SPACE
 from edgedec.text.word_patterns import GPT2, WORD_PATTERNS
 
 if TYPE_CHECKING:
     from edgedec.text.encoder import AddedToken, Encoder
 
-SPACE = "▁"
-"""SentencePiece's space."""
 _WORDS_CHARS = 8_192
 """Length of a piece for byte-level BPE, which takes most memory for each byte."""
 _WHOLE_CHARS = 65_536

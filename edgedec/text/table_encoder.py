@@ -1,21 +1,16 @@
-"""Text to ids by a mapped table; the library, without a vocabulary, does the steps before the merges."""
+"""Text to ids by a mapped table, without the library that it was made with."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from edgedec.core.errors import BadFileError, EdgeDecError, StorageError, UnsupportedError
 from edgedec.core.files import atomic_path, sha256_of
-from edgedec.text.bpe_table import FILE_NAME, NONE, BpeTable, available, damaged
-from edgedec.text.encoder import AddedToken, Encoder, LibraryEncoder, Step, TokenizerFacts, words
+from edgedec.text.bpe_table import ADDS_SPACE, FILE_NAME, BpeTable, available
+from edgedec.text.encoder import AddedToken, Encoder, LibraryEncoder
 from edgedec.text.tokenizer_guard import check_steps
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer as Library
 
 JSON = "tokenizer.json"
 _AGAIN = "export or pull the model again"
@@ -126,14 +121,7 @@ class TableEncoder:
     def __init__(self, table: BpeTable) -> None:
         """Raises BadFileError for a table whose facts are none."""
         self.table = table
-        try:
-            self._steps = _Steps(table.facts)
-        except _OTHER_SHAPES as error:
-            raise damaged() from error
-
-    @property
-    def facts(self) -> TokenizerFacts:
-        return self.table.facts
+        self.facts = table.facts
 
     @property
     def added(self) -> Mapping[int, AddedToken]:
@@ -150,37 +138,12 @@ class TableEncoder:
     def mapped_bytes(self) -> int:
         return self.table.nbytes
 
+    @property
+    def adds_space(self) -> bool:
+        return bool(self.table.flags & ADDS_SPACE)
+
     def encode(self, text: str, *, parse_special: bool) -> list[int]:
-        data = text.encode()  # before the rest: a lone surrogate is the caller's
-        try:
-            return self._encode(data, parse_special)
-        except _OTHER_SHAPES as error:
-            raise damaged() from error
-
-    def _encode(self, text: bytes, parse_special: bool) -> list[int]:
-        pieces: list[bytes] = []
-        tokens: list[int] = []
-        for part, token in self._parts(text, specials=parse_special):
-            cut = self._steps.cut(part, first=not tokens) if token == NONE else [b""]
-            pieces += cut
-            tokens += [token] * len(cut)
-        return self.table.encode(pieces, tokens)
-
-    def _parts(self, text: bytes, *, specials: bool) -> Iterator[tuple[bytes, int]]:
-        """Yield added tokens, and the normal form of the text between them with NONE."""
-        for part, token in self.table.split(text, rewritten=False, specials=specials):
-            if token != NONE:
-                yield part, token
-                continue
-            normal = self._steps.normalize(part.decode()).encode()
-            if self.table.rewrites:
-                yield from self.table.split(normal, rewritten=True, specials=specials)
-            else:
-                yield normal, NONE
-
-    def rewritten(self, text: str) -> list[str]:
-        cut = self._steps.cut(self._steps.normalize(text).encode(), first=True)
-        return [piece.decode() for piece in cut]
+        return self.table.encode(text, specials=parse_special)
 
     def spelling(self, token: int) -> str | None:
         return self.table.spelling(token)
@@ -194,65 +157,3 @@ class TableEncoder:
     def vocabulary(self) -> dict[str, int]:
         spelled = ((token, self.spelling(token)) for token in range(self.table.ids))
         return {text: token for token, text in spelled if text is not None}
-
-
-class _Steps:
-    """Normaliser and pre-tokeniser. Plain replacements are done here; the library takes 6 MB for the rest."""
-
-    def __init__(self, facts: TokenizerFacts) -> None:
-        plain = _replacements(facts.normalizer) if facts.pre_tokenizer is None else None
-        self.normalize: Callable[[str], str]
-        if plain is not None:
-            self.normalize, self._first, self._later = plain, None, None
-            return
-        self._first = self._later = _without_vocabulary(facts.normalizer, facts.pre_tokenizer)
-        normalizer = self._first.normalizer
-        self.normalize = normalizer.normalize_str if normalizer is not None else _as_it_is
-        if facts.pre_tokenizer is not None and facts.pre_tokenizer.get("prepend_scheme") == "first":
-            later = facts.pre_tokenizer | {"prepend_scheme": "never"}
-            self._later = _without_vocabulary(None, later)
-
-    def cut(self, text: bytes, *, first: bool) -> list[bytes]:
-        """Return the pieces of a text; ``first``: it is the beginning of a whole one."""
-        library = self._first if first else self._later
-        if library is None or library.pre_tokenizer is None:
-            return [text]
-        return [word.encode() for word in words(library, text.decode())]
-
-
-def _as_it_is(text: str) -> str:
-    return text
-
-
-def _replacements(step: Step | None) -> Callable[[str], str] | None:
-    """Return a normaliser of plain replacements as a function; None for any other."""
-    if step is None:
-        return _as_it_is
-    if step["type"] == "Sequence":
-        inner = [_replacements(one) for one in step["normalizers"]]
-        if any(one is None for one in inner):
-            return None
-        return lambda text: _in_turn(inner, text)
-    if step["type"] == "Prepend":
-        return lambda text: step["prepend"] + text if text else text
-    if step["type"] == "Replace" and step["pattern"].get("String"):
-        return lambda text: text.replace(step["pattern"]["String"], step["content"])
-    return None
-
-
-def _in_turn(steps: list[Any], text: str) -> str:
-    for step in steps:
-        text = step(text)
-    return text
-
-
-def _without_vocabulary(normalizer: Step | None, pre_tokenizer: Step | None) -> Library:
-    from tokenizers import Tokenizer as Library  # slow import, needed only here
-
-    empty: dict[str, Any] = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": []}
-    none = {"post_processor": None, "decoder": None, "model": {"type": "BPE", "vocab": {}, "merges": []}}
-    document = empty | none | {"normalizer": normalizer, "pre_tokenizer": pre_tokenizer}
-    try:
-        return Library.from_str(json.dumps(document))
-    except Exception as error:  # the library raises bare Exception
-        raise BadFileError(f"{JSON} is not a valid tokenizer: {error}", hint=_AGAIN) from error

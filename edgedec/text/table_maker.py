@@ -11,6 +11,7 @@ import numpy as np
 
 from edgedec.text.bpe_table import (
     ADDED,
+    ADDS_SPACE,
     BYTE_FALLBACK,
     FUSE_UNKNOWN,
     IN_VOCABULARY,
@@ -24,6 +25,8 @@ from edgedec.text.bpe_table import (
     table_bytes,
 )
 from edgedec.text.encoder import AddedToken, LibraryEncoder
+from edgedec.text.table_rules import rules_of
+from edgedec.text.word_programs import UnknownStepError
 
 _FIRST_BYTES = np.arange(257)
 
@@ -32,7 +35,8 @@ def table_of(content: bytes, encoder: LibraryEncoder) -> bytes | None:
     """Return the table of the ``tokenizer.json`` that ``encoder`` was made of.
 
     None for rules that a table does not have: another model than BPE, dropout, prefixes and suffixes of
-    words, added tokens that are whole words, and vocabularies that spell two tokens alike.
+    words, added tokens that are whole words, vocabularies that spell two tokens alike, and steps that
+    ``table_rules`` does not know.
     """
     document = json.loads(content)
     model = document["model"]
@@ -52,9 +56,14 @@ def table_of(content: bytes, encoder: LibraryEncoder) -> bytes | None:
         BYTE_FALLBACK * encoder.facts.byte_fallback
         | FUSE_UNKNOWN * bool(model.get("fuse_unk"))
         | WHOLE_FIRST * bool(model.get("ignore_merges"))
+        | ADDS_SPACE * encoder.adds_space
     )
     unknown = NONE if encoder.facts.unk_token is None else vocab[encoder.facts.unk_token]
-    parts = _spellings(spelled, ids) | _merges(model.get("merges") or [], vocab, ids) | patterns
+    try:
+        rules = rules_of(encoder.facts)
+    except UnknownStepError:
+        return None
+    parts = _spellings(spelled, ids) | _merges(model.get("merges") or [], vocab, ids) | patterns | rules
     parts[TablePart.KINDS] = _kinds(vocab, encoder.added, ids)
     chars = sorted((ord(text), id) for text, id in vocab.items() if len(text) == 1)
     parts[TablePart.CHARS] = np.array(chars, np.uint32).tobytes()

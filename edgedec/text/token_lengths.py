@@ -7,7 +7,7 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from edgedec.text.pieces import SPACE
+from edgedec.text.encoder import SPACE
 from edgedec.text.tokenizer_guard import most_shrinking
 
 if TYPE_CHECKING:

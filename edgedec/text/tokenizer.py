@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from edgedec.core.errors import BadFileError, EdgeDecError
 from edgedec.core.manifest import TokenizerInfo
 from edgedec.text.control_tokens import guard_values, split_special
+from edgedec.text.encoder import SPACE
 from edgedec.text.limits import TextLimits
-from edgedec.text.pieces import SPACE, PieceRule, piece_rule
+from edgedec.text.pieces import PieceRule, piece_rule
 from edgedec.text.table_encoder import open_encoder
 from edgedec.text.template_inputs import TemplateInputs
 from edgedec.text.token_lengths import BYTE_OF, CHAR_OF, TokenLengths
@@ -44,7 +45,7 @@ class Tokenizer:
     def __init__(self, encoder: Encoder, info: TokenizerInfo) -> None:
         self.info = info
         self._encoder = encoder
-        self._adds_space = "".join(encoder.rewritten("a")) == f"{SPACE}a"  # normaliser or pre-tokeniser
+        self._adds_space = encoder.adds_space
         self._lengths = TokenLengths(encoder, info.kind)
         self._pieces: dict[int, bytes] = {}
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 namespace edgedec {
 
@@ -29,6 +30,12 @@ class Array {
     data_[size_++] = element;
     return true;
   }
+  [[nodiscard]] bool append(const T* elements, size_t count) {
+    if (count > room_ - size_ && !grow(size_ + count)) return false;
+    if (count) std::memcpy(data_ + size_, elements, count * sizeof(T));
+    size_ += count;
+    return true;
+  }
   void pop_back() { --size_; }
   void erase(T* at) {
     std::memmove(at, at + 1, static_cast<size_t>(end() - at - 1) * sizeof(T));
@@ -36,8 +43,14 @@ class Array {
   }
   void cut(T* end) { size_ = static_cast<size_t>(end - data_); }
   void clear() { size_ = 0; }
+  void swap(Array& other) {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(room_, other.room_);
+  }
 
   T& operator[](size_t i) { return data_[i]; }
+  const T& operator[](size_t i) const { return data_[i]; }
   T& back() { return data_[size_ - 1]; }
   T* begin() { return data_; }
   T* end() { return data_ + size_; }

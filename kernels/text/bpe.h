@@ -2,7 +2,7 @@
 //
 // A table holds the vocabulary and the merges of a tokenizer. Merging repeats: of all neighbouring symbols that a merge
 // joins, the pair of the lowest rank, and of those the leftmost, becomes one symbol. That takes O(n log n) for a piece of
-// n characters. Normaliser and pre-tokeniser are the caller's; they cut the text into the pieces that are merged.
+// n characters. What happens before, the rules of normaliser and pre-tokeniser, is in steps.h.
 //
 // The file may be truncated or hostile: every number in it is checked before it is used, and nothing is written to it.
 #pragma once
@@ -10,11 +10,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/array.h"
+
 namespace edgedec::text {
 
 constexpr uint32_t kNone = 0xFFFFFFFF;  // no token
 
 enum Failure : int64_t {
+  kDone = 0,
   kMissing = -1,   // no token is spelled so
   kDamaged = -2,   // the table contradicts itself
   kNoRoom = -3,    // the result is longer than the room for it
@@ -23,7 +26,7 @@ enum Failure : int64_t {
 
 // The parts of the file, each an offset and a number of elements in the header. Numbers are little-endian u32.
 enum Part {
-  kSteps,          // bytes: normaliser, pre-tokeniser and facts of the model, as JSON
+  kFacts,          // bytes: normaliser, pre-tokeniser and facts of the model, as JSON, for Python
   kStarts,         // [ids + 1]: where the spelling of each id begins in kSpellings
   kSpellings,      // bytes in UTF-8
   kKinds,          // bytes [ids]: Kind
@@ -36,14 +39,21 @@ enum Part {
                    // then those that are found after the normaliser
   kPatternText,    // bytes of the patterns
   kFirst,          // [2][257]: where the patterns with each first byte begin in kPatterns, and where they end
+  kRules,          // the steps of normaliser and pre-tokeniser: see steps.h
+  kRuleText,       // bytes of texts in kRules
+  kMasks,          // {first character, mask}, ascending: the classes of characters up to the next entry, a bit for each
+  kDecomposed,     // {character, start, count}, ascending: its canonical decomposition in kDecomposition
+  kDecomposition,  // characters
+  kCombining,      // {character, class}, ascending: characters whose combining class is not 0
+  kComposed,       // {first, second, both}, ascending: characters that become one
   kParts
 };
 
 enum Kind : uint8_t { kInVocabulary = 1, kAdded = 2, kSpecial = 4, kLeftStrip = 8, kRightStrip = 16, kNormalized = 32 };
-enum Flag : uint32_t { kByteFallback = 1, kFuseUnknown = 2, kWholeFirst = 4 };
+enum Flag : uint32_t { kByteFallback = 1, kFuseUnknown = 2, kWholeFirst = 4, kAddsSpace = 8 };
 
 struct Header {
-  char magic[8];  // "EDGEBPE1"
+  char magic[8];  // "EDGEBPE2"
   uint32_t checksum;  // CRC-32 of all that follows this field
   uint32_t flags;     // Flag
   uint32_t unknown;   // the token for characters without one, or kNone
@@ -82,15 +92,17 @@ class Table {
 // The id of a spelling, or kMissing or kDamaged.
 int64_t find(const Table& table, const char* text, size_t length);
 
-// Writes the ids of `pieces` pieces of text, of which number i ends at ends[i]; one whose tokens[i] is not kNone is that
-// token. Returns how many, or a Failure.
-int64_t encode(const Table& table, const char* text, const uint32_t* ends, const uint32_t* tokens, size_t pieces,
-               uint32_t* ids, size_t room);
+// A part of a text: an added token, or text between such tokens, whose id is kNone.
+struct Stretch {
+  size_t start, end;
+  uint32_t id;
+};
 
-// Finds added tokens: leftmost, of those the longest. Writes {start, end, id} of each and of the text between them, whose
-// id is kNone. `rewritten`: those that are found after the normaliser. Without `specials` control tokens stay text.
-// Returns how many it wrote, or a Failure; `room` counts triples.
-int64_t split(const Table& table, bool rewritten, bool specials, const char* text, size_t length, uint32_t* spans,
-              size_t room);
+// Finds added tokens: leftmost, of those the longest. `rewritten`: those that are found after the normaliser. Without
+// `specials` control tokens stay text. Returns 0, kDamaged or kNoMemory.
+int64_t split(const Table& table, bool rewritten, bool specials, const char* text, size_t length, Array<Stretch>* out);
+
+// The bytes of the character at the start of text, and its code point. Bytes that are not UTF-8 count alone, as kNone.
+size_t character(const char* text, size_t length, uint32_t* code);
 
 }  // namespace edgedec::text

@@ -1,6 +1,10 @@
-// C ABI of the tokenizer: text/bpe.h over a mapped table. Each call checks the header; nothing is kept between calls.
+// C ABI of the tokenizer: text/steps.h over a mapped table. Each call checks the header; nothing is kept between calls.
+#include <algorithm>
+#include <memory>
+#include <new>
+
 #include "common/capi.h"
-#include "text/bpe.h"
+#include "text/steps.h"
 
 using namespace edgedec::text;
 
@@ -24,15 +28,17 @@ EDGEDEC_EXPORT int64_t edgedec_text_find(const void* data, size_t size, const ch
   return with_table(data, size, [&](const Table& table) { return find(table, text, length); });
 }
 
-EDGEDEC_EXPORT int64_t edgedec_text_split(const void* data, size_t size, int rewritten, int specials, const char* text,
-                                          size_t length, uint32_t* spans, size_t room) {
-  return with_table(data, size, [&](const Table& table) {
-    return split(table, rewritten != 0, specials != 0, text, length, spans, room);
+// Writes the ids of a text; without `specials` control tokens in it stay text. Returns how many, or a Failure.
+EDGEDEC_EXPORT int64_t edgedec_text_encode(const void* data, size_t size, int specials, const char* text, size_t length,
+                                           uint32_t* ids, size_t room) {
+  return with_table(data, size, [&](const Table& table) -> int64_t {
+    const std::unique_ptr<Encoder> encoder(new (std::nothrow) Encoder(table));  // it is large
+    if (!encoder) return kNoMemory;
+    edgedec::Array<uint32_t> found;
+    if (!encoder->open()) return kDamaged;
+    if (const int64_t failure = encoder->encode({text, length}, specials != 0, &found)) return failure;
+    if (found.size() > room) return kNoRoom;
+    std::copy(found.begin(), found.end(), ids);
+    return static_cast<int64_t>(found.size());
   });
-}
-
-EDGEDEC_EXPORT int64_t edgedec_text_encode(const void* data, size_t size, const char* text, const uint32_t* ends,
-                                           const uint32_t* tokens, size_t pieces, uint32_t* ids, size_t room) {
-  return with_table(data, size,
-                    [&](const Table& table) { return encode(table, text, ends, tokens, pieces, ids, room); });
 }

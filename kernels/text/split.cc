@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <iterator>
 
 #include "text/bpe.h"
 
@@ -97,31 +96,10 @@ class Patterns {
   const uint32_t* first_;
 };
 
-class Spans {
- public:
-  Spans(uint32_t* spans, size_t room) : spans_(spans), room_(room) {}
-
-  void add(size_t start, size_t end, uint32_t id) {
-    if (count_ < room_) {
-      const uint32_t span[] = {static_cast<uint32_t>(start), static_cast<uint32_t>(end), id};
-      std::copy(std::begin(span), std::end(span), spans_ + 3 * count_);
-    }
-    ++count_;
-  }
-
-  int64_t written() const { return count_ > room_ ? static_cast<int64_t>(kNoRoom) : static_cast<int64_t>(count_); }
-
- private:
-  uint32_t* spans_;
-  size_t room_, count_ = 0;
-};
-
 }  // namespace
 
-int64_t split(const Table& table, bool rewritten, bool specials, const char* text, size_t length, uint32_t* spans,
-              size_t room) {
+int64_t split(const Table& table, bool rewritten, bool specials, const char* text, size_t length, Array<Stretch>* out) {
   const Patterns patterns(table, rewritten);
-  Spans out(spans, room);
   size_t done = 0;  // the text before this is written
   for (size_t at = 0; at < length;) {
     Pattern found;
@@ -137,12 +115,11 @@ int64_t split(const Table& table, bool rewritten, bool specials, const char* tex
     if (kind & kLeftStrip) start = std::max(spaces_before(text, start), done);
     if (kind & kRightStrip) end += spaces_behind(text + end, length - end);
     if (start > end) continue;  // the space before it went to another token, and so did it
-    if (done < start) out.add(done, start, kNone);
-    if (start < end) out.add(start, end, found.id);
+    if (done < start && !out->push_back({done, start, kNone})) return kNoMemory;
+    if (start < end && !out->push_back({start, end, found.id})) return kNoMemory;
     done = end;
   }
-  if (done != length) out.add(done, length, kNone);
-  return out.written();
+  return done == length || out->push_back({done, length, kNone}) ? kDone : kNoMemory;
 }
 
 }  // namespace edgedec::text

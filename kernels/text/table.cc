@@ -5,8 +5,8 @@
 namespace edgedec::text {
 namespace {
 
-constexpr char kMagic[] = "EDGEBPE1";
-constexpr uint64_t kElement[kParts] = {1, 4, 1, 1, 4, 8, 4, 4, 12, 12, 1, 4};
+constexpr char kMagic[] = "EDGEBPE2";
+constexpr uint64_t kElement[kParts] = {1, 4, 1, 1, 4, 8, 4, 4, 12, 12, 1, 4, 4, 1, 8, 12, 4, 8, 12};
 
 // Compares as memcmp does, a prefix first.
 int compare(const char* a, size_t a_length, const char* b, size_t b_length) {

@@ -152,8 +152,21 @@ CHANGES: dict[str, Callable[[Document], object]] = {
     "a merge twice": lambda d: d["model"]["merges"].append(d["model"]["merges"][0]),
     "no merges": lambda d: d["model"].update(merges=[]),
     "composed": lambda d: d.update(normalizer={"type": "NFC"}),
-    "lower case": lambda d: d.update(normalizer={"type": "Lowercase"}),
+    "composed twice": lambda d: d.update(
+        normalizer={"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "NFC"}]}
+    ),
+    "spaces with the word before": lambda d: d.update(pre_tokenizer=at_spaces("MergedWithPrevious")),
+    "spaces with the word behind": lambda d: d.update(pre_tokenizer=at_spaces("MergedWithNext")),
+    "spaces removed": lambda d: d.update(pre_tokenizer=at_spaces("Removed")),
+    "spaces together": lambda d: d.update(pre_tokenizer=at_spaces("Contiguous")),
+    "all but spaces together": lambda d: d.update(pre_tokenizer=at_spaces("Contiguous", invert=True)),
+    "digits apart": lambda d: d.update(pre_tokenizer={"type": "Digits", "individual_digits": True}),
+    "digits together": lambda d: d.update(pre_tokenizer={"type": "Digits", "individual_digits": False}),
 }
+
+
+def at_spaces(behaviour: str, *, invert: bool = False) -> Document:
+    return {"type": "Split", "pattern": {"String": "▁"}, "behavior": behaviour, "invert": invert}
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -181,6 +194,18 @@ def assert_same_ids(folder: Path, text: str) -> None:
 
 
 OTHERS: dict[str, Callable[[Document], object]] = {
+    "lower case": lambda d: d.update(normalizer={"type": "Lowercase"}),
+    "words behind a space": lambda d: d.update(
+        pre_tokenizer={"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+    ),
+    "an expression with a loop": lambda d: d.update(
+        pre_tokenizer={
+            "type": "Split",
+            "pattern": {"Regex": "(an)+"},
+            "behavior": "Isolated",
+            "invert": False,
+        }
+    ),
     "dropout": lambda d: d["model"].update(dropout=0.1),
     "suffixes": lambda d: d["model"].update(end_of_word_suffix="</w>", merges=[]),
     "whole words": lambda d: d["added_tokens"][0].update(single_word=True),
@@ -236,7 +261,7 @@ def test_where_no_table_can_be_written_the_library_encodes(
     assert [path.name for path in tmp_path.iterdir()] == ["tokenizer.json"]
 
 
-def test_plain_replacements_need_no_library(tmp_path: Path) -> None:
+def test_encoding_needs_no_library(tmp_path: Path) -> None:
     spm(tmp_path)
     lines = (
         "import sys",
