@@ -36,6 +36,18 @@ def tokenizer_form(bundle: Path) -> str:
     return "in the tokenizers library: its kind has no table, or none was made yet"
 
 
+def reason_for_no_table(bundle: Path) -> str | None:
+    """Return in words, with the name of the step, why a bundle's tokenizer cannot be a table; None if it can."""
+    from edgedec.text.table_maker import NoTableError, table_of
+
+    path = bundle / JSON
+    try:
+        table_of(path.read_bytes(), _library_encoder(path))
+    except NoTableError as error:
+        return str(error)
+    return None
+
+
 def open_encoder(bundle: Path, sha256: str | None = None) -> Encoder:
     """Return the encoder of the ``tokenizer.json`` in ``bundle``, by its table where it can have one.
 
@@ -102,15 +114,13 @@ def _library_encoder(path: Path) -> LibraryEncoder:
 
 def _made(path: Path, table: Path, encoder: LibraryEncoder) -> bool:
     """Write the table of a ``tokenizer.json``; False where its rules or the folder do not allow it."""
-    from edgedec.text.table_maker import table_of
+    from edgedec.text.table_maker import NoTableError, table_of
 
-    content = table_of(path.read_bytes(), encoder)
-    if content is None:
-        return False
     try:
+        content = table_of(path.read_bytes(), encoder)
         with atomic_path(table) as temporary:
             temporary.write_bytes(content)
-    except (StorageError, OSError):
+    except (NoTableError, StorageError, OSError):
         return False
     return True
 

@@ -26,32 +26,31 @@ from edgedec.text.bpe_table import (
 )
 from edgedec.text.encoder import AddedToken, LibraryEncoder
 from edgedec.text.table_rules import rules_of
-from edgedec.text.word_programs import UnknownStepError
+from edgedec.text.word_programs import NoTableError
 
 _FIRST_BYTES = np.arange(257)
 
 
-def table_of(content: bytes, encoder: LibraryEncoder) -> bytes | None:
+def table_of(content: bytes, encoder: LibraryEncoder) -> bytes:
     """Return the table of the ``tokenizer.json`` that ``encoder`` was made of.
 
-    None for rules that a table does not have: another model than BPE, dropout, prefixes and suffixes of
-    words, added tokens that are whole words, vocabularies that spell two tokens alike, and steps that
-    ``table_rules`` does not know.
+    Raises NoTableError for rules that a table does not have: another model than BPE, dropout, prefixes and
+    suffixes of words, added tokens that are whole words, vocabularies that spell two tokens alike, and steps
+    that ``table_rules`` does not know.
     """
     document = json.loads(content)
     model = document["model"]
-    if encoder.facts.model != "BPE" or not _suits(document, encoder):
-        return None
+    _check(document, encoder)
     vocab: dict[str, int] = model.get("vocab") or {}
     ids = max([-1, *vocab.values(), *encoder.added]) + 1
-    if not _plain_ids(vocab, ids, encoder):
-        return None
     spelled = {id: text for text, id in vocab.items()} | {
         id: one.content for id, one in encoder.added.items()
     }
+    _need(_plain_ids(vocab, ids, encoder), "some ids have two spellings, or few are used")
+    _need(
+        len(set(spelled.values())) == len(spelled) and "" not in vocab, "two of its tokens are spelled alike"
+    )
     patterns = _patterns(encoder)
-    if patterns is None or len(set(spelled.values())) < len(spelled) or "" in vocab:
-        return None
     flags = (
         BYTE_FALLBACK * encoder.facts.byte_fallback
         | FUSE_UNKNOWN * bool(model.get("fuse_unk"))
@@ -59,10 +58,7 @@ def table_of(content: bytes, encoder: LibraryEncoder) -> bytes | None:
         | ADDS_SPACE * encoder.adds_space
     )
     unknown = NONE if encoder.facts.unk_token is None else vocab[encoder.facts.unk_token]
-    try:
-        rules = rules_of(encoder.facts)
-    except UnknownStepError:
-        return None
+    rules = rules_of(encoder.facts)
     parts = _spellings(spelled, ids) | _merges(model.get("merges") or [], vocab, ids) | patterns | rules
     parts[TablePart.KINDS] = _kinds(vocab, encoder.added, ids)
     chars = sorted((ord(text), id) for text, id in vocab.items() if len(text) == 1)
@@ -74,21 +70,27 @@ def table_of(content: bytes, encoder: LibraryEncoder) -> bytes | None:
 _BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 
 
-def _suits(document: Mapping[str, Any], encoder: LibraryEncoder) -> bool:
+def _need(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise NoTableError(otherwise)
+
+
+def _check(document: Mapping[str, Any], encoder: LibraryEncoder) -> None:
     facts, model = encoder.facts, document["model"]
+    _need(facts.model == "BPE", f"its model is {facts.model}, and not BPE")
     vocab, cutter = model.get("vocab") or {}, facts.pre_tokenizer
-    by_place = cutter is not None and '"first"' in json.dumps(cutter)  # its beginning is treated otherwise
-    if by_place and cutter is not None and (facts.normalizer is not None or cutter["type"] != "Metaspace"):
-        return False
-    return (
-        not facts.dropout
-        and not model.get("continuing_subword_prefix")
-        and not model.get("end_of_word_suffix")
-        and not document.get("truncation")
-        and not document.get("padding")
-        and (facts.unk_token is None or facts.unk_token in vocab)
-        and (not facts.byte_fallback or all(text in vocab for text in _BYTES))
-        and not any(one.single_word for one in encoder.added.values())
+    if cutter is not None and '"first"' in json.dumps(cutter):  # the beginning of a text is treated otherwise
+        alone = facts.normalizer is None and cutter["type"] == "Metaspace"
+        _need(alone, "it has Metaspace at the beginning of a text beside other steps")
+    _need(not facts.dropout, "it has dropout")
+    _need(not model.get("continuing_subword_prefix"), "it marks the continuation of words")
+    _need(not model.get("end_of_word_suffix"), "it marks the ends of words")
+    _need(not document.get("truncation") and not document.get("padding"), "it truncates or pads texts")
+    _need(facts.unk_token is None or facts.unk_token in vocab, "its unknown token is no token")
+    bytes_known = not facts.byte_fallback or all(text in vocab for text in _BYTES)
+    _need(bytes_known, "it falls back to bytes that are no tokens")
+    _need(
+        not any(one.single_word for one in encoder.added.values()), "it has added tokens that are whole words"
     )
 
 
@@ -132,8 +134,8 @@ def _merges(merges: list[Any], vocab: Mapping[str, int], ids: int) -> dict[Table
     return {TablePart.ROWS: rows.tobytes(), TablePart.MERGES: np.ascontiguousarray(found[:, 1:]).tobytes()}
 
 
-def _patterns(encoder: LibraryEncoder) -> dict[TablePart, bytes] | None:
-    """Return the texts of added tokens; None where the normaliser makes two alike, or one empty."""
+def _patterns(encoder: LibraryEncoder) -> dict[TablePart, bytes]:
+    """Return the texts of added tokens. Raises NoTableError where the normaliser makes two alike, or one empty."""
     normalizer = encoder.library.normalizer
     entries: list[tuple[int, int, int]] = []
     first: list[Any] = []
@@ -147,8 +149,8 @@ def _patterns(encoder: LibraryEncoder) -> dict[TablePart, bytes] | None:
             if rewritten and normalizer is not None:
                 text = normalizer.normalize_str(text)
             found.append((text.encode(), id))
-        if len({text for text, _ in found}) < len(found) or any(not text for text, _ in found):
-            return None
+        _need(len({text for text, _ in found}) == len(found), "its normaliser makes two added tokens alike")
+        _need(all(text for text, _ in found), "its normaliser leaves nothing of an added token")
         begins = [text[0] for text, _ in sorted(found)]
         first.append(len(entries) + np.searchsorted(begins, _FIRST_BYTES))
         for spelled, id in sorted(found):

@@ -11,7 +11,7 @@ from edgedec.text import characters
 from edgedec.text.bpe_table import TablePart
 from edgedec.text.encoder import Step, TokenizerFacts
 from edgedec.text.word_patterns import GPT2
-from edgedec.text.word_programs import ClassTable, UnknownStepError, literal, one_of, program_of
+from edgedec.text.word_programs import ClassTable, NoTableError, literal, one_of, program_of
 
 _COMPOSE, _REPLACE, _PREPEND, _SPACES, _SPLIT, _ALPHABET = range(6)
 _WHEN = {"never": 0, "always": 1, "first": 2}
@@ -21,7 +21,7 @@ _BEHAVIOURS = {"Isolated": 0, "Removed": 1, "Contiguous": 2, "MergedWithPrevious
 def rules_of(facts: TokenizerFacts) -> dict[TablePart, bytes]:
     """Return the parts of a table that say what happens to a text before merging.
 
-    Raises UnknownStepError, which names it, for a step that ``kernels/text/steps.h`` does not have.
+    Raises NoTableError, which names it, for a step that ``kernels/text/steps.h`` does not have.
     """
     rules = _Rules()
     for step in _steps(facts.normalizer, "normalizers"):
@@ -104,7 +104,7 @@ class _Rules:
 
 
 def _refuse(kind: str, step: Step) -> NoReturn:
-    raise UnknownStepError(f"the {kind} {step.get('type', '')}")
+    raise NoTableError(f"it has the {kind} {step.get('type', '')!r}")
 
 
 def _steps(step: Step | None, key: str) -> Iterator[Step]:

@@ -22,8 +22,8 @@ _DEEP = 8
 Instruction = tuple[int, int, int, int]
 
 
-class UnknownStepError(Exception):
-    """A step of a tokenizer that the table cannot hold; its text names the step."""
+class NoTableError(Exception):
+    """A tokenizer that a table cannot hold; its text says why."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class ClassTable:
         if members not in self.sets:
             self.sets.append(members)
         if len(self.sets) > _MOST_CLASSES:
-            raise UnknownStepError(f"expressions of more than {_MOST_CLASSES} classes of characters")
+            raise NoTableError(f"it has expressions of more than {_MOST_CLASSES} classes of characters")
         return self.sets.index(members)
 
     def masks(self) -> bytes:
@@ -46,7 +46,7 @@ class ClassTable:
 
 
 def program_of(expression: str, classes: ClassTable) -> list[int]:
-    """Return the program of an expression as words. Raises UnknownStepError for one that it cannot be."""
+    """Return the program of an expression as words. Raises NoTableError for one that it cannot be."""
     reader = _Reader(expression, classes)
     code, shortest = reader.alternatives()
     if reader.at < len(expression):
@@ -80,7 +80,7 @@ class _Reader:
         self.at = 0
 
     def refuse(self, reason: str) -> NoReturn:
-        raise UnknownStepError(f"the expression {self._text!r:.200} ({reason})")
+        raise NoTableError(f"it has the expression {self._text!r:.200} ({reason})")
 
     def alternatives(self, *, folds: bool = False, depth: int = 0) -> tuple[list[Instruction], int]:
         """Read up to the end of the group."""
@@ -178,7 +178,7 @@ class _Reader:
         try:
             return characters.members(expression)
         except Exception as error:  # the library raises bare Exception
-            raise UnknownStepError(f"the expression {self._text!r:.200} ({error})") from error
+            raise NoTableError(f"it has the expression {self._text!r:.200} ({error})") from error
 
     def _bracket_end(self) -> int:
         at = self.at + 1

@@ -15,7 +15,7 @@ from edgedec.core.manifest import MANIFEST, TOKENIZER, TOKENIZER_TABLE, WEIGHTS,
 from edgedec.core.progress import Progress, silent
 from edgedec.drafters.artifacts import DrafterArtifact
 from edgedec.drafters.tables import unpacked_table
-from edgedec.text.table_encoder import TableEncoder, open_encoder
+from edgedec.text.table_encoder import TableEncoder, open_encoder, reason_for_no_table
 
 Files = dict[str, FileEntry]
 _CHUNK = 1 << 20
@@ -94,8 +94,9 @@ def _place_table(bundle: Path, into: Path, manifest: Manifest) -> None:
         place_file(bundle / TOKENIZER_TABLE, into / TOKENIZER_TABLE, silent)
     encoder = open_encoder(into, manifest.tokenizer_sha256)
     if not isinstance(encoder, TableEncoder):
+        reason = reason_for_no_table(into) or "its table cannot be written"
         raise UnsupportedError(
-            f"the tokenizer of {manifest.name} cannot be made a table, which a device reads",
-            hint="models with a BPE tokenizer have one",
+            f"the tokenizer of {manifest.name} cannot be made a table, which a device reads: {reason}",
+            hint="models with a BPE tokenizer of the usual kinds have one",
         )
     (into / TOKENIZER).unlink()

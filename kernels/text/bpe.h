@@ -18,9 +18,9 @@ constexpr uint32_t kNone = 0xFFFFFFFF;  // no token
 
 enum Failure : int64_t {
   kDone = 0,
-  kMissing = -1,   // no token is spelled so
-  kDamaged = -2,   // the table contradicts itself
-  kNoRoom = -3,    // the result is longer than the room for it
+  kMissing = -1,  // no token is spelled so
+  kDamaged = -2,  // the table contradicts itself
+  kNoRoom = -3,   // the result is longer than the room for it
   kNoMemory = -4,
 };
 

@@ -21,7 +21,7 @@ from edgedec.export.tokenizer.pretokenizers import PRE_TOKENIZERS
 from edgedec.text import table_encoder
 from edgedec.text.bpe_table import FILE_NAME, HEADER, BpeTable
 from edgedec.text.encoder import Encoder, LibraryEncoder
-from edgedec.text.table_encoder import TableEncoder, open_encoder
+from edgedec.text.table_encoder import TableEncoder, open_encoder, reason_for_no_table
 from tests.fixtures.tiny_tokenizers import bpe_metadata, built, library_of, spm_metadata
 from tests.text.multilingual import hard_texts, mixtures
 
@@ -222,11 +222,24 @@ OTHERS: dict[str, Callable[[Document], object]] = {
 }
 
 
+REASONS = {
+    "lower case": "the normaliser 'Lowercase'",
+    "words behind a space": "the pre-tokeniser 'ByteLevel'",
+    "an expression with a loop": "'(an)+' (a group that is repeated)",
+    "suffixes": "ends of words",
+    "truncation": "truncates",
+    "words": "WordLevel",
+    "unigram": "Unigram",
+    "two tokens, one id": "two spellings",
+}
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_kinds_stay_with_the_library(name: str, tmp_path: Path) -> None:
     encoder = spm(tmp_path, OTHERS[name])
     assert isinstance(encoder, LibraryEncoder)
     encoder.encode("a an", parse_special=False)
+    assert REASONS.get(name, name) in (reason_for_no_table(tmp_path) or "")
 
 
 def test_a_table_is_made_once_and_again_for_another_file(
