@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgedec.core.errors import BadFileError, EdgeDecError, StorageError, UnsupportedError
 from edgedec.core.files import atomic_path, sha256_of
-from edgedec.text.bpe_table import ADDS_SPACE, FILE_NAME, BpeTable, available
+from edgedec.text.bpe_table import ADDS_SPACE, FILE_NAME, BpeTable, available, damaged
 from edgedec.text.encoder import AddedToken, Encoder, LibraryEncoder
 from edgedec.text.tokenizer_guard import check_steps
 
@@ -37,8 +37,9 @@ def tokenizer_form(bundle: Path) -> str:
 
 
 def reason_for_no_table(bundle: Path) -> str | None:
-    """Return in words, with the name of the step, why a bundle's tokenizer cannot be a table; None if it can."""
-    from edgedec.text.table_maker import NoTableError, table_of
+    """Return why a bundle's tokenizer cannot be a table, with the name of the step; None if it can."""
+    from edgedec.text.table_maker import table_of
+    from edgedec.text.word_programs import NoTableError
 
     path = bundle / JSON
     try:
@@ -114,7 +115,8 @@ def _library_encoder(path: Path) -> LibraryEncoder:
 
 def _made(path: Path, table: Path, encoder: LibraryEncoder) -> bool:
     """Write the table of a ``tokenizer.json``; False where its rules or the folder do not allow it."""
-    from edgedec.text.table_maker import NoTableError, table_of
+    from edgedec.text.table_maker import table_of
+    from edgedec.text.word_programs import NoTableError
 
     try:
         content = table_of(path.read_bytes(), encoder)

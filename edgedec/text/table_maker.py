@@ -135,7 +135,7 @@ def _merges(merges: list[Any], vocab: Mapping[str, int], ids: int) -> dict[Table
 
 
 def _patterns(encoder: LibraryEncoder) -> dict[TablePart, bytes]:
-    """Return the texts of added tokens. Raises NoTableError where the normaliser makes two alike, or one empty."""
+    """Return the texts of added tokens. Raises NoTableError where two become alike."""
     normalizer = encoder.library.normalizer
     entries: list[tuple[int, int, int]] = []
     first: list[Any] = []
