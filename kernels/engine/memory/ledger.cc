@@ -24,6 +24,7 @@ void Ledger::reshare(const std::vector<MemoryPart>& shares) {
 }
 
 Status Ledger::take(std::string_view name, int64_t bytes) {
+  if (above_) EDGEDEC_TRY(above_->take(booked_as(name), bytes));
   Entry& one = entry(name);
   const int64_t held = (Size(one.held) + bytes).count();
   if (limited_ && held > one.share) {
@@ -39,7 +40,10 @@ Status Ledger::take(std::string_view name, int64_t bytes) {
   return {};
 }
 
-void Ledger::give_back(std::string_view name, int64_t bytes) { entry(name).held -= bytes; }
+void Ledger::give_back(std::string_view name, int64_t bytes) {
+  if (above_) above_->give_back(booked_as(name), bytes);
+  entry(name).held -= bytes;
+}
 
 int64_t Ledger::held(std::string_view name) const {
   const Entry* found = find(name);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -22,6 +23,8 @@ class Ledger {
  public:
   // Without shares, leases are counted and never refused.
   Ledger() = default;
+  // A ledger whose leases are booked in `above` as `name`, those of kSlack as kSlack. `above` outlives it.
+  Ledger(Ledger* above, std::string name) : above_(above), name_(std::move(name)) {}
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
@@ -44,6 +47,10 @@ class Ledger {
   Entry& entry(std::string_view name);
   const Entry* find(std::string_view name) const;
 
+  std::string_view booked_as(std::string_view name) const { return name == kSlack ? name : std::string_view(name_); }
+
+  Ledger* above_ = nullptr;
+  std::string name_;
   bool limited_ = false;
   std::vector<Entry> entries_;
 };

@@ -7,6 +7,7 @@
 #include "common/capi.h"
 #include "engine/model/graph_guard.h"
 #include "engine/model/onnx_model.h"
+#include "engine/probes/specs.h"
 
 using namespace edgedec::engine;
 
@@ -30,17 +31,6 @@ Status last;
 int noted(Status status) {
   last = std::move(status);
   return static_cast<int>(last.code());
-}
-
-// The sizes of a ModelSpec in the order of its fields, from vocab_size to context_length, then head_k and what follows.
-ModelSpec spec_of(const char* name, const int64_t* sizes) {
-  ModelSpec spec;
-  spec.name = name;
-  int64_t* const fields[] = {&spec.vocab_size, &spec.n_layers,        &spec.n_heads,  &spec.n_kv_heads,
-                             &spec.head_dim,   &spec.hidden_size,     &spec.context_length, &spec.head_k,
-                             &spec.ffn_size,   &spec.n_window_layers, &spec.window,   &spec.table_bytes};
-  for (int64_t* field : fields) *field = *sizes++;
-  return spec;
 }
 
 struct BytesSink : CacheSink {
@@ -81,7 +71,7 @@ EDGEDEC_EXPORT int edgedec_probe_model_open(const char* runtime, const char* bun
   auto made = std::make_unique<OpenModel>();
   Status status = Runtime::load(runtime, &made->runtime);
   if (status.ok())
-    status = OnnxModel::open(made->runtime, bundle, spec_of(name, sizes), listed_weights, {threads, spin != 0},
+    status = OnnxModel::open(made->runtime, bundle, spec_of(name, &sizes), listed_weights, {threads, spin != 0},
                              &made->model);
   *out = status.ok() ? made.release() : nullptr;
   return noted(std::move(status));
