@@ -93,7 +93,7 @@ def native(case: Drawing, where: Any = None) -> Drawn:
         array(rows.values, np.float32), array(rows.ids, np.int32),
         array([rows.logsumexp, rows.entropy], np.float32), array(rows.logits if full else [], np.float32),
         array([*case.tokens, *case.behind], np.int32), *settings.bias(),
-        *map(pointer, (token, kept, shares, count, bound, message)),
+        *(pointer(one) for one in (token, kept, shares, count, bound, message)),
     )  # fmt: skip
     if code:
         text, hint = message.tobytes().split(b"\0")[0].decode().split("\n")

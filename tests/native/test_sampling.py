@@ -87,7 +87,8 @@ def test_every_row_of_a_pass_is_its_own() -> None:
     each = [head_of(rng.standard_normal(200).astype(np.float32), 16, 0.7, full=True) for _ in range(3)]
     names = ("values", "ids", "logsumexp", "entropy", "logits")
     rows = replace(each[0], **{name: np.concatenate([getattr(one, name) for one in each]) for name in names})
-    for values in ({}, {"top_p": 0.8}, {"repetition_penalty": 1.3}, {"typical": 0.4}):
+    several: list[dict[str, Any]] = [{}, {"top_p": 0.8}, {"repetition_penalty": 1.3}, {"typical": 0.4}]
+    for values in several:
         for row in range(3):
             compare(Drawing(rows, DrawParams(temperature=0.7, **values), 9, 200, row, (1, 2, 3), 2))
 
@@ -126,8 +127,8 @@ def test_the_edges_of_every_setting_are_pythons(logits: np.ndarray, values: dict
 def test_a_best_logit_that_is_no_number_is_refused(best: float) -> None:
     rows = head_of(np.zeros(8, np.float32), 4, 1.0, full=True)
     rows.values[0, 0] = best
-    for values in ({}, {"temperature": 1.0}):
-        case = Drawing(rows, DrawParams(**values), 0, 8)
+    for temperature in (0.0, 1.0):
+        case = Drawing(rows, DrawParams(temperature=temperature), 0, 8)
         assert native(case).error == python(case).error
         assert native(case).error is not None
 

@@ -22,7 +22,7 @@ def walked(
     code = call(
         None, "keyed", array([len(tree), len(stop_ids), most], np.int64), array(tree.tokens, np.int32),
         array(tree.parents, np.int32), array(targets, np.int32), array(stop_ids, np.int32),
-        *map(pointer, (asked, path, tokens, counts)),
+        *(pointer(one) for one in (asked, path, tokens, counts)),
     )  # fmt: skip
     return code, asked.tolist(), path[: counts[0]].tolist(), tokens[: counts[1]].tolist(), counts[2:].tolist()
 

@@ -1,0 +1,164 @@
+"""Random requests to a small model, and the answers of engines to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from edgedec.api import Model
+from edgedec.assemble.config import RunConfig
+from edgedec.assemble.runner import Runner
+from edgedec.control.uncontrolled import Uncontrolled
+from edgedec.core.errors import EdgeDecError
+from edgedec.sampling import DrawParams
+from tests.fixtures.tiny_models import prepared_run
+from tests.native.drawing import random_params
+
+ROLES = ("user", "assistant")
+_WORDS = (
+    " the",
+    " a",
+    " is",
+    " of",
+    " to",
+    "hello",
+    " world",
+    "ing",
+    "\n\n",
+    "    ",
+    "x = ",
+    "é",
+    "…",
+    "日本",
+    "👍🏽",
+    "<|im_end|>",
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request. ``text`` is continued as it stands; without it ``messages`` are replied to.
+
+    ``cancel``: the reply is interrupted by the first piece of text that comes with so many tokens or more.
+    """
+
+    params: DrawParams
+    text: str = ""
+    messages: tuple[str, ...] = ()
+    stops: tuple[str, ...] = ()
+    max_tokens: int | None = None
+    cancel: int | None = None
+
+    def roles(self) -> list[tuple[str, str]]:
+        """Role and content of each message."""
+        return [(ROLES[at % 2], content) for at, content in enumerate(self.messages)]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The answer to a request: an error's code, message and hint, or a reply."""
+
+    error: tuple[int, str, str] | None = None
+    tokens: tuple[int, ...] = ()
+    text: str = ""
+    finish: str = ""
+    prompt_tokens: int = 0
+    reused: int = 0
+    drafted: int = field(default=0, compare=False)
+    """Tokens of the reply that had been drafted; how many depends on measured times."""
+
+
+class Runs(Protocol):
+    """One of the engines, with a model."""
+
+    def run(self, case: Case) -> Outcome:
+        """Answer a request; the KV cache stays for the next one."""
+        ...
+
+
+class PythonRuns:
+    """The Python runtime with a bundle. It feeds whatever is drafted, whether that pays or not."""
+
+    def __init__(self, bundle: Path, draft: str = "off", context: int = 256) -> None:
+        config = RunConfig(threads=1, draft=draft, context=context)
+        self._model = Model(prepared_run(bundle, config))
+        assert isinstance(self._model.runner, Runner)
+        if speculation := self._model.runner.engine.speculation:
+            speculation._control = Uncontrolled(speculation.drafters)
+
+    def close(self) -> None:
+        self._model.close()
+
+    def run(self, case: Case) -> Outcome:
+        model = self._model
+        try:
+            if case.text:
+                reply = model.complete(
+                    case.text, sampling=case.params, max_tokens=case.max_tokens, stop=case.stops
+                )
+            else:
+                messages = [{"role": role, "content": content} for role, content in case.roles()]
+                chat = model.chat(
+                    messages=messages, sampling=case.params, max_tokens=case.max_tokens, stop=case.stops
+                )
+                reply = chat.reply()
+            for _ in reply:
+                if case.cancel is not None and len(reply.tokens) >= case.cancel:
+                    reply.interrupt()
+        except EdgeDecError as error:
+            return Outcome((error.exit_code, error.message, error.hint or ""))
+        drafted = sum(source is not None for source in reply.sources)
+        prompt, tokens = len(reply.prompt), tuple(reply.tokens)
+        return Outcome(None, tokens, reply.text, str(reply.finish_reason), prompt, reply.reused, drafted)
+
+
+def random_case(rng: np.random.Generator, vocabulary: int) -> Case:
+    """A request of any kind; about half are greedy, so that replies repeat and drafts are right."""
+    params = random_params(rng, vocabulary) if rng.random() < 0.5 else DrawParams()
+    stops = (
+        tuple(_text(rng, 1, 3)[:3] or "e" for _ in range(int(rng.integers(1, 3))))
+        if rng.random() < 0.3
+        else ()
+    )
+    max_tokens = None if rng.random() < 0.1 else int(rng.integers(1, 40))
+    cancel = int(rng.integers(0, 20)) if rng.random() < 0.15 else None
+    if rng.random() < 0.6:
+        return Case(params, _text(rng, 1, 40) or "a", (), stops, max_tokens, cancel)
+    messages = tuple(_text(rng, 1, 12) or "b" for _ in range(int(rng.choice([1, 3, 5]))))
+    return Case(params, "", messages, stops, max_tokens, cancel)
+
+
+def cases(seed: int, count: int, vocabulary: int) -> list[Case]:
+    """So many requests, some of which go on where an earlier one was."""
+    rng = np.random.default_rng(seed)
+    found: list[Case] = []
+    while len(found) < count:
+        case = random_case(rng, vocabulary)
+        if found and case.text and found[-1].text and rng.random() < 0.3:
+            case = Case(case.params, found[-1].text + case.text, (), case.stops, case.max_tokens, case.cancel)
+        found.append(case)
+    return found
+
+
+def differences(these: Runs, those: Runs, every: Sequence[Case]) -> list[str]:
+    """What two engines say otherwise, in words; both answer all cases one after the other."""
+    found = []
+    for at, case in enumerate(every):
+        first, second = these.run(case), those.run(case)
+        if first != second:
+            found.append(f"case {at}, {case.params.summary()}: {case}\n  {first}\n  {second}")
+    return found
+
+
+def _text(rng: np.random.Generator, least: int, most: int) -> str:
+    """Words, some letters, and pieces that come again."""
+    words = [str(rng.choice(_WORDS)) for _ in range(int(rng.integers(least, most + 1)))]
+    if rng.random() < 0.5:
+        words += words[: int(rng.integers(1, 8))]
+    if rng.random() < 0.5:
+        words.append("".join(chr(int(rng.integers(0x20, 0x7F))) for _ in range(int(rng.integers(1, 12)))))
+    return "".join(words)
