@@ -1,0 +1,27 @@
+// drafter.json: something that belongs to one target and helps to draft for it: edgedec/core/drafter_manifest.py.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/bundle/fields.h"
+
+namespace edgedec::engine {
+
+struct DrafterManifest {
+  std::string kind;  // "trim", "tables" or "head"
+  std::string target_name, target_sha256;
+  int64_t vocab_size = 0;
+  std::vector<FileEntry> files;
+
+  // Reads and checks the manifest in `folder` and the files that it lists; `verify` compares hashes too.
+  static Status load(const std::string& folder, bool verify, DrafterManifest* manifest);
+  static Status from_json(std::string_view text, DrafterManifest* manifest);
+
+  // Fails unless it is of this kind, and for these weights and this vocabulary.
+  Status check_for(std::string_view wanted, std::string_view sha256, int64_t vocabulary) const;
+};
+
+}  // namespace edgedec::engine

@@ -1,0 +1,43 @@
+// The interface of every drafter: edgedec/draft/drafter.py.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/base/span.h"
+#include "engine/base/status.h"
+#include "engine/core/rows.h"
+#include "engine/core/tree.h"
+
+namespace edgedec::engine {
+
+// Guesses the target's next tokens. A wrong guess costs time and never changes a token. A drafter that fails is dropped.
+class Drafter {
+ public:
+  virtual ~Drafter() = default;
+
+  virtual const char* name() const = 0;
+  // Whether it knew texts before its first query: its first drafts are then trusted more.
+  bool pretrained = false;
+
+  // Starts a new sequence of committed tokens; its first `kept` are the first of the one before.
+  virtual Status begin(Span<const int32_t> tokens, size_t kept) = 0;
+  // Appends tokens to the committed sequence.
+  virtual Status commit(Span<const int32_t> tokens) = 0;
+  // Writes at most `limit` tokens to follow into the empty `tree`. A token whose path is less probable than `floor` need
+  // not be drafted.
+  virtual Status propose(int limit, double floor, Source self, DraftTree* tree) = 0;
+  // Hears the target's answers of a pass, before any of it is committed: row 0 answers the last committed token, and row
+  // 1 + i node i of `tree`, rejected ones included.
+  virtual Status observe(const DraftTree& tree, const HeadRows& rows) = 0;
+  // Bytes held.
+  virtual size_t nbytes() const = 0;
+  // Takes over prepared knowledge, before the first begin. Fails, and stays as it was, for that of another drafter or
+  // another vocabulary.
+  virtual Status restore(Span<const uint8_t> data, int64_t vocab_size) = 0;
+};
+
+using Drafters = std::vector<std::unique_ptr<Drafter>>;
+
+}  // namespace edgedec::engine

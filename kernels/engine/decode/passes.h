@@ -1,0 +1,52 @@
+// Passes over the committed tokens: how long one may be, and its time: edgedec/decode/passes.py.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/span.h"
+#include "engine/base/status.h"
+#include "engine/core/rows.h"
+#include "engine/core/tree.h"
+#include "engine/decode/records.h"
+#include "engine/model/forward.h"
+
+namespace edgedec::engine {
+
+constexpr int64_t kLongestPass = 128;  // tokens: a reply can be interrupted between passes, and longer ones gain nothing
+
+// Counts of passes.
+struct Work {
+  int64_t passes = 0, tokens = 0;
+};
+
+// Feeds a model's cache.
+class SequencePasses {
+ public:
+  SequencePasses(Forward& forward, PassObserver* observer, Clock* clock);
+
+  // Most tokens of one pass.
+  int64_t longest() const;
+  // Feeds the committed tokens that the cache lacks, except those of the last pass: one token at least. `stopped` tells
+  // that the listener did not want to go on.
+  Status catch_up(Span<const int32_t> committed, ReplyListener* listener, bool* stopped);
+  // One pass over `tokens`, a chain, and `tree` behind the last of them.
+  Status run(Span<const int32_t> tokens, const DraftTree& tree, const Rows& rows, HeadRows* head, double* seconds);
+  // Tells a listener how much of the committed tokens the cache holds; whether to go on.
+  bool report(ReplyListener* listener, size_t committed) const;
+  void record(const PassRecord& record);
+
+  const Work& work() const { return work_; }
+
+ private:
+  Forward& forward_;
+  PassObserver* observer_;
+  Clock* clock_;
+  Work work_;
+  HeadRows unread_;
+  std::vector<int32_t> tokens_;
+  std::vector<int> parents_;
+};
+
+}  // namespace edgedec::engine

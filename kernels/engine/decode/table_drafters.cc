@@ -1,0 +1,117 @@
+#include "engine/decode/table_drafters.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "draft/drafter.h"
+#include "engine/base/files.h"
+#include "engine/base/format.h"
+#include "engine/base/inflate.h"
+#include "engine/bundle/drafter_manifest.h"
+#include "engine/decode/recycling_size.h"
+
+namespace edgedec::engine {
+namespace {
+
+constexpr size_t kMostBytes = 4'000'000;  // of a table, packed or not
+constexpr int64_t kTokenBytes = 10;       // of a token that lookup knows
+
+class TableDrafter final : public Drafter {
+ public:
+  TableDrafter(const char* name, draft::Drafter* drafter) : name_(name), drafter_(drafter) {}
+
+  const char* name() const override { return name_; }
+  size_t nbytes() const override { return drafter_->nbytes(); }
+
+  Status begin(Span<const int32_t> tokens, size_t kept) override {
+    drafter_->begin(tokens.data(), tokens.size(), kept);
+    return {};
+  }
+
+  Status commit(Span<const int32_t> tokens) override {
+    drafter_->commit(tokens.data(), tokens.size());
+    return {};
+  }
+
+  Status propose(int limit, double floor, Source self, DraftTree* tree) override {
+    const int count = drafter_->propose(limit, floor, {tokens_, parents_, probs_});
+    for (int node = 0; node < count; ++node) tree->add(tokens_[node], parents_[node], probs_[node], self);
+    return {};
+  }
+
+  Status observe(const DraftTree& tree, const HeadRows& rows) override {
+    const draft::Answers answers = {rows.rows, rows.k, rows.ids.data(), rows.values.data(), rows.logsumexp.data(),
+                                    rows.temperature};
+    drafter_->learn(tree.size(), tree.tokens.data(), tree.parents.data(), answers);
+    return {};
+  }
+
+  Status restore(Span<const uint8_t> data, int64_t vocab_size) override {
+    std::vector<uint8_t> smaller;
+    if (name_ == std::string_view("recycling")) {
+      smaller = shrunk_recycling(data, drafter_->saved_size());
+      if (!smaller.empty()) data = smaller;
+    }
+    switch (drafter_->restore(data.data(), data.size(), vocab_size)) {
+      case draft::Drafter::Restored::kDone: pretrained = true; return {};
+      case draft::Drafter::Restored::kSize: return wrong("not of a table of this size");
+      case draft::Drafter::Restored::kToken: return wrong("tokens outside the vocabulary");
+      default: return wrong("answers more probable than certain");
+    }
+  }
+
+ private:
+  Status wrong(const char* why) const { return {Code::kBadFile, std::string(name_) + ": " + why}; }
+
+  const char* name_;
+  std::unique_ptr<draft::Drafter> drafter_;
+  int32_t tokens_[draft::kMostNodes], parents_[draft::kMostNodes];
+  double probs_[draft::kMostNodes];
+};
+
+Status restore_one(const std::string& folder, int64_t vocab_size, Drafter* drafter) {
+  const std::string name = std::string(drafter->name()) + ".table";
+  std::string packed;
+  const Status read = read_file(path_in(folder, name), kMostBytes, &packed);
+  if (read.code() == Code::kNotFound) return {};
+  EDGEDEC_TRY(read);
+  std::vector<uint8_t> saved;
+  EDGEDEC_TRY(read_table({reinterpret_cast<const uint8_t*>(packed.data()), packed.size()}, name, &saved));
+  return drafter->restore(Span<const uint8_t>(saved), vocab_size);
+}
+
+}  // namespace
+
+int64_t useful_bytes(std::string_view name) {
+  if (name == "lookup") return kTokenBytes << 16;
+  return name == "recycling" ? 1 << 21 : 0;
+}
+
+Status make_table_drafter(std::string_view name, int64_t nbytes, std::unique_ptr<Drafter>* made) {
+  const bool lookup = name == "lookup";
+  draft::Drafter* drafter = lookup ? draft::make_lookup(nbytes / kTokenBytes) : draft::make_recycling(nbytes);
+  if (!drafter)
+    return {Code::kNoMemory, "there is no memory for the drafter " + std::string(name), "draft without it"};
+  made->reset(new TableDrafter(lookup ? "lookup" : "recycling", drafter));
+  return {};
+}
+
+Status read_table(Span<const uint8_t> packed, const std::string& name, std::vector<uint8_t>* saved) {
+  if (packed.size() < 4) return {Code::kBadFile, name + " is too short"};
+  const size_t length = packed[0] | packed[1] << 8 | packed[2] << 16 | static_cast<size_t>(packed[3]) << 24;
+  if (length > kMostBytes) return {Code::kBadFile, name + " holds more than " + decimal(uint64_t{kMostBytes}) + " bytes"};
+  saved->assign(length, 0);
+  if (!unpack_zlib(packed.from(4), {saved->data(), length}))
+    return {Code::kBadFile, name + " does not hold the " + decimal(uint64_t{length}) + " bytes that it states"};
+  return {};
+}
+
+Status restore_prepared(const std::string& folder, std::string_view target_sha256, int64_t vocab_size, Drafters* drafters) {
+  DrafterManifest manifest;
+  EDGEDEC_TRY(DrafterManifest::load(folder, true, &manifest));
+  EDGEDEC_TRY(manifest.check_for("tables", target_sha256, vocab_size));
+  for (const auto& drafter : *drafters) EDGEDEC_TRY(restore_one(folder, vocab_size, drafter.get()));
+  return {};
+}
+
+}  // namespace edgedec::engine

@@ -1,0 +1,260 @@
+// Functions that tests of decode/ call: the engine over a model and a clock that the test plays.
+#include <memory>
+#include <string>
+
+#include "engine/capi/convert.h"
+#include "engine/decode/engine.h"
+#include "engine/decode/pass_costs.h"
+#include "engine/decode/table_drafters.h"
+#include "engine/probes/report.h"
+
+using namespace edgedec::engine;
+
+extern "C" {
+
+// A model that a test plays. Calls return a Code.
+struct ProbeForward {
+  int64_t vocab_size, head_k, capacity, max_pass;
+  int64_t (*length)();
+  int64_t (*reachable)(int64_t length);
+  int (*rewind)(int64_t length);
+  int (*keep_path)(const int* nodes, size_t count);
+  // `rows`: indices; it calls edgedec_probe_head with `head`.
+  int (*extend)(const int32_t* tokens, size_t count, const int* parents, size_t parent_count, const int* rows, size_t row_count,
+                int full, double temperature, void* head);
+  double (*clock)();
+};
+
+struct ProbeListener {
+  int (*progress)(int64_t done, int64_t total);
+  int (*step)(int32_t token, int64_t position, int finish, int source);
+};
+
+}  // extern "C"
+
+namespace {
+
+class PlayedForward final : public Forward {
+ public:
+  explicit PlayedForward(const ProbeForward& calls) : calls_(calls) {
+    spec_.name = "fake";
+    spec_.vocab_size = calls.vocab_size;
+    spec_.head_k = calls.head_k;
+  }
+  const ModelSpec& spec() const override { return spec_; }
+  int64_t max_pass() const override { return calls_.max_pass; }
+  int64_t capacity() const override { return calls_.capacity; }
+  int64_t length() const override { return calls_.length(); }
+  int64_t reachable(int64_t length) const override { return calls_.reachable(length); }
+  Status rewind(int64_t length) override { return status(calls_.rewind(length)); }
+  Status keep_path(Span<const int> nodes) override { return status(calls_.keep_path(nodes.data(), nodes.size())); }
+  Status extend(Span<const int32_t> tokens, Span<const int> parents, const Rows& rows, HeadRows* found) override {
+    std::vector<int> indices(rows.indices.begin(), rows.indices.end());
+    for (size_t at = 0; rows.which == Rows::kAll && at < tokens.size(); ++at) indices.push_back(static_cast<int>(at));
+    if (rows.which == Rows::kLast) indices.assign(1, static_cast<int>(tokens.size()) - 1);
+    return status(calls_.extend(tokens.data(), tokens.size(), parents.data(), parents.size(), indices.data(), indices.size(),
+                                rows.full, rows.temperature, found));
+  }
+  std::string cache_layout() const override { return "played"; }
+  int64_t cache_bytes(int64_t) const override { return 0; }
+  Status write_cache(CacheSink&, int64_t) override { return {Code::kUnsupported, "played"}; }
+  Status read_cache(CacheSource&, int64_t) override { return {Code::kUnsupported, "played"}; }
+
+ private:
+  static Status status(int code) { return code ? Status(static_cast<Code>(code), "the played model failed") : Status(); }
+  ProbeForward calls_;
+  ModelSpec spec_;
+};
+
+class PlayedClock final : public Clock {
+ public:
+  explicit PlayedClock(double (*clock)()) : clock_(clock) {}
+  double now() override { return clock_(); }
+
+ private:
+  double (*clock_)();
+};
+
+template <class T>
+void write_list(const T& values, JsonWriter* out) {
+  out->begin_list();
+  for (const auto& value : values) out->whole(value);
+  out->end_list();
+}
+
+// Notes every pass as JSON.
+class Recorder final : public PassObserver {
+ public:
+  Recorder() { out.begin_list(); }
+  void passed(const PassRecord& record) override {
+    out.begin_list().whole(record.start).whole(record.fed).whole(record.committed).real(record.seconds);
+    write_list(record.tree ? record.tree->tokens : std::vector<int32_t>(), &out);
+    write_list(record.tree ? record.tree->parents : std::vector<int>(), &out);
+    write_list(record.tree ? record.tree->sources : std::vector<int>(), &out);
+    write_list(record.path, &out);
+    out.end_list();
+  }
+  JsonWriter out;
+};
+
+class PlayedListener final : public ReplyListener {
+ public:
+  explicit PlayedListener(const ProbeListener& calls) : calls_(calls) {}
+  bool progress(int64_t done, int64_t total) override { return calls_.progress(done, total); }
+  bool step(const Step& step) override {
+    return calls_.step(step.token, step.position, static_cast<int>(step.finish), step.source);
+  }
+
+ private:
+  ProbeListener calls_;
+};
+
+struct OpenEngine {
+  explicit OpenEngine(const ProbeForward& calls) : forward(calls), clock(calls.clock) {}
+  PlayedForward forward;
+  PlayedClock clock;
+  Recorder recorder;
+  PassCosts costs;
+  std::unique_ptr<Speculation> speculation;
+  std::unique_ptr<Engine> engine;
+};
+
+Drafters drafters_of(std::string_view names) {
+  Drafters drafters;
+  for (size_t at = 0; at < names.size();) {
+    const size_t end = std::min(names.find(',', at), names.size());
+    const std::string_view name = names.substr(at, end - at);
+    std::unique_ptr<Drafter> made;
+    if (make_table_drafter(name, useful_bytes(name), &made).ok()) drafters.push_back(std::move(made));
+    at = end + 1;
+  }
+  return drafters;
+}
+
+void write_points(const Points& points, JsonWriter* out) {
+  out->begin_list();
+  for (const auto& [tokens, seconds] : points) out->begin_list().whole(tokens).real(seconds).end_list();
+  out->end_list();
+}
+
+}  // namespace
+
+EDGEDEC_EXPORT void edgedec_probe_head(HeadRows* head, size_t rows, size_t k, size_t vocabulary, const float* values,
+                                       const int32_t* ids, const float* logsumexp, const float* entropy, const float* logits,
+                                       double temperature) {
+  head->rows = rows;
+  head->k = k;
+  head->vocabulary = vocabulary;
+  head->values.assign(values, values + rows * k);
+  head->ids.assign(ids, ids + rows * k);
+  head->logsumexp.assign(logsumexp, logsumexp + rows);
+  head->entropy.assign(entropy, entropy + rows);
+  head->logits.assign(logits, logits ? logits + rows * vocabulary : logits);
+  head->temperature = temperature;
+}
+
+// Makes an engine that drafts with drafters by comma. `tokens` and `seconds`: pass costs, or none for drafts in any case.
+EDGEDEC_EXPORT OpenEngine* edgedec_probe_engine(const ProbeForward* calls, const char* names, int limit, const int* tokens,
+                                                const double* seconds, size_t points, int old) {
+  auto made = std::make_unique<OpenEngine>(*calls);
+  Points costs;
+  for (size_t i = 0; i < points; ++i) costs.emplace_back(tokens[i], seconds[i]);
+  if (points && !CostCurve::make(costs, old, &made->costs.curve).ok()) return nullptr;
+  Speculation::Setting setting;
+  setting.costs = points ? &made->costs.curve : nullptr;
+  setting.limit = limit;
+  setting.clock = &made->clock;
+  if (*names) made->speculation = std::make_unique<Speculation>(drafters_of(names), setting);
+  made->engine = std::make_unique<Engine>(
+      made->forward, Engine::Setting{made->speculation.get(), &made->recorder, &made->clock, nullptr});
+  return made.release();
+}
+
+EDGEDEC_EXPORT void edgedec_probe_engine_close(OpenEngine* engine) { delete engine; }
+
+// Runs a reply; returns its Code.
+EDGEDEC_EXPORT int edgedec_probe_engine_generate(OpenEngine* it, const int32_t* prompt, size_t count,
+                                                 const edgedec_sampling* sampling, int64_t max_tokens, const int32_t* stops,
+                                                 size_t stop_count, const ProbeListener* listener) {
+  GenerateRequest request;
+  Status status = params_of(*sampling, &request.params);
+  request.prompt = {prompt, count};
+  request.max_tokens = max_tokens;
+  request.stop_ids.assign(stops, stops + stop_count);
+  PlayedListener played(*listener);
+  if (status.ok()) status = it->engine->generate(request, played);
+  return static_cast<int>(status.code());
+}
+
+EDGEDEC_EXPORT int edgedec_probe_engine_reset(OpenEngine* it) { return static_cast<int>(it->engine->reset().code()); }
+
+// The passes since the last call, the counts of drafts, and the pass costs now.
+EDGEDEC_EXPORT char* edgedec_probe_engine_record(OpenEngine* it, size_t* size) {
+  JsonWriter out;
+  out.begin_object().key("passes").raw(it->recorder.out.end_list().str());
+  it->recorder.out = JsonWriter();
+  it->recorder.out.begin_list();
+  write_list(it->engine->committed(), &out.key("committed"));
+  if (it->speculation) {
+    const Tally& tally = it->speculation->tally();
+    out.key("tally").begin_list().whole(tally.rounds).whole(tally.committed).whole(tally.drafted).whole(tally.accepted);
+    out.real(tally.draft_s).real(tally.verify_s).real(tally.forecast.passes_s).real(tally.forecast.plain_s).end_list();
+    out.key("efforts").begin_list();
+    for (const Effort& one : tally.by_drafter)
+      out.begin_list().whole(one.queries).whole(one.proposed).real(one.draft_s).real(one.learn_s).end_list();
+    out.end_list();
+    if (it->speculation->plain_s() > 0.0) write_points(it->costs.curve.measured(), &out.key("costs"));
+  }
+  return copied(out.end_object().str(), size);
+}
+
+// Measures pass costs over the played model, and keeps them in `folder` where there is one.
+EDGEDEC_EXPORT char* edgedec_probe_know_costs(const ProbeForward* calls, const char* folder, double wall, double load, int again,
+                                              size_t* size) {
+  struct Fixed final : Surroundings {
+    double at, busy;
+    double wall_s() override { return at; }
+    std::optional<double> load() override { return busy; }
+  } fixed;
+  fixed.at = wall;
+  fixed.busy = load;
+  struct Lines final : Notice {
+    JsonWriter out;
+    void tell(const std::string& line) override { out.text(line); }
+  } lines;
+  lines.out.begin_list();
+  PlayedForward forward(*calls);
+  PlayedClock clock(calls->clock);
+  const CostFile file(folder ? folder : "", {"0.1.0", "weights", "isa", "2", "cpu"}, &fixed);
+  PassCosts costs;
+  const Status status = costs.know(forward, folder ? &file : nullptr, clock, &lines, again);
+  if (!status.ok()) return reported(status, size);
+  JsonWriter out;
+  write_points(costs.curve.measured(), &out.begin_object().key("costs"));
+  out.key("old").flag(costs.curve.level_is_old()).key("path").text(file.path());
+  out.key("lines").raw(lines.out.end_list().str()).end_object();
+  return copied(out.str(), size);
+}
+
+// What is read from the text of a file of costs, written as the file with corrections; null where it is damaged.
+EDGEDEC_EXPORT char* edgedec_probe_corrected(const char* text, size_t text_size, const int* tokens, const double* seconds,
+                                             size_t points, double wall, size_t* size) {
+  const std::optional<KeptCosts> found = read_costs({text, text_size});
+  if (!found) return nullptr;
+  Points now;
+  for (size_t i = 0; i < points; ++i) now.emplace_back(tokens[i], seconds[i]);
+  const KeptCosts costs = points ? found->corrected(now, {wall, {}, now[0].second}) : *found;
+  JsonWriter out;
+  write_points(costs.seconds, &out.begin_object().key("seconds"));
+  out.key("doubted").flag(costs.doubted).key("stands").flag(costs.stands(wall));
+  out.key("measured").real(costs.measured.at).key("kept").real(costs.kept.at).end_object();
+  return copied(out.str(), size);
+}
+
+// The bytes of a packed table; null for a damaged one.
+EDGEDEC_EXPORT char* edgedec_probe_unpack(const char* packed, size_t packed_size, size_t* size) {
+  std::vector<uint8_t> saved;
+  const auto* bytes = reinterpret_cast<const uint8_t*>(packed);
+  if (!read_table({bytes, packed_size}, "table", &saved).ok()) return nullptr;
+  return copied(std::string(saved.begin(), saved.end()), size);
+}
