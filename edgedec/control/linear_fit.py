@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+_MEMORY = 0.95
+"""Share of earlier observations that remains after one more."""
 _FEW_CALLS = 4.0
 """Calls that all earlier ones count for once times have changed."""
 
@@ -20,17 +22,15 @@ def between(points: Mapping[int, float], at: int) -> float:
 class Line:
     """Least squares with fading memory; neither part is ever negative."""
 
-    def __init__(self, memory: float = 0.95) -> None:
-        self._memory = memory
+    def __init__(self) -> None:
         self._n = self._x = self._y = self._xx = self._xy = 0.0
 
     def observe(self, units: float, seconds: float) -> None:
-        keep = self._memory
-        self._n = keep * self._n + 1.0
-        self._x = keep * self._x + units
-        self._y = keep * self._y + seconds
-        self._xx = keep * self._xx + units * units
-        self._xy = keep * self._xy + units * seconds
+        self._n = _MEMORY * self._n + 1.0
+        self._x = _MEMORY * self._x + units
+        self._y = _MEMORY * self._y + seconds
+        self._xx = _MEMORY * self._xx + units * units
+        self._xy = _MEMORY * self._xy + units * seconds
 
     def rescale(self, ratio: float) -> None:
         """Take earlier seconds times ``ratio``, and as those of a few calls."""

@@ -6,7 +6,7 @@ The native control gets the same script (kernels/engine/probes/control.cc) and h
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +34,8 @@ class Recorder:
         *,
         peeking: Collection[str] = (),
         pretrained: Callable[[str], bool] = lambda name: False,
-        points: Mapping[int, float] | None = None,
-        old: bool = False,
     ) -> None:
-        """``points`` and ``old``: what ``costs`` was made of, where it is not new."""
+        """``costs`` were not observed yet."""
         self.control = (
             Controller(costs, names, limit, peeking=peeking, pretrained=pretrained)
             if costs
@@ -50,8 +48,9 @@ class Recorder:
         for name in names:
             self.script += [name in peeking, pretrained(name)]
         if costs:
-            made_of = sorted((points or costs.measured()).items())
-            self.script += [old, len(made_of), *(number for point in made_of for number in point)]
+            points = costs.measured()
+            self.script += [costs.level_is_old, len(points)]
+            self.script += [number for point in points.items() for number in point]
 
     @property
     def measured(self) -> Measurements:

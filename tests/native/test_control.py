@@ -79,15 +79,12 @@ def play(seed: int, rounds: int, *, controlled: bool = True) -> Recorder:
     drafters = {
         f"drafter-{at}": Drafter(f"drafter-{at}", dice, plain) for at in range(dice.choice((1, 2, 3, 3, 4)))
     }
-    old = dice.random() < 0.3
     recorder = Recorder(
-        CostCurve(points, old=old) if controlled else None,
+        CostCurve(points, old=dice.random() < 0.3) if controlled else None,
         list(drafters),
         dice.choice((3, 15, 40)),
         peeking=[name for name, one in drafters.items() if one.peeks],
         pretrained=lambda name: drafters[name].pretrained,
-        points=points,
-        old=old,
     )
     device = CostCurve(points)
     speed = 1.0
@@ -111,12 +108,14 @@ def play_round(
 
     def ask(query: Query) -> DraftAnswer | None:
         nonlocal asked
-        if dice.random() < 0.0005:  # a drafter fails, which may be another one that is told something
+        if dice.random() < 0.002:  # a drafter fails, which may be another one that is told something
             name = dice.choice(list(drafters))
             del drafters[name]
             recorder.drop(name)
         if query.name not in drafters:
             return None
+        if dice.random() < 0.003:
+            return DraftAnswer(EMPTY, 0.0)
         answer = drafters[query.name].answer(query, truth)
         answer = answer._replace(seconds=answer.seconds * speed)
         asked += answer.seconds
@@ -135,6 +134,12 @@ def play_round(
 @pytest.mark.parametrize("seed", range(24))
 def test_the_same_queries_plans_and_estimates(seed: int) -> None:
     same(play(seed, 250))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 160))
+def test_thousands_of_rounds(seed: int) -> None:
+    same(play(seed, 4000))
 
 
 @pytest.mark.parametrize("seed", range(4))

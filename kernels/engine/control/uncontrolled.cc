@@ -8,6 +8,7 @@ void Uncontrolled::begin(Span<const int32_t> stop_ids) { stop_ids_.assign(stop_i
 
 Round& Uncontrolled::round(int room) {
   room_ = room;
+  asked_ = here_;
   return *this;
 }
 
@@ -16,7 +17,7 @@ const DraftTree& Uncontrolled::draft(Asker& asker) {
   proposed_.resize(here_.size());
   for (size_t at = 0; room_ > 0 && at < here_.size(); ++at) {
     answer_.tree.clear();
-    const bool answered = here_[at] && asker.ask({static_cast<Source>(at), room_, 0.0}, &answer_);
+    const bool answered = asked_[at] && asker.ask({static_cast<Source>(at), room_, 0.0}, &answer_);
     if (answered && !answer_.tree.empty()) std::swap(proposed_[proposals++], answer_.tree);
   }
   merger_.merge({proposed_.data(), proposals}, room_, nullptr, stop_ids_, &fed_);

@@ -25,7 +25,8 @@ class Uncontrolled final : public Control, private Round {
   double pass_s() const override { return 0.0; }
   void settle(Span<const int32_t>, const RoundTimes&) override {}
 
-  std::vector<char> here_;  // whether each drafter has not been dropped
+  std::vector<char> here_;   // whether each drafter has not been dropped
+  std::vector<char> asked_;  // the same before the round, which asks those, too, that go during it
   std::vector<int32_t> stop_ids_;
   int room_ = 0;
   Merger merger_;
