@@ -20,6 +20,8 @@ PARTS = (
     "tests/draft/test_native.py",
     "tests/draft/test_lookup.py",
     "tests/draft/test_recycling.py",
+    "tests/native/test_control.py",
+    "tests/native/test_tree.py",
     "tests/text/test_bpe_table.py",
     "tests/backends/test_hostile_graph.py",
     "tests/backends/test_hostile_calls.py",

@@ -161,19 +161,19 @@ class RecordedRound:
             recorder.estimates()
 
 
-def replayed(script: Numbers, count: int) -> Numbers:
-    """Return what the native control writes, which has to be ``count`` numbers."""
-    written = np.zeros(count, np.float64)
+def called(script: Numbers, written: Numbers) -> int:
+    """Replay ``script``; return how many numbers were written, or what is wrong."""
     call = probe.function("control", ctypes.c_int64, *(ctypes.c_void_p, ctypes.c_size_t) * 2)
-    found = call(script.ctypes.data, len(script), written.ctypes.data, len(written))
-    assert found == count, f"{found} numbers instead of {count}"
-    return written
+    count: int = call(script.ctypes.data, len(script), written.ctypes.data, len(written))
+    return count
 
 
 def same(recorder: Recorder) -> None:
     """Compare the native control with the recorded one, to the bit."""
     script, expected = recorder.finish()
-    found = replayed(script, len(expected))
+    found = np.zeros_like(expected)
+    count = called(script, found)
+    assert count == len(expected), f"{count} numbers instead of {len(expected)}"
     differing = np.flatnonzero(expected.view(np.int64) != found.view(np.int64))
     first = differing[0] if len(differing) else 0
     assert not len(differing), f"number {first} of {len(expected)}: {expected[first]!r}, not {found[first]!r}"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import random
 
+import numpy as np
 import pytest
 
 from edgedec.control import CostCurve, DraftAnswer, Query, RoundTimes
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
 from tests.control.simulate import CURVES
-from tests.native.control_record import Recorder, same
+from tests.native.control_record import Recorder, called, same
 
 STOP = 7
 SHAPES = ("vnni", "flat", "vnni", "avx2", "steps", "linear")
@@ -145,3 +147,41 @@ def test_thousands_of_rounds(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_without_costs(seed: int) -> None:
     same(play(seed, 60, controlled=False))
+
+
+def costs_of(*points: tuple[float, float]) -> int:
+    """Make a control over a curve through ``points`` that has nothing to do; the result of the call."""
+    script = np.array(
+        [1, 15, 0, 0, len(points), *(number for point in points for number in point)], np.float64
+    )
+    return called(script, np.zeros(99))
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        [],
+        [(2, 1.0)],
+        [(0, 1.0), (1, 1.0)],
+        [(1, 0.0)],
+        [(1, -1.0)],
+        [(1, math.nan)],
+        [(1, 1.0), (4, math.inf)],
+        [(1, 1.0), (1, 2.0)],
+        [(1, 1.0), (2e9, 2.0)],
+    ],
+)
+def test_curves_that_are_none(points: list[tuple[float, float]]) -> None:
+    assert costs_of(*points) == -2
+    assert costs_of((1, 1.0), (16, 2.0)) == 8
+
+
+def test_a_curve_of_one_token_drafts_nothing() -> None:
+    dice = random.Random(0)
+    recorder = Recorder(CostCurve({1: 0.01}), ["drafter"], 15)
+    drafters = {"drafter": Drafter("drafter", dice, 0.01)}
+    recorder.begin([])
+    for _ in range(40):
+        play_round(recorder, drafters, CostCurve({1: 0.01}), 1.0, dice)
+    assert not recorder.tally.drafted
+    same(recorder)
