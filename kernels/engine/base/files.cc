@@ -43,7 +43,7 @@ Status unwritable(const std::string& path) {
 
 int opened(const std::string& path, int flags) {
   int file;
-  do file = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
+  do file = ::open(path.c_str(), flags | O_CLOEXEC, 0600);
   while (file < 0 && errno == EINTR);
   return file;
 }

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "engine/base/files.h"
+#include "engine/bundle/manifest.h"
 
 namespace edgedec::engine {
 namespace {
@@ -119,7 +120,7 @@ bool number(std::string_view text, uint64_t* found) {
 
 class GraphWalk {
  public:
-  GraphWalk(const char* weights, uint64_t size) : weights_(weights), size_(size) {}
+  explicit GraphWalk(uint64_t weights) : size_(weights) {}
 
   // Walks this message and all inside it.
   const char* walk(Kind kind, Span<const uint8_t> message, int depth) {
@@ -182,35 +183,34 @@ class GraphWalk {
   const char* check_place(const Place& place, uint64_t wanted) {
     if (place.entries != 3 || !place.location.data() || !place.offset.data() || !place.length.data())
       return "a weight does not say where it is";
-    if (place.location != weights_) return "a weight is in another file";
+    if (place.location != kWeightsFile) return "a weight is not in weights.bin";
     uint64_t offset = 0, length = 0;
     if (!number(place.offset, &offset) || !number(place.length, &length)) return "the place of a weight is not a number";
-    if (offset > size_ || length > size_ - offset) return "a weight lies outside the file of weights";
+    if (offset > size_ || length > size_ - offset) return "a weight lies outside weights.bin";
     if (length != wanted || !wanted) return "a weight has another size than its shape";
     return nullptr;
   }
 
-  std::string_view weights_;
   uint64_t size_;
 };
 
 }  // namespace
 
-const char* wrong_with_graph(Span<const uint8_t> graph, const char* weights, uint64_t weights_size) {
-  return GraphWalk(weights, weights_size).walk(kModel, graph, 0);
+const char* wrong_with_graph(Span<const uint8_t> graph, uint64_t weights) {
+  return GraphWalk(weights).walk(kModel, graph, 0);
 }
 
-Status check_graph(const std::string& bundle, const char* graph, const char* weights) {
+Status check_graph(const std::string& bundle, const char* graph) {
   const auto refused = [graph](const std::string& why) {
     return Status(Code::kBadFile, std::string(graph) + " of the bundle is broken: " + why,
                   "pull or export the model again");
   };
-  const int64_t size = file_size(path_in(bundle, weights));
+  const int64_t size = file_size(path_in(bundle, kWeightsFile));
   if (size < 0) return refused("its weights cannot be read");
   std::string content;
   if (const Status read = read_file(path_in(bundle, graph), kMostBytes, &content); !read.ok()) return refused(read.message());
   const Span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(content.data()), content.size());
-  const char* wrong = wrong_with_graph(bytes, weights, static_cast<uint64_t>(size));
+  const char* wrong = wrong_with_graph(bytes, static_cast<uint64_t>(size));
   return wrong ? refused(wrong) : Status();
 }
 

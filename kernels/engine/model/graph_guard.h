@@ -12,11 +12,11 @@
 
 namespace edgedec::engine {
 
-// Checks the file `graph` of a bundle: every external tensor lies inside `weights`, its bytes end before that file does,
-// and they are as many as its type and shape take. kBadFile.
-Status check_graph(const std::string& bundle, const char* graph, const char* weights);
+// Checks the file `graph` of a bundle: every external tensor lies inside the file of weights, its bytes end before that
+// file does, and they are as many as its type and shape take. kBadFile.
+Status check_graph(const std::string& bundle, const char* graph);
 
-// The same for a graph in memory, over `weights_size` bytes of weights. Null, or why it is broken.
-const char* wrong_with_graph(Span<const uint8_t> graph, const char* weights, uint64_t weights_size);
+// The same for a graph in memory, over `weights` bytes of weights. Null, or why it is broken.
+const char* wrong_with_graph(Span<const uint8_t> graph, uint64_t weights);
 
 }  // namespace edgedec::engine

@@ -5,6 +5,7 @@
 
 #include "engine/base/files.h"
 #include "engine/base/format.h"
+#include "engine/bundle/manifest.h"
 #include "engine/memory/footprint.h"
 #include "engine/memory/process.h"
 #include "engine/memory/sizes.h"

@@ -133,7 +133,7 @@ bool is_model(const Ports& in, const Ports& out, const Ports& constants, const M
 Status open_session(const Runtime& runtime, const std::string& bundle, const char* graph, int threads, bool spin,
                     SessionOwner* session) {
   EDGEDEC_TRY(check_isa());
-  EDGEDEC_TRY(check_graph(bundle, graph, kWeightsFile));
+  EDGEDEC_TRY(check_graph(bundle, graph));
   const ort::Api api = runtime.api();
   OrtSessionOptions* options = nullptr;
   EDGEDEC_TRY(runtime.check(api.CreateSessionOptions()(&options)));

@@ -9,9 +9,6 @@
 
 namespace edgedec::engine {
 
-constexpr const char* kModelFile = "model.onnx";
-constexpr const char* kWeightsFile = "weights.bin";
-
 // Loads `graph` of `bundle` with its weights mapped, not copied, for `threads` compute threads, which `spin` for a moment
 // between ops. kBadFile: graph or weights are broken. kBackend: the runtime refuses. kUsage: EDGEDEC_ISA names a row that
 // cannot run here.

@@ -7,6 +7,8 @@
 #include "common/capi.h"
 #include "engine/model/graph_guard.h"
 #include "engine/model/onnx_model.h"
+#include "engine/model/session_file.h"
+#include "engine/probes/report.h"
 #include "engine/probes/specs.h"
 
 using namespace edgedec::engine;
@@ -156,5 +158,27 @@ EDGEDEC_EXPORT int edgedec_probe_forward_read(OpenForward* it, int64_t length, c
 
 // Null, or why a graph over so many bytes of weights is broken.
 EDGEDEC_EXPORT const char* edgedec_probe_graph(const uint8_t* graph, size_t size, uint64_t weights) {
-  return wrong_with_graph({graph, size}, "weights.bin", weights);
+  return wrong_with_graph({graph, size}, weights);
+}
+
+// Writes a session file with the cache of the first `length` tokens, or reads one into the cache.
+EDGEDEC_EXPORT int edgedec_probe_session_write(OpenForward* it, const char* path, const char* document, int64_t length) {
+  SessionWriter writer;
+  Status status = writer.open(path, document);
+  if (status.ok() && length) status = it->forward->write_cache(writer, length);
+  return noted(status.ok() ? writer.commit() : std::move(status));
+}
+
+EDGEDEC_EXPORT int edgedec_probe_session_read(OpenForward* it, const char* path, int64_t length) {
+  SessionReader reader;
+  Status status = reader.open(path);
+  if (status.ok()) status = it->forward->read_cache(reader, length);
+  return noted(status.ok() && reader.body_bytes() ? Status(Code::kBadFile, "there is more") : std::move(status));
+}
+
+// The document of a session file, or the error as JSON that begins with {"code".
+EDGEDEC_EXPORT char* edgedec_probe_session_document(const char* path, size_t* out_size) {
+  SessionReader reader;
+  const Status status = reader.open(path);
+  return status.ok() ? copied(reader.document(), out_size) : reported(status, out_size);
 }
