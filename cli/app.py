@@ -28,6 +28,7 @@ COMMANDS = {
     "rm": "Remove installed models.",
     "clean": "Show and remove files that are kept beside the models.",
     "export": "Turn a GGUF file or Hugging Face model into a bundle.",
+    "push": "Send a device's folder to a phone.",
     "check": "Say whether one model can draft for another.",
     "draft": "Make drafters for a model out of its own replies.",
     "plan": "Say what fits into how much memory.",

@@ -94,7 +94,7 @@ def _show(made: DeviceFolder, out: Path) -> None:
     width = max(len(label) for label, _ in parts)
     for label, sizes in parts:
         click.echo(f"{label:<{width}}  {size(sum(sizes)):>8} in {len(sizes)} files")
-    click.echo(f"{size(made.total_bytes)} in {out}, for {made.device}")
+    click.echo(f"{size(made.total_bytes)} in {out}. `edgedec push {out}` sends it to a phone.")
 
 
 def _sizes(made: DeviceFolder, below: str) -> list[int]:

@@ -52,7 +52,7 @@ from edgedec.models.hub_names import may_name_hub
 @click.option("--for", "device", type=click.Choice(DEVICES), metavar="DEVICE",
               help="Write one folder with all that a device needs, android: the model, its drafters, tables "
               "of its tokenizer, and the hashes of all files. SOURCE may also be a bundle or an installed "
-              "model. Other commands open it, too.")  # fmt: skip
+              "model. `edgedec push` sends it; other commands open it, too.")  # fmt: skip
 @click.option("--with-draft", "drafters", multiple=True, metavar="NAME",
               help="Small model, by name or path, that drafts in that folder. It carries the head, trim and "
               "tables that belong to the model, too; a name of these, or the folder of one, chooses among "

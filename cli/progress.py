@@ -32,6 +32,8 @@ _LABELS = {
     "calibration": "calibrating",
     "weights": "packing weights",
     "optimum": "exporting with optimum",
+    "copy": "copying",
+    "send": "sending",
     "speed": "timing passes",
 }
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 4_000_000
 """The most that a table may have, packed or not; a larger one is not read."""
-_MOST_PACKED = MOST_BYTES + 4096
-"""The most bytes of a file: a table that is only stored takes a little more than its bytes."""
 _SUFFIX = ".table"
 """Behind the name of the drafter in the name of its file."""
 _LENGTH = struct.Struct("<I")
@@ -85,16 +83,6 @@ def write_table(folder: Path, name: str, saved: bytes) -> None:
     (folder / f"{name}{_SUFFIX}").write_bytes(_LENGTH.pack(len(saved)) + zlib.compress(saved, 9))
 
 
-def unpacked_table(packed: bytes, name: str) -> bytes:
-    """Return the content of a file of ``write_table`` with its bytes stored, for readers without zlib.
-
-    Behind the length and two bytes of zlib's are stored blocks: five bytes, the last four of which are the
-    length and its complement, then so many bytes; the first byte of the last block is 1. A checksum ends it.
-    """
-    saved = read_table(packed, name)
-    return _LENGTH.pack(len(saved)) + zlib.compress(saved, 0)
-
-
 def read_table(packed: bytes, name: str) -> bytes:
     """Return what was given to ``write_table``. Raises ValueError for other bytes."""
     length = _length(packed, name)
@@ -121,7 +109,7 @@ def _restore(file: Path, drafters: Sequence[Drafter], model: LoadedModel, ledger
     if not file.is_file():
         return
     size = file.stat().st_size
-    if size > _MOST_PACKED:
+    if size > MOST_BYTES:
         raise ValueError(f"{file.name} has more than {MOST_BYTES} bytes")
     with ledger.lease(SLACK, size):
         packed = file.read_bytes()

@@ -7,14 +7,13 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from edgedec.core.drafter_manifest import DRAFTER, TABLES, DrafterManifest
+from edgedec.core.drafter_manifest import DRAFTER, DrafterManifest
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.files import storage_errors
 from edgedec.core.listed_files import FileEntry
 from edgedec.core.manifest import MANIFEST, TOKENIZER, TOKENIZER_TABLE, WEIGHTS, Manifest
 from edgedec.core.progress import Progress, silent
 from edgedec.drafters.artifacts import DrafterArtifact
-from edgedec.drafters.tables import unpacked_table
 from edgedec.text.table_encoder import TableEncoder, open_encoder, reason_for_no_table
 
 Files = dict[str, FileEntry]
@@ -51,23 +50,12 @@ def place_bundle(bundle: Path, into: Path, report: Progress) -> tuple[Manifest, 
 
 
 def place_drafter(found: DrafterArtifact, into: Path, report: Progress) -> Files:
-    """Put a drafter's folder at ``into``; tables are unpacked, because a device's engine has no zlib.
-
-    Returns the entries of all its files.
-    """
+    """Put a drafter's folder at ``into``, and return the entries of all its files."""
     manifest = DrafterManifest.load(found.path, verify=False)
     into.mkdir(parents=True)
-    files = dict(manifest.files)
-    for name in files:
+    for name in (*manifest.files, DRAFTER):
         place_file(found.path / name, into / name, report)
-    if found.kind == TABLES:
-        for name in files:
-            content = unpacked_table((found.path / name).read_bytes(), name)
-            (into / name).unlink()
-            (into / name).write_bytes(content)
-            files[name] = FileEntry.of(into / name)
-    replace(manifest, files=files).save(into)
-    return {**files, DRAFTER: FileEntry.of(into / DRAFTER)}
+    return {**manifest.files, DRAFTER: FileEntry.of(into / DRAFTER)}
 
 
 def place_file(source: Path, target: Path, report: Progress) -> None:

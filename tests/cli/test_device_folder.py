@@ -32,7 +32,7 @@ def test_a_folder_of_an_installed_model(home: Home, target: str, tmp_path: Path)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert [line.split()[:1] for line in lines[:2]] == [["Tiny"], ["model"]]
-    assert f"in {out}, for android" in lines[-1]
+    assert f"in {out}. `edgedec push {out}` sends it to a phone." in lines[-1]
     first = folder_files(out)
     told = json.loads(run(real(home), *arguments, "--json").stdout)
     assert told["files"] == {name: size for name, size in folder_files(out).items() if name != "device.json"}
