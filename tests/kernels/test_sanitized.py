@@ -23,6 +23,8 @@ PARTS = (
     "tests/native/test_control.py",
     "tests/native/test_tree.py",
     "tests/text/test_bpe_table.py",
+    "tests/native/test_sampling.py",
+    "tests/native/test_verify.py",
     "tests/backends/test_hostile_graph.py",
     "tests/backends/test_hostile_calls.py",
     "tests/backends/test_contract.py",

@@ -145,6 +145,25 @@ def test_logits_that_are_no_numbers_are_refused(values: dict[str, Any]) -> None:
     assert native(case).error == python(case).error
 
 
+def test_lists_and_rows_of_anything_crash_nothing() -> None:
+    """Draws of what no model returns: it may be refused, or any token may come of it."""
+    rng = np.random.default_rng(8)
+    strange = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, 0.0, -0.0, 1.0], np.float32)
+    for _ in range(300):
+        case = random_drawing(rng, 300)
+        rows = case.rows
+        for values in (
+            rows.values,
+            rows.logsumexp,
+            rows.entropy,
+            *([] if rows.logits is None else [rows.logits]),
+        ):
+            places = rng.random(values.shape) < rng.choice([0.0, 0.1, 0.9])
+            values[places] = rng.choice(strange, int(places.sum()))
+        rows.ids[:] = np.where(rng.random(rows.ids.shape) < 0.1, rng.choice([-1, 2**31 - 1]), rows.ids)
+        native(replace(case, tokens=(*case.tokens, -1, -(2**31), 2**31 - 1), said=case.said))
+
+
 WRONG: list[dict[str, Any]] = [
     {"temperature": -0.5}, {"temperature": np.inf}, {"temperature": np.nan}, {"top_k": -3}, {"top_p": 0.0},
     {"top_p": 1.5}, {"min_p": -1e-7}, {"top_n_sigma": -1e22}, {"typical": 0.0}, {"eta": 1.0},

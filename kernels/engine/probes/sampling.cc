@@ -104,7 +104,7 @@ EDGEDEC_EXPORT int edgedec_probe_draw_needs(const int64_t* sizes, const double* 
 EDGEDEC_EXPORT int edgedec_probe_numbers(int which, const double* x, size_t count, const uint64_t* key, double* out) {
   const Noise noise(key[0], static_cast<int64_t>(key[1]));
   for (size_t at = 0; at < count; ++at) {
-    const auto id = static_cast<int64_t>(which > 1 ? x[at] : 0.0);
+    const auto id = static_cast<int64_t>(which == 2 || which == 3 ? x[at] : 0.0);
     out[at] = which == 0 ? portable_exp(x[at]) : which == 1 ? portable_log(x[at]) : which == 2 ? noise.uniform(id)
                                                                                                : noise.exponential(id);
   }

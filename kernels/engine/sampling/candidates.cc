@@ -33,7 +33,7 @@ double nth_largest(Span<const T> row, size_t size, std::vector<double>* alike) {
   for (const T value : row)
     if (leading(value) == bin) alike->push_back(static_cast<double>(value));
   const auto nth = alike->begin() + static_cast<std::ptrdiff_t>(size - before - 1);
-  std::nth_element(alike->begin(), nth, alike->end(), [](double a, double b) { return a > b; });
+  std::nth_element(alike->begin(), nth, alike->end(), [](double a, double b) { return falling(a) < falling(b); });
   return *nth;
 }
 
@@ -59,8 +59,8 @@ void sort(Candidates* found, std::vector<int32_t>* order, std::vector<double>* v
   order->resize(count);
   for (size_t at = 0; at < count; ++at) (*order)[at] = static_cast<int32_t>(at);
   std::sort(order->begin(), order->end(), [found](int32_t a, int32_t b) {
-    const double left = found->values[a], right = found->values[b];
-    return left != right ? left > right : found->ids[a] < found->ids[b];
+    const uint64_t left = falling(found->values[a]), right = falling(found->values[b]);
+    return left != right ? left < right : found->ids[a] < found->ids[b];
   });
   values->assign(found->values.begin(), found->values.end());
   for (size_t at = 0; at < count; ++at) found->values[at] = (*values)[(*order)[at]];

@@ -20,7 +20,8 @@ inline uint64_t bits_of(double value) {
   return bits;
 }
 
-// A key that ascends where numbers fall; both zeros have the same.
+// A key that ascends where numbers fall; both zeros have the same. What is no number has a key, too: with comparisons of
+// such values a sort would have no order to end in.
 inline uint64_t falling(double value) {
   constexpr uint64_t kSign = uint64_t{1} << 63;
   const uint64_t bits = bits_of(value == 0.0 ? 0.0 : value);
