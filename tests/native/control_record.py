@@ -48,9 +48,9 @@ class Recorder:
         for name in names:
             self.script += [name in peeking, pretrained(name)]
         if costs:
-            points = costs.measured()
-            self.script += [costs.level_is_old, len(points)]
-            self.script += [number for point in points.items() for number in point]
+            self.script += [costs.level_is_old, len(costs._points)]
+            for tokens in costs._points:
+                self.script += [tokens, costs._first[tokens - 1]]
 
     @property
     def measured(self) -> Measurements:
