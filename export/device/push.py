@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from edgedec.core.device_folder import DEVICE, DeviceFolder
-from edgedec.core.errors import BackendError, BadFileError, StorageError
+from edgedec.core.errors import BackendError, BadFileError, StorageError, UnsupportedError
 from edgedec.core.files import sha256_of
 from edgedec.core.listed_files import FileEntry
 from edgedec.core.progress import Notice, Progress, silent
@@ -56,6 +56,9 @@ def push_folder(folder: Path, adb: Adb, notice: Notice, report: Progress = silen
     for names in (missing[:-1], missing[-1:]):
         for name in names:
             sending.send(name, sizes[name])
+        adb.output(
+            f"chmod -R a+rX {place}"
+        )  # files keep the rights that they have here, and an app is another user
         for name in _missing(adb, place, {name: files[name] for name in names}):
             raise _damaged(folder, name, files[name])
     return Pushed(listed.target.name, place, sizes, len(files) - len(missing))
@@ -78,9 +81,14 @@ class _Sending:
 
 
 def _root(adb: Adb, notice: Notice) -> str:
-    """Return the folder of models on the phone: the app's, or one that every app may read."""
-    if adb.succeeds(f"pm path {APP}"):
-        if adb.succeeds(f"mkdir -p {_OF_APP}"):
+    """Return the folder of models on the phone: the app's, or one that every app may read.
+
+    Raises UnsupportedError for a phone that cannot hash files.
+    """
+    if not adb.succeeds("command -v sha256sum > /dev/null"):
+        raise UnsupportedError("the phone has no sha256sum", hint="copy the folder by USB")
+    if adb.succeeds(f"pm path {APP} | grep -q package:"):
+        if adb.succeeds(f"mkdir -p {_OF_APP} && touch {_OF_APP}/.try && rm {_OF_APP}/.try"):
             return _OF_APP
         notice(f"note: the phone lets nobody write to the app's folder, so the files go to {_OF_SHELL}")
     return _OF_SHELL

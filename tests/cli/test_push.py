@@ -30,10 +30,12 @@ get-state)
     echo device ;;
 shell)
     script=$(printf '%s' "$2" | sed "s#/data/local#$PHONE/data/local#g; s#/sdcard#$PHONE/sdcard#g")
+    command() { ! fault oldphone; }
     pm() { [ -e "$PHONE/installed" ] && echo "package:/data/app/base.apk"; }
     df() { echo "Filesystem 1K-blocks Used Available Use% Mounted"; echo "/dev/x 9 9 $free 1% /data"; }
     free=$(cat "$PHONE/free")
-    fault readonly && case "$script" in *sdcard*mkdir*|*mkdir*sdcard*) exit 1 ;; esac
+    touch() { ! fault readonly; }
+    rm() { /bin/rm -f "$@"; }
     eval "$script" ;;
 push)
     target=$(printf '%s' "$3" | sed "s#^/data/local#$PHONE/data/local#; s#^/sdcard#$PHONE/sdcard#")
@@ -84,6 +86,7 @@ def phone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Phone:
     for name in NAMES:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(f"the {name}")
+        (folder / name).chmod(0o600)
     files = {name: FileEntry.of(folder / name) for name in NAMES}
     DeviceFolder("android", Target("Tiny model", "0" * 64, 300), (), files).save(folder)
     (root / "faults").mkdir(parents=True)
@@ -102,6 +105,7 @@ def test_all_files_arrive_and_none_is_sent_twice(phone: Phone) -> None:
     assert "in 5 files sent, 0 were there" in result.stdout
     assert "/data/local/tmp/edgedec/models/Tiny-model on the phone" in result.stdout
     for name in (*NAMES, "device.json"):
+        assert (phone.place / name).stat().st_mode & 0o444 == 0o444
         assert (phone.place / name).read_bytes() == (phone.folder / name).read_bytes()
     assert phone.pushed()[-1] == "device.json"
     told = json.loads(phone.push("--json").stdout)
@@ -146,6 +150,11 @@ def test_a_transfer_that_stands_still_ends(phone: Phone, monkeypatch: pytest.Mon
     monkeypatch.setattr(bridge, "_STALLED_S", 0.2)
     phone.breaks("stall")
     assert_one_line(phone.push(), 9, "weights.bin arrived for 0 s", "goes on")
+
+
+def test_a_phone_that_cannot_hash_is_refused(phone: Phone) -> None:
+    phone.breaks("oldphone")
+    assert_one_line(phone.push(), 5, "the phone has no sha256sum", "by USB")
 
 
 def test_a_small_phone_is_known_before(phone: Phone) -> None:

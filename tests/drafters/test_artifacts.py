@@ -53,6 +53,22 @@ def test_the_one_made_here_comes_before_the_one_shipped(
     assert artifact(manifest, TABLES, tmp_path / "home") == own != shipped
 
 
+def test_the_one_in_the_bundle_comes_between_them(
+    manifest: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bundle carries one of each kind, under no hash: it is of the bundle's own model, or refused."""
+    shipped = made(manifest, tmp_path / "package", b"shipped")
+    monkeypatch.setattr(artifacts, "_shipped", lambda: tmp_path / "package" / "drafters")
+    bundle = tmp_path / "bundle"
+    shutil.copytree(shipped, bundle / "drafters" / TABLES)
+    assert artifact(manifest, TABLES, tmp_path / "home", bundle) == bundle / "drafters" / TABLES
+    own = made(manifest, tmp_path / "home")
+    assert artifact(manifest, TABLES, tmp_path / "home", bundle) == own
+    other = replace(manifest, files={"weights.bin": FileEntry(1000, "1" * 64)})
+    with pytest.raises(BadFileError, match="belongs to other weights of parrot"):
+        artifact(other, TABLES, tmp_path / "home", bundle)
+
+
 def test_the_folder_of_those_shipped_is_in_the_package_of_models() -> None:
     folder = artifacts._shipped()
     assert folder is not None
