@@ -1,4 +1,4 @@
-"""Random requests are answered alike with drafts and without."""
+"""Random requests are answered alike: with drafts and without, by Python and by the native engine."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import pytest
 
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.native.cases import PythonRuns, cases, differences
+from tests.native.native_runs import NativeRuns, missing
+
+needs_engine = pytest.mark.skipif(missing(), reason="the kernel library has no engine")
 
 VOCABULARY = 290
 
@@ -33,3 +36,25 @@ def test_drafts_change_no_answer(bundle: Path, plain: PythonRuns) -> None:
         assert sum(drafting.run(case).drafted for case in every[:20]) > 0
     finally:
         drafting.close()
+
+
+@needs_engine
+@pytest.mark.parametrize("draft", ["off", "lookup,recycling"])
+def test_the_native_engine_answers_as_python(bundle: Path, plain: PythonRuns, draft: str) -> None:
+    compare(bundle, plain, draft, range(2, 3), 60)
+
+
+@needs_engine
+@pytest.mark.slow
+@pytest.mark.parametrize("draft", ["off", "lookup", "lookup,recycling"])
+def test_thousands_of_answers_are_pythons(bundle: Path, plain: PythonRuns, draft: str) -> None:
+    compare(bundle, plain, draft, range(100, 120), 100)
+
+
+def compare(bundle: Path, plain: PythonRuns, draft: str, seeds: range, count: int) -> None:
+    runs = NativeRuns(bundle, draft)
+    try:
+        for seed in seeds:
+            assert differences(plain, runs, cases(seed, count, VOCABULARY)) == []
+    finally:
+        runs.close()
