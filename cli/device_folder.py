@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import click
 
@@ -25,11 +25,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFolderOptions:
-    """The options of a folder: ``drafters`` are names as ``export.device.choose_drafters`` takes them."""
+    """The options of a folder: ``drafters`` are names as ``export.device.named_model`` takes them.
+
+    ``model`` is the bundle of the small model among them.
+    """
 
     device: str
     drafters: Sequence[str]
     as_json: bool
+    model: Path | None
+
+    @classmethod
+    def read(cls, ctx: click.Context, device: str, drafters: Sequence[str], as_json: bool) -> Self:
+        """Find the small model. Raises UsageError or NotFoundError for a drafter that cannot be had."""
+        from edgedec.export.device import named_model
+
+        name = named_model(drafters)
+        model = _small_model(services(ctx).store(), name) if name else None
+        return cls(device, drafters, as_json, model)
 
 
 def write_folder(ctx: click.Context, options: DeviceFolderOptions, source: Path, out: Path) -> None:
@@ -39,8 +52,7 @@ def write_folder(ctx: click.Context, options: DeviceFolderOptions, source: Path,
     store = services(ctx).store()
     bundle = source if source.exists() else store.path(str(source))
     chosen = choose_drafters(options.drafters, bundle, store.home)
-    model = _small_model(store, chosen.model) if chosen.model else None
-    order = DeviceOrder(options.device, bundle, chosen.artifacts, model, store.home)
+    order = DeviceOrder(options.device, bundle, chosen, options.model, store.home)
     with progress.reporter() as report:
         made = write_device_folder(order, out, report)
     if options.as_json:

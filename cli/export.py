@@ -87,11 +87,12 @@ def command(
     """
     if drafters and device is None:
         raise UsageError("--with-draft is for a device's folder", hint="name the device with --for")
-    if device and not _made_of_source(source):
+    folder = DeviceFolderOptions.read(ctx, device, drafters, as_json) if device else None
+    if folder and not _made_of_source(source):
         options = {"--name": name, "--quant": quants, "--calibrate": calibrate, "--backend": backend}
         if named := next((option for option, value in options.items() if value), None):
             raise UsageError(f"{named} is for a GGUF file or a Hugging Face directory", hint="leave it out")
-        write_folder(ctx, DeviceFolderOptions(device, drafters, as_json), source, out)
+        write_folder(ctx, folder, source, out)
         return
     if not source.exists():
         hint = "SOURCE is a .gguf file or a Hugging Face directory"
@@ -116,10 +117,10 @@ def command(
                 source, out, name=name, quant=quant, calibration=text, backend=backend, progress=report
             )
 
-    if device:
+    if folder:
         with between(out) as bundle:
             write(bundle)
-            write_folder(ctx, DeviceFolderOptions(device, drafters, as_json), bundle, out)
+            write_folder(ctx, folder, bundle, out)
         return
     manifest = write(out)
     if manifest.kind == "gguf":

@@ -56,9 +56,8 @@ def push_folder(folder: Path, adb: Adb, notice: Notice, report: Progress = silen
     for names in (missing[:-1], missing[-1:]):
         for name in names:
             sending.send(name, sizes[name])
-        adb.output(
-            f"chmod -R a+rX {place}"
-        )  # files keep the rights that they have here, and an app is another user
+        # Files come with the rights that they have here, and an app is another user.
+        adb.output(f"chmod -R a+rX {place} || true")
         for name in _missing(adb, place, {name: files[name] for name in names}):
             raise _damaged(folder, name, files[name])
     return Pushed(listed.target.name, place, sizes, len(files) - len(missing))

@@ -65,6 +65,8 @@ def test_what_cannot_be_is_one_line(home: Home, target: str, tmp_path: Path) -> 
     refused("nothing", "3", "no model named nothing", *android)
     refused("smollm2-135m", "3", "edgedec pull smollm2-135m", *android)
     refused(target, "3", "there is no drafter nothing", *android, "--with-draft", "nothing")
+    gguf = str(home.path / "models" / f"{target}.gguf")
+    refused(gguf, "3", "there is no drafter nothing", *android, "--with-draft", "nothing")
     refused(target, "3", "has no drafter head", *android, "--with-draft", "head")
     refused(target, "2", "--quant is for", *android, "--quant", "q4_0")
     refused(target, "2", "--with-draft is for", "--with-draft", "head")

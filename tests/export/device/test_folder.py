@@ -22,7 +22,7 @@ from edgedec.drafters.artifacts import new_artifact
 from edgedec.drafters.pairing import bridge
 from edgedec.drafters.tables import write_table
 from edgedec.drafters.trim import SAVED, ends_of, save_trim
-from edgedec.export.device import DeviceOrder, choose_drafters, write_device_folder
+from edgedec.export.device import DeviceOrder, choose_drafters, named_model, write_device_folder
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.loaded_model import load_model
 from edgedec.models import Store
@@ -65,8 +65,7 @@ def add_drafters(bundle: Path, home: Path) -> None:
 
 def write(bundle: Path, home: Path, out: Path, *names: str, model: Path | None = None) -> DeviceFolder:
     chosen = choose_drafters(names, bundle, home)
-    assert chosen.model is None
-    return write_device_folder(DeviceOrder("android", bundle, chosen.artifacts, model, home), out)
+    return write_device_folder(DeviceOrder("android", bundle, chosen, model, home), out)
 
 
 def files_under(folder: Path) -> set[str]:
@@ -152,15 +151,21 @@ def test_the_trimmed_head_of_a_small_model_goes_along(target: Path, same: Path, 
 
 @pytest.mark.parametrize(
     ("names", "chosen"),
-    [((), {TRIM, TABLES, HEAD}), ((HEAD,), {HEAD}), (("off",), set()), ((TRIM, HEAD), {TRIM, HEAD})],
+    [
+        ((), {TRIM, TABLES, HEAD}),
+        ((HEAD,), {HEAD}),
+        (("off",), set()),
+        (("auto",), {TRIM, TABLES, HEAD}),
+        ((TRIM, HEAD), {TRIM, HEAD}),
+    ],
 )
 def test_drafters_are_chosen_by_name(
     target: Path, tmp_path: Path, names: Sequence[str], chosen: set[str]
 ) -> None:
     add_drafters(target, tmp_path)
-    found = choose_drafters(names, target, tmp_path)
-    assert {one.kind for one in found.artifacts} == chosen
-    assert choose_drafters([*names, "small"], target, tmp_path).model == "small"
+    for every in (names, [*names, "small"]):
+        assert {one.kind for one in choose_drafters(every, target, tmp_path)} == chosen
+        assert named_model(every) == ("small" if len(every) > len(names) else None)
 
 
 def test_a_drafter_that_is_not_there_is_named(target: Path, same: Path, tmp_path: Path) -> None:
@@ -171,9 +176,9 @@ def test_a_drafter_that_is_not_there_is_named(target: Path, same: Path, tmp_path
     with pytest.raises(BadFileError, match="belongs to"):
         choose_drafters([str(foreign)], target, tmp_path)
     with pytest.raises(UsageError, match="has no files"):
-        choose_drafters(["lookup"], target, tmp_path)
+        named_model(["lookup"])
     with pytest.raises(UsageError, match="only one"):
-        choose_drafters(["a", "b"], target, tmp_path)
+        named_model(["a", "b"])
     add_drafters(target, tmp_path)
     with pytest.raises(UsageError, match="off leaves out"):
         choose_drafters(["off", HEAD], target, tmp_path)
