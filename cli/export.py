@@ -17,7 +17,7 @@ from edgedec.core.device_folder import DEVICES
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.manifest import MANIFEST, Manifest
 from edgedec.core.units import size
-from edgedec.export import BACKENDS, QUANTS
+from edgedec.export import BACKENDS, QUANTS, TARGETS
 from edgedec.models.hub_names import may_name_hub
 
 
@@ -31,6 +31,7 @@ from edgedec.models.hub_names import may_name_hub
         "edgedec export Qwen3-0.6B -o my-model --quant q4_0 --quant attn=q5_1 --calibrate book.txt",
         "edgedec export smollm2-135m --for android -o phone",
         "edgedec export qwen2.5-coder-1.5b --for android --with-draft smollm2-135m -o phone",
+        "edgedec export model.gguf --for npu -o my-npu-model",
         'edgedec generate -m ./my-model -p "Hello"',
     ),
 )
@@ -49,10 +50,12 @@ from edgedec.models.hub_names import may_name_hub
 @option("--backend", rare=True, type=click.Choice(BACKENDS), metavar="RUNTIME",
               help="Run a GGUF file by EdgeDec's kernels (edgedec) or by llama.cpp. By default llama.cpp, if "
               "it is installed, runs the files that the kernels cannot run.")  # fmt: skip
-@click.option("--for", "device", type=click.Choice(DEVICES), metavar="DEVICE",
-              help="Write one folder with all that a device needs, android: the model, its drafters, tables "
+@click.option("--for", "device", type=click.Choice([*DEVICES, *TARGETS]), metavar="DEVICE",
+              help="android: write one folder with all that a phone needs: the model, its drafters, tables "
               "of its tokenizer, and the hashes of all files. SOURCE may also be a bundle or an installed "
-              "model. `edgedec push` sends it; other commands open it, too.")  # fmt: skip
+              "model. `edgedec push` sends it; other commands open it, too. npu: passes of fixed lengths in "
+              "integers, for at most 1024 tokens; --calibrate then names the text that ranges of values are "
+              "measured on.")  # fmt: skip
 @click.option("--with-draft", "drafters", multiple=True, metavar="NAME",
               help="Small model, by name or path, that drafts in that folder. It carries the head, trim and "
               "tables that belong to the model, too; a name of these, or the folder of one, chooses among "
@@ -81,13 +84,17 @@ def command(
     ONNX Runtime runs it (pip install 'edgedec-runtime[optimum]'). A GGUF file is kept as it is, and llama.cpp
     runs it (pip install 'edgedec-runtime[gguf]').
 
-    With --for DIR is a device's folder: a bundle that carries its drafters, and lists all files with hashes.
+    With --for android DIR is a device's folder: a bundle that carries its drafters, and lists all files with
+    hashes. With --for npu it is a bundle that `--device npu` runs.
 
     An interrupted export leaves DIR as it was.
     """
-    if drafters and device is None:
+    npu = device in TARGETS
+    if drafters and (npu or device is None):
         raise UsageError("--with-draft is for a device's folder", hint="name the device with --for")
-    folder = DeviceFolderOptions.read(ctx, device, drafters, as_json) if device else None
+    if npu and (backend or quants):
+        raise UsageError("--for npu goes without --backend and --quant", hint="its weights have 8 bits")
+    folder = DeviceFolderOptions.read(ctx, device, drafters, as_json) if device and not npu else None
     if folder and not _made_of_source(source):
         options = {"--name": name, "--quant": quants, "--calibrate": calibrate, "--backend": backend}
         if named := next((option for option, value in options.items() if value), None):
@@ -100,7 +107,7 @@ def command(
             hint += f"; `edgedec pull {source}` fetches from the model hub and exports"
         raise NotFoundError(f"no such file: {source}", hint=hint)
     for name_of, given in (("--quant", quants), ("--calibrate", calibrate)):
-        if given and not source.is_dir():
+        if given and not source.is_dir() and not npu:
             raise UsageError(
                 f"{name_of} is for Hugging Face directories", hint="a GGUF file keeps its weights as they are"
             )
@@ -114,7 +121,14 @@ def command(
     def write(out: Path) -> Manifest:
         with progress.reporter() as report:
             return services(ctx).export(
-                source, out, name=name, quant=quant, calibration=text, backend=backend, progress=report
+                source,
+                out,
+                name=name,
+                quant=quant,
+                calibration=text,
+                backend=backend,
+                target=device if npu else None,
+                progress=report,
             )
 
     if folder:

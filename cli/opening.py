@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from edgedec.assemble.config import RunConfig
     from edgedec.assemble.prepare import Bundles
     from edgedec.cli.options import OtherModelOptions, SizeOptions
+    from edgedec.core.cache_config import Device
     from edgedec.loaded_model import LoadedModel
     from edgedec.remote import RemoteSide
     from edgedec.sampling.named import SamplingParams
@@ -85,8 +86,8 @@ def prepare_model(
     given = services(ctx)
     bundles = fetch_bundles(ctx, name, config)
 
-    def load(bundle: Path, /, *, threads: int | None, drafting: bool) -> LoadedModel:
-        model = given.load(bundle, threads=threads, drafting=drafting)
+    def load(bundle: Path, /, *, threads: int | None, drafting: bool, device: Device = "cpu") -> LoadedModel:
+        model = given.load(bundle, threads=threads, drafting=drafting, device=device)
         if to_chat and bundle == bundles.target and model.template is None and config.template is None:
             raise UsageError(
                 f"{model.name} is a base model: it continues text, and has no chat template",

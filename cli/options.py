@@ -16,7 +16,7 @@ from edgedec.core.units import parse_size
 from edgedec.models.catalogue import DEFAULT_MODEL
 
 if TYPE_CHECKING:
-    from edgedec.core.cache_config import KvType
+    from edgedec.core.cache_config import Device, KvType
 
 MODEL, REPLY, COST, OUTPUT = "Model", "Reply", "Memory and speed", "Output"
 """Headings of options."""
@@ -116,6 +116,12 @@ draft_tokens_option = option(
     heading=COST, rare=True, help="Most tokens drafted for one pass.",
 )  # fmt: skip
 
+device_option = option(
+    "--device", type=click.Choice(["cpu", "npu"]), default="cpu", show_default=True, metavar="DEVICE",
+    heading=COST, rare=True,
+    help="Where the model runs: cpu, or npu for one that `edgedec export --for npu` made.",
+)  # fmt: skip
+
 switch_option = option(
     "--switch", metavar="SMALL", heading=COST, rare=True,
     help="Lossy: let this smaller model, by name or path, write where it is sure, and the model itself "
@@ -155,6 +161,7 @@ class SizeOptions:
     draft_tokens: int = declared(draft_tokens_option)
     kv: KvType = declared(kv_option)
     switch: str | None = declared(switch_option)
+    device: Device = declared(device_option)
     # fmt: on
 
 

@@ -18,6 +18,7 @@ _SET: dict[str, Callable[[int | str], str]] = {
     "conversations": lambda most: f"use --batch with 1 to {most}",
     "model": lambda name: f"start with `edgedec chat -m {name}`",
     "pull": lambda name: f"edgedec pull {name}",
+    "for": lambda device: f"export it again with `edgedec export SOURCE -o DIR --for {device}`",
     "rollouts": lambda name: f"first run `edgedec draft rollouts -m {name} --prompts FILE`, a prompt a line",
 }
 """Wordings of the remedies that have a value."""

@@ -16,6 +16,7 @@ from edgedec.core.preset import OFF
 
 if TYPE_CHECKING:
     from edgedec.assemble.opener import Load
+    from edgedec.core.cache_config import Device
     from edgedec.core.manifest import Manifest
     from edgedec.loaded_model import LoadedModel
     from edgedec.metrics.stats import Clock
@@ -32,6 +33,7 @@ class Exporter(Protocol):
         quant: str | None,
         calibration: str | None,
         backend: str | None,
+        target: str | None,
         progress: progress.Reporter,
     ) -> Manifest: ...
 
@@ -51,13 +53,15 @@ def _store() -> Store:
     return Store(notice=progress.notice, in_subprocess=True)
 
 
-def _load(bundle: Path, /, *, threads: int | None, drafting: bool) -> LoadedModel:
+def _load(bundle: Path, /, *, threads: int | None, drafting: bool, device: Device = "cpu") -> LoadedModel:
     from edgedec.loaded_model import load_model
 
     ctx = click.get_current_context(silent=True)
     home = services(ctx).store().home if ctx else None
     with progress.reporter() as report:
-        return load_model(bundle, threads=threads, drafting=drafting, home=home, progress=report)
+        return load_model(
+            bundle, threads=threads, drafting=drafting, device=device, home=home, progress=report
+        )
 
 
 def _export(
@@ -68,19 +72,23 @@ def _export(
     quant: str | None,
     calibration: str | None,
     backend: str | None,
+    target: str | None,
     progress: progress.Reporter,
 ) -> Manifest:
-    from edgedec.export import ModelCard, export_gguf, export_huggingface
+    from edgedec.export import ModelCard, export_for_npu, export_gguf, export_huggingface
     from edgedec.models.known_file import preset_by_name, same_file
 
+    card = None
+    if not source.is_dir():
+        recipe = same_file(source)
+        preset = recipe.preset if recipe and recipe.preset != OFF else preset_by_name(source)
+        name, card = name or (recipe.name if recipe else None), ModelCard(preset=preset)
+    if target is not None:
+        return export_for_npu(source, out, name=name, card=card, calibration=calibration, progress=progress)
     if source.is_dir():
         return export_huggingface(
             source, out, name=name, quant=quant, calibration=calibration, progress=progress
         )
-    recipe = same_file(source)
-    preset = recipe.preset if recipe and recipe.preset != OFF else preset_by_name(source)
-    name = name or (recipe.name if recipe else None)
-    card = ModelCard(preset=preset)
     return export_gguf(source, out, name=name, card=card, backend=backend, progress=progress)
 
 

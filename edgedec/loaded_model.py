@@ -14,13 +14,12 @@ from edgedec.core.model_id import ModelId
 from edgedec.core.progress import Progress, silent
 from edgedec.core.verification import verify
 from edgedec.memory.release import release_freed
-from edgedec.metrics.stats import Clock
 from edgedec.telemetry.cores import check_usable
 from edgedec.text.codec import Codec
 from edgedec.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from edgedec.core.cache_config import KvType
+    from edgedec.core.cache_config import Device, KvType
     from edgedec.core.model_spec import ModelSpec
     from edgedec.text.template import ChatTemplate
 
@@ -84,13 +83,14 @@ def load_model(
     *,
     threads: int | None = None,
     drafting: bool = False,
+    device: Device = "cpu",
     home: Path | None = None,
     progress: Progress = silent,
-    clock: Clock = time.perf_counter,
 ) -> LoadedModel:
     """Open an exported bundle. ``threads``: None for one per physical core.
 
     - ``drafting``: with what drafters of the model itself need, where the bundle has it.
+    - ``device``: where it runs, as the bundle's kind allows.
     - ``home``: verify files that changed since the record there before anything of them is used, which
       ``progress`` follows; None to trust them.
 
@@ -98,13 +98,13 @@ def load_model(
     threads than usable cores, BackendError when the runtime refuses.
     """
     check_usable(threads)
-    started = clock()
+    started = time.perf_counter()
     manifest = Manifest.load(bundle)
     if home:
         verify(bundle, manifest, home, progress=progress)
     from edgedec.backends.open import open_backend
 
-    backend = open_backend(bundle, manifest, threads=threads, drafting=drafting)
+    backend = open_backend(bundle, manifest, threads=threads, drafting=drafting, device=device)
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer, manifest.tokenizer_sha256)
     if tokenizer.size > manifest.spec.vocab_size:
         raise BadFileError(
@@ -113,7 +113,7 @@ def load_model(
         )
     release_freed()
     codec = Codec(tokenizer, load_template(bundle, tokenizer, manifest), ModelId.of(manifest))
-    return LoadedModel(backend, codec, manifest, clock() - started, bundle)
+    return LoadedModel(backend, codec, manifest, time.perf_counter() - started, bundle)
 
 
 def load_template(bundle: Path, tokenizer: Tokenizer, manifest: Manifest) -> ChatTemplate | None:

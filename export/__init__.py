@@ -16,8 +16,10 @@ __all__ = [
     "BACKENDS",
     "QUANTS",
     "ROLES",
+    "TARGETS",
     "ModelCard",
     "check_huggingface",
+    "export_for_npu",
     "export_gguf",
     "export_huggingface",
     "huggingface_files",
@@ -27,6 +29,8 @@ QUANTS = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "bf16", "f16", "f32")
 """Formats for the matrices of a Hugging Face model: groups of 32 weights with one scale, or floats."""
 BACKENDS = ("edgedec", "llama.cpp")
 """Runtimes that a bundle of a GGUF file can be for."""
+TARGETS = ("npu",)
+"""Devices other than the CPU that a bundle can be for."""
 ROLES = ("attn", "mlp", "head")
 """Parts of a model that can have different formats; ``head`` includes the embedding."""
 
@@ -58,6 +62,30 @@ def export_gguf(
 
     source, out = Path(source), Path(out)
     return export(source, out, name=name, card=card, progress=progress, backend=backend)
+
+
+def export_for_npu(
+    source: Path,
+    out: Path,
+    *,
+    name: str | None = None,
+    card: ModelCard | None = None,
+    calibration: str | None = None,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Turn a GGUF file or a Hugging Face directory into a bundle for NPUs.
+
+    It has passes of fixed lengths in 8- and 16-bit integers, for a cache of 1,024 tokens. Ranges of values
+    are measured on ``calibration``, a text of at least 64 tokens; None: one of the package. ``progress`` is
+    also called for the stage "calibration". Everything else is as for ``export_gguf``.
+
+    Raises UnsupportedError for an architecture that EdgeDec does not build, and as ``export_gguf``.
+    """
+    from edgedec.export.npu.bundle import NpuPlan
+    from edgedec.export.npu.exporter import export_for_npu as export
+
+    plan = NpuPlan(calibration)
+    return export(Path(source), Path(out), name=name, card=card, progress=progress, plan=plan)
 
 
 def export_huggingface(

@@ -63,7 +63,7 @@ def write_bundle(
     """
     model = build_graph(contents.hyper, Tensors(source))
     run_passes(model, DEFAULT_PASSES)
-    spec, info = _spec(contents, table_bytes(model)), contents.info
+    spec, info = model_spec(contents, table_bytes(model)), contents.info
     check_space(out, weights_bytes(model) + len(contents.tokenizer.encode()))
     where_from = contents.about.origin()
     with atomic_path(out, directory=True) as directory:
@@ -90,7 +90,8 @@ def printable_name(text: str) -> str:
     return "".join(char for char in text if char.isprintable())[:200] or "model"
 
 
-def _spec(contents: Contents, table: int) -> ModelSpec:
+def model_spec(contents: Contents, table: int) -> ModelSpec:
+    """Return the sizes of a model; its table of embeddings takes ``table`` bytes, 0 if the head has it."""
     hyper, info = contents.hyper, contents.info
     return ModelSpec(
         name=contents.about.name,

@@ -36,13 +36,7 @@ def export_gguf(
     report, card = progress or silent, card or ModelCard()
     check_target(out)
     with open_gguf(source) as gguf, terminations_raise():
-        title = name or _name(gguf)
-
-        def origin() -> dict[str, Scalar]:
-            return _origin(gguf, card.provenance, report)
-
-        preset = gguf_preset(gguf.metadata) if card.preset is None else card.preset
-        about = About(title, preset, origin)
+        about = gguf_about(gguf, name, card, report)
         if backend == LLAMA_CPP:
             return bundle_for_llama_cpp(gguf, out, about)
         try:
@@ -53,17 +47,31 @@ def export_gguf(
             return instead(error, gguf, out, about)
 
 
+def gguf_about(gguf: GgufSource, name: str | None, card: ModelCard, report: Progress) -> About:
+    """Return the manifest's facts about a GGUF file; ``name``: None for the one in the file."""
+
+    def origin() -> dict[str, Scalar]:
+        return _origin(gguf, card.provenance, report)
+
+    preset = gguf_preset(gguf.metadata) if card.preset is None else card.preset
+    return About(name or _name(gguf), preset, origin)
+
+
 def _build(gguf: GgufSource, out: Path, about: About, report: Progress) -> Manifest:
     """Write a bundle for EdgeDec's own kernels.
 
     Raises UnsupportedError for a model that they cannot compute.
     """
+    return write_bundle(gguf, gguf_contents(gguf, about), out, report)
+
+
+def gguf_contents(gguf: GgufSource, about: About) -> Contents:
+    """Return the contents of a bundle of a GGUF file. Raises BadFileError or UnsupportedError."""
     hyper = read_hyperparameters(_architecture(gguf), gguf.metadata)
     tokenizer_json, info = build_tokenizer(gguf.metadata)
     template = _template(gguf, info)
     vocab = _vocabulary(gguf)
-    contents = Contents(about, hyper, vocab, tokenizer_json, info, template)
-    return write_bundle(gguf, contents, out, report)
+    return Contents(about, hyper, vocab, tokenizer_json, info, template)
 
 
 def _architecture(gguf: GgufSource) -> Architecture:

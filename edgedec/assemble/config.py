@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
 from edgedec.control.switching import SwitchRule
-from edgedec.core.cache_config import KvType
+from edgedec.core.cache_config import Device, KvType
 from edgedec.core.errors import Remedy, UsageError
 from edgedec.core.preset import Preset
 from edgedec.core.units import parse_size
@@ -41,6 +41,8 @@ class RunConfig:
 
     threads: int | None = None
     """Compute threads, at most the cores that this process may use. None: one per physical core."""
+    device: Device = "cpu"
+    """Where the model runs: "cpu", or "npu" for one that was exported for it. Draft models run on the CPU."""
     context: int | None = None
     """Tokens the KV cache holds. None: the model's own limit, at most 4096, less under a tight ``memory``."""
     kv: KvType = "fp16"
@@ -94,6 +96,8 @@ class RunConfig:
             )
         if self.kv not in ("fp16", "int8"):
             raise UsageError(f"there is no KV cache in {self.kv!r:.40}", hint="there are fp16 and int8")
+        if self.device not in get_args(Device):
+            raise UsageError(f"there is no device {self.device!r:.40}", hint="there are cpu and npu")
         if self.objective not in get_args(Objective):
             raise UsageError(f"drafts cannot aim at {self.objective!r:.40}", hint="at time or energy")
         if self.objective == "energy" and self.conversations is not None:

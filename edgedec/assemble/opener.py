@@ -13,6 +13,7 @@ from typing import Protocol
 
 from edgedec.assemble.budget import Budget, Parts, memory_facts, memory_plan, plan_memory, wanted_choice
 from edgedec.assemble.run_context import RunContext
+from edgedec.core.cache_config import Device
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.manifest import Manifest
 from edgedec.core.units import size, size_up
@@ -27,7 +28,9 @@ from edgedec.memory.plan import USUAL_CONTEXT, peak
 class Load(Protocol):
     """Opens one bundle; see ``load_model``."""
 
-    def __call__(self, bundle: Path, /, *, threads: int | None, drafting: bool) -> LoadedModel: ...
+    def __call__(
+        self, bundle: Path, /, *, threads: int | None, drafting: bool, device: Device = "cpu"
+    ) -> LoadedModel: ...
 
 
 class ModelLoader:

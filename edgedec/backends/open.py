@@ -7,15 +7,21 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from edgedec.backends.backend import Backend
-from edgedec.core.errors import UnsupportedError
+from edgedec.core.cache_config import Device
+from edgedec.core.errors import Remedy, UnsupportedError
 from edgedec.core.manifest import Manifest
 
 BACKENDS = {
     "edgedec": "edgedec.backends.onnx.model:OnnxModel",
     "optimum": "edgedec.backends.optimum:DecoderModel",
+    "npu": "edgedec.backends.npu.model:NpuModel",
     "gguf": "edgedec.backends.llama_cpp.model:LlamaCppModel",
 }
 """Manifest kind -> module and class of its backend, imported only when a bundle needs it."""
+
+
+NPU = "npu"
+"""The kind of bundles that more than one device runs."""
 
 
 class BackendClass(Protocol):
@@ -31,15 +37,31 @@ class BackendClass(Protocol):
 
 
 def open_backend(
-    bundle: Path, manifest: Manifest, *, threads: int | None = None, drafting: bool = False
+    bundle: Path,
+    manifest: Manifest,
+    *,
+    threads: int | None = None,
+    drafting: bool = False,
+    device: Device = "cpu",
 ) -> Backend:
     """Load the model at ``bundle``, without a KV cache.
 
     ``threads``: None: one per physical core. ``drafting``: open its ``drafting.onnx``, so that forwards have
-    exits and hidden states (``Capabilities.exits``); without effect where the bundle has none. Raises
+    exits and hidden states (``Capabilities.exits``); without effect where the bundle has none. ``device``:
+    "npu" for a bundle that was exported for one, which the CPU runs too. Raises
     UsageError, BadFileError, BackendError or UnsupportedError when the backend cannot run the bundle, or when
     no backend knows its kind.
     """
+    if manifest.kind == NPU:
+        from edgedec.backends.npu.model import NpuModel
+
+        return NpuModel(bundle, manifest, threads=threads, device=device)
+    if device != "cpu":
+        raise UnsupportedError(
+            f"{manifest.name} was exported for the CPU",
+            hint="export it for an NPU",
+            remedy=Remedy("for", device),
+        )
     return _class_for(manifest.kind)(bundle, manifest, threads=threads, drafting=drafting)
 
 

@@ -1,4 +1,4 @@
-"""The size and kind of a KV cache that a caller asks of a backend."""
+"""The size and kind of a KV cache that a caller asks of a backend, and the device."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Literal
 
 KvType = Literal["fp16", "int8"]
 """Number format of keys and values: fp16, or int8 with one fp16 scale for every 32 numbers."""
+
+Device = Literal["cpu", "npu"]
+"""Where a model runs: on the CPU, or on an NPU for which it was exported."""
 
 
 @dataclass(frozen=True, slots=True)

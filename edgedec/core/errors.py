@@ -49,6 +49,7 @@ RemedyName = Literal[
     "pull",  # the model to pull
     "rollouts",  # the model that has to answer prompts first
     "known_model",  # None: see the list of models
+    "for",  # the device to export the model for
     "export",  # None: export the model for EdgeDec's own kernels
     "without_bandwidth",  # None: do not measure the memory bandwidth
     "save",  # None: save the conversation first

@@ -23,6 +23,7 @@ DRAFTING = "drafting.onnx"
 """The graph of ``MODEL`` with exits and hidden states, over the same weights; a bundle may lack it."""
 WEIGHTS = "weights.bin"
 GGUF = "model.gguf"
+NPU_FACTS = "npu.json"
 TOKENIZER = "tokenizer.json"
 TOKENIZER_TABLE = "tokenizer.table"
 """The form of ``TOKENIZER`` that is mapped; it takes its place in a bundle for devices."""
@@ -38,9 +39,11 @@ _FIELDS = (
     "format", "version", "kind", "name", "architecture", "spec", "tokenizer", "preset", "files", "source",
     "versions",
 )  # fmt: skip
-_WEIGHT_FILES = {"edgedec": {MODEL, WEIGHTS}, "optimum": {MODEL, WEIGHTS}, "gguf": {GGUF}}
-"""Kind of bundle -> files of its model: a graph of EdgeDec's own ops, one in standard ops (optimum), or a
-GGUF file for llama.cpp. ``backends.open`` has the backend of each kind.
+_WEIGHT_FILES = {
+    "edgedec": {MODEL, WEIGHTS}, "optimum": {MODEL, WEIGHTS}, "gguf": {GGUF}, "npu": {NPU_FACTS, WEIGHTS}
+}  # fmt: skip
+"""Kind of bundle -> files of its model: a graph of EdgeDec's own ops, one in standard ops (optimum), a
+GGUF file for llama.cpp, or graphs for an NPU. ``backends.open`` has the backend of each kind.
 """
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
@@ -47,22 +49,42 @@ def export_huggingface(
     formats = parse_quant(quant)
     check_directories(source, out)
     with terminations_raise():
-        config = read_config(read_object(source / CONFIG, required=True))
-        hyper = read_hyperparameters(config.architecture, config.metadata)
-        weights = HuggingFaceSource(source, config, read_shards(weight_files(source)), formats)
-        _check_vocabulary(weights, config)
-        texts = read_tokenizer(source, config.vocab)
+        read = read_model(source, formats)
+        weights, hyper, texts = read.weights, read.hyper, read.texts
         chosen: dict[str, Scalar] = {"quant": show_quant(formats)}
         if calibration is not None:
             chosen |= _calibrate(weights, hyper, texts, calibration, report)
-        title = name or printable_name(source.resolve().name)
+        return write_bundle(weights, read.contents(name, report, chosen), out, report)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadModel:
+    """A model directory that was read, but for its weights."""
+
+    source: Path
+    config: Config
+    hyper: Hyperparameters
+    weights: HuggingFaceSource
+    texts: TextFiles
+
+    def contents(self, name: str | None, report: Progress, chosen: Mapping[str, Scalar]) -> Contents:
+        """Return the contents of a bundle; ``chosen`` are further facts for its manifest."""
 
         def origin() -> dict[str, Scalar]:
-            return {**origin_of(source, report), **chosen}
+            return {**origin_of(self.source, report), **chosen}
 
-        about = About(title, texts.preset, origin)
-        contents = Contents(about, hyper, config.vocab, texts.json, texts.info, texts.template)
-        return write_bundle(weights, contents, out, report)
+        texts = self.texts
+        about = About(name or printable_name(self.source.resolve().name), texts.preset, origin)
+        return Contents(about, self.hyper, self.config.vocab, texts.json, texts.info, texts.template)
+
+
+def read_model(source: Path, formats: Mapping[str, str]) -> ReadModel:
+    """Read a model directory whose matrices get ``formats``. Raises BadFileError or UnsupportedError."""
+    config = read_config(read_object(source / CONFIG, required=True))
+    hyper = read_hyperparameters(config.architecture, config.metadata)
+    weights = HuggingFaceSource(source, config, read_shards(weight_files(source)), formats)
+    _check_vocabulary(weights, config)
+    return ReadModel(source, config, hyper, weights, read_tokenizer(source, config.vocab))
 
 
 def _calibrate(

@@ -33,7 +33,7 @@ class Home:
         return bundle
 
     def services(self, model: Ready | None = None, **others: Any) -> Services:
-        def load(bundle: Path, /, *, threads: int | None, drafting: bool) -> LoadedModel:
+        def load(bundle: Path, /, *, threads: int | None, drafting: bool, device: str = "cpu") -> LoadedModel:
             self.opened.append({"bundle": bundle, "threads": threads})
             assert model is not None
             return model.model

@@ -126,6 +126,7 @@ EXAMPLES = (
     Example(guide("exporting"), "[gguf]", left_out="builds llama.cpp; tests/integration runs such models"),
     Example(guide("exporting"), "--for android", prints="sends it to a phone"),
     Example(guide("exporting"), "edgedec draft export", left_out="needs a trained head"),
+    Example(guide("phones"), "--for npu", left_out="needs an NPU; tests/cli/test_npu.py does without"),
     Example(guide("installing"), "pip install edgedec-runtime\n", left_out="EdgeDec is not on PyPI yet"),
     Example(guide("installing"), "pip install .\n", left_out="the README's first example does it"),
     Example(guide("installing"), "_EDGEDEC_COMPLETE=bash_source", left_out="changes files of the shell"),

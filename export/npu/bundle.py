@@ -1,0 +1,132 @@
+"""Writes the bundle of a model for NPUs: a graph for each length of a pass, over one file of weights."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gguf import quants
+
+from edgedec.core.files import atomic_path, storage_errors
+from edgedec.core.manifest import CHAT_TEMPLATE, NPU_FACTS, TOKENIZER, WEIGHTS, Manifest, Scalar
+from edgedec.core.npu_facts import EmbeddingPlace, NpuFacts, graph_name
+from edgedec.core.progress import Progress
+from edgedec.export.bundle import Contents, model_spec, versions
+from edgedec.export.calibration.evaluate import F32, Floats
+from edgedec.export.calibration.moments import sample
+from edgedec.export.graph import build_graph
+from edgedec.export.model import PackedWeight
+from edgedec.export.npu.calibrate import Ranges, ranges_of, rotary_tables
+from edgedec.export.npu.lower import lower
+from edgedec.export.npu.quantise import quantise
+from edgedec.export.npu.sample_text import SAMPLE_TEXT
+from edgedec.export.npu.scheme import DEFAULT_SCHEME, Scheme
+from edgedec.export.npu.static_graph import StaticGraph
+from edgedec.export.npu.weights import StoredWeights, store_weights
+from edgedec.export.source import WeightSource
+from edgedec.export.tensors import Tensors
+from edgedec.export.writer import BundleWriter, check_space
+from edgedec.text.table_encoder import write_table
+
+LENGTHS = (1, 8, 32)
+"""Tokens of passes: a token, a draft, a piece of a prompt."""
+CONTEXT = 1024
+"""Most tokens of the cache. A pass reads all of it, filled or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class NpuPlan:
+    """Choices for a bundle."""
+
+    text: str | None = None
+    """The text on which ranges of values are measured; None: one of the package."""
+    lengths: tuple[int, ...] = LENGTHS
+    context: int = CONTEXT
+    scheme: Scheme = DEFAULT_SCHEME
+
+
+def write_npu_bundle(
+    source: WeightSource,
+    contents: Contents,
+    out: Path,
+    report: Progress,
+    plan: NpuPlan,
+) -> Manifest:
+    """Measure ranges of values, quantise the graphs, and write the whole bundle or nothing.
+
+    Raises UsageError for a text that is too short, BadFileError, UnsupportedError or StorageError.
+    """
+    scheme, text, lengths = plan.scheme, plan.text or SAMPLE_TEXT, plan.lengths
+    model, info = build_graph(contents.hyper, Tensors(source)), contents.info
+    context = min(plan.context, contents.hyper.context)
+    windows = sample(text, contents.tokenizer, info.bos_id if info.add_bos else None, contents.hyper.context)
+    graphs = {length: lower(model, length, context + max(lengths)) for length in sorted(lengths)}
+    check_space(out, 2 * sum(one.weight.rows * one.weight.cols for one in _longest(graphs).matrices.values()))
+    floats = floats_of(source)
+    ranges = ranges_of(model, floats, windows, lambda done, total: report("calibration", done, total))
+    where_from = {
+        **contents.about.origin(),
+        "calibration tokens": sum(map(len, windows)),
+        "sha256 of the calibration text": hashlib.sha256(text.encode()).hexdigest(),
+    }
+    spec = replace(model_spec(contents, 0), context_length=context, n_window_layers=0, window=0)
+    with atomic_path(out, directory=True) as directory:
+        writer = BundleWriter(directory, {})
+        with storage_errors(WEIGHTS):
+            stored = store_weights(
+                _longest(graphs), floats, directory / WEIGHTS, lambda *at: report("weights", *at)
+            )
+        writer.written(WEIGHTS)
+        facts = _write_graphs(writer, graphs, ranges, scheme, stored)
+        writer.bytes(NPU_FACTS, facts.to_json().encode())
+        writer.bytes(TOKENIZER, contents.tokenizer.encode())
+        if contents.template is not None:
+            writer.bytes(CHAT_TEMPLATE, contents.template.encode())
+        made_by: dict[str, Scalar] = versions("onnx", "onnxruntime", "numpy")
+        manifest = Manifest(
+            spec.name, spec, info, writer.files, where_from, made_by, "npu", contents.about.preset
+        )
+        Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written
+        manifest.save(directory)
+        write_table(directory)
+    return manifest
+
+
+def floats_of(source: WeightSource) -> Floats:
+    """Return the function that reads rows of a matrix of ``source`` as floats."""
+
+    def floats(weight: PackedWeight, start: int, stop: int) -> F32:
+        rows: F32 = quants.dequantize(source.rows(weight.tensor, start, stop), weight.tensor.type)
+        return rows
+
+    return floats
+
+
+def _write_graphs(
+    writer: BundleWriter,
+    graphs: dict[int, StaticGraph],
+    ranges: Ranges,
+    scheme: Scheme,
+    stored: StoredWeights,
+) -> NpuFacts:
+    formats = {}
+    for length, graph in graphs.items():
+        made = quantise(graph, ranges, scheme, stored.matrices)
+        writer.bytes(graph_name(length), made.model.SerializeToString(deterministic=True))
+        formats = made.formats
+    graph = _longest(graphs)
+    return NpuFacts(
+        lengths=tuple(graphs),
+        slots=graph.slots,
+        group=graph.group,
+        window=graph.window,
+        formats=formats,
+        rotary=rotary_tables(graph),
+        embedding=EmbeddingPlace(stored.matrices[stored.table].offset, stored.scales, graph.embedding_factor),
+        scheme=str(scheme),
+    )
+
+
+def _longest(graphs: dict[int, StaticGraph]) -> StaticGraph:
+    return graphs[max(graphs)]
