@@ -78,6 +78,7 @@ Status Engine::generate(const GenerateRequest& request, ReplyListener& listener)
   ReplyPlan reply(forward_.spec(), request.params, committed_, length + std::min(request.max_tokens, room),
                   request.stop_ids);
   const Status done = run(reply, listener);
+  forward_.free_logits(&head_);
   const auto committed = static_cast<int64_t>(committed_.size());
   const Status cut = forward_.length() > committed ? forward_.rewind(committed) : Status();
   if (setting_.speculation) setting_.speculation->end();

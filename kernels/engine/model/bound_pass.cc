@@ -15,6 +15,12 @@ void fill(std::vector<To>* to, Span<const From> from) {
   std::copy(from.begin(), from.end(), to->begin());
 }
 
+// Makes room for so many numbers, and no more; the old ones are not copied.
+void resize(std::vector<float>* logits, size_t count) {
+  if (count > logits->capacity()) std::vector<float>().swap(*logits);
+  logits->resize(count);
+}
+
 }  // namespace
 
 BoundPass::BoundPass(const PassSetting& setting, const PassShape& shape)
@@ -106,7 +112,7 @@ Status BoundPass::run(const Fed& fed, HeadRows* found) {
   fill(&rows_, fed.rows);
   length_[0] = fed.placed.start;
   temperature_[0] = static_cast<float>(fed.temperature);
-  found->logits.resize(shape_.full ? shape_.rows * static_cast<size_t>(setting_.spec.vocab_size) : 0);
+  resize(&found->logits, shape_.full ? shape_.rows * static_cast<size_t>(setting_.spec.vocab_size) : 0);
   if (shape_.full) EDGEDEC_TRY(bind_logits(found->logits.data(), shape_.rows));
   const Runtime& runtime = setting_.runtime;
   EDGEDEC_TRY(runtime.check(runtime.api().RunWithBinding()(setting_.session, nullptr, binding_.get())));

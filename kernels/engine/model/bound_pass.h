@@ -79,6 +79,8 @@ class Passes {
 
   // Computes a pass; keys and values go into the cache. kBackend, kBadFile where logits are not numbers, kMemoryBudget.
   Status run(const Fed& fed, HeadRows* found);
+  // Ends the lease of whole rows of logits.
+  void end_rows() { rows_.release(); }
 
  private:
   const PassSetting setting_;

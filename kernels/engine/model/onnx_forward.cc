@@ -53,6 +53,11 @@ Status OnnxForward::extend(Span<const int32_t> tokens, Span<const int> parents, 
   return {};
 }
 
+void OnnxForward::free_logits(HeadRows* found) {
+  Forward::free_logits(found);
+  passes_.end_rows();
+}
+
 Status OnnxForward::rewind(int64_t length) {
   reached_ = std::max(reached_, book_.length());
   EDGEDEC_TRY(book_.rewind(length));

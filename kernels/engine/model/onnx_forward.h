@@ -24,6 +24,7 @@ class OnnxForward : public Forward {
   int64_t capacity() const override { return book_.capacity(); }
   int64_t length() const override { return book_.length(); }
   Status extend(Span<const int32_t> tokens, Span<const int> parents, const Rows& rows, HeadRows* found) override;
+  void free_logits(HeadRows* found) override;
   int64_t reachable(int64_t length) const override { return book_.reachable(length); }
   Status rewind(int64_t length) override;
   Status keep_path(Span<const int> nodes) override;
