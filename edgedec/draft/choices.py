@@ -29,6 +29,8 @@ ToTargetIds = Callable[[Ids], Ids]
 
 FEW = 4
 """Choices looked at per position."""
+_LEAST_NATS = -700.0
+"""Logarithm below which a probability is 0: ``portable.exp`` does not reach lower."""
 
 
 def choices(
@@ -51,12 +53,14 @@ def choices(
         if not ids.size:
             return []
     if params.greedy:
-        probs = np.exp(values[:FEW] - float(rows.logsumexp[row]))
-        return [
-            (token, min(prob, 1.0)) for token, prob in zip(ids[:FEW].tolist(), probs.tolist(), strict=True)
-        ]
+        nats = (values[:FEW] - float(rows.logsumexp[row])).tolist()
+        return [(token, _prob(one)) for token, one in zip(ids[:FEW].tolist(), nats, strict=True)]
     temperature = temperature_of(params, rows, row)
     return _keyed(values, ids, _Drawing(params, temperature, position), to_target)
+
+
+def _prob(nats: float) -> float:
+    return min(portable.exp_one(nats), 1.0) if nats > _LEAST_NATS else 0.0
 
 
 def _adjusted(values: F64, ids: Ids, adjustment: Adjustment, to_target: ToTargetIds) -> tuple[F64, Ids]:
@@ -78,7 +82,7 @@ def _keyed(values: F64, ids: Ids, how: _Drawing, to_target: ToTargetIds) -> list
     weights = portable.exp(scaled)
     kept = np.arange(_survivors(weights, how.params))
     for cut in cuts(how.params, None):
-        places = cut.step(Shares(scaled[kept], complete=True), cut.value)
+        places = cut.step(Shares(scaled[kept] - scaled[kept[0]], complete=True), cut.value)
         assert places is not None, "it is complete"
         kept = kept[places]
     weights, ids, theirs = weights[kept], ids[kept], to_target(ids[kept])
@@ -88,8 +92,8 @@ def _keyed(values: F64, ids: Ids, how: _Drawing, to_target: ToTargetIds) -> list
         return []
     times = noise.exponential(how.params.seed, how.position, theirs) / weights
     order = np.lexsort((theirs, times))
-    surety = (times[order[0]] / times) ** how.temperature
-    probs = surety[order[:FEW]] / surety.sum()
+    surety = portable.exp(how.temperature * portable.log(times[order[0]] / times))
+    probs = surety[order[:FEW]] / warpers.total_of(surety)
     return list(zip(ids[order[:FEW]].tolist(), probs.tolist(), strict=True))
 
 

@@ -30,7 +30,7 @@ from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 from edgedec.core.tree import DraftTree
 from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation
-from edgedec.draft import Lookup, Recycling
+from edgedec.draft import Drafter, Lookup, ModelDrafter, Recycling, SameVocabulary
 from edgedec.memory import PlannedPass
 from edgedec.native import probe
 from edgedec.native.sampling import struct_of
@@ -94,6 +94,8 @@ class Case:
     limit: int = 15
     costs: dict[int, float] | None = None
     old: bool = False
+    draft: Callable[[Ticks], Forward] | None = None
+    """The model of the drafter "small"."""
 
 
 @dataclass(frozen=True)
@@ -128,12 +130,14 @@ class NativeEngine:
         self._case, clock = case, Ticks(case.seed)
         self._model = case.model(clock)
         self._kept = calls_of(self._model, clock)
+        self._draft = calls_of(case.draft(clock), clock) if case.draft else None
         costs = case.costs or {}
         sizes = (c_int * len(costs))(*costs)
         seconds = (c_double * len(costs))(*costs.values())
         new = probe.function(
             "engine",
             c_void_p,
+            POINTER(ProbeForward),
             POINTER(ProbeForward),
             c_char_p,
             c_int,
@@ -143,7 +147,8 @@ class NativeEngine:
             c_int,
         )
         names = ",".join(case.drafters).encode()
-        self._handle = new(ctypes.byref(self._kept), names, case.limit, sizes, seconds, len(costs), case.old)
+        models = ctypes.byref(self._kept), self._draft and ctypes.byref(self._draft)
+        self._handle = new(*models, names, case.limit, sizes, seconds, len(costs), case.old)
         assert self._handle
 
     def close(self) -> None:
@@ -190,13 +195,19 @@ class PythonEngine:
     def __init__(self, case: Case) -> None:
         clock, self._passes, self._case = Ticks(case.seed), [], case
         self._curve = CostCurve(case.costs, old=case.old) if case.costs else None
-        drafters = [DRAFTERS[name]() for name in case.drafters]
+        model = case.model(clock)
+        drafters = [self._drafter(name, model, clock) for name in case.drafters]
         self._speculation = (
             Speculation(drafters, self._curve, limit=case.limit, clock=clock) if drafters else None
         )
-        self._engine = Engine(
-            case.model(clock), speculation=self._speculation, observe=self._passes.append, clock=clock
-        )
+        self._engine = Engine(model, speculation=self._speculation, observe=self._passes.append, clock=clock)
+
+    def _drafter(self, name: str, model: Forward, clock: Ticks) -> Drafter:
+        if name != "small":
+            return DRAFTERS[name]()
+        assert self._case.draft
+        small = self._case.draft(clock)
+        return ModelDrafter(name, small, SameVocabulary(min(model.spec.vocab_size, small.spec.vocab_size)))
 
     def run(self, request: Request) -> Outcome:
         found = Outcome()
@@ -311,11 +322,15 @@ class Habits(MarkovForward):
             self._fed[done.start + node] = token
 
 
-def small_model(seed: int, *, sharpness: float = 4.0, capacity: int = 256) -> Callable[[Ticks], Forward]:
+def small_model(
+    seed: int, *, sharpness: float = 4.0, capacity: int = 256, max_pass: int = 16, vocab_size: int = 24
+) -> Callable[[Ticks], Forward]:
     """Return a maker of a model that repeats itself."""
 
     def make(clock: Ticks) -> Forward:
-        model = Habits(seed=seed, sharpness=sharpness, capacity=capacity, max_pass=16)
+        model = Habits(
+            seed=seed, sharpness=sharpness, capacity=capacity, max_pass=max_pass, vocab_size=vocab_size
+        )
         model.clock = clock
         return model
 

@@ -7,6 +7,7 @@
 
 #include "engine/base/span.h"
 #include "engine/base/status.h"
+#include "engine/core/params.h"
 #include "engine/core/rows.h"
 #include "engine/core/tree.h"
 
@@ -21,6 +22,8 @@ class Drafter {
   // Whether it knew texts before its first query: its first drafts are then trusted more.
   bool pretrained = false;
 
+  // Hears how the target draws the reply to come, before its begin().
+  virtual void sampled(const DrawParams&) {}
   // Starts a new sequence of committed tokens; its first `kept` are the first of the one before.
   virtual Status begin(Span<const int32_t> tokens, size_t kept) = 0;
   // Appends tokens to the committed sequence.
@@ -29,13 +32,13 @@ class Drafter {
   // not be drafted.
   virtual Status propose(int limit, double floor, Source self, DraftTree* tree) = 0;
   // Hears the target's answers of a pass, before any of it is committed: row 0 answers the last committed token, and row
-  // 1 + i node i of `tree`, rejected ones included.
-  virtual Status observe(const DraftTree& tree, const HeadRows& rows) = 0;
-  // Bytes held.
+  // 1 + i node i of the tree, rejected ones included.
+  virtual Status observe(const DraftTree&, const HeadRows&) { return {}; }
+  // Bytes held beside a KV cache and weights.
   virtual size_t nbytes() const = 0;
   // Takes over prepared knowledge, before the first begin. Fails, and stays as it was, for that of another drafter or
-  // another vocabulary.
-  virtual Status restore(Span<const uint8_t> data, int64_t vocab_size) = 0;
+  // another vocabulary size.
+  virtual Status restore(Span<const uint8_t>, int64_t) { return {Code::kUnsupported, "nothing is prepared for it"}; }
 };
 
 using Drafters = std::vector<std::unique_ptr<Drafter>>;

@@ -36,7 +36,7 @@ Status Engine::adopt(Span<const int32_t> tokens) {
   if (static_cast<int64_t>(tokens.size()) != forward_.length())
     return {Code::kUsage, decimal(uint64_t{tokens.size()}) + " tokens for a cache that holds " + decimal(forward_.length())};
   committed_.assign(tokens.begin(), tokens.end());
-  if (setting_.speculation) setting_.speculation->begin(committed_, 0, {});
+  if (setting_.speculation) setting_.speculation->begin(committed_, 0, {}, nullptr);
   return {};
 }
 
@@ -69,7 +69,7 @@ Status Engine::generate(const GenerateRequest& request, ReplyListener& listener)
   if (found != forward_.length()) EDGEDEC_TRY(forward_.rewind(found));
   if (setting_.speculation) {
     const size_t kept = common_prefix(committed_, request.prompt);
-    setting_.speculation->begin(request.prompt, kept, request.stop_ids);
+    setting_.speculation->begin(request.prompt, kept, request.stop_ids, &request.params);
   }
   committed_.reserve(static_cast<size_t>(forward_.capacity()));
   committed_.assign(request.prompt.begin(), request.prompt.end());

@@ -26,12 +26,14 @@ Speculation::Speculation(Drafters drafters, const Setting& setting)
   control_ = std::make_unique<Controller>(*costs_, Span<const DrafterTraits>(traits), limit_);
 }
 
-void Speculation::begin(Span<const int32_t> tokens, size_t kept, Span<const int32_t> stop_ids) {
+void Speculation::begin(Span<const int32_t> tokens, size_t kept, Span<const int32_t> stop_ids, const DrawParams* params) {
   tell();
   control_->begin(stop_ids);
-  for (size_t at = 0; at < drafters_.size(); ++at)
-    if (here_[at])
-      if (const Status done = drafters_[at]->begin(tokens, kept); !done.ok()) drop(at, done);
+  for (size_t at = 0; at < drafters_.size(); ++at) {
+    if (!here_[at]) continue;
+    if (params) drafters_[at]->sampled(*params);
+    if (const Status done = drafters_[at]->begin(tokens, kept); !done.ok()) drop(at, done);
+  }
 }
 
 void Speculation::end() {

@@ -59,7 +59,8 @@ class Speculation final : private Asker {
   void draft_at_most(int tokens) { limit_ = tokens < limit_ ? tokens : limit_; }
 
   // Starts a new sequence, which shares its first `kept` tokens with the one before; `stop_ids` end it.
-  void begin(Span<const int32_t> tokens, size_t kept, Span<const int32_t> stop_ids);
+  // `params`: how its reply is drawn; null: as before.
+  void begin(Span<const int32_t> tokens, size_t kept, Span<const int32_t> stop_ids, const DrawParams* params);
   // The reply is over: tells drafters the rest of it, and keeps costs that drifted.
   void end();
 

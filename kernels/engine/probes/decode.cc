@@ -6,24 +6,13 @@
 #include "engine/decode/engine.h"
 #include "engine/decode/pass_costs.h"
 #include "engine/decode/table_drafters.h"
+#include "engine/draft/model_drafter.h"
+#include "engine/probes/played.h"
 #include "engine/probes/report.h"
 
 using namespace edgedec::engine;
 
 extern "C" {
-
-// A model that a test plays. Calls return a Code.
-struct ProbeForward {
-  int64_t vocab_size, head_k, capacity, max_pass;
-  int64_t (*length)();
-  int64_t (*reachable)(int64_t length);
-  int (*rewind)(int64_t length);
-  int (*keep_path)(const int* nodes, size_t count);
-  // `rows`: indices; it calls edgedec_probe_head with `head`.
-  int (*extend)(const int32_t* tokens, size_t count, const int* parents, size_t parent_count, const int* rows, size_t row_count,
-                int full, double temperature, void* head);
-  double (*clock)();
-};
 
 struct ProbeListener {
   int (*progress)(int64_t done, int64_t total);
@@ -33,47 +22,6 @@ struct ProbeListener {
 }  // extern "C"
 
 namespace {
-
-class PlayedForward final : public Forward {
- public:
-  explicit PlayedForward(const ProbeForward& calls) : calls_(calls) {
-    spec_.name = "fake";
-    spec_.vocab_size = calls.vocab_size;
-    spec_.head_k = calls.head_k;
-  }
-  const ModelSpec& spec() const override { return spec_; }
-  int64_t max_pass() const override { return calls_.max_pass; }
-  int64_t capacity() const override { return calls_.capacity; }
-  int64_t length() const override { return calls_.length(); }
-  int64_t reachable(int64_t length) const override { return calls_.reachable(length); }
-  Status rewind(int64_t length) override { return status(calls_.rewind(length)); }
-  Status keep_path(Span<const int> nodes) override { return status(calls_.keep_path(nodes.data(), nodes.size())); }
-  Status extend(Span<const int32_t> tokens, Span<const int> parents, const Rows& rows, HeadRows* found) override {
-    std::vector<int> indices(rows.indices.begin(), rows.indices.end());
-    for (size_t at = 0; rows.which == Rows::kAll && at < tokens.size(); ++at) indices.push_back(static_cast<int>(at));
-    if (rows.which == Rows::kLast) indices.assign(1, static_cast<int>(tokens.size()) - 1);
-    return status(calls_.extend(tokens.data(), tokens.size(), parents.data(), parents.size(), indices.data(), indices.size(),
-                                rows.full, rows.temperature, found));
-  }
-  std::string cache_layout() const override { return "played"; }
-  int64_t cache_bytes(int64_t) const override { return 0; }
-  Status write_cache(CacheSink&, int64_t) override { return {Code::kUnsupported, "played"}; }
-  Status read_cache(CacheSource&, int64_t) override { return {Code::kUnsupported, "played"}; }
-
- private:
-  static Status status(int code) { return code ? Status(static_cast<Code>(code), "the played model failed") : Status(); }
-  ProbeForward calls_;
-  ModelSpec spec_;
-};
-
-class PlayedClock final : public Clock {
- public:
-  explicit PlayedClock(double (*clock)()) : clock_(clock) {}
-  double now() override { return clock_(); }
-
- private:
-  double (*clock_)();
-};
 
 template <class T>
 void write_list(const T& values, JsonWriter* out) {
@@ -112,6 +60,7 @@ class PlayedListener final : public ReplyListener {
 struct OpenEngine {
   explicit OpenEngine(const ProbeForward& calls) : forward(calls), clock(calls.clock) {}
   PlayedForward forward;
+  std::unique_ptr<PlayedForward> draft;
   PlayedClock clock;
   Recorder recorder;
   PassCosts costs;
@@ -119,13 +68,19 @@ struct OpenEngine {
   std::unique_ptr<Engine> engine;
 };
 
-Drafters drafters_of(std::string_view names) {
+std::unique_ptr<Drafter> model_drafter(OpenEngine* engine) {
+  const int64_t size = std::min(engine->forward.spec().vocab_size, engine->draft->spec().vocab_size);
+  return std::make_unique<ModelDrafter>("small", *engine->draft, std::make_unique<SameVocabulary>(size));
+}
+
+Drafters drafters_of(std::string_view names, OpenEngine* engine) {
   Drafters drafters;
   for (size_t at = 0; at < names.size();) {
     const size_t end = std::min(names.find(',', at), names.size());
     const std::string_view name = names.substr(at, end - at);
     std::unique_ptr<Drafter> made;
-    if (make_table_drafter(name, useful_bytes(name), &made).ok()) drafters.push_back(std::move(made));
+    if (name == "small") drafters.push_back(model_drafter(engine));
+    else if (make_table_drafter(name, useful_bytes(name), &made).ok()) drafters.push_back(std::move(made));
     at = end + 1;
   }
   return drafters;
@@ -153,10 +108,11 @@ EDGEDEC_EXPORT void edgedec_probe_head(HeadRows* head, size_t rows, size_t k, si
   head->temperature = temperature;
 }
 
-// Makes an engine that drafts with drafters by comma. `tokens` and `seconds`: pass costs, or none for drafts in any case.
-EDGEDEC_EXPORT OpenEngine* edgedec_probe_engine(const ProbeForward* calls, const char* names, int limit, const int* tokens,
-                                                const double* seconds, size_t points, int old) {
+// Makes an engine that drafts with drafters by comma; `draft` is the model of the one called "small". `tokens` and `seconds`: pass costs, or none for drafts in any case.
+EDGEDEC_EXPORT OpenEngine* edgedec_probe_engine(const ProbeForward* calls, const ProbeForward* draft, const char* names,
+                                                int limit, const int* tokens, const double* seconds, size_t points, int old) {
   auto made = std::make_unique<OpenEngine>(*calls);
+  if (draft) made->draft = std::make_unique<PlayedForward>(*draft);
   Points costs;
   for (size_t i = 0; i < points; ++i) costs.emplace_back(tokens[i], seconds[i]);
   if (points && !CostCurve::make(costs, old, &made->costs.curve).ok()) return nullptr;
@@ -164,7 +120,7 @@ EDGEDEC_EXPORT OpenEngine* edgedec_probe_engine(const ProbeForward* calls, const
   setting.costs = points ? &made->costs.curve : nullptr;
   setting.limit = limit;
   setting.clock = &made->clock;
-  if (*names) made->speculation = std::make_unique<Speculation>(drafters_of(names), setting);
+  if (*names) made->speculation = std::make_unique<Speculation>(drafters_of(names, made.get()), setting);
   made->engine = std::make_unique<Engine>(
       made->forward, Engine::Setting{made->speculation.get(), &made->recorder, &made->clock, nullptr});
   return made.release();
