@@ -68,9 +68,9 @@ def test_a_thousand_random_conversations_are_the_same() -> None:
 def test_a_long_reply_makes_the_same_plans() -> None:
     for temperature in (0.0, 0.7):
         case = Case(
-            3, small_model(5, sharpness=2.0, capacity=400), ("lookup", "small"), costs=COSTS,
+            3, small_model(5, sharpness=2.0, capacity=400), ("small",), costs=COSTS,
             draft=small_model(5, sharpness=2.0, capacity=200),
         )  # fmt: skip
         outcome = compare(case, [Request([1, 2, 3], DrawParams(temperature=temperature, seed=8), 300)])[0]
         assert len(outcome.steps) == 300
-        assert accepted([outcome]) > 100
+        assert accepted([outcome]) > 20
