@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -34,16 +35,8 @@ class CompiledTemplate:
     """
 
     def __init__(self, source: str) -> None:
-        if len(source) > MAX_SOURCE_CHARS:
-            raise TemplateError(f"the chat template is longer than {MAX_SOURCE_CHARS:,} characters")
-        try:
+        with _broken(source):
             self._template = _environment().from_string(source)
-        except jinja2.TemplateSyntaxError as error:
-            raise TemplateError(
-                f"the chat template is broken in line {error.lineno}: {error.message}"
-            ) from error
-        except (RecursionError, SyntaxError, ValueError, jinja2.TemplateError) as error:
-            raise TemplateError(f"the chat template is broken: {error or type(error).__name__}") from error
 
     @property
     def lines(self) -> list[tuple[int, int]]:
@@ -89,6 +82,25 @@ class CompiledTemplate:
                     line = self._template.get_corresponding_lineno(line)
             trace = trace.tb_next
         return line
+
+
+def parsed(source: str) -> nodes.Template:
+    """Return the tree of a template. Raises TemplateError, naming the line, when it is not valid Jinja."""
+    with _broken(source):
+        return _environment().parse(source)
+
+
+@contextmanager
+def _broken(source: str) -> Iterator[None]:
+    """Turn what Jinja says about a template that it cannot read into TemplateError."""
+    if len(source) > MAX_SOURCE_CHARS:
+        raise TemplateError(f"the chat template is longer than {MAX_SOURCE_CHARS:,} characters")
+    try:
+        yield
+    except jinja2.TemplateSyntaxError as error:
+        raise TemplateError(f"the chat template is broken in line {error.lineno}: {error.message}") from error
+    except (RecursionError, SyntaxError, ValueError, jinja2.TemplateError) as error:
+        raise TemplateError(f"the chat template is broken: {error or type(error).__name__}") from error
 
 
 class Generation(Extension):

@@ -1,6 +1,6 @@
 #include "text/steps.h"
 
-#include <utility>
+#include <algorithm>
 
 #include "text/compose.h"
 
@@ -23,14 +23,6 @@ int64_t replace(std::string_view text, std::string_view one, std::string_view ot
     if (out->size() > most) return kDamaged;
   }
   return put(text.substr(done), out) ? kDone : kNoMemory;
-}
-
-// The character that stands for a byte in byte-level BPE: printable Latin-1 for itself, others from U+0100 on.
-uint32_t letter(uint32_t byte) {
-  if (byte <= 0x20) return 0x100 + byte;
-  if (byte < 0x7F) return byte;
-  if (byte <= 0xA0) return 0x100 + byte - 0x7F + 0x21;
-  return byte == 0xAD ? 0x143 : byte;
 }
 
 }  // namespace
@@ -85,6 +77,10 @@ bool Encoder::read_rule(const uint32_t* rules, size_t count, size_t* at) {
   }
   rewrites_[rewrite_count_++] = rewrite;
   return true;
+}
+
+bool Encoder::composes() const {
+  return std::any_of(rewrites_, rewrites_ + rewrite_count_, [](const Rewrite& one) { return one.rule == kCompose; });
 }
 
 int64_t Encoder::write(uint32_t id) {

@@ -21,6 +21,14 @@ enum Rule : uint32_t {
   kAlphabet,   // bytes become characters of the alphabet of byte-level BPE
   kRuleCount
 };
+// The character that stands for a byte in byte-level BPE: printable Latin-1 for itself, others from U+0100 on.
+constexpr uint32_t letter(uint32_t byte) {
+  if (byte <= 0x20) return 0x100 + byte;
+  if (byte < 0x7F) return byte;
+  if (byte <= 0xA0) return 0x100 + byte - 0x7F + 0x21;
+  return byte == 0xAD ? 0x143 : byte;
+}
+
 enum When : uint32_t { kNever, kAlways, kAtFirst };
 enum Behaviour : uint32_t { kIsolated, kRemoved, kContiguous, kWithPrevious, kWithNext };
 
@@ -31,6 +39,9 @@ class Encoder {
 
   // False where the rules are none.
   bool open();
+
+  // Whether it makes texts shorter by composing characters.
+  bool composes() const;
 
   // Appends the ids of a text; without `specials` control tokens in it stay text. Returns 0, kDamaged or kNoMemory.
   int64_t encode(std::string_view text, bool specials, Array<uint32_t>* ids);

@@ -25,6 +25,8 @@ PARTS = (
     "tests/text/test_bpe_table.py",
     "tests/native/test_sampling.py",
     "tests/native/test_verify.py",
+    "tests/native/test_text.py",
+    "tests/native/test_text_template.py",
     "tests/backends/test_hostile_graph.py",
     "tests/backends/test_hostile_calls.py",
     "tests/backends/test_contract.py",

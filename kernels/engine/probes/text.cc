@@ -1,0 +1,189 @@
+// Functions that tests of text/ call: a request and its answer are JSON.
+#include <cstring>
+#include <memory>
+
+#include "engine/probes/report.h"
+#include "engine/text/prompt.h"
+#include "engine/text/text_stream.h"
+#include "engine/text/thinking.h"
+
+using namespace edgedec::engine;
+
+namespace {
+
+struct Text {
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::string program, source;
+  ChatTemplate chat;
+  std::unique_ptr<Prompts> prompts;
+};
+
+std::string text_in(JsonValue value) { return std::string(value.text().value_or("")); }
+
+std::vector<int32_t> ids_in(JsonValue list) {
+  std::vector<int32_t> ids;
+  for (size_t i = 0; i < list.size(); ++i) ids.push_back(static_cast<int32_t>(list.at(i).whole().value_or(-1)));
+  return ids;
+}
+
+std::vector<std::string> texts_in(JsonValue list) {
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < list.size(); ++i) texts.push_back(text_in(list.at(i)));
+  return texts;
+}
+
+void write_ids(const std::vector<int32_t>& ids, JsonWriter* out) {
+  out->key("ids").begin_list();
+  for (const int32_t id : ids) out->whole(id);
+  out->end_list();
+}
+
+Status encode(Text& text, JsonValue request, JsonWriter* out) {
+  std::vector<int32_t> ids;
+  const std::string given = text_in(request["text"]);
+  if (request["inside"].flag().value_or(false)) {
+    EDGEDEC_TRY(text.tokenizer->encode_inside(given, &ids));
+  } else {
+    EDGEDEC_TRY(text.tokenizer->encode(given, request["specials"].flag().value_or(false), &ids));
+  }
+  write_ids(ids, out);
+  return {};
+}
+
+Status stream(Text& text, JsonValue request, JsonWriter* out) {
+  TextStream stream(*text.tokenizer);
+  const std::vector<std::string> stops = texts_in(request["stops"]);
+  const std::vector<int32_t> before = ids_in(request["tokens"]), spelled = ids_in(request["spelled"]);
+  EDGEDEC_TRY(TextStream::of(*text.tokenizer, stops, before, text_in(request["shown"]), spelled, &stream));
+  out->key("pieces").begin_list();
+  for (const int32_t id : ids_in(request["ids"])) out->text(stream.push(id));
+  out->text(stream.flush(request["characters"].flag().value_or(true))).end_list();
+  out->key("stopped").flag(stream.stopped()).key("whole").text(stream.whole());
+  return {};
+}
+
+Status facts(Text& text, JsonValue request, JsonWriter* out) {
+  const Tokenizer& tokenizer = *text.tokenizer;
+  out->key("size").whole(static_cast<int64_t>(tokenizer.size())).key("adds_space").flag(tokenizer.adds_space());
+  out->key("most_bytes").whole(static_cast<int64_t>(tokenizer.most_bytes(1)));
+  out->key("control").begin_object();
+  for (const auto& [spelled, id] : tokenizer.control()) out->key(spelled).whole(id);
+  out->end_object().key("pieces").begin_list();
+  for (int64_t id = request["first"].whole().value_or(0); id < request["end"].whole().value_or(0); ++id) {
+    std::string bytes;
+    tokenizer.append_piece(id, &bytes);
+    out->begin_list();
+    for (const char byte : bytes) out->whole(static_cast<unsigned char>(byte));
+    out->end_list();
+  }
+  out->end_list();
+  return {};
+}
+
+Status think(JsonValue request, JsonWriter* out) {
+  const std::string source = text_in(request["source"]);
+  ThinkingSplitter splitter(request["begun"].flag().value_or(false), thinking_tags(source));
+  out->key("parts").begin_list();
+  const auto write = [&](const ThinkingSplitter::Parts& parts) {
+    out->begin_list().text(parts.thinking).text(parts.answer).end_list();
+  };
+  for (const std::string& piece : texts_in(request["pieces"])) write(splitter.push(piece));
+  write(splitter.flush());
+  out->end_list();
+  return {};
+}
+
+Status stop(JsonValue request, JsonWriter* out) {
+  StopStrings stops;
+  EDGEDEC_TRY(StopStrings::of(texts_in(request["stops"]), &stops));
+  out->key("parts").begin_list();
+  for (const std::string& piece : texts_in(request["pieces"])) out->text(stops.push(piece));
+  out->text(stops.flush()).end_list().key("hit").flag(stops.hit());
+  return {};
+}
+
+// Opens a template; "text" is its source.
+Status open_template(Text& text, std::string_view program, JsonValue request) {
+  text.program.assign(program);
+  text.source = text_in(request["text"]);
+  text.prompts.reset();
+  return ChatTemplate::open(text.program, text.source, text_in(request["bos"]), text_in(request["eos"]), &text.chat);
+}
+
+struct Turns {
+  explicit Turns(JsonValue list) {
+    for (size_t i = 0; i < list.size(); ++i) texts.push_back({text_in(list.at(i)["role"]), text_in(list.at(i)["content"])});
+    for (const auto& [role, content] : texts) messages.push_back({role, content});
+  }
+  std::vector<std::pair<std::string, std::string>> texts;
+  std::vector<Message> messages;
+};
+
+Status render(Text& text, JsonValue request, JsonWriter* out) {
+  const Turns turns(request["messages"]);
+  std::string prompt;
+  EDGEDEC_TRY(text.chat.render(turns.messages, request["generation_prompt"].flag().value_or(true), &prompt));
+  out->key("text").text(prompt);
+  return {};
+}
+
+Status prompt(Text& text, JsonValue request, JsonWriter* out) {
+  if (!text.prompts) text.prompts = std::make_unique<Prompts>(*text.tokenizer, text.source.empty() ? nullptr : &text.chat);
+  if (request["take_back"].flag().value_or(false)) text.prompts->take_back();
+  if (!request["seen"].missing()) text.prompts->remember(text_in(request["seen"]), ids_in(request["ids"]));
+  const Turns turns(request["messages"]);
+  Prompt found;
+  EDGEDEC_TRY(text.prompts->build(turns.messages, &found));
+  out->key("text").text(found.text);
+  write_ids(found.ids, out);
+  return {};
+}
+
+}  // namespace
+
+// A tokenizer, or null with its error in *report; without a path, a place for templates alone.
+EDGEDEC_EXPORT void* edgedec_probe_text_open(const char* path, int spm, int64_t bos, int* code) {
+  auto text = std::make_unique<Text>();
+  TokenizerInfo info;
+  info.spm = spm != 0;
+  info.bos_id = bos;
+  info.add_bos = bos >= 0;
+  const Status status = *path ? Tokenizer::open(path, info, &text->tokenizer) : Status();
+  *code = static_cast<int>(status.code());
+  return status.ok() ? text.release() : nullptr;
+}
+
+EDGEDEC_EXPORT void edgedec_probe_text_close(void* text) { delete static_cast<Text*>(text); }
+
+// The answer to a request, whose "do" says what to do; `extra` are bytes beside it. Or the error.
+EDGEDEC_EXPORT char* edgedec_probe_text(void* handle, const char* request, size_t size, const char* extra, size_t extra_size,
+                                        size_t* out_size) {
+  Text& text = *static_cast<Text*>(handle);
+  Json json;
+  if (!json.parse({request, size}, {64 << 20, 16, 8 << 20})) return reported({Code::kUsage, "no request"}, out_size);
+  const JsonValue root = json.root();
+  const std::string act = text_in(root["do"]);
+  JsonWriter out;
+  out.begin_object();
+  const Status status = act == "encode"     ? encode(text, root, &out)
+                        : act == "facts"    ? facts(text, root, &out)
+                        : act == "stream"   ? stream(text, root, &out)
+                        : act == "think"    ? think(root, &out)
+                        : act == "stop"     ? stop(root, &out)
+                        : act == "template" ? open_template(text, {extra, extra_size}, root)
+                        : act == "render"   ? render(text, root, &out)
+                        : act == "prompt"   ? prompt(text, root, &out)
+                                            : Status(Code::kUsage, "no such request");
+  out.end_object();
+  return status.ok() ? copied(out.str(), out_size) : reported(status, out_size);
+}
+
+// The ids of bytes that need not be UTF-8, at most `room`; returns how many, or minus the code.
+EDGEDEC_EXPORT int64_t edgedec_probe_text_encode(void* handle, const char* bytes, size_t size, int specials, int32_t* ids,
+                                                 size_t room) {
+  std::vector<int32_t> found;
+  const Status status = static_cast<Text*>(handle)->tokenizer->encode({bytes, size}, specials != 0, &found);
+  if (!status.ok()) return -static_cast<int64_t>(status.code());
+  for (size_t i = 0; i < found.size() && i < room; ++i) ids[i] = found[i];
+  return static_cast<int64_t>(found.size());
+}

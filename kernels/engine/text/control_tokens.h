@@ -1,0 +1,48 @@
+// Guards against control tokens in chat messages: their texts stay texts. edgedec/text/control_tokens.py.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/base/span.h"
+#include "engine/base/status.h"
+
+namespace edgedec::engine {
+
+using ControlTokens = std::vector<std::pair<std::string_view, int32_t>>;  // {text, id}, in the order of the texts
+
+// Finds the texts of control tokens.
+class ControlFinder {
+ public:
+  explicit ControlFinder(const ControlTokens& control);
+
+  // Whether a control token starts with this byte.
+  bool starts(char byte) const { return !lengths_[static_cast<unsigned char>(byte)].empty(); }
+
+  // The longest control token at `at` that `marker` does not follow; null for none.
+  const std::pair<std::string_view, int32_t>* match(std::string_view text, size_t at, std::string_view marker = {}) const;
+
+  // Whether `text` from `at` to its end is the beginning of a control token.
+  bool cut_off(std::string_view text, size_t at) const;
+
+ private:
+  const ControlTokens& control_;
+  std::vector<size_t> lengths_[256];  // of the control tokens with each first byte, the longest first
+};
+
+// Puts a marker behind the first character of each control token in the texts, and of a beginning of one at their ends.
+// `marker` is empty if nothing changed. kUsage: the texts use up all possible markers.
+Status guard(const ControlTokens& control, std::vector<std::string>* texts, std::string* marker);
+
+// A part of a rendered prompt: text, or a control token.
+struct PromptPart {
+  std::string_view text;
+  int32_t token = -1;  // -1: text
+};
+
+// Cuts a text at control tokens; those with the marker inside stay text.
+std::vector<PromptPart> split_control(const ControlTokens& control, std::string_view text, std::string_view marker);
+
+}  // namespace edgedec::engine

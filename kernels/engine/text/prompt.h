@@ -1,0 +1,53 @@
+// From messages to token ids, keeping the ids that the model really produced: edgedec/session/prompt.py.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/base/span.h"
+#include "engine/base/status.h"
+#include "engine/text/chat_template.h"
+#include "engine/text/tokenizer.h"
+
+namespace edgedec::engine {
+
+// A rendered conversation and its token ids.
+struct Prompt {
+  std::string text;
+  std::vector<int32_t> ids;
+};
+
+// Renders conversations; without a template, as plain text to be continued.
+class Prompts {
+ public:
+  // Both stay where they are; `chat` may be null.
+  Prompts(const Tokenizer& tokenizer, const ChatTemplate* chat) : tokenizer_(&tokenizer), chat_(chat) {}
+
+  // Notes that the model has seen `text` as exactly these ids, which end with a new turn.
+  void remember(std::string text, Span<const int32_t> ids);
+  // Forgets the turn that was remembered last.
+  void take_back();
+  // Starts a new conversation.
+  void forget();
+
+  // The ids of a text to be continued as it stands.
+  Status of_text(std::string_view text, std::vector<int32_t>* ids) const;
+
+  // The conversation as a prompt for the next reply. Where a text may become too many tokens is the caller's to check
+  // before: Tokenizer::most_bytes.
+  Status build(Span<const Message> messages, Prompt* prompt) const;
+
+  // The conversation up to the end of the last reply, with the ids that the model has seen.
+  const Prompt& seen() const { return seen_; }
+
+ private:
+  Status render(Span<const Message> messages, Prompt* prompt) const;
+  Status encode_chat(Span<const Message> messages, std::vector<int32_t>* ids) const;
+
+  const Tokenizer* tokenizer_;
+  const ChatTemplate* chat_;
+  Prompt seen_;
+  std::vector<std::pair<size_t, size_t>> ends_;  // bytes and tokens of what was seen before each turn
+};
+
+}  // namespace edgedec::engine

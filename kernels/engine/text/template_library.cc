@@ -1,0 +1,314 @@
+// Filters, tests, methods and functions of chat templates, as Jinja and Python have them.
+#include <algorithm>
+#include <ctime>
+
+#include "engine/base/json.h"
+#include "engine/text/template_renderer.h"
+#include "engine/text/template_text.h"
+#include "engine/text/utf8_decoder.h"
+#include "engine/text/white_space.h"
+
+namespace edgedec::engine {
+namespace {
+
+constexpr int64_t kMostRange = 100'000;
+
+bool ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char byte) { return static_cast<unsigned char>(byte) < 0x80; });
+}
+
+char upper(char byte) { return byte >= 'a' && byte <= 'z' ? static_cast<char>(byte - 32) : byte; }
+char lower(char byte) { return byte >= 'A' && byte <= 'Z' ? static_cast<char>(byte + 32) : byte; }
+bool letter(char byte) { return lower(byte) >= 'a' && lower(byte) <= 'z'; }
+
+}  // namespace
+
+bool TemplateRenderer::length(const Value& value, int64_t* length) {
+  if (value.is(Kind::kNone) || value.is_number()) return fail("something without a length is measured");
+  if (value.is(Kind::kText) && !work(value.text.size() / 16)) return false;
+  *length = value.is(Kind::kText)      ? characters(value.text)
+            : value.is(Kind::kList)    ? static_cast<int64_t>(value.list->size())
+            : value.is(Kind::kMessage) ? 2
+                                       : 0;
+  return value.kind <= Kind::kMessage || unknown("the length of an object");
+}
+
+// Changes the case of a text: 'u' upper, 'l' lower, 'c' the first letter upper and the others lower.
+bool TemplateRenderer::in_case(std::string_view text, char form, Value* result) {
+  if (!ascii(text)) return unknown("the case of letters outside of ASCII");
+  std::string changed(text);
+  std::transform(changed.begin(), changed.end(), changed.begin(), form == 'u' ? upper : lower);
+  if (form == 'c' && !changed.empty()) changed[0] = upper(changed[0]);
+  return made(std::move(changed), result);
+}
+
+bool TemplateRenderer::join(const Value& items, const Value& between, Value* result) {
+  const List* all;
+  std::string_view middle, text;
+  if (!items_of(items, &all) || !text_of(between, &middle)) return false;
+  std::string joined;
+  for (size_t i = 0; i < all->size(); ++i) {
+    if (!text_of((*all)[i], &text) || !work(1 + (text.size() + middle.size()) / 16)) return false;
+    if (joined.size() > most_bytes_) return fail("it takes too much memory");
+    joined.append(i ? middle : std::string_view()).append(text);
+  }
+  return made(std::move(joined), result);
+}
+
+bool TemplateRenderer::replace(std::string_view text, const List& arguments, Value* result) {
+  if (arguments.size() != 2) return unknown("a replacement of another kind");
+  std::string_view one, other;
+  if (!text_of(arguments[0], &one) || !text_of(arguments[1], &other)) return false;
+  if (one.empty()) return unknown("a replacement of nothing");
+  std::string out;
+  size_t done = 0;
+  for (size_t at; (at = text.find(one, done)) != text.npos; done = at + one.size()) {
+    out.append(text.substr(done, at - done)).append(other);
+    if (out.size() > most_bytes_) return fail("it takes too much memory");
+    if (!work(1 + other.size() / 16)) return false;
+  }
+  return work(text.size()) && made(out.append(text.substr(done)), result);
+}
+
+bool TemplateRenderer::strip(Method method, std::string_view text, const List& arguments, Value* result) {
+  if (!work(1 + text.size() / 16)) return false;
+  const bool left = method != Method::kRightStrip, right = method != Method::kLeftStrip;
+  if (arguments.empty() || arguments[0].is(Kind::kNone)) {
+    if (left) text = without_space_in_front(text);
+    if (right) text = without_space_at_end(text);
+    *result = Value::string(text);
+    return true;
+  }
+  if (arguments.size() != 1 || !arguments[0].is(Kind::kText)) return unknown("what is stripped");
+  const std::string_view chars = arguments[0].text;
+  if (!ascii(chars)) return unknown("stripping characters outside of ASCII");
+  const auto goes = [&](char byte) { return chars.find(byte) != chars.npos; };
+  while (left && !text.empty() && goes(text.front())) text.remove_prefix(1);
+  while (right && !text.empty() && goes(text.back())) text.remove_suffix(1);
+  *result = Value::string(text);
+  return true;
+}
+
+bool TemplateRenderer::split(Method method, std::string_view text, const List& arguments, Value* result) {
+  if (method != Method::kSplit || arguments.empty() || arguments.size() > 2 || !arguments[0].is(Kind::kText)) {
+    return unknown("splitting of another kind");
+  }
+  if (arguments.size() == 2 && !arguments[1].is(Kind::kInt)) return unknown("splitting of another kind");
+  const std::string_view at_text = arguments[0].text;
+  if (at_text.empty()) return fail("empty separator");
+  int64_t left = arguments.size() == 2 ? arguments[1].number : -1;
+  List parts;
+  for (size_t at; left != 0 && (at = text.find(at_text)) != text.npos; --left) {
+    parts.push_back(Value::string(text.substr(0, at)));
+    text.remove_prefix(at + at_text.size());
+  }
+  parts.push_back(Value::string(text));
+  return work(text.size()) && made(std::move(parts), result);
+}
+
+bool TemplateRenderer::to_json(const Value& value, Value* result) {
+  JsonWriter out(false);
+  if (value.is(Kind::kText)) {
+    out.text(value.text);
+  } else if (value.is(Kind::kMessage)) {
+    out.begin_object().key("role").text(value.message->role);
+    out.key("content").text(value.message->content).end_object();
+  } else if (value.is(Kind::kInt)) {
+    out.whole(value.number);
+  } else if (value.is(Kind::kBool)) {
+    out.flag(value.number != 0);
+  } else if (value.is(Kind::kNone)) {
+    out.null();
+  } else {
+    return unknown("a list or another object as JSON");
+  }
+  return made(out.take(), result);
+}
+
+bool TemplateRenderer::filter(Filter filter, const Value& value, const List& arguments, Value* result) {
+  std::string_view text;
+  int64_t size;
+  bool holds = false;
+  const List* items;
+  const size_t most = filter == Filter::kReplace || filter == Filter::kDefault ? 2
+                      : filter == Filter::kTrim || filter == Filter::kJoin     ? 1
+                                                                               : 0;
+  if (arguments.size() > most) return unknown("a filter with such arguments");
+  switch (filter) {
+    case Filter::kLength:
+      if (!length(value, &size)) return false;
+      *result = Value::whole(size);
+      return true;
+    case Filter::kDefault:
+      if (arguments.size() == 2) {
+        bool wanted, true_value;
+        if (!truth(arguments[1], &wanted) || !truth(value, &true_value)) return false;
+        holds = wanted && !true_value;
+      }
+      *result = !value.is(Kind::kUndefined) && !holds ? value : arguments.empty() ? Value::string("") : arguments[0];
+      return true;
+    case Filter::kFirst:
+    case Filter::kLast:
+      if (!items_of(value, &items)) return false;
+      *result = items->empty()            ? Value::undefined("an item of an empty list")
+                : filter == Filter::kLast ? items->back()
+                                          : items->front();
+      return true;
+    case Filter::kJoin:
+      return join(value, arguments.empty() ? Value::string("") : arguments[0], result);
+    case Filter::kList:
+      if (!items_of(value, &items)) return false;
+      *result = Value::sequence(items);
+      return true;
+    case Filter::kToJson:
+      return to_json(value, result);
+    default:
+      break;
+  }
+  if (!text_of(value, &text)) return false;
+  switch (filter) {
+    case Filter::kTrim:
+      return strip(Method::kStrip, text, arguments, result);
+    case Filter::kReplace:
+      return replace(text, arguments, result);
+    case Filter::kUpper:
+      return in_case(text, 'u', result);
+    case Filter::kLower:
+      return in_case(text, 'l', result);
+    case Filter::kCapitalize:
+      return in_case(text, 'c', result);
+    case Filter::kTitle:
+      if (!std::all_of(text.begin(), text.end(), letter)) return unknown("the case of several words");
+      return in_case(text, 'c', result);
+    default:
+      *result = Value::string(text);
+      return true;
+  }
+}
+
+bool TemplateRenderer::test(Test test, const Value& value, const List& arguments, Value* result) {
+  const bool takes_one = test == Test::kEqual || test == Test::kUnequal || test == Test::kDivisibleBy || test == Test::kIn;
+  if (arguments.size() != (takes_one ? 1 : 0)) return unknown("a test with such arguments");
+  const Kind kind = value.kind;
+  const bool known = test == Test::kDefined || test == Test::kUndefined || kind != Kind::kOpaque;
+  if (!known) return unknown("a function as a value");
+  bool holds = false;
+  const int64_t by = test == Test::kDivisibleBy ? arguments[0].number : 2;
+  switch (test) {
+    case Test::kDefined: holds = kind != Kind::kUndefined; break;
+    case Test::kUndefined: holds = kind == Kind::kUndefined; break;
+    case Test::kNone: holds = kind == Kind::kNone; break;
+    case Test::kString: holds = kind == Kind::kText; break;
+    case Test::kMapping: holds = kind == Kind::kMessage; break;
+    case Test::kIterable:
+    case Test::kSequence:
+      if (kind == Kind::kNamespace || kind == Kind::kLoop) return unknown("a test of an object");
+      holds = kind == Kind::kText || kind == Kind::kList || kind == Kind::kMessage || kind == Kind::kUndefined;
+      break;
+    case Test::kNumber: holds = value.is_number(); break;
+    case Test::kInteger: holds = kind == Kind::kInt; break;
+    case Test::kBoolean: holds = kind == Kind::kBool; break;
+    case Test::kTrue: holds = kind == Kind::kBool && value.number; break;
+    case Test::kFalse: holds = kind == Kind::kBool && !value.number; break;
+    case Test::kIn:
+      if (!contains(arguments[0], value, &holds)) return false;
+      break;
+    case Test::kEqual:
+    case Test::kUnequal:
+      if (!equal(value, arguments[0], &holds)) return false;
+      holds = holds == (test == Test::kEqual);
+      break;
+    default:
+      if (!value.is_number() || by <= 0) return unknown("a division of something else");
+      holds = (value.number % by == 0) == (test != Test::kOdd);
+  }
+  *result = Value::flag(holds);
+  return true;
+}
+
+bool TemplateRenderer::method(Method method, const Value& value, const List& arguments, Value* result) {
+  if (value.is(Kind::kUndefined)) return fail("'" + std::string(value.text) + "' is undefined");
+  if (value.is(Kind::kMessage) && method == Method::kGet && !arguments.empty() && arguments.size() <= 2 &&
+      arguments[0].is(Kind::kText)) {
+    const std::string_view key = arguments[0].text;
+    *result = key == "role"          ? Value::string(value.message->role)
+              : key == "content"     ? Value::string(value.message->content)
+              : arguments.size() > 1 ? arguments[1]
+                                     : Value::none();
+    return true;
+  }
+  const bool plain = std::all_of(arguments.begin(), arguments.end(), [](const Value& one) { return one.is(Kind::kText); });
+  const std::string_view text = value.text;
+  if (!value.is(Kind::kText)) return unknown("a method of something that is no text");
+  if (!work(1 + text.size() / 16)) return false;
+  switch (method) {
+    case Method::kStrip:
+    case Method::kLeftStrip:
+    case Method::kRightStrip:
+      return strip(method, text, arguments, result);
+    case Method::kSplit:
+      return split(method, text, arguments, result);
+    case Method::kReplace:
+      return plain ? replace(text, arguments, result) : unknown("a replacement of another kind");
+    case Method::kJoin:
+      if (arguments.size() != 1 || !arguments[0].is(Kind::kList)) return unknown("joining of another kind");
+      for (const Value& one : *arguments[0].list) {
+        if (!one.is(Kind::kText)) return fail("something else than text is joined");
+      }
+      return join(arguments[0], value, result);
+    case Method::kStartsWith:
+    case Method::kEndsWith: {
+      if (arguments.size() != 1 || !plain) return unknown("a comparison of another kind");
+      const std::string_view other = arguments[0].text;
+      const bool at_start = method == Method::kStartsWith;
+      const bool fits = text.size() >= other.size();
+      *result = Value::flag(fits && text.substr(at_start ? 0 : text.size() - other.size(), other.size()) == other);
+      return true;
+    }
+    case Method::kUpper:
+    case Method::kLower:
+    case Method::kCapitalize:
+      if (!arguments.empty()) return unknown("a method with such arguments");
+      return in_case(text, method == Method::kUpper ? 'u' : method == Method::kLower ? 'l' : 'c', result);
+    default:
+      return unknown("such a method of a text");
+  }
+}
+
+bool TemplateRenderer::call(Function function, const List& arguments, Value* result) {
+  std::string_view text;
+  if (function == Function::kRaise) {
+    if (arguments.size() != 1 || !text_of(arguments[0], &text)) return unknown("an error of another kind");
+    return fail(text.empty() ? "TemplateRuntimeError" : text);
+  }
+  if (function == Function::kTimeNow) {
+    if (arguments.size() != 1 || !arguments[0].is(Kind::kText)) return unknown("a time of another kind");
+    return time_now(arguments[0].text, result);
+  }
+  const bool numbers = std::all_of(arguments.begin(), arguments.end(), [](const Value& one) { return one.is_number(); });
+  if (arguments.empty() || arguments.size() > 2 || !numbers) return unknown("such a range");
+  const int64_t first = arguments.size() == 2 ? arguments[0].number : 0, last = arguments.back().number;
+  int64_t count;
+  if (__builtin_sub_overflow(last, first, &count) || count > kMostRange) return fail("the range is too large");
+  List items;
+  for (int64_t at = 0; at < count; ++at) items.push_back(Value::whole(first + at));
+  return made(std::move(items), result);
+}
+
+bool TemplateRenderer::time_now(std::string_view format, Value* result) {
+  constexpr std::string_view kKnown = "YmdHMSyjBbAa%";
+  for (size_t at = 0; at < format.size(); ++at) {
+    if (format[at] != '%') continue;
+    if (++at == format.size() || kKnown.find(format[at]) == kKnown.npos) return unknown("such a form of the time");
+  }
+  const std::time_t now = std::time(nullptr);
+  std::tm local = {};
+  localtime_r(&now, &local);
+  char text[512];
+  const std::string pattern(format);
+  const size_t size = std::strftime(text, sizeof text, pattern.c_str(), &local);
+  if (!size && !format.empty()) return unknown("such a form of the time");
+  return made(std::string(text, size), result);
+}
+
+}  // namespace edgedec::engine
