@@ -67,16 +67,19 @@ class Op(IntEnum):
 
 
 COMPARISONS = ("eq", "ne", "lt", "lteq", "gt", "gteq", "in", "notin")
-FILTERS = tuple(
-    "trim length upper lower capitalize title string default first last join list replace tojson".split()
+FILTERS: tuple[str, ...] = (
+    *("trim", "length", "upper", "lower", "capitalize", "title", "string"),
+    *("default", "first", "last", "join", "list", "replace", "tojson"),
 )
-TESTS = tuple(
-    "defined undefined none string mapping iterable sequence number integer boolean true false equalto ne odd "
-    "even divisibleby in".split()
+TESTS: tuple[str, ...] = (
+    *("defined", "undefined", "none", "string", "mapping", "iterable", "sequence"),
+    *("number", "integer", "boolean", "true", "false", "equalto", "ne"),
+    *("odd", "even", "divisibleby", "in"),
 )
-METHODS = tuple(
-    "strip lstrip rstrip startswith endswith split replace upper lower capitalize title join get rsplit find "
-    "count".split()
+METHODS: tuple[str, ...] = (
+    *("strip", "lstrip", "rstrip", "startswith", "endswith", "split", "replace"),
+    *("upper", "lower", "capitalize", "title", "join", "get", "rsplit"),
+    *("find", "count"),
 )
 FUNCTIONS = ("raise_exception", "range", "strftime_now")
 _SAME = {"count": "length", "d": "default", "==": "equalto", "eq": "equalto", "!=": "ne"}
