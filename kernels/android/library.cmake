@@ -3,6 +3,12 @@ set(EDGEDEC_PROBES OFF CACHE BOOL "" FORCE)
 # The functions of tests and benchmarks need threads and time of their own; an app calls engine/edgedec.h.
 list(FILTER BASE_SOURCES EXCLUDE REGEX "^(quant_linear|tree_attention|rms_norm|rotary_table|vector_math|text|draft)/capi.cc$")
 list(APPEND BASE_SOURCES android/runtime.cc)
+# The methods of a Java class, for apps, with the headers of any JDK: those of Android have the same functions.
+set(EDGEDEC_JNI "" CACHE PATH "Folder of jni.h, to have Java's side of the engine in the library")
+if(EDGEDEC_JNI)
+  list(APPEND BASE_SOURCES android/jni.cc)
+  set_source_files_properties(android/jni.cc PROPERTIES INCLUDE_DIRECTORIES "${EDGEDEC_JNI};${EDGEDEC_JNI}/linux")
+endif()
 
 # Atomic operations are instructions, not calls
 # of libgcc; the checks of glibc's headers would call functions of glibc.

@@ -22,18 +22,18 @@ def test_the_apps_logic_passes_its_checks(tmp_path: Path) -> None:
     sources = [
         str(path)
         for side in ("main", "test")
-        for path in (APP / side / "java/org/edgedec/core").glob("*.java")
+        for path in (APP / side / "java/ai/edgedec/core").glob("*.java")
     ]
     subprocess.run(
         ["javac", "--release", "17", "-Xlint:all", "-Werror", "-d", tmp_path, *sources], check=True
     )
     done = subprocess.run(
-        ["java", "-cp", tmp_path, "org.edgedec.core.Checks"], capture_output=True, text=True, check=False
+        ["java", "-cp", tmp_path, "ai.edgedec.core.Checks"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("\nok ") > 20
 
 
 def test_the_apps_logic_knows_nothing_of_android() -> None:
-    for path in (APP / "main/java/org/edgedec/core").glob("*.java"):
+    for path in (APP / "main/java/ai/edgedec/core").glob("*.java"):
         assert "import android" not in path.read_text(), path.name

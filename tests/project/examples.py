@@ -61,6 +61,7 @@ QWEN = ("qwen2.5-coder-1.5b",)
 README = "README.md"
 GIGABYTES = "fetches gigabytes from the model hub; tests/models/test_catalogue_pull.py pulls from a server"
 SERVER = "serves until it is interrupted; tests/cli/test_serve.py and tests/server have such servers"
+APP = "fetches 200 MB and needs tools of Android; tests/android/test_build.py builds what it can without"
 STUDY = "takes minutes to hours; tests/bench runs every study with tiny models"
 
 EXAMPLES = (
@@ -122,6 +123,8 @@ EXAMPLES = (
     ),
     Example(guide("phones"), "--for android", models=("smollm2-135m", *QWEN), stdin="Hello\n"),
     Example(guide("phones"), "push phone", left_out="needs a phone; tests/cli/test_push.py pretends one"),
+    Example(guide("phones"), "sudo apt install adb", left_out=APP),
+    Example(guide("phones"), "http.server", left_out="serves until it is interrupted"),
     Example(guide("exporting"), "[optimum]", left_out="installs torch; tests/export/test_optimum.py does it"),
     Example(guide("exporting"), "[gguf]", left_out="builds llama.cpp; tests/integration runs such models"),
     Example(guide("exporting"), "--for android", prints="sends it to a phone"),

@@ -1,0 +1,14 @@
+package ai.edgedec.core;
+
+import java.util.Locale;
+
+/** Numbers as people read them. */
+public final class Units {
+    private Units() {}
+
+    public static String bytes(long bytes) {
+        if (bytes >= 1_000_000_000L) return String.format(Locale.ROOT, "%.1f GB", bytes / 1e9);
+        if (bytes >= 1_000_000L) return String.format(Locale.ROOT, "%d MB", Math.round(bytes / 1e6));
+        return String.format(Locale.ROOT, "%d kB", Math.round(bytes / 1e3));
+    }
+}

@@ -1,0 +1,128 @@
+"""The build of the Android app: what it says where something is missing, and that it can be repeated."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+DEMO = ROOT / "android_demo"
+sys.path.insert(0, str(DEMO))
+building = pytest.importorskip("building")
+from building import app, downloads, signing, tools  # noqa: E402
+
+PROGRAMS = ("aapt2", "apksigner", "java", "javac", "keytool", "zipalign")
+
+
+def cached() -> Path:
+    return Path(os.environ.get("EDGEDEC_ANDROID_DOWNLOADS", ROOT / "build" / "android" / "downloads"))
+
+
+needs_tools = pytest.mark.skipif(
+    not all(map(shutil.which, PROGRAMS)) or not tools.FRAMEWORK.is_file(),
+    reason=f"needs {', '.join(PROGRAMS)} and android-framework-res",
+)
+needs_downloads = pytest.mark.skipif(
+    not (cached() / downloads.D8.name).is_file(),
+    reason="needs what `python android_demo/build.py` fetches (EDGEDEC_ANDROID_DOWNLOADS)",
+)
+
+
+def test_missing_programs_are_named_with_their_packages(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tools, "FRAMEWORK", tmp_path / "framework-res.apk")
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(tools.BuildError) as raised:
+        tools.require("javac", "aapt2", "java", framework=True)
+    line = str(raised.value)
+    assert "apt install aapt android-framework-res default-jdk-headless" in line
+    assert "\n" not in line
+
+
+def test_a_program_that_fails_gives_its_last_lines() -> None:
+    with pytest.raises(tools.BuildError, match=r"ended with status 3:\nbad things"):
+        tools.run([sys.executable, "-c", "import sys; print('bad things'); sys.exit(3)"])
+
+
+def test_a_download_with_another_hash_is_refused_and_removed(tmp_path: Path) -> None:
+    def fetch(cache: Path, wanted: list[downloads.Wanted]) -> None:
+        (cache / wanted[0].name).write_bytes(b"something else")
+
+    wanted = downloads.Wanted("file", hashlib.sha256(b"right").hexdigest(), "member")
+    with pytest.raises(tools.BuildError, match="has the SHA-256"):
+        downloads._kept(tmp_path, [wanted], fetch)
+    assert not (tmp_path / "file").exists()
+    (tmp_path / "file").write_bytes(b"right")
+    assert downloads._kept(tmp_path, [wanted], fetch) == [tmp_path / "file"]
+
+
+def test_a_runtime_of_the_user_is_a_library_or_an_archive(tmp_path: Path) -> None:
+    with pytest.raises(tools.BuildError, match="there is no file"):
+        downloads.own_runtime(tmp_path / "x.aar", tmp_path)
+    archive = tmp_path / "x.aar"
+    with zipfile.ZipFile(archive, "w") as opened:
+        opened.writestr("classes.jar", b"")
+    with pytest.raises(tools.BuildError, match=r"take the \.aar of onnxruntime-android"):
+        downloads.own_runtime(archive, tmp_path)
+    with zipfile.ZipFile(archive, "a") as opened:
+        opened.writestr(downloads.RUNTIME_MEMBER, b"library")
+    assert downloads.own_runtime(archive, tmp_path).read_bytes() == b"library"
+
+
+def test_a_keystore_without_its_password_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    monkeypatch.delenv(signing.PASSWORD, raising=False)
+    with pytest.raises(tools.BuildError, match="there is no keystore"):
+        signing.sign(tmp_path / "a", tmp_path / "b", tmp_path / "mine.jks", tmp_path / "trial")
+    (tmp_path / "mine.jks").write_bytes(b"")
+    with pytest.raises(tools.BuildError, match=signing.PASSWORD):
+        signing.sign(tmp_path / "a", tmp_path / "b", tmp_path / "mine.jks", tmp_path / "trial")
+
+
+def test_the_command_says_what_it_takes() -> None:
+    done = subprocess.run(
+        [sys.executable, DEMO / "build.py", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "--keystore" in done.stdout
+    wrong = [sys.executable, DEMO / "build.py", "--runtime", "nowhere.so", "-o", "/dev/null/x"]
+    failed = subprocess.run(wrong, capture_output=True, text=True, check=False)
+    assert failed.returncode == 1
+    assert failed.stderr.startswith("error: there is no file nowhere.so")
+
+
+def test_the_app_asks_for_the_network_and_nothing_else() -> None:
+    manifest = (DEMO / "app/src/main/AndroidManifest.xml").read_text()
+    assert manifest.count("<uses-permission") == 1
+    assert "android.permission.INTERNET" in manifest
+
+
+@pytest.mark.slow
+@needs_tools
+@needs_downloads
+def test_the_same_sources_give_the_same_bytes_and_a_signature_that_holds(tmp_path: Path) -> None:
+    library = tmp_path / "libedgedec.so"
+    library.write_bytes(bytes(100_000))
+    compilers = downloads.compilers(cached())
+    made = []
+    for name in ("one", "another folder"):
+        unsigned = app.assemble(DEMO, tmp_path / name, compilers, [library])
+        made.append(unsigned.read_bytes())
+        verdict = signing.sign(unsigned, tmp_path / name / "a.apk", None, tmp_path / name / "trial.keystore")
+        assert "v2 scheme (APK Signature Scheme v2): true" in verdict
+    assert made[0] == made[1]
+    permissions = tools.run(["aapt2", "dump", "permissions", tmp_path / "one" / "a.apk"])
+    assert permissions.count("uses-permission") == 1
+    signed = bytearray((tmp_path / "one" / "a.apk").read_bytes())
+    signed[200] ^= 1
+    (tmp_path / "one" / "a.apk").write_bytes(signed)
+    with pytest.raises(tools.BuildError):
+        tools.run(["apksigner", "verify", tmp_path / "one" / "a.apk"])
