@@ -15,6 +15,9 @@ from edgedec.core.manifest import MANIFEST, TOKENIZER, TOKENIZER_TABLE, WEIGHTS,
 from edgedec.core.progress import Progress, silent
 from edgedec.drafters.artifacts import DrafterArtifact
 from edgedec.text.table_encoder import TableEncoder, open_encoder, reason_for_no_table
+from edgedec.text.template import ChatTemplate
+from edgedec.text.template_program import FILE_NAME as TEMPLATE_PROGRAM
+from edgedec.text.template_program import write_program
 
 Files = dict[str, FileEntry]
 _CHUNK = 1 << 20
@@ -32,8 +35,9 @@ def check_suits(manifest: Manifest) -> None:
 def place_bundle(bundle: Path, into: Path, report: Progress) -> tuple[Manifest, Files]:
     """Put the files of ``bundle`` into the folder ``into``, with the tokenizer as a table alone.
 
-    Returns its manifest there, and the entries of all its files. Raises UnsupportedError for a tokenizer that
-    has no table, StorageError.
+    The chat template has its program beside it, because a device has no parser for templates. Returns its
+    manifest there, and the entries of all its files. Raises UnsupportedError for a tokenizer that has no
+    table, TemplateError for a template that is none, StorageError.
     """
     manifest = Manifest.load(bundle)
     into.mkdir(parents=True)
@@ -44,6 +48,9 @@ def place_bundle(bundle: Path, into: Path, report: Progress) -> tuple[Manifest, 
         _place_table(bundle, into, manifest)
         del files[TOKENIZER]
         files[TOKENIZER_TABLE] = FileEntry.of(into / TOKENIZER_TABLE)
+    if manifest.tokenizer.chat_template:
+        _write_program(into)
+        files[TEMPLATE_PROGRAM] = FileEntry.of(into / TEMPLATE_PROGRAM)
     placed = replace(manifest, files=files)
     placed.save(into)
     return placed, {**files, MANIFEST: FileEntry.of(into / MANIFEST)}
@@ -88,3 +95,10 @@ def _place_table(bundle: Path, into: Path, manifest: Manifest) -> None:
             hint="models with a BPE tokenizer of the usual kinds have one",
         )
     (into / TOKENIZER).unlink()
+
+
+def _write_program(into: Path) -> None:
+    """Write the program of the chat template in ``into``. Raises BadFileError or TemplateError."""
+    template = ChatTemplate.load(into, bos="", eos="")
+    if template is not None:
+        write_program(into, template.source)

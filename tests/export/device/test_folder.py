@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import edgedec
 from edgedec.core.device_folder import DEVICE, CarriedDrafter, DeviceFolder
 from edgedec.core.drafter_manifest import HEAD, TABLES, TRIM, Target
 from edgedec.core.errors import BadFileError, NotFoundError, StorageError, UnsupportedError, UsageError
+from edgedec.core.listed_files import FileEntry, sealed
 from edgedec.core.manifest import Manifest
 from edgedec.draft import Recycling, TextBridge
 from edgedec.drafters.artifacts import new_artifact
@@ -87,6 +89,7 @@ def test_everything_is_listed_with_its_hash(target: Path, other: Path, tmp_path:
     }
     assert not [name for name in made.files if name.endswith("tokenizer.json")]
     assert f"models/{other.name}/tokenizer.table" in made.files
+    assert {"chat_template.jinja", "chat_template.program"} <= made.files.keys()
     Manifest.load(out, verify=True)
     Manifest.load(out / "models" / other.name, verify=True)
 
@@ -210,6 +213,18 @@ def test_a_full_disk_leaves_nothing(target: Path, tmp_path: Path, monkeypatch: p
     with pytest.raises(StorageError, match="no space left on the disk"):
         write(target, tmp_path, tmp_path / "phone", "off")
     assert set(tmp_path.iterdir()) == before
+
+
+def test_a_template_that_is_none_is_refused(target: Path, tmp_path: Path) -> None:
+    for content, said in ((b"{% if %}", "line 1"), (b"\xff\xfe", "chat_template.jinja")):
+        bundle = tmp_path / str(len(content))
+        shutil.copytree(target, bundle)
+        (bundle / "chat_template.jinja").write_bytes(content)
+        facts = json.loads((bundle / "manifest.json").read_text())
+        facts["files"]["chat_template.jinja"] = asdict(FileEntry.of(bundle / "chat_template.jinja"))
+        (bundle / "manifest.json").write_text(sealed(facts))
+        with pytest.raises(BadFileError, match=said):
+            write(bundle, tmp_path, tmp_path / "phone", "off")
 
 
 def test_models_that_a_device_cannot_run_are_refused(target: Path, tmp_path: Path) -> None:
