@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/base/page_allocator.h"
 #include "engine/base/span.h"
 
 namespace edgedec::engine {
+
+using Logits = std::vector<float, PageAllocator<float>>;
 
 // R rows of the k best logits, best first (ties: the lower id first). logsumexp and entropy (nats) are over the whole
 // vocabulary, of logits divided by `temperature`. logits: R * vocabulary numbers, or none where they were not requested.
@@ -17,7 +20,7 @@ struct HeadRows {
   std::vector<int32_t> ids;    // [R, k]
   std::vector<float> logsumexp;  // [R]
   std::vector<float> entropy;    // [R]
-  std::vector<float> logits;     // [R, vocabulary] or empty
+  Logits logits;                 // [R, vocabulary] or empty
   double temperature = 1.0;
 };
 

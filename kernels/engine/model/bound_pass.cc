@@ -16,8 +16,8 @@ void fill(std::vector<To>* to, Span<const From> from) {
 }
 
 // Makes room for so many numbers, and no more; the old ones are not copied.
-void resize(std::vector<float>* logits, size_t count) {
-  if (count > logits->capacity()) std::vector<float>().swap(*logits);
+void resize(Logits* logits, size_t count) {
+  if (count > logits->capacity()) Logits().swap(*logits);
   logits->resize(count);
 }
 

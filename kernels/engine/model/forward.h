@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "engine/base/span.h"
 #include "engine/base/status.h"
@@ -51,7 +50,7 @@ class Forward {
   virtual Status extend(Span<const int32_t> tokens, Span<const int> parents, const Rows& rows, HeadRows* found) = 0;
 
   // Frees the whole rows of logits that passes returned in `found`, and their lease: a later reply may need fewer.
-  virtual void free_logits(HeadRows* found) { std::vector<float>().swap(found->logits); }
+  virtual void free_logits(HeadRows* found) { Logits().swap(found->logits); }
 
   // Tokens that rewind(length) leaves: `length`, or 0 where the cache has lost slots that the next token would see
   // (layers with a window keep only the newest tokens).
