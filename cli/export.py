@@ -55,7 +55,7 @@ from edgedec.models.hub_names import may_name_hub
               "of its tokenizer, and the hashes of all files. SOURCE may also be a bundle or an installed "
               "model. `edgedec push` sends it; other commands open it, too. npu: passes of fixed lengths in "
               "integers, for at most 1024 tokens; --calibrate then names the text that ranges of values are "
-              "measured on.")  # fmt: skip
+              "measured on. htp: that, compiled by QNN for Snapdragon 8 Gen 3.")  # fmt: skip
 @click.option("--with-draft", "drafters", multiple=True, metavar="NAME",
               help="Small model, by name or path, that drafts in that folder. It carries the head, trim and "
               "tables that belong to the model, too; a name of these, or the folder of one, chooses among "
@@ -85,7 +85,7 @@ def command(
     runs it (pip install 'edgedec-runtime[gguf]').
 
     With --for android DIR is a device's folder: a bundle that carries its drafters, and lists all files with
-    hashes. With --for npu it is a bundle that `--device npu` runs.
+    hashes. With --for npu or htp it is a bundle that `--device npu` runs.
 
     An interrupted export leaves DIR as it was.
     """
@@ -93,7 +93,7 @@ def command(
     if drafters and (npu or device is None):
         raise UsageError("--with-draft is for a device's folder", hint="name the device with --for")
     if npu and (backend or quants):
-        raise UsageError("--for npu goes without --backend and --quant", hint="its weights have 8 bits")
+        raise UsageError(f"--for {device} goes without --backend and --quant", hint="its weights have 8 bits")
     folder = DeviceFolderOptions.read(ctx, device, drafters, as_json) if device and not npu else None
     if folder and not _made_of_source(source):
         options = {"--name": name, "--quant": quants, "--calibrate": calibrate, "--backend": backend}

@@ -31,6 +31,7 @@ _LABELS = {
     "source": "reading",
     "calibration": "calibrating",
     "weights": "packing weights",
+    "compile": "compiling for the HTP",
     "optimum": "exporting with optimum",
     "copy": "copying",
     "send": "sending",

@@ -75,7 +75,7 @@ def _export(
     target: str | None,
     progress: progress.Reporter,
 ) -> Manifest:
-    from edgedec.export import ModelCard, export_for_npu, export_gguf, export_huggingface
+    from edgedec.export import ModelCard, NpuPlan, export_for_npu, export_gguf, export_huggingface
     from edgedec.models.known_file import preset_by_name, same_file
 
     card = None
@@ -84,7 +84,8 @@ def _export(
         preset = recipe.preset if recipe and recipe.preset != OFF else preset_by_name(source)
         name, card = name or (recipe.name if recipe else None), ModelCard(preset=preset)
     if target is not None:
-        return export_for_npu(source, out, name=name, card=card, calibration=calibration, progress=progress)
+        plan = NpuPlan(calibration, compiled=target == "htp")
+        return export_for_npu(source, out, name=name, card=card, progress=progress, plan=plan)
     if source.is_dir():
         return export_huggingface(
             source, out, name=name, quant=quant, calibration=calibration, progress=progress

@@ -11,6 +11,7 @@ from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress
 from edgedec.export.model_card import ModelCard
+from edgedec.export.npu.plan import NpuPlan
 
 __all__ = [
     "BACKENDS",
@@ -18,6 +19,7 @@ __all__ = [
     "ROLES",
     "TARGETS",
     "ModelCard",
+    "NpuPlan",
     "check_huggingface",
     "export_for_npu",
     "export_gguf",
@@ -29,8 +31,8 @@ QUANTS = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "bf16", "f16", "f32")
 """Formats for the matrices of a Hugging Face model: groups of 32 weights with one scale, or floats."""
 BACKENDS = ("edgedec", "llama.cpp")
 """Runtimes that a bundle of a GGUF file can be for."""
-TARGETS = ("npu",)
-"""Devices other than the CPU that a bundle can be for."""
+TARGETS = ("npu", "htp")
+"""Devices other than the CPU that a bundle can be for: any NPU, or also compiled for Qualcomm's HTP."""
 ROLES = ("attn", "mlp", "head")
 """Parts of a model that can have different formats; ``head`` includes the embedding."""
 
@@ -70,21 +72,21 @@ def export_for_npu(
     *,
     name: str | None = None,
     card: ModelCard | None = None,
-    calibration: str | None = None,
     progress: Progress | None = None,
+    plan: NpuPlan | None = None,
 ) -> Manifest:
     """Turn a GGUF file or a Hugging Face directory into a bundle for NPUs.
 
-    It has passes of fixed lengths in 8- and 16-bit integers, for a cache of 1,024 tokens. Ranges of values
-    are measured on ``calibration``, a text of at least 64 tokens; None: one of the package. ``progress`` is
-    also called for the stage "calibration". Everything else is as for ``export_gguf``.
+    It has passes of fixed lengths in 8- and 16-bit integers. ``plan`` has the choices: the text on which
+    ranges of values are measured (of at least 64 tokens), the tokens of the cache (1,024), and whether QNN
+    compiles the graphs ahead of time. ``progress`` is also called for the stages "calibration" and "compile".
+    Everything else is as for ``export_gguf``.
 
-    Raises UnsupportedError for an architecture that EdgeDec does not build, and as ``export_gguf``.
+    Raises UnsupportedError for an architecture that EdgeDec does not build, and where QNN is wanted and not
+    installed; BackendError where it refuses a graph; and as ``export_gguf``.
     """
-    from edgedec.export.npu.bundle import NpuPlan
     from edgedec.export.npu.exporter import export_for_npu as export
 
-    plan = NpuPlan(calibration)
     return export(Path(source), Path(out), name=name, card=card, progress=progress, plan=plan)
 
 

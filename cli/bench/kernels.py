@@ -27,6 +27,7 @@ from edgedec.core.units import size
 
 if TYPE_CHECKING:
     from edgedec.bench.studies.kernels import KernelReport
+    from edgedec.core.cache_config import Device
     from edgedec.memory import KvType
 
 TOKENS = "1,2,4,8,16,32,128"
@@ -39,6 +40,7 @@ class KernelOptions(PeerOptions):
     resident: int
     repeat: int
     kv: KvType
+    device: Device
     isa: str | None
     plot: Path | None
 
@@ -63,6 +65,7 @@ class KernelOptions(PeerOptions):
         "edgedec bench kernels -m qwen2.5-coder-1.5b",
         "edgedec bench kernels --tokens 1,2,3,4,5,6,7,8 --isa avx2 --json",
         "edgedec bench kernels -m gemma3-270m --plot passes.svg",
+        "edgedec bench kernels -m ./my-npu-model --device npu --tokens 1,8,32 --repeat 5",
         "edgedec bench kernels -m model.gguf --peer llama.cpp=~/llama/bin/python",
     ),
 )
@@ -73,6 +76,7 @@ class KernelOptions(PeerOptions):
 @peer_options(WITH_PASSES)
 @opt.plot_option
 @opt.kv_option
+@opt.device_option
 @isa_option
 @last_options
 @click.pass_context
@@ -117,8 +121,8 @@ def _measure(ctx: click.Context, options: KernelOptions, counts: list[int]) -> K
     manifest = Manifest.load(bundle)
     context = max(_LEAST_CONTEXT_TOKENS, options.resident + max(counts))
     inputs.check_context(manifest, context)
-    isa, spec = runtime_of(manifest), manifest.spec
-    sides = [OwnRun(threads, inputs.home(ctx), context, options.kv).side(bundle)]
+    isa, spec = runtime_of(manifest, options.device), manifest.spec
+    sides = [OwnRun(threads, inputs.home(ctx), context, options.kv, options.device).side(bundle)]
     sides += inputs.peer_sides(ctx, options, manifest, names, context=context, all_rows=True)
     before = measure(given.bandwidth, [threads])
     probe = EnergyProbe()

@@ -159,5 +159,8 @@ def _can_draft(target: LoadedModel, wanted: Sequence[DrafterSpec], config: RunCo
     if target.backend.caps.trees and target.backend.caps.exact:
         return True
     if config.draft != AUTO:
-        notice(f"note: {target.name} runs without drafts; its bundle has no passes over trees of tokens")
+        why = "its bundle has no passes over trees of tokens"
+        if target.backend.caps.trees:
+            why = f"{target.isa} rounds passes of different lengths differently"
+        notice(f"note: {target.name} runs without drafts; {why}")
     return False

@@ -65,8 +65,12 @@ def open_backend(
     return _class_for(manifest.kind)(bundle, manifest, threads=threads, drafting=drafting)
 
 
-def runtime_of(manifest: Manifest) -> str:
+def runtime_of(manifest: Manifest, device: Device = "cpu") -> str:
     """Return ``Backend.runtime`` without loading the model. Raises UsageError, UnsupportedError."""
+    if manifest.kind == NPU:
+        from edgedec.backends.npu.plugins import plugin_for
+
+        return plugin_for(device).title
     return _class_for(manifest.kind).runtime_name()
 
 

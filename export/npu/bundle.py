@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from gguf import quants
@@ -19,31 +19,15 @@ from edgedec.export.graph import build_graph
 from edgedec.export.model import PackedWeight
 from edgedec.export.npu.calibrate import Ranges, ranges_of, rotary_tables
 from edgedec.export.npu.lower import lower
+from edgedec.export.npu.plan import NpuPlan, Scheme
 from edgedec.export.npu.quantise import quantise
 from edgedec.export.npu.sample_text import SAMPLE_TEXT
-from edgedec.export.npu.scheme import DEFAULT_SCHEME, Scheme
 from edgedec.export.npu.static_graph import StaticGraph
 from edgedec.export.npu.weights import StoredWeights, store_weights
 from edgedec.export.source import WeightSource
 from edgedec.export.tensors import Tensors
 from edgedec.export.writer import BundleWriter, check_space
 from edgedec.text.table_encoder import write_table
-
-LENGTHS = (1, 8, 32)
-"""Tokens of passes: a token, a draft, a piece of a prompt."""
-CONTEXT = 1024
-"""Most tokens of the cache. A pass reads all of it, filled or not."""
-
-
-@dataclass(frozen=True, slots=True)
-class NpuPlan:
-    """Choices for a bundle."""
-
-    text: str | None = None
-    """The text on which ranges of values are measured; None: one of the package."""
-    lengths: tuple[int, ...] = LENGTHS
-    context: int = CONTEXT
-    scheme: Scheme = DEFAULT_SCHEME
 
 
 def write_npu_bundle(
@@ -62,9 +46,10 @@ def write_npu_bundle(
     context = min(plan.context, contents.hyper.context)
     windows = sample(text, contents.tokenizer, info.bos_id if info.add_bos else None, contents.hyper.context)
     graphs = {length: lower(model, length, context + max(lengths)) for length in sorted(lengths)}
-    check_space(out, 2 * sum(one.weight.rows * one.weight.cols for one in _longest(graphs).matrices.values()))
+    size = sum(one.weight.rows * one.weight.cols for one in _longest(graphs).matrices.values())
+    check_space(out, 2 * size)
     floats = floats_of(source)
-    ranges = ranges_of(model, floats, windows, lambda done, total: report("calibration", done, total))
+    ranges = ranges_of(model, floats, windows, lambda *at: report("calibration", *_of(size, *at)))
     where_from = {
         **contents.about.origin(),
         "calibration tokens": sum(map(len, windows)),
@@ -79,6 +64,13 @@ def write_npu_bundle(
             )
         writer.written(WEIGHTS)
         facts = _write_graphs(writer, graphs, ranges, scheme, stored)
+        if plan.compiled:
+            from edgedec.export.npu.compiled import compile_graphs
+
+            for name in compile_graphs(
+                directory, tuple(graphs), lambda *at: report("compile", *_of(size, *at))
+            ):
+                writer.written(name)
         writer.bytes(NPU_FACTS, facts.to_json().encode())
         writer.bytes(TOKENIZER, contents.tokenizer.encode())
         if contents.template is not None:
@@ -130,3 +122,8 @@ def _write_graphs(
 
 def _longest(graphs: dict[int, StaticGraph]) -> StaticGraph:
     return graphs[max(graphs)]
+
+
+def _of(size: int, done: int, total: int) -> tuple[int, int]:
+    """Return steps as bytes of weights, which progress is shown in."""
+    return size * done // total, size

@@ -18,7 +18,8 @@ from edgedec.export.huggingface.files import read_object
 from edgedec.export.huggingface.groups import parse_quant
 from edgedec.export.interrupt import terminations_raise
 from edgedec.export.model_card import ModelCard
-from edgedec.export.npu.bundle import NpuPlan, write_npu_bundle
+from edgedec.export.npu.bundle import write_npu_bundle
+from edgedec.export.npu.plan import NpuPlan
 from edgedec.export.source import WeightSource
 from edgedec.export.writer import check_target
 
@@ -38,6 +39,10 @@ def export_for_npu(
     """See ``edgedec.export.export_for_npu``."""
     report = progress or silent
     check_target(out)
+    if plan and plan.compiled:
+        from edgedec.export.npu.compiled import check_compiler
+
+        check_compiler()
     with terminations_raise(), _opened(source, out, name, card or ModelCard(), report) as (weights, contents):
         return write_npu_bundle(weights, contents, out, report, plan or NpuPlan())
 

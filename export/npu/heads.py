@@ -113,7 +113,10 @@ class Heads:
                 raise UnsupportedError(
                     "heads that are normed and rotated in neighbours have no form for an NPU"
                 )
-            x = self.lowering.norm(x, norms[part], f"{name}.normed", self.attrs["epsilon"])
+            # As a matrix: the HTP computes norms of three dimensions wrongly, and says nothing.
+            flat = graph.reshape(x, f"{name}.flat", tokens * heads, self.dim)
+            flat = self.lowering.norm(flat, norms[part], f"{name}.normed", self.attrs["epsilon"])
+            x = graph.reshape(flat, f"{name}.normed.rows", tokens, heads, self.dim)
             if part == "q":
                 graph.vector(norms[part], graph.vectors[norms[part]] * np.float32(self.attrs["scale"]))
         table = self.node.input[1]

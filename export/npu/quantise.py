@@ -18,7 +18,8 @@ from onnx import TensorProto, helper, numpy_helper
 from edgedec.core.affine import Affine
 from edgedec.core.manifest import WEIGHTS
 from edgedec.export.npu.calibrate import IR_VERSION, OPSET, Ranges
-from edgedec.export.npu.scheme import MARGIN, TYPES, UNIT, Scheme, affine_over
+from edgedec.export.npu.plan import Scheme
+from edgedec.export.npu.scheme import MARGIN, TYPES, UNIT, affine_over
 from edgedec.export.npu.static_graph import (
     EMBEDDED,
     LOCAL_MASK,

@@ -1,8 +1,6 @@
-"""Choices of number formats for an NPU."""
+"""Makes number formats for an NPU out of measured ranges."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,20 +15,6 @@ TYPES = {16: TensorProto.UINT16, 8: TensorProto.UINT8}
 """Bits -> element type of ONNX."""
 UNIT = {16: Affine(16, 2.0**-16, 0), 8: Affine(8, 2.0**-8, 0)}
 """Formats of numbers from 0 to 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scheme:
-    """Bits of values between ops, and of keys and values in the cache. Weights have 8."""
-
-    values: int = 16
-    cache: int = 8
-
-    def __str__(self) -> str:
-        return f"a{self.values}w8kv{self.cache}"
-
-
-DEFAULT_SCHEME = Scheme()
 
 
 def affine_over(low: float, high: float, bits: int, margin: float = MARGIN) -> Affine:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from edgedec.backends.npu.plugins import CHOICE
 from edgedec.cli.services import Services
 from edgedec.core.manifest import Manifest
+from edgedec.export import export_for_npu
 from edgedec.models import Store
 from tests.cli.support import assert_one_line, run
 from tests.fixtures.tiny_gguf import write_tiny
@@ -40,6 +43,38 @@ def test_an_exported_model_runs_on_the_cpu_and_needs_a_plug_in_for_an_npu(
     monkeypatch.delenv(CHOICE, raising=False)
     assert_one_line(run(services, *ask, "--device", "npu"), 5, "plug-in", "edgedec-runtime[npu]")
     assert_one_line(run(services, *ask, "--memory", "2GB"), 5, "cannot bound", "--memory")
+
+
+def test_passes_are_timed(services: Services, gguf: Path, tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle"
+    export_for_npu(gguf, bundle)
+    given = replace(services, bandwidth=lambda size, threads: 10.0)
+    ask = (
+        "bench",
+        "kernels",
+        "-m",
+        str(bundle),
+        "--resident",
+        "8",
+        "--repeat",
+        "2",
+        "--tokens",
+        "1,8",
+        "--json",
+    )
+    result = run(given, *ask, "--device", "cpu")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert (report["isa"], [one["tokens"] for one in report["passes"]]) == ("onnxruntime", [1, 8])
+    assert 0 < report["weight_bytes"] <= Manifest.load(bundle).files["weights.bin"].bytes
+
+
+def test_compiling_needs_qnn(
+    services: Services, gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgedec.backends.npu.plugins.util.find_spec", lambda name: None)
+    result = run(services, "export", str(gguf), "-o", str(tmp_path / "bundle"), "--for", "htp")
+    assert_one_line(result, 5, "QNN", "edgedec-runtime[npu]")
 
 
 def test_a_model_for_the_cpu_is_not_run_on_an_npu(services: Services, gguf: Path) -> None:

@@ -46,6 +46,7 @@ EXPORTED = {
         "ROLES",
         "TARGETS",
         "ModelCard",
+        "NpuPlan",
         "check_huggingface",
         "export_for_npu",
         "export_gguf",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from edgedec.backends.backend import DEFAULT_CACHE, BackendBase
 from edgedec.backends.npu.forward import NpuForward
-from edgedec.backends.npu.plugins import CPU, Plugin, open_session, plugin_for
+from edgedec.backends.npu.plugins import CPU, SHARED, Plugin, open_session, plugin_for
 from edgedec.backends.npu.same_bits import same_bits
 from edgedec.backends.onnx.graph_guard import check_graph
 from edgedec.backends.onnx.session import one_line_errors
@@ -108,7 +108,9 @@ def _session(
 ) -> ort.InferenceSession:
     check_graph(bundle, graph_name(length), standard=True)
     compiled = plugin.compiled and context_name(length) in manifest.files
-    return open_session(plugin, bundle / (context_name if compiled else graph_name)(length), threads)
+    if compiled:
+        return open_session(plugin, bundle / context_name(length), threads, SHARED)
+    return open_session(plugin, bundle / graph_name(length), threads)
 
 
 def _embedding(

@@ -26,8 +26,10 @@ CHOICE = "EDGEDEC_NPU"
 INSTALL = "pip install 'edgedec-runtime[npu]'"
 _SIMULATED = platform.machine() in ("x86_64", "AMD64") and sys.platform == "linux"
 """Whether QNN has no NPU here, but simulates one."""
-_SIMULATED_CHIP = "57"
-"""QNN's number of Snapdragon 8 Gen 3. Without one the simulator is an NPU that cannot compute with floats."""
+_CHIP = "57"
+"""QNN's number of Snapdragon 8 Gen 3. Without one it compiles for an NPU that cannot compute with floats."""
+SHARED = {"ep.share_ep_contexts": "1"}
+"""Settings of sessions whose graphs share the weights of one compiled binary."""
 _SILENT = 4
 
 
@@ -46,13 +48,25 @@ class Plugin:
     asked: bool = True
     """Whether it is asked for equal bits; ONNX Runtime's own ops round floats and could answer by luck."""
     compiled: bool = False
-    """Whether it loads graphs that QNN compiled ahead of time."""
+    """Whether it loads graphs that QNN compiled ahead of time; the simulator does not."""
+    compiler: bool = False
+    """Whether it compiles such graphs here."""
     prints: bool = False
     """Whether it writes lines of its own to standard output while it loads."""
 
+    @property
+    def installed(self) -> bool:
+        """Whether its package is; it is not imported."""
+        return not self.module or util.find_spec(self.module) is not None
+
+    @property
+    def remedy(self) -> str:
+        """The command that installs it."""
+        return INSTALL
+
 
 def _htp(module: ModuleType) -> Mapping[str, str]:
-    chip = {"soc_model": _SIMULATED_CHIP} if _SIMULATED else {}
+    chip = {"soc_model": _CHIP, "enable_htp_weight_sharing": "1"} if _SIMULATED else {}
     return {"backend_path": module.get_qnn_htp_path(), **chip}
 
 
@@ -63,7 +77,8 @@ QNN = Plugin(
     "onnxruntime_qnn",
     "QNNExecutionProvider",
     _htp,
-    compiled=True,
+    compiled=not _SIMULATED,
+    compiler=_SIMULATED,
     prints=_SIMULATED,
 )
 OPENVINO = Plugin(
@@ -85,7 +100,7 @@ def plugin_for(device: Device) -> Plugin:
         names = " and ".join(one.name for one in PLUGINS)
         raise UsageError(f"{CHOICE} names no plug-in: {wanted!r:.40}", hint=f"there are {names}")
     for one in PLUGINS:
-        if wanted in ("", one.name) and util.find_spec(one.module):
+        if wanted in ("", one.name) and one.installed:
             return one
     raise UnsupportedError(f"no plug-in for an NPU is installed{_named(wanted)}", hint=INSTALL)
 

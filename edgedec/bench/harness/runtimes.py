@@ -12,6 +12,7 @@ from edgedec.assemble.config import RunConfig
 from edgedec.backends.llama_cpp.advice import INSTALL, REBUILD
 from edgedec.bench.harness.memory_levels import Level
 from edgedec.bench.harness.worker import Side
+from edgedec.core.cache_config import Device
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.files import sha256_of
 from edgedec.core.manifest import Manifest
@@ -47,6 +48,7 @@ class OwnRun:
     """How a process of EdgeDec runs a model. Goes to it as JSON.
 
     - ``context``: tokens of the KV cache; None: the model's own limit, shorter within a budget.
+    - ``device``: where the model runs.
     - ``always``: drafted tokens of every round, whether they pay or not; 0: as control decides.
     - ``level``: memory budget; None or "full": no limit, but a plan in the report for "full".
     - ``sinks``: tokens that eviction keeps at the beginning.
@@ -61,6 +63,7 @@ class OwnRun:
     home: str = ""
     context: int | None = None
     kv: KvType = "fp16"
+    device: Device = "cpu"
     draft: str = "off"
     draft_models: Mapping[str, str] = field(default_factory=dict)
     modes: Mapping[str, str] = field(default_factory=dict)
@@ -83,6 +86,7 @@ class OwnRun:
             threads=self.threads,
             context=self.context,
             kv=self.kv,
+            device=self.device,
             memory=self.level.budget if self.level else None,
             draft=self.draft,
             when_full=self.when_full,

@@ -81,7 +81,10 @@ class Peer:
         home = Path(self.run.home) if self.run.home else None
         context = context_of(Store(home), self._heard) if home else RunContext(notice=self._heard)
         context = replace(context, observe=self._records.append)
-        facts: dict[str, Any] = {"version": __version__, "isa": runtime_of(Manifest.load(self._path))}
+        facts: dict[str, Any] = {
+            "version": __version__,
+            "isa": runtime_of(Manifest.load(self._path), self.run.device),
+        }
         bundles, also = Bundles(self._path, drafts), self.run.modes.values()
         try:
             self._prepared = prepare(self.run.config, bundles, context, also=also)

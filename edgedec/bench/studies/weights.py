@@ -46,7 +46,8 @@ def pass_weights(bundle: Path) -> PassWeights:
     if (bundle / GGUF).is_file():
         return PassWeights((bundle / GGUF).stat().st_size)
     try:
-        graph = onnx.load(str(bundle / MODEL), load_external_data=False).graph
+        npu = sorted(bundle.glob("verify_*.onnx"))
+        graph = onnx.load(str(npu[0] if npu else bundle / MODEL), load_external_data=False).graph
     except (OSError, DecodeError) as error:
         raise BadFileError(f"the graph of {bundle} cannot be read", hint="export the model again") from error
     uses = [(node.op_type, index, name) for node in graph.node for index, name in enumerate(node.input)]
