@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from edgedec.core.errors import TemplateError
 from edgedec.core.files import atomic_path
 from edgedec.core.manifest import CHAT_TEMPLATE, DRAFTING, TOKENIZER, Manifest, Scalar, TokenizerInfo
 from edgedec.core.model_spec import ModelSpec
@@ -21,6 +23,7 @@ from edgedec.export.source import WeightSource
 from edgedec.export.tensors import Tensors
 from edgedec.export.writer import BundleWriter, check_space, table_bytes, weights_bytes
 from edgedec.text.table_encoder import write_table
+from edgedec.text.template_program import write_program
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,9 @@ def write_bundle(
         Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written
         manifest.save(directory)
         write_table(directory)
+        if contents.template is not None:
+            with suppress(TemplateError):  # a broken one is told where it is used
+                write_program(directory, contents.template)
     return manifest
 
 

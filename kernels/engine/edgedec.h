@@ -163,7 +163,7 @@ typedef struct edgedec_result {
   double decode_s;            // seconds from the first token to the last one
 } edgedec_result;
 
-// A message of a conversation. Roles: "system" (only the first one), "user", "assistant".
+// A message of a conversation. Roles: "system" (only the first one), "user", "assistant". A zero byte ends each text.
 typedef struct edgedec_message {
   const char* role;
   const char* content;
@@ -180,7 +180,7 @@ EDGEDEC_API void edgedec_options_init(edgedec_options* options);
 EDGEDEC_API void edgedec_sampling_init(edgedec_sampling* sampling);  // all off: greedy
 EDGEDEC_API void edgedec_request_init(edgedec_request* request);
 
-// Says what would run in `folder` with these options, without weights and KV cache: the memory plan as JSON, with the
+// Says what would run in `folder` with these options: the memory plan as JSON, without a KV cache, with the
 // keys of `edgedec plan --json`. EDGEDEC_MEMORY_BUDGET: it does not fit; the hint says what would.
 EDGEDEC_API edgedec_code edgedec_plan(const char* folder, const edgedec_options* options, char** json,
                                       edgedec_status* status);
@@ -212,7 +212,7 @@ EDGEDEC_API edgedec_code edgedec_decode(edgedec_engine* engine, const int32_t* t
 // the model's own preset has one; a first message "system" with empty content means none. Where the conversation is
 // too long for the context, the oldest turns are left out. What the KV cache holds of the conversation is not read
 // again, so handing in the whole conversation each time costs only its new part. `request` and `result` may be NULL.
-// EDGEDEC_UNSUPPORTED: the model has no chat template; use edgedec_complete.
+// For a model without a chat template the contents are text to continue, one below the other.
 EDGEDEC_API edgedec_code edgedec_reply(edgedec_engine* engine, const edgedec_message* messages, size_t count,
                                        const edgedec_request* request, edgedec_result* result, edgedec_status* status);
 

@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "engine/base/version.h"
 #include "engine/edgedec.h"
 
 namespace {
@@ -16,7 +17,7 @@ void clear(T* value) {
 
 extern "C" {
 
-const char* edgedec_version(void) { return "0.1.0"; }  // as in edgedec/core/version.py
+const char* edgedec_version(void) { return edgedec::engine::kVersionText; }
 
 void edgedec_free(char* text) { std::free(text); }
 

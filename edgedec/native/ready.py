@@ -1,0 +1,35 @@
+"""The files that the native engine reads in place of a parser: made where they are missing or old."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from pathlib import Path
+
+from edgedec.core.errors import EdgeDecError
+from edgedec.core.manifest import CHAT_TEMPLATE
+from edgedec.text.table_encoder import write_table
+from edgedec.text.template_program import FILE_NAME, MAGIC, write_program
+
+_HASH_BYTES = 32
+
+
+def make_ready(bundle: Path) -> None:
+    """Write the tokenizer's table and the chat template's program, if the bundle has not got them.
+
+    Where they cannot be made or written, the engine says why when it opens the bundle.
+    """
+    write_table(bundle)
+    with suppress(OSError, EdgeDecError):
+        source = (bundle / CHAT_TEMPLATE).read_bytes()
+        if not _is_of(bundle / FILE_NAME, source):
+            write_program(bundle, source.decode())
+
+
+def _is_of(program: Path, source: bytes) -> bool:
+    """Whether a program was made of the template ``source``."""
+    try:
+        head = program.read_bytes()[: len(MAGIC) + _HASH_BYTES]
+    except OSError:
+        return False
+    return head == MAGIC + hashlib.sha256(source).digest()

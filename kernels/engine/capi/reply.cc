@@ -1,0 +1,83 @@
+#include "engine/capi/reply.h"
+
+#include <algorithm>
+
+namespace edgedec::engine {
+namespace {
+
+constexpr size_t kTail = 256, kLongestPiece = 64, kLookEvery = 32;
+
+}  // namespace
+
+bool loops(Span<const int32_t> tokens) {
+  if (tokens.size() < kTail) return false;
+  const int32_t* tail = tokens.end() - kTail;
+  for (size_t period = 1; period <= kLongestPiece; ++period)
+    if (std::equal(tail + period, tail + kTail, tail)) return true;
+  return false;
+}
+
+Reply::Reply(const Tokenizer& tokenizer, const ReplyRequest& request, Span<const int32_t> end_ids,
+             const Speculation* speculation, const Flag& stop, Clock& clock)
+    : tokenizer_(tokenizer), request_(request), end_ids_(end_ids), speculation_(speculation), stop_(stop), clock_(clock),
+      stream_(tokenizer) {}
+
+Status Reply::run(Engine& engine, Span<const int32_t> prompt, int64_t room) {
+  EDGEDEC_TRY(TextStream::of(tokenizer_, request_.stops, {}, {}, {}, &stream_));
+  const int64_t capacity = engine.forward().capacity();
+  GenerateRequest request;
+  request.prompt = prompt;
+  request.params = request_.params;
+  request.max_tokens = std::min(request_.max_tokens ? request_.max_tokens : capacity, room ? room : capacity);
+  request.stop_ids.assign(end_ids_.begin(), end_ids_.end());
+  started_ = clock_.now();
+  if (!prompt.empty()) reused_ = engine.reusable(prompt);
+  EDGEDEC_TRY(engine.generate(request, *this));
+  say(-1, stream_.flush(finish_ != EDGEDEC_FINISH_INTERRUPTED), kTarget);
+  return {};
+}
+
+bool Reply::progress(int64_t done, int64_t total) {
+  if (request_.on_prompt && request_.on_prompt(request_.user, static_cast<size_t>(done), static_cast<size_t>(total)))
+    interrupted_ = true;
+  return !interrupted_ && !stop_.is_set();
+}
+
+bool Reply::step(const Step& step) {
+  last_ = clock_.now();
+  if (tokens_.empty()) first_ = last_;
+  tokens_.push_back(step.token);
+  say(step.token, ends(step.token) ? std::string() : stream_.push(step.token), step.source);
+  return !over(step.finish);
+}
+
+bool Reply::ends(int32_t token) const { return std::find(end_ids_.begin(), end_ids_.end(), token) != end_ids_.end(); }
+
+bool Reply::over(Finish finish) {
+  const auto count = static_cast<int64_t>(tokens_.size());
+  if (stream_.stopped() || finish == Finish::kStop) finish_ = EDGEDEC_FINISH_STOP;
+  else if (finish == Finish::kLength) finish_ = count != request_.max_tokens ? EDGEDEC_FINISH_CONTEXT : EDGEDEC_FINISH_LENGTH;
+  else if (interrupted_ || stop_.is_set()) finish_ = EDGEDEC_FINISH_INTERRUPTED;
+  else if (!request_.max_tokens && tokens_.size() % kLookEvery == 0 && loops(tokens_)) finish_ = EDGEDEC_FINISH_LOOP;
+  else return false;
+  return true;
+}
+
+void Reply::say(int32_t token, const std::string& text, Source source) {
+  if (!request_.on_token || (token < 0 && text.empty())) return;
+  const bool drafted = source != kTarget;
+  const char* drafter = drafted && speculation_ ? speculation_->drafter(static_cast<size_t>(source)).name() : nullptr;
+  const edgedec_token told = {token, drafted, text.c_str(), text.size(), drafter, clock_.now() - started_};
+  if (request_.on_token(request_.user, &told)) interrupted_ = true;
+}
+
+std::vector<int32_t> Reply::text_tokens() const {
+  std::vector<int32_t> found;
+  for (int32_t token : tokens_)
+    if (!ends(token)) found.push_back(token);
+  return found;
+}
+
+bool Reply::exact() const { return text() == decoded(tokenizer_, text_tokens()); }
+
+}  // namespace edgedec::engine

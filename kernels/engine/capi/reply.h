@@ -1,0 +1,73 @@
+// One reply: tokens from the engine, text to the caller, and the time taken. edgedec/session/reply.py.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/lock.h"
+#include "engine/base/status.h"
+#include "engine/decode/engine.h"
+#include "engine/decode/speculation.h"
+#include "engine/edgedec.h"
+#include "engine/text/text_stream.h"
+
+namespace edgedec::engine {
+
+// Whether the last 256 tokens are one piece of at most 64 tokens, over and over: edgedec/session/loops.py.
+bool loops(Span<const int32_t> tokens);
+
+// What a reply is asked for.
+struct ReplyRequest {
+  DrawParams params;
+  int64_t max_tokens = 0;  // 0: as far as the context reaches
+  std::vector<std::string> stops;
+  edgedec_on_token on_token = nullptr;
+  edgedec_on_prompt on_prompt = nullptr;
+  void* user = nullptr;
+};
+
+class Reply final : public ReplyListener {
+ public:
+  // `stop` is watched: once it is set, the reply ends. Everything handed in lives longer.
+  Reply(const Tokenizer& tokenizer, const ReplyRequest& request, Span<const int32_t> end_ids, const Speculation* speculation,
+        const Flag& stop, Clock& clock);
+
+  // Computes it behind `prompt`; `room`: most tokens that the context has for it, 0: all that are left.
+  Status run(Engine& engine, Span<const int32_t> prompt, int64_t room);
+
+  edgedec_finish finish() const { return finish_; }
+  const std::vector<int32_t>& tokens() const { return tokens_; }
+  // The tokens without the end token.
+  std::vector<int32_t> text_tokens() const;
+  // The whole text, without what was held back for a stop string.
+  const std::string& text() const { return stream_.whole(); }
+  // Whether the tokens decode to the text: no stop string, no half character was cut.
+  bool exact() const;
+  int64_t reused() const { return reused_; }
+  double prefill_s() const { return tokens_.empty() ? 0.0 : first_ - started_; }
+  double decode_s() const { return tokens_.empty() ? 0.0 : last_ - first_; }
+
+  bool progress(int64_t done, int64_t total) override;
+  bool step(const Step& step) override;
+
+ private:
+  bool ends(int32_t token) const;
+  bool over(Finish finish);
+  void say(int32_t token, const std::string& text, Source source);
+
+  const Tokenizer& tokenizer_;
+  const ReplyRequest& request_;
+  Span<const int32_t> end_ids_;
+  const Speculation* speculation_;
+  const Flag& stop_;
+  Clock& clock_;
+  TextStream stream_;
+  std::vector<int32_t> tokens_;
+  edgedec_finish finish_ = EDGEDEC_FINISH_INTERRUPTED;
+  bool interrupted_ = false;
+  int64_t reused_ = 0;
+  double started_ = 0.0, first_ = 0.0, last_ = 0.0;
+};
+
+}  // namespace edgedec::engine

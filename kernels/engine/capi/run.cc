@@ -1,0 +1,189 @@
+#include "engine/capi/run.h"
+
+#include <algorithm>
+
+#include "common/isa.h"
+#include "engine/base/cores.h"
+#include "engine/base/files.h"
+#include "engine/base/format.h"
+#include "engine/base/version.h"
+#include "engine/decode/table_drafters.h"
+#include "engine/memory/process.h"
+#include "engine/memory/units.h"
+#include "engine/sampling/needs.h"
+
+namespace edgedec::engine {
+namespace {
+
+constexpr int kMostDrafted = 15;  // tokens of a pass beside the committed one; passes get expensive beyond 16 tokens
+constexpr std::string_view kMapped[] = {kWeightsFile, kTokenizerTable};
+
+Status check_config(const RunConfig& config) {
+  if (config.threads) EDGEDEC_TRY(check_threads(config.threads));
+  if (config.draft_tokens < 1 || config.draft_tokens > kMostDrafted)
+    return {Code::kUsage, decimal(config.draft_tokens) + " drafted tokens are not possible", "use 1 to " + decimal(kMostDrafted)};
+  if (config.context == 1) return {Code::kUsage, "1 tokens of context are not possible", "use 2 or more"};
+  return {};
+}
+
+}  // namespace
+
+Status parse_drafters(std::string_view text, std::vector<std::string>* names) {
+  names->clear();
+  const auto add = [&](std::string_view name) {
+    if (std::find(names->begin(), names->end(), name) == names->end()) names->emplace_back(name);
+  };
+  if (text == "off") return {};
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    const std::string_view name = text.substr(at, end - at);
+    at = end + 1;
+    if (name == "auto") {
+      add("lookup");
+      add("recycling");
+    } else if (useful_bytes(name)) {
+      add(name);
+    } else if (name == "head" || name.substr(0, 4) == "exit") {
+      return {Code::kUnsupported, "the native engine does not draft with " + quoted(name), "use auto, lookup or recycling"};
+    } else {
+      return {Code::kUsage, "there is no drafter " + quoted(name), "there are auto, off, lookup, recycling"};
+    }
+  }
+  return {};
+}
+
+Status Run::prepare(const RunConfig& config) {
+  config_ = config;
+  EDGEDEC_TRY(check_config(config));
+  EDGEDEC_TRY(parse_drafters(config.draft, &drafters_));
+  const double began = clock_.now();
+  EDGEDEC_TRY(load());
+  load_s_ = clock_.now() - began;
+  return plan();
+}
+
+Status Run::load() {
+  EDGEDEC_TRY(Manifest::load(config_.folder, config_.verify, &manifest_));
+  if (manifest_.kind != "edgedec")
+    return {Code::kUnsupported, "the native engine does not run bundles of the kind " + quoted(manifest_.kind),
+            "export the model for EdgeDec's kernels"};
+  if (config_.runtime_api) EDGEDEC_TRY(Runtime::of(config_.runtime_api, &runtime_));
+  else EDGEDEC_TRY(Runtime::load(config_.runtime_path, &runtime_));
+  const int threads = config_.threads ? config_.threads : physical_cores();
+  EDGEDEC_TRY(OnnxModel::open(runtime_, config_.folder, manifest_.spec, manifest_.file(kWeightsFile)->bytes,
+                              {threads, true}, &model_));
+  EDGEDEC_TRY(Tokenizer::open(path_in(config_.folder, kTokenizerTable), manifest_.tokenizer, &tokenizer_));
+  if (static_cast<int64_t>(tokenizer_->size()) > manifest_.spec.vocab_size)
+    return {Code::kBadFile,
+            "the bundle's tokenizer has " + decimal(uint64_t{tokenizer_->size()}) + " tokens, and its model " +
+                decimal(manifest_.spec.vocab_size),
+            "pull or export the model again"};
+  return {};
+}
+
+Status Run::plan() {
+  const ModelSpec& spec = manifest_.spec;
+  MemoryWish wish;
+  EDGEDEC_TRY(checked_capacity(spec, config_.context, &wish.capacity));
+  wish.memory = config_.memory;
+  wish.named_context = config_.context > 0;
+  wish.kv = config_.kv;
+  wish.longest_pass = kLongestPass;
+  wish.drafted = drafters_.empty() ? 0 : config_.draft_tokens;
+  for (const std::string& name : drafters_) wish.tables += useful_bytes(name);
+  MemoryFacts facts;
+  facts.target.spec = spec;
+  facts.target.weights = model_->planned_weight_bytes();
+  facts.target.threads = model_->threads();
+  facts.process = measured_process({kMapped, std::size(kMapped)}) + static_cast<int64_t>(tokenizer_->mapped_bytes());
+  facts.drawing = static_cast<int64_t>(drawing_bytes(manifest_.preset.sampling, 64));
+  EDGEDEC_TRY(Budget::make(facts, wish, &budget_));
+  for (const std::string& line : budget_->plan().given_up)
+    tell("memory budget " + size_text(budget_->plan().budget) + ", " + line);
+  return {};
+}
+
+Status Run::start() {
+  const MemoryChoice& choice = budget_->plan().choice;
+  const CacheConfig cache = {choice.context, choice.kv, budget_->longest_pass()};
+  EDGEDEC_TRY(model_->forward(cache, &budget_->ledger(), &forward_));
+  if (!config_.cost_folder.empty()) {
+    std::vector<std::string> conditions = {kVersionText, manifest_.file(kWeightsFile)->sha256, selected_isa(),
+                                           decimal(model_->threads()), cpu_name()};
+    if (choice.kv == KvType::kInt8) conditions.push_back("int8");
+    cost_file_ = std::make_unique<CostFile>(config_.cost_folder, std::move(conditions), &surroundings_);
+  }
+  const bool drafts = !drafters_.empty() && choice.drafted > 0;
+  if (drafts) EDGEDEC_TRY(costs_.know(*forward_, cost_file_.get(), clock_, notice_));
+  return begin_engine();
+}
+
+Status Run::begin_engine() {
+  const MemoryChoice& choice = budget_->plan().choice;
+  speculation_.reset();
+  tables_.release();
+  if (!drafters_.empty() && choice.drafted > 0) {
+    Drafters drafters;
+    EDGEDEC_TRY(make_drafters(&drafters));
+    Speculation::Setting setting;
+    setting.costs = &costs_.curve;
+    setting.limit = static_cast<int>(choice.drafted);
+    setting.clock = &clock_;
+    setting.notice = notice_;
+    setting.keeper = &costs_;
+    speculation_ = std::make_unique<Speculation>(std::move(drafters), setting);
+  }
+  Engine::Setting setting;
+  setting.speculation = speculation_.get();
+  setting.clock = speculation_ ? &clock_ : nullptr;
+  setting.ledger = &budget_->ledger();
+  engine_ = std::make_unique<Engine>(*forward_, setting);
+  return engine_->reset();
+}
+
+Status Run::make_drafters(Drafters* drafters) {
+  const int64_t tables = budget_->plan().choice.tables;
+  int64_t most = 0, held = 0;
+  for (const std::string& name : drafters_) most += useful_bytes(name);
+  const double share = std::min(static_cast<double>(tables) / static_cast<double>(most), 1.0);
+  for (const std::string& name : drafters_) {
+    const auto bytes = static_cast<int64_t>(share * static_cast<double>(useful_bytes(name)));
+    std::unique_ptr<Drafter> made;
+    EDGEDEC_TRY(make_table_drafter(name, bytes, &made));
+    drafters->push_back(std::move(made));
+    held += bytes;
+  }
+  tables_ = Lease(&budget_->ledger(), "tables");
+  EDGEDEC_TRY(tables_.grow(held));
+  restore_tables(drafters);
+  return {};
+}
+
+// Gives drafters the tables that were prepared for the model, if there are some.
+void Run::restore_tables(Drafters* drafters) {
+  const std::string& named = config_.tables_folder;
+  const std::string folder = named.empty() ? path_in(config_.folder, "drafters/tables") : named;
+  if (named.empty() && file_size(path_in(folder, "drafter.json")) < 0) return;
+  const Status done =
+      restore_prepared(folder, manifest_.file(kWeightsFile)->sha256, manifest_.spec.vocab_size, drafters);
+  if (!done.ok()) tell("note: " + manifest_.name + " runs without its prepared tables: " + done.message());
+}
+
+Status Run::make_room_for(const DrawParams& params) {
+  const size_t before = budget_->plan().given_up.size();
+  EDGEDEC_TRY(budget_->draw(static_cast<int64_t>(drawing_bytes(params, 64))));
+  const MemoryPlan& plan = budget_->plan();
+  for (size_t at = before; at < plan.given_up.size(); ++at)
+    tell("memory budget " + size_text(plan.budget) + ", " + plan.given_up[at]);
+  if (speculation_) speculation_->draft_at_most(static_cast<int>(plan.choice.drafted));
+  return {};
+}
+
+Status Run::measure_again() {
+  EDGEDEC_TRY(engine_->reset());
+  if (!speculation_) return {};
+  EDGEDEC_TRY(costs_.know(*forward_, cost_file_.get(), clock_, notice_, true));
+  return begin_engine();
+}
+
+}  // namespace edgedec::engine
