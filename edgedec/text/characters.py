@@ -51,6 +51,18 @@ def masks(sets: list[bytes]) -> Any:
     return np.stack([starts.astype(np.uint32), found[starts]], axis=1)
 
 
+@cache
+def folded(char: str) -> bytes:
+    """Return the characters that a letter of ASCII matches in either case."""
+    from tokenizers import Regex, normalizers
+
+    letters = np.unpackbits(np.frombuffer(members("(?i:[a-z])"), np.uint8)).astype(bool)
+    step = normalizers.Replace(Regex(f"(?i:{char})"), "")
+    for code in np.flatnonzero(letters):
+        letters[code] = not step.normalize_str(chr(code))
+    return np.packbits(letters).tobytes()
+
+
 def one(char: str) -> bytes:
     """Return the set of a single character."""
     found = np.zeros(CODES, bool)

@@ -170,8 +170,10 @@ class _Reader:
         return "", self._asked(f"(?i:{expression})" if folds else expression)
 
     def _literal(self, char: str, folds: bool) -> tuple[str, bytes]:
-        if folds and char.casefold() != char.upper():
-            return char, self._asked(f"(?i:{char})")
+        if folds and char.isascii() and char.isalpha():
+            return char, characters.folded(char)
+        if folds and not char.isascii():
+            self.refuse(f"{char!r} in either case")
         return char, characters.one(char)
 
     def _asked(self, expression: str) -> bytes:

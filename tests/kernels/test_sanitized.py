@@ -27,6 +27,7 @@ PARTS = (
     "tests/native/test_verify.py",
     "tests/native/test_text.py",
     "tests/native/test_text_template.py",
+    "tests/native/test_text_hostile.py",
     "tests/backends/test_hostile_graph.py",
     "tests/backends/test_hostile_calls.py",
     "tests/backends/test_contract.py",

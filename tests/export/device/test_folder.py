@@ -80,6 +80,7 @@ def test_everything_is_listed_with_its_hash(target: Path, other: Path, tmp_path:
     made = write(target, tmp_path / "home", out, model=other)
     assert DeviceFolder.load(out, verify=True) == made
     assert files_under(out) == {*made.files, DEVICE}
+    assert any(name.endswith("chat_template.program") for name in made.files)
     assert made.target == Target.of(Manifest.load(target))
     assert {one.kind: one for one in made.drafters} == {
         "trim": CarriedDrafter("trim", "drafters/trim"),
