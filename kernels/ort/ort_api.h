@@ -28,6 +28,7 @@ struct OrtMemoryInfo;
 struct OrtTypeInfo;
 struct OrtAllocator;
 struct OrtIoBinding;
+struct OrtModelMetadata;
 
 struct OrtApi {
   void* slot[300];
@@ -127,6 +128,10 @@ constexpr uint32_t kApiVersion = 18;
   X(ReleaseTensorTypeAndShapeInfo, 99, void, (OrtTensorTypeAndShapeInfo*))                                       \
   X(ReleaseSessionOptions, 100, void, (OrtSessionOptions*))                                                      \
   X(ReleaseCustomOpDomain, 101, void, (OrtCustomOpDomain*))                                                      \
+  X(SessionGetModelMetadata, 111, OrtStatus*, (const OrtSession*, OrtModelMetadata**))                           \
+  X(ModelMetadataLookupCustomMetadataMap, 116, OrtStatus*,                                                       \
+    (const OrtModelMetadata*, OrtAllocator*, const char*, char**))                                               \
+  X(ReleaseModelMetadata, 118, void, (OrtModelMetadata*))                                                        \
   X(AddSessionConfigEntry, 130, OrtStatus*, (OrtSessionOptions*, const char*, const char*))                      \
   X(RunWithBinding, 133, OrtStatus*, (OrtSession*, const OrtRunOptions*, const OrtIoBinding*))                   \
   X(CreateIoBinding, 134, OrtStatus*, (OrtSession*, OrtIoBinding**))                                             \

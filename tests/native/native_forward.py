@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +22,13 @@ from edgedec.core.errors import (
     ContextFullError,
     EdgeDecError,
     MemoryBudgetError,
+    UnsupportedError,
     UsageError,
 )
 from edgedec.core.forward import Sink, Source
 from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.rows import LAST_ROW, HeadRows, Rows
+from edgedec.core.rows import LAST_ROW, HeadRows, Keep, Rows
 from edgedec.memory import CacheBook
 from edgedec.native.probe import function
 
@@ -34,6 +36,7 @@ RUNTIME = next(Path(onnxruntime.__file__).parent.glob("capi/libonnxruntime.*"))
 _ERRORS: dict[int, type[Exception]] = {
     2: UsageError,
     4: BadFileError,
+    5: UnsupportedError,
     8: ContextFullError,
     9: BackendError,
     10: MemoryBudgetError,
@@ -70,16 +73,18 @@ class NativeModel:
         *,
         threads: int = 2,
         spin: bool = False,
+        drafting: bool = False,
         runtime: Path = RUNTIME,
     ) -> None:
         self.spec = manifest.spec
         self._handle = c_void_p()
         call = function(
-            "model_open", c_int, c_char_p, c_char_p, c_char_p, c_void_p, c_int64, c_int, c_int, c_void_p
-        )
+            "model_open", c_int, c_char_p, c_char_p, c_char_p, c_void_p, c_int64, c_int, c_int, c_int,
+            c_void_p,
+        )  # fmt: skip
         name, listed = self.spec.name.encode(), manifest.files[WEIGHTS].bytes
         paths = str(runtime).encode(), str(bundle).encode()
-        checked(call(*paths, name, sizes_of(self.spec), listed, threads, spin, byref(self._handle)))
+        checked(call(*paths, name, sizes_of(self.spec), listed, threads, spin, drafting, byref(self._handle)))
 
     @property
     def weight_bytes(self) -> int:
@@ -133,32 +138,52 @@ class NativeForward(CacheForward):
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
     ) -> HeadRows:
+        return self._pass(tokens, parents, rows, 0)
+
+    def peek(
+        self,
+        tokens: Sequence[int],
+        *,
+        exit: int,
+        parents: Sequence[int] | None = None,
+        rows: Rows = LAST_ROW,
+        keep: Keep | None = None,
+        resume: int | None = None,
+    ) -> HeadRows:
+        assert (parents, resume) == (None, None), "chains after the first layers"
+        return self._pass(tokens, None, rows if keep is None else replace(rows, keep=keep), exit)
+
+    @property
+    def parts(self) -> list[int]:
+        """Tokens peeked, numbers of a token's hidden states, bytes leased for hidden states."""
+        facts = (c_int64 * 3)()
+        function("forward_parts", None, c_void_p, c_void_p)(self._handle, facts)
+        return list(facts)
+
+    def _pass(self, tokens: Sequence[int], parents: Sequence[int] | None, rows: Rows, exit: int) -> HeadRows:
         which = 0 if rows.last else 1 if rows.indices is None else 2
         chosen = rows.indices or ()
         call = function(
             "forward_extend", c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_int, c_void_p,
-            c_size_t, c_int, c_double,
+            c_size_t, c_int, c_double, c_int, c_int, c_void_p, c_size_t,
         )  # fmt: skip
-        given = (tokens, parents or (), chosen)
-        arrays = [(c_int * len(one))(*one) for one in given]
+        given = [(c_int * len(one))(*one) for one in (tokens, parents or (), chosen)]
+        self._keep = rows.keep  # a binding has its address
+        keep = (None, 0) if rows.keep is None else (rows.keep.ctypes.data, rows.keep.size)
+        numbers = rows.full, rows.temperature, exit, rows.hidden
         try:
             checked(
                 call(
-                    self._handle,
-                    arrays[0],
-                    len(tokens),
-                    arrays[1],
-                    len(parents or ()),
-                    which,
-                    arrays[2],
-                    len(chosen),
-                    rows.full,
-                    rows.temperature,
+                    self._handle, given[0], len(tokens), given[1], len(parents or ()), which, given[2],
+                    len(chosen), *numbers, *keep,
                 )
-            )
+            )  # fmt: skip
         except UsageError as error:
             raise ValueError(error.message) from error
-        return self._rows(rows)
+        found = self._rows(rows)
+        if not rows.hidden:
+            return found
+        return replace(found, hidden=self._found(5, np.float32).reshape(len(tokens), -1))
 
     def _rows(self, rows: Rows) -> HeadRows:
         count = len(self._found(2, np.float32))

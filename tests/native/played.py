@@ -31,6 +31,8 @@ from edgedec.core.tree import DraftTree
 from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, ModelDrafter, Recycling, SameVocabulary
+from edgedec.draft.exit import ExitDrafter
+from edgedec.draft.trimmed import TrimmedHead
 from edgedec.memory import PlannedPass
 from edgedec.native import probe
 from edgedec.native.sampling import struct_of
@@ -48,6 +50,7 @@ EXTEND = CFUNCTYPE(
     c_int, POINTER(c_int32), c_size_t, INTS, c_size_t, INTS, c_size_t, c_int, c_double, c_void_p
 )
 CLOCK = CFUNCTYPE(c_double)
+PEEK = CFUNCTYPE(c_int, c_int32, c_int, POINTER(c_int64), c_size_t, c_void_p)
 PROGRESS = CFUNCTYPE(c_int, c_int64, c_int64)
 STEP = CFUNCTYPE(c_int, c_int32, c_int64, c_int, c_int)
 
@@ -61,6 +64,7 @@ class ProbeForward(Structure):
         ("keep_path", KEEP),
         ("extend", EXTEND),
         ("clock", CLOCK),
+        ("peek", PEEK),
     ]
 
 
@@ -203,8 +207,14 @@ class PythonEngine:
         self._engine = Engine(model, speculation=self._speculation, observe=self._passes.append, clock=clock)
 
     def _drafter(self, name: str, model: Forward, clock: Ticks) -> Drafter:
-        if name != "small":
+        if name in DRAFTERS:
             return DRAFTERS[name]()
+        if name != "small":
+            kind, _, exit = name.partition("-")
+            even = np.arange(0, model.spec.vocab_size, 2, dtype=np.int64)
+            made = ExitDrafter(model, int(exit), TrimmedHead(even, 0.5, 0.5) if kind == "trim" else None, {7})
+            made.name = name
+            return made
         assert self._case.draft
         small = self._case.draft(clock)
         return ModelDrafter(name, small, SameVocabulary(min(model.spec.vocab_size, small.spec.vocab_size)))
@@ -266,6 +276,10 @@ def calls_of(model: Forward, clock: Callable[[], float]) -> ProbeForward:
         given = parents[:parent_count] if parent_count else None
         return guarded(lambda: _fill(head, model.extend(tokens[:count], parents=given, rows=chosen)))
 
+    def peek(token: int, exit: int, keep: Any, keep_count: int, head: int) -> int:
+        kept = np.array(keep[:keep_count], np.int64) if keep_count else None
+        return guarded(lambda: _fill(head, model.peek([token], exit=exit, keep=kept)))
+
     return ProbeForward(
         model.spec.vocab_size,
         model.spec.head_k,
@@ -277,6 +291,7 @@ def calls_of(model: Forward, clock: Callable[[], float]) -> ProbeForward:
         KEEP(lambda nodes, count: guarded(lambda: model.keep_path(nodes[:count]))),
         EXTEND(extend),
         CLOCK(clock),
+        PEEK(peek) if model.caps.exits else PEEK(),
     )
 
 
@@ -313,8 +328,13 @@ class Habits(MarkovForward):
             self.clock.passed(len(tokens))
         return super().extend(tokens, parents=parents, rows=rows)
 
+    def peek(self, tokens: Sequence[int], **settings: Any) -> HeadRows:
+        if self.clock:
+            self.clock.passed(0)
+        return super().peek(tokens, **settings)
+
     def _compute(self, done: PlannedPass, tokens: Sequence[int], first: int) -> None:
-        for node, token in enumerate(tokens):
+        for node, token in enumerate(tokens[first:], first):
             parent = done.parents[node]
             slot = done.start + (parent if parent >= 0 else -1)
             before = self._slots[slot] if slot >= 0 else self._seed

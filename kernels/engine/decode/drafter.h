@@ -22,6 +22,14 @@ class Drafter {
   // Whether it knew texts before its first query: its first drafts are then trusted more.
   bool pretrained = false;
 
+  // Whether its queries compute parts of the pass that follows.
+  virtual bool peeks() const { return false; }
+  // Tokens of that pass which the latest query computed in part: the last committed one, and those along the draft.
+  virtual int peeked() const { return 0; }
+  // Whether it needs the target's hidden states, and takes them: those of committed tokens, from position `start` on.
+  virtual bool reads_hidden() const { return false; }
+  virtual Status read(int64_t, Span<const float>) { return {}; }
+
   // Hears how the target draws the reply to come, before its begin().
   virtual void sampled(const DrawParams&) {}
   // Starts a new sequence of committed tokens; its first `kept` are the first of the one before.
@@ -39,6 +47,16 @@ class Drafter {
   // Takes over prepared knowledge, before the first begin. Fails, and stays as it was, for that of another drafter or
   // another vocabulary size.
   virtual Status restore(Span<const uint8_t>, int64_t) { return {Code::kUnsupported, "nothing is prepared for it"}; }
+};
+
+// Takes hidden states of committed tokens.
+class HiddenReader {
+ public:
+  // From position `start` on.
+  virtual void read(int64_t start, Span<const float> hidden) = 0;
+
+ protected:
+  ~HiddenReader() = default;
 };
 
 using Drafters = std::vector<std::unique_ptr<Drafter>>;

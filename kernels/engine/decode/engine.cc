@@ -98,7 +98,8 @@ Status Engine::run(ReplyPlan& reply, ReplyListener& listener) {
 Status Engine::round(ReplyPlan& reply, ReplyListener& listener, bool reads_prompt, bool* over) {
   const auto position = static_cast<int64_t>(committed_.size());
   ReplyListener* reader = reads_prompt ? &listener : nullptr;
-  EDGEDEC_TRY(passes_.catch_up(committed_, reader, over));
+  HiddenReader* hidden = hidden_reader();
+  EDGEDEC_TRY(passes_.catch_up(committed_, reader, hidden, over));
   if (*over) return {};
   const Span<const int32_t> waiting = Span<const int32_t>(committed_).from(static_cast<size_t>(forward_.length()));
   const size_t last = waiting.size() - 1;
@@ -107,9 +108,12 @@ Status Engine::round(ReplyPlan& reply, ReplyListener& listener, bool reads_promp
   if (speculation) {
     const int64_t room = std::min(reply.end() - position, passes_.longest()) - 1;
     tree = last ? &speculation->undrafted() : &speculation->draft(static_cast<int>(room));
+    if (!last) tree = &speculation->lead(forward_.peeked().from(1));  // the pass goes on from there
   }
   double seconds;
-  EDGEDEC_TRY(passes_.run(waiting, *tree, reply.rows(static_cast<int>(last), tree->size()), &head_, &seconds));
+  Rows rows = reply.rows(static_cast<int>(last), tree->size());
+  rows.hidden = hidden;
+  EDGEDEC_TRY(passes_.run(waiting, *tree, rows, &head_, &seconds));
   if (!passes_.report(reader, committed_.size())) {
     *over = true;
     return {};
@@ -121,11 +125,30 @@ Status Engine::round(ReplyPlan& reply, ReplyListener& listener, bool reads_promp
   if (!tree->empty()) drafted_ = *tree;  // settling may begin another round
   else drafted_.clear();
   if (speculation) speculation->settle(head_, verdict_, seconds, last == 0);
+  if (hidden) hidden->read(position - static_cast<int64_t>(last) - 1, kept_states());
   const auto fed = static_cast<int64_t>(waiting.size() + drafted_.size());
   passes_.record({position - static_cast<int64_t>(last) - 1, fed, static_cast<int64_t>(verdict_.tokens.size()), seconds,
                   static_cast<int64_t>(drafted_.size()), &drafted_, verdict_.path});
   *over = commit(reply, drafted_, position, listener);
   return {};
+}
+
+// The reader of hidden states; null where no drafter needs them or the model has none.
+HiddenReader* Engine::hidden_reader() const {
+  Speculation* speculation = setting_.speculation;
+  return speculation && forward_.hidden() && speculation->reads_hidden() ? speculation : nullptr;
+}
+
+// The hidden states of the tokens that the cache kept of a pass, moved together.
+Span<const float> Engine::kept_states() {
+  std::vector<float>& all = head_.hidden;
+  if (drafted_.empty()) return all;
+  const auto width = static_cast<size_t>(forward_.hidden());
+  for (size_t at = 0; at < kept_.size(); ++at) {
+    const float* from = all.data() + static_cast<size_t>(kept_[at]) * width;
+    std::copy(from, from + width, all.data() + at * width);
+  }
+  return Span<const float>(all).first(kept_.size() * width);
 }
 
 // Verifies the draft, and keeps what was accepted of it in the cache.

@@ -1,5 +1,5 @@
-// The decoding loop: draft, run a pass, verify, commit. edgedec/decode/engine.py and cached_sequence.py, without eviction,
-// grammars and hidden states.
+// The decoding loop: draft, run a pass, verify, commit. edgedec/decode/engine.py and cached_sequence.py, without eviction
+// and grammars.
 //
 // The token sequence is the one truth. The cache may lag behind; the next pass feeds what it lacks. Whatever happens in
 // between, the cache holds a prefix of the sequence.
@@ -60,6 +60,8 @@ class Engine {
   Status run(ReplyPlan& reply, ReplyListener& listener);
   Status round(ReplyPlan& reply, ReplyListener& listener, bool reads_prompt, bool* over);
   Status settle_cache(ReplyPlan& reply, const DraftTree& tree, int64_t position, size_t last);
+  HiddenReader* hidden_reader() const;
+  Span<const float> kept_states();
   bool commit(ReplyPlan& reply, const DraftTree& tree, int64_t position, ReplyListener& listener);
 
   Forward& forward_;

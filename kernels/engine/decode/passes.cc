@@ -17,14 +17,18 @@ SequencePasses::SequencePasses(Forward& forward, PassObserver* observer, Clock* 
 
 int64_t SequencePasses::longest() const { return std::min(forward_.max_pass(), kLongestPass); }
 
-Status SequencePasses::catch_up(Span<const int32_t> committed, ReplyListener* listener, bool* stopped) {
+Status SequencePasses::catch_up(Span<const int32_t> committed, ReplyListener* listener, HiddenReader* reader,
+                                bool* stopped) {
   *stopped = false;
   const int64_t most = longest();
   while (static_cast<int64_t>(committed.size()) - forward_.length() > most) {
     const int64_t start = forward_.length();
     double seconds;
     const Span<const int32_t> piece = committed.from(static_cast<size_t>(start)).first(static_cast<size_t>(most));
-    EDGEDEC_TRY(run(piece, kNoDraft, Rows::chosen({}), &unread_, &seconds));
+    Rows rows = Rows::chosen({});
+    rows.hidden = reader;
+    EDGEDEC_TRY(run(piece, kNoDraft, rows, &unread_, &seconds));
+    if (reader) reader->read(start, unread_.hidden);
     record({start, most, 0, seconds, 0, nullptr, {}});
     if (!report(listener, committed.size())) {
       *stopped = true;

@@ -9,6 +9,7 @@
 #include "engine/base/status.h"
 #include "engine/core/rows.h"
 #include "engine/core/tree.h"
+#include "engine/decode/drafter.h"
 #include "engine/decode/records.h"
 #include "engine/model/forward.h"
 
@@ -29,8 +30,8 @@ class SequencePasses {
   // Most tokens of one pass.
   int64_t longest() const;
   // Feeds the committed tokens that the cache lacks, except those of the last pass: one token at least. `stopped` tells
-  // that the listener did not want to go on.
-  Status catch_up(Span<const int32_t> committed, ReplyListener* listener, bool* stopped);
+  // that the listener did not want to go on; `reader`, which may be null, hears of hidden states.
+  Status catch_up(Span<const int32_t> committed, ReplyListener* listener, HiddenReader* reader, bool* stopped);
   // One pass over `tokens`, a chain, and `tree` behind the last of them.
   Status run(Span<const int32_t> tokens, const DraftTree& tree, const Rows& rows, HeadRows* head, double* seconds);
   // Tells a listener how much of the committed tokens the cache holds; whether to go on.

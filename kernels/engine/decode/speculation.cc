@@ -22,7 +22,7 @@ Speculation::Speculation(Drafters drafters, const Setting& setting)
     return;
   }
   std::vector<DrafterTraits> traits(drafters_.size());
-  for (size_t at = 0; at < traits.size(); ++at) traits[at].pretrained = drafters_[at]->pretrained;
+  for (size_t at = 0; at < traits.size(); ++at) traits[at] = {drafters_[at]->peeks(), drafters_[at]->pretrained};
   control_ = std::make_unique<Controller>(*costs_, Span<const DrafterTraits>(traits), limit_);
 }
 
@@ -56,6 +56,29 @@ const DraftTree& Speculation::draft(int room) {
     ready_ = now();
   }
   return *tree_;
+}
+
+const DraftTree& Speculation::lead(Span<const int32_t> tokens) {
+  if (tokens.empty()) return *tree_;
+  led_ = *tree_;
+  led_.lead(tokens);
+  tree_ = &led_;
+  return led_;
+}
+
+bool Speculation::reads_hidden() const {
+  for (size_t at = 0; at < drafters_.size(); ++at)
+    if (here_[at] && drafters_[at]->reads_hidden()) return true;
+  return false;
+}
+
+void Speculation::read(int64_t start, Span<const float> hidden) {
+  for (size_t at = 0; at < drafters_.size(); ++at) {
+    if (!here_[at] || !drafters_[at]->reads_hidden()) continue;
+    const double began = now();
+    if (const Status done = drafters_[at]->read(start, hidden); !done.ok()) drop(at, done);
+    else tally_.by_drafter[at].learn_s += now() - began;
+  }
 }
 
 const DraftTree& Speculation::undrafted() {
@@ -92,6 +115,7 @@ bool Speculation::ask(const Query& query, DraftAnswer* answer) {
     return false;
   }
   answer->seconds = now() - began;
+  answer->peeked = drafters_[at]->peeked();
   Effort& effort = tally_.by_drafter[at];
   ++effort.queries;
   effort.proposed += static_cast<int64_t>(answer->tree.size());

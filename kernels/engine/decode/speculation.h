@@ -35,7 +35,7 @@ class Notice {
   ~Notice() = default;
 };
 
-class Speculation final : private Asker {
+class Speculation final : public HiddenReader, private Asker {
  public:
   struct Setting {
     CostCurve* costs = nullptr;  // none: every draft is fed up to `limit` tokens, whether it pays or not
@@ -66,8 +66,13 @@ class Speculation final : private Asker {
 
   // Begins a round: drafts at most `room` tokens to feed behind the last committed one. The tree lives until settle().
   const DraftTree& draft(int room);
+  // Lets the round's draft begin with the path that spells `tokens`, as far as it has one.
+  const DraftTree& lead(Span<const int32_t> tokens);
   // Begins a round whose pass reads committed tokens, with no draft behind them.
   const DraftTree& undrafted();
+  // Whether a drafter needs the target's hidden states.
+  bool reads_hidden() const;
+  void read(int64_t start, Span<const float> hidden) override;
   // Ends the round: the target answered `rows` to the last committed token and the draft. `timed`: whether the `seconds`
   // of the pass count.
   void settle(const HeadRows& rows, const Verdict& verdict, double seconds, bool timed);
@@ -96,6 +101,7 @@ class Speculation final : private Asker {
   // The round under way.
   Round* round_ = nullptr;          // none: undrafted
   const DraftTree* tree_ = nullptr;
+  DraftTree led_;
   bool drafts_ = false;             // whether drafters may be queried; if not, the clock is not read either
   double began_ = 0.0, ready_ = 0.0;
 };

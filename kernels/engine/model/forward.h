@@ -52,6 +52,22 @@ class Forward {
   // Frees the whole rows of logits that passes returned in `found`, and their lease: a later reply may need fewer.
   virtual void free_logits(HeadRows* found) { Logits().swap(found->logits); }
 
+  // Numbers of layers after which peek() can compute logits, ascending; the last is all layers. None: it cannot, and has no
+  // hidden states either.
+  virtual Span<const int> exits() const { return {}; }
+  // Numbers of a token's hidden states: the outputs of some layers, the lowest first, side by side.
+  virtual int64_t hidden() const { return 0; }
+  // Runs only the first `exit` layers over `tokens`, and the model's norm and head over `rows` of them.
+  //
+  // Nothing is appended: the length stays. The tokens follow those peeked before, as a chain. The next extend whose tokens
+  // begin like the peeked ones takes their lower layers from here: nothing is computed twice, and its bits are the same.
+  // Every other change of the cache, and a peek with another exit, drops all that was peeked.
+  virtual Status peek(Span<const int32_t>, int, const Rows&, HeadRows*) {
+    return {Code::kUnsupported, "this model has no early exits", "pull or export the model again"};
+  }
+  // The tokens peeked since the cache last changed.
+  virtual Span<const int32_t> peeked() const { return {}; }
+
   // Tokens that rewind(length) leaves: `length`, or 0 where the cache has lost slots that the next token would see
   // (layers with a window keep only the newest tokens).
   virtual int64_t reachable(int64_t length) const = 0;

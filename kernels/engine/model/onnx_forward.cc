@@ -8,14 +8,15 @@
 
 namespace edgedec::engine {
 
-OnnxForward::OnnxForward(const Runtime& runtime, OrtSession* session, const ModelSpec& spec, int64_t max_pass,
-                         Ledger* ledger, KvMemory kv, Lease scratch)
+OnnxForward::OnnxForward(const Runtime& runtime, OrtSession* session, const ModelSpec& spec, const Exits& exits,
+                         int64_t max_pass, Ledger* ledger, KvMemory kv, Lease scratch)
     : kv_(std::move(kv)),
       scratch_(std::move(scratch)),
-      setting_{runtime, session, spec, kv_, ledger},
+      setting_{runtime, session, spec, exits, kv_, ledger},
       max_pass_(max_pass),
       book_(kv_.capacity(), spec.window, kv_.ring()),
-      passes_(setting_) {}
+      passes_(setting_),
+      hidden_(ledger, "hidden") {}
 
 Status OnnxForward::check_tokens(Span<const int32_t> tokens) const {
   const auto count = static_cast<int64_t>(tokens.size());
@@ -48,9 +49,95 @@ Status OnnxForward::extend(Span<const int32_t> tokens, Span<const int> parents, 
   if (!tokens.empty()) EDGEDEC_TRY(resolve(rows, tokens.size()));
   EDGEDEC_TRY(book_.plan(static_cast<int64_t>(tokens.size()), parents, &planned_));
   EDGEDEC_TRY(kv_.use());
-  EDGEDEC_TRY(passes_.run({tokens, planned_, chosen_, rows.full, rows.temperature}, found));
+  if (setting_.exits.exits.empty()) {
+    if (rows.hidden || !rows.keep.empty())
+      return {Code::kUnsupported, "this model has no early exits", "pull or export the model again"};
+    EDGEDEC_TRY(passes_.run({tokens, planned_, chosen_, rows.full, rows.temperature}, found));
+  } else {
+    const Status done = beyond_peeked(tokens, rows, found);
+    forget_peeked();
+    EDGEDEC_TRY(done);
+  }
   book_.append(planned_);
   return {};
+}
+
+// Counts the tokens of the planned pass, from the first on, that are the peeked ones below the same parents.
+size_t OnnxForward::shared(Span<const int32_t> tokens) const {
+  const size_t most = std::min(peeked_.size(), tokens.size());
+  size_t at = 0;
+  while (at < most && tokens[at] == peeked_[at] && planned_.parents[at] == static_cast<int>(at) - 1) ++at;
+  return at;
+}
+
+// Computes the planned pass, whose first tokens may be the peeked ones.
+Status OnnxForward::beyond_peeked(Span<const int32_t> tokens, const Rows& rows, HeadRows* found) {
+  const size_t count = shared(tokens);
+  Fed fed{tokens, planned_, chosen_, rows.full, rows.temperature};
+  fed.keep = rows.keep;
+  fed.states = rows.hidden;
+  if (count) {
+    const std::vector<float>& warm = *below_.of(peeked_exit_ - 1);
+    fed.tokens = tokens.from(count);
+    fed.warm_exit = peeked_exit_;
+    fed.warm = Span<const float>(warm).first(count * static_cast<size_t>(setting_.exits.hidden_size));
+  }
+  EDGEDEC_TRY(passes_.run(fed, found, &states_));
+  if (!rows.hidden) return {};
+  join_states(count, tokens.size(), found);
+  return lease_states(found);
+}
+
+// Puts the outputs of layers side by side, those of peeked tokens first.
+void OnnxForward::join_states(size_t count, size_t tokens, HeadRows* found) {
+  const std::vector<int>& taps = setting_.exits.taps;
+  const auto width = static_cast<size_t>(setting_.exits.hidden_size), whole = taps.size() * width;
+  found->hidden.resize(tokens * whole);
+  for (size_t tap = 0; tap < taps.size(); ++tap) {
+    const size_t before = taps[tap] < peeked_exit_ ? count : 0;
+    for (size_t token = 0; token < tokens; ++token) {
+      const float* from = token < before ? below_.of(taps[tap])->data() + token * width
+                                         : states_.of(taps[tap])->data() + (token - before) * width;
+      std::copy(from, from + width, found->hidden.data() + token * whole + tap * width);
+    }
+  }
+}
+
+Status OnnxForward::lease_states(const HeadRows* found) {
+  const size_t handed = found ? found->hidden.capacity() * sizeof(float) : 0;
+  return hidden_.grow(static_cast<int64_t>(handed + states_.bytes() + below_.bytes()));
+}
+
+Status OnnxForward::peek(Span<const int32_t> tokens, int exit, const Rows& rows, HeadRows* found) {
+  if (setting_.exits.exits.empty()) return Forward::peek(tokens, exit, rows, found);
+  if (!setting_.exits.has(exit)) return {Code::kUsage, "no exit after " + decimal(int64_t{exit}) + " layers"};
+  if (tokens.empty()) return {Code::kUsage, "a peek needs at least one token"};
+  if (exit != peeked_exit_) forget_peeked();
+  const auto total = static_cast<int64_t>(peeked_.size() + tokens.size());
+  if (total > max_pass_) return {Code::kUsage, decimal(total) + " peeked tokens: at most " + decimal(max_pass_)};
+  EDGEDEC_TRY(check_tokens(tokens));
+  EDGEDEC_TRY(resolve(rows, tokens.size()));
+  EDGEDEC_TRY(book_.plan(total, {}, &planned_));
+  EDGEDEC_TRY(kv_.use());
+  Fed fed{tokens, planned_, chosen_, rows.full, rows.temperature};
+  fed.exit = exit;
+  fed.keep = rows.keep;
+  fed.states = true;
+  EDGEDEC_TRY(passes_.run(fed, found, &states_));
+  below_.layers = states_.layers;
+  below_.rows.resize(std::max(below_.rows.size(), states_.layers.size()));
+  for (size_t at = 0; at < states_.layers.size(); ++at)
+    below_.rows[at].insert(below_.rows[at].end(), states_.rows[at].begin(), states_.rows[at].end());
+  EDGEDEC_TRY(lease_states(nullptr));
+  peeked_exit_ = exit;
+  peeked_.insert(peeked_.end(), tokens.begin(), tokens.end());
+  return {};
+}
+
+void OnnxForward::forget_peeked() {
+  peeked_.clear();
+  peeked_exit_ = 0;
+  below_.clear();
 }
 
 void OnnxForward::free_logits(HeadRows* found) {
@@ -59,6 +146,7 @@ void OnnxForward::free_logits(HeadRows* found) {
 }
 
 Status OnnxForward::rewind(int64_t length) {
+  forget_peeked();
   reached_ = std::max(reached_, book_.length());
   EDGEDEC_TRY(book_.rewind(length));
   if (kv_.release(book_.length(), reached_)) reached_ = book_.length();
@@ -66,6 +154,7 @@ Status OnnxForward::rewind(int64_t length) {
 }
 
 Status OnnxForward::keep_path(Span<const int> nodes) {
+  forget_peeked();
   EDGEDEC_TRY(book_.keep(nodes, &moves_));
   kv_.move(moves_);
   return {};

@@ -1,5 +1,5 @@
-// One sequence over an OnnxModel, with a KV cache of its own: edgedec/backends/onnx/forward.py and kv_forward.py, without
-// exits, eviction and shared prefixes.
+// One sequence over an OnnxModel, with a KV cache of its own: edgedec/backends/onnx/forward.py and kv_forward.py, with
+// peeked.py, without eviction and shared prefixes.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace edgedec::engine {
 // OnnxModel::forward makes it. The model and the ledger outlive it.
 class OnnxForward : public Forward {
  public:
-  OnnxForward(const Runtime& runtime, OrtSession* session, const ModelSpec& spec, int64_t max_pass, Ledger* ledger,
-              KvMemory kv, Lease scratch);
+  OnnxForward(const Runtime& runtime, OrtSession* session, const ModelSpec& spec, const Exits& exits, int64_t max_pass,
+              Ledger* ledger, KvMemory kv, Lease scratch);
 
   const ModelSpec& spec() const override { return setting_.spec; }
   int64_t max_pass() const override { return max_pass_; }
@@ -25,6 +25,10 @@ class OnnxForward : public Forward {
   int64_t length() const override { return book_.length(); }
   Status extend(Span<const int32_t> tokens, Span<const int> parents, const Rows& rows, HeadRows* found) override;
   void free_logits(HeadRows* found) override;
+  Span<const int> exits() const override { return setting_.exits.exits; }
+  int64_t hidden() const override { return setting_.exits.hidden(); }
+  Status peek(Span<const int32_t> tokens, int exit, const Rows& rows, HeadRows* found) override;
+  Span<const int32_t> peeked() const override { return peeked_; }
   int64_t reachable(int64_t length) const override { return book_.reachable(length); }
   Status rewind(int64_t length) override;
   Status keep_path(Span<const int> nodes) override;
@@ -37,6 +41,11 @@ class OnnxForward : public Forward {
   Status check_tokens(Span<const int32_t> tokens) const;
   Status resolve(const Rows& rows, size_t tokens);
   Status read_slots(CacheSource& source, int64_t length);
+  Status beyond_peeked(Span<const int32_t> tokens, const Rows& rows, HeadRows* found);
+  size_t shared(Span<const int32_t> tokens) const;
+  void join_states(size_t count, size_t tokens, HeadRows* found);
+  Status lease_states(const HeadRows* found);
+  void forget_peeked();
 
   KvMemory kv_;
   Lease scratch_;  // of the runtime's memory for passes
@@ -47,6 +56,11 @@ class OnnxForward : public Forward {
   PlannedPass planned_;
   SlotMoves moves_;
   std::vector<int> chosen_;
+  // All peeked tokens, the layers that they went through, and the outputs of some of these.
+  std::vector<int32_t> peeked_;
+  int peeked_exit_ = 0;
+  LayerStates below_, states_;
+  Lease hidden_;
   int64_t reached_ = 0;  // the most slots since pages were last returned to the system
 };
 

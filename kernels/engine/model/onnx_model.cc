@@ -35,9 +35,11 @@ Status OnnxModel::open(const Runtime& runtime, const std::string& bundle, const 
   made->threads_ = options.threads;
   const std::string weights = path_in(bundle, kWeightsFile);
   const int64_t before = mapped_bytes(weights);
-  EDGEDEC_TRY(open_session(runtime, bundle, kModelFile, options.threads, options.spin, &made->session_));
+  const char* graph = options.drafting ? kDraftingFile : kModelFile;
+  EDGEDEC_TRY(open_session(runtime, bundle, graph, options.threads, options.spin, &made->session_));
   made->weight_bytes_ = std::max(mapped_bytes(weights) - before, listed_weights);
-  EDGEDEC_TRY(check_shapes(runtime, made->session_.get(), spec, kModelFile));
+  if (options.drafting) EDGEDEC_TRY(read_exits(runtime, made->session_.get(), spec, &made->exits_));
+  else EDGEDEC_TRY(check_shapes(runtime, made->session_.get(), spec, graph));
   *model = std::move(made);
   return {};
 }
@@ -57,8 +59,8 @@ Status OnnxModel::forward(const CacheConfig& cache, Ledger* ledger, std::unique_
   KvMemory kv;
   EDGEDEC_TRY(kv.allocate(spec_, capacity, cache.kv, ring_slots(spec_, capacity, max_pass, cache.kv), ledger));
   Lease scratch(ledger, "scratch");
-  EDGEDEC_TRY(scratch.grow(scratch_bytes(spec_, threads_, max_pass, capacity, 0)));
-  *forward = std::make_unique<OnnxForward>(runtime_, session_.get(), spec_, max_pass, ledger, std::move(kv),
+  EDGEDEC_TRY(scratch.grow(scratch_bytes(spec_, threads_, max_pass, capacity, static_cast<int64_t>(exits_.exits.size()))));
+  *forward = std::make_unique<OnnxForward>(runtime_, session_.get(), spec_, exits_, max_pass, ledger, std::move(kv),
                                            std::move(scratch));
   return {};
 }

@@ -1,5 +1,5 @@
 // A bundle of EdgeDec's own ops, loaded into ONNX Runtime: weights and session, no KV cache.
-// edgedec/backends/onnx/model.py, for one sequence and without exits.
+// edgedec/backends/onnx/model.py, for one sequence.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include "engine/base/status.h"
 #include "engine/core/model_spec.h"
 #include "engine/memory/ledger.h"
+#include "engine/model/exits.h"
 #include "engine/model/onnx_forward.h"
 #include "engine/model/runtime.h"
 
@@ -30,6 +31,7 @@ Status checked_capacity(const ModelSpec& spec, int64_t capacity, int64_t* tokens
 struct OpenOptions {
   int threads = 1;   // compute threads
   bool spin = true;  // they wait actively between ops, which is best when no one else needs the cores
+  bool drafting = false;  // open drafting.onnx in place of model.onnx: the same passes, with exits and hidden states
 };
 
 class OnnxModel {
@@ -58,6 +60,7 @@ class OnnxModel {
   ModelSpec spec_;
   int threads_ = 1;
   int64_t weight_bytes_ = 0;
+  Exits exits_;
   SessionOwner session_;
 };
 

@@ -45,6 +45,7 @@ EDGEDEC_ORT_OWNER(OptionsOwner, OrtSessionOptions, ReleaseSessionOptions)
 EDGEDEC_ORT_OWNER(BindingOwner, OrtIoBinding, ReleaseIoBinding)
 EDGEDEC_ORT_OWNER(ValueOwner, OrtValue, ReleaseValue)
 EDGEDEC_ORT_OWNER(TypeOwner, OrtTypeInfo, ReleaseTypeInfo)
+EDGEDEC_ORT_OWNER(MetadataOwner, OrtModelMetadata, ReleaseModelMetadata)
 #undef EDGEDEC_ORT_OWNER
 
 }  // namespace edgedec::engine

@@ -9,6 +9,7 @@
 #include "engine/base/format.h"
 #include "engine/memory/sizes.h"
 #include "engine/model/graph_guard.h"
+#include "engine/model/ports.h"
 #include "ort/ops.h"
 
 namespace edgedec::engine {
@@ -45,76 +46,17 @@ Status set_options(const Runtime& runtime, int threads, bool spin, OrtSessionOpt
   return runtime.check(RegisterCustomOps(options, runtime.base()));
 }
 
-// The names of a session's inputs, outputs or constants that a caller may replace, and the shapes of the first two.
-class Ports {
- public:
-  using Count = ort::Api::SessionGetInputCount_fn;
-  using Name = ort::Api::SessionGetInputName_fn;
-  using Type = ort::Api::SessionGetInputTypeInfo_fn;
-
-  struct Port {
-    std::string name;
-    std::vector<int64_t> dims;  // -1: not a number
-    std::string last;           // name of the last dimension, where it has one
-  };
-
-  Status read(const Runtime& runtime, const OrtSession* session, Count count, Name name, Type type) {
-    const ort::Api api = runtime.api();
-    size_t n = 0;
-    OrtAllocator* allocator = nullptr;
-    EDGEDEC_TRY(runtime.check(api.GetAllocatorWithDefaultOptions()(&allocator), true));
-    EDGEDEC_TRY(runtime.check(count(session, &n), true));
-    for (size_t at = 0; at < n; ++at) {
-      char* text = nullptr;
-      EDGEDEC_TRY(runtime.check(name(session, at, allocator, &text), true));
-      all.push_back({text, {}, {}});
-      EDGEDEC_TRY(runtime.check(api.AllocatorFree()(allocator, text)));
-      if (type) EDGEDEC_TRY(read_shape(runtime, session, at, type));
-    }
-    return {};
-  }
-
-  const Port* find(const char* name) const {
-    for (const Port& port : all)
-      if (port.name == name) return &port;
-    return nullptr;
-  }
-
-  std::vector<Port> all;
-
- private:
-  Status read_shape(const Runtime& runtime, const OrtSession* session, size_t at, Type type) {
-    const ort::Api api = runtime.api();
-    OrtTypeInfo* found = nullptr;
-    EDGEDEC_TRY(runtime.check(type(session, at, &found), true));
-    const TypeOwner owner(found, {api});
-    const OrtTensorTypeAndShapeInfo* info = nullptr;
-    EDGEDEC_TRY(runtime.check(api.CastTypeInfoToTensorInfo()(found, &info), true));
-    size_t rank = 0;
-    if (!info) return {};  // not a tensor
-    EDGEDEC_TRY(runtime.check(api.GetDimensionsCount()(info, &rank), true));
-    Port& port = all.back();
-    port.dims.resize(rank);
-    std::vector<const char*> names(rank, nullptr);
-    EDGEDEC_TRY(runtime.check(api.GetDimensions()(info, port.dims.data(), rank), true));
-    EDGEDEC_TRY(runtime.check(api.GetSymbolicDimensions()(info, names.data(), rank), true));
-    if (rank && names.back()) port.last = names.back();
-    return {};
-  }
-};
-
 // Whether a cache has so many layers of keys and values for all heads, and rows of the named size.
 bool is_cache(const Ports::Port* port, int64_t layers, const ModelSpec& spec) {
   return port && port->dims.size() == 5 && port->dims[0] == layers && port->dims[1] == 2 &&
          port->dims[2] == spec.n_kv_heads && port->last == kv_row_name(spec.head_dim);
 }
 
-bool has_columns(const Ports::Port* port, int64_t columns) {
-  return port && port->dims.size() == 2 && port->dims[1] == columns;
-}
-
-bool is_model(const Ports& in, const Ports& out, const Ports& constants, const ModelSpec& spec) {
-  const size_t expected = spec.n_window_layers ? 8 : 7;
+bool is_model(const Ports& in, const Ports& out, const Ports& constants, const ModelSpec& spec,
+              Span<const std::string> more) {
+  const size_t expected = (spec.n_window_layers ? 8 : 7) + more.size();
+  for (const std::string& name : more)
+    if (!in.find(name.c_str())) return false;
   for (const char* name : {"tokens", "positions", "parents", "length", "rows", "want_logits"})
     if (!in.find(name)) return false;
   for (const char* name : {"ids", "logsumexp", "entropy"})
@@ -145,16 +87,18 @@ Status open_session(const Runtime& runtime, const std::string& bundle, const cha
   return {};
 }
 
-Status check_shapes(const Runtime& runtime, const OrtSession* session, const ModelSpec& spec, const char* graph) {
+Status check_shapes(const Runtime& runtime, const OrtSession* session, const ModelSpec& spec, const char* graph,
+                    Span<const std::string> more) {
   const ort::Api api = runtime.api();
   Ports in, out, constants;
-  EDGEDEC_TRY(in.read(runtime, session, api.SessionGetInputCount(), api.SessionGetInputName(),
-                      api.SessionGetInputTypeInfo()));
-  EDGEDEC_TRY(out.read(runtime, session, api.SessionGetOutputCount(), api.SessionGetOutputName(),
-                       api.SessionGetOutputTypeInfo()));
+  EDGEDEC_TRY(in.read_inputs(runtime, session));
+  EDGEDEC_TRY(out.read_outputs(runtime, session));
   EDGEDEC_TRY(constants.read(runtime, session, api.SessionGetOverridableInitializerCount(),
                              api.SessionGetOverridableInitializerName(), nullptr));
-  if (is_model(in, out, constants, spec)) return {};
+  return is_model(in, out, constants, spec, more) ? Status() : other_model(graph);
+}
+
+Status other_model(const char* graph) {
   return {Code::kBadFile, std::string(graph) + " of the bundle is not the model that its manifest describes",
           "verify the bundle, or pull or export the model again"};
 }

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "engine/base/span.h"
 #include "engine/base/status.h"
 #include "engine/core/model_spec.h"
 #include "engine/model/runtime.h"
@@ -15,7 +16,12 @@ namespace edgedec::engine {
 Status open_session(const Runtime& runtime, const std::string& bundle, const char* graph, int threads, bool spin,
                     SessionOwner* session);
 
-// kBadFile unless the graph has the inputs and outputs of a pass, as the manifest states.
-Status check_shapes(const Runtime& runtime, const OrtSession* session, const ModelSpec& spec, const char* graph);
+// kBadFile unless the graph has the inputs and outputs of a pass, as the manifest states. `graph`: the name of its file;
+// `more`: inputs that it has beside those of model.onnx.
+Status check_shapes(const Runtime& runtime, const OrtSession* session, const ModelSpec& spec, const char* graph,
+                    Span<const std::string> more = {});
+
+// The error of a graph that is not the one of the manifest's model.
+Status other_model(const char* graph);
 
 }  // namespace edgedec::engine

@@ -6,6 +6,7 @@
 #include "engine/decode/engine.h"
 #include "engine/decode/pass_costs.h"
 #include "engine/decode/table_drafters.h"
+#include "engine/draft/exit_drafter.h"
 #include "engine/draft/model_drafter.h"
 #include "engine/probes/played.h"
 #include "engine/probes/report.h"
@@ -73,13 +74,25 @@ std::unique_ptr<Drafter> model_drafter(OpenEngine* engine) {
   return std::make_unique<ModelDrafter>("small", *engine->draft, std::make_unique<SameVocabulary>(size));
 }
 
+// "exit-2", and "trim-2" with a head trimmed to the even ids.
+std::unique_ptr<Drafter> exit_drafter(std::string_view name, OpenEngine* engine) {
+  std::optional<TrimmedHead> trimmed;
+  if (name[0] == 't') {
+    std::vector<int64_t> ids;
+    for (int64_t id = 0; id < engine->forward.spec().vocab_size; id += 2) ids.push_back(id);
+    trimmed.emplace(std::move(ids), 0.5, 0.5);
+  }
+  return std::make_unique<ExitDrafter>(engine->forward, name.back() - '0', std::move(trimmed), std::vector<int32_t>{7});
+}
+
 Drafters drafters_of(std::string_view names, OpenEngine* engine) {
   Drafters drafters;
   for (size_t at = 0; at < names.size();) {
     const size_t end = std::min(names.find(',', at), names.size());
     const std::string_view name = names.substr(at, end - at);
     std::unique_ptr<Drafter> made;
-    if (name == "small") drafters.push_back(model_drafter(engine));
+    if (name.substr(0, 5) == "exit-" || name.substr(0, 5) == "trim-") drafters.push_back(exit_drafter(name, engine));
+    else if (name == "small") drafters.push_back(model_drafter(engine));
     else if (make_table_drafter(name, useful_bytes(name), &made).ok()) drafters.push_back(std::move(made));
     at = end + 1;
   }

@@ -69,11 +69,11 @@ EDGEDEC_EXPORT const char* edgedec_probe_model_said(int hint) {
 
 EDGEDEC_EXPORT int edgedec_probe_model_open(const char* runtime, const char* bundle, const char* name,
                                             const int64_t* sizes, int64_t listed_weights, int threads, int spin,
-                                            OpenModel** out) {
+                                            int drafting, OpenModel** out) {
   auto made = std::make_unique<OpenModel>();
   Status status = Runtime::load(runtime, &made->runtime);
   if (status.ok())
-    status = OnnxModel::open(made->runtime, bundle, spec_of(name, &sizes), listed_weights, {threads, spin != 0},
+    status = OnnxModel::open(made->runtime, bundle, spec_of(name, &sizes), listed_weights, {threads, spin != 0, drafting != 0},
                              &made->model);
   *out = status.ok() ? made.release() : nullptr;
   return noted(std::move(status));
@@ -103,14 +103,25 @@ EDGEDEC_EXPORT void edgedec_probe_forward_facts(const OpenForward* it, int64_t* 
   facts[3] = it->ledger.held("kv_cache");
 }
 
+// `exit`: 0 for a whole pass, else a peek after so many layers. `hidden`: with hidden states.
 EDGEDEC_EXPORT int edgedec_probe_forward_extend(OpenForward* it, const int32_t* tokens, size_t count, const int* parents,
                                                 size_t parent_count, int which, const int* indices, size_t index_count,
-                                                int full, double temperature) {
-  Rows rows{static_cast<Rows::Which>(which), {indices, index_count}, full != 0, temperature};
-  return noted(it->forward->extend({tokens, count}, {parents, parent_count}, rows, &it->rows));
+                                                int full, double temperature, int exit, int hidden, const int64_t* keep,
+                                                size_t keep_count) {
+  const Rows rows{static_cast<Rows::Which>(which), {indices, index_count}, full != 0, temperature, hidden != 0,
+                  {keep, keep_count}};
+  return noted(exit ? it->forward->peek({tokens, count}, exit, rows, &it->rows)
+                    : it->forward->extend({tokens, count}, {parents, parent_count}, rows, &it->rows));
 }
 
-// The rows of the last pass: values, ids, logsumexp, entropy and logits, and the number of their elements.
+// Tokens peeked, numbers of a token's hidden states, bytes leased for them.
+EDGEDEC_EXPORT void edgedec_probe_forward_parts(const OpenForward* it, int64_t* facts) {
+  facts[0] = static_cast<int64_t>(it->forward->peeked().size());
+  facts[1] = it->forward->hidden();
+  facts[2] = it->ledger.held("hidden");
+}
+
+// The rows of the last pass: values, ids, logsumexp, entropy, logits and hidden states, and the number of their elements.
 EDGEDEC_EXPORT const void* edgedec_probe_forward_rows(const OpenForward* it, int which, size_t* size) {
   const HeadRows& rows = it->rows;
   const auto told = [size](const auto& all) -> const void* {
@@ -122,7 +133,8 @@ EDGEDEC_EXPORT const void* edgedec_probe_forward_rows(const OpenForward* it, int
     case 1: return told(rows.ids);
     case 2: return told(rows.logsumexp);
     case 3: return told(rows.entropy);
-    default: return told(rows.logits);
+    case 4: return told(rows.logits);
+    default: return told(rows.hidden);
   }
 }
 

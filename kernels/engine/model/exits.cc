@@ -1,0 +1,128 @@
+#include "engine/model/exits.h"
+
+#include <algorithm>
+
+#include "engine/base/format.h"
+#include "engine/bundle/manifest.h"
+#include "engine/model/ports.h"
+#include "engine/model/session.h"
+
+namespace edgedec::engine {
+namespace {
+
+constexpr size_t kMost = 64, kMostDigits = 5;
+constexpr const char* kKeep = "keep";
+
+std::string named(const char* what, int number) { return what + decimal(int64_t{number}); }
+
+// The numbers in `text`, from 0 to `most`; none when it holds anything else.
+std::vector<int> numbers(std::string_view text, int64_t most) {
+  std::vector<int> found;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    if (end == at || end - at > kMostDigits || found.size() == kMost) return {};
+    int number = 0;
+    for (; at < end; ++at) {
+      if (text[at] < '0' || text[at] > '9') return {};
+      number = 10 * number + (text[at] - '0');
+    }
+    if (number > most) return {};
+    found.push_back(number);
+    at = end + 1;
+  }
+  return found;
+}
+
+Status stated(const Runtime& runtime, const OrtModelMetadata* data, const char* key, std::string* text) {
+  const ort::Api api = runtime.api();
+  OrtAllocator* allocator = nullptr;
+  char* found = nullptr;
+  EDGEDEC_TRY(runtime.check(api.GetAllocatorWithDefaultOptions()(&allocator), true));
+  EDGEDEC_TRY(runtime.check(api.ModelMetadataLookupCustomMetadataMap()(data, allocator, key, &found), true));
+  if (!found) return {};
+  *text = found;
+  return runtime.check(api.AllocatorFree()(allocator, found));
+}
+
+bool ascend(const std::vector<int>& exits, int64_t last) {
+  if (exits.empty() || exits.back() != last || exits.front() < 1) return false;
+  return std::adjacent_find(exits.begin(), exits.end(), [](int a, int b) { return a >= b; }) == exits.end();
+}
+
+}  // namespace
+
+void LayerStates::clear() {
+  layers = {};
+  for (std::vector<float>& one : rows) one.clear();
+}
+
+const std::vector<float>* LayerStates::of(int layer) const {
+  const int* found = std::find(layers.begin(), layers.end(), layer);
+  return found == layers.end() ? nullptr : &rows[static_cast<size_t>(found - layers.begin())];
+}
+
+size_t LayerStates::bytes() const {
+  size_t sum = 0;
+  for (const std::vector<float>& one : rows) sum += one.capacity() * sizeof(float);
+  return sum;
+}
+
+bool Exits::has(int exit) const { return std::binary_search(exits.begin(), exits.end(), exit); }
+
+Span<const int> Exits::states(int exit) const {
+  if (below_.empty()) return {};
+  if (!exit) return below_.back();
+  return below_[static_cast<size_t>(std::lower_bound(exits.begin(), exits.end(), exit) - exits.begin())];
+}
+
+void Exits::settle() {
+  below_.clear();
+  for (size_t at = 0; at <= exits.size(); ++at) {
+    std::vector<int> layers = taps;
+    if (at < exits.size()) {
+      const int exit = exits[at];
+      layers.erase(std::remove_if(layers.begin(), layers.end(), [exit](int tap) { return tap >= exit; }), layers.end());
+      layers.push_back(exit - 1);
+    }
+    std::sort(layers.begin(), layers.end());
+    layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
+    below_.push_back(std::move(layers));
+  }
+}
+
+std::string Exits::out(int layer) { return named("blk.", layer) + ".out"; }
+std::string Exits::rows(int exit) { return named("rows.", exit); }
+std::string Exits::passing(int exit) { return named("passing.", exit); }
+std::string Exits::warm(int exit) { return named("warm.", exit); }
+
+Status read_exits(const Runtime& runtime, const OrtSession* session, const ModelSpec& spec, Exits* exits) {
+  OrtModelMetadata* data = nullptr;
+  EDGEDEC_TRY(runtime.check(runtime.api().SessionGetModelMetadata()(session, &data), true));
+  const MetadataOwner owner(data, {runtime.api()});
+  std::string texts[2];
+  EDGEDEC_TRY(stated(runtime, data, "exits", &texts[0]));
+  EDGEDEC_TRY(stated(runtime, data, "taps", &texts[1]));
+  exits->exits = numbers(texts[0], spec.n_layers);
+  exits->taps = numbers(texts[1], spec.n_layers - 1);
+  exits->hidden_size = spec.hidden_size;
+  if (!ascend(exits->exits, spec.n_layers) || exits->taps.empty()) return other_model(kDraftingFile);
+  exits->settle();
+  Ports in, out;
+  EDGEDEC_TRY(in.read_inputs(runtime, session));
+  EDGEDEC_TRY(out.read_outputs(runtime, session));
+  std::vector<std::string> more = {kKeep};
+  bool right = true;
+  for (int exit : exits->exits) {
+    more.push_back(Exits::warm(exit));
+    right = right && has_columns(in.find(more.back().c_str()), spec.hidden_size);
+    for (int layer : exits->states(exit)) right = right && has_columns(out.find(Exits::out(layer).c_str()), spec.hidden_size);
+    if (exit == spec.n_layers) break;
+    more.push_back(Exits::rows(exit));
+    more.push_back(Exits::passing(exit));
+  }
+  for (int layer : exits->states(0)) right = right && has_columns(out.find(Exits::out(layer).c_str()), spec.hidden_size);
+  if (!right) return other_model(kDraftingFile);
+  return check_shapes(runtime, session, spec, kDraftingFile, more);
+}
+
+}  // namespace edgedec::engine
