@@ -9,8 +9,8 @@ from pathlib import Path
 
 _DONT_NEED = 4
 """MADV_DONTNEED of Linux."""
-_ARENA_MAX = -8
-"""M_ARENA_MAX of glibc's mallopt."""
+_ARENA_MAX, _MMAP_THRESHOLD = -8, -3
+"""M_ARENA_MAX and M_MMAP_THRESHOLD of glibc's mallopt."""
 _CODE = re.compile(
     r"^([0-9a-f]+)-([0-9a-f]+) r-xp \S+ \S+ [1-9][0-9]* .*\n(?:[A-Z]\S*:.*\n)*?Anonymous: +0 kB$", re.M
 )
@@ -29,15 +29,16 @@ def release_freed() -> bool:
     return bool(trim and trim(0))
 
 
-def share_arenas(arenas: int) -> bool:
-    """Let all threads allocate from at most so many heaps; whether it took (glibc only).
+def share_heaps(heaps: int, largest: int) -> bool:
+    """Let all threads allocate from at most so many heaps, and blocks of ``largest`` bytes from none.
 
-    Each heap keeps the room of the largest requests that it has seen; by default a thread may have its own.
+    Return whether it took (glibc only). By default a thread may have a heap of its own, and once a large
+    block was freed, later ones lie in the heaps: small ones between them keep their room from the system.
     """
     if not sys.platform.startswith("linux"):
         return False
     option = getattr(ctypes.CDLL(None), "mallopt", None)
-    return bool(option and option(_ARENA_MAX, arenas))
+    return bool(option and option(_ARENA_MAX, heaps) and option(_MMAP_THRESHOLD, largest))
 
 
 def release_code() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.memory.release import release_code, release_freed, share_arenas
+from edgedec.memory.release import release_code, release_freed, share_heaps
 
 
 def resident() -> int:
@@ -30,13 +30,13 @@ def test_freed_memory_goes_back() -> None:
 def test_other_systems_have_nothing_to_give_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     assert release_freed() is False
-    assert share_arenas(2) is False
+    assert share_heaps(2, 1 << 20) is False
 
 
 _THREADS_ALLOCATE = """
 import ctypes, threading
-from edgedec.memory.release import share_arenas
-share_arenas(1)
+from edgedec.memory.release import share_heaps
+share_heaps(1, 1 << 20)
 ready = threading.Barrier(9)
 def allocate():
     held = [bytes(4000) for _ in range(100)]
@@ -55,7 +55,7 @@ ready.wait(20)
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told")
 def test_threads_share_a_heap() -> None:
-    own = _THREADS_ALLOCATE.replace("share_arenas(1)", "")
+    own = _THREADS_ALLOCATE.replace("share_heaps(1, 1 << 20)", "")
     runs = [
         subprocess.run([sys.executable, "-c", code], capture_output=True) for code in (_THREADS_ALLOCATE, own)
     ]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 import uvicorn
 
 from edgedec.core.errors import UsageError
-from edgedec.memory.release import release_freed, share_arenas
+from edgedec.memory.release import release_freed, share_heaps
 from edgedec.server.http.app import application
 from edgedec.server.http.connections import connection_class
 from edgedec.server.http.log import Log
@@ -32,8 +32,10 @@ _SWEEP_TICKS = 10
 """Ticks of a tenth of a second between two looks at the connections."""
 _RELEASE_TICKS = 50
 """Ticks between two returns of freed memory: requests of a megabyte and patterns leave some behind."""
-_ARENAS = 2
+_HEAPS = 2
 """Heaps of the process: more threads than that hardly ever allocate at once."""
+_LARGEST = 1 << 20
+"""Bytes from which a block goes back to the system as soon as it is freed: those of a long request."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -96,7 +98,7 @@ class HttpServer(uvicorn.Server):
     def serve_on(self, listening: socket.socket, ready: Callable[[], None]) -> None:
         """Answer requests on a socket until a signal; ``ready`` is called once they are answered."""
         self._ready: Callable[[], None] | None = ready
-        share_arenas(_ARENAS)
+        share_heaps(_HEAPS, _LARGEST)
         with self._log.of_libraries():
             self.run(sockets=[listening])
         self.end()
