@@ -15,6 +15,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from edgedec.core.errors import UnsupportedError
 from edgedec.core.npu_facts import Rotary
 from edgedec.core.progress import Steps
 from edgedec.export.calibration.evaluate import F32, Floats
@@ -33,6 +34,8 @@ from edgedec.export.npu.weights import read
 OPSET, IR_VERSION = 23, 11
 _HIDDEN = np.float32(-1e30)
 _BLOCK = "blk."
+_MOST_BYTES = 2_000_000_000
+"""Bytes of a graph that ONNX Runtime reads from memory."""
 
 
 @dataclass(slots=True)
@@ -140,6 +143,8 @@ def _session(graph: StaticGraph, piece: GraphPiece, floats: Floats) -> tuple[ort
             inputs.append(helper.make_tensor_value_info(name, *graph.inputs[name]))
         else:
             stored.append(numpy_helper.from_array(_constant(graph, floats, name), name))
+    if sum(len(one.raw_data) for one in stored) > _MOST_BYTES:
+        raise UnsupportedError("a layer or head of more than 2 GB of floats cannot be measured for an NPU")
     values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in outputs]
     made = helper.make_model(
         helper.make_graph(piece.nodes, "piece", inputs, values, stored),

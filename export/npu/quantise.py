@@ -23,6 +23,7 @@ from edgedec.export.npu.scheme import MARGIN, TYPES, UNIT, affine_over
 from edgedec.export.npu.static_graph import (
     EMBEDDED,
     LOCAL_MASK,
+    LOGITS,
     MASK,
     StaticGraph,
     added_values,
@@ -35,6 +36,8 @@ from edgedec.export.npu.weights import StoredMatrix
 _MOVES = ("Reshape", "Transpose", "Concat", "Split", "ScatterND")
 """Ops whose results are numbers of their inputs."""
 _UNIT = ("Softmax", "Sigmoid")
+_LOGITS_MARGIN = 0.5
+"""As ``MARGIN``: logits at the end of their range would all be the same."""
 _SPARE = 24.0
 """A hidden score is at least so far below every other: its weight is zero in 16 bits."""
 
@@ -178,7 +181,7 @@ class _Quantising:
             return affine_over(low - _SPARE, high, self.scheme.values, 0.0)
         if name in self.growth:
             return affine_over(-1.0, 1.0, self.scheme.values, 0.0)
-        return affine_over(low, high, self.scheme.values)
+        return affine_over(low, high, self.scheme.values, _LOGITS_MARGIN if name == LOGITS else MARGIN)
 
     def quantised(self, name: str, source: str, chosen: Affine) -> None:
         """Make integers, named ``name``, of the floats ``source``, and floats of them again."""

@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from edgedec.backends.fake import MarkovForward
+from edgedec.backends.npu.model import NpuModel
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.backends.open import open_backend
 from edgedec.core.cache_config import CacheConfig
@@ -21,6 +22,7 @@ from edgedec.core.rows import FloatArray, HeadRows
 from edgedec.export import export_gguf
 from edgedec.memory import KvType
 from tests.backends.fake_llama import fake_llama
+from tests.backends.npu_bundles import npu_bundles, npu_model
 from tests.fixtures.foreign_gguf import FOREIGN, write_foreign
 from tests.fixtures.opened import decoder_forward, onnx_forward, shared_cache
 from tests.fixtures.tiny_decoder import write_decoder_bundle
@@ -94,13 +96,13 @@ def tiny_bundle(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
     return bundle
 
 
-@pytest.fixture(params=[*EXACT, "optimum", "sequences", "recurrent", *REAL])
+@pytest.fixture(params=[*EXACT, "optimum", "npu", "sequences", "recurrent", *REAL])
 def make(request: pytest.FixtureRequest) -> Make:
     """Of the parametrised kind."""
     return _make(request)
 
 
-@pytest.fixture(params=[*EXACT, "sequences", *REAL[:2]])
+@pytest.fixture(params=[*EXACT, "npu", "sequences", *REAL[:2]])
 def make_trees(request: pytest.FixtureRequest) -> Make:
     """Of those that run trees."""
     return _make(request)
@@ -145,6 +147,12 @@ def decoder_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_decoder_bundle(tmp_path_factory.mktemp("decoder") / "bundle")
 
 
+@pytest.fixture(scope="session")
+def npu_on_cpu(tmp_path_factory: pytest.TempPathFactory) -> NpuModel:
+    """A tiny random model for an NPU, on ONNX Runtime's own ops."""
+    return npu_model(npu_bundles(tmp_path_factory.mktemp("npu"))("llama"))
+
+
 @cache
 def _drafting(bundle: Path) -> OnnxModel:
     """Its graph for drafting, opened once."""
@@ -166,6 +174,9 @@ def _make(request: pytest.FixtureRequest) -> Make:
             lambda capacity: decoder_forward(bundle, manifest, threads=2, capacity=capacity, spin=False),
             exact=False,
         )
+    if kind == "npu":
+        model = request.getfixturevalue("npu_on_cpu")
+        return Make(lambda capacity: model.forward(CacheConfig(capacity)), exact=False, tolerance=0.02)
     bundle = request.getfixturevalue("tiny_bundle")(kind.split("-")[-1])
     manifest, kv = Manifest.load(bundle), "int8" if "int8-" in kind else "fp16"
 
