@@ -24,19 +24,17 @@ from edgedec.kernels.library import library_path
 from edgedec.native.structs import CMessage, COptions, CRequest, CResult, CSampling, CStatus
 
 _NO_MEMORY = 11
-_ERRORS: dict[int, type[EdgeDecError]] = {
-    error.exit_code: error
-    for error in (
-        UsageError,
-        NotFoundError,
-        BadFileError,
-        UnsupportedError,
-        StorageError,
-        ContextFullError,
-        BackendError,
-        MemoryBudgetError,
-    )
-} | {_NO_MEMORY: BackendError}
+_KINDS: tuple[type[EdgeDecError], ...] = (
+    UsageError,
+    NotFoundError,
+    BadFileError,
+    UnsupportedError,
+    StorageError,
+    ContextFullError,
+    BackendError,
+    MemoryBudgetError,
+)
+_ERRORS = {error.exit_code: error for error in _KINDS} | {_NO_MEMORY: BackendError}
 _IDS, _TEXT, _STATUS = POINTER(c_int32), (c_char_p, c_size_t), POINTER(CStatus)
 _ASKED = (POINTER(CRequest), POINTER(CResult), _STATUS)
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
@@ -85,7 +83,7 @@ def call_text(name: str, *arguments: Any) -> str:
     found = c_void_p()
     call(name, *arguments, byref(found))
     try:
-        return ctypes.string_at(found).decode()  # type: ignore[arg-type]
+        return ctypes.string_at(found).decode()
     finally:
         library().edgedec_free(found)
 
