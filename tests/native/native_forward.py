@@ -118,7 +118,7 @@ class NativeForward(CacheForward):
             function("forward_close", None, c_void_p)(self._handle)
 
     def _facts(self) -> list[int]:
-        facts = (c_int64 * 4)()
+        facts = (c_int64 * 5)()
         function("forward_facts", None, c_void_p, c_void_p)(self._handle, facts)
         return list(facts)
 
@@ -134,6 +134,14 @@ class NativeForward(CacheForward):
     def leased(self) -> int:
         """Bytes leased for the cache."""
         return self._facts()[3]
+
+    @property
+    def leased_rows(self) -> int:
+        """Bytes leased for whole rows of logits."""
+        return self._facts()[4]
+
+    def free_logits(self) -> None:
+        function("forward_free_logits", None, c_void_p)(self._handle)
 
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW

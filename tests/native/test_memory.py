@@ -195,5 +195,5 @@ def test_the_process_is_measured_as_python_does(tmp_path: Path) -> None:
         function("process", None, c_char_p, c_char_p, c_void_p)(path.name.encode(), str(path).encode(), found)
         assert found[2] == process.mapped_rss_bytes(path.name) == 1 << 20
         assert found[3] == process.mapped_bytes(path) == 1 << 20
-    assert found[0] == pytest.approx(process.rss_bytes(), rel=0.02)
-    assert found[1] == pytest.approx(process.peak_rss_bytes(), rel=0.02)
+    assert found[0] == pytest.approx(process.rss_bytes(), rel=0.1)
+    assert found[1] == pytest.approx(process.peak_rss_bytes(), rel=0.1)

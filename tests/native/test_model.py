@@ -11,13 +11,14 @@ import pytest
 
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.core.cache_config import CacheConfig
-from edgedec.core.errors import BackendError, BadFileError, ContextFullError, UsageError
+from edgedec.core.errors import BackendError, BadFileError, ContextFullError, NotFoundError, UsageError
 from edgedec.core.forward import Forward
 from edgedec.core.manifest import MODEL, Manifest
 from edgedec.core.rows import ALL_ROWS, HeadRows, Rows
 from edgedec.export import export_gguf
 from edgedec.export.architectures import ARCHITECTURES
 from edgedec.memory import KvType
+from edgedec.models import Store
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.native.native_forward import NativeForward, NativeModel
 
@@ -141,6 +142,18 @@ def test_long_histories(name: str, kv: KvType, seed: int, bundle: Bundle) -> Non
         history.step()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["smollm2-135m", "gemma3-270m"])
+def test_histories_of_real_models(name: str) -> None:
+    try:
+        folder = Store().path(name)
+    except NotFoundError:
+        pytest.skip(f"{name} is not installed")
+    history = History(*pair(folder), seed=1)
+    for _ in range(60):
+        history.step()
+
+
 def test_sizes_and_refusals_are_those_of_python(bundle: Bundle) -> None:
     native, reference = pair(bundle("gemma3"), capacity=60)
     assert native.nbytes() == {**reference.nbytes(), "kv_cache": 0}
@@ -179,6 +192,19 @@ def test_sizes_and_refusals_are_those_of_python(bundle: Bundle) -> None:
         words.append(str(full.value))
     assert words[0] == words[1]
     assert native.nbytes() == reference.nbytes()
+
+
+def test_whole_rows_of_logits_are_leased_until_they_are_freed(bundle: Bundle) -> None:
+    native, reference = pair(bundle("llama"))
+    row = 4 * native.spec.vocab_size
+    for count, most in ((3, 3), (1, 3), (5, 5)):
+        native.extend([1] * count, rows=FULL)
+        assert native.leased_rows == most * row
+    native.free_logits()
+    assert native.leased_rows == 0
+    reference.extend([1] * 9)
+    assert bits(native.extend([7], rows=FULL)) == bits(reference.extend([7], rows=FULL))
+    assert native.leased_rows == row
 
 
 def test_impossible_caches_and_models_are_refused(bundle: Bundle, tmp_path: Path) -> None:

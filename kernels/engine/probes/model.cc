@@ -95,12 +95,13 @@ EDGEDEC_EXPORT int edgedec_probe_forward_open(OpenModel* model, int64_t capacity
 
 EDGEDEC_EXPORT void edgedec_probe_forward_close(OpenForward* forward) { delete forward; }
 
-// capacity, length, most tokens of a pass, bytes leased for the cache.
+// capacity, length, most tokens of a pass, bytes leased for the cache and for whole rows of logits.
 EDGEDEC_EXPORT void edgedec_probe_forward_facts(const OpenForward* it, int64_t* facts) {
   facts[0] = it->forward->capacity();
   facts[1] = it->forward->length();
   facts[2] = it->forward->max_pass();
   facts[3] = it->ledger.held("kv_cache");
+  facts[4] = it->ledger.held("rows");
 }
 
 // `exit`: 0 for a whole pass, else a peek after so many layers. `hidden`: with hidden states.
@@ -113,6 +114,8 @@ EDGEDEC_EXPORT int edgedec_probe_forward_extend(OpenForward* it, const int32_t* 
   return noted(exit ? it->forward->peek({tokens, count}, exit, rows, &it->rows)
                     : it->forward->extend({tokens, count}, {parents, parent_count}, rows, &it->rows));
 }
+
+EDGEDEC_EXPORT void edgedec_probe_forward_free_logits(OpenForward* it) { it->forward->free_logits(&it->rows); }
 
 // Tokens peeked, numbers of a token's hidden states, bytes leased for them.
 EDGEDEC_EXPORT void edgedec_probe_forward_parts(const OpenForward* it, int64_t* facts) {
