@@ -17,10 +17,11 @@ constexpr int64_t kUnlimited = int64_t{1} << 50;  // a budget in which nothing i
 
 // Returns pages that were freed but kept by the C library's allocator.
 void release_freed() {
-#if defined(__GLIBC__)
+#if defined(EDGEDEC_ANDROID)
+  constexpr int kPurge = -101;  // of Android's <malloc.h>; its versions before 9 do nothing
+  mallopt(kPurge, 0);
+#elif defined(__GLIBC__)
   malloc_trim(0);
-#elif defined(M_PURGE)
-  mallopt(M_PURGE, 0);
 #endif
 }
 

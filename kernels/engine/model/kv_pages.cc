@@ -2,10 +2,10 @@
 
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 
+#include "engine/base/page.h"
 #include "engine/memory/size.h"
 
 namespace edgedec::engine {
@@ -37,7 +37,7 @@ void KvPages::move(const std::vector<int64_t>& from, const std::vector<int64_t>&
 }
 
 void KvPages::give_back(int64_t first) {
-  const int64_t page = sysconf(_SC_PAGESIZE);
+  const int64_t page = page_bytes();
   const auto give = [&](int64_t start, int64_t end) {
     const int64_t begin = (start + page - 1) / page * page, size = end / page * page - begin;
     if (size > 0) (void)madvise(data() + begin, static_cast<size_t>(size), MADV_DONTNEED);
