@@ -308,7 +308,8 @@ def test_faults_of_a_bundle_are_told(bundle: Path, tmp_path: Path) -> None:
     for wrong, error in (
         ("sdx", UsageError),
         ("", UsageError),
-        ("exit-4", UnsupportedError),
+        ("exit-4", UsageError),
+        ("skip-1-2", UnsupportedError),
         ("head", UnsupportedError),
     ):
         with pytest.raises(error):

@@ -39,7 +39,17 @@ Status DrafterManifest::from_json(std::string_view text, DrafterManifest* manife
   JsonValue table;
   EDGEDEC_TRY(top.object("files", &table));
   EDGEDEC_TRY(kFolder.files(table, &manifest->files));
-  return top.scalars("facts", &table);
+  EDGEDEC_TRY(top.scalars("facts", &table));
+  for (size_t at = 0; at < table.size(); ++at)
+    if (const std::optional<double> number = table.at(at).number())
+      manifest->numbers.emplace_back(table.at(at).key(), *number);
+  return {};
+}
+
+const double* DrafterManifest::number(std::string_view name) const {
+  for (const auto& [key, value] : numbers)
+    if (key == name) return &value;
+  return nullptr;
 }
 
 Status DrafterManifest::load(const std::string& folder, bool verify, DrafterManifest* manifest) {

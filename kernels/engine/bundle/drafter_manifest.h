@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -15,6 +16,10 @@ struct DrafterManifest {
   std::string target_name, target_sha256;
   int64_t vocab_size = 0;
   std::vector<FileEntry> files;
+  std::vector<std::pair<std::string, double>> numbers;  // those of its facts
+
+  // A number of its facts, or null.
+  const double* number(std::string_view name) const;
 
   // Reads and checks the manifest in `folder` and the files that it lists; `verify` compares hashes too.
   static Status load(const std::string& folder, bool verify, DrafterManifest* manifest);

@@ -28,34 +28,9 @@ Status check_config(const RunConfig& config) {
 
 }  // namespace
 
-Status parse_drafters(std::string_view text, std::vector<std::string>* names) {
-  names->clear();
-  const auto add = [&](std::string_view name) {
-    if (std::find(names->begin(), names->end(), name) == names->end()) names->emplace_back(name);
-  };
-  if (text == "off") return {};
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find(',', at), text.size());
-    const std::string_view name = text.substr(at, end - at);
-    at = end + 1;
-    if (name == "auto") {
-      add("lookup");
-      add("recycling");
-    } else if (useful_bytes(name)) {
-      add(name);
-    } else if (name == "head" || name.substr(0, 4) == "exit") {
-      return {Code::kUnsupported, "the native engine does not draft with " + quoted(name), "use auto, lookup or recycling"};
-    } else {
-      return {Code::kUsage, "there is no drafter " + quoted(name), "there are auto, off, lookup, recycling"};
-    }
-  }
-  return {};
-}
-
 Status Run::prepare(const RunConfig& config) {
   config_ = config;
   EDGEDEC_TRY(check_config(config));
-  EDGEDEC_TRY(parse_drafters(config.draft, &drafters_));
   const double began = clock_.now();
   EDGEDEC_TRY(load());
   load_s_ = clock_.now() - began;
@@ -67,18 +42,24 @@ Status Run::load() {
   if (manifest_.kind != "edgedec")
     return {Code::kUnsupported, "the native engine does not run bundles of the kind " + quoted(manifest_.kind),
             "export the model for EdgeDec's kernels"};
+  EDGEDEC_TRY(resolve_drafters(config_.draft, config_.folder, manifest_, &drafters_));
+  const bool parts = has(DrafterKind::kExit);
+  if (parts && !manifest_.file(kDraftingFile))
+    return {Code::kUnsupported,
+            manifest_.name + " cannot draft with its own layers: its bundle has no early exits",
+            "pull or export the model again, or use other drafters"};
   if (config_.runtime_api) EDGEDEC_TRY(Runtime::of(config_.runtime_api, &runtime_));
   else EDGEDEC_TRY(Runtime::load(config_.runtime_path, &runtime_));
   const int threads = config_.threads ? config_.threads : physical_cores();
   EDGEDEC_TRY(OnnxModel::open(runtime_, config_.folder, manifest_.spec, manifest_.file(kWeightsFile)->bytes,
-                              {threads, true}, &model_));
+                              {threads, true, parts}, &model_));
   EDGEDEC_TRY(Tokenizer::open(path_in(config_.folder, kTokenizerTable), manifest_.tokenizer, &tokenizer_));
   if (static_cast<int64_t>(tokenizer_->size()) > manifest_.spec.vocab_size)
     return {Code::kBadFile,
             "the bundle's tokenizer has " + decimal(uint64_t{tokenizer_->size()}) + " tokens, and its model " +
                 decimal(manifest_.spec.vocab_size),
             "pull or export the model again"};
-  return {};
+  return open_drafters();
 }
 
 Status Run::plan() {
@@ -90,16 +71,24 @@ Status Run::plan() {
   wish.kv = config_.kv;
   wish.longest_pass = kLongestPass;
   wish.drafted = drafters_.empty() ? 0 : config_.draft_tokens;
-  for (const std::string& name : drafters_) wish.tables += useful_bytes(name);
+  for (const DrafterSpec& one : drafters_) wish.tables += useful_bytes(one.name);
   MemoryFacts facts;
   facts.target.spec = spec;
   facts.target.weights = model_->planned_weight_bytes();
   facts.target.threads = model_->threads();
+  facts.target.hidden = model_->exits().hidden();
+  facts.target.exits = static_cast<int64_t>(model_->exits().exits.size());
   facts.process = measured_process({kMapped, std::size(kMapped)}) + static_cast<int64_t>(tokenizer_->mapped_bytes());
   facts.drawing = static_cast<int64_t>(drawing_bytes(manifest_.preset.sampling, 64));
+  if (small_) facts.drafters.push_back(small_->memory());
+  if (small_ && !spares(facts, wish)) {
+    close_small();
+    return plan();
+  }
   EDGEDEC_TRY(Budget::make(facts, wish, &budget_));
   for (const std::string& line : budget_->plan().given_up)
     tell("memory budget " + size_text(budget_->plan().budget) + ", " + line);
+  if (small_ && !budget_->plan().choice.model_drafts) close_small();
   return {};
 }
 
@@ -139,34 +128,6 @@ Status Run::begin_engine() {
   setting.ledger = &budget_->ledger();
   engine_ = std::make_unique<Engine>(*forward_, setting);
   return engine_->reset();
-}
-
-Status Run::make_drafters(Drafters* drafters) {
-  const int64_t tables = budget_->plan().choice.tables;
-  int64_t most = 0, held = 0;
-  for (const std::string& name : drafters_) most += useful_bytes(name);
-  const double share = std::min(static_cast<double>(tables) / static_cast<double>(most), 1.0);
-  for (const std::string& name : drafters_) {
-    const auto bytes = static_cast<int64_t>(share * static_cast<double>(useful_bytes(name)));
-    std::unique_ptr<Drafter> made;
-    EDGEDEC_TRY(make_table_drafter(name, bytes, &made));
-    drafters->push_back(std::move(made));
-    held += bytes;
-  }
-  tables_ = Lease(&budget_->ledger(), "tables");
-  EDGEDEC_TRY(tables_.grow(held));
-  restore_tables(drafters);
-  return {};
-}
-
-// Gives drafters the tables that were prepared for the model, if there are some.
-void Run::restore_tables(Drafters* drafters) {
-  const std::string& named = config_.tables_folder;
-  const std::string folder = named.empty() ? path_in(config_.folder, "drafters/tables") : named;
-  if (named.empty() && file_size(path_in(folder, "drafter.json")) < 0) return;
-  const Status done =
-      restore_prepared(folder, manifest_.file(kWeightsFile)->sha256, manifest_.spec.vocab_size, drafters);
-  if (!done.ok()) tell("note: " + manifest_.name + " runs without its prepared tables: " + done.message());
 }
 
 Status Run::make_room_for(const DrawParams& params) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "engine/bundle/manifest.h"
 #include "engine/decode/engine.h"
 #include "engine/decode/pass_costs.h"
+#include "engine/drafters/registry.h"
+#include "engine/drafters/small_model.h"
 #include "engine/memory/budget.h"
 #include "engine/model/onnx_model.h"
 #include "engine/text/tokenizer.h"
@@ -32,9 +35,6 @@ struct RunConfig {
   std::string cost_folder;    // empty: costs are not kept
   std::string tables_folder;  // empty: those that the bundle carries
 };
-
-// Names of the drafters that `text` stands for. kUsage, kUnsupported.
-Status parse_drafters(std::string_view text, std::vector<std::string>* names);
 
 // A model that is loaded and planned for. It is not moved once it is opened: its parts refer to each other.
 class Run {
@@ -66,7 +66,15 @@ class Run {
  private:
   Status load();
   Status plan();
+  // In run_drafters.cc.
+  bool has(DrafterKind kind) const;
+  Status open_drafters();
+  Status check_exits() const;
+  bool spares(const MemoryFacts& facts, const MemoryWish& wish);
+  void close_small();
   Status make_drafters(Drafters* drafters);
+  Status make_tables(Drafters* drafters);
+  Status make_exits(const DrafterSpec& spec, Drafters* drafters);
   void restore_tables(Drafters* drafters);
   Status begin_engine();
   void tell(const std::string& line) {
@@ -78,11 +86,13 @@ class Run {
   Clock clock_;
   Surroundings surroundings_;
   Manifest manifest_;
-  std::vector<std::string> drafters_;
+  std::vector<DrafterSpec> drafters_;
   Runtime runtime_;
   std::unique_ptr<OnnxModel> model_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<Budget> budget_;
+  std::unique_ptr<SmallModel> small_;
+  std::optional<TrimmedHead> trimmed_;
   std::unique_ptr<Forward> forward_;
   std::unique_ptr<CostFile> cost_file_;
   PassCosts costs_;

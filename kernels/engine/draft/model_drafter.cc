@@ -20,8 +20,9 @@ size_t common_length(Span<const int32_t> first, Span<const int32_t> second) {
 
 }  // namespace
 
-ModelDrafter::ModelDrafter(std::string name, Forward& forward, std::unique_ptr<Bridge> bridge)
-    : name_(std::move(name)), forward_(forward), bridge_(std::move(bridge)) {
+ModelDrafter::ModelDrafter(std::string name, Forward& forward, std::unique_ptr<Bridge> bridge,
+                           std::optional<TrimmedHead> trimmed)
+    : name_(std::move(name)), forward_(forward), bridge_(std::move(bridge)), trimmed_(std::move(trimmed)) {
   pretrained = true;
   cached_.reserve(static_cast<size_t>(forward.capacity()));
 }
@@ -30,6 +31,7 @@ Status ModelDrafter::begin(Span<const int32_t> tokens, size_t kept) {
   EDGEDEC_TRY(bridge_->begin(tokens, kept));
   position_ = static_cast<int64_t>(tokens.size());
   start_ = -1;
+  if (trimmed_) trimmed_->begin();
   return {};
 }
 
@@ -44,11 +46,18 @@ Status ModelDrafter::propose(int limit, double floor, Source self, DraftTree* tr
   EDGEDEC_TRY(bridge_->read(&ids));
   if (start_ < 0) start_ = static_cast<int64_t>(ids.size());
   if (ids.empty() || limit < 1) return {};
-  EDGEDEC_TRY(catch_up(ids, Rows::last()));
+  if (trimmed_) trimmed_->follow(ids);
+  EDGEDEC_TRY(catch_up(ids, drafted(Rows::last())));
   EDGEDEC_TRY(sketch(limit, std::max(floor, kLeastReach)));
   EDGEDEC_TRY(bridge_->in_target_ids(tree_, &in_target_ids_));
   in_target_ids_.best(limit, floor, self, tree);
   return {};
+}
+
+// The rows of a pass that drafts: over the kept ids, if the head is trimmed now.
+Rows ModelDrafter::drafted(Rows rows) const {
+  if (trimmed_) rows.keep = trimmed_->keep();
+  return rows;
 }
 
 // Makes the cache hold `ids`, or their end; the head has `rows` of the last pass, which is always run.
@@ -109,10 +118,10 @@ Status ModelDrafter::step(size_t fed) {
   const int nodes[] = {following_[0], fed == 2 ? following_[1] : kNone};
   const int32_t tokens[] = {tree_.tokens[nodes[0]], fed == 2 ? tree_.tokens[nodes[1]] : 0};
   if (fed == 1) {
-    EDGEDEC_TRY(feed({tokens, 1}, Rows::last()));
+    EDGEDEC_TRY(feed({tokens, 1}, drafted(Rows::last())));
     return grow(nodes[0], 0, &following_);
   }
-  EDGEDEC_TRY(forward_.extend({tokens, 2}, {kSiblings, 2}, Rows::all(), &head_));
+  EDGEDEC_TRY(forward_.extend({tokens, 2}, {kSiblings, 2}, drafted(Rows::all()), &head_));
   EDGEDEC_TRY(grow(nodes[0], 0, &following_));
   EDGEDEC_TRY(grow(nodes[1], 1, &other_));
   const int kept = most_reached(other_) > most_reached(following_);

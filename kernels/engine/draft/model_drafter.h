@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,14 +13,17 @@
 #include "engine/draft/bridge.h"
 #include "engine/draft/choices.h"
 #include "engine/draft/tree_builder.h"
+#include "engine/draft/trimmed_head.h"
 #include "engine/model/forward.h"
 
 namespace edgedec::engine {
 
 class ModelDrafter final : public Drafter {
  public:
-  // Drafts with `forward`, which reads and writes the target's tokens through `bridge`. `forward` outlives it.
-  ModelDrafter(std::string name, Forward& forward, std::unique_ptr<Bridge> bridge);
+  // Drafts with `forward`, which reads and writes the target's tokens through `bridge`, and outlives it. With `trimmed`
+  // its head computes the kept ids only, as long as the text consists of them.
+  ModelDrafter(std::string name, Forward& forward, std::unique_ptr<Bridge> bridge,
+               std::optional<TrimmedHead> trimmed = std::nullopt);
 
   const char* name() const override { return name_.c_str(); }
   void sampled(const DrawParams& params) override { params_ = params; }
@@ -31,6 +35,7 @@ class ModelDrafter final : public Drafter {
  private:
   using Nodes = std::vector<int>;
 
+  Rows drafted(Rows rows) const;
   Status catch_up(Span<const int32_t> ids, const Rows& rows);
   Status feed(Span<const int32_t> tokens, const Rows& rows);
   Status sketch(int limit, double floor);
@@ -42,6 +47,7 @@ class ModelDrafter final : public Drafter {
   const std::string name_;
   Forward& forward_;
   std::unique_ptr<Bridge> bridge_;
+  std::optional<TrimmedHead> trimmed_;
   DrawParams params_;
   int64_t position_ = 0;
   std::vector<int32_t> cached_;

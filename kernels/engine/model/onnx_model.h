@@ -43,6 +43,7 @@ class OnnxModel {
 
   const ModelSpec& spec() const { return spec_; }
   int threads() const { return threads_; }
+  const Exits& exits() const { return exits_; }
   // Bytes of the weights as they are mapped: every tensor by itself, in whole pages.
   int64_t weight_bytes() const { return weight_bytes_; }
   // The same for a plan. On Linux the rows of a table that the head does not share are read from the file.

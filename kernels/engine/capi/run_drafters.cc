@@ -1,0 +1,149 @@
+// The drafters of a run: opened, planned for, and built.
+#include <algorithm>
+
+#include "engine/base/files.h"
+#include "engine/base/format.h"
+#include "engine/capi/run.h"
+#include "engine/decode/table_drafters.h"
+#include "engine/draft/exit_drafter.h"
+#include "engine/memory/units.h"
+
+namespace edgedec::engine {
+namespace {
+
+constexpr int64_t kUsualContext = 1024;  // tokens that an unnamed drafter leaves to the text
+
+int number_of(const DrafterSpec& exit) {
+  int number = 0;
+  for (char digit : exit.name.substr(std::min(exit.name.size(), std::string("exit-").size()))) number = 10 * number + (digit - '0');
+  return number;
+}
+
+// Whether a drafter that fails so is left out; after other errors nothing runs.
+bool is_left_out(Code code) {
+  return code == Code::kBackend || code == Code::kBadFile || code == Code::kUnsupported || code == Code::kNotFound;
+}
+
+}  // namespace
+
+bool Run::has(DrafterKind kind) const {
+  return std::any_of(drafters_.begin(), drafters_.end(), [kind](const DrafterSpec& one) { return one.kind == kind; });
+}
+
+// Opens what drafters need beside the target. One that cannot be used costs a line.
+Status Run::open_drafters() {
+  EDGEDEC_TRY(check_exits());
+  if (has(DrafterKind::kExit))
+    if (const Status read = read_trim(config_.folder, manifest_, 1.0, &trimmed_); !read.ok())
+      tell(manifest_.name + " drafts with its full head: " + read.message());
+  for (const DrafterSpec& spec : drafters_) {
+    if (spec.kind != DrafterKind::kModel) continue;
+    std::string note;
+    const Status opened = SmallModel::open(runtime_, spec, {manifest_, *tokenizer_, *model_}, &note, &small_);
+    if (!opened.ok() && !is_left_out(opened.code())) return opened;
+    if (!note.empty()) tell(note);
+    if (opened.ok()) return {};
+    tell(manifest_.name + " runs without " + spec.name + ", which drafts for it: " + opened.message());
+    close_small();
+    return {};
+  }
+  return {};
+}
+
+// Fails for an exit that the model does not have.
+Status Run::check_exits() const {
+  const Exits& exits = model_->exits();
+  for (const DrafterSpec& one : drafters_) {
+    if (one.kind != DrafterKind::kExit || one.name == "exit" || exits.has(number_of(one))) continue;
+    std::string known = "exit";
+    for (int exit : exits.exits) known += ", " + exit_name(exit);
+    return {Code::kUsage, manifest_.name + " has no drafter " + one.name, "there are " + known};
+  }
+  return {};
+}
+
+// Whether a small model that nobody named fits into memory that nothing else needs; a line says if not. Only a context
+// beyond the usual one may be shorter for it.
+bool Run::spares(const MemoryFacts& facts, const MemoryWish& wish) {
+  const bool named = std::any_of(drafters_.begin(), drafters_.end(),
+                                 [](const DrafterSpec& one) { return one.kind == DrafterKind::kModel && one.named; });
+  if (named || !wish.memory) return true;
+  MemoryChoice choice;
+  choice.context = wish.named_context ? wish.capacity : std::min(kUsualContext, wish.capacity);
+  choice.kv = wish.kv;
+  choice.prompt_pass = std::min(wish.longest_pass, wish.capacity);
+  choice.drafted = wish.drafted;
+  choice.tables = wish.tables;
+  choice.model_drafts = true;
+  const int64_t needed = sum_of(footprint(facts, choice));
+  if (needed <= wish.memory) return true;
+  for (const DrafterSpec& one : drafters_)
+    if (one.kind == DrafterKind::kModel)
+      tell("memory budget " + size_text(wish.memory) + ", drafter: no " + one.name + ", which would need " + size_up(needed) +
+           " in all");
+  return false;
+}
+
+void Run::close_small() {
+  small_.reset();
+  drafters_.erase(std::remove_if(drafters_.begin(), drafters_.end(),
+                                 [](const DrafterSpec& one) { return one.kind == DrafterKind::kModel; }),
+                  drafters_.end());
+}
+
+Status Run::make_drafters(Drafters* drafters) {
+  EDGEDEC_TRY(make_tables(drafters));
+  for (const DrafterSpec& one : drafters_) {
+    if (one.kind == DrafterKind::kExit) EDGEDEC_TRY(make_exits(one, drafters));
+    if (one.kind != DrafterKind::kModel) continue;
+    std::unique_ptr<Drafter> made;
+    EDGEDEC_TRY(small_->make(*budget_, &made));
+    drafters->push_back(std::move(made));
+  }
+  return {};
+}
+
+Status Run::make_exits(const DrafterSpec& spec, Drafters* drafters) {
+  std::vector<int> chosen = {number_of(spec)};
+  if (spec.name == "exit") {
+    const ModelSpec& model = manifest_.spec;
+    const ReadBytes bytes = ReadBytes::of(model, model_->weight_bytes(), budget_->ledger().held("kv_cache"));
+    const double kept = trimmed_ ? static_cast<double>(trimmed_->size()) / static_cast<double>(model.vocab_size) : 1.0;
+    chosen = promising_exits(forward_->exits(), bytes, kept);
+  }
+  for (int exit : chosen)
+    drafters->push_back(std::make_unique<ExitDrafter>(*forward_, exit, trimmed_, manifest_.tokenizer.eos_ids));
+  return {};
+}
+
+Status Run::make_tables(Drafters* drafters) {
+  const int64_t tables = budget_->plan().choice.tables;
+  int64_t most = 0, held = 0;
+  for (const DrafterSpec& one : drafters_) most += useful_bytes(one.name);
+  if (!most) return {};
+  const double share = std::min(static_cast<double>(tables) / static_cast<double>(most), 1.0);
+  for (const DrafterSpec& one : drafters_) {
+    if (one.kind != DrafterKind::kTable) continue;
+    const auto bytes = static_cast<int64_t>(share * static_cast<double>(useful_bytes(one.name)));
+    std::unique_ptr<Drafter> made;
+    EDGEDEC_TRY(make_table_drafter(one.name, bytes, &made));
+    drafters->push_back(std::move(made));
+    held += bytes;
+  }
+  tables_ = Lease(&budget_->ledger(), "tables");
+  EDGEDEC_TRY(tables_.grow(held));
+  restore_tables(drafters);
+  return {};
+}
+
+// Gives drafters the tables that were prepared for the model, if there are some.
+void Run::restore_tables(Drafters* drafters) {
+  const std::string& named = config_.tables_folder;
+  const std::string folder = named.empty() ? path_in(config_.folder, "drafters/tables") : named;
+  if (named.empty() && file_size(path_in(folder, "drafter.json")) < 0) return;
+  const Status done =
+      restore_prepared(folder, manifest_.file(kWeightsFile)->sha256, manifest_.spec.vocab_size, drafters);
+  if (!done.ok()) tell("note: " + manifest_.name + " runs without its prepared tables: " + done.message());
+}
+
+}  // namespace edgedec::engine

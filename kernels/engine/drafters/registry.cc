@@ -1,0 +1,121 @@
+#include "engine/drafters/registry.h"
+
+#include <algorithm>
+
+#include "engine/base/files.h"
+#include "engine/base/format.h"
+#include "engine/decode/table_drafters.h"
+#include "engine/draft/exit_drafter.h"
+#include "engine/drafters/device_folder.h"
+#include "engine/drafters/trim.h"
+
+namespace edgedec::engine {
+namespace {
+
+constexpr size_t kMostNames = 16, kMostShown = 40;
+constexpr double kLeastSaved = 0.5;  // share of a pass that a trimmed head has to save, so that the last exit can pay
+
+bool begins(std::string_view name, std::string_view with) { return name.substr(0, with.size()) == with; }
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.size() <= 4 && text[0] != '0' &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+bool is_bundle(const std::string& folder) { return file_size(path_in(folder, "manifest.json")) >= 0; }
+
+Status no_drafter(std::string_view name) {
+  return {Code::kUsage, "there is no drafter " + quoted(name.substr(0, kMostShown)),
+          "there are auto, off, lookup, recycling, exit, and models by name or path"};
+}
+
+Status not_here(std::string_view name) {
+  return {Code::kUnsupported, "the native engine does not draft with " + quoted(name), "use auto, lookup, exit or a model"};
+}
+
+class Resolver {
+ public:
+  Resolver(const std::string& folder, const Manifest& manifest, std::vector<DrafterSpec>* found)
+      : folder_(folder), manifest_(manifest), found_(*found) {}
+
+  Status add(std::string_view name) {
+    if (useful_bytes(name)) {
+      add({DrafterKind::kTable, std::string(name)});
+    } else if (name == "exit" || (begins(name, "exit-") && is_number(name.substr(5)))) {
+      add({DrafterKind::kExit, std::string(name)});
+    } else if (name == "head" || begins(name, "skip-")) {
+      return not_here(name);
+    } else if (name.empty() || name == "off") {
+      return no_drafter(name);
+    } else {
+      return add_model(name);
+    }
+    return {};
+  }
+
+  // Those that suit the model, beside the ones that every model has.
+  Status add_unnamed() {
+    const bool exits = std::any_of(found_.begin(), found_.end(), [](const DrafterSpec& one) { return one.kind == DrafterKind::kExit; });
+    const bool models = std::any_of(found_.begin(), found_.end(), [](const DrafterSpec& one) { return one.kind == DrafterKind::kModel; });
+    if (!exits && manifest_.file(kDraftingFile) && saved_share(folder_) >= kLeastSaved)
+      add({DrafterKind::kExit, exit_name(static_cast<int>(manifest_.spec.n_layers)), false, {}, {}});
+    if (models) return {};
+    CarriedModel model;
+    EDGEDEC_TRY(carried_model(folder_, &model));
+    if (!model.bundle.empty()) add({DrafterKind::kModel, model.name, false, model.bundle, model.maps});
+    return {};
+  }
+
+ private:
+  void add(DrafterSpec spec) {
+    const auto same = [&](const DrafterSpec& one) { return one.name == spec.name; };
+    if (std::none_of(found_.begin(), found_.end(), same)) found_.push_back(std::move(spec));
+  }
+
+  Status add_model(std::string_view name) {
+    CarriedModel model;
+    EDGEDEC_TRY(carried_model(folder_, &model));
+    const std::string path(name);
+    if (!model.bundle.empty() && model.name == name) add({DrafterKind::kModel, path, true, model.bundle, model.maps});
+    else if (is_bundle(path)) add({DrafterKind::kModel, path, true, path, {}});
+    else return no_drafter(name);
+    return {};
+  }
+
+  const std::string& folder_;
+  const Manifest& manifest_;
+  std::vector<DrafterSpec>& found_;
+};
+
+}  // namespace
+
+Status resolve_drafters(std::string_view text, const std::string& folder, const Manifest& manifest,
+                        std::vector<DrafterSpec>* drafters) {
+  drafters->clear();
+  if (text == "off") return {};
+  Resolver resolver(folder, manifest, drafters);
+  bool automatic = false;
+  size_t names = 0;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    const std::string_view name = text.substr(at, end - at);
+    at = end + 1;
+    if (++names > kMostNames) return {Code::kUsage, "there are too many drafters", "name at most 16"};
+    if (name != "auto") {
+      EDGEDEC_TRY(resolver.add(name));
+      continue;
+    }
+    automatic = true;
+    EDGEDEC_TRY(resolver.add("lookup"));
+    EDGEDEC_TRY(resolver.add("recycling"));
+  }
+  if (automatic) EDGEDEC_TRY(resolver.add_unnamed());
+  std::stable_sort(drafters->begin(), drafters->end(),
+                   [](const DrafterSpec& a, const DrafterSpec& b) { return a.kind < b.kind; });
+  const auto is_model = [](const DrafterSpec& one) { return one.kind == DrafterKind::kModel; };
+  if (std::count_if(drafters->begin(), drafters->end(), is_model) > 1)
+    return {Code::kUsage, "only one model can draft", "name one draft model"};
+  return {};
+}
+
+}  // namespace edgedec::engine

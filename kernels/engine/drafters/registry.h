@@ -1,0 +1,30 @@
+// The kinds of drafters, and a user's choice among them, parsed once: edgedec/drafters/registry.py.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/bundle/manifest.h"
+
+namespace edgedec::engine {
+
+// In the order in which control hears of them.
+enum class DrafterKind { kTable, kExit, kModel };
+
+// A drafter that was chosen: its kind, and its name as users write it. `named`: whether a user did.
+struct DrafterSpec {
+  DrafterKind kind = DrafterKind::kTable;
+  std::string name;
+  bool named = true;
+  std::string bundle = {};  // of a small model
+  std::string maps = {};    // the folder with maps between its tokens and the target's; empty for the same vocabulary
+};
+
+// The drafters that `text` stands for with the model in `folder`: names by comma, "auto" for those that suit it, "off".
+// kUsage: there is no such drafter. kUnsupported: this engine does not have it.
+Status resolve_drafters(std::string_view text, const std::string& folder, const Manifest& manifest,
+                        std::vector<DrafterSpec>* drafters);
+
+}  // namespace edgedec::engine

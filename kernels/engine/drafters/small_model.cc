@@ -1,0 +1,81 @@
+#include "engine/drafters/small_model.h"
+
+#include <algorithm>
+
+#include "engine/base/files.h"
+#include "engine/base/format.h"
+#include "engine/draft/model_drafter.h"
+
+namespace edgedec::engine {
+namespace {
+
+// Whether both bundles have the very same tokenizer file, which settles it.
+bool same_file(const Manifest& target, const Manifest& draft) {
+  for (const char* name : {kTokenizerFile, kTokenizerTable}) {
+    const FileEntry *theirs = target.file(name), *mine = draft.file(name);
+    if (theirs && mine) return theirs->bytes == mine->bytes && theirs->sha256 == mine->sha256;
+  }
+  return false;
+}
+
+// Whether two vocabularies are the same, id by id.
+bool same_vocabulary(const Tokenizer& target, const Tokenizer& draft, int64_t ids) {
+  if (target.size() != draft.size() || target.info().spm != draft.info().spm) return false;
+  for (int64_t id = 0; id < ids; ++id)
+    if (target.spelling(id) != draft.spelling(id)) return false;
+  return true;
+}
+
+}  // namespace
+
+Status SmallModel::open(const Runtime& runtime, const DrafterSpec& spec, const DraftTarget& target, std::string* note,
+                        std::unique_ptr<SmallModel>* model) {
+  std::unique_ptr<SmallModel> made(new SmallModel);
+  made->name_ = spec.name;
+  Manifest& manifest = made->manifest_;
+  EDGEDEC_TRY(Manifest::load(spec.bundle, false, &manifest));
+  if (manifest.kind != "edgedec")
+    return {Code::kUnsupported, "the native engine does not run bundles of the kind " + quoted(manifest.kind),
+            "export the model for EdgeDec's kernels"};
+  EDGEDEC_TRY(made->check_vocabulary(target, spec.bundle));
+  const bool trimmed = manifest.file(kDraftingFile) && !carried(spec.bundle, "trim").empty();
+  EDGEDEC_TRY(OnnxModel::open(runtime, spec.bundle, manifest.spec, manifest.file(kWeightsFile)->bytes,
+                              {target.model.threads(), true, trimmed}, &made->model_));
+  const OnnxModel& own = *made->model_;
+  if (trimmed) {
+    const double step = static_cast<double>(own.weight_bytes()) /
+                        static_cast<double>(std::max<int64_t>(target.model.weight_bytes(), 1));
+    if (const Status read = read_trim(spec.bundle, manifest, step, &made->trimmed_); !read.ok())
+      *note = manifest.name + " drafts with its full head: " + read.message();
+  }
+  made->shared_ids_ = std::min(target.manifest.spec.vocab_size, manifest.spec.vocab_size);
+  made->memory_ = {manifest.spec, own.planned_weight_bytes(), own.threads(), own.exits().hidden(),
+                   static_cast<int64_t>(own.exits().exits.size())};
+  *model = std::move(made);
+  return {};
+}
+
+// Fails unless its ids mean the same as the target's.
+Status SmallModel::check_vocabulary(const DraftTarget& target, const std::string& bundle) const {
+  if (same_file(target.manifest, manifest_)) return {};
+  std::unique_ptr<Tokenizer> own;
+  EDGEDEC_TRY(Tokenizer::open(path_in(bundle, kTokenizerTable), manifest_.tokenizer, &own));
+  const int64_t ids = std::max(target.manifest.spec.vocab_size, manifest_.spec.vocab_size);
+  if (same_vocabulary(target.tokenizer, *own, ids)) return {};
+  return {Code::kUnsupported, name_ + " cannot draft for " + target.manifest.name + ": it has another vocabulary",
+          "a smaller model of the same family has the same vocabulary"};
+}
+
+Status SmallModel::make(Budget& budget, std::unique_ptr<Drafter>* made) {
+  if (!forward_) {
+    const MemoryChoice& choice = budget.plan().choice;
+    const CacheConfig cache = {std::min(choice.context, manifest_.spec.context_length), choice.kv, budget.longest_pass()};
+    ledger_ = std::make_unique<Ledger>(&budget.ledger(), "drafter");
+    EDGEDEC_TRY(model_->forward(cache, ledger_.get(), &forward_));
+  }
+  EDGEDEC_TRY(forward_->rewind(0));
+  *made = std::make_unique<ModelDrafter>(name_, *forward_, std::make_unique<SameVocabulary>(shared_ids_), trimmed_);
+  return {};
+}
+
+}  // namespace edgedec::engine

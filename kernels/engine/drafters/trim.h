@@ -1,0 +1,23 @@
+// The trimmed head of a model: the ids that it keeps, in a drafter's folder of the kind "trim". edgedec/drafters/trim.py.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "engine/base/status.h"
+#include "engine/bundle/manifest.h"
+#include "engine/draft/trimmed_head.h"
+
+namespace edgedec::engine {
+
+// The folder of the drafter of a kind that a bundle carries; empty where it has none.
+std::string carried(const std::string& bundle, const char* kind);
+
+// The share of a pass that the trimmed head in a bundle saves; 0 without one, and for a broken one, of which its use tells.
+double saved_share(const std::string& bundle);
+
+// Reads the trimmed head that a bundle carries for its model. `step`: the cost of a draft step with the full head, in
+// passes of the target. None where there is none. kBadFile.
+Status read_trim(const std::string& bundle, const Manifest& manifest, double step, std::optional<TrimmedHead>* trimmed);
+
+}  // namespace edgedec::engine
