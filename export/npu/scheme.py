@@ -11,6 +11,7 @@ from edgedec.core.affine import Affine
 F32 = NDArray[np.float32]
 MARGIN = 0.05
 """Share of a measured range that is added at each end: other texts have larger values."""
+_LEAST_SCALE = 1e-10
 TYPES = {16: TensorProto.UINT16, 8: TensorProto.UINT8}
 """Bits -> element type of ONNX."""
 UNIT = {16: Affine(16, 2.0**-16, 0), 8: Affine(8, 2.0**-8, 0)}
@@ -22,7 +23,7 @@ def affine_over(low: float, high: float, bits: int, margin: float = MARGIN) -> A
     low, high = min(low, 0.0), max(high, 0.0)
     width = (high - low) or 1.0
     low, high = low - margin * width, high + margin * width
-    scale = float(np.float32((high - low) / (2**bits - 1)))
+    scale = float(np.float32(max((high - low) / (2**bits - 1), _LEAST_SCALE)))
     return Affine(bits, scale, int(np.clip(round(-low / scale), 0, 2**bits - 1)))
 
 
