@@ -37,7 +37,7 @@ Status SmallModel::open(const Runtime& runtime, const DrafterSpec& spec, const D
   if (manifest.kind != "edgedec")
     return {Code::kUnsupported, "the native engine does not run bundles of the kind " + quoted(manifest.kind),
             "export the model for EdgeDec's kernels"};
-  EDGEDEC_TRY(made->check_vocabulary(target, spec.bundle));
+  EDGEDEC_TRY(made->pair(target, spec));
   const bool trimmed = manifest.file(kDraftingFile) && !carried(spec.bundle, "trim").empty();
   EDGEDEC_TRY(OnnxModel::open(runtime, spec.bundle, manifest.spec, manifest.file(kWeightsFile)->bytes,
                               {target.model.threads(), true, trimmed}, &made->model_));
@@ -49,21 +49,31 @@ Status SmallModel::open(const Runtime& runtime, const DrafterSpec& spec, const D
       *note = manifest.name + " drafts with its full head: " + read.message();
   }
   made->shared_ids_ = std::min(target.manifest.spec.vocab_size, manifest.spec.vocab_size);
-  made->memory_ = {manifest.spec, own.planned_weight_bytes(), own.threads(), own.exits().hidden(),
+  const size_t table = made->tokenizer_ ? made->tokenizer_->mapped_bytes() : 0;
+  made->memory_ = {manifest.spec, own.planned_weight_bytes() + static_cast<int64_t>(table), own.threads(), own.exits().hidden(),
                    static_cast<int64_t>(own.exits().exits.size())};
   *model = std::move(made);
   return {};
 }
 
-// Fails unless its ids mean the same as the target's.
-Status SmallModel::check_vocabulary(const DraftTarget& target, const std::string& bundle) const {
+// Finds how the two vocabularies go together. kUnsupported where nothing says so.
+Status SmallModel::pair(const DraftTarget& target, const DrafterSpec& spec) {
+  target_ = &target.tokenizer;
   if (same_file(target.manifest, manifest_)) return {};
-  std::unique_ptr<Tokenizer> own;
-  EDGEDEC_TRY(Tokenizer::open(path_in(bundle, kTokenizerTable), manifest_.tokenizer, &own));
-  const int64_t ids = std::max(target.manifest.spec.vocab_size, manifest_.spec.vocab_size);
-  if (same_vocabulary(target.tokenizer, *own, ids)) return {};
-  return {Code::kUnsupported, name_ + " cannot draft for " + target.manifest.name + ": it has another vocabulary",
-          "a smaller model of the same family has the same vocabulary"};
+  EDGEDEC_TRY(Tokenizer::open(path_in(spec.bundle, kTokenizerTable), manifest_.tokenizer, &tokenizer_));
+  const int64_t theirs = target.manifest.spec.vocab_size, mine = manifest_.spec.vocab_size;
+  if (!spec.maps.empty()) return maps_.read(spec.maps, theirs, mine);
+  if (!same_vocabulary(target.tokenizer, *tokenizer_, std::max(theirs, mine)))
+    return {Code::kUnsupported,
+            name_ + " cannot draft for " + target.manifest.name + ": it has another vocabulary, and no maps to it",
+            "export both into one folder for a device"};
+  tokenizer_.reset();
+  return {};
+}
+
+std::unique_ptr<Bridge> SmallModel::bridge() const {
+  if (tokenizer_) return std::make_unique<TextBridge>(*target_, *tokenizer_, maps_);
+  return std::make_unique<SameVocabulary>(shared_ids_);
 }
 
 Status SmallModel::make(Budget& budget, std::unique_ptr<Drafter>* made) {
@@ -74,7 +84,7 @@ Status SmallModel::make(Budget& budget, std::unique_ptr<Drafter>* made) {
     EDGEDEC_TRY(model_->forward(cache, ledger_.get(), &forward_));
   }
   EDGEDEC_TRY(forward_->rewind(0));
-  *made = std::make_unique<ModelDrafter>(name_, *forward_, std::make_unique<SameVocabulary>(shared_ids_), trimmed_);
+  *made = std::make_unique<ModelDrafter>(name_, *forward_, bridge(), trimmed_);
   return {};
 }
 

@@ -9,6 +9,7 @@
 
 #include "engine/bundle/manifest.h"
 #include "engine/decode/drafter.h"
+#include "engine/draft/text_bridge.h"
 #include "engine/drafters/registry.h"
 #include "engine/drafters/trim.h"
 #include "engine/memory/budget.h"
@@ -38,12 +39,16 @@ class SmallModel {
 
  private:
   SmallModel() = default;
-  Status check_vocabulary(const DraftTarget& target, const std::string& bundle) const;
+  Status pair(const DraftTarget& target, const DrafterSpec& spec);
+  std::unique_ptr<Bridge> bridge() const;
 
   std::string name_;
+  const Tokenizer* target_ = nullptr;
   Manifest manifest_;
   int64_t shared_ids_ = 0;  // ids that both models have
   std::unique_ptr<OnnxModel> model_;
+  std::unique_ptr<Tokenizer> tokenizer_;  // none where both have the same vocabulary
+  VocabularyMaps maps_;
   std::optional<TrimmedHead> trimmed_;
   ModelMemory memory_;
   std::unique_ptr<Ledger> ledger_;

@@ -14,6 +14,9 @@ class Utf8Decoder {
   // Appends U+FFFD for a character that is incomplete, and starts afresh.
   void flush(std::string* text);
 
+  // The bytes of a character that is incomplete.
+  const std::string& held() const { return held_; }
+
  private:
   std::string held_;  // the beginning of a character
 };
