@@ -1,5 +1,6 @@
 package ai.edgedec.app;
 
+import ai.edgedec.core.EnergyMeter;
 import android.content.Context;
 import android.content.Intent;
 import android.content.IntentFilter;
@@ -8,7 +9,6 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
-import ai.edgedec.core.EnergyMeter;
 
 /** Reads the battery while a reply is computed. */
 final class Battery {

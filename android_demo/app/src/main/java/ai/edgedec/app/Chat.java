@@ -1,5 +1,13 @@
 package ai.edgedec.app;
 
+import ai.edgedec.core.BundleStore;
+import ai.edgedec.core.Conversation;
+import ai.edgedec.core.ConversationStore;
+import ai.edgedec.core.Problem;
+import ai.edgedec.core.ReplyFigures;
+import ai.edgedec.core.Settings;
+import ai.edgedec.core.Units;
+import ai.edgedec.engine.Engine;
 import android.content.Context;
 import android.content.SharedPreferences;
 import android.os.Debug;
@@ -9,22 +17,12 @@ import java.io.File;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
-import ai.edgedec.core.BundleStore;
-import ai.edgedec.core.Conversation;
-import ai.edgedec.core.ConversationStore;
-import ai.edgedec.core.Problem;
-import ai.edgedec.core.ReplyFigures;
-import ai.edgedec.core.Settings;
-import ai.edgedec.core.Units;
-import ai.edgedec.engine.Engine;
 
 /**
- * The conversation and the engine that replies. Fields belong to the main thread; the engine belongs to one worker, and
- * only stop() reaches it from elsewhere. The screen shows this and hears of changes.
+ * The conversation, and what the engine does for it. Fields belong to the main thread, and listeners of the engine hand
+ * over to it. The screen shows this and hears of changes.
  */
-final class Chat {
+final class Chat implements Stream.Screen {
     /** Hears, on the main thread, that something changed. */
     interface Watcher {
         void changed();
@@ -39,17 +37,13 @@ final class Chat {
         void returned(String question);
     }
 
-    private static final long SAVE_EVERY_MS = 3000;
-
     private final Context context;
     private final Handler main = new Handler(Looper.getMainLooper());
-    private final ExecutorService worker = Executors.newSingleThreadExecutor();
+    private final EngineHost host = new EngineHost();
     private final SharedPreferences kept;
     private final ConversationStore saved;
     private final File session;
     private final Battery battery;
-    private final Object engineLock = new Object();
-    private Engine engine;
 
     final BundleStore store;
     private Watcher watcher;
@@ -129,6 +123,7 @@ final class Chat {
     /** Takes another model, with an empty conversation. */
     void use(String model) {
         stop();
+        coming = null;
         conversation = new Conversation(model);
         kept.edit().putString("model", model).apply();
         forget();
@@ -137,11 +132,10 @@ final class Chat {
 
     void newChat() {
         stop();
-        worker.execute(() -> main.post(() -> {
-            conversation = new Conversation(model());
-            forget();
-            changed();
-        }));
+        coming = null;
+        conversation = new Conversation(model());
+        forget();
+        changed();
     }
 
     void change(Settings next) {
@@ -160,35 +154,21 @@ final class Chat {
 
     void stop() {
         stopping = true;
-        synchronized (engineLock) {
-            if (engine != null) engine.stop();
-        }
+        host.stop();
     }
 
     /** Has the engine measure its passes again, after the reply in progress. */
     void measureAgain(String why) {
         main.post(() -> tell(why));
-        worker.execute(() -> {
-            if (engine == null) return;
-            try {
-                engine.measureAgain();
-            } catch (Engine.Failure failure) {
-                fault(failure);
-            }
-        });
+        host.run(Engine::measureAgain, this::fault, () -> {});
     }
 
     /** Keeps what a start after the end of the process needs: the conversation, and the engine's state. */
     void keepSession() {
         keep();
-        worker.execute(() -> {
-            if (engine == null || conversation.messages().isEmpty()) return;
-            try {
-                engine.save(session.getPath());
-            } catch (Engine.Failure lessSpeed) {
-                session.delete(); // the next start reads the conversation again: slower, and nothing is lost
-            }
-        });
+        if (messages().isEmpty()) return;
+        // Without the file the next start reads the conversation again: slower, and nothing is lost.
+        host.run(engine -> engine.save(session.getPath()), why -> session.delete(), () -> {});
     }
 
     private void open() {
@@ -206,24 +186,11 @@ final class Chat {
         };
         boolean fresh = messages().isEmpty();
         String name = model();
-        worker.execute(() -> {
-            close();
-            try {
-                System.loadLibrary("onnxruntime");
-                System.loadLibrary("edgedec");
-                Engine opened = new Engine(folder, options);
-                synchronized (engineLock) {
-                    engine = opened;
-                }
-                if (!fresh && session.isFile()) restore(opened);
-                finish(context.getString(R.string.ready, name));
-            } catch (Engine.Failure failure) {
-                fault(failure);
-                finish("");
-            } catch (UnsatisfiedLinkError error) {
-                fault(context.getString(R.string.native_missing, error.getMessage()));
-                finish("");
-            }
+        host.open(folder, options, engine -> {
+            if (!fresh && session.isFile()) restore(engine);
+        }, why -> {
+            if (why != null) fault(why);
+            finish(why == null ? context.getString(R.string.ready, name) : "");
         });
     }
 
@@ -248,69 +215,46 @@ final class Chat {
         coming = "";
         stopping = false;
         begin(context.getString(R.string.replying));
-        worker.execute(() -> {
-            Stream stream = new Stream();
-            if (engine == null) {
-                main.post(() -> arrived(of, "", "", true, ""));
-                return;
-            }
+        Stream stream = new Stream(this);
+        host.run(engine -> {
             int[] counts = new int[8];
             double[] seconds = new double[2];
             battery.start();
+            double joules;
             try {
                 engine.reply(texts, most, stream, counts, seconds);
-                double joules = battery.stop();
-                ReplyFigures figures = new ReplyFigures(counts, seconds);
-                String line = figures.line(figures.tokens > 0 ? joules / figures.tokens : Double.NaN);
-                String after = after(budget);
-                main.post(() -> arrived(of, stream.text(), line, figures.cut(), after));
-            } catch (Engine.Failure failure) {
-                battery.stop();
-                fault(failure);
-                String text = stream.text();
-                // What came before the fault stays.
-                main.post(() -> arrived(of, text, "", true, ""));
+            } finally {
+                joules = battery.stop();
             }
+            ReplyFigures figures = new ReplyFigures(counts, seconds);
+            String line = figures.line(figures.tokens > 0 ? joules / figures.tokens : Double.NaN);
+            String after = after(budget);
+            main.post(() -> arrived(of, stream.text(), line, figures.cut(), after));
+        }, why -> {
+            fault(why);
+            main.post(() -> arrived(of, stream.text(), "", true, "")); // what came before the fault stays
+        }, () -> {
+            fault(context.getString(R.string.not_open));
+            main.post(() -> arrived(of, "", "", true, ""));
         });
     }
 
-    /** Collects a reply on the worker and shows it now and then. */
-    private final class Stream implements Engine.Listener {
-        private static final long SHOW_EVERY_NS = 50_000_000L;
-        private final StringBuilder text = new StringBuilder();
-        private long shown;
-        private long keptAt = System.currentTimeMillis();
-
-        @Override
-        public boolean token(byte[] utf8, boolean drafted) {
-            String all;
-            synchronized (text) {
-                text.append(new String(utf8, StandardCharsets.UTF_8));
-                all = System.nanoTime() - shown < SHOW_EVERY_NS ? null : text.toString();
-            }
-            if (all != null) {
-                shown = System.nanoTime();
-                boolean keep = System.currentTimeMillis() - keptAt > SAVE_EVERY_MS;
-                if (keep) keptAt = System.currentTimeMillis();
-                main.post(() -> came(all, keep));
-            }
-            return stopping;
-        }
-
-        @Override
-        public boolean prompt(long done, long total) {
-            main.post(() -> tell(context.getString(R.string.reading, done, total)));
-            return stopping;
-        }
-
-        String text() {
-            synchronized (text) {
-                return text.toString();
-            }
-        }
+    @Override
+    public void came(String text, boolean keep) {
+        main.post(() -> show(text, keep));
     }
 
-    private void came(String text, boolean keep) {
+    @Override
+    public void reading(long done, long total) {
+        main.post(() -> tell(context.getString(R.string.reading, done, total)));
+    }
+
+    @Override
+    public boolean stopping() {
+        return stopping;
+    }
+
+    private void show(String text, boolean keep) {
         if (coming == null) return;
         coming = text;
         if (keep) keep();
@@ -365,16 +309,7 @@ final class Chat {
 
     private void forget() {
         saved.clear();
-        worker.execute(session::delete);
-    }
-
-    private void close() {
-        Engine old;
-        synchronized (engineLock) {
-            old = engine;
-            engine = null;
-        }
-        if (old != null) old.close();
+        host.remove(session);
     }
 
     private String folderFor(String name) {
@@ -399,10 +334,6 @@ final class Chat {
     private void tell(String line) {
         status = line;
         changed();
-    }
-
-    private void fault(Engine.Failure failure) {
-        fault(failure.hint.isEmpty() ? failure.getMessage() : failure.getMessage() + " (" + failure.hint + ")");
     }
 
     private void fault(String text) {

@@ -1,5 +1,6 @@
 package ai.edgedec.app;
 
+import ai.edgedec.core.Settings;
 import android.app.Activity;
 import android.app.AlertDialog;
 import android.content.Intent;
@@ -13,7 +14,6 @@ import android.widget.ListView;
 import android.widget.Spinner;
 import android.widget.TextView;
 import java.util.Arrays;
-import ai.edgedec.core.Settings;
 
 /** The screen of the conversation. */
 public final class ChatActivity extends Activity implements Chat.Watcher {

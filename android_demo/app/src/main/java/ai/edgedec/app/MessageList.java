@@ -1,12 +1,12 @@
 package ai.edgedec.app;
 
+import ai.edgedec.core.Conversation;
 import android.app.Activity;
 import android.view.View;
 import android.view.ViewGroup;
 import android.widget.BaseAdapter;
 import android.widget.TextView;
 import java.util.List;
-import ai.edgedec.core.Conversation;
 
 /** The rows of a conversation; the reply that is coming in is the last one. */
 final class MessageList extends BaseAdapter {

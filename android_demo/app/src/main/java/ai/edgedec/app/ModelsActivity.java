@@ -1,5 +1,11 @@
 package ai.edgedec.app;
 
+import ai.edgedec.core.BundleStore;
+import ai.edgedec.core.Downloader;
+import ai.edgedec.core.FileList;
+import ai.edgedec.core.LineBroken;
+import ai.edgedec.core.Problem;
+import ai.edgedec.core.Units;
 import android.app.Activity;
 import android.app.AlertDialog;
 import android.content.ActivityNotFoundException;
@@ -18,12 +24,6 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.util.ArrayList;
 import java.util.List;
-import ai.edgedec.core.BundleStore;
-import ai.edgedec.core.Downloader;
-import ai.edgedec.core.FileList;
-import ai.edgedec.core.LineBroken;
-import ai.edgedec.core.Problem;
-import ai.edgedec.core.Units;
 
 /** The screen of the models on this phone: use, check, remove; take in a folder, or fetch one. */
 public final class ModelsActivity extends Activity implements Transfer.Watcher {

@@ -1,9 +1,9 @@
 package ai.edgedec.app;
 
-import android.os.Handler;
-import android.os.Looper;
 import ai.edgedec.core.Problem;
 import ai.edgedec.core.Progress;
+import android.os.Handler;
+import android.os.Looper;
 
 /** One long work on files at a time, which goes on while the phone is turned. Fields belong to the main thread. */
 final class Transfer implements Progress {

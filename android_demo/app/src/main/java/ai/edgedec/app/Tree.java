@@ -1,18 +1,18 @@
 package ai.edgedec.app;
 
+import ai.edgedec.core.BundleStore;
+import ai.edgedec.core.FileList;
+import ai.edgedec.core.Problem;
 import android.content.ContentResolver;
 import android.database.Cursor;
 import android.net.Uri;
-import android.provider.DocumentsContract;
 import android.provider.DocumentsContract.Document;
+import android.provider.DocumentsContract;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.HashMap;
 import java.util.Map;
-import ai.edgedec.core.BundleStore;
-import ai.edgedec.core.FileList;
-import ai.edgedec.core.Problem;
 
 /** A folder that the user chose in the system's file picker: its files by their names with '/' between folders. */
 final class Tree implements BundleStore.Source {

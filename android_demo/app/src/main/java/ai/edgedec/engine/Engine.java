@@ -11,10 +11,6 @@ public final class Engine implements AutoCloseable {
     /** A call that failed: the code of edgedec.h, what is wrong, and how to mend it. */
     public static final class Failure extends Exception {
         private static final long serialVersionUID = 1;
-        public static final int CONTEXT_FULL = 8;
-        public static final int MEMORY_BUDGET = 10;
-        public static final int NO_MEMORY = 11;
-
         public final int code;
         public final String hint;
 

@@ -1,0 +1,51 @@
+package ai.edgedec.app;
+
+import ai.edgedec.engine.Engine;
+import java.nio.charset.StandardCharsets;
+
+/** Collects a reply on the engine's thread, and shows it some times a second: a screen for each token would be slow. */
+final class Stream implements Engine.Listener {
+    interface Screen {
+        /** The text so far. {@code keep}: it is time to save it. */
+        void came(String text, boolean keep);
+
+        void reading(long done, long total);
+
+        boolean stopping();
+    }
+
+    private static final long SHOW_EVERY_NS = 50_000_000L;
+    private static final long KEEP_EVERY_NS = 3_000_000_000L;
+
+    private final Screen screen;
+    private final StringBuilder text = new StringBuilder();
+    private long shown;
+    private long kept = System.nanoTime();
+
+    Stream(Screen screen) {
+        this.screen = screen;
+    }
+
+    @Override
+    public boolean token(byte[] utf8, boolean drafted) {
+        text.append(new String(utf8, StandardCharsets.UTF_8));
+        long now = System.nanoTime();
+        if (now - shown >= SHOW_EVERY_NS) {
+            shown = now;
+            boolean keep = now - kept >= KEEP_EVERY_NS;
+            if (keep) kept = now;
+            screen.came(text.toString(), keep);
+        }
+        return screen.stopping();
+    }
+
+    @Override
+    public boolean prompt(long done, long total) {
+        screen.reading(done, total);
+        return screen.stopping();
+    }
+
+    String text() {
+        return text.toString();
+    }
+}
