@@ -207,7 +207,7 @@ class NativeModel:
         result = CResult(ctypes.sizeof(CResult))
         call(name, self._handle, *prompt, byref(request), byref(result))
         found.finish_reason = FINISHES[result.finish]
-        names = [name for name, _ in CResult._fields_ if name not in ("size", "finish", "reserved")]
+        names = [one[0] for one in CResult._fields_ if one[0] not in ("size", "finish", "reserved")]
         found.figures = {name: getattr(result, name) for name in names}
         return found
 

@@ -139,7 +139,7 @@ edgedec_code edgedec_decode(edgedec_engine* engine, const int32_t* tokens, size_
     if ((!tokens && count) || !text_size || (!text && room)) return missing("tokens, or place for their text");
     const std::string found = model.decode({tokens, count});
     *text_size = found.size();
-    std::memcpy(text, found.data(), found.size() < room ? found.size() : room);
+    if (room) std::memcpy(text, found.data(), found.size() < room ? found.size() : room);
     return Status();
   });
 }
