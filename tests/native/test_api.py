@@ -310,7 +310,6 @@ def test_faults_of_a_bundle_are_told(bundle: Path, tmp_path: Path) -> None:
         ("", UsageError),
         ("exit-4", UsageError),
         ("skip-1-2", UnsupportedError),
-        ("head", UnsupportedError),
     ):
         with pytest.raises(error):
             native.open(bundle, draft=wrong)

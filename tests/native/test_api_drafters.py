@@ -150,7 +150,6 @@ def test_a_damaged_trimmed_head_costs_a_line(phone: Path, target: Path, tmp_path
         ("exit-9", UsageError, "has no drafter exit-9"),
         ("exit-0", UsageError, "there is no drafter 'exit-0'"),
         ("skip-1-2", UnsupportedError, "does not draft with 'skip-1-2'"),
-        ("head", UnsupportedError, "does not draft with 'head'"),
         (",".join(f"exit-{n}" for n in range(1, 40)), UsageError, "too many drafters"),
     ],
 )

@@ -43,7 +43,8 @@ Status Run::load() {
     return {Code::kUnsupported, "the native engine does not run bundles of the kind " + quoted(manifest_.kind),
             "export the model for EdgeDec's kernels"};
   EDGEDEC_TRY(resolve_drafters(config_.draft, config_.folder, manifest_, &drafters_));
-  const bool parts = has(DrafterKind::kExit);
+  const bool parts = has(DrafterKind::kExit) || has(DrafterKind::kHead);
+  if (has(DrafterKind::kHead)) EDGEDEC_TRY(check_head());
   if (parts && !manifest_.file(kDraftingFile))
     return {Code::kUnsupported,
             manifest_.name + " cannot draft with its own layers: its bundle has no early exits",
@@ -80,15 +81,17 @@ Status Run::plan() {
   facts.target.exits = static_cast<int64_t>(model_->exits().exits.size());
   facts.process = measured_process({kMapped, std::size(kMapped)}) + static_cast<int64_t>(tokenizer_->mapped_bytes());
   facts.drawing = static_cast<int64_t>(drawing_bytes(manifest_.preset.sampling, 64));
+  if (head_) facts.drafters.push_back(head_memory(*head_));
   if (small_) facts.drafters.push_back(small_->memory());
   if (small_ && !spares(facts, wish)) {
-    close_small();
+    close(DrafterKind::kModel);
     return plan();
   }
   EDGEDEC_TRY(Budget::make(facts, wish, &budget_));
   for (const std::string& line : budget_->plan().given_up)
     tell("memory budget " + size_text(budget_->plan().budget) + ", " + line);
-  if (small_ && !budget_->plan().choice.model_drafts) close_small();
+  if (!budget_->plan().choice.model_drafts)
+    for (DrafterKind kind : {DrafterKind::kHead, DrafterKind::kModel}) close(kind);
   return {};
 }
 

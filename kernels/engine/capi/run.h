@@ -12,6 +12,7 @@
 #include "engine/bundle/manifest.h"
 #include "engine/decode/engine.h"
 #include "engine/decode/pass_costs.h"
+#include "engine/drafters/head.h"
 #include "engine/drafters/registry.h"
 #include "engine/drafters/small_model.h"
 #include "engine/memory/budget.h"
@@ -71,7 +72,10 @@ class Run {
   Status open_drafters();
   Status check_exits() const;
   bool spares(const MemoryFacts& facts, const MemoryWish& wish);
-  void close_small();
+  Status check_head() const;
+  Status open_head();
+  Status open_small(const DrafterSpec& spec);
+  void close(DrafterKind kind);
   Status make_drafters(Drafters* drafters);
   Status make_tables(Drafters* drafters);
   Status make_exits(const DrafterSpec& spec, Drafters* drafters);
@@ -91,6 +95,8 @@ class Run {
   std::unique_ptr<OnnxModel> model_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<Budget> budget_;
+  std::unique_ptr<HeadModel> head_;
+  std::unique_ptr<Ledger> head_ledger_;
   std::unique_ptr<SmallModel> small_;
   std::optional<TrimmedHead> trimmed_;
   std::unique_ptr<Forward> forward_;

@@ -36,17 +36,33 @@ Status Run::open_drafters() {
   if (has(DrafterKind::kExit))
     if (const Status read = read_trim(config_.folder, manifest_, 1.0, &trimmed_); !read.ok())
       tell(manifest_.name + " drafts with its full head: " + read.message());
-  for (const DrafterSpec& spec : drafters_) {
-    if (spec.kind != DrafterKind::kModel) continue;
-    std::string note;
-    const Status opened = SmallModel::open(runtime_, spec, {manifest_, *tokenizer_, *model_}, &note, &small_);
-    if (!opened.ok() && !is_left_out(opened.code())) return opened;
-    if (!note.empty()) tell(note);
-    if (opened.ok()) return {};
-    tell(manifest_.name + " runs without " + spec.name + ", which drafts for it: " + opened.message());
-    close_small();
-    return {};
-  }
+  if (has(DrafterKind::kHead)) EDGEDEC_TRY(open_head());
+  for (const DrafterSpec& spec : drafters_)
+    if (spec.kind == DrafterKind::kModel) return open_small(DrafterSpec(spec));
+  return {};
+}
+
+Status Run::open_small(const DrafterSpec& spec) {
+  std::string note;
+  const Status opened = SmallModel::open(runtime_, spec, {manifest_, *tokenizer_, *model_}, &note, &small_);
+  if (!note.empty()) tell(note);
+  if (opened.ok() || !is_left_out(opened.code())) return opened;
+  tell(manifest_.name + " runs without " + spec.name + ", which drafts for it: " + opened.message());
+  close(DrafterKind::kModel);
+  return {};
+}
+
+// Fails where the model has no trained head.
+Status Run::check_head() const {
+  if (!carried(config_.folder, "head").empty()) return {};
+  return {Code::kNotFound, manifest_.name + " has no trained head", "train one, or use other drafters"};
+}
+
+Status Run::open_head() {
+  const Status opened = open_carried_head(runtime_, config_.folder, manifest_, *model_, &head_);
+  if (opened.ok() || !is_left_out(opened.code())) return opened;
+  tell(manifest_.name + " runs without its trained head: " + opened.message());
+  close(DrafterKind::kHead);
   return {};
 }
 
@@ -84,10 +100,11 @@ bool Run::spares(const MemoryFacts& facts, const MemoryWish& wish) {
   return false;
 }
 
-void Run::close_small() {
-  small_.reset();
+void Run::close(DrafterKind kind) {
+  if (kind == DrafterKind::kModel) small_.reset();
+  if (kind == DrafterKind::kHead) head_.reset();
   drafters_.erase(std::remove_if(drafters_.begin(), drafters_.end(),
-                                 [](const DrafterSpec& one) { return one.kind == DrafterKind::kModel; }),
+                                 [kind](const DrafterSpec& one) { return one.kind == kind; }),
                   drafters_.end());
 }
 
@@ -95,10 +112,13 @@ Status Run::make_drafters(Drafters* drafters) {
   EDGEDEC_TRY(make_tables(drafters));
   for (const DrafterSpec& one : drafters_) {
     if (one.kind == DrafterKind::kExit) EDGEDEC_TRY(make_exits(one, drafters));
-    if (one.kind != DrafterKind::kModel) continue;
     std::unique_ptr<Drafter> made;
-    EDGEDEC_TRY(small_->make(*budget_, &made));
-    drafters->push_back(std::move(made));
+    if (one.kind == DrafterKind::kHead) {
+      if (!head_ledger_) head_ledger_ = std::make_unique<Ledger>(&budget_->ledger(), "head");
+      EDGEDEC_TRY(make_head_drafter(*head_, *forward_, head_ledger_.get(), &made));
+    }
+    if (one.kind == DrafterKind::kModel) EDGEDEC_TRY(small_->make(*budget_, &made));
+    if (made) drafters->push_back(std::move(made));
   }
   return {};
 }

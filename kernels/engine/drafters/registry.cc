@@ -26,7 +26,7 @@ bool is_bundle(const std::string& folder) { return file_size(path_in(folder, "ma
 
 Status no_drafter(std::string_view name) {
   return {Code::kUsage, "there is no drafter " + quoted(name.substr(0, kMostShown)),
-          "there are auto, off, lookup, recycling, exit, and models by name or path"};
+          "there are auto, off, lookup, recycling, exit, head, and models by name or path"};
 }
 
 Status not_here(std::string_view name) {
@@ -43,7 +43,9 @@ class Resolver {
       add({DrafterKind::kTable, std::string(name)});
     } else if (name == "exit" || (begins(name, "exit-") && is_number(name.substr(5)))) {
       add({DrafterKind::kExit, std::string(name)});
-    } else if (name == "head" || begins(name, "skip-")) {
+    } else if (name == "head") {
+      add({DrafterKind::kHead, std::string(name)});
+    } else if (begins(name, "skip-")) {
       return not_here(name);
     } else if (name.empty() || name == "off") {
       return no_drafter(name);
@@ -59,6 +61,7 @@ class Resolver {
     const bool models = std::any_of(found_.begin(), found_.end(), [](const DrafterSpec& one) { return one.kind == DrafterKind::kModel; });
     if (!exits && manifest_.file(kDraftingFile) && saved_share(folder_) >= kLeastSaved)
       add({DrafterKind::kExit, exit_name(static_cast<int>(manifest_.spec.n_layers)), false, {}, {}});
+    if (manifest_.file(kDraftingFile) && !carried(folder_, "head").empty()) add({DrafterKind::kHead, "head", false});
     if (models) return {};
     CarriedModel model;
     EDGEDEC_TRY(carried_model(folder_, &model));

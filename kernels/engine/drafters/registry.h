@@ -11,7 +11,7 @@
 namespace edgedec::engine {
 
 // In the order in which control hears of them.
-enum class DrafterKind { kTable, kExit, kModel };
+enum class DrafterKind { kTable, kExit, kHead, kModel };
 
 // A drafter that was chosen: its kind, and its name as users write it. `named`: whether a user did.
 struct DrafterSpec {
