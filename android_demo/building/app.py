@@ -39,7 +39,7 @@ def _resources(demo: Path, work: Path) -> Path:
     main, compiled, linked = demo / "app/src/main", work / "resources.zip", work / "resources.apk"
     run(["aapt2", "compile", "--dir", main / "res", "-o", compiled])
     manifest = main / "AndroidManifest.xml"
-    flags = ["--java", work / "generated", "-o", linked]
+    flags: list[str | Path] = ["--java", work / "generated", "-o", linked]
     run(["aapt2", "link", "-I", FRAMEWORK, "--manifest", manifest, *flags, compiled])
     return linked
 
@@ -55,7 +55,17 @@ def _classes(demo: Path, work: Path, compilers: tuple[Path, Path]) -> Path:
     javac = ["javac", "--release", "8", "-encoding", "UTF-8", "-Xlint:all,-options,-deprecation"]
     run([*javac, "-cp", declarations, "-d", newer, *sorted((demo / "api").rglob("*.java"))])
     run([*javac, "-Werror", "-cp", f"{newer}:{declarations}", "-d", classes, *sources])
-    flags = ["--release", "--min-api", MIN_SDK, "--lib", declarations, "--classpath", newer, "--output", work]
+    flags: list[str | Path] = [
+        "--release",
+        "--min-api",
+        MIN_SDK,
+        "--lib",
+        declarations,
+        "--classpath",
+        newer,
+        "--output",
+        work,
+    ]
     run(["java", "-cp", d8, "com.android.tools.r8.D8", *flags, *sorted(classes.rglob("*.class"))])
     return work / "classes.dex"
 

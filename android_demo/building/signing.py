@@ -45,7 +45,17 @@ def sign(unsigned: Path, signed: Path, keystore: Path | None, trial: Path) -> st
         "--v3-signing-enabled",
         "true",
     ]
-    flags = ["--ks", store, "--ks-pass", "stdin", "--min-sdk-version", MIN_SDK, *schemes, "--out", signed]
+    flags: list[str | Path] = [
+        "--ks",
+        store,
+        "--ks-pass",
+        "stdin",
+        "--min-sdk-version",
+        MIN_SDK,
+        *schemes,
+        "--out",
+        signed,
+    ]
     run(["apksigner", "sign", *flags, unsigned], secret=password + "\n")
     signed.with_name(signed.name + ".idsig").unlink(missing_ok=True)
     return run(["apksigner", "verify", "--verbose", "--min-sdk-version", MIN_SDK, signed])

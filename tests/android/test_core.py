@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -32,6 +33,14 @@ def test_the_apps_logic_passes_its_checks(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("\nok ") > 20
+
+
+def test_every_native_method_of_java_has_a_function_in_c() -> None:
+    java = (APP / "main/java/ai/edgedec/engine/Engine.java").read_text()
+    c = (ROOT / "kernels" / "android" / "jni.cc").read_text()
+    declared = re.findall(r"native \S+ (\w+)\(", java)
+    assert sorted(declared) == sorted(re.findall(r"^ENGINE\(\w+, (\w+)\)", c, re.MULTILINE))
+    assert len(declared) > 5
 
 
 def test_the_apps_logic_knows_nothing_of_android() -> None:

@@ -2,14 +2,12 @@ package ai.edgedec.app;
 
 import ai.edgedec.core.BundleStore;
 import ai.edgedec.core.Conversation;
-import ai.edgedec.core.ConversationStore;
 import ai.edgedec.core.Problem;
 import ai.edgedec.core.ReplyFigures;
 import ai.edgedec.core.Settings;
 import ai.edgedec.core.Units;
 import ai.edgedec.engine.Engine;
 import android.content.Context;
-import android.content.SharedPreferences;
 import android.os.Debug;
 import android.os.Handler;
 import android.os.Looper;
@@ -40,9 +38,7 @@ final class Chat implements Stream.Screen {
     private final Context context;
     private final Handler main = new Handler(Looper.getMainLooper());
     private final EngineHost host = new EngineHost();
-    private final SharedPreferences kept;
-    private final ConversationStore saved;
-    private final File session;
+    private final Kept kept;
     private final Battery battery;
 
     final BundleStore store;
@@ -58,18 +54,16 @@ final class Chat implements Stream.Screen {
 
     Chat(Context context) {
         this.context = context;
-        kept = context.getSharedPreferences("chat", Context.MODE_PRIVATE);
-        settings = Settings.fromJson(kept.getString("settings", ""));
+        kept = new Kept(context);
+        settings = kept.settings();
         store = new BundleStore(new File(context.getFilesDir(), "models"), context.getExternalFilesDir("models"));
-        saved = new ConversationStore(new File(context.getFilesDir(), "conversation.json"));
-        session = new File(context.getFilesDir(), "session.edgedec");
         battery = new Battery(context);
         try {
-            conversation = saved.load();
+            conversation = kept.conversation();
         } catch (Problem problem) {
             lateFault = problem.text();
         }
-        if (conversation == null) conversation = new Conversation(kept.getString("model", ""));
+        if (conversation == null) conversation = new Conversation(kept.model());
         giveBack();
         if (hasModel()) open();
     }
@@ -125,7 +119,7 @@ final class Chat implements Stream.Screen {
         stop();
         coming = null;
         conversation = new Conversation(model);
-        kept.edit().putString("model", model).apply();
+        kept.keepModel(model);
         forget();
         open();
     }
@@ -141,7 +135,7 @@ final class Chat implements Stream.Screen {
     void change(Settings next) {
         boolean again = !next.opensLike(settings);
         settings = next;
-        kept.edit().putString("settings", next.toJson()).apply();
+        kept.keep(next);
         if (again && hasModel()) open();
     }
 
@@ -168,7 +162,7 @@ final class Chat implements Stream.Screen {
         keep();
         if (messages().isEmpty()) return;
         // Without the file the next start reads the conversation again: slower, and nothing is lost.
-        host.run(engine -> engine.save(session.getPath()), why -> session.delete(), () -> {});
+        host.run(engine -> engine.save(kept.session.getPath()), why -> kept.session.delete(), () -> {});
     }
 
     private void open() {
@@ -187,7 +181,7 @@ final class Chat implements Stream.Screen {
         boolean fresh = messages().isEmpty();
         String name = model();
         host.open(folder, options, engine -> {
-            if (!fresh && session.isFile()) restore(engine);
+            if (!fresh && kept.session.isFile()) restore(engine);
         }, why -> {
             if (why != null) fault(why);
             finish(why == null ? context.getString(R.string.ready, name) : "");
@@ -196,9 +190,9 @@ final class Chat implements Stream.Screen {
 
     private void restore(Engine opened) {
         try {
-            opened.restore(session.getPath());
+            opened.restore(kept.session.getPath());
         } catch (Engine.Failure unusable) {
-            session.delete();
+            kept.session.delete();
             main.post(() -> tell(context.getString(R.string.not_restored, unusable.getMessage())));
         }
     }
@@ -294,22 +288,16 @@ final class Chat implements Stream.Screen {
     }
 
     private void keep() {
-        Conversation all = conversation;
-        if (coming != null && !coming.isEmpty()) {
-            all = new Conversation(conversation.model);
-            for (Conversation.Message one : conversation.messages()) all.add(one);
-            all.add(new Conversation.Message(Conversation.ASSISTANT, coming, "", true));
-        }
         try {
-            saved.save(all);
+            kept.keep(conversation, coming);
         } catch (Problem problem) {
             fault(problem.text());
         }
     }
 
     private void forget() {
-        saved.clear();
-        host.remove(session);
+        kept.forgetConversation();
+        host.remove(kept.session);
     }
 
     private String folderFor(String name) {
