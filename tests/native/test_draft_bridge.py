@@ -46,8 +46,12 @@ class NativeBridge:
             "bridge_tree", c_void_p, POINTER(c_int32), POINTER(c_int), POINTER(c_double), c_size_t
         )
         count = len(sketch)
-        kinds = ((c_int32, sketch.tokens), (c_int, sketch.parents), (c_double, sketch.reach))
-        return json.loads(call(self._handle, *((kind * count)(*row) for kind, row in kinds), count))
+        rows = (
+            (c_int32 * count)(*sketch.tokens),
+            (c_int * count)(*sketch.parents),
+            (c_double * count)(*sketch.reach),
+        )
+        return json.loads(call(self._handle, *rows, count))
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +72,7 @@ def sides(place: Path, target: str, draft: str) -> tuple[NativeBridge, TextBridg
     (folder / "to_draft.i32").write_bytes(maps.to_draft.astype("<i4").tobytes())
     python = bridge(theirs, mine, same=False)
     assert isinstance(python, TextBridge)
-    return NativeBridge(*bundles, folder), python, sizes
+    return NativeBridge(bundles[0], bundles[1], folder), python, sizes
 
 
 def random_sketch(draw: random.Random, ids: int) -> TreeBuilder:

@@ -75,7 +75,8 @@ class History:
         parents = parents if self.draw.random() < 0.5 else [at - 1 for at in range(len(tokens))]
         everything = Rows(tuple(range(len(tokens))), full=True, hidden=hidden)
         self.same(tokens, parents=parents, rows=everything)
-        path, node = [], len(tokens) - 1
+        path: list[int] = []
+        node = len(tokens) - 1
         while node >= 0:
             path.insert(0, node)
             node = parents[node]
