@@ -50,7 +50,7 @@ def build(chosen: argparse.Namespace) -> list[str]:
     out: Path = chosen.out.resolve()
     cache = out / "downloads"
     runtime = downloads.own_runtime(chosen.runtime, cache) if chosen.runtime else downloads.runtime(cache)
-    engine = native.build(ROOT, out)
+    engine = native.build(ROOT, out / "native")
     if chosen.libraries:
         STUDIO.mkdir(parents=True, exist_ok=True)
         return [f"{shutil.copy2(library, STUDIO / library.name)}" for library in (engine, runtime)]

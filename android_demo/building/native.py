@@ -22,10 +22,11 @@ def java_headers() -> Path:
 
 def build(root: Path, folder: Path) -> Path:
     """Compile the engine; return the library."""
-    require("aarch64-linux-gnu-g++", "cmake", "javac")
+    require("aarch64-linux-gnu-g++", "cmake", "javac", "make")
     say("compiling the engine for 64-bit Arm")
     toolchain = root / "kernels" / "android" / "toolchain.cmake"
     options = ["-DCMAKE_BUILD_TYPE=Release", f"-DEDGEDEC_JNI={java_headers()}"]
-    run(["cmake", "-S", root, "-B", folder, "--toolchain", toolchain, *options])
+    # One generator: each hands the objects to the linker in an order of its own, and so has bytes of its own.
+    run(["cmake", "-G", "Unix Makefiles", "-S", root, "-B", folder, "--toolchain", toolchain, *options])
     run(["cmake", "--build", folder, "--parallel", str(len(os.sched_getaffinity(0)))])
     return folder / "kernels" / NAME

@@ -16,6 +16,7 @@ PACKAGES = {
     "java": "default-jdk-headless",
     "javac": "default-jdk-headless",
     "keytool": "default-jdk-headless",
+    "make": "make",
     "npm": "npm",
     "zipalign": "zipalign",
 }
