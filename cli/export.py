@@ -91,7 +91,7 @@ def command(
     """
     npu = device in TARGETS
     if drafters and (npu or device is None):
-        raise UsageError("--with-draft is for a device's folder", hint="name the device with --for")
+        raise UsageError("--with-draft is for a phone's folder", hint="make one with --for android")
     if npu and (backend or quants):
         raise UsageError(f"--for {device} goes without --backend and --quant", hint="its weights have 8 bits")
     folder = DeviceFolderOptions.read(ctx, device, drafters, as_json) if device and not npu else None
