@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from edgedec.session.reply import Reply
 
 _SEEDS = 1 << 64
+_TRIES = 3
+"""Copies of a prompt: one fails where its source begins another sample meanwhile, of the same prompt."""
 
 
 def with_seed(params: DrawParams, sample: int) -> DrawParams:
@@ -64,7 +66,9 @@ class SharedPrompt:
         if wanted < 1 or engine.reusable(source.committed[: self._tokens]) >= wanted:
             return
         try:
-            engine.adopt_prefix(source, wanted)
+            for _ in range(_TRIES):
+                if engine.adopt_prefix(source, wanted):
+                    return
         except EdgeDecError:
             engine.reset()
 

@@ -60,7 +60,7 @@ both   auto        small  60   1  lookup recycling exit-2 / prompts tables draft
 both   auto,exit   -      300  1  lookup recycling head / all
 both   auto,small  -      -    1  lookup recycling exit-2 head small
 both   auto,small  -      300  1  lookup recycling exit-2 head small / all
-both   auto,small  -      58   1  lookup recycling exit-2 / prompts tree tables drafter
+both   auto,small  -      59   1  lookup recycling exit-2 / prompts tables drafter
 both   head        -      300  1  head / all
 known  auto        -      -    1  lookup recycling small
 known  auto        -      300  1  lookup recycling small / all

@@ -140,7 +140,7 @@ def test_it_uses_the_weights_of_the_model(tiny_bundle: Bundles) -> None:
     graphs = [onnx.load(str(bundle / name), load_external_data=False).graph for name in (MODEL, DRAFTING)]
     first, second = ({tensor.name: tensor for tensor in graph.initializer} for graph in graphs)
     assert first == second
-    assert (bundle / DRAFTING).stat().st_size < 20_000 < (bundle / WEIGHTS).stat().st_size
+    assert (bundle / DRAFTING).stat().st_size < 30_000 < (bundle / WEIGHTS).stat().st_size
 
 
 def test_several_sequences_have_no_exits_and_the_same_bits(tiny_bundle: Bundles) -> None:

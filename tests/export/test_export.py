@@ -129,7 +129,7 @@ def test_the_bundle_is_complete(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     gguf, bundle = export(tmp_path, case.architecture, **case.options)
     manifest = Manifest.load(bundle, verify=True)
-    others = ["manifest.json", "tokenizer.table"]
+    others = ["chat_template.program", "manifest.json", "tokenizer.table"]
     assert sorted(path.name for path in bundle.iterdir()) == sorted([*manifest.files, *others])
     assert manifest.spec.architecture == case.architecture
     assert manifest.spec.head_k == 64

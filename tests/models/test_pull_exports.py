@@ -44,7 +44,7 @@ def test_a_pulled_model_loads_and_tells_its_origin(
     assert manifest.source["licence"] == "Toy Licence"
     assert list(dict.fromkeys(stages)) == ["download", "join", "source", "weights"]
     assert {name.rpartition("/")[0] for name in tree(store.home)} == {"models/tiny"}
-    assert store.list()[0].bytes < recipe.bytes * 1.5
+    assert store.list()[0].bytes < recipe.bytes * 2  # the graphs and classes of characters are the rest
 
 
 def test_a_local_gguf_is_exported_under_its_name_and_hash(store: Store, tmp_path: Path) -> None:

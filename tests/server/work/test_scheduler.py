@@ -213,7 +213,7 @@ def test_a_long_prompt_can_be_cancelled_before_its_first_token(hub: Hub, alone: 
     assert (got.reason, got.ids, got.usage.passes) == ("interrupted", [], 0)
     again = only(hub.submit(request))
     same(again, alone.reply(request))
-    assert 0 < again.usage.cached_tokens < again.usage.prompt_tokens - 1
+    assert 0 < again.usage.cached_tokens < again.usage.prompt_tokens
 
 
 def ask_until_closed(hub: Hub, seed: int, ends: list[object]) -> None:
