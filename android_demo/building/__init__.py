@@ -1,1 +1,1 @@
-"""What ``build.py`` is made of."""
+"""The parts of ``build.py``."""

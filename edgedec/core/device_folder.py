@@ -79,8 +79,7 @@ class DeviceFolder:
         file is broken, UnsupportedError when it has another version.
         """
         found = cls.from_json(_FOLDER.read(directory))
-        for name, entry in found.files.items():
-            _FOLDER.check(directory, name, entry, verify=verify)
+        _FOLDER.check_all(directory, found.files, verify=verify)
         return found
 
     @classmethod

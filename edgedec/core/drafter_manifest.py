@@ -71,8 +71,7 @@ class DrafterManifest:
         file is broken, UnsupportedError when it has another version.
         """
         manifest = cls.from_json(_FOLDER.read(directory))
-        for name, entry in manifest.files.items():
-            _FOLDER.check(directory, name, entry, verify=verify)
+        _FOLDER.check_all(directory, manifest.files, verify=verify)
         for path in directory.iterdir():
             if path.name != DRAFTER and path.name not in manifest.files:
                 raise _FOLDER.broken(f"it does not list {path.name[:40]!r}")

@@ -102,6 +102,11 @@ class FolderKind:
         plain = len(parts) <= self.depth and all(_FILE_NAME.fullmatch(part) for part in parts)
         return plain and name != self.manifest
 
+    def check_all(self, directory: Path, files: Mapping[str, FileEntry], *, verify: bool) -> None:
+        """Check every file of a manifest, as ``check`` does."""
+        for name, entry in files.items():
+            self.check(directory, name, entry, verify=verify)
+
     def check(self, directory: Path, name: str, entry: FileEntry, *, verify: bool) -> None:
         """Compare a file with its entry: its size, with ``verify`` its hash. Raises BadFileError."""
         self._check_inside(directory, name)

@@ -93,8 +93,7 @@ class Manifest:
         there is no bundle, BadFileError when it is broken, UnsupportedError when it has another version.
         """
         manifest = cls.from_json(_BUNDLE.read(directory))
-        for name, entry in manifest.files.items():
-            _BUNDLE.check(directory, name, entry, verify=verify)
+        _BUNDLE.check_all(directory, manifest.files, verify=verify)
         return manifest
 
     @classmethod

@@ -1,6 +1,6 @@
 """Facts about all characters of Unicode, as the ``tokenizers`` library has them.
 
-Libraries follow different versions of Unicode. What a model was trained with is the library's version, so its
+Libraries follow different versions of Unicode. A model was trained with the library's version, so its
 own answers are asked for, a plane of characters at a time.
 """
 

@@ -1,7 +1,7 @@
 """Quantises a static graph: values between ops are integers, by pairs of Quantize and Dequantize.
 
 The sums of the residual stream stay floats, and so do the norms that read them: single numbers of it are a
-thousand times larger than the others, which no 16 bits hold. What is added to it is quantised by channel.
+thousand times larger than the others, which no 16 bits hold. Additions to it are quantised by channel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# What differs in a library for Android; kernels/CMakeLists.txt includes it for android/toolchain.cmake.
+# Differences of a library for Android; kernels/CMakeLists.txt includes it for android/toolchain.cmake.
 set(EDGEDEC_PROBES OFF CACHE BOOL "" FORCE)
 # The functions of tests and benchmarks need threads and time of their own; an app calls engine/edgedec.h.
 list(FILTER BASE_SOURCES EXCLUDE REGEX "^(quant_linear|tree_attention|rms_norm|rotary_table|vector_math|text|draft)/capi.cc$")

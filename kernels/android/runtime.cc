@@ -1,4 +1,4 @@
-// What the C++ compiler expects of a runtime, on Android, over libc alone.
+// Functions that the C++ compiler expects of a runtime, on Android, over libc alone.
 //
 // Android has no C++ library of the system, and the one of Debian's compiler needs glibc. The library uses templates of
 // headers only, and no exceptions; what is left is this file. Memory that the engine may do without is asked for

@@ -16,7 +16,7 @@ class Parallel {
   // Calls body(context, i) for every i in [0, n), in any order and on any thread; returns when all are done.
   virtual void run(size_t n, void (*body)(void* context, size_t i), void* context) = 0;
 
-  // A task that gets no memory says so and returns. Who began the section asks when it has ended, and ends too; the
+  // A task that gets no memory says so and returns. The thread that began the section asks when it has ended, and ends too; the
   // results are undefined then.
   void lack_memory() { lacks_memory_.store(true, std::memory_order_relaxed); }
   bool lacks_memory() const { return lacks_memory_.load(std::memory_order_relaxed); }

@@ -19,7 +19,7 @@
 // Threads. One thread at a time uses an engine, any thread. Only edgedec_stop is for other threads; every other call
 // that comes while one is running is refused with EDGEDEC_USAGE. Several engines are independent of each other.
 // Memory. A call allocates nothing for its caller but texts that it returns through a `char**`: edgedec_free frees them.
-// What is handed in stays the caller's and is not kept beyond the call; exceptions say so.
+// Memory that is handed in stays the caller's and is not kept beyond the call; exceptions say so.
 // Text is UTF-8. Bytes that are not count as U+FFFD, as in Python's errors="replace".
 // Structs with a `size` grow at their end in later versions. edgedec_*_init sets `size` and every default.
 #ifndef EDGEDEC_H_
@@ -127,7 +127,7 @@ typedef int (*edgedec_on_token)(void* user, const edgedec_token* token);
 // Hears how much of the prompt is read: `done` of `total` tokens. Not 0: the reply ends before its first token.
 typedef int (*edgedec_on_prompt)(void* user, size_t done, size_t total);
 
-// What a reply is asked for beside its prompt.
+// Settings of a reply, beside its prompt.
 typedef struct edgedec_request {
   uint32_t size;
   uint32_t max_tokens;               // 0: as far as the context reaches; loops are then cut
@@ -211,7 +211,7 @@ EDGEDEC_API edgedec_code edgedec_decode(edgedec_engine* engine, const int32_t* t
 
 // Replies to a conversation through the model's chat template. The last message is the user's. Without a system message
 // the model's own preset has one; a first message "system" with empty content means none. Where the conversation is
-// too long for the context, the oldest turns are left out. What the KV cache holds of the conversation is not read
+// too long for the context, the oldest turns are left out. The part that the KV cache holds is not read
 // again, so handing in the whole conversation each time costs only its new part. `request` and `result` may be NULL.
 // For a model without a chat template the contents are text to continue, one below the other.
 EDGEDEC_API edgedec_code edgedec_reply(edgedec_engine* engine, const edgedec_message* messages, size_t count,

@@ -51,7 +51,7 @@ struct Pass {
   Best best_of(size_t part) const { return {best + part * static_cast<size_t>(k), parts[part].count}; }
 };
 
-// What a task needs besides.
+// Further needs of a task.
 struct Room {
   float* logits;     // [kRowsAtOnce][kBlock]
   float* tile;       // [rows][kTile], for kept ids

@@ -20,7 +20,7 @@ struct OrtCustomOpDomain;
 struct OrtTensorTypeAndShapeInfo;
 struct OrtShapeInferContext;
 
-// Of sessions: the engine opens them.
+// Functions for sessions, which the engine opens.
 struct OrtEnv;
 struct OrtSession;
 struct OrtRunOptions;

@@ -10,7 +10,7 @@ using namespace edgedec::text;
 
 namespace {
 
-// What `act` returns for the table at data, or kDamaged.
+// Returns the result of `act` for the table at data, or kDamaged.
 template <typename Act>
 int64_t with_table(const void* data, size_t size, Act act) {
   Table table;

@@ -81,7 +81,7 @@ bool Merger::symbols(const char* text, size_t length) {
   return std::all_of(ids_.begin(), ids_.end(), [&](uint32_t id) { return table_.known(id); });
 }
 
-// What two symbols become; false where the table is damaged. The pairs of a text recur, so some are remembered.
+// Joins two symbols; false where the table is damaged. The pairs of a text recur, so some are remembered.
 bool Merger::joined(uint32_t left, uint32_t right, Join* join) {
   Known& known = known_[(left * 0x9E3779B1u ^ right * 0x85EBCA77u) >> (32 - kKnownBits)];
   if (known.left != left || known.right != right) {

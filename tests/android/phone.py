@@ -1,4 +1,4 @@
-"""What tests of the engine for Android share: a phone's folder, and programs that call edgedec.h."""
+"""Parts that tests of the engine for Android share: a phone's folder, and programs that call edgedec.h."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ TREE, PARENTS, PATH = [7, 9, 7, 13, 2, 9, 30], [-1, -1, 0, 0, 2, 1, 4], [0, 2, 4
 FULL = Rows(full=True)
 ARCHITECTURES = ("llama", "qwen2", "gemma2", "gemma3", "phi3")
 TOLERANCE = 0.3
-"""Of logits from -5 to 5: 8 bits of weights and cache against another 8 bits."""
+"""Tolerance of logits from -5 to 5: 8 bits of weights and cache against another 8 bits."""
 
 
 @pytest.fixture(scope="module")

@@ -145,7 +145,7 @@ def cases(seed: int, count: int, vocabulary: int) -> list[Case]:
 
 
 def differences(these: Runs, those: Runs, every: Sequence[Case]) -> list[str]:
-    """What two engines say otherwise, in words; both answer all cases one after the other."""
+    """Describe the answers of two engines that differ; both answer all cases one after the other."""
     found = []
     for at, case in enumerate(every):
         first, second = these.run(case), those.run(case)

@@ -15,11 +15,6 @@ from tests.native.drawing import library
 FINISH = {1: "stop", 2: "length", 3: "context", 4: "loop", 5: "interrupted"}
 
 
-def missing() -> bool:
-    """Whether the library has no engine to call."""
-    return not hasattr(library(), "edgedec_open")
-
-
 def runtime() -> bytes:
     """The path of the ONNX Runtime that its Python package brings."""
     import onnxruntime

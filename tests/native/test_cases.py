@@ -9,9 +9,7 @@ import pytest
 
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.native.cases import PythonRuns, cases, differences
-from tests.native.native_runs import NativeRuns, missing
-
-needs_engine = pytest.mark.skipif(missing(), reason="the kernel library has no engine")
+from tests.native.native_runs import NativeRuns
 
 VOCABULARY = 290
 
@@ -38,13 +36,11 @@ def test_drafts_change_no_answer(bundle: Path, plain: PythonRuns) -> None:
         drafting.close()
 
 
-@needs_engine
 @pytest.mark.parametrize("draft", ["off", "lookup,recycling"])
 def test_the_native_engine_answers_as_python(bundle: Path, plain: PythonRuns, draft: str) -> None:
     compare(bundle, plain, draft, range(2, 3), 60)
 
 
-@needs_engine
 @pytest.mark.slow
 @pytest.mark.parametrize("draft", ["off", "lookup", "lookup,recycling"])
 def test_thousands_of_answers_are_pythons(bundle: Path, plain: PythonRuns, draft: str) -> None:

@@ -51,7 +51,7 @@ def graph_of(bundle: Path, change: Callable[[onnx.ModelProto], object]) -> bytes
 
 
 def native(graph: bytes, weights: int) -> str | None:
-    """What the native engine finds wrong with a graph."""
+    """Name the fault that the native engine finds in a graph."""
     found = function("graph", c_char_p, c_char_p, c_size_t, c_uint64)(graph, len(graph), weights)
     return None if found is None else str(found.decode())
 

@@ -61,7 +61,7 @@ def talks(count: int = 40, seed: int = 1) -> list[Talk]:
 
 
 def rendered(source: str, talk: Talk, *, generation_prompt: bool = True) -> str | None:
-    """What Jinja writes, with the variables of ``ChatTemplate``; None where it fails."""
+    """Return the text that Jinja writes, with the variables of ``ChatTemplate``; None where it fails."""
     variables = {
         "messages": talk,
         "add_generation_prompt": generation_prompt,

@@ -22,7 +22,7 @@ from tests.portable.test_portable import INT8_ROUNDING
 FIRST, MORE = [3, 9, 270, 41, 5, 5, 100], [17, 260, 33, 8, 64]
 PARENTS = [-1, 0, 0, 1, 3, 2, 4, 0]
 ORDER = 1e-4
-"""Of the largest value: sums in another order."""
+"""Tolerance as a share of the largest value: sums in another order."""
 CASES = {"llama": "q8_0", "qwen2": "q4_1", "gemma2": "q4_k", "gemma3": "q4_0"}
 
 

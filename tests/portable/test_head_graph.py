@@ -24,7 +24,7 @@ from tests.portable.test_portable import INT8_ROUNDING
 
 COMMITTED, DRAFTED, CAPACITY = 6, 3, 32
 FLOAT_ROUNDING = 2e-3
-"""Of the largest value: float32, with keys and values kept as fp16."""
+"""Tolerance as a share of the largest value: float32, with keys and values kept as fp16."""
 Array = NDArray[Any]
 
 

@@ -39,7 +39,7 @@ class JsonValue {
   bool is_null() const { return kind() == Kind::kNull; }
   bool is_list() const { return kind() == Kind::kList; }
   bool is_object() const { return kind() == Kind::kObject; }
-  // What it is, or none where it is something else.
+  // The value, or none where it has another type.
   std::optional<bool> flag() const;
   std::optional<int64_t> whole() const;  // none for whole numbers outside 64 bits, too
   std::optional<double> number() const;  // whole numbers, too
@@ -51,7 +51,7 @@ class JsonValue {
   std::string_view key() const;  // its own, in the object around it
   JsonValue operator[](std::string_view key) const;
 
-  // What json.dumps(value, sort_keys=True) writes, without the member `omitted`.
+  // The text that json.dumps(value, sort_keys=True) writes, without the member `omitted`.
   std::string canonical(std::string_view omitted = {}) const;
 
  private:

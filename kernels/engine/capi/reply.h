@@ -17,7 +17,7 @@ namespace edgedec::engine {
 // Whether the last 256 tokens are one piece of at most 64 tokens, over and over: edgedec/session/loops.py.
 bool loops(Span<const int32_t> tokens);
 
-// What a reply is asked for.
+// Settings of a reply.
 struct ReplyRequest {
   DrawParams params;
   int64_t max_tokens = 0;  // 0: as far as the context reaches

@@ -17,7 +17,7 @@
 
 namespace edgedec::engine {
 
-// What control has to know of a drafter before its first query.
+// Facts of a drafter that control needs before its first query.
 struct DrafterTraits {
   bool peeks = false;       // its queries compute parts of the pass that follows; costly, always
   bool pretrained = false;  // its stated probabilities are trusted more

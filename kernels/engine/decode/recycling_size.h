@@ -9,7 +9,7 @@
 
 namespace edgedec::engine {
 
-// What a table that saves `saved_size` bytes would have saved: of answers in one place the surest stay. Empty for other
+// Returns the content that a table of `saved_size` saved bytes would have: of answers in one place the surest stay. Empty for other
 // bytes, and where nothing shrinks.
 std::vector<uint8_t> shrunk_recycling(Span<const uint8_t> data, size_t saved_size);
 

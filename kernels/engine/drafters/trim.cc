@@ -15,7 +15,7 @@ constexpr const char* kSaved = "saved_share";
 constexpr size_t kMostBytes = size_t{1} << 24;
 constexpr const char* kAgain = "make it again, or remove it";
 
-// What is wrong with ids that a head is trimmed to; empty for sound ones.
+// Names the fault of ids that a head is trimmed to; empty for sound ones.
 std::string fault_of(const std::vector<int64_t>& ids, const Manifest& manifest) {
   if (ids.empty()) return "it keeps no tokens";
   for (size_t at = 1; at < ids.size(); ++at)

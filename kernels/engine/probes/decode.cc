@@ -205,7 +205,7 @@ EDGEDEC_EXPORT char* edgedec_probe_know_costs(const ProbeForward* calls, const c
   return copied(out.str(), size);
 }
 
-// What is read from the text of a file of costs, written as the file with corrections; null where it is damaged.
+// Reads the text of a file of costs, written as the file with corrections; null where it is damaged.
 EDGEDEC_EXPORT char* edgedec_probe_corrected(const char* text, size_t text_size, const int* tokens, const double* seconds,
                                              size_t points, double wall, size_t* size) {
   const std::optional<KeptCosts> found = read_costs({text, text_size});

@@ -62,7 +62,7 @@ struct BytesSource : CacheSource {
 
 }  // namespace
 
-// What the last failed call of any probe of the model said; `hint`: how to mend it.
+// The message of the last failed call of any probe of the model; `hint`: how to mend it.
 EDGEDEC_EXPORT const char* edgedec_probe_model_said(int hint) {
   return hint ? last.hint().c_str() : last.message().c_str();
 }

@@ -1,4 +1,4 @@
-// What logit bias and penalties make of logits, before temperature and cuts: edgedec/sampling/adjustment.py.
+// Applies logit bias and penalties to logits, before temperature and cuts: edgedec/sampling/adjustment.py.
 #pragma once
 
 #include <cstdint>

@@ -45,7 +45,7 @@ class Noise {
   uint64_t first_, second_;
 };
 
-// Of the upper 52 bits of Noise::bits, the least with which `uniform` is greater than `floor`; 2^52: none is.
+// The least value of the upper 52 bits of Noise::bits with which `uniform` is greater than `floor`; 2^52: none is.
 uint64_t least_bits_above(double floor);
 
 }  // namespace edgedec::engine
