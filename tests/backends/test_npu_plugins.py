@@ -53,8 +53,8 @@ def test_a_device_computes_what_the_same_ops_compute_on_the_cpu(
         mine, reference = (one.extend(tokens, parents=parents, rows=Rows(full=True)) for one in (device, cpu))
         assert mine.logits is not None
         assert reference.logits is not None
-        np.testing.assert_allclose(mine.logits, reference.logits, rtol=0, atol=0.2)
-        assert np.corrcoef(mine.logits.ravel(), reference.logits.ravel())[0, 1] > 0.99
+        np.testing.assert_allclose(mine.logits, reference.logits, rtol=0, atol=0.35)
+        assert np.corrcoef(mine.logits.ravel(), reference.logits.ravel())[0, 1] > 0.998
         device.keep_path(PATH if parents else range(len(tokens)))
         cpu.keep_path(PATH if parents else range(len(tokens)))
 

@@ -1,1 +1,1 @@
-"""Bundles for NPUs: passes of fixed lengths in standard ops, run by a plug-in of ONNX Runtime."""
+"""Bundles for NPUs: passes of fixed lengths in standard ops, run by QNN in ONNX Runtime, or by OpenVINO."""

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 from numpy.typing import NDArray
 
 from edgedec.backends.backend import DEFAULT_CACHE, BackendBase
 from edgedec.backends.npu.forward import NpuForward
 from edgedec.backends.npu.plugins import CPU, SHARED, Plugin, open_session, plugin_for
 from edgedec.backends.npu.same_bits import same_bits
+from edgedec.backends.npu.session import Feeds, Session
 from edgedec.backends.onnx.graph_guard import check_graph
-from edgedec.backends.onnx.session import one_line_errors
 from edgedec.core.cache_config import CacheConfig, Device
 from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Capabilities
@@ -24,8 +23,6 @@ from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.npu_facts import AGAIN, CACHES, MASKS, NpuFacts, context_name, graph_name
 from edgedec.core.rows import FloatArray
 from edgedec.memory import CacheBook
-
-Feeds = dict[str, NDArray[Any]]
 
 
 class NpuModel(BackendBase):
@@ -68,7 +65,7 @@ class NpuModel(BackendBase):
     @property
     def runtime(self) -> str:
         """The device that runs."""
-        return self.plugin.title
+        return self._sessions[self.lengths[-1]].title
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -82,8 +79,7 @@ class NpuModel(BackendBase):
 
     def run(self, length: int, feeds: Feeds, wanted: list[str]) -> dict[str, NDArray[Any]]:
         """Run the pass over ``length`` tokens. Raises BackendError."""
-        with one_line_errors(graph=graph_name(length)):
-            return dict(zip(wanted, self._sessions[length].run(wanted, feeds), strict=True))
+        return dict(zip(wanted, self._sessions[length].run(wanted, feeds), strict=True))
 
     def embedded(self, tokens: list[int]) -> FloatArray:
         """Return the embeddings f32[T, hidden]."""
@@ -103,9 +99,7 @@ class NpuModel(BackendBase):
         self._sessions = every
 
 
-def _session(
-    bundle: Path, manifest: Manifest, length: int, plugin: Plugin, threads: int
-) -> ort.InferenceSession:
+def _session(bundle: Path, manifest: Manifest, length: int, plugin: Plugin, threads: int) -> Session:
     check_graph(bundle, graph_name(length), standard=True)
     compiled = plugin.compiled and context_name(length) in manifest.files
     if compiled:
@@ -126,21 +120,19 @@ def _embedding(
     return table, scales
 
 
-def _check_inputs(session: ort.InferenceSession, facts: NpuFacts, length: int) -> None:
+def _check_inputs(session: Session, facts: NpuFacts, length: int) -> None:
     """Raises BadFileError unless the graph takes and gives what ``facts`` says, for passes of ``length``."""
-    with one_line_errors(loading=True, graph=graph_name(length)):
-        inputs = {one.name: (one.type, one.shape) for one in session.get_inputs()}
-        outputs = {one.name: one.type for one in session.get_outputs()}
-    stated = {name: f"tensor(uint{one.bits})" for name, one in facts.formats.items()}
-    stated |= {"embedding": "tensor(float)", "slots": "tensor(int64)"}
+    inputs, outputs = session.inputs, session.outputs
+    stated = {name: f"uint{one.bits}" for name, one in facts.formats.items()}
+    stated |= {"embedding": "float32", "slots": "int64"}
     stated |= {name.replace(".", "_new."): stated[name] for name in stated if name.startswith(CACHES)}
-    given = {**{name: kind for name, (kind, _) in inputs.items()}, **outputs}
-    masks = [shape for name, (_, shape) in inputs.items() if name in MASKS]
+    given = {name: port.dtype for name, port in (inputs | outputs).items()}
+    masks = [port.shape for name, port in inputs.items() if name in MASKS]
     if (
         given != stated
         or not masks
-        or any(shape != [1, facts.group * length, facts.slots] for shape in masks)
-        or inputs["embedding"][1][0] != length
+        or any(shape != (1, facts.group * length, facts.slots) for shape in masks)
+        or inputs["embedding"].shape[0] != length
     ):
         raise BadFileError(
             f"{graph_name(length)} of the bundle is not the pass that its manifest describes", hint=AGAIN

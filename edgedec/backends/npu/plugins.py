@@ -1,4 +1,4 @@
-"""The plug-ins of ONNX Runtime that run passes on an NPU, and sessions on them without any op on the CPU."""
+"""The runtimes that run passes on an NPU, and sessions on them without any op elsewhere."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from typing import Any
 
 import onnxruntime as ort
 
+from edgedec.backends.npu.openvino import OpenVinoSession, has_npu
+from edgedec.backends.npu.session import OrtSession, Session
 from edgedec.backends.onnx.session import one_line_errors
 from edgedec.core.cache_config import Device
 from edgedec.core.errors import UnsupportedError, UsageError
@@ -35,7 +37,10 @@ _SILENT = 4
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """How graphs get to a device. ``module`` is "" for ONNX Runtime's own ops on the CPU."""
+    """How graphs get to a device. ``module`` is "" for ONNX Runtime's own ops on the CPU.
+
+    ``provider`` is "" for a runtime of its own.
+    """
 
     name: str
     title: str
@@ -43,8 +48,6 @@ class Plugin:
     module: str = ""
     provider: str = "CPUExecutionProvider"
     options: Callable[[ModuleType], Mapping[str, str]] = lambda module: {}
-    kinds: tuple[str, ...] = ()
-    """Kinds of hardware that it may run on, the best first; empty: any."""
     asked: bool = True
     """Whether it is asked for equal bits; ONNX Runtime's own ops round floats and could answer by luck."""
     compiled: bool = False
@@ -81,11 +84,9 @@ QNN = Plugin(
     compiler=_SIMULATED,
     prints=_SIMULATED,
 )
-OPENVINO = Plugin(
-    "openvino", "OpenVINO", "onnxruntime_ep_openvino", "OpenVINOExecutionProvider", kinds=("NPU", "CPU")
-)
+OPENVINO = Plugin("openvino", "OpenVINO", "openvino", provider="")
 PLUGINS = (QNN, OPENVINO)
-"""In the order in which they are chosen."""
+"""In the order in which they are chosen. An NPU goes before a simulator."""
 
 
 def plugin_for(device: Device) -> Plugin:
@@ -99,20 +100,24 @@ def plugin_for(device: Device) -> Plugin:
     if wanted and wanted not in [one.name for one in PLUGINS]:
         names = " and ".join(one.name for one in PLUGINS)
         raise UsageError(f"{CHOICE} names no plug-in: {wanted!r:.40}", hint=f"there are {names}")
-    for one in PLUGINS:
-        if wanted in ("", one.name) and one.installed:
-            return one
+    found = [one for one in PLUGINS if wanted in ("", one.name) and one.installed]
+    if len(found) > 1 and _SIMULATED and has_npu():
+        return OPENVINO
+    if found:
+        return found[0]
     raise UnsupportedError(f"no plug-in for an NPU is installed{_named(wanted)}", hint=INSTALL)
 
 
 def open_session(
     plugin: Plugin, path: Path, threads: int | None = None, entries: Mapping[str, str] | None = None
-) -> ort.InferenceSession:
+) -> Session:
     """Load a graph. On a plug-in every op runs there, or this fails: none falls back to the CPU.
 
     ``entries``: further settings of the session. Raises BadFileError for a broken graph, UnsupportedError
     where the plug-in finds no device, BackendError when it refuses the graph.
     """
+    if not plugin.provider:
+        return OpenVinoSession(path, threads)
     options = ort.SessionOptions()
     options.log_severity_level = _SILENT
     for key, value in (entries or {}).items():
@@ -122,11 +127,17 @@ def open_session(
             options.intra_op_num_threads = threads or physical_cores()
             options.inter_op_num_threads = 1
             options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-            return ort.InferenceSession(str(path), options, providers=[plugin.provider])
+            return _wrapped(
+                ort.InferenceSession(str(path), options, providers=[plugin.provider]), plugin, path
+            )
         module = _registered(plugin)
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
         options.add_provider_for_devices([_device(plugin)], dict(plugin.options(module)))
-        return ort.InferenceSession(str(path), options)
+        return _wrapped(ort.InferenceSession(str(path), options), plugin, path)
+
+
+def _wrapped(session: ort.InferenceSession, plugin: Plugin, path: Path) -> OrtSession:
+    return OrtSession(session, plugin.title, path.name)
 
 
 @cache
@@ -138,11 +149,9 @@ def _registered(plugin: Plugin) -> ModuleType:
 
 
 def _device(plugin: Plugin) -> Any:
-    found = [one for one in ort.get_ep_devices() if one.ep_name == plugin.provider]
-    by_kind = {one.device.type.name: one for one in reversed(found)}
-    for kind in plugin.kinds or by_kind:
-        if kind in by_kind:
-            return by_kind[kind]
+    for one in ort.get_ep_devices():
+        if one.ep_name == plugin.provider:
+            return one
     raise UnsupportedError(f"{plugin.title} finds no device that it can use on this machine")
 
 
