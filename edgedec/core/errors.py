@@ -10,6 +10,7 @@ EdgeDecError                  exit code 1
 ├── StorageError              7   disk full, no permission
 ├── ContextFullError          8   prompt or reply does not fit the context
 ├── BackendError              9   the runtime or the kernel library refused to work
+│   └── DeviceLostError       9   a GPU went away, or does not answer any more
 ├── MemoryBudgetError         10  it does not fit the memory that it may take
 ├── SideLost                  11  a model elsewhere is lost
 └── GrammarError              12  a reply is not of the form that was asked for
@@ -163,6 +164,10 @@ class ContextFullError(EdgeDecError):
 
 class BackendError(EdgeDecError):
     exit_code = 9
+
+
+class DeviceLostError(BackendError):
+    """A GPU that went away or does not answer. Its buffers are gone; the committed tokens are not."""
 
 
 class MemoryBudgetError(EdgeDecError):

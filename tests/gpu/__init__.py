@@ -1,0 +1,1 @@
+"""Tests of GPUs: kernels in WGSL, the backend that runs them."""
