@@ -1,0 +1,132 @@
+"""Ask a GPU which float operations it computes right, and choose the variants of the prelude by its answer.
+
+``kernels/wgsl/probe.json`` has operands and exact results; a page in a browser asks the same.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgedec import kernels
+from edgedec.backends.gpu import shaders
+from edgedec.backends.gpu.device import Dispatch, GpuDevice, Slice
+from edgedec.core.errors import BackendError, DeviceLostError
+
+DATA = Path(str(kernels.__file__)).parent / "wgsl" / "probe.json"
+_SUBNORMAL = ord("2")
+_NAN = 0x7F800000
+_BITS = ("dot", "float to half")
+"""Results that are no floats: every bit of them counts."""
+
+Words = NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """What a GPU computes, with the variants that were chosen for it."""
+
+    variants: Mapping[str, str]
+    failed: tuple[str, ...] = ()
+    """Results that are wrong all the same."""
+    flushed: tuple[str, ...] = ()
+    """Results that are wrong for numbers below 2^-126 alone, which become zero."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether results have the CPU's bits, but for numbers below 2^-126 in what ``flushed`` names."""
+        return not self.failed
+
+    def describe(self) -> str:
+        """Say in one line what was found."""
+        made = [name for name in shaders.PRIMITIVES if self.variants[name] == shaders.EXACT]
+        computed = f"{', '.join(made)} computed in integers" if made else "all operations the device's own"
+        tiny = "; numbers below 2^-126 become zero" if self.flushed else ""
+        if self.failed:
+            return f"not exact across devices: wrong {', '.join(self.failed)}; {computed}{tiny}"
+        return f"exact: {computed}{tiny}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    name: str
+    primitive: str
+    wrong: bool
+    flushed: bool
+
+
+def probe(device: GpuDevice) -> Arithmetic:
+    """Choose the native variant of each operation that ``device`` computes right, the exact one of others.
+
+    Raises BackendError, also where the device is lost.
+    """
+    variants = dict.fromkeys(shaders.PRIMITIVES, shaders.NATIVE)
+    try:
+        found = list(_results(device, variants))
+    except DeviceLostError:
+        raise
+    except BackendError:  # a compiler without the packed dot product
+        variants["dot"] = shaders.EXACT
+        found = list(_results(device, variants))
+    wrong = {one.primitive for one in found if one.wrong and one.primitive}
+    if wrong:
+        variants |= dict.fromkeys(wrong, shaders.EXACT)
+        found = list(_results(device, variants))
+    return judged(variants, found)
+
+
+def judged(variants: Mapping[str, str], results: list[_Result]) -> Arithmetic:
+    """Return what ``results`` of the chosen ``variants`` say."""
+    failed = tuple(one.name for one in results if one.wrong)
+    return Arithmetic(dict(variants), failed, tuple(one.name for one in results if one.flushed))
+
+
+def _results(device: GpuDevice, variants: Mapping[str, str]) -> Iterator[_Result]:
+    data = _data()
+    operands = [base64.b64decode(text) for text in data["operands"]]
+    count, nbytes = len(operands[0]) // 4, len(operands[0]) * len(data["results"])
+    kernel = device.kernel("probe", shaders.source("wgsl/probe", {}, variants))
+    uniform = device.uniform(32)
+    device.write(uniform, bytes(32))
+    parts = [Slice(device.buffer(len(one)), 0, len(one)) for one in operands]
+    for part, operand in zip(parts, operands, strict=True):
+        device.write(part.buffer, operand)
+    out = Slice(device.buffer(nbytes), 0, nbytes)
+    group = device.bound(kernel, uniform, [*parts, out])
+    (answer,) = device.run([Dispatch(kernel, group, (-(-count // 64), 1, 1))], [out])
+    got = np.frombuffer(answer, np.uint32).reshape(-1, count)
+    for expected, words in zip(data["results"], got, strict=True):
+        yield compared(expected, words)
+
+
+def compared(expected: Mapping[str, Any], got: Words) -> _Result:
+    """Return how ``got`` differs from a result of the file; any NaN equals any other."""
+    words = np.frombuffer(base64.b64decode(expected["words"]), np.uint32)
+    wrong = words != got
+    if expected["name"] not in _BITS:
+        wrong &= ~(_is_nan(words) & _is_nan(got))
+    subnormal = np.frombuffer(expected["kinds"].encode(), np.uint8) == _SUBNORMAL
+    return _Result(
+        expected["name"],
+        expected["primitive"],
+        bool(np.any(wrong & ~subnormal)),
+        bool(np.any(wrong & subnormal)),
+    )
+
+
+def _is_nan(words: Words) -> NDArray[np.bool_]:
+    return (words & np.uint32(0x7FFFFFFF)) > _NAN
+
+
+@cache
+def _data() -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(DATA.read_text(encoding="utf-8"))
+    return data
