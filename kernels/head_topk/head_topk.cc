@@ -4,8 +4,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "simd/math64.h"
-
 #define EDGEDEC_ROWS "common/float_rows.inc"
 
 namespace edgedec::head_topk {
@@ -16,10 +14,6 @@ namespace {
 
 constexpr int kRowsAtOnce = 16;  // rows that share one pass over the table
 constexpr float kLowest = -__builtin_inff();
-
-bool better(const Candidate& a, const Candidate& b) {
-  return a.value > b.value || (a.value == b.value && a.id < b.id);
-}
 
 // Moves the k best of all to the front; returns how many there are.
 size_t keep_best(const Best& all, size_t k) {
@@ -133,24 +127,15 @@ void copy_logits(const Pass& p, int first, int n, const float* buffer) {
   }
 }
 
-// Joins the blocks of one row, in ascending order; `best` becomes its k largest logits, in any order.
-RowSums join(const Pass& p, int blocks, int m, Best& best) {
-  float top = kLowest;
-  for (int b = 0; b < blocks; ++b) top = std::max(top, p.parts[static_cast<size_t>(b) * p.acts.m + m].sums.max);
-  double sum = 0.0, weighted = 0.0;
+// Gathers the best of all blocks of one row; `best` becomes its k largest logits, in any order.
+void gather(const Pass& p, int blocks, int m, Best& best) {
   best.count = 0;
   for (int b = 0; b < blocks; ++b) {
-    const size_t at = static_cast<size_t>(b) * p.acts.m + m;
-    const Part& part = p.parts[at];
-    const float shift = scaled(part.sums.max - top, p.scale.inverse);
-    const double factor = p.row.exp(shift);
-    sum += factor * part.sums.sum;
-    weighted += factor * (static_cast<double>(part.sums.weighted) + static_cast<double>(shift) * part.sums.sum);
-    std::copy_n(p.best_of(at).all, part.count, best.end());
+    const Best part = p.best_of(static_cast<size_t>(b) * p.acts.m + m);
+    std::copy_n(part.all, part.count, best.end());
     best.count += part.count;
   }
   best.count = keep_best(best, static_cast<size_t>(p.k));
-  return {top, sum, weighted};
 }
 
 void refine(const Pass& p, Parallel& threads, const Acts& fine, int m, const Best& best, RowSums& sums) {
@@ -162,28 +147,14 @@ void refine(const Pass& p, Parallel& threads, const Acts& fine, int m, const Bes
   constexpr size_t kAtOnce = 8;
   auto body = [&](size_t task) {
     for (size_t i = task * kAtOnce; i < std::min(best.count, (task + 1) * kAtOnce); ++i) {
-      float l = two_term_logit(p.linear, p.table, fine, m, best.all[i].id);
-      const bool finite = std::isfinite(l);
-      if (p.scale.softcap > 0.0f) p.row.softcap(&l, 1, p.scale.softcap);
-      value[i] = finite ? std::max(l, floor) : best.all[i].value;
+      const float l = two_term_logit(p.linear, p.table, fine, m, best.all[i].id);
+      value[i] = settled(p.row, best.all[i].value, l, floor, p.scale.softcap);
     }
   };
   parallel_for(threads, (best.count + kAtOnce - 1) / kAtOnce, body);
   replace(p.row, best, value, others, p.scale.inverse, sums);
   if (!p.logits) return;
   for (const Candidate& c : best) p.logits[static_cast<size_t>(m) * p.table.rows + c.id] = c.value;
-}
-
-void write(const Pass& p, const Best& best, const RowSums& sums, const Result& out, int r) {
-  std::sort(best.begin(), best.end(), better);
-  for (int i = 0; i < p.k; ++i) {
-    const bool there = static_cast<size_t>(i) < best.count;
-    out.values[static_cast<size_t>(r) * p.k + i] = there ? best.all[i].value : kLowest;
-    out.ids[static_cast<size_t>(r) * p.k + i] = there ? best.all[i].id : -1;
-  }
-  const double log_sum = std::isnan(sums.sum) ? sums.sum : log_exact(sums.sum);
-  out.logsumexp[r] = static_cast<float>(static_cast<double>(sums.base) * p.scale.inverse + log_sum);
-  out.entropy[r] = static_cast<float>(log_sum - sums.weighted / sums.sum);
 }
 
 }  // namespace
@@ -226,9 +197,12 @@ void head_topk(const quant_linear::Row& linear, const Row& row, Parallel& thread
     parallel_for(threads, static_cast<size_t>(blocks), body);
     if (threads.lacks_memory()) return;
     for (int i = 0; i < m; ++i) {
-      RowSums sums = join(pass, blocks, i, best);
+      RowSums sums = join(row, blocks, scale.inverse, [&](int b) -> const BlockSums& {
+        return parts[static_cast<size_t>(b) * m + i].sums;
+      });
+      gather(pass, blocks, i, best);
       if (terms == 2) refine(pass, threads, fine, i, best, sums);
-      write(pass, best, sums, out, r0 + i);
+      write(best, sums, scale.inverse, k, out, r0 + i);
     }
   }
 }

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "simd/math64.h"
+
 namespace edgedec::head_topk {
 
 float two_term_logit(const quant_linear::Row& linear, const Weight& table, const Acts& acts, int m, int32_t id) {
@@ -18,6 +20,12 @@ float floor_of(const Best& best, int others) {
   float least = best.all[0].value;
   for (const Candidate& c : best) least = std::min(least, c.value);
   return std::nextafter(least, __builtin_inff());
+}
+
+float settled(const Row& row, float coarse, float fine, float floor, float softcap) {
+  const bool finite = std::isfinite(fine);
+  if (softcap > 0.0f) row.softcap(&fine, 1, softcap);
+  return finite ? std::max(fine, floor) : coarse;
 }
 
 void replace(const Row& row, const Best& best, const float* fine, int others, float inverse, RowSums& sums) {
@@ -48,6 +56,18 @@ void replace(const Row& row, const Best& best, const float* fine, int others, fl
     sums.weighted += e * d;
     best.all[i].value = fine[i];
   }
+}
+
+void write(const Best& best, const RowSums& sums, float inverse, int k, const Result& out, int r) {
+  std::sort(best.begin(), best.end(), better);
+  for (int i = 0; i < k; ++i) {
+    const bool there = static_cast<size_t>(i) < best.count;
+    out.values[static_cast<size_t>(r) * k + i] = there ? best.all[i].value : -__builtin_inff();
+    out.ids[static_cast<size_t>(r) * k + i] = there ? best.all[i].id : -1;
+  }
+  const double log_sum = std::isnan(sums.sum) ? sums.sum : log_exact(sums.sum);
+  out.logsumexp[r] = static_cast<float>(static_cast<double>(sums.base) * inverse + log_sum);
+  out.entropy[r] = static_cast<float>(log_sum - sums.weighted / sums.sum);
 }
 
 }  // namespace edgedec::head_topk

@@ -1,14 +1,22 @@
 // exp and the activation functions: simd/math16.h says what they compute and how near they are.
 
+const ED_LN2 = array<f32, 2>(-0x1.62e43p-1, 0x1.05c61p-29);  // - ln 2 in two parts
+const ED_EXP = array<f32, 4>(0x1.123a2p-7, 0x1.5558f2p-5, 0x1.555492p-3, 0x1.fffffcp-2);
+
 fn ed_exp(value: f32) -> f32 {
   let x = ed_min(89.0, ed_max(-105.0, value));  // operands in this order pass NaN on
   let shifted = ed_fma(x, 0x1.715476p+0, 12582912.0);
   let n = ed_sub(shifted, 12582912.0);
-  let r = ed_fma(n, 0x1.05c61p-29, ed_fma(n, -0x1.62e43p-1, x));
-  var q = ed_fma(0x1.6a23dp-10, r, 0x1.123a2p-7);
-  q = ed_fma(q, r, 0x1.5558f2p-5);
-  q = ed_fma(q, r, 0x1.555492p-3);
-  q = ed_fma(q, r, 0x1.fffffcp-2);
+  // A loop, since ed_fma in integers is long: written out, a driver on the processor compiles it for half a minute.
+  var r = x;
+  var q = 0x1.6a23dp-10;
+  for (var i = 0; i < 6; i++) {
+    if (i < 2) {
+      r = ed_fma(n, ED_LN2[i], r);
+    } else {
+      q = ed_fma(q, r, ED_EXP[i - 2]);
+    }
+  }
   let p = ed_add(ed_fma(ed_mul(r, r), q, r), 1.0);
   let power = bitcast<i32>(bitcast<u32>(shifted) - 0x4b400000u);
   let half = power >> 1u;

@@ -14,8 +14,8 @@ NATIVE = dict.fromkeys(shaders.PRIMITIVES, shaders.NATIVE)
     [
         (576, "const N: u32 = 576u;"),
         (True, "const N: bool = true;"),
-        (1e-5, "const N: f32 = bitcast<f32>(0x3727c5acu);"),
-        (-0.0, "const N: f32 = bitcast<f32>(0x80000000u);"),
+        (1e-5, "const N: f32 = 0x1.4f8b580000000p-17f;"),
+        (-0.0, "const N: f32 = -0x0.0p+0f;"),
     ],
 )
 def test_a_constant_is_one_line(value: shaders.Const, line: str) -> None:

@@ -35,13 +35,13 @@ def prelude(variants: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def constant(name: str, value: Const) -> str:
-    """Return one line of WGSL. A float is given by its bits, and rounded to float32 here."""
+    """Return one line of WGSL. A finite float is rounded to float32, and written exactly."""
     if isinstance(value, bool):
         return f"const {name}: bool = {str(value).lower()};"
     if isinstance(value, int):
         return f"const {name}: u32 = {value}u;"
-    (bits,) = struct.unpack("<I", struct.pack("<f", value))
-    return f"const {name}: f32 = bitcast<f32>(0x{bits:08x}u);"
+    (rounded,) = struct.unpack("<f", struct.pack("<f", value))
+    return f"const {name}: f32 = {rounded.hex()}f;"
 
 
 @cache

@@ -1,0 +1,75 @@
+// The weights of TreeAttention: softcap, exponentials relative to the greatest score, and their sum. Order of
+// arithmetic: tree_attention/tree_attention.h. A workgroup takes one head of one token. The same for every kind of
+// cache.
+//
+// Bindings: 1 paths as in scores.wgsl; 2 scores f32[tokens][HEADS][STRIDE], turned into weights in place;
+//           3 sums f32[tokens][HEADS], written.
+// Constants: HEADS, WINDOW, STRIDE u32 as in scores.wgsl; SOFTCAP f32, 0 for none.
+// Grid: (HEADS, tokens, 1). Of `this_pass`: length, tokens.
+
+@group(0) @binding(1) var<storage, read> paths: array<u32>;
+@group(0) @binding(2) var<storage, read_write> scores: array<f32>;
+@group(0) @binding(3) var<storage, read_write> sums: array<f32>;
+
+const LANES: u32 = 16u;
+const THREADS: u32 = 64u;
+
+var<workgroup> tops: array<f32, THREADS>;
+var<workgroup> lanes: array<f32, LANES>;
+
+// The greatest of all threads' values, in every thread.
+fn greatest(thread: u32, mine: f32) -> f32 {
+  tops[thread] = mine;
+  workgroupBarrier();
+  for (var half = THREADS / 2u; half > 0u; half /= 2u) {
+    if (thread < half) {
+      tops[thread] = ed_max(tops[thread], tops[thread + half]);
+    }
+    workgroupBarrier();
+  }
+  return tops[0];
+}
+
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
+  let head = group.x;
+  let token = group.y;
+  let end = this_pass.length + paths[token * (1u + this_pass.tokens)] + 1u;
+  var count = end;
+  if (WINDOW > 0u) {
+    count = min(end, WINDOW);
+  }
+  let begin = (token * HEADS + head) * STRIDE;
+  var top = -3.402823466e+38;
+  for (var j = thread; j < count; j += THREADS) {
+    var score = scores[begin + j];
+    if (SOFTCAP > 0.0) {
+      score = ed_softcap(score, SOFTCAP);
+      scores[begin + j] = score;
+    }
+    top = ed_max(top, score);
+  }
+  top = greatest(thread, top);
+  for (var j = thread; j < count; j += THREADS) {
+    scores[begin + j] = ed_exp(ed_sub(scores[begin + j], top));
+  }
+  storageBarrier();
+  workgroupBarrier();
+  if (thread < LANES) {
+    var sum = 0.0;
+    for (var j = thread; j < count; j += LANES) {
+      sum = ed_add(sum, scores[begin + j]);
+    }
+    lanes[thread] = sum;
+  }
+  workgroupBarrier();
+  if (thread == 0u) {
+    var fold = lanes;
+    for (var half = LANES / 2u; half > 0u; half /= 2u) {
+      for (var i = 0u; i < half; i++) {
+        fold[i] = ed_add(fold[i], fold[i + half]);
+      }
+    }
+    sums[token * HEADS + head] = fold[0];
+  }
+}

@@ -1,0 +1,109 @@
+"""The steps of TreeAttention on a GPU, for a model and a pass of the kernels' tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from edgedec.backends.gpu.device import GpuDevice
+from tests.gpu.cases import KernelCase, empty
+from tests.gpu.chain import ChainStep, follow
+from tests.kernels.attention import Model, bits, depths, path, run
+from tests.kernels.float_rows import F32, Array, same_bits
+
+KEYS_AT_ONCE = 64
+HEADS_AT_ONCE = 8
+
+
+def paths(parents: Sequence[int]) -> Array:
+    """Ancestors and the token itself of each token, behind the number of ancestors."""
+    found = np.zeros((len(parents), 1 + len(parents)), np.uint32)
+    for token in range(len(parents)):
+        chain = path(parents, token)
+        found[token, : 1 + len(chain)] = [len(chain) - 1, *chain]
+    return found
+
+
+def padded(model: Model, cache: Array) -> Array:
+    """Rows of a cache as whole words: u32[2, kv heads, capacity, words]."""
+    rows = bits(cache)
+    odd = rows.shape[-1] % 2
+    return np.ascontiguousarray(np.pad(rows, [(0, 0)] * 3 + [(0, odd)])).view(np.uint32)
+
+
+def steps(model: Model, capacity: int, length: int, count: int) -> list[ChainStep]:
+    """Prepare, scores, weights, values."""
+    heads, kv_heads, dim, window = model.heads, model.kv_heads, model.dim, model.window
+    shape = {"HEADS": heads, "KV_HEADS": kv_heads, "DIM": dim, "CAPACITY": capacity, "LAYER": 0}
+    stride = min(capacity, window or capacity)
+    reach = {"WINDOW": window, "STRIDE": stride}
+    norms: dict[str, Any] = {"Q_NORM": model.norms, "K_NORM": model.norms, "INTERLEAVED": model.interleaved}
+    norms |= {"SCALE": 1 / dim**0.5, "EPSILON": 1e-6}
+    weigh = {"HEADS": heads, "SOFTCAP": model.softcap} | reach
+    keys, parts = min(length + count, window or capacity), -(-heads // kv_heads // HEADS_AT_ONCE)
+    kind = "_int8" if model.int8 else ""
+    prepared = ("qkv", "rotary", "q_norm", "k_norm", "queries", "cache")
+    scored, weighed = ("queries", "paths", "cache", "scores"), ("paths", "scores", "sums")
+    valued = ("paths", "scores", "sums", "cache", "out")
+    return [
+        ChainStep(
+            f"tree_attention/prepare{kind}",
+            shape | norms,
+            prepared,
+            ("queries", "cache"),
+            (heads + 2 * kv_heads, count, 1),
+        ),
+        ChainStep(
+            f"tree_attention/scores{kind}",
+            shape | reach,
+            scored,
+            ("scores",),
+            (-(-keys // KEYS_AT_ONCE), heads, count),
+        ),
+        ChainStep("tree_attention/weights", weigh, weighed, ("scores", "sums"), (heads, count, 1)),
+        ChainStep(
+            f"tree_attention/values{kind}",
+            shape | reach,
+            valued,
+            ("out",),
+            (dim // 16, kv_heads * parts, count),
+        ),
+    ]
+
+
+def check(
+    device: GpuDevice,
+    model: Model,
+    parents: Sequence[int],
+    length: int,
+    capacity: int,
+    tokens: F32 | None = None,
+) -> list[KernelCase]:
+    """One pass whose outputs and cache must have the bits of the scalar row; its steps as cases."""
+    count = len(parents)
+    tokens = model.tokens(count) if tokens is None else tokens
+    cache = model.cache(length, capacity)
+    q_norm, k_norm = model.norm_weights()
+    rotary = model.rotary([length + depth for depth in depths(parents)])
+    buffers: dict[str, Array] = {
+        "qkv": tokens,
+        "rotary": rotary,
+        "q_norm": rotary if q_norm is None else q_norm,
+        "k_norm": rotary if k_norm is None else k_norm,
+        "queries": empty(count * model.heads * model.dim),
+        "cache": padded(model, cache),
+        "paths": paths(parents),
+        "scores": empty(count * model.heads * min(capacity, model.window or capacity)),
+        "sums": empty(count * model.heads),
+        "out": empty(count * model.heads * model.dim),
+    }
+    found = follow(
+        device, steps(model, capacity, length, count), buffers, {"tokens": count, "length": length}
+    )
+    expected = run("scalar", model, tokens, parents, cache, length)
+    assert same_bits(buffers["out"].reshape(expected.shape), expected)
+    got, want = buffers["cache"], padded(model, cache)
+    assert np.array_equal(got, want) if model.int8 else same_bits(got.view(np.float16), want.view(np.float16))
+    return found

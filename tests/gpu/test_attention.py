@@ -1,0 +1,84 @@
+"""TreeAttention in WGSL has the bits of the scalar row: trees, windows, groups of heads, every storage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from edgedec.backends.gpu.device import GpuDevice
+from tests.gpu import adapters, attention, cases
+from tests.kernels.attention import Model
+from tests.kernels.test_tree_attention import random_tree
+
+# Shapes of heads, each with its own norms, rotation, window and softcap.
+MODELS = [
+    Model(heads=9, kv_heads=3, dim=64, interleaved=True),
+    Model(heads=4, kv_heads=1, dim=256, norms=True, window=20),
+    Model(heads=12, kv_heads=2, dim=128),
+    Model(heads=5, kv_heads=5, dim=16, softcap=1.5, window=33),
+    Model(heads=24, kv_heads=2, dim=80, norms=True, softcap=20.0),
+    Model(heads=2, kv_heads=2, dim=112, window=1, interleaved=True),
+    Model(heads=8, kv_heads=1, dim=32, window=70),
+    Model(heads=3, kv_heads=1, dim=48, norms=True, interleaved=True),
+]
+
+
+@pytest.fixture(params=adapters.found(), ids=lambda one: one.name.split()[0])
+def device(request: pytest.FixtureRequest) -> GpuDevice:
+    return adapters.opened(request.param)
+
+
+@pytest.mark.parametrize("model", MODELS[:4], ids=lambda one: f"{one.heads}-{one.kv_heads}-{one.dim}")
+def test_has_the_bits_of_the_scalar_row(model: Model, device: GpuDevice) -> None:
+    attention.check(device, replace(model, seed=1), random_tree(model.dim, 6), 41, 70)
+
+
+def test_begins_with_an_empty_cache(device: GpuDevice) -> None:
+    attention.check(device, MODELS[0], [-1], 0, 4)
+
+
+def test_many_keys_come_in_several_parts(device: GpuDevice) -> None:
+    attention.check(device, Model(heads=2, kv_heads=1, dim=32), [-1, 0, 0], 300, 310)
+
+
+def test_what_is_no_number_shows_in_the_results(device: GpuDevice) -> None:
+    model = Model(heads=2, kv_heads=1, dim=16)
+    tokens = model.tokens(3)
+    tokens[1, 3], tokens[2, 2 * 16 + 5] = np.nan, np.inf
+    attention.check(device, model, [-1, 0, 0], 5, 10, tokens)
+
+
+@pytest.mark.parametrize("length", [0, 3])
+def test_keeps_a_path(length: int, device: GpuDevice) -> None:
+    """Of a cache of 3 layers, rows of 5 words."""
+    kept, rng = np.array([0, 2, 3, 6], np.uint32), np.random.default_rng(0)
+    planes, capacity, words = 3 * 2 * 2, 12, 5
+    before = rng.integers(0, 1 << 32, (planes, capacity, words), dtype=np.uint32)
+    after = before.copy()
+    after[:, length : length + len(kept)] = before[:, length + kept]
+    case = cases.KernelCase(
+        "tree_attention/copy_rows",
+        {"PLANES": planes, "CAPACITY": capacity, "ROW_WORDS": words},
+        (kept, before),
+        {2: after},
+        (-(-planes * words // 64), 1, 1),
+        {"tokens": len(kept), "length": length},
+    )
+    assert not list(cases.differences(device, [case]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS, ids=lambda one: f"{one.heads}-{one.kv_heads}-{one.dim}")
+def test_thousands_of_heads_have_the_bits_of_the_scalar_row(model: Model, device: GpuDevice) -> None:
+    """A case is one head of one token; at least 1,250 for each of the eight shapes."""
+    rng, done, seed = np.random.default_rng(model.dim), 0, 0
+    while done < 1250:
+        count, seed = int(rng.integers(1, 24)), seed + 1
+        length = int(rng.choice([0, 1, 15, 64, rng.integers(2, 200)]))
+        varied = replace(model, seed=seed)
+        tokens = varied.tokens(count) * np.exp2(rng.uniform(-4, 4, (count, 1))).astype(np.float32)
+        attention.check(device, varied, random_tree(seed, count), length, 230, tokens)
+        done += count * model.heads
+    print(f"{done} cases of {model} on {device.adapter.name}")
