@@ -13,6 +13,7 @@ from edgedec.cli import contradictions, progress
 from edgedec.cli.services import services
 from edgedec.control.switching import SwitchRule
 from edgedec.core.errors import UsageError
+from edgedec.core.placement import ON_CPU, Placement
 from edgedec.core.units import size
 from edgedec.models.catalogue import DEFAULT_MODEL
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from edgedec.assemble.config import RunConfig
     from edgedec.assemble.prepare import Bundles
     from edgedec.cli.options import OtherModelOptions, SizeOptions
-    from edgedec.core.cache_config import Device
     from edgedec.loaded_model import LoadedModel
     from edgedec.remote import RemoteSide
     from edgedec.sampling.named import SamplingParams
@@ -86,8 +86,10 @@ def prepare_model(
     given = services(ctx)
     bundles = fetch_bundles(ctx, name, config)
 
-    def load(bundle: Path, /, *, threads: int | None, drafting: bool, device: Device = "cpu") -> LoadedModel:
-        model = given.load(bundle, threads=threads, drafting=drafting, device=device)
+    def load(
+        bundle: Path, /, *, threads: int | None, drafting: bool, place: Placement = ON_CPU
+    ) -> LoadedModel:
+        model = given.load(bundle, threads=threads, drafting=drafting, place=place)
         if to_chat and bundle == bundles.target and model.template is None and config.template is None:
             raise UsageError(
                 f"{model.name} is a base model: it continues text, and has no chat template",

@@ -117,9 +117,19 @@ draft_tokens_option = option(
 )  # fmt: skip
 
 device_option = option(
-    "--device", type=click.Choice(["cpu", "npu"]), default="cpu", show_default=True, metavar="DEVICE",
+    "--device", type=click.Choice(["cpu", "gpu", "npu"]), default="cpu", show_default=True, metavar="DEVICE",
     heading=COST, rare=True,
-    help="Where the model runs: cpu, or npu for one that `edgedec export --for npu` made.",
+    help="Where the model runs: cpu, gpu, or npu for one that `edgedec export --for npu` made.",
+)  # fmt: skip
+
+device_memory_option = option(
+    "--device-memory", type=Size(), metavar="SIZE", heading=COST, rare=True,
+    help="Most memory of the GPU that the model may take (default: as much as it has).",
+)  # fmt: skip
+
+gpu_layers_option = option(
+    "--gpu-layers", type=click.IntRange(min=1), metavar="N", heading=COST, rare=True,
+    help="Run about the first N layers on the GPU and the others on the CPU; tokens stay the same.",
 )  # fmt: skip
 
 switch_option = option(
@@ -162,6 +172,8 @@ class SizeOptions:
     kv: KvType = declared(kv_option)
     switch: str | None = declared(switch_option)
     device: Device = declared(device_option)
+    device_memory: int | None = declared(device_memory_option)
+    gpu_layers: int | None = declared(gpu_layers_option)
     # fmt: on
 
 

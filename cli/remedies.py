@@ -11,6 +11,8 @@ _KNOWN = "`edgedec list --all` shows the names; owner/repo of the model hub, a f
 
 _SET: dict[str, Callable[[int | str], str]] = {
     "memory": lambda least: f"use --memory {size_up(int(least))} or more",
+    "device_memory": lambda least: f"use --device-memory {size_up(int(least))} or more",
+    "gpu_layers": lambda most: f"use --gpu-layers {most} or fewer",
     "context": lambda least: f"use --context {least} or more",
     "threads": lambda most: f"use --threads {most}{' or fewer' if most != 1 else ''}, or leave out --threads",
     "draft": lambda choice: f"use --draft {choice}",
@@ -38,6 +40,9 @@ _CHANGE: dict[str, str] = {
     "model": "use a smaller model",
     "export": "export the model for EdgeDec's kernels",
     "without_bandwidth": "is enough memory free? `edgedec doctor --fast` does not measure it",
+    "gpu": "use --device gpu",
+    "device_memory": "leave out --device-memory",
+    "gpu_layers": "leave out --gpu-layers",
     "known_model": _KNOWN,
     "save": "in a chat, /save writes a conversation and /load reads it",
 }

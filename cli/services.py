@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from edgedec.cli import progress
+from edgedec.core.placement import ON_CPU, Placement
 from edgedec.core.preset import OFF
 
 if TYPE_CHECKING:
     from edgedec.assemble.opener import Load
-    from edgedec.core.cache_config import Device
     from edgedec.core.manifest import Manifest
     from edgedec.loaded_model import LoadedModel
     from edgedec.metrics.stats import Clock
@@ -53,15 +53,13 @@ def _store() -> Store:
     return Store(notice=progress.notice, in_subprocess=True)
 
 
-def _load(bundle: Path, /, *, threads: int | None, drafting: bool, device: Device = "cpu") -> LoadedModel:
+def _load(bundle: Path, /, *, threads: int | None, drafting: bool, place: Placement = ON_CPU) -> LoadedModel:
     from edgedec.loaded_model import load_model
 
     ctx = click.get_current_context(silent=True)
     home = services(ctx).store().home if ctx else None
     with progress.reporter() as report:
-        return load_model(
-            bundle, threads=threads, drafting=drafting, device=device, home=home, progress=report
-        )
+        return load_model(bundle, threads=threads, drafting=drafting, place=place, home=home, progress=report)
 
 
 def _export(

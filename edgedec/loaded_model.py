@@ -11,6 +11,7 @@ from edgedec.backends.backend import Backend
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import Manifest
 from edgedec.core.model_id import ModelId
+from edgedec.core.placement import ON_CPU, Placement
 from edgedec.core.progress import Progress, silent
 from edgedec.core.verification import verify
 from edgedec.memory.release import release_freed
@@ -19,7 +20,7 @@ from edgedec.text.codec import Codec
 from edgedec.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from edgedec.core.cache_config import Device, KvType
+    from edgedec.core.cache_config import KvType
     from edgedec.core.model_spec import ModelSpec
     from edgedec.text.template import ChatTemplate
 
@@ -83,14 +84,14 @@ def load_model(
     *,
     threads: int | None = None,
     drafting: bool = False,
-    device: Device = "cpu",
+    place: Placement = ON_CPU,
     home: Path | None = None,
     progress: Progress = silent,
 ) -> LoadedModel:
     """Open an exported bundle. ``threads``: None for one per physical core.
 
     - ``drafting``: with what drafters of the model itself need, where the bundle has it.
-    - ``device``: where it runs, as the bundle's kind allows.
+    - ``place``: where it runs, as the bundle's kind allows.
     - ``home``: verify files that changed since the record there before anything of them is used, which
       ``progress`` follows; None to trust them.
 
@@ -104,7 +105,7 @@ def load_model(
         verify(bundle, manifest, home, progress=progress)
     from edgedec.backends.open import open_backend
 
-    backend = open_backend(bundle, manifest, threads=threads, drafting=drafting, device=device)
+    backend = open_backend(bundle, manifest, threads=threads, drafting=drafting, place=place)
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer, manifest.tokenizer_sha256)
     if tokenizer.size > manifest.spec.vocab_size:
         raise BadFileError(

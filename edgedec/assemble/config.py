@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 from edgedec.control.switching import SwitchRule
 from edgedec.core.cache_config import Device, KvType
 from edgedec.core.errors import Remedy, UsageError
+from edgedec.core.placement import Placement
 from edgedec.core.preset import Preset
 from edgedec.core.units import parse_size
 from edgedec.core.when_full import LOSSY, WHEN_FULL, WhenFull
@@ -42,7 +43,13 @@ class RunConfig:
     threads: int | None = None
     """Compute threads, at most the cores that this process may use. None: one per physical core."""
     device: Device = "cpu"
-    """Where the model runs: "cpu", or "npu" for one that was exported for it. Draft models run on the CPU."""
+    """Where the model runs: "cpu", "gpu", or "npu" for one that was exported for it. Draft models run on the
+    CPU.
+    """
+    device_memory: int | str | None = None
+    """Most memory of the GPU, as ``memory``. None: as much as it has."""
+    gpu_layers: int | None = None
+    """The number of layers that run on the GPU, from the first on; the CPU runs the others. None: all."""
     context: int | None = None
     """Tokens the KV cache holds. None: the model's own limit, at most 4096, less under a tight ``memory``."""
     kv: KvType = "fp16"
@@ -97,7 +104,14 @@ class RunConfig:
         if self.kv not in ("fp16", "int8"):
             raise UsageError(f"there is no KV cache in {self.kv!r:.40}", hint="there are fp16 and int8")
         if self.device not in get_args(Device):
-            raise UsageError(f"there is no device {self.device!r:.40}", hint="there are cpu and npu")
+            raise UsageError(f"there is no device {self.device!r:.40}", hint="there are cpu, npu and gpu")
+        if self.device != "gpu" and (self.device_memory is not None or self.gpu_layers is not None):
+            raise UsageError(
+                "memory and layers of a device are those of a GPU",
+                hint="run the model there",
+                remedy=Remedy("gpu"),
+            )
+        _at_least(self.gpu_layers, 1, "layers on a GPU")
         if self.objective not in get_args(Objective):
             raise UsageError(f"drafts cannot aim at {self.objective!r:.40}", hint="at time or energy")
         if self.objective == "energy" and self.conversations is not None:
@@ -115,14 +129,23 @@ class RunConfig:
                 "two models take turns in a single conversation whose context is not evicted",
                 hint="use one model for a batch of conversations, or where a full context evicts tokens",
             )
-        if isinstance(self.memory, str):
-            parse_size(self.memory)
+        for given in (self.memory, self.device_memory):
+            if isinstance(given, str):
+                parse_size(given)
         object.__setattr__(self, "drafters", parsed(self.draft))
 
     @property
     def memory_bytes(self) -> int | MemoryRule | None:
         """``memory`` with text turned into bytes."""
         return parse_size(self.memory) if isinstance(self.memory, str) else self.memory
+
+    @property
+    def placement(self) -> Placement:
+        """Where the model runs."""
+        memory = self.device_memory
+        return Placement(
+            self.device, parse_size(memory) if isinstance(memory, str) else memory, self.gpu_layers
+        )
 
     @property
     def sequences(self) -> int:

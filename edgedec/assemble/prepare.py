@@ -99,7 +99,8 @@ def prepare(
     if config.memory is not None and len(models_in(wanted)) > 1:
         raise UsageError("only one model can draft within a memory budget", hint="name one draft model")
     parts = any(kind_of(spec).parts for spec in wanted)
-    target = load(bundles.target, threads=config.threads, drafting=parts, device=config.device)
+    place = replace(config.placement, notice=context.notice)
+    target = load(bundles.target, threads=config.threads, drafting=parts, place=place)
     target = target.with_template(config.template)
     check_batch(target, config.sequences)
     models = ModelLoader(bundles.drafts, search, target, load)

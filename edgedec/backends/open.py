@@ -10,6 +10,7 @@ from edgedec.backends.backend import Backend
 from edgedec.core.cache_config import Device
 from edgedec.core.errors import Remedy, UnsupportedError
 from edgedec.core.manifest import Manifest
+from edgedec.core.placement import ON_CPU, Placement
 
 BACKENDS = {
     "edgedec": "edgedec.backends.onnx.model:OnnxModel",
@@ -20,8 +21,9 @@ BACKENDS = {
 """Manifest kind -> module and class of its backend, imported only when a bundle needs it."""
 
 
-NPU = "npu"
-"""The kind of bundles that more than one device runs."""
+EDGEDEC, NPU = "edgedec", "npu"
+"""Kinds of bundles that more than one device runs."""
+_NOT_FOR = {"gpu": "for another runtime or device", "npu": "for the CPU"}
 
 
 class BackendClass(Protocol):
@@ -42,25 +44,29 @@ def open_backend(
     *,
     threads: int | None = None,
     drafting: bool = False,
-    device: Device = "cpu",
+    place: Placement = ON_CPU,
 ) -> Backend:
     """Load the model at ``bundle``, without a KV cache.
 
     ``threads``: None: one per physical core. ``drafting``: open its ``drafting.onnx``, so that forwards have
-    exits and hidden states (``Capabilities.exits``); without effect where the bundle has none. ``device``:
-    "npu" for a bundle that was exported for one, which the CPU runs too. Raises
+    exits and hidden states (``Capabilities.exits``); without effect where the bundle has none. ``place``:
+    an NPU for a bundle that was exported for one, which the CPU runs too; a GPU for EdgeDec's own. Raises
     UsageError, BadFileError, BackendError or UnsupportedError when the backend cannot run the bundle, or when
     no backend knows its kind.
     """
-    if manifest.kind == NPU:
+    if manifest.kind == NPU and place.device != "gpu":
         from edgedec.backends.npu.model import NpuModel
 
-        return NpuModel(bundle, manifest, threads=threads, device=device)
-    if device != "cpu":
+        return NpuModel(bundle, manifest, threads=threads, device=place.device)
+    if place.device == "gpu" and manifest.kind == EDGEDEC:
+        from edgedec.backends.gpu.placed import place_on_gpu
+
+        return place_on_gpu(bundle, manifest, place, threads=threads, drafting=drafting)
+    if place.device != "cpu":
         raise UnsupportedError(
-            f"{manifest.name} was exported for the CPU",
-            hint="export it for an NPU",
-            remedy=Remedy("for", device),
+            f"{manifest.name} was exported {_NOT_FOR[place.device]}",
+            hint=f"export it for {place.device}",
+            remedy=Remedy("export") if place.device == "gpu" else Remedy("for", place.device),
         )
     return _class_for(manifest.kind)(bundle, manifest, threads=threads, drafting=drafting)
 
@@ -71,6 +77,10 @@ def runtime_of(manifest: Manifest, device: Device = "cpu") -> str:
         from edgedec.backends.npu.plugins import plugin_for
 
         return plugin_for(device).title
+    if device == "gpu":
+        from edgedec.backends.gpu.model import GpuModel
+
+        return GpuModel.runtime_name()
     return _class_for(manifest.kind).runtime_name()
 
 

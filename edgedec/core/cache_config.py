@@ -8,8 +8,8 @@ from typing import Literal
 KvType = Literal["fp16", "int8"]
 """Number format of keys and values: fp16, or int8 with one fp16 scale for every 32 numbers."""
 
-Device = Literal["cpu", "npu"]
-"""Where a model runs: on the CPU, or on an NPU for which it was exported."""
+Device = Literal["cpu", "npu", "gpu"]
+"""Where a model runs: on the CPU, on an NPU for which it was exported, or on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)

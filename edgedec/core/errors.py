@@ -53,6 +53,9 @@ RemedyName = Literal[
     "for",  # the device to export the model for
     "export",  # None: export the model for EdgeDec's own kernels
     "without_bandwidth",  # None: do not measure the memory bandwidth
+    "gpu",  # None: run the model on a GPU
+    "device_memory",  # bytes: allow at least so many on the GPU; None: set no bound
+    "gpu_layers",  # at most so many on the GPU; None: all
     "save",  # None: save the conversation first
 ]
 
@@ -168,6 +171,9 @@ class BackendError(EdgeDecError):
 
 class DeviceLostError(BackendError):
     """A GPU that went away or does not answer. Its buffers are gone; the committed tokens are not."""
+
+    replaced = False
+    """Whether the forward goes on elsewhere, with an empty cache: feed it the tokens again."""
 
 
 class MemoryBudgetError(EdgeDecError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Sequence
 
+from edgedec.core.errors import DeviceLostError
 from edgedec.core.forward import Forward
 from edgedec.core.passage import Turns
 from edgedec.core.progress import Steps
@@ -114,7 +115,7 @@ class Engine(CachedSequence):
         try:
             while True:
                 check_newest(reply.number, self._replies)
-                for step in self._round(reply, progress):
+                for step in self._recovered_round(reply, progress):
                     check_newest(reply.number, self._replies)
                     self._committed.append(step.token)
                     reply.commit(step)
@@ -127,6 +128,17 @@ class Engine(CachedSequence):
                 self._forward.rewind(len(self._committed))
             if reply.number == self._replies and self.speculation:
                 self.speculation.end()
+
+    def _recovered_round(self, reply: ReplyPlan, progress: Steps | None) -> list[Step]:
+        """A round, begun again where a device was lost in it and another one goes on."""
+        try:
+            return self._round(reply, progress)
+        except DeviceLostError as error:
+            if not error.replaced:
+                raise
+        if self.speculation:
+            self.speculation.begin(self._committed, len(self._committed))
+        return self._round(reply, None)
 
     def _round(self, reply: ReplyPlan, progress: Steps | None) -> list[Step]:
         """Feed the tokens that the cache lacks and a draft behind it; returns the steps to commit."""
@@ -146,7 +158,7 @@ class Engine(CachedSequence):
             if len(tree):
                 self._forward.keep_path(kept)
         except BaseException:
-            self._forward.rewind(position)
+            self._forward.rewind(min(position, self._forward.length))  # a device that was lost left nothing
             raise
         if draft:
             draft.settle(head, verdict, None if last else seconds)

@@ -19,10 +19,10 @@ from edgedec.assemble.config import RunConfig
 from edgedec.assemble.prepare import Bundles, prepare
 from edgedec.cli.app import app
 from edgedec.cli.services import Services
-from edgedec.core.cache_config import Device
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.listed_files import sealed
 from edgedec.core.manifest import Manifest
+from edgedec.core.placement import ON_CPU, Placement
 from edgedec.loaded_model import LoadedModel, load_model
 from edgedec.models import Store, pairs
 from edgedec.models.catalogue import CATALOGUE, Entry
@@ -131,9 +131,11 @@ def test_what_does_not_fit_is_not_even_loaded(store: Store, monkeypatch: pytest.
     monkeypatch.setattr(budgets, "mapped_rss_bytes", lambda name: 0)
     loaded: list[str] = []
 
-    def load(bundle: Path, /, *, threads: int | None, drafting: bool, device: Device = "cpu") -> LoadedModel:
+    def load(
+        bundle: Path, /, *, threads: int | None, drafting: bool, place: Placement = ON_CPU
+    ) -> LoadedModel:
         loaded.append(bundle.name)
-        return load_model(bundle, threads=threads, drafting=drafting, device=device)
+        return load_model(bundle, threads=threads, drafting=drafting, place=place)
 
     def run(memory: str, draft: str = "auto") -> list[str]:
         loaded.clear()

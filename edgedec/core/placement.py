@@ -1,0 +1,24 @@
+"""Where a model runs, and how much of a device it may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgedec.core.cache_config import Device
+from edgedec.core.progress import Notice, ignore
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The device of one model. ``memory`` and ``layers`` are for a GPU."""
+
+    device: Device = "cpu"
+    memory: int | None = None
+    """Most bytes of the device's memory. None: as many as it has."""
+    layers: int | None = None
+    """The number of layers, from the first on, that run there; the CPU runs the others. None: all."""
+    notice: Notice = ignore
+    """Hears of a device that was lost."""
+
+
+ON_CPU = Placement()
