@@ -12,8 +12,8 @@ import click
 from edgedec.cli import contradictions, progress
 from edgedec.cli.services import services
 from edgedec.control.switching import SwitchRule
+from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.errors import UsageError
-from edgedec.core.placement import ON_CPU, Placement
 from edgedec.core.units import size
 from edgedec.models.catalogue import DEFAULT_MODEL
 
@@ -87,7 +87,7 @@ def prepare_model(
     bundles = fetch_bundles(ctx, name, config)
 
     def load(
-        bundle: Path, /, *, threads: int | None, drafting: bool, place: Placement = ON_CPU
+        bundle: Path, /, *, threads: int | None, drafting: bool, place: DevicePlace = ON_CPU
     ) -> LoadedModel:
         model = given.load(bundle, threads=threads, drafting=drafting, place=place)
         if to_chat and bundle == bundles.target and model.template is None and config.template is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from edgedec.cli import progress
-from edgedec.core.placement import ON_CPU, Placement
+from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.preset import OFF
 
 if TYPE_CHECKING:
@@ -53,7 +53,9 @@ def _store() -> Store:
     return Store(notice=progress.notice, in_subprocess=True)
 
 
-def _load(bundle: Path, /, *, threads: int | None, drafting: bool, place: Placement = ON_CPU) -> LoadedModel:
+def _load(
+    bundle: Path, /, *, threads: int | None, drafting: bool, place: DevicePlace = ON_CPU
+) -> LoadedModel:
     from edgedec.loaded_model import load_model
 
     ctx = click.get_current_context(silent=True)

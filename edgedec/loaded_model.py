@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.backends.backend import Backend
+from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import Manifest
 from edgedec.core.model_id import ModelId
-from edgedec.core.placement import ON_CPU, Placement
 from edgedec.core.progress import Progress, silent
 from edgedec.core.verification import verify
 from edgedec.memory.release import release_freed
@@ -84,7 +84,7 @@ def load_model(
     *,
     threads: int | None = None,
     drafting: bool = False,
-    place: Placement = ON_CPU,
+    place: DevicePlace = ON_CPU,
     home: Path | None = None,
     progress: Progress = silent,
 ) -> LoadedModel:

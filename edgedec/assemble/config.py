@@ -9,8 +9,8 @@ from typing import Any, Literal, get_args
 
 from edgedec.control.switching import SwitchRule
 from edgedec.core.cache_config import Device, KvType
+from edgedec.core.device_place import DevicePlace
 from edgedec.core.errors import Remedy, UsageError
-from edgedec.core.placement import Placement
 from edgedec.core.preset import Preset
 from edgedec.core.units import parse_size
 from edgedec.core.when_full import LOSSY, WHEN_FULL, WhenFull
@@ -140,10 +140,10 @@ class RunConfig:
         return parse_size(self.memory) if isinstance(self.memory, str) else self.memory
 
     @property
-    def placement(self) -> Placement:
+    def placement(self) -> DevicePlace:
         """Where the model runs."""
         memory = self.device_memory
-        return Placement(
+        return DevicePlace(
             self.device, parse_size(memory) if isinstance(memory, str) else memory, self.gpu_layers
         )
 

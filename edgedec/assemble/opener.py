@@ -13,9 +13,9 @@ from typing import Protocol
 
 from edgedec.assemble.budget import Budget, Parts, memory_facts, memory_plan, plan_memory, wanted_choice
 from edgedec.assemble.run_context import RunContext
+from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.manifest import Manifest
-from edgedec.core.placement import ON_CPU, Placement
 from edgedec.core.units import size, size_up
 from edgedec.drafters.interface import DrafterSpec, Estimate, OpenContext, OpenDrafter, SearchContext
 from edgedec.drafters.registry import kind_of
@@ -29,7 +29,7 @@ class Load(Protocol):
     """Opens one bundle; see ``load_model``."""
 
     def __call__(
-        self, bundle: Path, /, *, threads: int | None, drafting: bool, place: Placement = ON_CPU
+        self, bundle: Path, /, *, threads: int | None, drafting: bool, place: DevicePlace = ON_CPU
     ) -> LoadedModel: ...
 
 

@@ -8,9 +8,9 @@ from typing import Protocol, cast
 
 from edgedec.backends.backend import Backend
 from edgedec.core.cache_config import Device
+from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.errors import Remedy, UnsupportedError
 from edgedec.core.manifest import Manifest
-from edgedec.core.placement import ON_CPU, Placement
 
 BACKENDS = {
     "edgedec": "edgedec.backends.onnx.model:OnnxModel",
@@ -44,7 +44,7 @@ def open_backend(
     *,
     threads: int | None = None,
     drafting: bool = False,
-    place: Placement = ON_CPU,
+    place: DevicePlace = ON_CPU,
 ) -> Backend:
     """Load the model at ``bundle``, without a KV cache.
 

@@ -19,10 +19,10 @@ from edgedec.assemble.config import RunConfig
 from edgedec.assemble.prepare import Bundles, prepare
 from edgedec.cli.app import app
 from edgedec.cli.services import Services
+from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.listed_files import sealed
 from edgedec.core.manifest import Manifest
-from edgedec.core.placement import ON_CPU, Placement
 from edgedec.loaded_model import LoadedModel, load_model
 from edgedec.models import Store, pairs
 from edgedec.models.catalogue import CATALOGUE, Entry
@@ -132,7 +132,7 @@ def test_what_does_not_fit_is_not_even_loaded(store: Store, monkeypatch: pytest.
     loaded: list[str] = []
 
     def load(
-        bundle: Path, /, *, threads: int | None, drafting: bool, place: Placement = ON_CPU
+        bundle: Path, /, *, threads: int | None, drafting: bool, place: DevicePlace = ON_CPU
     ) -> LoadedModel:
         loaded.append(bundle.name)
         return load_model(bundle, threads=threads, drafting=drafting, place=place)

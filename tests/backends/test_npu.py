@@ -14,11 +14,11 @@ from edgedec.backends.npu.plugins import CHOICE, plugin_for
 from edgedec.backends.npu.same_bits import same_bits
 from edgedec.backends.open import open_backend
 from edgedec.core.cache_config import CacheConfig
+from edgedec.core.device_place import DevicePlace
 from edgedec.core.errors import BadFileError, ContextFullError, EdgeDecError, UnsupportedError, UsageError
 from edgedec.core.forward import Forward
 from edgedec.core.manifest import NPU_FACTS, WEIGHTS, Manifest
 from edgedec.core.npu_facts import NpuFacts, graph_name
-from edgedec.core.placement import Placement
 from edgedec.core.rows import FloatArray, Rows
 from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
@@ -229,7 +229,7 @@ def test_without_a_plug_in_one_line_names_the_extra(monkeypatch: pytest.MonkeyPa
 def test_a_bundle_for_the_cpu_does_not_run_on_an_npu(tiny_bundle: Callable[[str], Path]) -> None:
     path = tiny_bundle("llama")
     with pytest.raises(UnsupportedError, match="exported for the CPU"):
-        open_backend(path, Manifest.load(path), place=Placement("npu"))
+        open_backend(path, Manifest.load(path), place=DevicePlace("npu"))
 
 
 def test_the_facts_are_read_as_they_were_written(bundle: Callable[[str], Path], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Opens a bundle on a GPU, as a ``Placement`` says."""
+"""Opens a bundle on a GPU, as a ``DevicePlace`` says."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from edgedec.backends.backend import Backend
 from edgedec.backends.gpu.recovering import RecoveringModel
+from edgedec.core.device_place import DevicePlace
 from edgedec.core.manifest import Manifest
-from edgedec.core.placement import Placement
 
 
 def place_on_gpu(
-    bundle: Path, manifest: Manifest, place: Placement, *, threads: int | None, drafting: bool
+    bundle: Path, manifest: Manifest, place: DevicePlace, *, threads: int | None, drafting: bool
 ) -> Backend:
     """Load a bundle of EdgeDec's own ops on a GPU; the CPU goes on where that is lost.
 

@@ -9,7 +9,7 @@ from edgedec.core.progress import Notice, ignore
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class DevicePlace:
     """The device of one model. ``memory`` and ``layers`` are for a GPU."""
 
     device: Device = "cpu"
@@ -21,4 +21,4 @@ class Placement:
     """Hears of a device that was lost."""
 
 
-ON_CPU = Placement()
+ON_CPU = DevicePlace()
