@@ -1,8 +1,9 @@
 // The first file of every shader: the facts of a pass, and what keeps compilers from changing arithmetic.
 //
 // A shader is constants, then the files of the prelude, then the file of a kernel. The prelude, in this order:
-//   pass.wgsl; bits.wgsl; fma_*.wgsl, basic_*.wgsl, divide_*.wgsl, root_*.wgsl, dot_*.wgsl, each `native` or `exact` as the probe
-//   found; numbers.wgsl; halves.wgsl; math.wgsl.
+//   pass.wgsl; bits.wgsl; fma_*.wgsl, basic_*.wgsl, divide_*.wgsl, root_*.wgsl, dot_*.wgsl, each `native` or `exact` as
+//   the probe found; numbers.wgsl; halves.wgsl; math.wgsl.
+// A kernel whose first lines are `// with FOLDER/FILE` needs these files before it.
 // Kernels compute floats by the functions ed_* alone, where bits matter:
 //   ed_fma(a, b, c)                      a * b + c rounded once
 //   ed_mul(a, b), ed_add(a, b), ed_sub(a, b)   rounded each; compilers neither contract nor reorder them

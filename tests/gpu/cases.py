@@ -38,6 +38,9 @@ class KernelCase:
     facts: Mapping[str, float] = field(default_factory=dict)
     """Members of ``Pass``: tokens, length, rows, inverse, ..."""
 
+    subnormals: bool = False
+    """Whether numbers below 2^-126 occur: some devices make them zero unless they compute in integers."""
+
     def uniform(self) -> bytes:
         words = np.zeros(1, PASS)
         for name, value in self.facts.items():
@@ -62,9 +65,9 @@ def empty(count: int) -> Array:
 
 
 @cache
-def arithmetic(device: GpuDevice) -> Arithmetic:
+def arithmetic(device: GpuDevice, subnormals: bool = False) -> Arithmetic:
     """What the device computes right; asked once."""
-    return probe(device)
+    return probe(device, subnormals=subnormals)
 
 
 def run(device: GpuDevice, case: KernelCase, variants: Mapping[str, str] | None = None) -> dict[int, bytes]:
@@ -72,7 +75,7 @@ def run(device: GpuDevice, case: KernelCase, variants: Mapping[str, str] | None 
 
     ``variants``: those of the prelude; the ones that suit the device where None are given.
     """
-    text = shaders.source(case.kernel, case.consts, variants or arithmetic(device).variants)
+    text = shaders.source(case.kernel, case.consts, variants or arithmetic(device, case.subnormals).variants)
     kernel = device.kernel(case.kernel, text)
     uniform = device.uniform(PASS.itemsize)
     device.write(uniform, case.uniform())

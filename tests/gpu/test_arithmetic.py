@@ -80,7 +80,7 @@ def check_integers(device: GpuDevice, count: int, seed: int) -> None:
 
 
 def test_integers_are_right_for_every_operand(device: GpuDevice) -> None:
-    check_integers(device, 4096, seed=1)
+    check_integers(device, 2048, seed=1)
 
 
 @pytest.mark.slow
@@ -92,6 +92,14 @@ def test_a_device_is_exact_with_the_variants_that_the_probe_chooses(device: GpuD
     found = cases.arithmetic(device)
     assert found.exact, found.describe()
     assert found.describe().startswith("exact: ")
+
+
+@pytest.mark.slow
+def test_integers_take_the_place_of_operations_that_make_small_numbers_zero(device: GpuDevice) -> None:
+    found = cases.arithmetic(device, subnormals=True)
+    assert found.exact
+    assert found.flushed == ()
+    assert found.variants["basic"] == (shaders.EXACT if cases.arithmetic(device).flushed else shaders.NATIVE)
 
 
 def answers(words: str, change: int = 0, at: int = 0) -> np.ndarray:

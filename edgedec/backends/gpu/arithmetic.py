@@ -63,9 +63,10 @@ class _Result:
     flushed: bool
 
 
-def probe(device: GpuDevice) -> Arithmetic:
+def probe(device: GpuDevice, *, subnormals: bool = False) -> Arithmetic:
     """Choose the native variant of each operation that ``device`` computes right, the exact one of others.
 
+    ``subnormals``: right for numbers below 2^-126 too, at a price in speed where the device makes them zero.
     Raises BackendError, also where the device is lost.
     """
     variants = dict.fromkeys(shaders.PRIMITIVES, shaders.NATIVE)
@@ -76,7 +77,7 @@ def probe(device: GpuDevice) -> Arithmetic:
     except BackendError:  # a compiler without the packed dot product
         variants["dot"] = shaders.EXACT
         found = list(_results(device, variants))
-    wrong = {one.primitive for one in found if one.wrong and one.primitive}
+    wrong = {one.primitive for one in found if one.primitive and (one.wrong or (subnormals and one.flushed))}
     if wrong:
         variants |= dict.fromkeys(wrong, shaders.EXACT)
         found = list(_results(device, variants))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping
 from functools import cache
@@ -16,13 +17,15 @@ PRIMITIVES = ("fma", "basic", "divide", "root", "dot")
 """What a device may compute natively; each has a file for both cases."""
 NATIVE, EXACT = "native", "exact"
 
+_WITH = re.compile(r"^// with (\S+)$", re.MULTILINE)
+
 Const = int | float | bool
 
 
 def source(kernel: str, consts: Mapping[str, Const], variants: Mapping[str, str]) -> str:
     """Return the source of ``kernel``, its file without suffix below ``kernels/``."""
     lines = [constant(name, value) for name, value in consts.items()]
-    return "\n".join([*lines, *(text(name) for name in (*prelude(variants), kernel))])
+    return "\n".join([*lines, *(text(name) for name in (*prelude(variants), *parts(kernel)))])
 
 
 def prelude(variants: Mapping[str, str]) -> tuple[str, ...]:
@@ -32,6 +35,11 @@ def prelude(variants: Mapping[str, str]) -> tuple[str, ...]:
     """
     chosen = (f"wgsl/{name}_{variants[name]}" for name in PRIMITIVES)
     return ("wgsl/pass", "wgsl/bits", *chosen, "wgsl/numbers", "wgsl/halves", "wgsl/math")
+
+
+def parts(kernel: str) -> tuple[str, ...]:
+    """Return the files that a kernel needs before it, as its first lines name them, and its own."""
+    return (*_WITH.findall(text(kernel)), kernel)
 
 
 def constant(name: str, value: Const) -> str:

@@ -1,0 +1,90 @@
+// Reads quants and scales of packed weights: element.h, four inputs at a time. packing/layout.py defines the records.
+//
+// A kernel that includes this declares `weights: array<u32>`, a tensor as it lies in the bundle. `record` is the index
+// of a record's first word. Constants (edgedec/backends/gpu/formats.py has those of each format):
+//   WORDS, words of a record; PER_RECORD, groups of a record; BITS of a quant; OFFSET, still to be subtracted from what
+//   quants() returns; LO and HI, the first words of the fields; VALUES, 0, or the table of quants that are indices:
+//   1 IQ4_NL, 2 MXFP4; MINIMA, whether there are some; SCALES: 0 fp16 of a group, 1 exponents, 2 fp16 times six bits,
+//   3 fp16 times an int8 of a half, 4 fp16 times (six bits - 32) of a half, 5 fp16 times a nibble of a half.
+
+const HALVES: bool = SCALES >= 3u;
+
+fn weight_byte(record: u32, index: u32) -> u32 {
+  return (weights[record + index / 4u] >> (8u * (index & 3u))) & 255u;
+}
+
+fn weight_half(record: u32, index: u32) -> f32 {
+  return half_to_float((weights[record + index / 2u] >> (16u * (index & 1u))) & 0xffffu);
+}
+
+// The int8 that four indices stand for.
+fn weight_values(indices: u32) -> u32 {
+  let iq4_nl = vec4<u32>(0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u);
+  let mxfp4 = vec4<u32>(0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu);
+  var table = iq4_nl;
+  if (VALUES == 2u) { table = mxfp4; }
+  var found = 0u;
+  for (var i = 0u; i < 32u; i += 8u) {
+    let index = (indices >> i) & 15u;
+    found = found | (((table[index / 4u] >> (8u * (index & 3u))) & 255u) << i);
+  }
+  return found;
+}
+
+// Quants of inputs 4 step .. 4 step + 3 of a group, as four int8. OFFSET is not yet subtracted.
+fn quants(record: u32, group: u32, step: u32, column: u32) -> u32 {
+  if (BITS == 8u) { return weights[record + LO + (group * 8u + step) * 16u + column] ^ 0x80808080u; }
+  let crumb = 2u * (step & 3u);
+  let crumbs = group * 32u + step / 4u * 16u + column;
+  let bits = group * 16u + column;
+  if (BITS < 4u) {
+    let low = (weights[record + LO + crumbs] >> crumb) & 0x03030303u;
+    if (BITS == 2u) { return low; }
+    return low | (((weights[record + HI + bits] >> step) & 0x01010101u) << 2u);
+  }
+  let low = (weights[record + LO + group / 2u * 128u + step * 16u + column] >> (4u * (group & 1u))) & 0x0f0f0f0fu;
+  if (VALUES != 0u) { return weight_values(low); }
+  if (BITS == 5u) { return low | (((weights[record + HI + bits] >> step) & 0x01010101u) << 4u); }
+  if (BITS == 6u) { return low | (((weights[record + HI + crumbs] >> crumb) & 0x03030303u) << 4u); }
+  return low;
+}
+
+// The first or second of a group's two 6-bit numbers: scale and minimum, or the scales of both halves.
+fn six_bits(record: u32, field: u32, group: u32, second: u32, column: u32) -> u32 {
+  let pair = field + group / 2u * 48u;
+  let low = (weight_byte(record, pair + (group & 1u) * 16u + column) >> (4u * second)) & 15u;
+  let high = (weight_byte(record, pair + 32u + column) >> (4u * (group & 1u) + 2u * second)) & 3u;
+  return low | (high << 4u);
+}
+
+// The scale, and the minimum with its sign changed. With scales of halves both are those of the record.
+fn scale_min(record: u32, group: u32, column: u32) -> vec2<f32> {
+  if (SCALES == 1u) {
+    let e = weight_byte(record, group * 16u + column);
+    return vec2<f32>(bitcast<f32>(select(0x200000u << (e & 1u), (e - 1u) << 23u, e > 1u)), 0.0);
+  }
+  if (SCALES == 0u) {
+    let scale = weight_half(record, group * 16u + column);
+    if (!MINIMA) { return vec2<f32>(scale, 0.0); }
+    return vec2<f32>(scale, weight_half(record, (2u + group) * 16u + column));
+  }
+  let d = weight_half(record, column);
+  if (!MINIMA) { return vec2<f32>(d, 0.0); }
+  let minimum = weight_half(record, 16u + column);
+  if (HALVES) { return vec2<f32>(d, -minimum); }
+  let scale = ed_mul(d, f32(six_bits(record, 64u, group, 0u, column)));
+  return vec2<f32>(scale, -ed_mul(minimum, f32(six_bits(record, 64u, group, 1u, column))));
+}
+
+// The integer scale of a half (16 inputs) of a group.
+fn sub_scale(record: u32, group: u32, half: u32, column: u32) -> i32 {
+  if (SCALES == 4u) { return i32(six_bits(record, 32u, group, half, column)) - 32; }
+  let byte = (2u * group + half) * 16u + column;
+  if (SCALES == 5u) { return i32(weight_byte(record, 64u + byte) & 15u); }
+  return bitcast<i32>(weight_byte(record, 32u + byte) << 24u) >> 24u;
+}
+
+// The integer minimum of a half of a group.
+fn sub_min(record: u32, group: u32, half: u32, column: u32) -> i32 {
+  return i32(weight_byte(record, 64u + (2u * group + half) * 16u + column) >> 4u);
+}
