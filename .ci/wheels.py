@@ -29,9 +29,10 @@ PLATFORM = f"manylinux_2_{GLIBC_MINOR}"
 # The compiler is pinned: with it, the same source gives the same kernels.
 TOOLS = ("build>=1.2", "auditwheel>=6.2", "wheel>=0.40", "cmake>=3.22", "ninja>=1.11", "ziglang==0.17.1")
 
-# Folders of the checkout that a source distribution has, and the only compiled file that a wheel has.
+# Folders of the checkout that a source distribution has, and the only compiled files that a wheel has.
 SOURCE_FOLDERS = {"edgedec", "export", "kernels", "models", "cli", "tests", "docs", "android_demo", ".ci"}
 LIBRARY = "edgedec/kernels/libedgedec_kernels.so"
+HOST = "edgedec/kernels/edgedec_host"
 CATALOGUE = "edgedec/models/catalogue.toml"
 DRAFTERS = "edgedec/models/drafters/"
 PAGE = "edgedec/server/page/"
@@ -116,14 +117,14 @@ def faults_of_wheel(wheel: Path) -> list[str]:
         names = file.namelist()
         (info,) = (file.read(name).decode() for name in names if name.endswith(".dist-info/WHEEL"))
     faults = [] if f"Tag: py3-none-{tag}\n" in info else [f"is not tagged py3-none-{tag}"]
-    needed = (LIBRARY, CATALOGUE, f"{PAGE}index.html", "/licenses/LICENSE")
+    needed = (LIBRARY, HOST, CATALOGUE, f"{PAGE}index.html", "/licenses/LICENSE")
     faults += [f"lacks {part}" for part in needed if not any(part in n for n in names)]
     return faults + [f"has {name}" for name in names if ".dist-info/" not in name and unwanted(name)]
 
 
 def unwanted(name: str) -> bool:
-    """Say whether a wheel should not have this file: all but sources, the one library and data."""
-    wanted = name.endswith((".py", "/py.typed", "/")) or name in (LIBRARY, CATALOGUE)
+    """Say whether a wheel should not have this file: all but sources, what is compiled, and data."""
+    wanted = name.endswith((".py", "/py.typed", "/")) or name in (LIBRARY, HOST, CATALOGUE)
     wanted = wanted or (name.startswith(PAGE) and name.endswith((".html", ".css", ".js", ".svg")))
     return not name.startswith("edgedec/") or not (wanted or name.startswith(DRAFTERS))
 

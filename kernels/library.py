@@ -12,6 +12,7 @@ from edgedec.core.errors import BackendError, UsageError
 
 _NAMES = ("libedgedec_kernels.so", "libedgedec_kernels.dylib", "edgedec_kernels.dll")
 _EMULATED = ("libedgedec_kernels_emulated.so",)
+_HOST = "edgedec_host"
 
 
 def _find(names: tuple[str, ...]) -> Path | None:
@@ -49,6 +50,17 @@ def emulated_path() -> Path | None:
         beside = library_path().with_name(_EMULATED[0])
         return beside if beside.is_file() else None
     return _find(_EMULATED)
+
+
+def host_path() -> Path:
+    """Return the path of the program that runs the engine without Python. Raises BackendError without it."""
+    beside = library_path().with_name(_HOST)
+    if not beside.is_file():
+        raise BackendError(
+            f"the program {_HOST} is missing beside {library_path().name}",
+            hint="it is built with the library, on Linux and macOS: install EdgeDec again",
+        )
+    return beside
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgedec.bench.harness.runtimes import OTHERS
+from edgedec.bench.harness.runtimes import NATIVE, OTHERS
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from edgedec.bench.studies.speed import SideSpeed, SpeedReport
     from edgedec.core.manifest import Manifest
     from edgedec.metrics.roofline import Roofline
+
+
+ABLE = (NATIVE, *OTHERS)
+"""The sides that can take part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +43,14 @@ class SpeedOptions(PeerOptions):
         "edgedec bench speed -m qwen2.5-coder-1.5b --peer llama.cpp --gguf qwen.gguf",
         "edgedec bench speed -m model.gguf --peer llama.cpp=~/llama/bin/python --threads 4",
         "edgedec bench speed -m model.gguf --peer transformers,openvino-genai --plot speed.png",
-        "edgedec bench speed --input prompts.jsonl --max-tokens 128 --json",
+        "edgedec bench speed --peer native --input prompts.jsonl --max-tokens 128 --json",
     ),
 )
 @opt.model_option
 @input_option("Prompts, one per line; .jsonl: a string or an object with prompt, question, text or turns.")
 @count_option("--max-tokens", "Tokens decoded after every prompt; end tokens do not end it.", 64, least=2)
 @count_option("--repeat", "Rounds over all prompts, and loads of every side.", 3)
-@peer_options(OTHERS)
+@peer_options(ABLE)
 @opt.plot_option
 @last_options
 @click.pass_context
@@ -59,6 +63,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
     Energy is that of decoding, all sides by one meter of this machine, or an estimate from their bytes where
     it has none. "of roofline" compares the bytes read for a token with the memory bandwidth, measured first.
+
+    "native" is the engine without Python, over the same bundle; the other peers read the GGUF file.
 
     The model builder of onnxruntime-genai quantises the weights again, once. It needs memory for them as
     float32; its version 0.18 cannot convert gemma3. The result is kept in EDGEDEC_HOME/peers.
@@ -74,15 +80,17 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     options = SpeedOptions(**given)
     if options.plot:
         check_plot(options.plot)
-    names = options.peer_names(OTHERS, "cannot take part")
+    names = options.peer_names(ABLE, "cannot take part")
     bundle = inputs.find_bundle(ctx, options.model)
     manifest, threads = Manifest.load(bundle), options.chosen_threads
     texts = read_prompts(options.file) if options.file else PROMPTS
     ids = inputs.prompt_ids(bundle, manifest, texts, None)
     context = max(map(len, ids)) + options.max_tokens
     inputs.check_context(manifest, context)
-    sides = [OwnRun(threads, inputs.home(ctx), context).side(bundle)]
-    sides += inputs.peer_sides(ctx, options, manifest, names, context=context)
+    own = OwnRun(threads, inputs.home(ctx), context)
+    sides = [own.side(bundle), *(own.native_side(bundle) for name in names if name == NATIVE)]
+    others = [name for name in names if name != NATIVE]
+    sides += inputs.peer_sides(ctx, options, manifest, others, context=context)
     rate = inputs.bandwidth(ctx, threads)
     study = SpeedStudy(tuple(ids), options.max_tokens, options.repeat, energy=EnergyProbe())
     with inputs.steps() as progress:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgedec.bench.harness.pairing import rounded, rounded_or_none
+from edgedec.bench.harness.runtimes import NATIVE
 from edgedec.core.manifest import GGUF, WEIGHTS, Manifest
 from edgedec.memory import KvType
 from edgedec.metrics.measures import traffic_of
@@ -180,7 +181,7 @@ def traffics(
     own = traffic_of(manifest.spec, weights, kv)
     found = {}
     for name in processes:
-        if name.startswith("edgedec"):
+        if name.startswith("edgedec") or name == NATIVE:
             found[name] = own
         elif name in _GGUF_READERS and gguf is not None:
             found[name] = traffic_of(manifest.spec, gguf.stat().st_size, None)

@@ -16,12 +16,18 @@ from edgedec.core.cache_config import Device
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.files import sha256_of
 from edgedec.core.manifest import Manifest
+from edgedec.core.version import __version__
 from edgedec.core.when_full import WhenFull
+from edgedec.kernels.library import host_path
 from edgedec.memory import KvType
+from edgedec.native.library import runtime_path
+from edgedec.native.ready import make_ready
 from edgedec.sampling import DrawParams
 
 PROGRAMS = Path(__file__).parents[1] / "peers"
 EDGEDEC = "edgedec"
+NATIVE = "native"
+"""EdgeDec's engine in a process without Python, over the same bundle."""
 OTHERS = ("llama.cpp", "onnxruntime-genai", "openvino-genai", "transformers")
 WITH_LOGITS = ("llama.cpp", "transformers")
 """Runtimes that give whole rows of logits."""
@@ -78,6 +84,13 @@ class OwnRun:
     def side(self, bundle: Path, name: str = EDGEDEC) -> Side:
         """Return the side that runs the bundle so."""
         return Side(name, PROGRAMS / "edgedec_peer.py", bundle, settings={"run": asdict(self)})
+
+    def native_side(self, bundle: Path) -> Side:
+        """Return the side that runs the bundle plainly in a process without Python. Raises BackendError."""
+        make_ready(bundle)
+        started = {"host": str(host_path()), "runtime": runtime_path(), "version": __version__}
+        settings = {**started, "threads": self.threads, "context": self.context or 0}
+        return Side(NATIVE, PROGRAMS / "native_peer.py", bundle, settings=settings)
 
     @property
     def config(self) -> RunConfig:

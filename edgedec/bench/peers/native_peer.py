@@ -1,0 +1,49 @@
+"""The engine without Python as a side of a comparison: this process only starts it and hands lines on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from typing import Any
+
+
+class Peer:
+    def open(
+        self, model: str, host: str, runtime: str, version: str, threads: int, context: int
+    ) -> dict[str, Any]:
+        """Start the program ``host``, see kernels/host/host.cc, with ONNX Runtime's library ``runtime``."""
+        started = time.perf_counter()
+        command = [host, model, runtime, str(threads), str(context)]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+        self._stats = self._line()
+        planned = {"weights": self._stats["weight_bytes"], "kv_cache": self._stats["kv_cache_bytes"]}
+        return {
+            "load_s": time.perf_counter() - started,
+            "version": f"{version} without Python",
+            "isa": self._stats["isa"],
+            "planned_bytes": planned,
+        }
+
+    def generate(self, tokens: list[int], max_tokens: int) -> dict[str, Any]:
+        """Continue greedily by exactly ``max_tokens`` tokens from an empty cache. Times are in seconds."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(" ".join(map(str, (max_tokens, *tokens))).encode() + b"\n")
+        self._process.stdin.flush()
+        found = self._line()
+        self._stats = self._line()
+        return found
+
+    def memory(self) -> dict[str, int]:
+        """The peak of the program, in place of that of this process."""
+        return {"peak_rss_bytes": self._stats["peak_rss_bytes"]}
+
+    def _line(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            assert self._process.stderr is not None
+            words = self._process.stderr.read().decode("utf-8", "replace").strip()
+            raise RuntimeError(words or f"the program ended with status {self._process.wait()}")
+        return dict(json.loads(line))

@@ -1,0 +1,79 @@
+"""``bench speed --peer native``: a process without Python gives the same tokens, and tells its own memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgedec.bench.harness.runtimes import NATIVE, OwnRun
+from edgedec.bench.harness.worker import Worker
+from edgedec.core.errors import BackendError
+from edgedec.kernels.library import library_path
+from tests.bench.test_commands import bench, report
+from tests.cli.support import assert_one_line
+from tests.fixtures.tiny_models import tiny_bundle
+
+CONTEXT = 128
+PROMPTS = ([5, 17, 3, 3, 42, 8], [5, 17, 9], [0, 0, 1], [7, 7, 8])
+ENDS = {0, 2}
+"""Tokens that end a text."""
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_bundle(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def workers(bundle: Path) -> Iterator[list[Worker]]:
+    run = OwnRun(threads=1, context=CONTEXT)
+    with Worker(run.side(bundle)) as python, Worker(run.native_side(bundle)) as without:
+        yield [python, without]
+
+
+def test_tokens_are_those_of_python_also_behind_a_token_that_ends_a_text(workers: list[Worker]) -> None:
+    opened = [worker.open() for worker in workers]
+    assert opened[0]["isa"] == opened[1]["isa"]
+    assert opened[0]["planned_bytes"] == opened[1]["planned_bytes"]
+    for prompt in PROMPTS:
+        room = CONTEXT - len(prompt)
+        found = [worker.request("generate", tokens=prompt, max_tokens=room) for worker in workers]
+        assert found[0]["tokens"] == found[1]["tokens"]
+        assert found[1].keys() == {"prefill_s", "decode_s", "tokens"}
+        assert min(found[1]["prefill_s"], found[1]["decode_s"]) > 0
+    assert ENDS & set(found[1]["tokens"])  # of the last prompt
+    peaks = [worker.request("memory")["peak_rss_bytes"] for worker in workers]
+    assert 0 < peaks[1] < peaks[0]
+
+
+@pytest.mark.parametrize(("prompt", "words"), [([1 << 30], "outside the vocabulary"), ([3] * 200, "context")])
+def test_a_prompt_that_cannot_be_ends_it_with_the_reason(
+    prompt: list[int], words: str, bundle: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Worker(OwnRun(threads=1, context=CONTEXT).native_side(bundle)) as worker:
+        worker.open()
+        with pytest.raises(BackendError, match=f"native failed: .*{words}"):
+            worker.request("generate", tokens=prompt, max_tokens=4)
+
+
+def test_it_is_a_peer_of_the_command_and_reads_no_gguf_file(bundle: Path, tmp_path: Path) -> None:
+    (tmp_path / "prompt.txt").write_text("hello world\n", encoding="utf-8")
+    asked = ["speed", "-m", str(bundle), "--peer", NATIVE, "--threads", "1", "--repeat", "1"]
+    asked += ["--max-tokens", "4", "--input", str(tmp_path / "prompt.txt")]
+    facts = report(bench(tmp_path, *asked, "--json"))
+    assert list(facts["sides"]) == ["edgedec", NATIVE]
+    assert facts["ratios"][NATIVE].keys() == {"decode", "prefill", "load", "peak_rss"}
+    assert facts["roof"].keys() == {"edgedec", NATIVE}
+    assert "ratio to native" in bench(tmp_path, *asked).stdout
+
+
+def test_without_its_program_it_is_refused(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = tmp_path / library_path().name
+    alone.symlink_to(library_path())
+    monkeypatch.setattr("edgedec.kernels.library.library_path", lambda: alone)
+    result = bench(tmp_path, "speed", "-m", str(bundle), "--peer", NATIVE)
+    assert_one_line(result, 9, "edgedec_host is missing", "install EdgeDec again")
