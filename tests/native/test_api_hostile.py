@@ -15,6 +15,7 @@ import pytest
 from edgedec import native
 from edgedec.core.errors import EdgeDecError
 from edgedec.sampling import DrawParams
+from tests.fixtures.files import replace_file
 from tests.fixtures.tiny_models import tiny_bundle
 
 GREEDY = DrawParams()
@@ -66,7 +67,7 @@ def restore_damaged(model: native.NativeModel, folder: Path, seed: int, count: i
     model.save(folder / "talk")
     data, draw, refused = (folder / "talk").read_bytes(), random.Random(seed), 0
     for turn in range(count):
-        (folder / "damaged").write_bytes(damaged(draw, data))
+        replace_file(folder / "damaged", damaged(draw, data))
         try:
             model.restore(folder / "damaged")
             model.reply([{"role": "user", "content": "and?"}], sampling=GREEDY, max_tokens=2)

@@ -15,6 +15,7 @@ from edgedec.native.text_probe import NativeError, TextProbe
 from edgedec.text.bpe_table import HEADER
 from edgedec.text.template_program import program_of
 from edgedec.text.tokenizer import Tokenizer
+from tests.fixtures.files import replace_file
 from tests.fixtures.tiny_tokenizers import bpe_metadata, built, spm_metadata
 from tests.native.test_text import WORDS, native
 from tests.native.test_text_template import EXPRESSIONS, PROGRAMS, SOURCES, talks
@@ -51,7 +52,7 @@ def rules_and_rest(content: bytes) -> list[int]:
 def break_table(folder: Path, tokenizer: Tokenizer, content: bytes, rng: random.Random) -> bool:
     """Use a damaged table; False where it was refused."""
     path = folder / "tokenizer.table"
-    path.write_bytes(with_checksum(damaged(content, rng, rng.choice(rules_and_rest(content)))))
+    replace_file(path, with_checksum(damaged(content, rng, rng.choice(rules_and_rest(content)))))
     try:
         with native(folder, tokenizer) as probe:
             for text in TEXTS:
