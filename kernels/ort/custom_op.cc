@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include "common/thread_order.h"
+
 namespace edgedec::ort {
 namespace {
 
@@ -141,6 +143,11 @@ size_t Context::elements(size_t input) const {
 }
 
 void Context::run(size_t n, void (*body)(void*, size_t), void* context) {
+#ifdef EDGEDEC_THREAD_SANITIZER
+  OrderedSection section(body, context);
+  body = OrderedSection::part;
+  context = &section;
+#endif
   succeeded(api_.KernelContext_ParallelFor()(context_, body, n, 0, context));
 }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.kernels.sanitizers import STATUS, environment
+from tests.kernels.sanitizers import STATUS, build, environment
 
 pytestmark = pytest.mark.slow
 
@@ -63,16 +63,8 @@ library.load().edgedec_rms_norm(
 
 @pytest.fixture(scope="module")
 def sanitized() -> Path:
-    """The library with sanitizers, and beside it the one with modelled rows where SIMDe is installed.
-
-    They are kept in ``build``: compiling them takes longer than all that is done with them.
-    """
-    folder = ROOT / "build" / "sanitized"
-    command = ["cmake", "-S", str(ROOT), "-B", str(folder), "-DCMAKE_BUILD_TYPE=None"]
-    for step in ([*command, "-DEDGEDEC_SANITIZE=address,undefined"], ["cmake", "--build", str(folder)]):
-        done = subprocess.run(step, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return folder / "kernels" / "libedgedec_kernels.so"
+    """The library with sanitizers, and beside it the one with modelled rows where SIMDe is installed."""
+    return build("sanitized", "address,undefined")
 
 
 def run(library: Path, *command: str) -> subprocess.CompletedProcess[str]:
