@@ -1,6 +1,4 @@
-"""The library built with ThreadSanitizer: engines used from several threads by a program in C++, and tests of ops
-and of the engine, without a report.
-"""
+"""Engines used from several threads by a program in C++, and tests of ops and of engines, report no race."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -201,6 +202,27 @@ def test_another_thread_stops_a_reply_and_no_other_call_comes_between(model: nat
     assert refused == ["another call of this engine is running"] * 3
     model.stop()
     assert model.complete(TEXT, max_tokens=3).finish_reason == "length"
+
+
+def test_a_stop_while_the_prompt_is_made_ends_the_reply(model: native.NativeModel) -> None:
+    """Thousands of messages, which are left out, and a stop at a quarter of the time that they take."""
+    empty = [CMessage(role, b"") for role in (b"user", b"assistant")] * 10_000
+    messages = (CMessage * (len(empty) + 1))(*empty, CMessage(b"user", b"hello world"))
+    request, result = CRequest(), CResult(ctypes.sizeof(CResult))
+    library().edgedec_request_init(ctypes.byref(request))
+    request.max_tokens = 3
+
+    def reply_s() -> float:
+        started = time.perf_counter()
+        call("reply", model._handle, messages, len(messages), ctypes.byref(request), ctypes.byref(result))
+        return time.perf_counter() - started
+
+    timer = threading.Timer(reply_s() / 4, model.stop)
+    assert (result.tokens, result.dropped_messages > 10_000) == (3, True)
+    timer.start()
+    reply_s()
+    timer.join()
+    assert (result.tokens, native.engine.FINISHES[result.finish]) == (0, "interrupted")
 
 
 def test_figures_have_the_names_of_pythons(model: native.NativeModel, python: Model) -> None:

@@ -52,6 +52,7 @@ Status Model::encode(std::string_view text, bool specials, std::vector<int32_t>*
 std::string Model::decode(Span<const int32_t> tokens) const { return decoded(run_.tokenizer(), tokens); }
 
 Status Model::requested(const edgedec_request* given, const edgedec_result* result, ReplyRequest* request) {
+  stop_.clear();  // a stop from here on, such as while the prompt is made, is one of this reply
   if (result && result->size < sizeof *result)
     return {Code::kUsage, "the result has no size", "set it to sizeof(edgedec_result)"};
   request->params = preset().sampling;
@@ -135,7 +136,6 @@ Status Model::generate(Span<const int32_t> prompt, const edgedec_request* asked,
 
 Status Model::compute(const ReplyRequest& request, Span<const int32_t> prompt, int64_t room, Prompt* kept,
                       edgedec_result* result) {
-  stop_.clear();
   const Tally before = run_.speculation() ? run_.speculation()->tally() : Tally(0);
   const int64_t passes = run_.engine().work().passes;
   Reply reply(run_.tokenizer(), request, run_.manifest().spec.eos_ids, run_.speculation(), stop_, clock_);
