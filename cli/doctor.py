@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 PROBLEMS_FOUND = 1
 _NO_LLAMA_CPP = "not installed; it runs other GGUF architectures: pip install 'edgedec-runtime[gguf]'"
+_NO_WGPU = "not asked; `--device gpu` needs a package: pip install 'edgedec-runtime[gpu]'"
 _NO_OPTIMUM = "not installed; it exports other architectures: pip install 'edgedec-runtime[optimum]'"
 
 
@@ -30,7 +31,11 @@ _NO_OPTIMUM = "not installed; it exports other architectures: pip install 'edged
         "EDGEDEC_ISA=scalar edgedec doctor",
     ),
 )
-@click.option("--fast", is_flag=True, help="Measure neither the memory bandwidth nor the models' speeds.")
+@click.option(
+    "--fast",
+    is_flag=True,
+    help="Measure neither the bandwidth nor the models' speeds; ask no GPU.",
+)
 @click.option("--verify", is_flag=True, help="Read every file of every installed model and check its hash.")
 @opt.json_option
 @click.pass_context
@@ -41,6 +46,9 @@ def command(ctx: click.Context, fast: bool, verify: bool, as_json: bool) -> None
     as the machine is now; other programs that compute slow it down. Drafts raise it, at most to the speed
     with all of them right, which is known once a reply has drafted. The exit status is 1 when something does
     not work.
+
+    GPUs are listed with whether their results have the CPU's bits; a software adapter is asked only where
+    EDGEDEC_GPU names it.
 
     The bandwidth is kept: /stats and `generate --json` compare each reply with it. The energy of a reply is
     measured where a line names a meter, and estimated otherwise.
@@ -90,6 +98,8 @@ def _rows(sections: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "running", kernels["isa"] + (" (forced by EDGEDEC_ISA)" if kernels["forced"] else "")
     if runtime := sections["onnxruntime"]:
         yield "ONNX Runtime", runtime["version"]
+    if gpus := sections["gpus"]:
+        yield from _gpu_rows(gpus)
     yield "EdgeDec", sections["versions"]["edgedec"]
     yield "optimum", sections["versions"]["optimum-onnx"] or _NO_OPTIMUM
     yield "llama.cpp", sections["versions"]["llama-cpp-python"] or _NO_LLAMA_CPP
@@ -118,6 +128,17 @@ def _machine_rows(machine: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "memory", size(machine["memory_bytes"]) + free
     if machine["features"]:
         yield "features", " ".join(machine["features"])
+
+
+def _gpu_rows(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if not found["installed"]:
+        yield "GPU", _NO_WGPU
+    elif not found["adapters"]:
+        yield "GPU", "none found"
+    for one in found["adapters"]:
+        kind = "software adapter" if one["kind"] == "software" else one["kind"]
+        about = one.get("arithmetic") or one.get("problem")
+        yield "GPU", f"{one['name']} ({one['api']}, {kind})" + (f": {about}" if about else "")
 
 
 def _kernel_row(row: dict[str, Any]) -> str:

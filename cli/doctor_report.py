@@ -57,6 +57,7 @@ def examine(services: Services, *, measure: bool) -> Findings:
     found.add("versions", lambda: {"edgedec": __version__, **_versions()})
     found.add("kernels", lambda: _kernels(services.kernels()))
     found.add("onnxruntime", _onnxruntime)
+    found.add("gpus", lambda: services.gpus(measure))
     found.add("bandwidth", lambda: _bandwidth(services, here.cores) if measure else [])
     found.add("energy", _energy)
     found.add("store", lambda: _store(services))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
@@ -105,6 +105,12 @@ def _bandwidth(size: int, threads: int) -> float:
     return float(library.load().edgedec_read_bandwidth(size, threads))
 
 
+def _gpus(ask: bool) -> dict[str, Any]:
+    from edgedec.backends.gpu.survey import survey
+
+    return survey(ask=ask)
+
+
 @dataclass(frozen=True)
 class Services:
     """Each field is imported only when it is called."""
@@ -114,6 +120,7 @@ class Services:
     export: Exporter = _export
     kernels: Callable[[], Kernels] = _kernels
     bandwidth: Callable[[int, int], float] = _bandwidth
+    gpus: Callable[[bool], dict[str, Any]] = _gpus
     clock: Clock = time.perf_counter
     interactive: Callable[[], bool] = lambda: sys.stdin.isatty() and sys.stdout.isatty()
 

@@ -115,3 +115,28 @@ def test_doctor_still_reports_when_a_part_fails(home: Home) -> None:
     assert document["kernels"] is None
     assert [problem.partition(":")[0] for problem in document["problems"]] == ["kernels", "bandwidth"]
     assert "the compiled kernel library is missing" in " ".join(run(services, "doctor").stdout.split())
+
+
+def test_doctor_lists_gpus_with_what_they_compute(home: Home) -> None:
+    real = {"name": "Adreno 750", "api": "Vulkan", "kind": "integrated", "driver": ""}
+    asked = real | {"exact": True, "arithmetic": "exact: all operations the device's own"}
+    soft = {"name": "llvmpipe", "api": "Vulkan", "kind": "software", "driver": "Mesa"}
+
+    def gpus(ask: bool) -> dict[str, object]:
+        return {"installed": True, "adapters": [asked if ask else real, soft]}
+
+    services = home.services(
+        home.parrot(), kernels=FakeKernels, bandwidth=lambda size, threads: 1.0, gpus=gpus
+    )
+    text = " ".join(run(services, "doctor").stdout.split())
+    assert "GPU Adreno 750 (Vulkan, integrated): exact: all operations the device's own" in text
+    assert "GPU llvmpipe (Vulkan, software adapter)" in text
+    fast = json.loads(run(services, "doctor", "--fast", "--json").stdout)
+    assert fast["gpus"] == {"installed": True, "adapters": [real, soft]}
+
+
+def test_doctor_names_the_package_for_gpus_where_it_is_missing(home: Home) -> None:
+    services = home.services(
+        home.parrot(), kernels=FakeKernels, gpus=lambda ask: {"installed": False, "adapters": []}
+    )
+    assert "pip install 'edgedec-runtime[gpu]'" in " ".join(run(services, "doctor", "--fast").stdout.split())
