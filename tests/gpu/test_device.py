@@ -101,19 +101,23 @@ LIMITS = {
 
 def faked(**calls: Any) -> GpuDevice:
     """A device whose driver answers ``calls``."""
-    handle = SimpleNamespace(queue=SimpleNamespace(**calls), **calls)
+    handle = SimpleNamespace(**calls)
     return GpuDevice(Adapter("Fake", "discrete", "Vulkan", limits=LIMITS), handle, seconds=0.05)
 
 
 def test_a_driver_that_never_answers_is_a_lost_device() -> None:
     end = threading.Event()
     promise = SimpleNamespace(sync_wait=end.wait)
-    device = faked(on_submitted_work_done_async=lambda: promise)
-    with pytest.raises(DeviceLostError, match="did not answer"):
-        device.wait()
+    encoder = SimpleNamespace(copy_buffer_to_buffer=lambda *_: None, finish=lambda: None)
+    device = faked(
+        create_buffer=lambda **_: SimpleNamespace(map_async=lambda *_: promise),
+        create_command_encoder=lambda: encoder,
+        queue=SimpleNamespace(submit=lambda _: None),
+    )
+    for said in ("did not answer", "was lost before"):
+        with pytest.raises(DeviceLostError, match=said):
+            device.wait()
     end.set()
-    with pytest.raises(DeviceLostError):
-        device.wait()
 
 
 def test_no_memory_is_one_line_with_a_remedy() -> None:

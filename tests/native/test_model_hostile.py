@@ -59,7 +59,7 @@ def native(graph: bytes, weights: int) -> str | None:
 def reference(graph: bytes, weights: int) -> str | None:
     try:
         graph_guard._check_parts(memoryview(graph), weights, standard=False)
-    except graph_guard._BrokenError as error:
+    except graph_guard.WireError as error:
         return str(error)
     return None
 

@@ -8,7 +8,7 @@ from edgedec.kernels.packing.formats import FORMATS, GROUP, IQ4_NL_VALUES, MXFP4
 FLOAT_KINDS = {"f16": 0, "bf16": 1, "f32": 2}
 """The constant ``KIND`` of ``quant_linear/float_linear.wgsl``."""
 _SCALES = {"mxfp4": 1, "q4_k": 2, "q5_k": 2, "q6_k": 3, "q3_k": 4, "q2_k": 5}
-_VALUES = {IQ4_NL_VALUES: 1, MXFP4_VALUES: 2}
+_VALUES: dict[tuple[int, ...], int] = {IQ4_NL_VALUES: 1, MXFP4_VALUES: 2}
 
 
 def constants(format: str) -> dict[str, Const]:

@@ -3,8 +3,7 @@
 Its weights must lie in the bundle, whole. All ops of a graph without EdgeDec's kernels must be standard ones.
 
 ONNX Runtime checks much of this itself, each version another part of it, and a weight that is mapped from
-beyond the end of a file kills the process at its first use. The graph is read as protobuf's wire format
-(protobuf.dev/programming-guides/encoding): importing ``onnx`` would take longer than loading the model.
+beyond the end of a file kills the process at its first use.
 """
 
 from __future__ import annotations
@@ -13,14 +12,13 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
+from edgedec.backends.onnx.wire import WireError, fields, packed
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import MODEL, WEIGHTS
 
-Value = int | memoryview
 _AGAIN = "pull or export the model again"
 _MOST_BYTES = 64 << 20
 _MOST_DEPTH = 100
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 # Where tensors can be, by message and field number of onnx.proto3: the message that each such field holds.
 _CHILDREN: dict[str, dict[int, str]] = {
@@ -56,12 +54,8 @@ def check_graph(bundle: Path, graph: str = MODEL, *, standard: bool = False) -> 
         raise _refused(graph, f"it is larger than {_MOST_BYTES} bytes")
     try:
         _check_parts(memoryview(data), size, standard)
-    except _BrokenError as error:
+    except WireError as error:
         raise _refused(graph, str(error)) from error
-
-
-class _BrokenError(Exception):
-    """Says why a graph cannot be used; ``check_graph`` adds its name."""
 
 
 def _refused(graph: str, why: str) -> BadFileError:
@@ -82,23 +76,23 @@ def _parts(kind: str, message: memoryview, depth: int) -> Iterator[tuple[str, me
     if kind == "tensor":
         return
     if depth > _MOST_DEPTH:
-        raise _BrokenError("its graphs are nested too deeply")
+        raise WireError("its graphs are nested too deeply")
     children = _CHILDREN[kind]
-    for number, value in _fields(message):
+    for number, value in fields(message):
         if number in children and isinstance(value, memoryview):
             yield from _parts(children[number], value, depth + 1)
 
 
 def _check_domain(kind: str, message: memoryview) -> None:
-    for number, value in _fields(message):
+    for number, value in fields(message):
         if number == _DOMAINS[kind] and isinstance(value, memoryview):
             domain = value if kind != "model" else _first_text(value)
             if (name := str(domain, "utf-8", "replace")) not in _STANDARD:
-                raise _BrokenError(f"it has ops of the domain {name[:40]!r}")
+                raise WireError(f"it has ops of the domain {name[:40]!r}")
 
 
 def _first_text(message: memoryview) -> memoryview:
-    found = [value for number, value in _fields(message) if number == 1 and isinstance(value, memoryview)]
+    found = [value for number, value in fields(message) if number == 1 and isinstance(value, memoryview)]
     return found[-1] if found else memoryview(b"")
 
 
@@ -106,9 +100,9 @@ def _check_tensor(message: memoryview, size: int) -> None:
     dims: list[int] = []
     entries: list[tuple[str, str]] = []
     data_type = location = 0
-    for number, value in _fields(message):
+    for number, value in fields(message):
         if number == _DIMS:
-            dims += [value] if isinstance(value, int) else _packed(value)
+            dims += [value] if isinstance(value, int) else packed(value)
         elif number == _DATA_TYPE and isinstance(value, int):
             data_type = value
         elif number == _DATA_LOCATION and isinstance(value, int):
@@ -123,72 +117,26 @@ def _check_place(entries: list[tuple[str, str]], wanted: int, size: int) -> None
     """A tensor of ``wanted`` bytes; 0 means that its type or shape is none that a weight has."""
     where = dict(entries)
     if len(where) != len(entries) or where.keys() != {"location", "offset", "length"}:
-        raise _BrokenError("a weight does not say where it is")
+        raise WireError("a weight does not say where it is")
     if where["location"] != WEIGHTS:
-        raise _BrokenError(f"a weight is not in {WEIGHTS}")
+        raise WireError(f"a weight is not in {WEIGHTS}")
     offset, length = _number(where["offset"]), _number(where["length"])
     if offset + length > size:
-        raise _BrokenError(f"a weight lies outside {WEIGHTS}")
+        raise WireError(f"a weight lies outside {WEIGHTS}")
     if length != wanted or not wanted:
-        raise _BrokenError("a weight has another size than its shape")
+        raise WireError("a weight has another size than its shape")
 
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 20):
-        raise _BrokenError("the place of a weight is not a number")
+        raise WireError("the place of a weight is not a number")
     return int(text)
 
 
 def _entry(message: memoryview) -> tuple[str, str]:
     """Key and value of a StringStringEntryProto."""
     texts = {1: "", 2: ""}
-    for number, value in _fields(message):
+    for number, value in fields(message):
         if number in texts and isinstance(value, memoryview):
             texts[number] = str(value, "utf-8", "replace")
     return texts[1], texts[2]
-
-
-def _fields(message: memoryview) -> Iterator[tuple[int, Value]]:
-    """Field numbers with their values: integers, or the bytes of anything longer."""
-    at = 0
-    while at < len(message):
-        key, at = _varint(message, at)
-        number, wire = key >> 3, key & 7
-        if wire == _VARINT:
-            value, at = _varint(message, at)
-            yield number, value
-            continue
-        if wire == _BYTES:
-            length, at = _varint(message, at)
-        elif wire in (_FIXED64, _FIXED32):
-            length = 8 if wire == _FIXED64 else 4
-        else:
-            raise _BrokenError("it is no ONNX model")
-        if length > len(message) - at:
-            raise _BrokenError("it is cut short")
-        yield number, message[at : at + length]
-        at += length
-
-
-def _packed(message: memoryview) -> list[int]:
-    values, at = [], 0
-    while at < len(message):
-        value, at = _varint(message, at)
-        values.append(value)
-    return values
-
-
-def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    """(an unsigned number of at most 64 bits, where it ends)."""
-    if at < len(message) and message[at] < 0x80:  # almost all are
-        return message[at], at + 1
-    value = 0
-    for shift in range(0, 70, 7):
-        if at == len(message):
-            raise _BrokenError("it is cut short")
-        byte = message[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & (2**64 - 1), at
-    raise _BrokenError("it is no ONNX model")

@@ -1,0 +1,1 @@
+"""From ``model.onnx`` to a program, a file for each op."""

@@ -1,0 +1,119 @@
+"""TreeAttention: prepare, scores, weights, values; and the rows that a kept path moves."""
+
+from __future__ import annotations
+
+from edgedec.backends.gpu.build.builder import FLOAT, Builder
+from edgedec.backends.gpu.program import ONCE, GridCount, KernelStep
+from edgedec.backends.onnx.graph import OpNode
+from edgedec.core.errors import Remedy, UnsupportedError
+
+_KEYS = 64
+_STRIP = 16
+_HEADS = 8
+"""Keys of a workgroup of scores; elements and query heads of one of values."""
+_WORDS = 64
+"""Words of a workgroup of copies."""
+_HALF = 2
+"""Bytes of a number in the cache."""
+
+
+def cache_name(layer: int) -> str:
+    """The buffer with keys and values of a layer. Layers with a window come after the others."""
+    return f"@kv.{layer}"
+
+
+def declare_cache(build: Builder) -> None:
+    """Declare the KV cache, a buffer for each layer. Raises UnsupportedError where one cannot be bound."""
+    spec, limits = build.spec, build.limits
+    slot = 2 * spec.n_kv_heads * spec.head_dim * _HALF
+    if slot * limits.capacity > limits.binding:
+        most = limits.binding // slot
+        raise UnsupportedError(
+            f"this GPU binds at most {limits.binding} bytes at once: a context of {most} tokens",
+            hint="use a smaller context",
+            remedy=Remedy("shorter_context"),
+        )
+    for layer in range(spec.n_layers):
+        build.scratch(cache_name(layer), "slot", slot)
+
+
+def tree_attention(build: Builder, node: OpNode) -> None:
+    """Build the attention of one layer."""
+    heads, kv_heads, dim = (node.integer(name) for name in ("num_heads", "num_kv_heads", "head_dim"))
+    limits, window = build.limits, node.integer("window")
+    whole = build.spec.n_layers - build.spec.n_window_layers
+    cache = cache_name(node.integer("layer") + whole * node.integer("ring"))
+    stride = min(window or limits.capacity, limits.capacity)
+    shape = {"HEADS": heads, "KV_HEADS": kv_heads, "DIM": dim, "CAPACITY": limits.capacity, "LAYER": 0}
+    path = {"WINDOW": window, "STRIDE": stride}
+    out = build.made(node.outputs[0], "token", heads * dim)
+    queries, scores, sums = (f"{out}.{name}" for name in ("queries", "scores", "sums"))
+    build.scratch(queries, "token", heads * dim * FLOAT)
+    if stride == limits.capacity:
+        build.scratch(scores, "score", heads * FLOAT)
+    else:
+        build.scratch(scores, "token", heads * stride * FLOAT)
+    build.scratch(sums, "token", heads * FLOAT)
+    build.scratch("@paths", "token", (1 + limits.max_pass) * FLOAT)
+    rotary = node.input(1)
+    q_norm, k_norm = node.input(5), node.input(6)
+    build.step(
+        "tree_attention/prepare",
+        {
+            **shape,
+            "SCALE": node.real("scale"),
+            "EPSILON": node.real("epsilon", 1e-6),
+            "INTERLEAVED": bool(node.integer("interleaved")),
+            "Q_NORM": bool(q_norm),
+            "K_NORM": bool(k_norm),
+        },
+        (
+            node.input(0),
+            rotary_input(build, rotary),
+            build.weight(q_norm) if q_norm else rotary_input(build, rotary),
+            build.weight(k_norm) if k_norm else rotary_input(build, rotary),
+            queries,
+            cache,
+        ),
+        (GridCount("once", heads + 2 * kv_heads), GridCount("tokens")),
+    )
+    build.step(
+        "tree_attention/scores",
+        {**shape, **path},
+        (queries, "@paths", cache, scores),
+        (GridCount("keys", over=_KEYS, most=window), GridCount("once", heads), GridCount("tokens")),
+    )
+    build.step(
+        "tree_attention/weights",
+        {"HEADS": heads, **path, "SOFTCAP": node.real("softcap")},
+        ("@paths", scores, sums),
+        (GridCount("once", heads), GridCount("tokens")),
+    )
+    parts = -(-heads // kv_heads // _HEADS)
+    build.step(
+        "tree_attention/values",
+        {**shape, **path},
+        ("@paths", scores, sums, cache, out),
+        (GridCount("once", dim // _STRIP), GridCount("once", kv_heads * parts), GridCount("tokens")),
+    )
+
+
+def rotary_input(build: Builder, name: str) -> str:
+    """Name the input that holds the table of a RotaryTable's output."""
+    table = next(one for one in build.graph.nodes if name in one.outputs)
+    frequencies = table.input(1)
+    build.weight(frequencies)
+    return build.scratch(f"@rotary.{frequencies}", "token", 2 * build.stored(frequencies).nbytes)
+
+
+def settling(build: Builder) -> tuple[KernelStep, ...]:
+    """Return the steps that keep a path of the last pass. They bind its tokens as ``@kept``."""
+    spec, words = build.spec, build.spec.head_dim // 2
+    build.scratch("@kept", "token", FLOAT)
+    planes = 2 * spec.n_kv_heads
+    consts = {"PLANES": planes, "CAPACITY": build.limits.capacity, "ROW_WORDS": words}
+    grid = (GridCount("once", planes * words, _WORDS), ONCE, ONCE)
+    return tuple(
+        KernelStep("tree_attention/copy_rows", consts, ("@kept", cache_name(layer)), grid)
+        for layer in range(spec.n_layers)
+    )

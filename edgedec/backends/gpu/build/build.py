@@ -1,0 +1,72 @@
+"""Builds the program of a model: each op of ``model.onnx`` becomes steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+
+from edgedec.backends.gpu.build.attention import declare_cache, settling, tree_attention
+from edgedec.backends.gpu.build.builder import Builder, BuildLimits
+from edgedec.backends.gpu.build.embedding import quant_embedding
+from edgedec.backends.gpu.build.head import head_topk
+from edgedec.backends.gpu.build.linear import gated_mlp, quant_linear
+from edgedec.backends.gpu.build.memory import share_memory
+from edgedec.backends.gpu.build.rows import gather, rms_norm
+from edgedec.backends.gpu.program import HeadEnding, Program
+from edgedec.backends.onnx.graph import OpGraph, OpNode
+from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.model_spec import ModelSpec
+
+_OPS: dict[str, Callable[[Builder, OpNode], None]] = {
+    "QuantEmbedding": quant_embedding,
+    "RMSNorm": rms_norm,
+    "QuantLinear": quant_linear,
+    "GatedMLP": gated_mlp,
+    "TreeAttention": tree_attention,
+    "Gather": gather,
+}
+_HOST = ("RotaryTable", "Concat")
+"""Ops without steps: the host computes tables, and nothing reads the concatenation of cache rows."""
+_HEAD = "HeadTopK"
+
+
+def build_program(graph: OpGraph, spec: ModelSpec, limits: BuildLimits) -> Program:
+    """Build the program of ``graph``.
+
+    Raises UnsupportedError for an op without kernels and sizes beyond ``limits``, BadFileError for a graph
+    that is none of a bundle's.
+    """
+    build = Builder(graph, spec, limits)
+    declare_cache(build)
+    head: HeadEnding | None = None
+    for node in graph.nodes:
+        if node.op == _HEAD:
+            head = head_topk(build, node)
+        elif node.op in _OPS:
+            _OPS[node.op](build, node)
+        elif node.op not in _HOST:
+            raise UnsupportedError(
+                f"the op {node.op:.40} has no kernel for GPUs", hint="run the model on the CPU"
+            )
+    if head is None:
+        raise BadFileError("the graph of the bundle has no head")
+    moves = settling(build)
+    program = _program(build, head)
+    kept = frozenset((*head.results.values(), head.logits))
+    buffers = share_memory(build.buffers, build.steps, program.buffer_bytes, kept)
+    return replace(program, buffers=buffers, settling=moves)
+
+
+def _program(build: Builder, head: HeadEnding) -> Program:
+    limits = build.limits
+    return Program(
+        asdict(build.spec),
+        limits.capacity,
+        limits.max_pass,
+        limits.max_rows,
+        head,
+        build.tensors,
+        build.inline,
+        build.buffers,
+        tuple(build.steps),
+    )

@@ -1,0 +1,160 @@
+"""QuantLinear and GatedMLP: activations are quantised once, then each weight is a step of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from edgedec.backends.gpu.build.builder import Builder, Level
+from edgedec.backends.gpu.formats import FLOAT_KINDS, activation_groups, constants
+from edgedec.backends.gpu.program import GridCount
+from edgedec.backends.gpu.shaders import Const
+from edgedec.backends.onnx.graph import OpNode
+from edgedec.kernels.packing.formats import FORMATS, TILE
+
+_ROWS = 16
+"""Rows of activations that share the weights of a workgroup; for one token as many as it has terms."""
+_TOKENS = 16
+"""Tokens of a workgroup of ``float_linear``."""
+_GROUPS_AT_ONCE = 8
+_ACTS_BYTES = 48
+"""Bytes of a quantised group of activations."""
+_THREADS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A weight in a product. ``first``: its first column in the output, which has ``stride`` columns."""
+
+    weight: str
+    format: str
+    rows: int
+    cols: int
+    first: int
+    stride: int
+    terms: int
+
+    @property
+    def integer(self) -> bool:
+        """Whether activations are quantised for it."""
+        return not FORMATS[self.format].is_float
+
+
+def quant_linear(build: Builder, node: OpNode) -> None:
+    """Build QuantLinear: products with each weight into columns of one output."""
+    rows, cols = node.integers("rows"), node.integer("cols")
+    formats = node.text("formats").split(",")
+    stride, first = sum(rows), 0
+    products = []
+    for weight, format, count in zip(node.inputs[3:], formats, rows, strict=True):
+        products.append(Product(weight, format, count, cols, first, stride, node.integer("terms", 1)))
+        first += count
+    out = build.made(node.outputs[0], build.level(node), stride)
+    multiply(build, node.input(0), products, out, bias=node.input(1), residual=node.input(2))
+
+
+def gated_mlp(build: Builder, node: OpNode) -> None:
+    """Build GatedMLP: both products side by side, then the activation."""
+    level, columns, cols = build.level(node), node.integer("rows"), node.integer("cols")
+    formats = node.text("formats").split(",")
+    both = build.made(f"{node.outputs[0]}.both", level, 2 * columns)
+    products = [
+        Product(weight, format, columns, cols, first, 2 * columns, 1)
+        for weight, format, first in zip(node.inputs[1:3], formats, (0, columns), strict=True)
+    ]
+    multiply(build, node.input(0), products, both)
+    out = build.made(node.outputs[0], level, columns)
+    build.step(
+        "gated_mlp/gated_mlp",
+        {"COLUMNS": columns, "GELU": node.text("activation") == "gelu_tanh"},
+        (both, out),
+        (GridCount("once", columns, _THREADS), build.count(level)),
+    )
+
+
+def multiply(
+    build: Builder, x: str, products: list[Product], out: str, *, bias: str = "", residual: str = ""
+) -> None:
+    """Build ``products`` of ``x`` into ``out``."""
+    level = build.levels[out]
+    terms = max((one.terms for one in products if one.integer), default=0)
+    acts = quantised(build, x, products[0].cols, terms, level) if terms else ""
+    for product in products:
+        pieces = table_pieces(build, product.weight, product.format, product.rows, product.cols)
+        for part, rows, weight in pieces:
+            consts: dict[str, Const] = {
+                "OUTPUTS": rows,
+                "FIRST": product.first + part,
+                "STRIDE": product.stride,
+                "BIAS": bool(bias),
+                "RESIDUAL": bool(residual),
+                "HEAD": level == "row",
+            }
+            bind = (weight, build.weight(bias) if bias else weight, residual or weight, out)
+            if product.integer:
+                _integers(build, product, consts, acts, bind, level)
+            else:
+                _floats(build, product, consts, x, bind, level)
+
+
+def quantised(build: Builder, x: str, cols: int, terms: int, level: Level) -> str:
+    """Build the quantised activations of ``x`` and return their name."""
+    acts = f"{x}.int8x{terms}"
+    groups = activation_groups(cols)
+    build.scratch(acts, level, terms * groups * _ACTS_BYTES)
+    build.step(
+        "quant_linear/quantise",
+        {"COLS": cols, "GROUPS": groups, "TERMS": terms, "HEAD": level == "row"},
+        (x, acts),
+        (GridCount("once", groups, _GROUPS_AT_ONCE), build.count(level)),
+        when="rows" if level == "row" else "always",
+    )
+    return acts
+
+
+def _integers(
+    build: Builder, product: Product, consts: dict[str, Const], acts: str, bind: tuple[str, ...], level: Level
+) -> None:
+    weight, *rest = bind
+    spec = FORMATS[product.format]
+    consts = {
+        **constants(product.format),
+        "RECORDS": spec.records(product.cols),
+        "GROUPS": activation_groups(product.cols),
+        "TERMS": product.terms,
+        **consts,
+    }
+    # A pass over one token has one row of the head at most.
+    for tokens, rows in (((1, 1), product.terms), ((2, build.limits.max_pass), _ROWS)):
+        build.step(
+            "quant_linear/quant_linear",
+            {**consts, "ROWS": rows},
+            (weight, acts, *rest),
+            (GridCount("once", int(consts["OUTPUTS"]), TILE), build.count(level, product.terms, rows)),
+            tokens=tokens,
+            when="rows" if level == "row" else "always",
+        )
+
+
+def _floats(
+    build: Builder, product: Product, consts: dict[str, Const], x: str, bind: tuple[str, ...], level: Level
+) -> None:
+    weight, *rest = bind
+    build.step(
+        "quant_linear/float_linear",
+        {"KIND": FLOAT_KINDS[product.format], "COLS": product.cols, **consts},
+        (weight, x, *rest),
+        (GridCount("once", int(consts["OUTPUTS"]), TILE), build.count(level, over=_TOKENS)),
+        when="rows" if level == "row" else "always",
+    )
+
+
+def table_pieces(
+    build: Builder, name: str, format: str, rows: int, cols: int
+) -> Iterator[tuple[int, int, str]]:
+    """(first row, rows, name) of the parts of a weight that can be bound: whole tiles."""
+    tile = FORMATS[format].packed_shape(rows, cols)[1]
+    each = max(build.limits.binding // tile, 1) * TILE
+    for first in range(0, rows, each):
+        count = min(each, rows - first)
+        yield first, count, build.part(name, first // TILE * tile, -(-count // TILE) * tile)

@@ -1,0 +1,126 @@
+"""One sequence over a ``GpuModel``, with a KV cache on the GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgedec.backends.cache_forward import CacheForward
+from edgedec.backends.checks import check_tokens
+from edgedec.backends.gpu.cache import GpuCache
+from edgedec.backends.gpu.executor import Executor
+from edgedec.backends.gpu.head import head_rows_of
+from edgedec.backends.gpu.inputs import GpuPass
+from edgedec.backends.head_rows import check_finite
+from edgedec.core.errors import BadFileError
+from edgedec.core.forward import Capabilities, Forward, Sink, Source
+from edgedec.core.ledger import Ledger
+from edgedec.core.model_spec import ModelSpec
+from edgedec.core.rows import LAST_ROW, HeadRows, Rows
+from edgedec.memory import CacheBook
+
+
+class GpuForward(CacheForward):
+    """The ``Forward`` over an ``Executor``; ``GpuModel.forward`` makes it.
+
+    A DeviceLostError leaves the forward without its cache: make another one, and feed the committed tokens.
+    """
+
+    def __init__(
+        self, executor: Executor, spec: ModelSpec, caps: Capabilities, ledger: Ledger, weight_bytes: int
+    ) -> None:
+        capacity = executor.program.capacity
+        super().__init__(spec, caps, CacheBook(capacity, window=spec.window), ledger)
+        self._executor = executor
+        self._cache = GpuCache(executor.device, spec, capacity, executor.caches())
+        self._weight_bytes = weight_bytes
+
+    @property
+    def executor(self) -> Executor:
+        """The passes on the GPU, for measuring."""
+        return self._executor
+
+    def extend(
+        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
+    ) -> HeadRows:
+        """See ``Forward.extend``.
+
+        Raises DeviceLostError, BackendError when the GPU fails, and BadFileError when logits are not numbers;
+        nothing is appended then.
+        """
+        check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
+        self._check_rows(rows)
+        planned = self._book.plan(len(tokens), parents)
+        fed = GpuPass(
+            tokens,
+            planned.positions,
+            planned.parents,
+            planned.start,
+            rows.resolve(len(tokens)),
+            rows.full,
+            rows.temperature,
+        )
+        found = head_rows_of(self._executor.program.head, self._executor.run(fed), fed, self._ledger)
+        check_finite(found.logsumexp)
+        self._book.append(planned)
+        return found
+
+    def keep_path(self, nodes: Sequence[int]) -> None:
+        """See ``Forward.keep_path``. A path that begins the pass copies nothing."""
+        sources, targets = self._book.keep(nodes)
+        if sources:
+            start = targets[0]
+            self._executor.settle(start, [slot - start for slot in sources])
+
+    def copy_prefix(self, source: Forward, length: int) -> int:
+        """See ``Forward.copy_prefix``."""
+        alike = isinstance(source, GpuForward) and source is not self and source._spec == self._spec
+        if (
+            not alike
+            or not isinstance(source, GpuForward)
+            or source._executor.device is not self._executor.device
+        ):
+            raise ValueError("tokens are copied from another cache of the same model and device only")
+        self.rewind(0)
+        if not length or not source._book.holds(length):
+            return 0
+        planned = self._book.plan(length, None)
+        self._cache.copy(source._cache, length)
+        self._book.lose(source._book.oldest)
+        self._book.append(planned)
+        return self.length
+
+    @property
+    def cache_layout(self) -> str:
+        """See ``Forward.cache_layout``."""
+        return self._cache.layout
+
+    def cache_bytes(self, length: int) -> int:
+        """See ``Forward.cache_bytes``."""
+        return self._cache.nbytes(length)
+
+    def write_cache(self, sink: Sink, length: int) -> None:
+        """See ``Forward.write_cache``."""
+        held = 0 <= length <= self.length and self.reachable(length) == length
+        if not self._book.settled or not held:
+            raise ValueError(f"cannot write {length} tokens: the cache does not hold them, or an open tree")
+        self._cache.write(sink, length, self._book.oldest)
+
+    def read_cache(self, source: Source, length: int) -> None:
+        """See ``Forward.read_cache``. As if one pass had fed all the tokens."""
+        self.rewind(0)
+        if length:
+            planned = self._book.plan(length, None)
+            self._book.lose(self._cache.read(source, length))
+            self._book.append(planned)
+            if self.reachable(length) != length:
+                self.rewind(0)
+                raise BadFileError(f"a saved cache of {length} tokens lacks some that the next one sees")
+
+    def nbytes(self) -> dict[str, int]:
+        """Bytes on the GPU; ``weights`` are shared by all forwards of the model."""
+        program = self._executor.program
+        return {
+            "weights": self._weight_bytes,
+            "kv_cache": program.cache_bytes(),
+            "scratch": program.scratch_bytes(),
+        }

@@ -1,0 +1,212 @@
+"""A program: plain data that says which kernels run over which buffers, for one model and size of KV cache.
+
+Executors are thin: one in Python over wgpu, one in a browser. Both put the source of each step together (see
+``shaders.source``), allocate what ``buffers`` says, and run the steps of a pass in order.
+
+A pass is over T tokens, behind ``length`` resident ones; its head over R rows, at most ``max_rows`` at a
+time. Steps whose ``when`` is not "always" run for the head: again for each further ``max_rows`` rows. Before
+a pass the executor fills those of these buffers that a step binds:
+
+- ``@tokens`` u32[T], ``@positions`` u32[T]
+- ``@rotary.NAME`` f32[T][dim]: RotaryTable of the positions and the inline tensor NAME, by the host
+- ``@paths`` u32[T][1 + T]: the number of a token's ancestors within the pass, then these and the token
+  itself, ascending
+- ``@rows`` u32[R]: indices of tokens
+
+``@kv.L`` is the KV cache of a layer, u32 words of two fp16 numbers: [key, value][kv head][capacity][dim / 2].
+Layers with a window come after the others; all have all slots.
+
+``settling`` are the steps that keep a path of the last pass, which drafts need: ``@kept`` u32[tokens] has the
+kept tokens, ``length`` is that of the pass, and slot length + kept[i] goes to slot length + i.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from edgedec.backends.gpu.shaders import Const
+
+When = Literal["always", "rows", "logits"]
+"""In every pass; where rows of the head are wanted; where whole rows of logits are."""
+GridUnit = Literal["once", "tokens", "rows", "keys"]
+SizeUnit = Literal["once", "token", "row", "slot", "score"]
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TensorPlace:
+    """A tensor, or a part of one: bytes of ``weights.bin``. Executors place it at a multiple of 256 bytes."""
+
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BufferSize:
+    """``bytes`` for each token or row of the longest pass, or for each slot; "once" for all.
+
+    "score": for each token of the longest pass, times slots. Buffers of one ``memory`` share it, since no two
+    of them are needed at the same time; it is as large as the largest of them. Below 0 nothing is shared.
+    """
+
+    per: SizeUnit
+    bytes: int
+    memory: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class GridCount:
+    """ceil(value * times / over) workgroups.
+
+    The value is 1, the tokens or rows of the pass, or its keys: resident tokens and those of the pass. It is
+    at most ``most`` where that is not 0.
+    """
+
+    per: GridUnit
+    times: int = 1
+    over: int = 1
+    most: int = 0
+
+    def of(self, tokens: int, rows: int, length: int) -> int:
+        """Workgroups of a pass."""
+        value = {"once": 1, "tokens": tokens, "rows": rows, "keys": length + tokens}[self.per]
+        return -(-(min(value, self.most) if self.most else value) * self.times // self.over)
+
+
+ONCE = GridCount("once")
+Grid = tuple[GridCount, GridCount, GridCount]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelStep:
+    """A kernel over buffers and tensors. ``tokens``: passes that it is for, from and to; None: all.
+
+    ``kernel``: the file below ``kernels/``, without its suffix. ``bind``: names for bindings 1 and on.
+    """
+
+    kernel: str
+    consts: Mapping[str, Const]
+    bind: tuple[str, ...]
+    grid: Grid
+    tokens: tuple[int, int] | None = None
+    when: When = "always"
+
+    def runs(self, tokens: int) -> bool:
+        """Whether a pass over so many tokens has this step."""
+        return self.tokens is None or self.tokens[0] <= tokens <= self.tokens[1]
+
+
+@dataclass(frozen=True, slots=True)
+class HeadEnding:
+    """How the host ends the head: see ``kernels/head_topk/head_topk.h``. The names are those of buffers."""
+
+    k: int
+    vocabulary: int
+    blocks: int
+    refined: bool
+    softcap: float
+    results: Mapping[str, str]
+    """Name of a result -> buffer that holds it, by row."""
+    logits: str
+    """Whole rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Everything that an executor needs beside the kernels and ``weights.bin``."""
+
+    spec: Mapping[str, Any]
+    capacity: int
+    """Slots of the KV cache; the steps' constants hold it too."""
+    max_pass: int
+    max_rows: int
+    head: HeadEnding
+    tensors: Mapping[str, TensorPlace]
+    inline: Mapping[str, str] = field(repr=False)
+    """Small constants, in base64."""
+    buffers: Mapping[str, BufferSize]
+    steps: tuple[KernelStep, ...]
+    settling: tuple[KernelStep, ...] = ()
+
+    def buffer_bytes(self, name: str) -> int:
+        """Bytes of one buffer by itself."""
+        size = self.buffers[name]
+        scores = self.max_pass * self.capacity
+        units = {
+            "once": 1,
+            "token": self.max_pass,
+            "row": self.max_rows,
+            "slot": self.capacity,
+            "score": scores,
+        }
+        return units[size.per] * size.bytes
+
+    def memories(self) -> dict[int, int]:
+        """Bytes of each memory that buffers share."""
+        found: dict[int, int] = {}
+        for name, size in self.buffers.items():
+            if size.memory >= 0:
+                found[size.memory] = max(found.get(size.memory, 0), self.buffer_bytes(name))
+        return found
+
+    def scratch_bytes(self) -> int:
+        """Bytes of all buffers but the KV cache."""
+        own = (self.buffer_bytes(name) for name, one in self.buffers.items() if one.memory < 0)
+        cache = sum(self.buffer_bytes(name) for name in self.buffers if is_cache(name))
+        return sum(own) - cache + sum(self.memories().values())
+
+    def weight_bytes(self) -> int:
+        """Bytes of all tensors."""
+        return sum(place.bytes for place in self.tensors.values())
+
+    def cache_bytes(self) -> int:
+        """Bytes of the KV cache."""
+        return sum(self.buffer_bytes(name) for name in self.buffers if is_cache(name))
+
+    def inputs(self) -> tuple[str, ...]:
+        """Buffers that the executor fills before a pass."""
+        return tuple(name for name in self.buffers if name.startswith("@") and not is_cache(name))
+
+    def to_json(self) -> str:
+        """The program as one line of JSON; the steps' constants are as they are put into shaders."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Program:
+        """Decode what ``to_json`` wrote. Raises ValueError, KeyError or TypeError for anything else."""
+        data = json.loads(text)
+        if data.pop("format") != FORMAT:
+            raise ValueError("a program of another format")
+        data["head"] = HeadEnding(**data["head"])
+        data["tensors"] = {name: TensorPlace(**one) for name, one in data["tensors"].items()}
+        data["buffers"] = {name: BufferSize(**one) for name, one in data["buffers"].items()}
+        for name in ("steps", "settling"):
+            data[name] = tuple(_step(one) for one in data[name])
+        return cls(**data)
+
+
+def is_cache(name: str) -> bool:
+    """Whether a buffer is a part of the KV cache."""
+    return name.startswith("@kv.")
+
+
+def _step(data: dict[str, Any]) -> KernelStep:
+    x, y, z = (GridCount(**one) for one in data["grid"])
+    tokens: Iterable[int] | None = data["tokens"]
+    return KernelStep(
+        data["kernel"],
+        data["consts"],
+        tuple(data["bind"]),
+        (x, y, z),
+        None if tokens is None else _pair(tokens),
+        data["when"],
+    )
+
+
+def _pair(numbers: Iterable[int]) -> tuple[int, int]:
+    least, most = numbers
+    return least, most
