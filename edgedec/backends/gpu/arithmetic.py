@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -69,18 +69,23 @@ def probe(device: GpuDevice, *, subnormals: bool = False) -> Arithmetic:
     ``subnormals``: right for numbers below 2^-126 too, at a price in speed where the device makes them zero.
     Raises BackendError, also where the device is lost.
     """
+    return chosen(lambda variants: _answer(device, variants), subnormals=subnormals)
+
+
+def chosen(answer: Callable[[Mapping[str, str]], bytes], *, subnormals: bool = False) -> Arithmetic:
+    """Do the same for what ``answer`` returns: the results of ``wgsl/probe`` with given variants."""
     variants = dict.fromkeys(shaders.PRIMITIVES, shaders.NATIVE)
     try:
-        found = list(_results(device, variants))
+        found = _results(answer(variants))
     except DeviceLostError:
         raise
     except BackendError:  # a compiler without the packed dot product
         variants["dot"] = shaders.EXACT
-        found = list(_results(device, variants))
+        found = _results(answer(variants))
     wrong = {one.primitive for one in found if one.primitive and (one.wrong or (subnormals and one.flushed))}
     if wrong:
         variants |= dict.fromkeys(wrong, shaders.EXACT)
-        found = list(_results(device, variants))
+        found = _results(answer(variants))
     return judged(variants, found)
 
 
@@ -90,22 +95,34 @@ def judged(variants: Mapping[str, str], results: list[_Result]) -> Arithmetic:
     return Arithmetic(dict(variants), failed, tuple(one.name for one in results if one.flushed))
 
 
-def _results(device: GpuDevice, variants: Mapping[str, str]) -> Iterator[_Result]:
-    data = _data()
-    operands = [base64.b64decode(text) for text in data["operands"]]
-    count, nbytes = len(operands[0]) // 4, len(operands[0]) * len(data["results"])
+def operands() -> list[bytes]:
+    """Return the buffers of bindings 1 to 3 of ``wgsl/probe``."""
+    return [base64.b64decode(text) for text in _data()["operands"]]
+
+
+def result_bytes() -> int:
+    """Return the size of the buffer of binding 4."""
+    return len(operands()[0]) * len(_data()["results"])
+
+
+def _answer(device: GpuDevice, variants: Mapping[str, str]) -> bytes:
     kernel = device.kernel("probe", shaders.source("wgsl/probe", {}, variants))
     uniform = device.uniform(32)
     device.write(uniform, bytes(32))
-    parts = [Slice(device.buffer(len(one)), 0, len(one)) for one in operands]
-    for part, operand in zip(parts, operands, strict=True):
+    given = operands()
+    parts = [Slice(device.buffer(len(one)), 0, len(one)) for one in given]
+    for part, operand in zip(parts, given, strict=True):
         device.write(part.buffer, operand)
-    out = Slice(device.buffer(nbytes), 0, nbytes)
+    out = Slice(device.buffer(result_bytes()), 0, result_bytes())
     group = device.bound(kernel, uniform, [*parts, out])
-    (answer,) = device.run([Dispatch(kernel, group, (-(-count // 64), 1, 1))], [out])
-    got = np.frombuffer(answer, np.uint32).reshape(-1, count)
-    for expected, words in zip(data["results"], got, strict=True):
-        yield compared(expected, words)
+    (answer,) = device.run([Dispatch(kernel, group, (-(-len(given[0]) // 256), 1, 1))], [out])
+    return answer
+
+
+def _results(answer: bytes) -> list[_Result]:
+    expected = _data()["results"]
+    got = np.frombuffer(answer, np.uint32).reshape(len(expected), -1)
+    return [compared(one, words) for one, words in zip(expected, got, strict=True)]
 
 
 def compared(expected: Mapping[str, Any], got: Words) -> _Result:
