@@ -1,3 +1,5 @@
+// with tree_attention/paths
+//
 // The weights of TreeAttention: softcap, exponentials relative to the greatest score, and their sum. Order of
 // arithmetic: tree_attention/tree_attention.h. A workgroup takes one head of one token. The same for every kind of
 // cache.
@@ -34,11 +36,8 @@ fn greatest(thread: u32, mine: f32) -> f32 {
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
   let head = group.x;
   let token = group.y;
-  let end = this_pass.length + paths[token * (1u + this_pass.tokens)] + 1u;
-  var count = end;
-  if (WINDOW > 0u) {
-    count = min(end, WINDOW);
-  }
+  let path = path_of(token);
+  let count = path.end - path.first;
   let begin = (token * HEADS + head) * STRIDE;
   var top = -3.402823466e+38;
   for (var j = thread; j < count; j += THREADS) {

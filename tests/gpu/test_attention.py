@@ -30,9 +30,10 @@ def device(request: pytest.FixtureRequest) -> GpuDevice:
     return adapters.opened(request.param)
 
 
+@pytest.mark.parametrize("int8", [False, True])
 @pytest.mark.parametrize("model", MODELS[:4], ids=lambda one: f"{one.heads}-{one.kv_heads}-{one.dim}")
-def test_has_the_bits_of_the_scalar_row(model: Model, device: GpuDevice) -> None:
-    attention.check(device, replace(model, seed=1), random_tree(model.dim, 6), 41, 70)
+def test_has_the_bits_of_the_scalar_row(model: Model, int8: bool, device: GpuDevice) -> None:
+    attention.check(device, replace(model, seed=1, int8=int8), random_tree(model.dim, 6), 41, 70)
 
 
 def test_begins_with_an_empty_cache(device: GpuDevice) -> None:
@@ -43,11 +44,23 @@ def test_many_keys_come_in_several_parts(device: GpuDevice) -> None:
     attention.check(device, Model(heads=2, kv_heads=1, dim=32), [-1, 0, 0], 300, 310)
 
 
-def test_what_is_no_number_shows_in_the_results(device: GpuDevice) -> None:
-    model = Model(heads=2, kv_heads=1, dim=16)
+@pytest.mark.parametrize("int8", [False, True])
+def test_what_is_no_number_shows_in_the_results(int8: bool, device: GpuDevice) -> None:
+    model = Model(heads=2, kv_heads=1, dim=16, int8=int8)
     tokens = model.tokens(3)
     tokens[1, 3], tokens[2, 2 * 16 + 5] = np.nan, np.inf
     attention.check(device, model, [-1, 0, 0], 5, 10, tokens)
+
+
+def test_int8_rows_of_any_amplitude(device: GpuDevice) -> None:
+    model, rng = Model(heads=1, kv_heads=1, dim=80, int8=True), np.random.default_rng(0)
+    tokens = model.tokens(40)
+    tokens *= np.exp2(rng.uniform(-30, 20, (40, 1))).astype(np.float32)
+    tokens[:4] *= np.float32([0, 1e-30, 1e-12, 1e30])[:, None]
+    tokens[4, 160:] *= np.float32(1e-44)  # values alone: products of such small numbers may be zeros on a GPU
+    for token, value in enumerate((2.0**-24, 127 * 2.0**-24, 65504.0, 127 * 65504.0, 127 * 65510.0)):
+        tokens[5 + token, [90, 170]] = value
+    attention.check(device, model, [-1] * 40, 0, 40, tokens)
 
 
 @pytest.mark.parametrize("length", [0, 3])
@@ -70,15 +83,21 @@ def test_keeps_a_path(length: int, device: GpuDevice) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("int8", [False, True])
 @pytest.mark.parametrize("model", MODELS, ids=lambda one: f"{one.heads}-{one.kv_heads}-{one.dim}")
-def test_thousands_of_heads_have_the_bits_of_the_scalar_row(model: Model, device: GpuDevice) -> None:
-    """A case is one head of one token; at least 1,250 for each of the eight shapes."""
+def test_thousands_of_heads_have_the_bits_of_the_scalar_row(
+    model: Model, int8: bool, device: GpuDevice
+) -> None:
+    """A case is one head of one token; at least 1,250 for each of the eight shapes and both storages.
+
+    Queries are not so large that weights fall below 2^-126, which some devices make zero.
+    """
     rng, done, seed = np.random.default_rng(model.dim), 0, 0
     while done < 1250:
         count, seed = int(rng.integers(1, 24)), seed + 1
         length = int(rng.choice([0, 1, 15, 64, rng.integers(2, 200)]))
-        varied = replace(model, seed=seed)
-        tokens = varied.tokens(count) * np.exp2(rng.uniform(-4, 4, (count, 1))).astype(np.float32)
+        varied = replace(model, seed=seed, int8=int8)
+        tokens = varied.tokens(count) * np.exp2(rng.uniform(-4, 2, (count, 1))).astype(np.float32)
         attention.check(device, varied, random_tree(seed, count), length, 230, tokens)
         done += count * model.heads
     print(f"{done} cases of {model} on {device.adapter.name}")

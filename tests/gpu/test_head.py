@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 from edgedec.backends.gpu.device import GpuDevice
+from edgedec.backends.gpu.formats import activation_groups, constants
 from edgedec.kernels.head_finish import BLOCK, HeadShape, blocks, finish
+from edgedec.kernels.packing.formats import FORMATS, TILE
 from tests.gpu import adapters
 from tests.gpu.cases import empty
 from tests.gpu.chain import ChainStep, follow
 from tests.kernels.float_rows import F32, Array, same_bits
 from tests.kernels.head_sums import block_sums, candidates_of
-from tests.kernels.quant_rows import SCALAR, random_packed
+from tests.kernels.quant_rows import INT_FORMATS, SCALAR, Packed, random_packed
 
 
 @pytest.fixture(params=adapters.found(), ids=lambda one: one.name.split()[0])
@@ -101,6 +103,73 @@ def test_with_its_end_on_the_host_it_is_the_whole_op(softcap: float, device: Gpu
     ended = finish(HeadShape(rows, 64, softcap, 1.5), out["sums"], out["candidates"])
     for name in ("values", "ids", "logsumexp", "entropy"):
         assert same_bits(getattr(ended, name), expected[name]), name
+
+
+def refined(device: GpuDevice, w: Packed, x: F32, candidates: Array) -> F32:
+    """The two-term logits of candidates."""
+    r, k = candidates.shape[:2]
+    spec, groups = FORMATS[w.format], activation_groups(w.cols)
+    buffers: dict[str, Array] = {
+        "weights": w.data,
+        "x": x,
+        "acts": np.zeros((2 * r, groups, 12), np.uint32),
+        "candidates": candidates,
+        "fine": np.zeros((r, k), np.float32),
+    }
+    quantise = {"COLS": w.cols, "GROUPS": groups, "TERMS": 2, "HEAD": True}
+    shape = {**constants(w.format), "RECORDS": spec.records(w.cols), "GROUPS": groups, "K": k}
+    cut = w.rows // 2 // TILE * TILE  # the table is bound in two parts
+    buffers["rest"] = w.data[cut // TILE :]
+    chain = [
+        ChainStep("quant_linear/quantise", quantise, ("x", "acts"), ("acts",), (groups // 8, r, 1)),
+        *(
+            ChainStep(
+                "head_topk/refine",
+                {**shape, "FIRST": first, "ROWS": rows},
+                (part, "acts", "candidates", "fine"),
+                ("fine",),
+                (k, r, 1),
+            )
+            for part, first, rows in (("weights", 0, cut), ("rest", cut, w.rows - cut))
+        ),
+    ]
+    follow(device, chain, buffers, {"rows": r})
+    return np.ascontiguousarray(buffers["fine"])
+
+
+def check_refined(device: GpuDevice, format: str, rows: int, cols: int, r: int) -> None:
+    """The whole head from coarse logits on, refined."""
+    w = random_packed(format, rows, cols, 5)
+    x = np.random.default_rng(cols).normal(0, 2, (r, cols)).astype(np.float32)
+    expected = SCALAR.head(w, x, logits=True, refined=True, softcap=9.0)
+    out = reduced(device, SCALAR.linear(w, x), 64, 9.0)
+    logits = np.array(out["logits"])
+    ended = finish(
+        HeadShape(rows, 64, 9.0),
+        out["sums"],
+        out["candidates"],
+        refined(device, w, x, out["candidates"]),
+        logits,
+    )
+    assert same_bits(logits, expected["logits"])
+    for name in ("values", "ids", "logsumexp", "entropy"):
+        assert same_bits(getattr(ended, name), expected[name]), name
+
+
+@pytest.mark.parametrize("format", INT_FORMATS)
+def test_refined_it_is_the_whole_op(format: str, device: GpuDevice) -> None:
+    check_refined(device, format, 200, 512, 2)
+
+
+def test_fewer_entries_than_candidates_are_refined(device: GpuDevice) -> None:
+    check_refined(device, "q8_0", 40, 96, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", INT_FORMATS)
+def test_thousands_of_candidates_are_refined(format: str, device: GpuDevice) -> None:
+    """A case is a candidate; 1,024 for each of twelve formats."""
+    check_refined(device, format, 1000, 768, 16)
 
 
 @pytest.mark.slow
