@@ -36,6 +36,7 @@ HOST = "edgedec/kernels/edgedec_host"
 CATALOGUE = "edgedec/models/catalogue.toml"
 DRAFTERS = "edgedec/models/drafters/"
 PAGE = "edgedec/server/page/"
+WEB = "edgedec/export/web/"
 LITTER = (".so", ".o", ".pyc", ".onnx", ".gguf", ".whl")
 
 
@@ -125,7 +126,7 @@ def faults_of_wheel(wheel: Path) -> list[str]:
 def unwanted(name: str) -> bool:
     """Say whether a wheel should not have this file: all but sources, what is compiled, and data."""
     wanted = name.endswith((".py", "/py.typed", "/")) or name in (LIBRARY, HOST, CATALOGUE)
-    wanted = wanted or (name.startswith(PAGE) and name.endswith((".html", ".css", ".js", ".svg")))
+    wanted = wanted or (name.startswith((PAGE, WEB)) and name.endswith((".html", ".css", ".js", ".svg")))
     return not name.startswith("edgedec/") or not (wanted or name.startswith(DRAFTERS))
 
 

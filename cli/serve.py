@@ -142,11 +142,12 @@ def command(
 
     A second Ctrl-C ends the server at once.
     """
-    _check_installed()
+    check_installed()
     key = read_key(address.key_file)
     from edgedec.remote.address import is_loopback
+    from edgedec.server.http.ending import address_of, listen
     from edgedec.server.http.log import Log
-    from edgedec.server.http.serving import HttpServer, address_of, listen
+    from edgedec.server.http.serving import HttpServer
     from edgedec.server.http.settings import ServerSettings
 
     if key is None and not is_loopback(address.host):
@@ -216,7 +217,7 @@ def _text_of(file: Path) -> str:
         raise BadFileError(f"{file} holds no key", hint="a key is ASCII text") from error
 
 
-def _check_installed() -> None:
+def check_installed() -> None:
     if missing := [name for name in _NEEDED if importlib.util.find_spec(name) is None]:
         raise UsageError(
             f"serving needs {', '.join(missing)}", hint="`pip install 'edgedec-runtime[server]'`"

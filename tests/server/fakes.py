@@ -19,8 +19,9 @@ import httpx
 
 from edgedec.core.errors import NotFoundError
 from edgedec.core.preset import Preset
+from edgedec.server.http.ending import address_of, listen
 from edgedec.server.http.log import Log
-from edgedec.server.http.serving import HttpServer, address_of, listen
+from edgedec.server.http.serving import HttpServer
 from edgedec.server.http.settings import ServerSettings
 from edgedec.server.work.request import (
     ClosingError,

@@ -72,7 +72,7 @@ class Gate:
         if size > HEADER_BYTES or len(headers.raw) > HEADERS:
             return ApiError(431, f"the headers are longer than {HEADER_BYTES} bytes, or more than {HEADERS}")
         hosts = headers.getlist("host")
-        if len(hosts) > 1 or (self._settings.loopback and not _local(hosts)):
+        if len(hosts) > 1 or (self._settings.loopback and not is_local(hosts)):
             words = "the header host does not name this machine; use localhost or 127.0.0.1"
             return ApiError(403, words, code="forbidden_host")
         if self._settings.key is None and not _same_origin(headers.get("origin"), hosts):
@@ -98,9 +98,10 @@ def _complete(headers: MutableHeaders, exchange: Exchange) -> None:
     headers["x-request-id"] = exchange.id
 
 
-def _local(hosts: list[str]) -> bool:
+def is_local(hosts: list[str]) -> bool:
+    """Whether the headers ``host`` of a request are one, and it names this machine."""
     try:
-        return bool(hosts) and is_loopback(urlsplit(f"//{hosts[0]}").hostname or "")
+        return len(hosts) == 1 and is_loopback(urlsplit(f"//{hosts[0]}").hostname or "")
     except ValueError:
         return False
 

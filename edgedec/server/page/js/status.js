@@ -46,7 +46,8 @@ export class Status {
   #show(status) {
     const { memory_bytes: used, memory_budget_bytes: budget } = status;
     const meter = byId("memory");
-    byId("memory-words").textContent = budget ? `Memory ${bytes(used)} of ${bytes(budget)}` : `Memory ${bytes(used)}`;
+    const words = budget ? `Memory ${bytes(used)} of ${bytes(budget)}` : `Memory ${bytes(used)}`;
+    byId("memory-words").textContent = used ? words : "";
     meter.hidden = !budget;
     if (budget) {
       const share = Math.min(1, used / budget);

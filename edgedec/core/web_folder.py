@@ -1,0 +1,123 @@
+"""``web.json``: the files of a folder for browsers, and the hash of every piece of each.
+
+The page compares a piece before it uses it. What was fetched before a cut is used at the next visit::
+
+    index.html, page/                 the page: the server's own, with parts for a model in the browser
+    run/                              what runs there: modules, edgedec.wasm, sources of kernels, the probe
+    model/                            the bundle, its program for a GPU, its graph for the CPU
+    web.json
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from edgedec.core import listed_files as listed
+from edgedec.core.errors import UnsupportedError
+from edgedec.core.files import atomic_path
+from edgedec.core.listed_files import FileEntry, FolderKind
+from edgedec.core.manifest import Manifest
+
+CONTENTS = "web.json"
+WEB = "web"
+PIECE = 4 << 20
+"""Bytes that are fetched, hashed and kept at once."""
+
+_FORMAT = "edgedec-web"
+_VERSION = 1
+_FOLDER = FolderKind(CONTENTS, "web folder", "export it again", 5)
+
+
+@dataclass(frozen=True, slots=True)
+class WebFolder:
+    """A folder's table of contents: every file but ``web.json`` itself, by its path in the folder."""
+
+    name: str
+    files: Mapping[str, FileEntry]
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all files listed."""
+        return sum(entry.bytes for entry in self.files.values())
+
+    @classmethod
+    def load(cls, directory: Path) -> WebFolder:
+        """Read ``web.json`` in ``directory``, and check the sizes of its files.
+
+        Raises NotFoundError when there is none, BadFileError when it or a file is broken, UnsupportedError
+        when it has another version.
+        """
+        top = _FOLDER.fields(_FOLDER.read(directory))
+        if top.get("format", listed.text) != _FORMAT:
+            raise _FOLDER.broken(f"its format is not {_FORMAT!r}")
+        if (version := top.get("version", listed.count)) != _VERSION:
+            message = f"the web folder has version {version}, and this EdgeDec reads version {_VERSION}"
+            raise UnsupportedError(message, hint="export it again")
+        files = _FOLDER.files(top.get("files", listed.mapping))
+        _FOLDER.check_all(directory, files, verify=False)
+        return cls(top.get("name", listed.text), files)
+
+
+@dataclass(frozen=True, slots=True)
+class PageParts:
+    """Files that parts of the page read, by their paths. ``engine`` and ``weights`` are for any device.
+
+    ``cpu`` is for the CPU alone. ``shaders``, ``probe`` and ``program`` are for a GPU.
+    """
+
+    wasm: str
+    weights: str
+    engine: tuple[str, ...]
+    cpu: tuple[str, ...]
+    shaders: str
+    probe: str
+    program: str
+
+
+@dataclass(frozen=True, slots=True)
+class WebModel:
+    """What the page says of its model. ``context``: slots of the KV cache; ``max_pass``: tokens of a pass."""
+
+    manifest: Manifest
+    context: int
+    max_pass: int
+
+
+def save_contents(directory: Path, model: WebModel, parts: PageParts) -> WebFolder:
+    """Hash all files of ``directory``, and write its ``web.json``. Raises StorageError."""
+    paths = sorted(path for path in directory.rglob("*") if path.is_file())
+    files = {path.relative_to(directory).as_posix(): _hashed(path) for path in paths}
+    manifest = model.manifest
+    facts = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "name": manifest.name,
+        "context": model.context,
+        "max_pass": model.max_pass,
+        "chat": manifest.tokenizer.chat_template,
+        "preset": manifest.preset.as_json(),
+        "piece": PIECE,
+        "parts": asdict(parts),
+        "files": files,
+    }
+    with atomic_path(directory / CONTENTS) as temporary:
+        temporary.write_text(listed.sealed(facts), encoding="utf-8")
+    return WebFolder(
+        manifest.name, {name: FileEntry(one["bytes"], one["sha256"]) for name, one in files.items()}
+    )
+
+
+def _hashed(path: Path) -> dict[str, Any]:
+    """Return the entry of a file; one of a single piece has its hash as that of the file."""
+    whole = hashlib.sha256()
+    pieces = []
+    with path.open("rb") as stream:
+        while piece := stream.read(PIECE):
+            whole.update(piece)
+            pieces.append(hashlib.sha256(piece).hexdigest())
+    entry: dict[str, Any] = {"bytes": path.stat().st_size, "sha256": whole.hexdigest()}
+    return {**entry, "pieces": pieces} if len(pieces) > 1 else entry

@@ -1,0 +1,185 @@
+// Passes on a GPU: the program's steps over its buffers, with one read-back for the head, whose end is edgedec.wasm's because
+// it adds doubles. The same rules as executor.py.
+
+import { Memory } from "./memory.js";
+import { probe } from "./probe.js";
+import { Steps, compiler } from "./steps.js";
+
+const ROTARY = "@rotary.";
+const UNIFORM = 32;
+
+export class Gpu {
+  #device;
+  #wasm;
+  #engine;
+  #program;
+  #memory;
+  #steps;
+  #settling;
+  #uniform;
+  #read;
+  #host;
+
+  /** Whether results have the CPU's bits; `failed` names operations that are wrong, or wrong for tiny numbers. */
+  exact = false;
+  failed = [];
+
+  /** Ask the device for its arithmetic, put the weights onto it, and compile the kernels. */
+  static async make(device, files, parts, engine, wasm) {
+    const gpu = new Gpu();
+    const [shaders, data, program] = await Promise.all(
+      [parts.shaders, parts.probe, parts.program].map((name) => files.json(name)),
+    );
+    const { variants, failed, flushed } = await probe(device, shaders, data);
+    const memory = new Memory(device, program);
+    await memory.allocate();
+    await memory.load(files.pieces(parts.weights));
+    Object.assign(gpu, { exact: !failed.length, failed: failed.length ? failed : flushed, title: device.title });
+    gpu.#device = device;
+    [gpu.#wasm, gpu.#engine, gpu.#program, gpu.#memory] = [wasm, engine, program, memory];
+    await gpu.#prepare(compiler(device, program, shaders, variants));
+    return gpu;
+  }
+
+  /** Bytes on the device, and those that were planned. */
+  get memory() {
+    return { used: this.#memory.used, planned: this.#memory.planned };
+  }
+
+  /** Compute a pass of the engine, and write its results into the module's memory. */
+  async compute(pass) {
+    this.#device.check();
+    if (pass.moves) this.#settle(pass);
+    this.#feed(pass);
+    const most = this.#program.max_rows;
+    for (let first = 0; first === 0 || first < pass.rows; first += most) {
+      await this.#part(pass, first, Math.min(most, pass.rows - first));
+    }
+  }
+
+  close() {
+    this.#device.close();
+    for (const address of this.#host?.all ?? []) this.#wasm.free(address);
+    this.#host = null;
+  }
+
+  async #prepare(compiled) {
+    const { COPY_DST, MAP_READ } = GPUBufferUsage;
+    const program = this.#program;
+    this.#uniform = await this.#device.buffer(UNIFORM, GPUBufferUsage.UNIFORM | COPY_DST, "the facts of a pass");
+    const make = (steps) => Steps.make(this.#device, this.#memory, program, steps, compiled, this.#uniform);
+    [this.#steps, this.#settling] = [await make(program.steps), await make(program.settling)];
+    const row = this.#results(true).reduce((sum, one) => sum + one.bytes, 0);
+    this.#read = await this.#device.buffer(row * program.max_rows, MAP_READ | COPY_DST, "results of a pass");
+    this.#host = this.#hostMemory();
+  }
+
+  /** Take memory of the module: tables of sines and cosines, and one row of the head's results. */
+  #hostMemory() {
+    const { program, wasm } = { program: this.#program, wasm: this.#wasm };
+    const all = [];
+    const take = (bytes) => all[all.push(wasm.alloc(bytes)) - 1];
+    const tables = Object.keys(program.buffers).filter((name) => name.startsWith(ROTARY)).map((name) => {
+      const text = atob(program.inline[name.slice(ROTARY.length)]);
+      const inverse = take(text.length);
+      wasm.view(inverse, text.length).set(Uint8Array.from(text, (one) => one.charCodeAt(0)));
+      const half = text.length / 4;
+      return { name, inverse, half, table: take(program.max_pass * 2 * text.length) };
+    });
+    const rows = Object.fromEntries(this.#results(false).map(({ name, bytes }) => [name, take(bytes)]));
+    return { all, tables, rows };
+  }
+
+  /** Names, buffers and bytes a row of what is read back. */
+  #results(full) {
+    const { results, logits } = this.#program.head;
+    const all = [...Object.entries(results), ...(full ? [["logits", logits]] : [])];
+    return all.map(([name, buffer]) => ({ name, buffer, bytes: this.#program.buffers[buffer].bytes }));
+  }
+
+  /** Copy the slots of a kept path: from[i] to to[0] + i, in every layer. */
+  #settle({ from, to, moves }) {
+    const start = this.#wasm.words(to, moves)[0];
+    const kept = this.#wasm.words(from, moves).map((slot) => slot - start);
+    this.#write("@kept", kept);
+    this.#facts({ tokens: moves, length: start, rows: 0, inverse: 1 });
+    this.#submit((pass) => this.#settling.dispatch(pass, { tokens: moves, length: start, rows: 0, full: false }, true));
+  }
+
+  #feed(pass) {
+    const { tokens, tokenIds, positions, paths } = pass;
+    this.#write("@tokens", this.#wasm.words(tokenIds, tokens));
+    this.#write("@positions", this.#wasm.words(positions, tokens));
+    this.#write("@paths", this.#wasm.words(paths, tokens * (1 + tokens)));
+    for (const { name, inverse, half, table } of this.#host.tables) {
+      this.#engine.check("rotary", inverse, half, table);
+      this.#write(name, this.#wasm.floats(table, tokens * 2 * half));
+    }
+  }
+
+  /** Run the steps for some rows of the head, the first time with all before the head. */
+  async #part(pass, first, rows) {
+    const { tokens, length, inverse } = pass;
+    const facts = { tokens, length, rows, full: pass.full === 1 };
+    this.#facts({ tokens, length, rows, inverse });
+    if (rows) this.#write("@rows", this.#wasm.words(pass.chosen, pass.rows).subarray(first, first + rows));
+    const reads = rows ? this.#results(facts.full) : [];
+    const bytes = reads.reduce((sum, one) => sum + one.bytes * rows, 0);
+    this.#submit((within) => this.#steps.dispatch(within, facts, first === 0), (encoder) => {
+      let at = 0;
+      for (const one of reads) {
+        const { buffer, offset } = this.#memory.part(one.buffer);
+        encoder.copyBufferToBuffer(buffer, offset, this.#read, at, one.bytes * rows);
+        at += one.bytes * rows;
+      }
+    });
+    if (!rows) return this.#device.within(this.#device.handle.queue.onSubmittedWorkDone());
+    await this.#device.within(this.#read.mapAsync(GPUMapMode.READ, 0, bytes));
+    try {
+      this.#end(pass, first, rows, reads, new Uint8Array(this.#read.getMappedRange(0, bytes)));
+    } finally {
+      this.#read.unmap();
+    }
+  }
+
+  /** End the head of some rows: the module joins sums of blocks in doubles, and ranks. */
+  #end(pass, first, rows, reads, mapped) {
+    const { k, blocks, refined, softcap } = this.#program.head;
+    let at = 0;
+    const found = reads.map((one) => {
+      const start = at;
+      at += one.bytes * rows;
+      return { ...one, row: (index) => mapped.subarray(start + index * one.bytes, start + (index + 1) * one.bytes) };
+    });
+    for (let index = 0; index < rows; index++) {
+      for (const { name, bytes, row } of found) {
+        const target = name === "logits" ? pass.logits + (first + index) * bytes : this.#host.rows[name];
+        this.#wasm.view(target, bytes).set(row(index));
+      }
+      const { sums, ids, coarse, fine } = this.#host.rows;
+      this.#engine.check("head", first + index, sums, blocks, ids, coarse, refined ? fine : 0, k, softcap);
+    }
+  }
+
+  #write(name, data) {
+    if (!(name in this.#program.buffers)) return;
+    const { buffer, offset } = this.#memory.part(name);
+    this.#device.handle.queue.writeBuffer(buffer, offset, data);
+  }
+
+  #facts({ tokens, length, rows, inverse }) {
+    const facts = new DataView(new ArrayBuffer(UNIFORM));
+    [tokens, length, rows, 0].forEach((value, index) => facts.setUint32(4 * index, value, true));
+    facts.setFloat32(16, inverse, true);
+    this.#device.handle.queue.writeBuffer(this.#uniform, 0, facts);
+  }
+
+  #submit(dispatch, after = () => {}) {
+    const encoder = this.#device.handle.createCommandEncoder();
+    const pass = encoder.beginComputePass();
+    dispatch(pass);
+    pass.end();
+    after(encoder);
+    this.#device.handle.queue.submit([encoder.finish()]);
+  }
+}

@@ -1,0 +1,172 @@
+// From the list of files to an engine that can reply: chooses what computes, fetches what that needs, and puts it together.
+
+import { Engine, checkFits } from "./engine.js";
+import { Files, contents } from "./files.js";
+import { findGpu, openGpu } from "./gpu/adapter.js";
+import { Gpu } from "./gpu/gpu.js";
+import { Store } from "./store.js";
+import { Wasm } from "./wasm.js";
+
+export class Model {
+  #base;
+  #state;
+  #list = null;
+  #store = null;
+  #files = null;
+  #wasm = null;
+  #settings = null;
+  #stop = new AbortController();
+
+  engine = null;
+
+  constructor(base, state) {
+    this.#base = base;
+    this.#state = state;
+  }
+
+  /** Say what the model is, and how much of it has to be fetched. */
+  async look(settings) {
+    this.#list ??= await contents(this.#base);
+    this.#store ??= await Store.open(this.#base);
+    const files = this.#filesFor([]);
+    const gpu = settings.device !== "cpu" && (await findGpu(settings.device === "gpu").catch(() => null));
+    const names = this.#needed(Boolean(gpu));
+    const { name, preset, context, chat } = this.#list;
+    const total = names.reduce((sum, each) => sum + files.entry(each).bytes, 0);
+    return { name, preset, context, chat, total, missing: await files.missing(names) };
+  }
+
+  /** Fetch what is missing and make the engine; `settings.device`: auto, gpu or cpu. */
+  async load(settings) {
+    await this.look(settings);
+    this.close();
+    this.#settings = settings;
+    this.#stop = new AbortController();
+    const [gpu, why] = await this.#gpu();
+    try {
+      await this.#make(gpu, why);
+    } catch (error) {
+      this.close();
+      // A GPU that refuses leaves the CPU, unless the GPU was asked for.
+      if (!gpu || settings.device === "gpu" || !["device", "lost"].includes(error.kind)) throw error;
+      await this.#make(null, error.message);
+    }
+    this.#state.set({ phase: "ready", fault: null });
+  }
+
+  /** Stop fetching; what came stays for the next time. */
+  cancel() {
+    this.#stop.abort(new DOMException("stopped", "AbortError"));
+  }
+
+  /** Delete what the browser keeps of the model. */
+  async remove() {
+    this.close();
+    await this.#store?.clear();
+  }
+
+  close() {
+    this.engine?.close();
+    this.engine = this.#wasm = null;
+  }
+
+  /** Return an open GPU and "", or null and why there is none. */
+  async #gpu() {
+    const { device } = this.#settings;
+    if (device === "cpu") return [null, "chosen in the settings"];
+    try {
+      return [await openGpu(device === "gpu"), ""];
+    } catch (error) {
+      if (device === "gpu" || error.kind !== "device") throw error;
+      return [null, error.message];
+    }
+  }
+
+  async #make(gpu, why) {
+    const { parts } = this.#list;
+    await this.#fetching(this.#needed(gpu !== null));
+    this.#wasm = await Wasm.load(await this.#files.whole(parts.wasm));
+    await this.#hand(parts.engine);
+    const name = costsName(gpu);
+    const costs = JSON.parse((await this.#store?.text(name)) ?? "null");
+    const { context, max_pass } = this.#list;
+    this.engine = new Engine(this.#wasm, { context, max_pass, ...(costs && { costs }) });
+    this.engine.onlost = (error) => this.#goOnWithoutGpu(error);
+    if (gpu) await this.#useGpu(gpu);
+    else await this.#useCpu(why);
+    await this.#prune();
+    if (!this.engine.facts.costs) await this.#measure(name);
+  }
+
+  async #useGpu(gpu) {
+    const computer = await Gpu.make(gpu, this.#files, this.#list.parts, this.engine, this.#wasm);
+    this.engine.use(computer);
+    const { title, exact, failed, memory } = computer;
+    this.#state.set({ device: { kind: "gpu", title, exact, failed, why: "" }, memory });
+  }
+
+  async #useCpu(why) {
+    const { cpu, weights } = this.#list.parts;
+    checkFits(this.#files.entry(weights).bytes);
+    await this.#hand([...cpu, weights]);
+    this.engine.useCpu();
+    const memory = { used: this.#wasm.bytes, planned: null };
+    this.#state.set({ device: { kind: "cpu", title: "CPU", exact: true, failed: [], why }, memory });
+  }
+
+  async #goOnWithoutGpu(error) {
+    await this.#fetching(this.#needed(false));
+    await this.#useCpu(error.message);
+    this.#state.set({ phase: "ready" });
+  }
+
+  /** Make ready to fetch some files, and say so. */
+  async #fetching(names) {
+    this.#files = this.#filesFor(names);
+    this.#state.set({ phase: "fetching", fault: null, notice: null });
+    await this.#files.makeRoom(names);
+  }
+
+  async #measure(name) {
+    this.#state.set({ phase: "preparing" });
+    const costs = await this.engine.measure();
+    await this.#store?.keep(name, JSON.stringify(costs));
+    this.engine.reopen({ costs });
+  }
+
+  /** Hand files to the module, by their names in the bundle, where it has them not yet. */
+  async #hand(names) {
+    for (const name of names) {
+      const own = name.replace(/^model\//, "");
+      if (this.#wasm.hasFile(own)) continue;
+      await this.#wasm.file(own, this.#files.entry(name).bytes, this.#files.pieces(name));
+    }
+  }
+
+  /** Delete files of another export of this page. */
+  async #prune() {
+    const wanted = new Set(Object.values(this.#list.files).map(({ sha256 }) => sha256));
+    for (const name of (await this.#store?.sizes())?.keys() ?? []) {
+      if (/^[0-9a-f]{64}$/.test(name) && !wanted.has(name)) await this.#store.remove(name);
+    }
+  }
+
+  #filesFor(names) {
+    const done = new Map();
+    const total = names.reduce((sum, name) => sum + this.#list.files[name].bytes, 0);
+    const told = (one) => {
+      done.set(one.name, one.done);
+      const sum = [...done.values()].reduce((before, each) => before + each, 0);
+      this.#state.progress({ done: sum, total, waiting: one.waiting });
+    };
+    const full = (notice) => this.#state.set({ notice });
+    return new Files(this.#base, this.#list, this.#store, { signal: this.#stop.signal, told, full });
+  }
+
+  #needed(gpu) {
+    const { wasm, engine, weights, cpu, shaders, probe, program } = this.#list.parts;
+    return [wasm, ...engine, ...(gpu ? [shaders, probe, program] : cpu), weights];
+  }
+}
+
+const costsName = (gpu) => `costs-${gpu ? gpu.title.toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 60) : "cpu"}.json`;

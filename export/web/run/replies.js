@@ -1,0 +1,81 @@
+// Replies one after the other: the engine computes one at a time, and several conversations may ask.
+
+import { Fault } from "./errors.js";
+
+export class Replies {
+  #turn = Promise.resolve();
+  #waiting = new Map();
+  #engine = null;
+  #current = null; // the id of the reply that the engine computes
+  #latest = null; // what the engine can continue
+
+  /** Replies that wait or run. */
+  count = 0;
+
+  /** Compute a reply when its turn comes; `heard` gets the tokens of each pass. Returns its figures. */
+  ask(engine, id, { request, continues }, heard) {
+    this.count += 1;
+    const mine = { id, stopped: false };
+    this.#waiting.set(id, mine);
+    const asked = this.#turn.then(() => this.#reply(engine, mine, request, continues, heard));
+    this.#turn = asked.catch(() => {});
+    return asked.finally(() => {
+      this.count -= 1;
+      this.#waiting.delete(id);
+    });
+  }
+
+  stop(id) {
+    const mine = this.#waiting.get(id);
+    if (mine) mine.stopped = true;
+    if (this.#current === id) this.#engine?.stop();
+  }
+
+  async #reply(engineOf, mine, request, continues, heard) {
+    if (mine.stopped) return { finish_reason: "interrupted" };
+    const engine = await engineOf();
+    if (mine.stopped) return { finish_reason: "interrupted" };
+    [this.#engine, this.#current] = [engine, mine.id];
+    const key = keyOf(request);
+    const reply = { key, text: continues ?? "" };
+    const onward = (tokens) => {
+      reply.text += tokens.map(({ text }) => text).join("");
+      heard(tokens);
+    };
+    try {
+      if (continues === null) return await engine.reply(request, onward);
+      if (this.#latest?.engine === engine && this.#latest.key === key && this.#latest.text === continues) {
+        const { max_tokens, sampling, seed, stop, draft } = request;
+        return await engine.reply({ continue: true, max_tokens, sampling, seed, stop, draft }, onward);
+      }
+      return await this.#again(engine, request, continues, onward);
+    } finally {
+      this.#latest = { engine, ...reply };
+      this.#current = this.#engine = null;
+    }
+  }
+
+  /** Compute a reply once more, up to where it ended, and on: the same seed and settings give the same tokens. */
+  async #again(engine, { max_tokens: most, ...request }, before, heard) {
+    let skipped = "";
+    let after = 0;
+    const figures = await engine.reply(request, (tokens) => {
+      const fresh = [];
+      for (const token of tokens) {
+        if (skipped.length < before.length) skipped += token.text;
+        else if (!most || after < most) fresh.push(token);
+      }
+      if (!before.startsWith(skipped.slice(0, before.length))) engine.stop();
+      after += fresh.length;
+      if (fresh.length) heard(fresh);
+      if (most && after >= most) engine.stop();
+    });
+    if (!before.startsWith(skipped.slice(0, before.length))) {
+      throw new Fault("unsupported", "the reply came out otherwise: its settings have changed since", "retry it");
+    }
+    return most && after >= most ? { ...figures, completion_tokens: after, finish_reason: "length" } : figures;
+  }
+}
+
+/** Return what a reply depends on; how long it may be is not part of it. */
+const keyOf = ({ messages, sampling, seed }) => JSON.stringify([messages, sampling, seed]);

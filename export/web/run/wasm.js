@@ -1,0 +1,126 @@
+// edgedec.wasm as JavaScript calls it: texts go in and come out as UTF-8, and failures become faults. Its functions are
+// described in kernels/engine/web/edgedec_web.h. Memory may grow during every call, so views are made after calls alone.
+
+import { Fault } from "./errors.js";
+
+const PASS_FIELDS = [
+  "tokens", "rows", "length", "full", "moves", "k", "vocabulary", "inverse", "tokenIds", "positions", "parents", "paths",
+  "chosen", "from", "to", "values", "ids", "logsumexp", "entropy", "logits",
+];
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+export class Wasm {
+  #exports;
+  #named = new Set();
+
+  constructor(instance) {
+    this.#exports = instance.exports;
+    this.#exports._initialize?.();
+  }
+
+  static async load(bytes) {
+    const imports = { env: { edgedec_now: () => performance.now() / 1000 } };
+    try {
+      return new Wasm((await WebAssembly.instantiate(bytes, imports)).instance);
+    } catch (error) {
+      throw new Fault("unsupported", `edgedec.wasm cannot run here: ${error.message}`.slice(0, 300),
+        "use a newer browser, with WebAssembly SIMD");
+    }
+  }
+
+  /** Bytes of memory that the module has taken. */
+  get bytes() {
+    return this.#exports.memory.buffer.byteLength;
+  }
+
+  floats(address, count) {
+    return new Float32Array(this.#exports.memory.buffer, address, count);
+  }
+
+  ints(address, count) {
+    return new Int32Array(this.#exports.memory.buffer, address, count);
+  }
+
+  words(address, count) {
+    return new Uint32Array(this.#exports.memory.buffer, address, count);
+  }
+
+  view(address, count) {
+    return new Uint8Array(this.#exports.memory.buffer, address, count);
+  }
+
+  /** Take memory that outlives calls; free it with `free`. */
+  alloc(size) {
+    const address = this.#exports.edgedec_web_alloc(size) >>> 0;
+    if (address) return address;
+    throw new Fault("memory", `this browser gives no ${Math.ceil(size / 1e6)} MB to WebAssembly`,
+      "close other tabs, or choose a smaller model or context");
+  }
+
+  free(address) {
+    this.#exports.edgedec_web_free(address);
+  }
+
+  /** Call a function with a number of the engine (left out where null), texts and other numbers. */
+  call(name, engine, ...given) {
+    const kept = [];
+    const values = given.flatMap((value) => {
+      if (typeof value !== "string") return [value];
+      const bytes = encoder.encode(value);
+      kept.push(this.alloc(bytes.length || 1));
+      this.view(kept.at(-1), bytes.length).set(bytes);
+      return [kept.at(-1), bytes.length];
+    });
+    try {
+      return this.#exports[`edgedec_web_${name}`](...(engine === null ? [] : [engine]), ...values);
+    } finally {
+      for (const address of kept) this.free(address);
+    }
+  }
+
+  /** Call a function that returns a code; throws what it says. */
+  check(name, engine, ...given) {
+    if (this.call(name, engine, ...given) !== 0) throw this.fault();
+  }
+
+  text() {
+    const [at, size] = [this.#exports.edgedec_web_text() >>> 0, this.#exports.edgedec_web_text_size() >>> 0];
+    return decoder.decode(this.view(at, size));
+  }
+
+  json() {
+    return JSON.parse(this.text() || "null");
+  }
+
+  fault() {
+    const { message = "the engine failed", hint = "" } = this.json() ?? {};
+    return new Fault("engine", message, hint);
+  }
+
+  /** Hand over a file, out of its pieces; the module keeps it in the memory that they are written to. */
+  async file(name, size, pieces) {
+    const address = this.alloc(size || 1);
+    try {
+      for await (const [offset, bytes] of pieces) this.view(address + offset, bytes.length).set(bytes);
+      this.#named.add(name);
+      this.check("file", null, name, address, size);
+    } catch (error) {
+      this.free(address);
+      throw error;
+    }
+  }
+
+  hasFile(name) {
+    return this.#named.has(name);
+  }
+
+  /** Return the numbers of the pass that the engine announced. */
+  pass(engine) {
+    const address = this.call("pass_of", engine) >>> 0;
+    const words = this.words(address, PASS_FIELDS.length);
+    const pass = Object.fromEntries(PASS_FIELDS.map((name, index) => [name, words[index]]));
+    pass.inverse = this.floats(address, PASS_FIELDS.length)[PASS_FIELDS.indexOf("inverse")];
+    return pass;
+  }
+}
