@@ -83,7 +83,8 @@ class ArmFunction:
 
     def __call__(self, *arguments: Any) -> Any:
         text = self.restype is ctypes.c_char_p
-        name = (b"s" if text else b"i") + self.name.encode()
+        kind = b"s" if text else b"p" if self.restype is ctypes.c_void_p else b"i"
+        name = kind + self.name.encode()
         packed, addresses = [number(len(name)), name, number(len(arguments))], []
         for argument in arguments:
             data, address = self._pack(argument)

@@ -2,7 +2,8 @@
 // results on standard output; tests/kernels/arm.py is the other end. All numbers are int64, little endian:
 //   call    bytes name, number of arguments, each a kind and: 0 integer, 1 float (its bits), 2 bytes
 //   result  the integer or pointer that came back, bytes at that pointer when it is a string, the arguments of kind 2
-// where "bytes" is a length and as many bytes; the name starts with 's' (a string comes back) or 'i' (an int).
+// where "bytes" is a length and as many bytes; the name starts with 's' (a string comes back), 'p' (a
+// pointer) or 'i' (an int).
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -93,7 +94,7 @@ void serve(void* library, int64_t name_length) {
   integers.resize(24);
   floats.resize(4);
   const Integer result = call(function, integers, floats);
-  const int64_t number = name[0] == 's' ? static_cast<int64_t>(result) : static_cast<int32_t>(result);
+  const int64_t number = name[0] == 'i' ? static_cast<int32_t>(result) : static_cast<int64_t>(result);
   std::fwrite(&number, 1, sizeof number, stdout);
   const auto* text = reinterpret_cast<const char*>(result);
   if (name[0] == 's') write_bytes(text, text ? std::strlen(text) : 0);

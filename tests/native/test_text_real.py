@@ -35,10 +35,10 @@ def model(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Tokeniz
     return tmp_path, Manifest.load(installed).tokenizer
 
 
-def texts(control: list[str], vocabulary: list[str]) -> Iterator[str]:
+def texts(control: list[str], vocabulary: list[str], count: int = COUNT) -> Iterator[str]:
     """Mixtures of sentences, and soups of words, tokens, code, white space, emoji and any characters."""
     yield from hard_texts()
-    yield from mixtures(COUNT // 2, seed=31)
+    yield from mixtures(count // 2, seed=31)
     rng = random.Random(32)
     words = [word for sentence in SENTENCES for word in sentence.split()]
     emoji = ("👩‍👩‍👧‍👦", "👍🏽", "🏳️‍🌈", "🇫🇷", "e\u0301", "\u1112\u1161\u11ab", "\u0f71\u0f74")
@@ -46,7 +46,7 @@ def texts(control: list[str], vocabulary: list[str]) -> Iterator[str]:
     code = ("def f(x):\n    ", "    return ", "0x1F", "1234567", "{};\n\n\t", "'re", "I'LL")
     pools = (words, control, vocabulary, WHITE_SPACE, emoji, marks, code)
     codes = [*range(0xD800), *range(0xE000, 0x30000)]
-    for _ in range(COUNT // 2):
+    for _ in range(count // 2):
         parts = [rng.choice(rng.choice(pools)) for _ in range(rng.randint(1, 12))]
         if rng.random() < 0.3:
             parts.append("".join(chr(code) for code in rng.choices(codes, k=5)))

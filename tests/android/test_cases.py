@@ -1,0 +1,70 @@
+"""Random requests to small models on emulated phones: the answers of the Python runtime of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from edgedec.core.manifest import Manifest
+from edgedec.export import export_gguf
+from edgedec.export.architectures import ARCHITECTURES
+from edgedec.models.catalogue import CATALOGUE
+from tests.android.arm_engine import ArmRuns
+from tests.fixtures import twins
+from tests.fixtures.tiny_models import tiny_bundle
+from tests.kernels.arm import needs_arm
+from tests.native.cases import Case, PythonRuns, cases, differences
+
+CPUS = {"max": "neon_i8mm", "cortex-a76": "neon_dotprod"}
+"""Emulated CPU -> the row that its capabilities lead to."""
+DRAFTS = ("off", "lookup,recycling", "lookup,exit-2")
+
+pytestmark = [needs_arm, pytest.mark.slow]
+
+
+def requests(bundle: Path, seed: int, count: int, longest: int) -> list[Case]:
+    """Requests of any kind, and some with long replies that repeat themselves, so that drafts are right."""
+    found = cases(seed, count, Manifest.load(bundle).spec.vocab_size)
+    for case in found[: count // 4]:
+        sharp = replace(case.params, temperature=min(case.params.temperature, 0.05), edt=0.0, mirostat=0.0)
+        found.append(replace(case, params=sharp, max_tokens=longest, stops=(), cancel=None))
+    return found
+
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def architecture(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Path, PythonRuns]]:
+    bundle = tiny_bundle(tmp_path_factory.mktemp(request.param), request.param)
+    runs = PythonRuns(bundle)
+    yield bundle, runs
+    runs.close()
+
+
+@pytest.mark.parametrize("draft", DRAFTS)
+@pytest.mark.parametrize("cpu", CPUS)
+def test_every_architecture_answers_as_python(
+    architecture: tuple[Path, PythonRuns], cpu: str, draft: str
+) -> None:
+    bundle, python = architecture
+    seed = [*CPUS].index(cpu) * len(DRAFTS) + DRAFTS.index(draft)
+    with ArmRuns(bundle, cpu, draft) as phone:
+        assert phone.stats()["isa"] == CPUS[cpu]
+        assert differences(python, phone, requests(bundle, seed, 32, 120)) == []
+        assert (phone.drafted > 20) == (draft != "off")
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_twins_of_the_catalogue_answer_as_python(name: str, tmp_path: Path) -> None:
+    """With their mixtures of formats, windows and positions; the context is short."""
+    bundle = tmp_path / "bundle"
+    export_gguf(twins.write_twin(tmp_path / "twin.gguf", CATALOGUE[name]), bundle)
+    python = PythonRuns(bundle, context=twins.CONTEXT)
+    try:
+        with ArmRuns(bundle, "max", "lookup,recycling", context=twins.CONTEXT) as phone:
+            assert differences(python, phone, requests(bundle, 1, 24, 30)) == []
+    finally:
+        python.close()
