@@ -61,7 +61,7 @@ def open_backend(
     if place.device == "gpu" and manifest.kind == EDGEDEC:
         from edgedec.backends.gpu.placed import place_on_gpu
 
-        return place_on_gpu(bundle, manifest, place, threads=threads, drafting=drafting)
+        return place_on_gpu(bundle, manifest, place, threads=threads)
     if place.device != "cpu":
         raise UnsupportedError(
             f"{manifest.name} was exported {_NOT_FOR[place.device]}",

@@ -14,6 +14,7 @@ from edgedec.backends.gpu.program import KernelStep, Program, is_cache
 from edgedec.backends.gpu.shaders import source
 from edgedec.backends.gpu.weights import GpuWeights
 from edgedec.core.ledger import Ledger
+from edgedec.core.rows import FloatArray
 
 _KEYS = 64
 """Keys after which grids may change: lists of dispatches are kept for as many."""
@@ -71,6 +72,18 @@ class Executor:
                 yield len(rows), dict(zip(reads, found, strict=True))
             else:
                 self.device.wait()
+
+    def hidden(self, fed: GpuPass) -> FloatArray:
+        """Compute a pass of a program without a head; return f32[tokens, hidden size].
+
+        Raises BackendError, DeviceLostError.
+        """
+        self._feed(fed)
+        tokens, name = len(fed.tokens), self.program.hidden
+        self.device.write(self._uniform, inputs.uniform(tokens, fed.length, 0))
+        whole = Slice(self._buffers[name].buffer, 0, tokens * self.program.buffers[name].bytes)
+        (found,) = self.device.run(self._dispatches(fed, 0, first=True), [whole])
+        return np.frombuffer(found, np.float32).reshape(tokens, -1)
 
     def timed(self, fed: GpuPass) -> list[tuple[KernelStep, float]]:
         """Compute a pass, and return its steps with the seconds that each took on the GPU."""
@@ -136,6 +149,7 @@ class Executor:
 
     def _reads(self, rows: int, full: bool) -> Iterator[tuple[str, Slice]]:
         head = self.program.head
+        assert head is not None, "a pass with rows needs a head"
         wanted = {**head.results, **({"logits": head.logits} if full else {})}
         for name, buffer in wanted.items():
             size = self.program.buffers[buffer]

@@ -31,6 +31,8 @@ class GpuForward(CacheForward):
         capacity = executor.program.capacity
         super().__init__(spec, caps, CacheBook(capacity, window=spec.window), ledger)
         self._executor = executor
+        assert executor.program.head is not None, "all layers are on the GPU"
+        self._head = executor.program.head
         self._cache = GpuCache(executor.device, spec, capacity, executor.caches())
         self._weight_bytes = weight_bytes
 
@@ -59,7 +61,7 @@ class GpuForward(CacheForward):
             rows.full,
             rows.temperature,
         )
-        found = head_rows_of(self._executor.program.head, self._executor.run(fed), fed, self._ledger)
+        found = head_rows_of(self._head, self._executor.run(fed), fed, self._ledger)
         check_finite(found.logsumexp)
         self._book.append(planned)
         return found

@@ -90,17 +90,22 @@ class GpuModel(BackendBase):
             raise UnsupportedError(f"a cache in {kv} is not possible on a GPU", hint="use fp16")
         binding = self.device.limits["max-storage-buffer-binding-size"]
         longest = longest_pass(self._spec, capacity, caps.max_pass, binding)
-        return build_program(
-            self._graph, self._spec, BuildLimits(capacity, longest, min(MAX_ROWS, longest), binding)
-        )
+        limits = BuildLimits(capacity, longest, min(MAX_ROWS, longest), binding)
+        return self._built(limits)
+
+    def _built(self, limits: BuildLimits) -> Program:
+        return build_program(self._graph, self._spec, limits)
+
+    def executor(self, cache: CacheConfig, ledger: Ledger) -> Executor:
+        """Allocate a KV cache and what passes over it need. Raises as ``forward``."""
+        counted = self._device_ledger or ledger
+        return Executor(self.device, self.program(cache), self._weights, self.arithmetic.variants, counted)
 
     def forward(self, cache: CacheConfig = DEFAULT_CACHE, ledger: Ledger | None = None) -> GpuForward:
         """See ``Backend.forward``. Raises DeviceLostError too."""
-        program = self.program(cache)
         own = ledger or Ledger()
-        counted = self._device_ledger or own
-        executor = Executor(self.device, program, self._weights, self.arithmetic.variants, counted)
-        caps = _capabilities(self._spec, self.arithmetic, program.max_pass)
+        executor = self.executor(cache, own)
+        caps = _capabilities(self._spec, self.arithmetic, executor.program.max_pass)
         return GpuForward(executor, self._spec, caps, own, self.weight_bytes)
 
 

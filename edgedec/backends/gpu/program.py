@@ -124,13 +124,16 @@ class Program:
     """Slots of the KV cache; the steps' constants hold it too."""
     max_pass: int
     max_rows: int
-    head: HeadEnding
+    head: HeadEnding | None
+    """None: the program ends with ``hidden``."""
     tensors: Mapping[str, TensorPlace]
     inline: Mapping[str, str] = field(repr=False)
     """Small constants, in base64."""
     buffers: Mapping[str, BufferSize]
     steps: tuple[KernelStep, ...]
     settling: tuple[KernelStep, ...] = ()
+    hidden: str = ""
+    """The buffer with the tokens' rows behind the program's layers, where it has not all of the model's."""
 
     def buffer_bytes(self, name: str) -> int:
         """Bytes of one buffer by itself."""
@@ -181,7 +184,7 @@ class Program:
         data = json.loads(text)
         if data.pop("format") != FORMAT:
             raise ValueError("a program of another format")
-        data["head"] = HeadEnding(**data["head"])
+        data["head"] = HeadEnding(**data["head"]) if data["head"] else None
         data["tensors"] = {name: TensorPlace(**one) for name, one in data["tensors"].items()}
         data["buffers"] = {name: BufferSize(**one) for name, one in data["buffers"].items()}
         for name in ("steps", "settling"):

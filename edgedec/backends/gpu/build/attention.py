@@ -116,4 +116,5 @@ def settling(build: Builder) -> tuple[KernelStep, ...]:
     return tuple(
         KernelStep("tree_attention/copy_rows", consts, ("@kept", cache_name(layer)), grid)
         for layer in range(spec.n_layers)
+        if cache_name(layer) in build.buffers
     )
