@@ -37,6 +37,8 @@ CATALOGUE = "edgedec/models/catalogue.toml"
 DRAFTERS = "edgedec/models/drafters/"
 PAGE = "edgedec/server/page/"
 WEB = "edgedec/export/web/"
+SHADERS = "edgedec/kernels/"
+PROBE = "edgedec/kernels/wgsl/probe.json"
 LITTER = (".so", ".o", ".pyc", ".onnx", ".gguf", ".whl")
 
 
@@ -118,15 +120,16 @@ def faults_of_wheel(wheel: Path) -> list[str]:
         names = file.namelist()
         (info,) = (file.read(name).decode() for name in names if name.endswith(".dist-info/WHEEL"))
     faults = [] if f"Tag: py3-none-{tag}\n" in info else [f"is not tagged py3-none-{tag}"]
-    needed = (LIBRARY, HOST, CATALOGUE, f"{PAGE}index.html", "/licenses/LICENSE")
+    needed = (LIBRARY, HOST, CATALOGUE, PROBE, f"{PAGE}index.html", "/licenses/LICENSE")
     faults += [f"lacks {part}" for part in needed if not any(part in n for n in names)]
     return faults + [f"has {name}" for name in names if ".dist-info/" not in name and unwanted(name)]
 
 
 def unwanted(name: str) -> bool:
     """Say whether a wheel should not have this file: all but sources, what is compiled, and data."""
-    wanted = name.endswith((".py", "/py.typed", "/")) or name in (LIBRARY, HOST, CATALOGUE)
+    wanted = name.endswith((".py", "/py.typed", "/")) or name in (LIBRARY, HOST, CATALOGUE, PROBE)
     wanted = wanted or (name.startswith((PAGE, WEB)) and name.endswith((".html", ".css", ".js", ".svg")))
+    wanted = wanted or (name.startswith(SHADERS) and name.endswith(".wgsl"))
     return not name.startswith("edgedec/") or not (wanted or name.startswith(DRAFTERS))
 
 

@@ -1,4 +1,5 @@
 // with quant_linear/formats
+// with quant_linear/term
 //
 // QuantLinear of a weight in integers: out[token][FIRST + n] = sum over k of x W, in the order of quant_linear.h.
 //
@@ -13,59 +14,7 @@
 // 5 out f32[tokens][STRIDE]. Bind the weights for a bias or residual that is not there.
 // Grid: (OUTPUTS / 16 rounded up, tokens * TERMS / ROWS rounded up, 1).
 
-@group(0) @binding(1) var<storage, read> weights: array<u32>;
-@group(0) @binding(2) var<storage, read> acts: array<vec4<u32>>;
-@group(0) @binding(3) var<storage, read> bias: array<f32>;
-@group(0) @binding(4) var<storage, read> residual: array<f32>;
-@group(0) @binding(5) var<storage, read_write> out: array<f32>;
-
 var<workgroup> products: array<f32, ROWS * 256u>;  // [row][group][column]
-
-struct Group {
-  quants: array<u32, 8>,
-  scale: vec2<f32>,
-  sub: vec2<i32>,  // scales of halves
-  least: vec2<i32>,  // minima of halves
-}
-
-fn group_at(record: u32, group: u32, column: u32) -> Group {
-  var found: Group;
-  for (var step = 0u; step < 8u; step++) { found.quants[step] = quants(record, group, step, column); }
-  found.scale = scale_min(record, group, column);
-  if (HALVES) {
-    found.sub = vec2<i32>(sub_scale(record, group, 0u, column), sub_scale(record, group, 1u, column));
-    if (MINIMA) { found.least = vec2<i32>(sub_min(record, group, 0u, column), sub_min(record, group, 1u, column)); }
-  }
-  return found;
-}
-
-// The term of a group for the activations at index `at`.
-fn term(w: Group, at: u32) -> f32 {
-  let x0 = acts[at];
-  let x1 = acts[at + 1u];
-  let sums = bitcast<vec2<i32>>(acts[at + 2u].yz);
-  var dot0 = ed_dot4(w.quants[0], x0.x) + ed_dot4(w.quants[1], x0.y);
-  dot0 = dot0 + ed_dot4(w.quants[2], x0.z) + ed_dot4(w.quants[3], x0.w) - i32(OFFSET) * sums.x;
-  var dot1 = ed_dot4(w.quants[4], x1.x) + ed_dot4(w.quants[5], x1.y);
-  dot1 = dot1 + ed_dot4(w.quants[6], x1.z) + ed_dot4(w.quants[7], x1.w) - i32(OFFSET) * sums.y;
-  var sum = dot0 + dot1;
-  var low = sums.x + sums.y;
-  if (HALVES) {
-    sum = w.sub.x * dot0 + w.sub.y * dot1;
-    low = w.least.x * sums.x + w.least.y * sums.y;
-  }
-  let t = ed_mul(f32(sum), w.scale.x);
-  if (!MINIMA) { return t; }
-  return ed_fma(w.scale.y, f32(low), t);
-}
-
-fn finish(token: u32, column: u32, sum: f32) {
-  let at = FIRST + column;
-  var value = sum;
-  if (BIAS) { value = ed_add(value, bias[at]); }
-  if (RESIDUAL) { value = ed_add(value, residual[token * STRIDE + at]); }
-  out[token * STRIDE + at] = value;
-}
 
 @compute @workgroup_size(16, 16)
 fn main(@builtin(local_invocation_id) local: vec3<u32>, @builtin(workgroup_id) place: vec3<u32>) {
@@ -80,9 +29,17 @@ fn main(@builtin(local_invocation_id) local: vec3<u32>, @builtin(workgroup_id) p
   for (var first = 0u; first < groups; first += 16u) {
     let group = first + y;
     if (group < groups) {
-      let w = group_at(tile + group / PER_RECORD * WORDS, group % PER_RECORD, column);
+      let record = tile + group / PER_RECORD * WORDS;
+      let inside = group % PER_RECORD;
+      let w = scales_of(record, inside, column);
+      var quant: array<u32, 8>;
+      for (var step = 0u; step < 8u; step++) { quant[step] = quants(record, inside, step, column); }
+      let w0 = vec4<u32>(quant[0], quant[1], quant[2], quant[3]);
+      let w1 = vec4<u32>(quant[4], quant[5], quant[6], quant[7]);
       for (var row = 0u; row < rows; row++) {
-        products[(row * 16u + y) * 16u + column] = term(w, ((first_row + row) * GROUPS + group) * 3u);
+        let at = ((first_row + row) * GROUPS + group) * 3u;
+        let sums = bitcast<vec2<i32>>(acts[at + 2u].yz);
+        products[(row * 16u + y) * 16u + column] = term(w0, w1, w, acts[at], acts[at + 1u], sums);
       }
     }
     workgroupBarrier();

@@ -15,6 +15,7 @@ from tests.gpu.cases import KernelCase, empty
 from tests.kernels.quant_rows import SCALAR, Packed, random_packed
 
 F32 = npt.NDArray[np.float32]
+MOST_ROWS, TILED = 16, 64
 Array = npt.NDArray[Any]
 
 
@@ -56,6 +57,8 @@ def linear_consts(w: Packed, terms: int, rows: int) -> tuple[str, dict[str, Cons
     if spec.is_float:
         return "quant_linear/float_linear", {"KIND": FLOAT_KINDS[w.format], "COLS": w.cols}
     sizes: dict[str, Const] = {"RECORDS": spec.records(w.cols), "GROUPS": activation_groups(w.cols)}
+    if rows > MOST_ROWS:
+        return "quant_linear/tiles", {**constants(w.format), **sizes, "TERMS": terms}
     return "quant_linear/quant_linear", {**constants(w.format), **sizes, "TERMS": terms, "ROWS": rows}
 
 
@@ -71,6 +74,7 @@ def linear_case(
 ) -> KernelCase:
     """One weight that writes its columns of an output, with a bias and a residual at random.
 
+    ``rows``: activations of a workgroup; 64 is the kernel for prompts.
     ``first`` and ``after``: columns of the output before and after the weight's, which stay as they are.
     """
     m, stride = len(x), first + w.rows + after
@@ -98,7 +102,7 @@ def linear_case(
         none if residual is None else residual,
         empty(m * stride),
     )
-    grid = (-(-w.rows // TILE), -(-m // per_group), 1)
+    grid = (-(-w.rows // (2 * TILE if kernel == "quant_linear/tiles" else TILE)), -(-m // per_group), 1)
     tiny = w.format == "mxfp4"  # its least two scales are subnormal
     return KernelCase(kernel, consts, inputs, {5: expected.reshape(-1)}, grid, {"tokens": m}, subnormals=tiny)
 
@@ -137,17 +141,17 @@ def columns_for(format: str, rng: np.random.Generator) -> int:
 
 
 def linear_cases(format: str, shapes: int, each: int, seed: int) -> Iterator[KernelCase]:
-    """``each`` random data sets for every one of ``shapes`` random shapes."""
+    """``each`` random data sets for every one of ``shapes`` random shapes, by both kernels in turn."""
     rng = np.random.default_rng(seed)
-    for _ in range(shapes):
+    for shape in range(shapes):
         cols, outputs = columns_for(format, rng), int(rng.integers(1, 50))
         terms, first, after = int(rng.integers(1, 3)), int(rng.integers(0, 20)), int(rng.integers(0, 20))
-        rows = terms * int(rng.choice([1, 2, 4, 8]))
+        rows = TILED if shape % 2 else terms * int(rng.choice([1, 2, 4, 8]))
         start = int(rng.integers(1 << 30))
         for one in range(each):
             # The constants of a shape, and so its shader, are the same for all its data sets.
             fixed = np.random.default_rng(start)
             data = np.random.default_rng([start, one])
             w = random_packed(format, outputs, cols, start + one)
-            x = activations(int(data.integers(1, 20)), cols, data)
+            x = activations(int(data.integers(1, 80 if rows == TILED else 20)), cols, data)
             yield linear_case(w, x, fixed, terms=terms, rows=rows, first=first, after=after)

@@ -122,12 +122,13 @@ def test_a_wheel_without_a_row_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         rows.main()
 
 
-WHOLE = (wheels.LIBRARY, wheels.HOST, wheels.CATALOGUE, f"{wheels.PAGE}index.html", LICENCE)
+WHOLE = (wheels.LIBRARY, wheels.HOST, wheels.CATALOGUE, wheels.PROBE, f"{wheels.PAGE}index.html", LICENCE)
 
 
 def test_a_whole_wheel_is_taken(tmp_path: Path) -> None:
     drafter = f"{wheels.DRAFTERS}0123456789abcdef/tables/recycling.table"
-    assert wheels.faults_of_wheel(a_wheel(tmp_path, [*WHOLE, "edgedec/kernels/", drafter])) == []
+    shader = "edgedec/kernels/wgsl/pass.wgsl"
+    assert wheels.faults_of_wheel(a_wheel(tmp_path, [*WHOLE, "edgedec/kernels/", shader, drafter])) == []
 
 
 @pytest.mark.parametrize("name", WHOLE)
