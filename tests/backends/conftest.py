@@ -27,6 +27,7 @@ from tests.fixtures.foreign_gguf import FOREIGN, write_foreign
 from tests.fixtures.opened import decoder_forward, onnx_forward, shared_cache
 from tests.fixtures.tiny_decoder import write_decoder_bundle
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.gpu.adapters import gpu_model
 
 DRAFTING = ("drafting-llama", "drafting-int8-gemma3")
 SHARED = ("shared-llama", "shared-int8-gemma3")
@@ -34,6 +35,8 @@ EXACT = ("markov", "llama", "qwen2", "gemma2", "gemma3", "int8-llama", "int8-gem
 """With "int8-", the cache is kept in int8; with "shared-", the cache has three sequences; with
 "drafting-", the graph is that for drafting.
 """
+GPU = ("gpu-llama", "gpu-gemma3")
+"""On an adapter of WebGPU, a software one too."""
 PEEKS = ("markov", "drafting-qwen2", "drafting-deep.gemma3", *DRAFTING[1:], "drafting-int8-deep.llama")
 REAL = [pytest.param(f"llama.cpp-{kind}", marks=pytest.mark.slow) for kind in ("llama", "gpt2", "mamba")]
 """llama.cpp itself, where it is installed; the last is recurrent."""
@@ -96,13 +99,13 @@ def tiny_bundle(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
     return bundle
 
 
-@pytest.fixture(params=[*EXACT, "optimum", "npu", "sequences", "recurrent", *REAL])
+@pytest.fixture(params=[*EXACT, *GPU, "optimum", "npu", "sequences", "recurrent", *REAL])
 def make(request: pytest.FixtureRequest) -> Make:
     """Of the parametrised kind."""
     return _make(request)
 
 
-@pytest.fixture(params=[*EXACT, "npu", "sequences", *REAL[:2]])
+@pytest.fixture(params=[*EXACT, *GPU, "npu", "sequences", *REAL[:2]])
 def make_trees(request: pytest.FixtureRequest) -> Make:
     """Of those that run trees."""
     return _make(request)
@@ -178,6 +181,8 @@ def _make(request: pytest.FixtureRequest) -> Make:
         model = request.getfixturevalue("npu_on_cpu")
         return Make(lambda capacity: model.forward(CacheConfig(capacity)), exact=False, tolerance=0.02)
     bundle = request.getfixturevalue("tiny_bundle")(kind.split("-")[-1])
+    if kind.startswith("gpu-"):
+        return Make(lambda capacity: gpu_model(bundle).forward(CacheConfig(capacity)))
     manifest, kv = Manifest.load(bundle), "int8" if "int8-" in kind else "fp16"
 
     def fresh(capacity: int) -> Forward:

@@ -11,7 +11,9 @@ import pytest
 
 from edgedec.backends.gpu.adapter import Adapter, adapters, installed
 from edgedec.backends.gpu.device import GpuDevice
+from edgedec.backends.gpu.model import GpuModel
 from edgedec.core.errors import EdgeDecError
+from edgedec.core.manifest import Manifest
 
 BROWSERS_DRIVER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")
 """A second software adapter, which comes with a browser."""
@@ -49,3 +51,9 @@ def opened(one: Adapter) -> GpuDevice:
 def device() -> GpuDevice:
     """Return an open device, the same one for all tests; skip the test where there is none."""
     return opened(adapter())
+
+
+@cache
+def gpu_model(bundle: Path) -> GpuModel:
+    """Load a bundle on the open device, once."""
+    return GpuModel(bundle, Manifest.load(bundle), threads=1, device=device())

@@ -10,7 +10,7 @@ import numpy as np
 from edgedec.backends.gpu import inputs
 from edgedec.backends.gpu.device import Dispatch, GpuDevice, Kernel, Slice
 from edgedec.backends.gpu.inputs import GpuPass
-from edgedec.backends.gpu.program import KernelStep, Program, is_cache
+from edgedec.backends.gpu.program import ROTARY, KernelStep, Program, is_cache
 from edgedec.backends.gpu.shaders import source
 from edgedec.backends.gpu.weights import GpuWeights
 from edgedec.core.ledger import Ledger
@@ -139,9 +139,12 @@ class Executor:
                 self._write(name, np.asarray(fed.positions, np.uint32))
             elif name == "@paths":
                 self._write(name, inputs.paths(fed.parents))
-            elif name.startswith(inputs.ROTARY):
-                frequencies = self.program.inline[name.removeprefix(inputs.ROTARY)]
-                self._write(name, inputs.rotary(fed.positions, frequencies))
+            elif name.startswith(ROTARY):
+                self._write(name, self._rotary(name.removeprefix(ROTARY), fed.positions))
+
+    def _rotary(self, name: str, positions: Sequence[int]) -> Any:
+        inline, scale = self.program.inline, self.program.rotary_scale.get(name)
+        return inputs.rotary(positions, inline[name], inline[scale] if scale else None)
 
     def _write(self, name: str, data: Any) -> None:
         if name in self._buffers:

@@ -15,7 +15,6 @@ from edgedec.core.rows import FloatArray
 from edgedec.kernels import library
 
 UNIFORM_BYTES = 32
-ROTARY = "@rotary."
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +52,17 @@ def paths(parents: Sequence[int]) -> NDArray[np.uint32]:
     return found
 
 
-def rotary(positions: Sequence[int], frequencies: str) -> FloatArray:
-    """Return RotaryTable of ``positions`` for an inline tensor: cosines, then sines. Computed in double."""
+def rotary(positions: Sequence[int], frequencies: str, scale: str | None = None) -> FloatArray:
+    """Return RotaryTable of ``positions`` for an inline tensor: cosines, then sines. Computed in double.
+
+    ``scale``: an inline tensor that multiplies each row.
+    """
     inverse = np.frombuffer(base64.b64decode(frequencies), np.float32)
     at = np.asarray(positions, np.int64)
     table = np.empty((len(at), 2 * len(inverse)), np.float32)
     pointers = [ctypes.c_void_p(array.ctypes.data) for array in (at, inverse, table)]
     sizes = [ctypes.c_size_t(size) for size in (0, len(at), table.shape[1])]
     library.load().edgedec_rotary_table(b"scalar", *pointers, *sizes)
+    if scale is not None:
+        table *= np.frombuffer(base64.b64decode(scale), np.float32)
     return table

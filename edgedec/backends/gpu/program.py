@@ -35,6 +35,8 @@ GridUnit = Literal["once", "tokens", "rows", "keys"]
 SizeUnit = Literal["once", "token", "row", "slot", "score"]
 
 FORMAT = 1
+ROTARY = "@rotary."
+"""The beginning of the names of rotary tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,8 @@ class Program:
     settling: tuple[KernelStep, ...] = ()
     hidden: str = ""
     """The buffer with the tokens' rows behind the program's layers, where it has not all of the model's."""
+    rotary_scale: Mapping[str, str] = field(default_factory=dict)
+    """NAME of a rotary table -> the inline tensor f32[dim] that each of its rows is multiplied by."""
 
     def buffer_bytes(self, name: str) -> int:
         """Bytes of one buffer by itself."""

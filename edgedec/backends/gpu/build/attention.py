@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgedec.backends.gpu.build.builder import FLOAT, Builder
-from edgedec.backends.gpu.program import ONCE, GridCount, KernelStep
+from edgedec.backends.gpu.program import ONCE, ROTARY, GridCount, KernelStep
 from edgedec.backends.onnx.graph import OpNode
 from edgedec.core.errors import Remedy, UnsupportedError
 
@@ -99,11 +99,15 @@ def tree_attention(build: Builder, node: OpNode) -> None:
 
 
 def rotary_input(build: Builder, name: str) -> str:
-    """Name the input that holds the table of a RotaryTable's output."""
-    table = next(one for one in build.graph.nodes if name in one.outputs)
-    frequencies = table.input(1)
-    build.weight(frequencies)
-    return build.scratch(f"@rotary.{frequencies}", "token", 2 * build.stored(frequencies).nbytes)
+    """Name the input that holds a RotaryTable's output, or this times a vector."""
+    producers = {one.outputs[0]: one for one in build.graph.nodes}
+    table, scale = producers[name], ""
+    if table.op == "Mul":
+        table, scale = producers[table.input(0)], table.input(1)
+    frequencies = build.weight(table.input(1))
+    if scale:
+        build.rotary_scale[frequencies] = build.weight(scale)
+    return build.scratch(f"{ROTARY}{frequencies}", "token", 2 * build.stored(frequencies).nbytes)
 
 
 def settling(build: Builder) -> tuple[KernelStep, ...]:

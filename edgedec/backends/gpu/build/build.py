@@ -26,8 +26,8 @@ _OPS: dict[str, Callable[[Builder, OpNode], None]] = {
     "TreeAttention": tree_attention,
     "Gather": gather,
 }
-_HOST = ("RotaryTable", "Concat")
-"""Ops without steps: the host computes tables, and nothing reads the concatenation of cache rows."""
+_HOST = ("RotaryTable", "Mul", "Concat")
+"""Ops without steps: the host computes and scales tables, and nothing reads all rows of the cache at once."""
 _HEAD = "HeadTopK"
 
 
@@ -86,8 +86,9 @@ def _steps(build: Builder, nodes: Iterable[OpNode]) -> HeadEnding | None:
 
 def _program(build: Builder, head: HeadEnding | None) -> Program:
     limits = build.limits
+    spec = {name: list(one) if isinstance(one, tuple) else one for name, one in asdict(build.spec).items()}
     return Program(
-        asdict(build.spec),
+        spec,
         limits.capacity,
         limits.max_pass,
         limits.max_rows,
@@ -96,4 +97,5 @@ def _program(build: Builder, head: HeadEnding | None) -> Program:
         build.inline,
         build.buffers,
         tuple(build.steps),
+        rotary_scale=build.rotary_scale,
     )

@@ -49,6 +49,7 @@ class Builder:
     buffers: dict[str, BufferSize] = field(default_factory=dict)
     steps: list[KernelStep] = field(default_factory=list)
     levels: dict[str, Level] = field(default_factory=dict)
+    rotary_scale: dict[str, str] = field(default_factory=dict)
 
     def level(self, node: OpNode) -> Level:
         """The level of an op: that of its first input."""
