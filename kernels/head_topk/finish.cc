@@ -1,9 +1,10 @@
 // The end of HeadTopK for a device that computed the block sums, the k largest logits and their two-term logits: joins,
 // refines and writes on this CPU, so that results have the bits of the whole op.
+#include "head_topk/finish.h"
+
 #include <cmath>
 #include <cstring>
 
-#include "common/capi.h"
 #include "common/isa.h"
 #include "head_topk/refine.h"
 
@@ -63,13 +64,9 @@ bool finish(const Row& row, const Found& found, int r, int rows, int count, int 
 
 }  // namespace
 
-// Status: 0 done, 1 the row cannot run here, 2 bad argument. name: a row of the quantised ops. count: entries of the
-// vocabulary that took part, of `rows`. sums[r][blocks of 1,024 entries][3], candidates[r][k][2] the best first, and
-// fine[r][k] or null are what the device found. logits[r][rows] or null: all logits, whose refined ones are replaced.
-EDGEDEC_EXPORT int edgedec_head_finish(const char* name, const float* sums, const uint32_t* candidates,
-                                       const float* fine, int r, int rows, int count, int k, float softcap,
-                                       float temperature, float* values, int32_t* ids, float* logsumexp, float* entropy,
-                                       float* logits) {
+int edgedec_head_finish(const char* name, const float* sums, const uint32_t* candidates, const float* fine, int r, int rows,
+                        int count, int k, float softcap, float temperature, float* values, int32_t* ids,
+                        float* logsumexp, float* entropy, float* logits) {
   static_assert(sizeof(BlockSums) == 3 * sizeof(float), "the device writes three floats a block");
   const Row* row = cpu_has(name) ? find_row(float_row(name)) : nullptr;
   if (!row) return 1;

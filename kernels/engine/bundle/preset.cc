@@ -55,8 +55,7 @@ Status read_stops(JsonValue data, std::vector<std::string>* stops) {
 
 }  // namespace
 
-Status read_preset(JsonValue data, Preset* preset) {
-  *preset = {};
+Status read_sampling(JsonValue data, DrawParams* params) {
   for (size_t i = 0; i < data.size(); ++i) {
     const JsonValue one = data.at(i);
     const std::string name(one.key());
@@ -67,15 +66,21 @@ Status read_preset(JsonValue data, Preset* preset) {
     if (!value) {
       const int64_t top_k = one.whole().value_or(-1);
       if (top_k < 0 || top_k > 0x7FFFFFFF) return wrong("is wrong: top-k must be 0 (off) or a positive integer");
-      preset->sampling.top_k = top_k;
+      params->top_k = top_k;
       continue;
     }
     const double number = *one.number();
     const bool low = value->above_least ? number <= value->least : number < value->least;
     const bool high = value->below_most ? number >= value->most : number > value->most;
     if (low || high || number != number) return wrong("is wrong: " + name + " cannot be " + real_text(number));
-    preset->sampling.*value->place = number;
+    params->*value->place = number;
   }
+  return {};
+}
+
+Status read_preset(JsonValue data, Preset* preset) {
+  *preset = {};
+  EDGEDEC_TRY(read_sampling(data, &preset->sampling));
   if (const JsonValue system = data["system"]; !system.missing() && !system.is_null()) {
     if (!system.text()) return wrong("has no text as system");
     if (system.text()->empty() || characters(*system.text()) > kMostSystemChars || !is_utf8(*system.text()))

@@ -20,6 +20,9 @@ struct Preset {
 // Makes a preset of JSON fields; those that are absent are off. The message of a failure begins as "has no ...".
 Status read_preset(JsonValue data, Preset* preset);
 
+// Takes the sampling values among JSON fields; those that are absent stay as they are. A failure's message begins so too.
+Status read_sampling(JsonValue data, DrawParams* params);
+
 // Writes the values as JSON fields into an object, in the order of the Python class.
 void write_sampling(const DrawParams& params, JsonWriter* out);
 

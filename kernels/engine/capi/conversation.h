@@ -26,6 +26,7 @@ class Conversation {
   int64_t reply_room(size_t prompt) const;
 
   Prompts& prompts() { return prompts_; }
+  const Prompts& prompts() const { return prompts_; }
 
  private:
   Status build(Span<const Message> messages, Prompt* prompt) const;

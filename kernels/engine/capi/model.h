@@ -7,11 +7,10 @@
 
 #include "engine/base/lock.h"
 #include "engine/base/status.h"
-#include "engine/capi/conversation.h"
-#include "engine/capi/reply.h"
 #include "engine/capi/run.h"
 #include "engine/capi/session.h"
 #include "engine/capi/stats.h"
+#include "engine/capi/turns.h"
 #include "engine/edgedec.h"
 
 namespace edgedec::engine {
@@ -23,7 +22,7 @@ class Model final : private Notice {
   Status prepare(const RunConfig& config);
   Status start();
   std::string plan() { return plan_json(run_); }
-  std::string stats() { return stats_json(run_, figures_); }
+  std::string stats() { return stats_json(run_, turns_->figures()); }
   const Preset& preset() const { return run_.manifest().preset; }
 
   Status encode(std::string_view text, bool specials, std::vector<int32_t>* ids) const;
@@ -40,17 +39,14 @@ class Model final : private Notice {
   Status restore(const std::string& path);
 
  private:
-  using Texts = std::vector<std::pair<std::string, std::string>>;  // role and content
-
   void tell(const std::string& line) override {
     if (notice_) notice_(user_, line.c_str());
   }
   Status open_template();
   Status requested(const edgedec_request* given, const edgedec_result* result, ReplyRequest* request);
-  Status conversation_of(Span<const edgedec_message> given, Texts* texts) const;
-  // Computes a reply; `kept` holds its tokens and text where it came to an end.
-  Status compute(const ReplyRequest& request, Span<const int32_t> prompt, int64_t room, Prompt* kept, edgedec_result* result);
-  void note(const Reply& reply, const ReplyRequest& request, size_t prompt, const Tally& before, int64_t passes);
+  // Computes a reply to `prompt`: whatever Turns::begin takes.
+  template <class Prompt>
+  Status compute(Prompt prompt, ReplyRequest request, edgedec_result* result);
 
   void (*notice_)(void*, const char*);
   void* user_;
@@ -60,10 +56,7 @@ class Model final : private Notice {
   std::string program_, source_;  // of the chat template
   std::unique_ptr<ChatTemplate> template_;
   Status no_template_;  // why there is none, where there should be one
-  std::unique_ptr<Conversation> conversation_;
-  Texts messages_;  // of the latest reply, with it
-  DrawParams params_;
-  ReplyFigures figures_;
+  std::unique_ptr<Turns> turns_;
 };
 
 }  // namespace edgedec::engine

@@ -22,20 +22,26 @@ Reply::Reply(const Tokenizer& tokenizer, const ReplyRequest& request, Span<const
     : tokenizer_(tokenizer), request_(request), end_ids_(end_ids), speculation_(speculation), stop_(stop), clock_(clock),
       stream_(tokenizer) {}
 
-Status Reply::run(Engine& engine, Span<const int32_t> prompt, int64_t room) {
-  EDGEDEC_TRY(TextStream::of(tokenizer_, request_.stops, {}, {}, {}, &stream_));
+Status Reply::begin(Engine& engine, Span<const int32_t> prompt, int64_t room, Span<const int32_t> before,
+                    std::string_view shown) {
+  EDGEDEC_TRY(TextStream::of(tokenizer_, request_.stops, before, shown, {}, &stream_));
+  before_.assign(before.begin(), before.end());
+  shown_ = shown;
+  std::vector<int32_t> fed(prompt.begin(), prompt.end());
+  fed.insert(fed.end(), before.begin(), before.end());
   const int64_t capacity = engine.forward().capacity();
   GenerateRequest request;
-  request.prompt = prompt;
+  request.prompt = fed;
   request.params = request_.params;
   request.max_tokens = std::min(request_.max_tokens ? request_.max_tokens : capacity, room ? room : capacity);
   request.stop_ids.assign(end_ids_.begin(), end_ids_.end());
+  request.drafts = request_.drafts;
   started_ = clock_.now();
-  if (!prompt.empty()) reused_ = engine.reusable(prompt);
-  EDGEDEC_TRY(engine.generate(request, *this));
-  say(-1, stream_.flush(finish_ != EDGEDEC_FINISH_INTERRUPTED), kTarget);
-  return {};
+  if (!fed.empty()) reused_ = engine.reusable(fed);
+  return engine.begin(request);
 }
+
+void Reply::end() { say(-1, stream_.flush(finish_ != EDGEDEC_FINISH_INTERRUPTED), kTarget); }
 
 bool Reply::progress(int64_t done, int64_t total) {
   if (request_.on_prompt && request_.on_prompt(request_.user, static_cast<size_t>(done), static_cast<size_t>(total)))
@@ -64,6 +70,7 @@ bool Reply::over(Finish finish) {
 }
 
 void Reply::say(int32_t token, const std::string& text, Source source) {
+  shown_ += text;
   if (!request_.on_token || (token < 0 && text.empty())) return;
   const bool drafted = source != kTarget;
   const char* drafter = drafted && speculation_ ? speculation_->drafter(static_cast<size_t>(source)).name() : nullptr;
@@ -78,6 +85,10 @@ std::vector<int32_t> Reply::text_tokens() const {
   return found;
 }
 
-bool Reply::exact() const { return text() == decoded(tokenizer_, text_tokens()); }
+bool Reply::exact() const {
+  std::vector<int32_t> all = before_;
+  for (int32_t token : text_tokens()) all.push_back(token);
+  return text() == decoded(tokenizer_, all);
+}
 
 }  // namespace edgedec::engine

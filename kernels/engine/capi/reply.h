@@ -22,6 +22,7 @@ struct ReplyRequest {
   DrawParams params;
   int64_t max_tokens = 0;  // 0: as far as the context reaches
   std::vector<std::string> stops;
+  bool drafts = true;
   edgedec_on_token on_token = nullptr;
   edgedec_on_prompt on_prompt = nullptr;
   void* user = nullptr;
@@ -33,16 +34,21 @@ class Reply final : public ReplyListener {
   Reply(const Tokenizer& tokenizer, const ReplyRequest& request, Span<const int32_t> end_ids, const Speculation* speculation,
         const Flag& stop, Clock& clock);
 
-  // Computes it behind `prompt`; `room`: most tokens that the context has for it, 0: all that are left.
-  Status run(Engine& engine, Span<const int32_t> prompt, int64_t room);
+  // Begins it behind `prompt`; `room`: most tokens that the context has for it, 0: all that are left. `before`: its tokens
+  // where an earlier part was cut, which was shown as `shown`.
+  Status begin(Engine& engine, Span<const int32_t> prompt, int64_t room, Span<const int32_t> before, std::string_view shown);
+  // Says what was held back. The passes are over.
+  void end();
 
   edgedec_finish finish() const { return finish_; }
   const std::vector<int32_t>& tokens() const { return tokens_; }
   // The tokens without the end token.
   std::vector<int32_t> text_tokens() const;
-  // The whole text, without what was held back for a stop string.
+  // The whole text, with that of the earlier part.
   const std::string& text() const { return stream_.whole(); }
-  // Whether the tokens decode to the text: no stop string, no half character was cut.
+  // The text as it was shown, with that of the earlier part.
+  const std::string& shown() const { return shown_; }
+  // Whether all tokens decode to the text: no stop string, no half character was cut.
   bool exact() const;
   int64_t reused() const { return reused_; }
   double prefill_s() const { return tokens_.empty() ? 0.0 : first_ - started_; }
@@ -63,7 +69,8 @@ class Reply final : public ReplyListener {
   const Flag& stop_;
   Clock& clock_;
   TextStream stream_;
-  std::vector<int32_t> tokens_;
+  std::vector<int32_t> before_, tokens_;
+  std::string shown_;
   edgedec_finish finish_ = EDGEDEC_FINISH_INTERRUPTED;
   bool interrupted_ = false;
   int64_t reused_ = 0;

@@ -3,17 +3,10 @@
 
 #include <string>
 
+#include "engine/capi/figures.h"
 #include "engine/capi/run.h"
-#include "engine/edgedec.h"
 
 namespace edgedec::engine {
-
-// The latest reply, as it is told in figures.
-struct ReplyFigures {
-  bool any = false;
-  edgedec_result result = {};
-  DrawParams params;
-};
 
 std::string plan_json(Run& run);
 std::string stats_json(Run& run, const ReplyFigures& reply);

@@ -64,6 +64,20 @@ Status Engine::check(const GenerateRequest& request) const {
 }
 
 Status Engine::generate(const GenerateRequest& request, ReplyListener& listener) {
+  EDGEDEC_TRY(begin(request));
+  return end(run(listener));
+}
+
+Status Engine::run(ReplyListener& listener) {
+  while (plan()) {
+    double seconds;
+    EDGEDEC_TRY(passes_.run(&seconds));
+    EDGEDEC_TRY(settle(seconds, listener));
+  }
+  return {};
+}
+
+Status Engine::begin(const GenerateRequest& request) {
   EDGEDEC_TRY(check(request));
   const int64_t found = reusable(request.prompt);
   if (found != forward_.length()) EDGEDEC_TRY(forward_.rewind(found));
@@ -75,9 +89,17 @@ Status Engine::generate(const GenerateRequest& request, ReplyListener& listener)
   committed_.assign(request.prompt.begin(), request.prompt.end());
   const auto length = static_cast<int64_t>(committed_.size());
   const int64_t room = forward_.capacity() - length;
-  ReplyPlan reply(forward_.spec(), request.params, committed_, length + std::min(request.max_tokens, room),
-                  request.stop_ids);
-  const Status done = run(reply, listener);
+  reply_.emplace(forward_.spec(), request.params, committed_, length + std::min(request.max_tokens, room),
+                 request.stop_ids);
+  over_ = false;
+  reads_prompt_ = true;
+  drafts_ = request.drafts;
+  return {};
+}
+
+Status Engine::end(const Status& done) {
+  over_ = true;
+  reply_.reset();
   forward_.free_logits(&head_);
   const auto committed = static_cast<int64_t>(committed_.size());
   const Status cut = forward_.length() > committed ? forward_.rewind(committed) : Status();
@@ -85,51 +107,75 @@ Status Engine::generate(const GenerateRequest& request, ReplyListener& listener)
   return done.ok() ? cut : done;
 }
 
-Status Engine::run(ReplyPlan& reply, ReplyListener& listener) {
-  bool over = false, reads_prompt = true;
-  while (!over) {
-    EDGEDEC_TRY(round(reply, listener, reads_prompt, &over));
-    reads_prompt = false;
+const WantedPass* Engine::plan() {
+  if (over_) return nullptr;
+  const Span<const int32_t> waiting = Span<const int32_t>(committed_).from(static_cast<size_t>(forward_.length()));
+  hidden_ = hidden_reader();
+  piece_ = static_cast<int64_t>(waiting.size()) > passes_.longest();
+  return piece_ ? plan_piece(waiting) : plan_round(waiting);
+}
+
+// A pass over the first of the tokens that the cache lacks.
+const WantedPass* Engine::plan_piece(Span<const int32_t> waiting) {
+  Rows rows = Rows::chosen({});
+  rows.hidden = hidden_;
+  waiting_ = static_cast<size_t>(passes_.longest());
+  tree_ = &kNoDraft;
+  return &passes_.want(waiting.first(waiting_), kNoDraft, rows, &unread_);
+}
+
+// A pass over all tokens that the cache lacks, and a draft behind them.
+const WantedPass* Engine::plan_round(Span<const int32_t> waiting) {
+  const auto position = static_cast<int64_t>(committed_.size());
+  waiting_ = waiting.size();
+  const size_t last = waiting_ - 1;
+  Speculation* speculation = setting_.speculation;
+  tree_ = &kNoDraft;
+  if (speculation) {
+    const int64_t room = std::min(reply_->end() - position, passes_.longest()) - 1;
+    const bool drafts = drafts_ && !last;
+    tree_ = drafts ? &speculation->draft(static_cast<int>(room)) : &speculation->undrafted();
+    if (drafts) tree_ = &speculation->lead(forward_.peeked().from(1));  // the pass goes on from there
   }
+  Rows rows = reply_->rows(static_cast<int>(last), tree_->size());
+  rows.hidden = hidden_;
+  return &passes_.want(waiting, *tree_, rows, &head_);
+}
+
+Status Engine::settle(double seconds, ReplyListener& listener) {
+  passes_.count();
+  if (!piece_) return settle_round(seconds, listener);
+  settle_piece(seconds, listener);
   return {};
 }
 
-// Feeds the tokens that the cache lacks and a draft behind it, and commits what comes of it.
-Status Engine::round(ReplyPlan& reply, ReplyListener& listener, bool reads_prompt, bool* over) {
-  const auto position = static_cast<int64_t>(committed_.size());
-  ReplyListener* reader = reads_prompt ? &listener : nullptr;
-  HiddenReader* hidden = hidden_reader();
-  EDGEDEC_TRY(passes_.catch_up(committed_, reader, hidden, over));
-  if (*over) return {};
-  const Span<const int32_t> waiting = Span<const int32_t>(committed_).from(static_cast<size_t>(forward_.length()));
-  const size_t last = waiting.size() - 1;
-  Speculation* speculation = setting_.speculation;
-  const DraftTree* tree = &kNoDraft;
-  if (speculation) {
-    const int64_t room = std::min(reply.end() - position, passes_.longest()) - 1;
-    tree = last ? &speculation->undrafted() : &speculation->draft(static_cast<int>(room));
-    if (!last) tree = &speculation->lead(forward_.peeked().from(1));  // the pass goes on from there
-  }
-  double seconds;
-  Rows rows = reply.rows(static_cast<int>(last), tree->size());
-  rows.hidden = hidden;
-  EDGEDEC_TRY(passes_.run(waiting, *tree, rows, &head_, &seconds));
-  if (!passes_.report(reader, committed_.size())) {
-    *over = true;
+void Engine::settle_piece(double seconds, ReplyListener& listener) {
+  const auto fed = static_cast<int64_t>(waiting_);
+  const int64_t start = forward_.length() - fed;
+  if (hidden_) hidden_->read(start, unread_.hidden);
+  passes_.record({start, fed, 0, seconds, 0, nullptr, {}});
+  over_ = !passes_.report(reads_prompt_ ? &listener : nullptr, committed_.size());
+}
+
+Status Engine::settle_round(double seconds, ReplyListener& listener) {
+  const auto position = static_cast<int64_t>(committed_.size()), last = static_cast<int64_t>(waiting_) - 1;
+  if (!passes_.report(reads_prompt_ ? &listener : nullptr, committed_.size())) {
+    over_ = true;
     return {};
   }
-  if (const Status settled = settle_cache(reply, *tree, position, last); !settled.ok()) {
+  reads_prompt_ = false;
+  if (const Status settled = settle_cache(position); !settled.ok()) {
     const Status cut = forward_.rewind(position);
     return cut.ok() ? settled : cut;
   }
-  if (!tree->empty()) drafted_ = *tree;  // settling may begin another round
+  if (!tree_->empty()) drafted_ = *tree_;  // settling may begin another round
   else drafted_.clear();
-  if (speculation) speculation->settle(head_, verdict_, seconds, last == 0);
-  if (hidden) hidden->read(position - static_cast<int64_t>(last) - 1, kept_states());
-  const auto fed = static_cast<int64_t>(waiting.size() + drafted_.size());
-  passes_.record({position - static_cast<int64_t>(last) - 1, fed, static_cast<int64_t>(verdict_.tokens.size()), seconds,
-                  static_cast<int64_t>(drafted_.size()), &drafted_, verdict_.path});
-  *over = commit(reply, drafted_, position, listener);
+  if (setting_.speculation) setting_.speculation->settle(head_, verdict_, seconds, drafts_ && last == 0);
+  if (hidden_) hidden_->read(position - last - 1, kept_states());
+  const auto drafted = static_cast<int64_t>(drafted_.size());
+  passes_.record({position - last - 1, last + 1 + drafted, static_cast<int64_t>(verdict_.tokens.size()), seconds, drafted,
+                  &drafted_, verdict_.path});
+  over_ = commit(position, listener);
   return {};
 }
 
@@ -152,23 +198,23 @@ Span<const float> Engine::kept_states() {
 }
 
 // Verifies the draft, and keeps what was accepted of it in the cache.
-Status Engine::settle_cache(ReplyPlan& reply, const DraftTree& tree, int64_t position, size_t last) {
+Status Engine::settle_cache(int64_t position) {
   Lease drawing(setting_.ledger, "rows");
-  if (setting_.ledger) EDGEDEC_TRY(drawing.grow(reply.drawing()));
-  EDGEDEC_TRY(reply.verdict(tree, head_, position, &verdict_));
-  if (tree.empty()) return {};
+  if (setting_.ledger) EDGEDEC_TRY(drawing.grow(reply_->drawing()));
+  EDGEDEC_TRY(reply_->verdict(*tree_, head_, position, &verdict_));
+  if (tree_->empty()) return {};
   kept_.clear();
-  for (size_t at = 0; at <= last; ++at) kept_.push_back(static_cast<int>(at));
-  for (int node : verdict_.path) kept_.push_back(static_cast<int>(last) + 1 + node);
+  for (size_t at = 0; at < waiting_; ++at) kept_.push_back(static_cast<int>(at));
+  for (int node : verdict_.path) kept_.push_back(static_cast<int>(waiting_) + node);
   return forward_.keep_path(kept_);
 }
 
 // Commits the verdict, token by token; whether the reply is over.
-bool Engine::commit(ReplyPlan& reply, const DraftTree& tree, int64_t position, ReplyListener& listener) {
+bool Engine::commit(int64_t position, ReplyListener& listener) {
   for (size_t at = 0; at < verdict_.tokens.size(); ++at) {
-    const Step step = reply.step(verdict_, tree, position, at);
+    const Step step = reply_->step(verdict_, drafted_, position, at);
     committed_.push_back(step.token);
-    reply.commit(step);
+    reply_->commit(step);
     if (!listener.step(step) || step.finish != Finish::kNone) return true;
   }
   return false;

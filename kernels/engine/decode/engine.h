@@ -3,8 +3,12 @@
 //
 // The token sequence is the one truth. The cache may lag behind; the next pass feeds what it lacks. Whatever happens in
 // between, the cache holds a prefix of the sequence.
+//
+// A round is plan, pass, settle: `generate` computes the pass in between, and where somebody else does (engine/web) the
+// same two functions stand around it.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "engine/base/clock.h"
@@ -26,6 +30,7 @@ struct GenerateRequest {
   DrawParams params;  // checked by check_params
   int64_t max_tokens = 0;
   std::vector<int32_t> stop_ids;
+  bool drafts = true;  // whether drafters are queried
 };
 
 // Generates tokens with one model. All that is handed in lives longer.
@@ -50,6 +55,17 @@ class Engine {
   // Continues a prompt; `listener` hears each committed token, the last one with its finish, and may end the reply after
   // any of them. Tokens that the prompt shares with the committed ones are not computed again.
   Status generate(const GenerateRequest& request, ReplyListener& listener);
+
+  // The parts of generate(): begin, run, end. In place of run(): plan and settle in turn until there is nothing to plan.
+  Status begin(const GenerateRequest& request);
+  Status run(ReplyListener& listener);
+  // The pass that the reply needs next; null: it is over. Valid until settle().
+  const WantedPass* plan();
+  // The planned pass is in the cache, and its results in `found`: verifies and commits.
+  Status settle(double seconds, ReplyListener& listener);
+  // Ends a reply that is over, or that failed with `done`.
+  Status end(const Status& done);
+
   // Forgets the sequence and empties the cache, also after a pass that failed.
   Status reset();
   // Takes `tokens` for committed: somebody else fed them to the cache.
@@ -57,18 +73,29 @@ class Engine {
 
  private:
   Status check(const GenerateRequest& request) const;
-  Status run(ReplyPlan& reply, ReplyListener& listener);
-  Status round(ReplyPlan& reply, ReplyListener& listener, bool reads_prompt, bool* over);
-  Status settle_cache(ReplyPlan& reply, const DraftTree& tree, int64_t position, size_t last);
+  const WantedPass* plan_piece(Span<const int32_t> waiting);
+  const WantedPass* plan_round(Span<const int32_t> waiting);
+  void settle_piece(double seconds, ReplyListener& listener);
+  Status settle_round(double seconds, ReplyListener& listener);
+  Status settle_cache(int64_t position);
   HiddenReader* hidden_reader() const;
   Span<const float> kept_states();
-  bool commit(ReplyPlan& reply, const DraftTree& tree, int64_t position, ReplyListener& listener);
+  bool commit(int64_t position, ReplyListener& listener);
 
   Forward& forward_;
   Setting setting_;
   SequencePasses passes_;
   std::vector<int32_t> committed_;
-  HeadRows head_;
+  HeadRows head_, unread_;
+
+  // The reply under way.
+  std::optional<ReplyPlan> reply_;
+  bool over_ = true, reads_prompt_ = false, drafts_ = true;
+  // Its planned pass: over a piece of what the cache lacks, or over the last of it and a draft.
+  bool piece_ = false;
+  size_t waiting_ = 0;  // committed tokens of the pass
+  const DraftTree* tree_ = nullptr;
+  HiddenReader* hidden_ = nullptr;
   Verdict verdict_;
   std::vector<int> kept_;
   DraftTree drafted_;

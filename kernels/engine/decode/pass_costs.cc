@@ -4,35 +4,19 @@
 #include <cmath>
 
 #include "engine/base/format.h"
+#include "engine/decode/cost_series.h"
 
 namespace edgedec::engine {
 namespace {
 
-constexpr int kMeasured[] = {1, 2, 4, 8, 16};  // tokens; the last is the longest pass that one sequence verifies
-constexpr int kRounds = 3, kMostRounds = 9;
-constexpr double kEnoughS = 0.5;  // more than the fewest rounds are made only while they are quicker than this
 constexpr double kQuietS = 1.0;
-
-std::vector<int> sizes_for(const Forward& forward) {
-  const int64_t most = std::min(forward.capacity(), forward.max_pass());
-  std::vector<int> sizes;
-  for (int size : kMeasured)
-    if (size <= most) sizes.push_back(size);
-  return sizes;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2.0;
-}
 
 // Passes over an empty KV cache, timed.
 class TimedPasses {
  public:
   TimedPasses(Forward& forward, Clock& clock, Notice* notice)
       : forward_(forward), clock_(clock), notice_(notice), started_(clock.now()), spoken_(started_),
-        tokens_(kMeasured[std::size(kMeasured) - 1], 0) {}
+        tokens_(kMostTimed, 0) {}
 
   double elapsed() { return clock_.now() - started_; }
 
@@ -69,28 +53,17 @@ class TimedPasses {
 
 Status measure_costs(Forward& forward, Clock& clock, Notice* notice, Points* seconds) {
   TimedPasses timed(forward, clock, notice);
-  std::vector<int> sizes = sizes_for(forward);
-  sizes.erase(sizes.begin());
-  std::vector<std::vector<double>> ratios(sizes.size());
-  std::vector<double> ones(1);
-  EDGEDEC_TRY(timed.run(1, &ones[0]));
-  for (int turn = 0; turn < kMostRounds; ++turn) {
-    if (turn >= kRounds && timed.elapsed() > kEnoughS) break;
-    for (size_t place = 0; place < sizes.size(); ++place) {
-      double several, one;
-      EDGEDEC_TRY(timed.run(sizes[place], &several));
-      EDGEDEC_TRY(timed.run(1, &one));
-      ratios[place].push_back(2.0 * several / (ones.back() + one));
-      ones.push_back(one);
-      timed.report((turn + static_cast<double>(place + 1) / static_cast<double>(sizes.size())) / kRounds);
-    }
-    if (sizes.empty()) EDGEDEC_TRY(timed.run(1, &ones.emplace_back()));
+  CostSeries series(forward.capacity(), forward.max_pass());
+  while (const int size = series.next()) {
+    if (series.may_end() && timed.elapsed() > CostSeries::kEnoughS) break;
+    double took;
+    EDGEDEC_TRY(timed.run(size, &took));
+    series.took(took);
+    if (series.paired()) timed.report(series.part());
   }
   timed.conclude();
   EDGEDEC_TRY(forward.rewind(0));
-  const double plain = median(ones);
-  seconds->assign(1, {1, plain});
-  for (size_t place = 0; place < sizes.size(); ++place) seconds->emplace_back(sizes[place], plain * median(ratios[place]));
+  *seconds = series.points();
   return {};
 }
 
@@ -99,7 +72,7 @@ Status PassCosts::know(Forward& forward, const CostFile* file, Clock& clock, Not
   kept_.reset();
   const std::optional<KeptCosts> found = file && !again ? file->read() : std::nullopt;
   const std::string& name = forward.spec().name;
-  if (found && found->seconds.back().first >= sizes_for(forward).back()) {
+  if (found && found->seconds.back().first >= CostSeries(forward.capacity(), forward.max_pass()).longest()) {
     if (found->stands(file->now())) {
       kept_ = found;
       return CostCurve::make(found->seconds, true, &curve);

@@ -30,9 +30,7 @@ class PassCosts final : public CostKeeper {
   std::optional<KeptCosts> kept_;
 };
 
-// Seconds of passes over 1 to 16 tokens, all rows wanted. Each is timed between two passes over one token, and only the
-// ratio to these counts, the median of some rounds: load that lasts slows down both, and load that comes and goes falls
-// on few rounds.
+// Times passes over an empty KV cache: CostSeries says which.
 Status measure_costs(Forward& forward, Clock& clock, Notice* notice, Points* seconds);
 
 }  // namespace edgedec::engine

@@ -22,6 +22,14 @@ struct Work {
   int64_t passes = 0, tokens = 0;
 };
 
+// A pass that is wanted: the arguments of Forward::extend.
+struct WantedPass {
+  Span<const int32_t> tokens;
+  Span<const int> parents;
+  Rows rows;
+  HeadRows* found = nullptr;
+};
+
 // Feeds a model's cache.
 class SequencePasses {
  public:
@@ -29,11 +37,12 @@ class SequencePasses {
 
   // Most tokens of one pass.
   int64_t longest() const;
-  // Feeds the committed tokens that the cache lacks, except those of the last pass: one token at least. `stopped` tells
-  // that the listener did not want to go on; `reader`, which may be null, hears of hidden states.
-  Status catch_up(Span<const int32_t> committed, ReplyListener* listener, HiddenReader* reader, bool* stopped);
-  // One pass over `tokens`, a chain, and `tree` behind the last of them.
-  Status run(Span<const int32_t> tokens, const DraftTree& tree, const Rows& rows, HeadRows* head, double* seconds);
+  // Describes a pass over `tokens`, a chain, and `tree` behind the last of them. Valid until the next call.
+  const WantedPass& want(Span<const int32_t> tokens, const DraftTree& tree, const Rows& rows, HeadRows* head);
+  // Runs the wanted pass.
+  Status run(double* seconds);
+  // Counts the wanted pass, which was computed.
+  void count();
   // Tells a listener how much of the committed tokens the cache holds; whether to go on.
   bool report(ReplyListener* listener, size_t committed) const;
   void record(const PassRecord& record);
@@ -45,7 +54,7 @@ class SequencePasses {
   PassObserver* observer_;
   Clock* clock_;
   Work work_;
-  HeadRows unread_;
+  WantedPass wanted_;
   std::vector<int32_t> tokens_;
   std::vector<int> parents_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/base/format.h"
 #include "engine/memory/size.h"
 
 namespace edgedec::engine {
@@ -10,7 +11,16 @@ namespace {
 // Tokens that can be rewound where layers have a window: a reply of usual length that is regenerated.
 constexpr int64_t kRingSlack = 256;
 
+constexpr int64_t kDefaultCapacity = 4096;
+
 }  // namespace
+
+Status checked_capacity(const ModelSpec& spec, int64_t capacity, int64_t* tokens) {
+  *tokens = capacity ? capacity : std::min(spec.context_length, kDefaultCapacity);
+  if (*tokens >= 1 && *tokens <= spec.context_length) return {};
+  return {Code::kUsage, "a context of " + decimal(capacity) + " tokens is not possible with this model",
+          "use 1 to " + decimal(spec.context_length)};
+}
 
 int64_t kv_row_bytes(int64_t head_dim, KvType kv) {
   return kv == KvType::kInt8 ? head_dim + 2 * divided_up(head_dim, 32) : 2 * head_dim;

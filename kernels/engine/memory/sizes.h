@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/base/status.h"
 #include "engine/core/model_spec.h"
 #include "engine/model/forward.h"
 
@@ -11,6 +12,9 @@ namespace edgedec::engine {
 
 // Bytes that the operating system commits at a time, as plans count them.
 constexpr int64_t kPage = 4096;
+
+// The capacity in tokens that `capacity` asks for. kUsage.
+Status checked_capacity(const ModelSpec& spec, int64_t capacity, int64_t* tokens);
 
 // Bytes of the key, or the value, of one token and head.
 int64_t kv_row_bytes(int64_t head_dim, KvType kv);

@@ -14,16 +14,8 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr int64_t kDefaultCapacity = 4096;
 
 }  // namespace
-
-Status checked_capacity(const ModelSpec& spec, int64_t capacity, int64_t* tokens) {
-  *tokens = capacity ? capacity : std::min(spec.context_length, kDefaultCapacity);
-  if (*tokens >= 1 && *tokens <= spec.context_length) return {};
-  return {Code::kUsage, "a context of " + decimal(capacity) + " tokens is not possible with this model",
-          "use 1 to " + decimal(spec.context_length)};
-}
 
 Status OnnxModel::open(const Runtime& runtime, const std::string& bundle, const ModelSpec& spec, int64_t listed_weights,
                        const OpenOptions& options, std::unique_ptr<OnnxModel>* model) {

@@ -9,6 +9,7 @@
 #include "engine/base/status.h"
 #include "engine/core/model_spec.h"
 #include "engine/memory/ledger.h"
+#include "engine/memory/sizes.h"
 #include "engine/model/exits.h"
 #include "engine/model/onnx_forward.h"
 #include "engine/model/runtime.h"
@@ -24,9 +25,6 @@ struct CacheConfig {
   KvType kv = KvType::kFp16;
   int64_t max_pass = 0;  // most tokens of one pass, which also sizes the rings of layers with a window
 };
-
-// The capacity in tokens that `capacity` asks for. kUsage.
-Status checked_capacity(const ModelSpec& spec, int64_t capacity, int64_t* tokens);
 
 struct OpenOptions {
   int threads = 1;   // compute threads

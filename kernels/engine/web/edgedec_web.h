@@ -102,14 +102,16 @@ EDGEDEC_WEB_API int32_t edgedec_web_measure(edgedec_web* engine);
 //   tokens    a list of ids, continued
 //   continue  true: the latest reply goes on where it ended
 // and, all optional, max_tokens (0: as far as the context reaches), sampling (an object of the names that a preset has; a
-// name that is missing has the preset's value), seed, logit_bias ([[id, value], ..]), stop (a list of texts), draft (false:
-// nothing is drafted). The text is an object with prompt_tokens, reused_tokens and dropped_messages.
+// name that is missing has the preset's value), seed (a number, or its digits as a text), logit_bias ([[id, value], ..]),
+// stop (a list of texts), draft (false: nothing is drafted). A reply with mirostat cannot be continued. The text is an
+// object with prompt_tokens, reused_tokens and dropped_messages.
 EDGEDEC_WEB_API int32_t edgedec_web_begin(edgedec_web* engine, const char* request, size_t size);
 
 // Returns 1: a pass is wanted, see edgedec_web_pass_of; 0: what was begun is over, and the text is an object of its figures;
 // -1: it failed, and the text is an error. A reply's figures have the names of `edgedec generate --json`: finish_reason
 // ("stop", "length", "context", "loop", "interrupted"), prompt_tokens, reused_tokens, completion_tokens, dropped_messages,
-// prefill_s, decode_s, passes, drafted_tokens, accepted_tokens; and `pieces`, text that was held back until the end.
+// prefill_s, decode_s, passes, drafted_tokens, accepted_tokens; `pieces`, text that was held back until the end; and `costs`
+// where the reply corrected them, to be kept like those of edgedec_web_measure.
 EDGEDEC_WEB_API int32_t edgedec_web_next(edgedec_web* engine);
 
 // Where the pass that edgedec_web_next announced is described. The address is the same for the life of the engine; the
@@ -127,8 +129,8 @@ EDGEDEC_WEB_API void edgedec_web_stop(edgedec_web* engine);
 // all tokens again. Tokens stay as they are. Without a reply under way the next one reads its whole prompt.
 EDGEDEC_WEB_API void edgedec_web_lost(edgedec_web* engine);
 
-// Forgets the conversation, and empties the KV cache.
-EDGEDEC_WEB_API void edgedec_web_forget(edgedec_web* engine);
+// Forgets the conversation, and empties the KV cache. EDGEDEC_USAGE while something is under way.
+EDGEDEC_WEB_API int32_t edgedec_web_forget(edgedec_web* engine);
 
 // Figures of the engine as JSON: the model, drafters with what they drafted and what was accepted.
 EDGEDEC_WEB_API int32_t edgedec_web_stats(edgedec_web* engine);
@@ -150,9 +152,9 @@ EDGEDEC_WEB_API int32_t edgedec_web_compute(edgedec_web* engine);
 EDGEDEC_WEB_API int32_t edgedec_web_rotary(edgedec_web* engine, const float* inv_freq, size_t half, float* table);
 
 // Ends row `row` of HeadTopK (kernels/head_topk) of the announced pass, and writes its values, ids, logsumexp and entropy.
-// sums[blocks][3]: maximum, sum and weighted sum of each block. ids, coarse [count]: the best logits, by descending
-// value, then ascending id; `fine`: their logits of two terms, or NULL where the head is not refined. Where `full` is set and the
-// row's logits are in place, the fine ones replace theirs. `capped`: the softcap, 0 for none, that fine logits still need.
+// sums[blocks][3]: maximum, sum and weighted sum of each block. ids, coarse [count]: the best logits, by descending value,
+// then ascending id, `count` of them at most k. `fine`: their logits of two terms, or NULL where the head is not refined;
+// `capped`: the softcap that these still need, 0 for none. Where the row's logits are in place, the fine ones replace theirs.
 EDGEDEC_WEB_API int32_t edgedec_web_head(edgedec_web* engine, uint32_t row, const float* sums, size_t blocks,
                                          const int32_t* ids, const float* coarse, const float* fine, size_t count,
                                          float capped);

@@ -1,0 +1,131 @@
+#include "engine/capi/turns.h"
+
+#include <algorithm>
+
+#include "engine/base/format.h"
+
+namespace edgedec::engine {
+
+// Checks the order of messages, and puts the preset's system message in front where none is named.
+Status Turns::checked(Texts* messages) const {
+  const bool named = !messages->empty() && messages->front().first == "system";
+  for (size_t at = 0; at < messages->size(); ++at) {
+    const std::string& role = (*messages)[at].first;
+    if (role == "system" && at) return {Code::kUsage, "a system message stands after another message", "put it first"};
+    if (role != "system" && role != "user" && role != "assistant")
+      return {Code::kUsage, "unknown role " + quoted(role), "there are system, user, assistant"};
+  }
+  if (named && messages->front().second.empty()) messages->erase(messages->begin());
+  if (!named && manifest_.preset.system) messages->emplace(messages->begin(), "system", *manifest_.preset.system);
+  if (messages->empty() || messages->back().first != "user")
+    return {Code::kUsage, "there is no message to answer", "the last one must be the user's"};
+  return {};
+}
+
+Status Turns::begin(Texts messages, ReplyRequest request, Engine& engine, const Speculation* speculation) {
+  EDGEDEC_TRY(checked(&messages));
+  Turn turn;
+  turn.chats = true;
+  std::vector<Message> given;
+  for (const auto& [role, content] : messages) given.push_back({role, content});
+  EDGEDEC_TRY(conversation_.fit(given, request.max_tokens, &turn.prompt, &turn.dropped));
+  const auto first = static_cast<long>(messages[0].first == "system");
+  messages.erase(messages.begin() + first, messages.begin() + first + static_cast<long>(turn.dropped));
+  turn.messages = std::move(messages);
+  turn.request = std::move(request);
+  turn_ = std::move(turn);
+  return start(turn_.request.max_tokens ? 0 : conversation_.reply_room(turn_.prompt.ids.size()), engine, speculation);
+}
+
+Status Turns::begin(std::string_view text, ReplyRequest request, Engine& engine, const Speculation* speculation) {
+  Turn turn;
+  EDGEDEC_TRY(conversation_.of_text(text, &turn.prompt.ids));
+  turn.request = std::move(request);
+  turn_ = std::move(turn);
+  return start(0, engine, speculation);
+}
+
+Status Turns::begin(Span<const int32_t> prompt, ReplyRequest request, Engine& engine, const Speculation* speculation) {
+  turn_ = {};
+  turn_.prompt.ids.assign(prompt.begin(), prompt.end());
+  turn_.request = std::move(request);
+  return start(0, engine, speculation);
+}
+
+Status Turns::begin_more(ReplyRequest request, Engine& engine, const Speculation* speculation) {
+  if (!cut_) return {Code::kUsage, "there is no reply to continue", "the last one ended by itself, or there is none"};
+  if (request.params.mirostat != 0.0)
+    return {Code::kUnsupported, "a reply with mirostat cannot be continued here", "ask for a longer reply"};
+  turn_ = {};
+  turn_.chats = turn_.more = true;
+  turn_.messages = cut_->messages;
+  turn_.prompt = cut_->prompt;
+  turn_.before = cut_->tokens;
+  turn_.shown = cut_->shown;
+  turn_.request = std::move(request);
+  const size_t fed = turn_.prompt.ids.size() + turn_.before.size();
+  return start(turn_.request.max_tokens ? 0 : conversation_.reply_room(fed), engine, speculation);
+}
+
+Status Turns::start(int64_t room, Engine& engine, const Speculation* speculation) {
+  before_ = speculation ? speculation->tally() : Tally(0);
+  passes_ = engine.work().passes;
+  engine_ = &engine;
+  speculation_ = speculation;
+  reply_.emplace(tokenizer_, turn_.request, manifest_.spec.eos_ids, speculation, stop_, clock_);
+  return reply_->begin(engine, turn_.prompt.ids, room, turn_.before, turn_.shown);
+}
+
+Status Turns::end(const Status& done) {
+  EDGEDEC_TRY(engine_->end(done));
+  reply_->end();
+  figures_.any = true;
+  figures_.params = params_ = turn_.request.params;
+  edgedec_result& result = figures_.result;
+  result = {};
+  result.size = sizeof result;
+  result.finish = reply_->finish();
+  result.prompt_tokens = static_cast<uint32_t>(turn_.prompt.ids.size() + turn_.before.size());
+  result.reused_tokens = static_cast<uint32_t>(reply_->reused());
+  result.tokens = static_cast<uint32_t>(reply_->tokens().size());
+  result.passes = static_cast<uint32_t>(engine_->work().passes - passes_);
+  if (speculation_) {
+    const Tally& now = speculation_->tally();
+    result.drafted_tokens = static_cast<uint32_t>(now.drafted - before_.drafted);
+    result.accepted_tokens = static_cast<uint32_t>(now.accepted - before_.accepted);
+  }
+  result.dropped_messages = static_cast<uint32_t>(turn_.dropped);
+  result.first_token_s = reply_->prefill_s();
+  result.decode_s = reply_->decode_s();
+  if (turn_.chats) keep();
+  return {};
+}
+
+// Takes the reply into the conversation.
+void Turns::keep() {
+  if (turn_.more && reply_->tokens().empty()) return;
+  std::vector<int32_t> tokens = turn_.before;
+  const std::vector<int32_t> text_tokens = reply_->text_tokens();
+  tokens.insert(tokens.end(), text_tokens.begin(), text_tokens.end());
+  const std::string& whole = reply_->text();
+  Prompts& prompts = conversation_.prompts();
+  if (turn_.more) prompts.take_back();
+  cut_.reset();
+  if (reply_->finish() != EDGEDEC_FINISH_STOP) cut_ = Cut{turn_.messages, turn_.prompt, tokens, reply_->shown()};
+  messages_ = turn_.messages;
+  messages_.emplace_back("assistant", whole);
+  if (!reply_->exact()) return prompts.forget();
+  Prompt kept = turn_.prompt;
+  kept.ids.insert(kept.ids.end(), tokens.begin(), tokens.end());
+  prompts.remember(kept.text + whole, kept.ids);
+}
+
+void Turns::restore(SavedConversation saved) {
+  cut_.reset();
+  messages_ = std::move(saved.messages);
+  params_ = std::move(saved.params);
+  conversation_.prompts().forget();
+  if (!saved.seen.ids.empty()) conversation_.prompts().remember(std::move(saved.seen.text), saved.seen.ids);
+}
+
+}  // namespace edgedec::engine

@@ -1,0 +1,103 @@
+// The turns of an open model: the prompt of each reply, and what is kept of both for the next one. edgedec/session/chat.py.
+//
+// A turn is begin, passes, end. Engine::run makes the passes, or somebody else does: see engine/web.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/lock.h"
+#include "engine/base/status.h"
+#include "engine/capi/conversation.h"
+#include "engine/capi/figures.h"
+#include "engine/capi/reply.h"
+#include "engine/bundle/manifest.h"
+
+namespace edgedec::engine {
+
+using Texts = std::vector<std::pair<std::string, std::string>>;  // role and content
+
+// A conversation as it stands: its messages, and the text and ids that the model has seen of it.
+struct SavedConversation {
+  Texts messages;
+  Prompt seen;
+  DrawParams params;
+};
+
+class Turns {
+ public:
+  // Everything handed in lives longer. `chat` may be null.
+  Turns(const Tokenizer& tokenizer, const ChatTemplate* chat, const Manifest& manifest, int64_t capacity, Clock& clock,
+        const Flag& stop)
+      : tokenizer_(tokenizer), manifest_(manifest), conversation_(tokenizer, chat, capacity), clock_(clock), stop_(stop),
+        params_(manifest.preset.sampling) {}
+
+  // Begins a reply: to a conversation, behind a text, behind tokens, or where the latest reply was cut. `speculation` may be
+  // null. After a failure nothing has begun.
+  Status begin(Texts messages, ReplyRequest request, Engine& engine, const Speculation* speculation);
+  Status begin(std::string_view text, ReplyRequest request, Engine& engine, const Speculation* speculation);
+  Status begin(Span<const int32_t> prompt, ReplyRequest request, Engine& engine, const Speculation* speculation);
+  Status begin_more(ReplyRequest request, Engine& engine, const Speculation* speculation);
+  // The prompt of the reply that began, in tokens, those of them in the cache, and messages that were left out of it.
+  struct Begun {
+    int64_t prompt, reused, dropped;
+  };
+  Begun begun() const {
+    return {static_cast<int64_t>(turn_.prompt.ids.size() + turn_.before.size()), reply_->reused(),
+            static_cast<int64_t>(turn_.dropped)};
+  }
+  // Hears the tokens of the reply that began.
+  ReplyListener& listener() { return *reply_; }
+  // Ends the reply, whose passes came to `done`: keeps it for the next turn and tells its figures.
+  Status end(const Status& done);
+
+  const ReplyFigures& figures() const { return figures_; }
+  SavedConversation saved() const { return {messages_, conversation_.prompts().seen(), params_}; }
+  void restore(SavedConversation saved);
+  void forget() { restore({{}, {}, params_}); }
+
+ private:
+  // A reply that can be continued.
+  struct Cut {
+    Texts messages;
+    Prompt prompt;
+    std::vector<int32_t> tokens;
+    std::string shown;
+  };
+  // The turn under way.
+  struct Turn {
+    ReplyRequest request;
+    Texts messages;  // those of the prompt; none where it was no conversation
+    Prompt prompt;
+    std::vector<int32_t> before;  // tokens of the reply that is continued
+    std::string shown;
+    size_t dropped = 0;
+    bool chats = false, more = false;
+  };
+
+  Status checked(Texts* messages) const;
+  Status start(int64_t room, Engine& engine, const Speculation* speculation);
+  void keep();
+
+  const Tokenizer& tokenizer_;
+  const Manifest& manifest_;
+  Conversation conversation_;
+  Clock& clock_;
+  const Flag& stop_;
+  Turn turn_;
+  std::optional<Reply> reply_;
+  Engine* engine_ = nullptr;
+  const Speculation* speculation_ = nullptr;
+  Tally before_{0};
+  int64_t passes_ = 0;
+
+  std::optional<Cut> cut_;
+  Texts messages_;  // of the latest reply, with it
+  DrawParams params_;
+  ReplyFigures figures_;
+};
+
+}  // namespace edgedec::engine

@@ -1,0 +1,105 @@
+#include "engine/web/awaited_forward.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/format.h"
+
+namespace edgedec::engine {
+
+Status AwaitedForward::announce(const WantedPass& wanted) {
+  const size_t tokens = wanted.tokens.size();
+  if (!tokens || static_cast<int64_t>(tokens) > max_pass_)
+    return {Code::kUsage, decimal(uint64_t{tokens}) + " tokens in one pass: at most " + decimal(max_pass_)};
+  EDGEDEC_TRY(book_.plan(static_cast<int64_t>(tokens), wanted.parents, &planned_));
+  choose(wanted.rows, tokens);
+  positions_.assign(planned_.positions.begin(), planned_.positions.end());
+  find_paths();
+  from_.assign(moves_.from.begin(), moves_.from.end());
+  to_.assign(moves_.to.begin(), moves_.to.end());
+  pass_.tokens = static_cast<uint32_t>(tokens);
+  pass_.length = static_cast<uint32_t>(planned_.start);
+  pass_.moves = static_cast<uint32_t>(from_.size());
+  pass_.token_ids = wanted.tokens.data();
+  pass_.positions = positions_.data();
+  pass_.parents = planned_.parents.data();
+  pass_.paths = paths_.data();
+  pass_.chosen = chosen_.data();
+  pass_.from = from_.data();
+  pass_.to = to_.data();
+  make_room(wanted.rows, wanted.found);
+  return {};
+}
+
+void AwaitedForward::choose(const Rows& rows, size_t tokens) {
+  chosen_.clear();
+  if (rows.which == Rows::kChosen) chosen_.assign(rows.indices.begin(), rows.indices.end());
+  if (rows.which == Rows::kLast) chosen_.push_back(static_cast<int32_t>(tokens) - 1);
+  for (size_t at = 0; rows.which == Rows::kAll && at < tokens; ++at) chosen_.push_back(static_cast<int32_t>(at));
+}
+
+// Each token's path is its parent's and itself.
+void AwaitedForward::find_paths() {
+  const size_t tokens = planned_.size(), width = 1 + tokens;
+  paths_.assign(tokens * width, 0);
+  for (size_t at = 0; at < tokens; ++at) {
+    uint32_t* path = paths_.data() + at * width;
+    const int parent = planned_.parents[at];
+    if (parent >= 0) std::copy_n(paths_.data() + static_cast<size_t>(parent) * width, width, path);
+    path[1 + path[0]] = static_cast<uint32_t>(at);
+    ++path[0];
+  }
+}
+
+void AwaitedForward::make_room(const Rows& rows, HeadRows* found) {
+  const size_t count = chosen_.size(), k = static_cast<size_t>(spec_.head_k), all = static_cast<size_t>(spec_.vocab_size);
+  found_ = found;
+  found->rows = count;
+  found->k = k;
+  found->vocabulary = all;
+  found->temperature = rows.temperature;
+  found->values.assign(count * k, 0.0f);
+  found->ids.assign(count * k, -1);
+  found->logsumexp.assign(count, std::nanf(""));
+  found->entropy.assign(count, 0.0f);
+  found->logits.resize(rows.full ? count * all : 0);
+  pass_.rows = static_cast<uint32_t>(count);
+  pass_.full = rows.full && count;
+  pass_.k = static_cast<uint32_t>(k);
+  pass_.vocabulary = static_cast<uint32_t>(all);
+  pass_.inverse = 1.0f / static_cast<float>(rows.temperature);
+  pass_.values = found->values.data();
+  pass_.ids = found->ids.data();
+  pass_.logsumexp = found->logsumexp.data();
+  pass_.entropy = found->entropy.data();
+  pass_.logits = pass_.full ? found->logits.data() : nullptr;
+}
+
+Status AwaitedForward::arrived() {
+  const auto finite = [](float one) { return std::isfinite(one); };
+  const auto known = [this](int32_t id) { return id >= 0 && id < spec_.vocab_size; };
+  const bool sound = std::all_of(found_->logsumexp.begin(), found_->logsumexp.end(), finite) &&
+                     std::all_of(found_->ids.begin(), found_->ids.end(), known);
+  if (!sound)
+    return {Code::kBadFile, "the model computes values that are not numbers: its weights are damaged",
+            "pull or export the model again"};
+  book_.append(planned_);
+  moves_ = {};
+  return {};
+}
+
+void AwaitedForward::lost() {
+  moves_ = {};
+  const Status empty = book_.rewind(0);  // a whole rewind always succeeds
+  (void)empty;
+}
+
+Status AwaitedForward::rewind(int64_t length) {
+  EDGEDEC_TRY(book_.rewind(length));
+  if (!book_.length()) moves_ = {};
+  return {};
+}
+
+Status AwaitedForward::keep_path(Span<const int> nodes) { return book_.keep(nodes, &moves_); }
+
+}  // namespace edgedec::engine

@@ -1,0 +1,295 @@
+#include "engine/web/cpu_program.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "head_topk/head_topk.h"
+
+namespace edgedec::engine {
+namespace {
+
+constexpr JsonLimits kLimits = {size_t{8} << 20, 16, size_t{1} << 19};
+constexpr int64_t kMostSize = 1 << 20;  // of a vocabulary, and of what layers hand on
+
+Status damaged(const std::string& why) {
+  return {Code::kBadFile, "cpu.json is damaged: " + why, "export the model again"};
+}
+
+struct Value {
+  std::string name;
+  size_t width;
+  bool by_row;
+  size_t last = 0;  // the last node that reads it
+};
+
+class Reader {
+ public:
+  Reader(JsonValue root, Span<const uint8_t> weights, const ModelSpec& spec, CpuProgram* program)
+      : root_(root), weights_(weights), spec_(spec), program_(*program) {}
+
+  Status read() {
+    if (root_["format"].text() != "edgedec-cpu" || root_["version"].whole() != 1) return damaged("it is of another format");
+    const JsonValue nodes = root_["nodes"];
+    for (size_t at = 0; at < nodes.size(); ++at) EDGEDEC_TRY(read_node(nodes.at(at)));
+    if (program_.nodes.empty() || program_.nodes.back().op != CpuOp::kHead) return damaged("it does not end with a head");
+    if (layers_ != static_cast<size_t>(spec_.n_layers)) return damaged("it has another number of layers");
+    share_buffers();
+    return {};
+  }
+
+ private:
+  Status read_node(JsonValue json) {
+    static constexpr std::pair<std::string_view, Status (Reader::*)(JsonValue, CpuNode*)> kReaders[] = {
+        {"QuantEmbedding", &Reader::embedding}, {"RotaryTable", &Reader::rotary},     {"RMSNorm", &Reader::norm},
+        {"QuantLinear", &Reader::linear},       {"GatedMLP", &Reader::mlp},           {"TreeAttention", &Reader::attention},
+        {"Gather", &Reader::gather},            {"HeadTopK", &Reader::head}};
+    const std::string_view op = json["op"].text().value_or("");
+    for (const auto& [name, reader] : kReaders) {
+      if (name != op) continue;
+      CpuNode node;
+      EDGEDEC_TRY((this->*reader)(json, &node));
+      for (int value : {node.in, node.residual, node.rotary})
+        if (value >= 0) values_[static_cast<size_t>(value)].last = program_.nodes.size();
+      if (node.op != CpuOp::kHead) {
+        const std::string_view out = json["out"].text().value_or("");
+        if (out.empty() || find(out) >= 0 || !node.width || node.width > kMostSize) return damaged("a node writes nothing");
+        node.out = static_cast<int>(values_.size());
+        values_.push_back({std::string(out), node.width, node.by_row, program_.nodes.size()});
+      }
+      program_.nodes.push_back(std::move(node));
+      return {};
+    }
+    return damaged("unknown op " + quoted(op));
+  }
+
+  static std::string quoted(std::string_view text) { return "'" + std::string(text.substr(0, 40)) + "'"; }
+
+  static std::string_view input(JsonValue json, size_t at) {
+    const JsonValue in = json["in"];
+    return at < in.size() ? in.at(at).text().value_or("") : "";
+  }
+
+  int find(std::string_view name) const {
+    for (size_t at = values_.size(); at-- > 0;)
+      if (values_[at].name == name) return static_cast<int>(at);
+    return -1;
+  }
+
+  // A value of `width` floats (0: any) that the node reads; the first one says over which rows it runs.
+  Status value(JsonValue json, size_t at, size_t width, CpuNode* node, int* found) {
+    *found = find(input(json, at));
+    if (*found < 0) return damaged("a node reads what is not there");
+    const Value& value = values_[static_cast<size_t>(*found)];
+    if (width && value.width != width) return damaged("a node reads values of another width");
+    if (found == &node->in) node->by_row = value.by_row;
+    else if (value.by_row != node->by_row) return damaged("a node reads rows and tokens");
+    return {};
+  }
+
+  Status maybe_value(JsonValue json, size_t at, size_t width, CpuNode* node, int* found) {
+    return input(json, at).empty() ? Status() : value(json, at, width, node, found);
+  }
+
+  // A size of the node, at least 1.
+  static Status size(JsonValue json, size_t* found) {
+    const int64_t value = json.whole().value_or(0);
+    if (value < 1 || value > kMostSize) return damaged("a node has an impossible size");
+    *found = static_cast<size_t>(value);
+    return {};
+  }
+
+  static float real(JsonValue json, float otherwise) { return static_cast<float>(json.number().value_or(otherwise)); }
+
+  // Bytes of a tensor in weights.bin; null: it is none, or not inside.
+  const uint8_t* tensor(std::string_view name, size_t bytes) const {
+    const JsonValue place = root_["tensors"][name];
+    if (place.size() != 2) return nullptr;
+    const int64_t offset = place.at(0).whole().value_or(-1), size = place.at(1).whole().value_or(-1);
+    const bool inside = offset >= 0 && size >= 0 && static_cast<uint64_t>(offset) <= weights_.size() &&
+                        static_cast<uint64_t>(size) <= weights_.size() - static_cast<uint64_t>(offset);
+    return inside && static_cast<uint64_t>(size) == bytes ? weights_.data() + offset : nullptr;
+  }
+
+  Status weight(std::string_view name, std::string_view format, int64_t rows, size_t cols, CpuNode* node) {
+    Weight made;
+    made.format = format_by_name(std::string(format).c_str());
+    if (made.format == FormatId::kCount || rows < 1 || rows > kMostSize) return damaged("a matrix has no known format");
+    made.rows = static_cast<int>(rows);
+    made.cols = static_cast<int>(cols);
+    made.data = tensor(name, made.bytes());
+    if (!made.data) return damaged("the weights of " + quoted(name) + " have another size");
+    node->weights.push_back(made);
+    return {};
+  }
+
+  // `count` floats out of the file or out of the program itself.
+  Status floats(std::string_view name, size_t count, const float** found) {
+    const JsonValue bits = root_["constants"][name];
+    if (bits.missing()) {
+      const uint8_t* bytes = tensor(name, count * sizeof(float));
+      if (!bytes || reinterpret_cast<uintptr_t>(bytes) % alignof(float)) return damaged(quoted(name) + " is not there");
+      *found = reinterpret_cast<const float*>(bytes);
+      return {};
+    }
+    if (bits.size() != count) return damaged(quoted(name) + " has another size");
+    std::vector<float> made(count);
+    for (size_t at = 0; at < count; ++at) {
+      const auto one = static_cast<uint32_t>(bits.at(at).whole().value_or(0));
+      std::memcpy(&made[at], &one, sizeof one);
+    }
+    program_.constants.push_back(std::move(made));
+    *found = program_.constants.back().data();
+    return {};
+  }
+
+  Status maybe_floats(std::string_view name, size_t count, const float** found) {
+    return name.empty() ? Status() : floats(name, count, found);
+  }
+
+  Status embedding(JsonValue json, CpuNode* node) {
+    node->op = CpuOp::kEmbedding;
+    EDGEDEC_TRY(size(json["cols"], &node->width));
+    if (json["rows"].whole() != spec_.vocab_size || input(json, 0) != "tokens") return damaged("it embeds something else");
+    node->scale = real(json["scale"], 1.0f);
+    return weight(input(json, 1), json["format"].text().value_or(""), spec_.vocab_size, node->width, node);
+  }
+
+  Status rotary(JsonValue json, CpuNode* node) {
+    node->op = CpuOp::kRotary;
+    const std::string_view name = input(json, 1);
+    const size_t half = root_["constants"][name].size();
+    if (!half || half > kMostSize || input(json, 0) != "positions") return damaged("a rotary table has no frequencies");
+    node->width = 2 * half;
+    return floats(name, half, &node->floats[0]);
+  }
+
+  Status norm(JsonValue json, CpuNode* node) {
+    node->op = CpuOp::kNorm;
+    EDGEDEC_TRY(value(json, 0, 0, node, &node->in));
+    node->width = values_[static_cast<size_t>(node->in)].width;
+    node->epsilon = real(json["epsilon"], 0.0f);
+    EDGEDEC_TRY(maybe_value(json, 2, node->width, node, &node->residual));
+    return floats(input(json, 1), node->width, &node->floats[0]);
+  }
+
+  Status linear(JsonValue json, CpuNode* node) {
+    constexpr size_t kFirst = 3;  // input that is a weight
+    node->op = CpuOp::kLinear;
+    const JsonValue formats = json["formats"], rows = json["rows"];
+    size_t cols;
+    EDGEDEC_TRY(size(json["cols"], &cols));
+    if (!formats.size() || formats.size() != rows.size()) return damaged("formats and rows differ in length");
+    for (size_t at = 0; at < rows.size(); ++at) {
+      EDGEDEC_TRY(weight(input(json, kFirst + at), formats.at(at).text().value_or(""), rows.at(at).whole().value_or(0), cols, node));
+      node->width += static_cast<size_t>(node->weights.back().rows);
+    }
+    node->terms = json["terms"].whole() == 2 ? 2 : 1;
+    EDGEDEC_TRY(value(json, 0, cols, node, &node->in));
+    EDGEDEC_TRY(maybe_value(json, 2, node->width, node, &node->residual));
+    return maybe_floats(input(json, 1), node->width, &node->floats[0]);
+  }
+
+  Status mlp(JsonValue json, CpuNode* node) {
+    node->op = CpuOp::kMlp;
+    const JsonValue formats = json["formats"];
+    const std::string_view activation = json["activation"].text().value_or("");
+    size_t cols;
+    EDGEDEC_TRY(size(json["cols"], &cols));
+    EDGEDEC_TRY(size(json["rows"], &node->width));
+    if (formats.size() != 2 || (activation != "silu" && activation != "gelu_tanh")) return damaged("an MLP is unknown");
+    node->activation = activation == "silu" ? gated_mlp::Activation::kSilu : gated_mlp::Activation::kGeluTanh;
+    for (size_t at = 0; at < 2; ++at)
+      EDGEDEC_TRY(weight(input(json, 1 + at), formats.at(at).text().value_or(""), static_cast<int64_t>(node->width), cols, node));
+    return value(json, 0, cols, node, &node->in);
+  }
+
+  Status attention(JsonValue json, CpuNode* node) {
+    node->op = CpuOp::kAttention;
+    tree_attention::Config& config = node->attention;
+    EDGEDEC_TRY(size(json["num_heads"], &config.heads));
+    EDGEDEC_TRY(size(json["num_kv_heads"], &config.kv_heads));
+    EDGEDEC_TRY(size(json["head_dim"], &config.dim));
+    if (static_cast<int64_t>(config.kv_heads) != spec_.n_kv_heads || static_cast<int64_t>(config.dim) != spec_.head_dim ||
+        static_cast<int64_t>(config.heads) != spec_.n_heads)
+      return damaged("its heads are not those of the model");
+    config.scale = real(json["scale"], 1.0f);
+    config.window = static_cast<size_t>(std::clamp<int64_t>(json["window"].whole().value_or(0), 0, kMostSize));
+    config.interleaved = json["interleaved"].whole().value_or(0) != 0;
+    config.epsilon = real(json["epsilon"], 1e-6f);
+    config.softcap = real(json["softcap"], 0.0f);
+    config.ring = false;  // every layer has a slot for every token here
+    if (const char* wrong = tree_attention::problem(config, {nullptr, 0, 0, 0}, 1)) return damaged(wrong);
+    node->layer = layers_++;
+    node->width = config.heads * config.dim;
+    EDGEDEC_TRY(value(json, 0, (config.heads + 2 * config.kv_heads) * config.dim, node, &node->in));
+    EDGEDEC_TRY(value(json, 1, config.dim, node, &node->rotary));
+    if (node->by_row) return damaged("attention runs over rows");
+    EDGEDEC_TRY(maybe_floats(input(json, 5), config.dim, &node->floats[0]));
+    return maybe_floats(input(json, 6), config.dim, &node->floats[1]);
+  }
+
+  Status gather(JsonValue json, CpuNode* node) {
+    node->op = CpuOp::kGather;
+    EDGEDEC_TRY(value(json, 0, 0, node, &node->in));
+    if (node->by_row || input(json, 1) != "rows") return damaged("it gathers something else than rows");
+    node->width = values_[static_cast<size_t>(node->in)].width;
+    node->by_row = true;
+    return {};
+  }
+
+  Status head(JsonValue json, CpuNode* node) {
+    node->op = CpuOp::kHead;
+    size_t cols;
+    EDGEDEC_TRY(size(json["cols"], &cols));
+    if (json["rows"].whole() != spec_.vocab_size || json["k"].whole() != spec_.head_k || spec_.head_k > head_topk::kBlock)
+      return damaged("its head is not that of the model");
+    node->k = static_cast<int>(spec_.head_k);
+    node->refine = json["refine"].whole().value_or(0) != 0;
+    node->softcap = real(json["softcap"], 0.0f);
+    EDGEDEC_TRY(value(json, 0, cols, node, &node->in));
+    if (!node->by_row || !(node->softcap >= 0.0f)) return damaged("its head does not read rows");
+    return weight(input(json, 1), json["format"].text().value_or(""), spec_.vocab_size, cols, node);
+  }
+
+  // Gives every value a buffer that nothing needs any more while it lives.
+  void share_buffers() {
+    std::vector<int> buffer_of(values_.size(), -1);
+    std::vector<size_t> free_from;  // by buffer: the node from which on it is free
+    for (size_t at = 0; at < program_.nodes.size(); ++at) {
+      CpuNode& node = program_.nodes[at];
+      for (int* value : {&node.in, &node.residual, &node.rotary})
+        if (*value >= 0) *value = buffer_of[static_cast<size_t>(*value)];
+      if (node.out < 0) continue;
+      const Value& made = values_[static_cast<size_t>(node.out)];
+      size_t buffer = 0;
+      while (buffer < free_from.size() && free_from[buffer] > at) ++buffer;
+      if (buffer == free_from.size()) {
+        free_from.push_back(0);
+        program_.buffers.push_back(0);
+      }
+      free_from[buffer] = made.last + 1;
+      program_.buffers[buffer] = std::max(program_.buffers[buffer], made.width);
+      buffer_of[static_cast<size_t>(node.out)] = static_cast<int>(buffer);
+      node.out = static_cast<int>(buffer);
+    }
+  }
+
+  JsonValue root_;
+  Span<const uint8_t> weights_;
+  const ModelSpec& spec_;
+  CpuProgram& program_;
+  std::vector<Value> values_;
+  size_t layers_ = 0;
+};
+
+}  // namespace
+
+Status CpuProgram::read(std::string_view text, Span<const uint8_t> weights, const ModelSpec& spec, CpuProgram* program) {
+  *program = {};
+  Json json;
+  if (!json.parse(text, kLimits)) return damaged("it is not JSON");
+  return Reader(json.root(), weights, spec, program).read();
+}
+
+}  // namespace edgedec::engine

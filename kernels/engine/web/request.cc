@@ -1,0 +1,170 @@
+#include "engine/web/request.h"
+
+#include <algorithm>
+
+#include "engine/base/format.h"
+#include "engine/decode/passes.h"
+#include "engine/decode/table_drafters.h"
+#include "engine/sampling/check.h"
+#include "engine/text/utf8_decoder.h"
+
+namespace edgedec::engine {
+namespace {
+
+constexpr JsonLimits kLimits = {size_t{64} << 20, 16, size_t{1} << 22};
+constexpr int64_t kLeastPass = 16, kMostDrafted = 15;
+constexpr size_t kMostStops = 64, kMostCosts = 64;
+constexpr std::string_view kDrafters[] = {"lookup", "recycling"};
+
+Status wrong(std::string_view name, std::string_view what) {
+  return {Code::kUsage, "'" + std::string(name) + "' is no " + std::string(what), "see edgedec_web.h"};
+}
+
+// A whole number of an object, which may be missing.
+Status whole(JsonValue object, std::string_view name, int64_t least, int64_t most, int64_t* found) {
+  const JsonValue value = object[name];
+  if (value.missing() || value.is_null()) return {};
+  const int64_t number = value.whole().value_or(least - 1);
+  if (number < least || number > most) return wrong(name, "whole number from " + decimal(least) + " to " + decimal(most));
+  *found = number;
+  return {};
+}
+
+Status read_costs(JsonValue list, Points* costs) {
+  for (size_t at = 0; at < list.size(); ++at) {
+    const JsonValue pair = list.at(at);
+    const int64_t tokens = pair.size() == 2 ? pair.at(0).whole().value_or(0) : 0;
+    if (tokens < 1 || tokens > kLongestPass || !pair.at(1).number() || at >= kMostCosts) return wrong("costs", "list of costs");
+    costs->emplace_back(static_cast<int>(tokens), *pair.at(1).number());
+  }
+  return list.missing() || list.is_null() || list.is_list() ? Status() : wrong("costs", "list of costs");
+}
+
+Status read_drafters(JsonValue value, std::vector<std::string>* found) {
+  if (!value.missing() && !value.text()) return wrong("draft", "text");
+  const std::string_view names = value.text().value_or("auto");
+  if (names == "off") return {};
+  if (names == "auto") {
+    found->assign(std::begin(kDrafters), std::end(kDrafters));
+    return {};
+  }
+  for (size_t from = 0; from <= names.size();) {
+    const size_t end = std::min(names.find(',', from), names.size());
+    const std::string_view name = names.substr(from, end - from);
+    if (std::find(std::begin(kDrafters), std::end(kDrafters), name) == std::end(kDrafters))
+      return {Code::kUsage, "there is no drafter " + quoted(name), "there are auto, off, lookup, recycling"};
+    if (std::find(found->begin(), found->end(), name) == found->end()) found->emplace_back(name);
+    from = end + 1;
+  }
+  return {};
+}
+
+Status read_messages(JsonValue list, Texts* messages) {
+  if (!list.is_list()) return wrong("messages", "list");
+  for (size_t at = 0; at < list.size(); ++at) {
+    const auto role = list.at(at)["role"].text(), content = list.at(at)["content"].text();
+    if (!role || !content) return {Code::kUsage, "a message has no role or no content", "hand in both"};
+    messages->emplace_back(valid_utf8(*role), valid_utf8(*content));
+  }
+  return {};
+}
+
+Status read_tokens(JsonValue list, std::vector<int32_t>* tokens) {
+  if (!list.is_list()) return wrong("tokens", "list of ids");
+  for (size_t at = 0; at < list.size(); ++at) {
+    const int64_t id = list.at(at).whole().value_or(-1);
+    if (id < 0 || id > INT32_MAX) return wrong("tokens", "list of ids");
+    tokens->push_back(static_cast<int32_t>(id));
+  }
+  return {};
+}
+
+Status read_prompt(JsonValue root, WebRequest* request) {
+  if (!root["messages"].missing()) {
+    request->kind = WebRequest::kMessages;
+    return read_messages(root["messages"], &request->messages);
+  }
+  if (const auto text = root["text"].text()) {
+    request->kind = WebRequest::kText;
+    request->text = valid_utf8(*text);
+    return {};
+  }
+  if (!root["tokens"].missing()) {
+    request->kind = WebRequest::kTokens;
+    return read_tokens(root["tokens"], &request->tokens);
+  }
+  if (root["continue"].flag() != true)
+    return {Code::kUsage, "there is nothing to reply to", "hand in messages, text, tokens or continue"};
+  request->kind = WebRequest::kMore;
+  return {};
+}
+
+// A whole number, or its digits as a text, for those that JavaScript's numbers cannot tell apart.
+Status read_seed(JsonValue value, uint64_t* seed) {
+  if (value.missing() || value.is_null()) return {};
+  const std::string digits = value.text() ? std::string(*value.text()) : decimal(value.whole().value_or(-1));
+  uint64_t found = 0;
+  bool sound = !digits.empty() && digits.size() <= 20;
+  for (char digit : digits) {
+    const auto next = static_cast<uint64_t>(digit - '0');
+    sound = sound && next <= 9 && found <= (UINT64_MAX - next) / 10;
+    found = 10 * found + next;
+  }
+  if (!sound) return wrong("seed", "whole number from 0 to 18446744073709551615");
+  *seed = found;
+  return {};
+}
+
+Status read_params(JsonValue root, DrawParams* params) {
+  const JsonValue sampling = root["sampling"], bias = root["logit_bias"];
+  if (!sampling.missing() && !sampling.is_object()) return wrong("sampling", "object");
+  if (const Status read = read_sampling(sampling, params); !read.ok())
+    return {Code::kUsage, "sampling " + read.message(), read.hint()};
+  EDGEDEC_TRY(read_seed(root["seed"], &params->seed));
+  for (size_t at = 0; at < bias.size(); ++at) {
+    const JsonValue pair = bias.at(at);
+    const int64_t id = pair.size() == 2 ? pair.at(0).whole().value_or(-1) : -1;
+    if (id < 0 || id > INT32_MAX || !pair.at(1).number()) return wrong("logit_bias", "list of ids and values");
+    params->logit_bias.emplace_back(static_cast<int32_t>(id), *pair.at(1).number());
+  }
+  return check_params(params);
+}
+
+}  // namespace
+
+Status read_options(std::string_view text, WebOptions* options) {
+  Json json;
+  if (!json.parse(text, kLimits) || !json.root().is_object()) return {Code::kUsage, "the options are no JSON object", "hand in one"};
+  const JsonValue root = json.root();
+  options->folder = std::string(root["folder"].text().value_or(""));
+  EDGEDEC_TRY(whole(root, "context", 2, INT32_MAX, &options->context));
+  EDGEDEC_TRY(whole(root, "max_pass", kLeastPass, kLongestPass, &options->max_pass));
+  EDGEDEC_TRY(whole(root, "draft_tokens", 1, kMostDrafted, &options->draft_tokens));
+  EDGEDEC_TRY(read_costs(root["costs"], &options->costs));
+  return read_drafters(root["draft"], &options->drafters);
+}
+
+Status read_request(std::string_view text, const Preset& preset, WebRequest* request) {
+  Json json;
+  if (!json.parse(text, kLimits) || !json.root().is_object()) return {Code::kUsage, "the request is no JSON object", "hand in one"};
+  const JsonValue root = json.root(), stops = root["stop"];
+  EDGEDEC_TRY(read_prompt(root, request));
+  request->reply.params = preset.sampling;
+  request->reply.stops = preset.stops;
+  EDGEDEC_TRY(read_params(root, &request->reply.params));
+  EDGEDEC_TRY(whole(root, "max_tokens", 0, INT32_MAX, &request->reply.max_tokens));
+  for (size_t at = 0; at < stops.size(); ++at) {
+    if (!stops.at(at).text() || at >= kMostStops) return wrong("stop", "list of at most 64 texts");
+    request->reply.stops.push_back(valid_utf8(*stops.at(at).text()));
+  }
+  request->reply.drafts = root["draft"].flag().value_or(true);
+  return {};
+}
+
+void write_costs(const Points& costs, JsonWriter* out) {
+  out->begin_list();
+  for (const auto& [tokens, seconds] : costs) out->begin_list().whole(tokens).real(seconds).end_list();
+  out->end_list();
+}
+
+}  // namespace edgedec::engine

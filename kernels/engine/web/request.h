@@ -1,0 +1,38 @@
+// The JSON that JavaScript hands in: the options of an engine, and the request of a reply.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/json.h"
+#include "engine/base/status.h"
+#include "engine/bundle/preset.h"
+#include "engine/capi/turns.h"
+#include "engine/control/linear_fit.h"
+
+namespace edgedec::engine {
+
+struct WebOptions {
+  std::string folder;
+  int64_t context = 0;  // 0: the model's, at most 4096
+  int64_t max_pass = 128;
+  int64_t draft_tokens = 15;
+  std::vector<std::string> drafters;
+  Points costs;  // empty: not known
+};
+
+struct WebRequest {
+  enum Kind { kMessages, kText, kTokens, kMore } kind = kMessages;
+  Texts messages;
+  std::string text;
+  std::vector<int32_t> tokens;
+  ReplyRequest reply;
+};
+
+Status read_options(std::string_view text, WebOptions* options);
+Status read_request(std::string_view text, const Preset& preset, WebRequest* request);
+// Costs as a list of pairs, and back.
+void write_costs(const Points& costs, JsonWriter* out);
+
+}  // namespace edgedec::engine

@@ -1,0 +1,28 @@
+# edgedec.wasm: the engine and the kernels for browsers (engine/web/edgedec_web.h). kernels/CMakeLists.txt includes it for
+# wasm/toolchain.cmake. No thread, no file, no time but what JavaScript hands in.
+file(GLOB WASM_SOURCES CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}
+     engine/base/*.cc engine/bundle/*.cc engine/control/*.cc engine/core/*.cc engine/decode/*.cc engine/sampling/*.cc
+     engine/text/*.cc engine/web/*.cc)
+list(FILTER WASM_SOURCES EXCLUDE REGEX "^engine/(base/(files|clock|cores|block)|decode/(cost_file|pass_costs))\\.cc$")
+list(APPEND WASM_SOURCES
+     engine/capi/conversation.cc engine/capi/figures.cc engine/capi/reply.cc engine/capi/turns.cc
+     engine/memory/cache_book.cc engine/memory/ledger.cc engine/memory/sizes.cc
+     engine/memory/units.cc
+     common/isa.cc quant_linear/select.cc gated_mlp/gated_mlp.cc head_topk/head_topk.cc rms_norm/select.cc
+     rotary_table/select.cc tree_attention/select.cc
+     quant_linear/scalar.cc quant_linear/linear.cc quant_embedding/quant_embedding.cc gated_mlp/scalar.cc
+     head_topk/refine.cc head_topk/finish.cc head_topk/scalar.cc rms_norm/scalar.cc rotary_table/scalar.cc
+     tree_attention/scalar.cc tree_attention/attend.cc common/mapped_file.cc
+     draft/lookup.cc draft/recycling.cc text/table.cc text/merger.cc text/split.cc text/words.cc text/compose.cc text/steps.cc
+     wasm/files.cc wasm/system.cc)
+add_executable(edgedec_wasm ${WASM_SOURCES})
+set_target_properties(edgedec_wasm PROPERTIES OUTPUT_NAME edgedec SUFFIX .wasm)
+target_include_directories(edgedec_wasm PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_compile_options(edgedec_wasm PRIVATE ${EDGEDEC_FLAGS} -fno-builtin-fma -ffile-prefix-map=${CMAKE_SOURCE_DIR}=edgedec)
+file(STRINGS engine/web/edgedec_web.h lines REGEX "^EDGEDEC_WEB_API")
+foreach(line ${lines})
+  string(REGEX MATCH "edgedec_web_[a-z_]+\\(" name "${line}")
+  string(REPLACE "(" "" name "${name}")
+  list(APPEND exports -Wl,--export=${name})
+endforeach()
+target_link_options(edgedec_wasm PRIVATE -mexec-model=reactor ${exports} -Wl,--strip-all -Wl,-z,stack-size=1048576)

@@ -1,0 +1,79 @@
+// What other systems give to the engine, in edgedec.wasm: time comes from JavaScript, memory from the heap.
+#include <cstdlib>
+
+#include "common/scratch.h"
+#include "engine/base/block.h"
+#include "engine/base/clock.h"
+#include "engine/base/format.h"
+
+extern "C" __attribute__((import_module("env"), import_name("edgedec_now"))) double edgedec_now();
+
+// The system calls of Zig's C library, which has some for what the engine never reaches: printing, the environment. They are
+// imports of a module that does not define them, and a page would have to offer them.
+#define WASI(name) __imported_wasi_snapshot_preview1_##name
+extern "C" {
+constexpr int32_t kDone = 0, kNoFile = 8;
+int32_t WASI(clock_time_get)(int32_t, int64_t, int32_t now) {
+  *reinterpret_cast<int64_t*>(now) = static_cast<int64_t>(edgedec_now() * 1e9);
+  return kDone;
+}
+int32_t WASI(environ_get)(int32_t, int32_t) { return kDone; }
+int32_t WASI(environ_sizes_get)(int32_t count, int32_t size) {
+  *reinterpret_cast<int32_t*>(count) = *reinterpret_cast<int32_t*>(size) = 0;
+  return kDone;
+}
+int32_t WASI(fd_close)(int32_t) { return kNoFile; }
+int32_t WASI(fd_seek)(int32_t, int64_t, int32_t, int32_t) { return kNoFile; }
+int32_t WASI(fd_write)(int32_t, int32_t, int32_t, int32_t) { return kNoFile; }
+int32_t WASI(sched_yield)() { return kDone; }
+int32_t close_file(int32_t) __asm__("fd_close|wasi_snapshot_preview1");  // as the part that is written in Zig names it
+int32_t close_file(int32_t) { return kNoFile; }
+[[noreturn]] void WASI(proc_exit)(int32_t) { __builtin_trap(); }
+}
+
+namespace edgedec {
+
+// One thread: its buffers live as long as the module.
+void* scratch_bytes(Scratch slot, size_t bytes) {
+  constexpr size_t kAlignment = 64;
+  static struct {
+    void* data = nullptr;
+    size_t size = 0;
+  } buffers[static_cast<int>(Scratch::kCount)];
+  auto& buffer = buffers[static_cast<int>(slot)];
+  if (bytes <= buffer.size) return buffer.data;
+  std::free(buffer.data);
+  buffer.size = 0;
+  buffer.data = bytes > SIZE_MAX - kAlignment
+                    ? nullptr
+                    : std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  if (buffer.data) buffer.size = bytes;
+  return buffer.data;
+}
+
+}  // namespace edgedec
+
+namespace edgedec::engine {
+
+double monotonic_s() { return edgedec_now(); }
+double wall_s() { return edgedec_now(); }
+std::optional<double> load_average() { return {}; }
+
+Status Block::allocate(size_t size, const char* what) {
+  release();
+  if (size == 0) return {};
+  data_ = static_cast<uint8_t*>(std::calloc(size, 1));
+  if (!data_)
+    return {Code::kNoMemory, "WebAssembly has no " + decimal(uint64_t{size}) + " bytes of memory left for " + what,
+            "use a smaller context or a smaller model"};
+  size_ = size;
+  return {};
+}
+
+void Block::release() {
+  std::free(data_);
+  data_ = nullptr;
+  size_ = 0;
+}
+
+}  // namespace edgedec::engine

@@ -1,0 +1,59 @@
+"""The engine for browsers, for cases that the Python runtime answers too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from edgedec.export.web.cpu import CPU_PROGRAM, write_cpu_program
+from edgedec.sampling import DrawParams
+from tests.native.cases import Case, Outcome
+from tests.native.web import WebEngine, WebError
+
+CHEAP = [[1, 0.010], [2, 0.0101], [4, 0.0102], [8, 0.0103], [16, 0.0104]]
+"""Costs with which every draft pays."""
+
+
+def with_program(bundle: Path) -> Path:
+    """Add the program of the CPU to a bundle."""
+    write_cpu_program(bundle, bundle / CPU_PROGRAM)
+    return bundle
+
+
+def request_of(params: DrawParams) -> dict[str, Any]:
+    """The members of a request that say how to draw."""
+    names = (
+        "temperature", "top_k", "top_p", "min_p", "top_n_sigma", "typical", "eta", "top_h", "edt", "mirostat",
+        "mirostat_eta", "repetition_penalty", "frequency_penalty", "presence_penalty",
+    )  # fmt: skip
+    bias = [[token, value] for token, value in params.logit_bias]
+    sampling = {name: getattr(params, name) for name in names}
+    return {"sampling": sampling, "seed": str(params.seed), "logit_bias": bias}
+
+
+class WebRuns:
+    """The engine for browsers with a bundle, its passes on this CPU."""
+
+    def __init__(self, bundle: Path, **options: Any) -> None:
+        self.engine = WebEngine(bundle, **{"context": 256, **options})
+
+    def close(self) -> None:
+        self.engine.close()
+
+    def run(self, case: Case) -> Outcome:
+        messages = [{"role": role, "content": content} for role, content in case.roles()]
+        prompt: dict[str, Any] = {"text": case.text} if case.text else {"messages": messages}
+        asked = request_of(case.params) | {"stop": list(case.stops), "max_tokens": case.max_tokens or 0}
+        try:
+            begun = self.engine.begin(**prompt, **asked)
+            while self.engine.turn():
+                if case.cancel is not None and len(self.engine.tokens) >= case.cancel and self.engine.text:
+                    self.engine.stop()
+            figures = self.engine.last()
+        except WebError as error:
+            return Outcome((error.code, str(error), error.hint))
+        drafted = sum(one["drafter"] is not None for one in self.engine.pieces)
+        finish, reused = figures["finish_reason"], begun["reused_tokens"]
+        return Outcome(
+            None, tuple(self.engine.tokens), self.engine.text, finish, begun["prompt_tokens"], reused, drafted
+        )
