@@ -121,15 +121,20 @@ def command(
     for line in heard:
         if not line.endswith(budget.plan.given_up):  # those are rows of the plan
             notice(line)
+    device = run.target.backend.device_bytes(budget.cache(run.target))
+    device = run.target.backend.device_bytes(budget.cache(run.target))
     costs = _draw(ctx, run.target, budget, config, plot) if plot else None
     if as_json:
         report = budget.as_json() | ({"speed": _speeds(costs, budget)} if costs else {})
         stones = [{"bytes": nbytes, "below": line} for nbytes, line in budget.milestones()]
         if config.memory is None:
             del report["budget_bytes"]
-        screen.show_json({"model": run.target.name, **report, "milestones": stones})
+        on_device = {"device": {"parts": device, "planned_bytes": sum(device.values())}} if device else {}
+        screen.show_json({"model": run.target.name, **report, **on_device, "milestones": stones})
         return
     _show(run.target.name, budget, size.memory)
+    _show_device(device, size.device_memory)
+    _show_device(device, size.device_memory)
     if costs:
         now = PredictedSpeeds.of(costs.curves[budget.choice.kv], budget.choice.drafted)
         click.echo(f"\nSpeed now, at a short context: {spoken(now)}")
@@ -177,6 +182,24 @@ def _show(name: str, budget: Budget, memory: int | None) -> None:
     click.echo("\nWith less than    this is given up, too:")
     for nbytes, text in _thresholds(budget):
         click.echo(_row(f"{in_mb(nbytes):>14}    ", text))
+
+
+def _show_device(parts: dict[str, int], memory: int | None) -> None:
+    if not parts:
+        return
+    promised = f" of {in_mb(memory)}" if memory else ""
+    click.echo(f"\nOn the GPU: {in_mb(sum(parts.values()))}{promised}; above is room to go on without it\n")
+    for part, nbytes in parts.items():
+        click.echo(f"{part.replace('_', ' '):<10}{in_mb(nbytes):>11}")
+
+
+def _show_device(parts: dict[str, int], memory: int | None) -> None:
+    if not parts:
+        return
+    promised = f" of {in_mb(memory)}" if memory else ""
+    click.echo(f"\nOn the GPU: {in_mb(sum(parts.values()))}{promised}; above is room to go on without it\n")
+    for part, nbytes in parts.items():
+        click.echo(f"{part.replace('_', ' '):<10}{in_mb(nbytes):>11}")
 
 
 def in_mb(count: int) -> str:

@@ -144,7 +144,10 @@ class RunConfig:
         """Where the model runs."""
         memory = self.device_memory
         return DevicePlace(
-            self.device, parse_size(memory) if isinstance(memory, str) else memory, self.gpu_layers
+            self.device,
+            parse_size(memory) if isinstance(memory, str) else memory,
+            self.context,
+            self.gpu_layers,
         )
 
     @property

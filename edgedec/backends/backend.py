@@ -97,6 +97,10 @@ class Backend(Protocol):
         """
         ...
 
+    def device_bytes(self, cache: CacheConfig = DEFAULT_CACHE) -> dict[str, int]:
+        """Return bytes on a device of its own by purpose, with a KV cache for ``cache``; {} on the CPU."""
+        ...
+
     def sequences(
         self,
         count: int,
@@ -145,6 +149,10 @@ class BackendBase:
     def runtime(self) -> str:
         """See ``Backend.runtime``."""
         return self.runtime_name()
+
+    def device_bytes(self, cache: CacheConfig = DEFAULT_CACHE) -> dict[str, int]:
+        """See ``Backend.device_bytes``."""
+        return {}
 
     def sequences(
         self,

@@ -15,6 +15,8 @@ class DevicePlace:
     device: Device = "cpu"
     memory: int | None = None
     """Most bytes of the device's memory. None: as many as it has."""
+    context: int | None = None
+    """Tokens of the KV cache that ``memory`` is to hold. None: as ``CacheConfig.capacity``."""
     layers: int | None = None
     """The number of layers, from the first on, that run there; the CPU runs the others. None: all."""
     notice: Notice = ignore

@@ -14,6 +14,7 @@ from edgedec.backends.gpu.device import GpuDevice
 from edgedec.backends.gpu.executor import Executor
 from edgedec.backends.gpu.forward import GpuForward
 from edgedec.backends.gpu.program import Program
+from edgedec.backends.gpu.room import parts_of
 from edgedec.backends.gpu.weights import GpuWeights
 from edgedec.backends.onnx.graph import read_graph
 from edgedec.core.cache_config import CacheConfig
@@ -24,7 +25,7 @@ from edgedec.core.manifest import Manifest
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.progress import Progress, silent
 
-MAX_PASS_TOKENS = 256
+MAX_PASS_TOKENS = 128
 MAX_ROWS = 16
 """Rows of the head at a time, as on the CPU."""
 _SCORES_BYTES = 128 << 20
@@ -83,15 +84,17 @@ class GpuModel(BackendBase):
         """Bytes of the weights on the device."""
         return self._weights.nbytes
 
+    def device_bytes(self, cache: CacheConfig = DEFAULT_CACHE) -> dict[str, int]:
+        """See ``Backend.device_bytes``."""
+        return parts_of(self.program(cache))
+
     def program(self, cache: CacheConfig = DEFAULT_CACHE) -> Program:
         """Return the program for a KV cache; allocates nothing. Raises UnsupportedError, UsageError."""
         capacity, kv, caps = self._limits(cache)
         if kv != "fp16":
             raise UnsupportedError(f"a cache in {kv} is not possible on a GPU", hint="use fp16")
         binding = self.device.limits["max-storage-buffer-binding-size"]
-        longest = longest_pass(self._spec, capacity, caps.max_pass, binding)
-        limits = BuildLimits(capacity, longest, min(MAX_ROWS, longest), binding)
-        return self._built(limits)
+        return self._built(build_limits(self._spec, capacity, caps.max_pass, binding))
 
     def _built(self, limits: BuildLimits) -> Program:
         return build_program(self._graph, self._spec, limits)
@@ -109,10 +112,14 @@ class GpuModel(BackendBase):
         return GpuForward(executor, self._spec, caps, own, self.weight_bytes)
 
 
-def longest_pass(spec: ModelSpec, capacity: int, wanted: int, binding: int) -> int:
-    """Return the most tokens of a pass, at most ``wanted``: the scores of a layer must be bound at once."""
+def build_limits(spec: ModelSpec, capacity: int, wanted: int, binding: int) -> BuildLimits:
+    """Return the sizes of a program whose passes are over at most ``wanted`` tokens.
+
+    The scores of a layer must be bound at once, in ``binding`` bytes.
+    """
     each = spec.n_heads * capacity * 4
-    return max(min(wanted, min(binding, _SCORES_BYTES) // each), min(_LEAST_PASS, wanted))
+    longest = max(min(wanted, min(binding, _SCORES_BYTES) // each), min(_LEAST_PASS, wanted))
+    return BuildLimits(capacity, longest, min(MAX_ROWS, longest), binding)
 
 
 def _described(adapter: Adapter, arithmetic: Arithmetic) -> str:

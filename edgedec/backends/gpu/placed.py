@@ -6,31 +6,64 @@ from functools import partial
 from pathlib import Path
 
 from edgedec.backends.backend import Backend
-from edgedec.backends.gpu.model import GpuModel
+from edgedec.backends.checks import checked_capacity
+from edgedec.backends.gpu.adapter import adapters, choose
+from edgedec.backends.gpu.build.build import build_lower, build_program
+from edgedec.backends.gpu.device import GpuDevice
+from edgedec.backends.gpu.model import MAX_PASS_TOKENS, GpuModel, build_limits
+from edgedec.backends.gpu.program import Program
 from edgedec.backends.gpu.recovering import RecoveringModel
+from edgedec.backends.gpu.room import DeviceRoom
 from edgedec.backends.gpu.split import SplitModel, layers_for
+from edgedec.backends.onnx.graph import read_graph
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.core.device_place import DevicePlace
-from edgedec.core.manifest import Manifest
+from edgedec.core.exits import exits_of
+from edgedec.core.manifest import DRAFTING, Manifest
 
 
 def place_on_gpu(
-    bundle: Path, manifest: Manifest, place: DevicePlace, *, threads: int | None
+    bundle: Path,
+    manifest: Manifest,
+    place: DevicePlace,
+    *,
+    threads: int | None = None,
+    device: GpuDevice | None = None,
 ) -> RecoveringModel:
     """Load a bundle of EdgeDec's own ops on a GPU; the CPU goes on where that is lost.
 
-    Raises UsageError, UnsupportedError, BadFileError, BackendError, and MemoryBudgetError for a model that
-    does not fit ``place.memory``.
+    ``device``: an open one; None: that of the adapter that ``choose`` returns. Raises UsageError,
+    UnsupportedError, BadFileError, BackendError, and MemoryBudgetError for a model that does not fit
+    ``place.memory``, before anything is loaded.
     """
-    layers = manifest.spec.n_layers if place.layers is None else layers_for(manifest, place.layers)
-    ledger = None
-    first: Backend
-    if layers < manifest.spec.n_layers:
-        first = SplitModel(bundle, manifest, threads=threads, layers=layers, device_ledger=ledger)
-    else:
-        first = GpuModel(bundle, manifest, threads=threads, device_ledger=ledger)
-    if place.layers is not None and layers != min(place.layers, manifest.spec.n_layers):
+    every = manifest.spec.n_layers
+    layers = every if place.layers is None else layers_for(manifest, place.layers)
+    device = device or GpuDevice.open(choose(adapters()))
+    ledger = _room(bundle, manifest, place, device).ledger(layers)
+    if place.layers is not None and layers != min(place.layers, every):
         place.notice(
             f"note: {manifest.name} is cut after {layers} layers, the next place below {place.layers}"
         )
+    first: Backend
+    if layers < every:
+        first = SplitModel(
+            bundle, manifest, threads=threads, layers=layers, device=device, device_ledger=ledger
+        )
+    else:
+        first = GpuModel(bundle, manifest, threads=threads, device=device, device_ledger=ledger)
     return RecoveringModel(first, partial(OnnxModel, bundle, manifest, threads=threads), place.notice)
+
+
+def _room(bundle: Path, manifest: Manifest, place: DevicePlace, device: GpuDevice) -> DeviceRoom:
+    spec, graph = manifest.spec, read_graph(bundle)
+    capacity = checked_capacity(spec, place.context)
+    binding = device.limits["max-storage-buffer-binding-size"]
+    limits = build_limits(spec, capacity, min(MAX_PASS_TOKENS, capacity), binding)
+
+    def program(layers: int) -> Program:
+        if layers == spec.n_layers:
+            return build_program(graph, spec, limits)
+        return build_lower(graph, spec, limits, layers)
+
+    cuts = exits_of(spec.n_layers) if DRAFTING in manifest.files else ()
+    return DeviceRoom(manifest.name, place.memory, cuts, program)

@@ -46,6 +46,10 @@ class RecoveringModel:
     def threads(self) -> int:
         return self._now.threads
 
+    def device_bytes(self, cache: CacheConfig = DEFAULT_CACHE) -> dict[str, int]:
+        """See ``Backend.device_bytes``."""
+        return self._now.device_bytes(cache)
+
     def forward(self, cache: CacheConfig = DEFAULT_CACHE, ledger: Ledger | None = None) -> Forward:
         """See ``Backend.forward``."""
         return RecoveringForward(self._now.forward(cache, ledger), self)

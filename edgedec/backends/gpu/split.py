@@ -120,6 +120,10 @@ class SplitModel(OnnxModel):
         rest = self._spec.n_layers - self.layers
         return f"{self.lower.runtime} for {self.layers} layers, {self.runtime_name()} for {rest}"
 
+    def device_bytes(self, cache: CacheConfig = DEFAULT_CACHE) -> dict[str, int]:
+        """See ``Backend.device_bytes``."""
+        return self.lower.device_bytes(cache)
+
     def forward(self, cache: CacheConfig = DEFAULT_CACHE, ledger: Ledger | None = None) -> SplitForward:
         """See ``Backend.forward``."""
         capacity, kv, caps = self._limits(cache)

@@ -1,0 +1,67 @@
+"""A model placed on a GPU: memory that is refused before anything is loaded, and layers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgedec.backends.gpu.placed import place_on_gpu
+from edgedec.backends.gpu.weights import GpuWeights
+from edgedec.core.cache_config import CacheConfig
+from edgedec.core.device_place import DevicePlace
+from edgedec.core.errors import MemoryBudgetError, UnsupportedError
+from edgedec.core.manifest import Manifest
+from tests.fixtures.tiny_models import tiny_bundle
+from tests.gpu.adapters import device
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    return tiny_bundle(tmp_path)
+
+
+def place(bundle: Path, **chosen: int) -> dict[str, int]:
+    found = place_on_gpu(
+        bundle, Manifest.load(bundle), DevicePlace("gpu", context=64, **chosen), threads=1, device=device()
+    )
+    return found.device_bytes(CacheConfig(64))
+
+
+def test_what_a_plan_says_is_enough_and_a_byte_less_is_not(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed = sum(place(bundle).values())
+    assert sum(place(bundle, memory=needed).values()) == needed
+    monkeypatch.setattr(GpuWeights, "load", lambda *given: pytest.fail("loaded"))
+    with pytest.raises(MemoryBudgetError, match="of the GPU's memory") as found:
+        place(bundle, memory=needed - 1)
+    assert {one.name: one.value for one in found.value.remedies}["device_memory"] == needed
+
+
+def test_fewer_layers_take_less_and_are_what_a_refusal_names(bundle: Path) -> None:
+    whole, lower = (sum(parts.values()) for parts in (place(bundle), place(bundle, layers=1)))
+    assert lower < whole
+    with pytest.raises(MemoryBudgetError) as found:
+        place(bundle, memory=lower)
+    assert {one.name: one.value for one in found.value.remedies}["gpu_layers"] == 1
+    assert sum(place(bundle, memory=lower, layers=1).values()) == lower
+
+
+def test_a_cache_of_a_forward_keeps_within_the_memory(bundle: Path) -> None:
+    manifest = Manifest.load(bundle)
+    needed = sum(place(bundle).values())
+    model = place_on_gpu(bundle, manifest, DevicePlace("gpu", needed, 64), threads=1, device=device())
+    forward = model.forward(CacheConfig(64))
+    with pytest.raises(MemoryBudgetError):
+        model.forward(CacheConfig(64))
+    forward.extend([1, 2, 3])
+    assert forward.length == 3
+
+
+def test_an_int8_cache_is_refused(bundle: Path) -> None:
+    model = place_on_gpu(bundle, Manifest.load(bundle), DevicePlace("gpu"), threads=1, device=device())
+    if "int8" in model.caps.kv_kinds:
+        pytest.skip("caches of int8 run")
+    with pytest.raises(UnsupportedError):
+        model.forward(CacheConfig(64, "int8"))
