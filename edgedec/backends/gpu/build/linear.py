@@ -14,6 +14,10 @@ from edgedec.kernels.packing.formats import FORMATS, TILE
 
 _ROWS = 16
 """Rows of activations that share the weights of a workgroup; for one token as many as it has terms."""
+_FEW = 32
+"""Tokens of a pass up to which ``quant_linear`` computes it; ``tiles`` computes longer ones."""
+_TILE_ROWS = 64
+"""Rows of activations of a workgroup of ``tiles``."""
 _TOKENS = 16
 """Tokens of a workgroup of ``float_linear``."""
 _GROUPS_AT_ONCE = 8
@@ -124,8 +128,9 @@ def _integers(
         "TERMS": product.terms,
         **consts,
     }
-    # A pass over one token has one row of the head at most.
-    for tokens, rows in (((1, 1), product.terms), ((2, build.limits.max_pass), _ROWS)):
+    # A pass over one token has one row of the head at most; a prompt has few.
+    few = min(_FEW, build.limits.max_pass) if level == "token" else build.limits.max_pass
+    for tokens, rows in (((1, 1), product.terms), ((2, few), _ROWS)):
         build.step(
             "quant_linear/quant_linear",
             {**consts, "ROWS": rows},
@@ -133,6 +138,17 @@ def _integers(
             (GridCount("once", int(consts["OUTPUTS"]), TILE), build.count(level, product.terms, rows)),
             tokens=tokens,
             when="rows" if level == "row" else "always",
+        )
+    if few < build.limits.max_pass:
+        build.step(
+            "quant_linear/tiles",
+            consts,
+            (weight, acts, *rest),
+            (
+                GridCount("once", int(consts["OUTPUTS"]), 2 * TILE),
+                build.count(level, product.terms, _TILE_ROWS),
+            ),
+            tokens=(few + 1, build.limits.max_pass),
         )
 
 
