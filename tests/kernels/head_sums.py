@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgedec.kernels.head_finish import BLOCK, blocks
 from tests.kernels.float_rows import F32, Array, call
+from tests.kernels.head_finish import BLOCK, blocks
 
 LANES = 16
 
