@@ -140,6 +140,10 @@ class NativeModel:
         turns = [CMessage(one["role"].encode(), _bytes(one["content"])) for one in messages]
         return self._asked("reply", (CMessage * len(turns))(*turns), len(turns), **asked)
 
+    def more(self, **asked: Any) -> NativeReply:
+        """Continue the latest reply of ``reply``, which was cut. See ``generate``."""
+        return self._asked("more", **asked)
+
     def complete(self, text: str, **asked: Any) -> NativeReply:
         """Continue a text as it stands. See ``generate``."""
         data = _bytes(text)

@@ -50,6 +50,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "encode": (c_int, c_void_p, *_TEXT, c_int32, _IDS, c_size_t, POINTER(c_size_t), _STATUS),
     "decode": (c_int, c_void_p, _IDS, c_size_t, c_void_p, c_size_t, POINTER(c_size_t), _STATUS),
     "reply": (c_int, c_void_p, POINTER(CMessage), c_size_t, *_ASKED),
+    "more": (c_int, c_void_p, *_ASKED),
     "complete": (c_int, c_void_p, *_TEXT, *_ASKED),
     "generate": (c_int, c_void_p, _IDS, c_size_t, *_ASKED),
     "stop": (None, c_void_p),

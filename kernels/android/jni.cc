@@ -88,6 +88,33 @@ struct Hearer {
   }
 };
 
+// Runs a call that replies, tells `listener`, and writes the numbers of its result.
+template <class Call>
+void compute(JNIEnv* env, jint most, jobject listener, jintArray counts, jdoubleArray seconds, Call call) {
+  Hearer hearer{env, listener};
+  jclass kind = env->GetObjectClass(listener);
+  hearer.token = env->GetMethodID(kind, "token", "([BZ)Z");
+  hearer.prompt = hearer.token ? env->GetMethodID(kind, "prompt", "(JJ)Z") : nullptr;
+  if (env->ExceptionCheck()) return;
+  edgedec_request request;
+  edgedec_request_init(&request);
+  request.max_tokens = static_cast<uint32_t>(most);
+  request.on_token = Hearer::on_token;
+  request.on_prompt = Hearer::on_prompt;
+  request.user = &hearer;
+  edgedec_result result{};
+  result.size = sizeof result;
+  edgedec_status status{};
+  if (!done(env, call(&request, &result, &status), status)) return;
+  const jint numbers[8] = {
+      result.finish, static_cast<jint>(result.prompt_tokens), static_cast<jint>(result.reused_tokens),
+      static_cast<jint>(result.tokens), static_cast<jint>(result.passes), static_cast<jint>(result.drafted_tokens),
+      static_cast<jint>(result.accepted_tokens), static_cast<jint>(result.dropped_messages)};
+  const jdouble times[2] = {result.first_token_s, result.decode_s};
+  env->SetIntArrayRegion(counts, 0, 8, numbers);
+  if (!env->ExceptionCheck()) env->SetDoubleArrayRegion(seconds, 0, 2, times);
+}
+
 }  // namespace
 
 ENGINE(jbyteArray, nativeVersion)(JNIEnv* env, jclass) { return bytes_of(env, edgedec_version()); }
@@ -128,29 +155,15 @@ ENGINE(void, reply)(JNIEnv* env, jclass, jlong handle, jobjectArray messages, ji
   const Texts text(env, messages);
   std::vector<edgedec_message> all;
   for (size_t i = 0; i + 1 < text.at.size(); i += 2) all.push_back({text.at[i], text.at[i + 1]});
-  Hearer hearer{env, listener};
-  jclass kind = env->GetObjectClass(listener);
-  hearer.token = env->GetMethodID(kind, "token", "([BZ)Z");
-  hearer.prompt = hearer.token ? env->GetMethodID(kind, "prompt", "(JJ)Z") : nullptr;
-  if (env->ExceptionCheck()) return;
-  edgedec_request request;
-  edgedec_request_init(&request);
-  request.max_tokens = static_cast<uint32_t>(most);
-  request.on_token = Hearer::on_token;
-  request.on_prompt = Hearer::on_prompt;
-  request.user = &hearer;
-  edgedec_result result{};
-  result.size = sizeof result;
-  edgedec_status status{};
-  const edgedec_code code = edgedec_reply(engine_of(handle), all.data(), all.size(), &request, &result, &status);
-  if (!done(env, code, status)) return;
-  const jint numbers[8] = {
-      result.finish, static_cast<jint>(result.prompt_tokens), static_cast<jint>(result.reused_tokens),
-      static_cast<jint>(result.tokens), static_cast<jint>(result.passes), static_cast<jint>(result.drafted_tokens),
-      static_cast<jint>(result.accepted_tokens), static_cast<jint>(result.dropped_messages)};
-  const jdouble times[2] = {result.first_token_s, result.decode_s};
-  env->SetIntArrayRegion(counts, 0, 8, numbers);
-  if (!env->ExceptionCheck()) env->SetDoubleArrayRegion(seconds, 0, 2, times);
+  compute(env, most, listener, counts, seconds, [&](const edgedec_request* request, edgedec_result* result, edgedec_status* status) {
+    return edgedec_reply(engine_of(handle), all.data(), all.size(), request, result, status);
+  });
+}
+
+ENGINE(void, more)(JNIEnv* env, jclass, jlong handle, jint most, jobject listener, jintArray counts, jdoubleArray seconds) {
+  compute(env, most, listener, counts, seconds, [&](const edgedec_request* request, edgedec_result* result, edgedec_status* status) {
+    return edgedec_more(engine_of(handle), request, result, status);
+  });
 }
 
 ENGINE(void, stop)(JNIEnv*, jclass, jlong handle) { edgedec_stop(engine_of(handle)); }

@@ -217,6 +217,13 @@ EDGEDEC_API edgedec_code edgedec_decode(edgedec_engine* engine, const int32_t* t
 EDGEDEC_API edgedec_code edgedec_reply(edgedec_engine* engine, const edgedec_message* messages, size_t count,
                                        const edgedec_request* request, edgedec_result* result, edgedec_status* status);
 
+// Continues the latest reply of edgedec_reply, also a restored one, where a limit, the context or a stop cut it: as if it
+// had not been cut. Its tokens are those that a longer reply would have had, if `request` has the sampling of that one.
+// Text and figures are those of the new part. Where the context is full, the oldest turns are left out first.
+// EDGEDEC_USAGE: there is no such reply, or it ended by itself. EDGEDEC_CONTEXT_FULL: its own turn fills the context.
+EDGEDEC_API edgedec_code edgedec_more(edgedec_engine* engine, const edgedec_request* request, edgedec_result* result,
+                                      edgedec_status* status);
+
 // Continues a text as it stands, without the chat template.
 EDGEDEC_API edgedec_code edgedec_complete(edgedec_engine* engine, const char* text, size_t text_size,
                                           const edgedec_request* request, edgedec_result* result,

@@ -147,6 +147,11 @@ edgedec_code edgedec_reply(edgedec_engine* engine, const edgedec_message* messag
   return guarded(engine, status, [&](Model& model) { return model.reply({messages, messages ? count : 0}, request, result); });
 }
 
+edgedec_code edgedec_more(edgedec_engine* engine, const edgedec_request* request, edgedec_result* result,
+                          edgedec_status* status) {
+  return guarded(engine, status, [&](Model& model) { return model.more(request, result); });
+}
+
 edgedec_code edgedec_complete(edgedec_engine* engine, const char* text, size_t text_size, const edgedec_request* request,
                               edgedec_result* result, edgedec_status* status) {
   return guarded(engine, status, [&](Model& model) {

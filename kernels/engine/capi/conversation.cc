@@ -38,7 +38,7 @@ int64_t Conversation::reply_room(size_t prompt) const {
   return std::max({filled - static_cast<int64_t>(prompt), capacity_ / kLeastRoom, int64_t{1}});
 }
 
-Status Conversation::fit(Span<const Message> messages, int64_t max_tokens, Prompt* prompt, size_t* dropped) {
+Status Conversation::fit(Span<const Message> messages, int64_t max_tokens, size_t said, Prompt* prompt, size_t* dropped) {
   const size_t first = !messages.empty() && messages[0].role == "system";
   const std::vector<size_t> turns = turns_of(messages, first);
   const size_t past = turns.empty() ? 0 : turns.size() - 1;
@@ -49,7 +49,7 @@ Status Conversation::fit(Span<const Message> messages, int64_t max_tokens, Promp
     kept.assign(messages.begin(), messages.begin() + first);
     kept.insert(kept.end(), messages.begin() + (turns.empty() ? first : turns[past - newest]), messages.end());
     last = build(kept, prompt);
-    return last.ok() ? static_cast<int64_t>(prompt->ids.size()) : INT64_MAX;
+    return last.ok() ? static_cast<int64_t>(prompt->ids.size() + said) : INT64_MAX;
   };
   const auto failed = [&] { return !last.ok() && last.code() != Code::kContextFull; };
   const int64_t longest = max_tokens ? max_tokens : capacity_;

@@ -82,6 +82,14 @@ Status Model::reply(Span<const edgedec_message> given, const edgedec_request* as
   return compute(std::move(texts), std::move(request), result);
 }
 
+Status Model::more(const edgedec_request* asked, edgedec_result* result) {
+  ReplyRequest request;
+  EDGEDEC_TRY(requested(asked, result, &request));
+  EDGEDEC_TRY(run_.make_room_for(request.params));
+  EDGEDEC_TRY(turns_->begin_more(std::move(request), run_.engine(), run_.speculation()));
+  return finish(result);
+}
+
 Status Model::complete(std::string_view text, const edgedec_request* asked, edgedec_result* result) {
   ReplyRequest request;
   EDGEDEC_TRY(requested(asked, result, &request));
@@ -98,6 +106,10 @@ template <class Prompt>
 Status Model::compute(Prompt prompt, ReplyRequest request, edgedec_result* result) {
   EDGEDEC_TRY(run_.make_room_for(request.params));
   EDGEDEC_TRY(turns_->begin(std::move(prompt), std::move(request), run_.engine(), run_.speculation()));
+  return finish(result);
+}
+
+Status Model::finish(edgedec_result* result) {
   EDGEDEC_TRY(turns_->end(run_.engine().run(turns_->listener())));
   if (result) *result = turns_->figures().result;
   return {};

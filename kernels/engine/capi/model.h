@@ -29,6 +29,8 @@ class Model final : private Notice {
   std::string decode(Span<const int32_t> tokens) const;
 
   Status reply(Span<const edgedec_message> messages, const edgedec_request* request, edgedec_result* result);
+  // Continues the latest reply to a conversation, which was cut.
+  Status more(const edgedec_request* request, edgedec_result* result);
   Status complete(std::string_view text, const edgedec_request* request, edgedec_result* result);
   Status generate(Span<const int32_t> prompt, const edgedec_request* request, edgedec_result* result);
   // Safe from any thread.
@@ -47,6 +49,8 @@ class Model final : private Notice {
   // Computes a reply to `prompt`: whatever Turns::begin takes.
   template <class Prompt>
   Status compute(Prompt prompt, ReplyRequest request, edgedec_result* result);
+  // Computes the reply that has begun.
+  Status finish(edgedec_result* result);
 
   void (*notice_)(void*, const char*);
   void* user_;

@@ -22,18 +22,20 @@ Reply::Reply(const Tokenizer& tokenizer, const ReplyRequest& request, Span<const
     : tokenizer_(tokenizer), request_(request), end_ids_(end_ids), speculation_(speculation), stop_(stop), clock_(clock),
       stream_(tokenizer) {}
 
-Status Reply::begin(Engine& engine, Span<const int32_t> prompt, int64_t room, Span<const int32_t> before,
-                    std::string_view shown) {
-  EDGEDEC_TRY(TextStream::of(tokenizer_, request_.stops, before, shown, {}, &stream_));
-  before_.assign(before.begin(), before.end());
-  shown_ = shown;
-  std::vector<int32_t> fed(prompt.begin(), prompt.end());
-  fed.insert(fed.end(), before.begin(), before.end());
+Status Reply::begin(Engine& engine, const ReplyStart& start) {
+  EDGEDEC_TRY(TextStream::of(tokenizer_, request_.stops, start.tokens, start.shown, {}, &stream_));
+  before_.assign(start.tokens.begin(), start.tokens.end());
+  shown_ = start.shown;
+  bound_ = start.bound;
+  std::vector<int32_t> fed(start.prompt.begin(), start.prompt.end());
+  fed.insert(fed.end(), before_.begin(), before_.end());
   const int64_t capacity = engine.forward().capacity();
   GenerateRequest request;
   request.prompt = fed;
   request.params = request_.params;
-  request.max_tokens = std::min(request_.max_tokens ? request_.max_tokens : capacity, room ? room : capacity);
+  request.max_tokens = std::min(request_.max_tokens ? request_.max_tokens : capacity, start.room ? start.room : capacity);
+  request.said = before_.size();
+  request.bound = start.bound;
   request.stop_ids.assign(end_ids_.begin(), end_ids_.end());
   request.drafts = request_.drafts;
   started_ = clock_.now();
@@ -53,6 +55,7 @@ bool Reply::step(const Step& step) {
   last_ = clock_.now();
   if (tokens_.empty()) first_ = last_;
   tokens_.push_back(step.token);
+  bound_ = step.bound;
   say(step.token, ends(step.token) ? std::string() : stream_.push(step.token), step.source);
   return !over(step.finish);
 }
@@ -79,16 +82,12 @@ void Reply::say(int32_t token, const std::string& text, Source source) {
 }
 
 std::vector<int32_t> Reply::text_tokens() const {
-  std::vector<int32_t> found;
+  std::vector<int32_t> found = before_;
   for (int32_t token : tokens_)
     if (!ends(token)) found.push_back(token);
   return found;
 }
 
-bool Reply::exact() const {
-  std::vector<int32_t> all = before_;
-  for (int32_t token : text_tokens()) all.push_back(token);
-  return text() == decoded(tokenizer_, all);
-}
+bool Reply::exact() const { return text() == decoded(tokenizer_, text_tokens()); }
 
 }  // namespace edgedec::engine

@@ -1,7 +1,9 @@
 // One reply: tokens from the engine, text to the caller, and the time taken. edgedec/session/reply.py.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/clock.h"
@@ -28,21 +30,28 @@ struct ReplyRequest {
   void* user = nullptr;
 };
 
+// The place where a reply begins: behind `prompt`, or further on, behind `tokens` of an earlier part that was cut. That was
+// shown as `shown`, and `bound` is mirostat's state. `room`: most tokens that the context has for it, 0: all that are left.
+struct ReplyStart {
+  Span<const int32_t> prompt, tokens;
+  std::string_view shown;
+  std::optional<double> bound;
+  int64_t room = 0;
+};
+
 class Reply final : public ReplyListener {
  public:
   // `stop` is watched: once it is set, the reply ends. Everything handed in lives longer.
   Reply(const Tokenizer& tokenizer, const ReplyRequest& request, Span<const int32_t> end_ids, const Speculation* speculation,
         const Flag& stop, Clock& clock);
 
-  // Begins it behind `prompt`; `room`: most tokens that the context has for it, 0: all that are left. `before`: its tokens
-  // where an earlier part was cut, which was shown as `shown`.
-  Status begin(Engine& engine, Span<const int32_t> prompt, int64_t room, Span<const int32_t> before, std::string_view shown);
+  Status begin(Engine& engine, const ReplyStart& start);
   // Says what was held back. The passes are over.
   void end();
 
   edgedec_finish finish() const { return finish_; }
   const std::vector<int32_t>& tokens() const { return tokens_; }
-  // The tokens without the end token.
+  // The tokens without the end token, behind those of the earlier part.
   std::vector<int32_t> text_tokens() const;
   // The whole text, with that of the earlier part.
   const std::string& text() const { return stream_.whole(); }
@@ -50,6 +59,8 @@ class Reply final : public ReplyListener {
   const std::string& shown() const { return shown_; }
   // Whether all tokens decode to the text: no stop string, no half character was cut.
   bool exact() const;
+  // Mirostat's state behind the tokens so far.
+  const std::optional<double>& bound() const { return bound_; }
   int64_t reused() const { return reused_; }
   double prefill_s() const { return tokens_.empty() ? 0.0 : first_ - started_; }
   double decode_s() const { return tokens_.empty() ? 0.0 : last_ - first_; }
@@ -71,6 +82,7 @@ class Reply final : public ReplyListener {
   TextStream stream_;
   std::vector<int32_t> before_, tokens_;
   std::string shown_;
+  std::optional<double> bound_;
   edgedec_finish finish_ = EDGEDEC_FINISH_INTERRUPTED;
   bool interrupted_ = false;
   int64_t reused_ = 0;

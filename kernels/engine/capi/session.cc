@@ -29,6 +29,19 @@ void write_ids(Span<const int32_t> ids, JsonWriter* out) {
   out->end_list();
 }
 
+void write_unfinished(const std::optional<Unfinished>& cut, JsonWriter* out) {
+  if (!cut) {
+    out->null();
+    return;
+  }
+  out->begin_object().key("prompt").begin_object().key("text").text(cut->prompt.text);
+  write_ids(cut->prompt.ids, &out->key("ids"));
+  write_ids(cut->tokens, &out->end_object().key("said"));
+  out->key("shown").text(cut->shown);
+  if (cut->bound) out->key("bound").real(*cut->bound);
+  out->end_object();
+}
+
 std::string document_of(Run& run, const SavedConversation& conversation, Span<const int32_t> cached) {
   JsonWriter out(false);
   out.begin_object().key("format").text("edgedec-session").key("version").whole(2);
@@ -41,7 +54,8 @@ std::string document_of(Run& run, const SavedConversation& conversation, Span<co
     out.begin_object().key("role").text(role).key("content").text(content).end_object();
   out.end_list().key("text").text(conversation.seen.text).key("tokens");
   write_ids(conversation.seen.ids, &out);
-  out.key("unfinished").null().key("cache").begin_object().key("layout").text(run.forward().cache_layout());
+  write_unfinished(conversation.unfinished, &out.key("unfinished"));
+  out.key("cache").begin_object().key("layout").text(run.forward().cache_layout());
   write_ids(cached, &out.key("edgedec").text(kVersionText).key("tokens"));
   return out.end_object().end_object().take();
 }
@@ -72,6 +86,24 @@ bool read_conversation(JsonValue document, int64_t vocabulary, SavedConversation
   if (!messages.is_list() || !document["text"].text()) return false;
   conversation->seen.text = std::string(*document["text"].text());
   return read_ids(document["tokens"], vocabulary, &conversation->seen.ids);
+}
+
+// Reads the reply to continue, which is the last one of the messages.
+bool read_unfinished(JsonValue item, int64_t vocabulary, SavedConversation* conversation) {
+  const auto& messages = conversation->messages;
+  const auto text = item["prompt"]["text"].text(), shown = item["shown"].text();
+  if (messages.size() < 2 || messages.back().first != "assistant" || messages.end()[-2].first != "user") return false;
+  if (!text || !shown) return false;
+  Unfinished cut;
+  cut.prompt.text = *text;
+  cut.shown = *shown;
+  if (const JsonValue bound = item["bound"]; !bound.missing() && !bound.is_null()) {
+    cut.bound = bound.number();
+    if (!cut.bound) return false;
+  }
+  if (!read_ids(item["prompt"]["ids"], vocabulary, &cut.prompt.ids) || !read_ids(item["said"], vocabulary, &cut.tokens)) return false;
+  conversation->unfinished = std::move(cut);
+  return true;
 }
 
 // Why a KV cache cannot be used here; empty if it can.
@@ -131,6 +163,11 @@ Status restore_session(Run& run, const std::string& path, Notice* notice, SavedC
                 (theirs == manifest.name ? "another build of " : "") + manifest.name,
             "open the model that it was saved with"};
   if (!read_conversation(document, manifest.spec.vocab_size, conversation)) return damaged(path, "its texts or tokens are wrong");
+  // A form that the reply must have is unknown here, so such a reply has no continuation.
+  const JsonValue unfinished = document["unfinished"];
+  if (unfinished.is_object() && !unfinished["form"].is_object() &&
+      !read_unfinished(unfinished, manifest.spec.vocab_size, conversation))
+    return damaged(path, "the reply to continue is wrong");
   const JsonValue cache = document["cache"];
   if (cache.is_null()) return file.body_bytes() ? damaged(path, "its cache has the wrong size") : Status();
   if (!cache.is_object()) return damaged(path, "its cache is not described");

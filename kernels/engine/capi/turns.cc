@@ -22,17 +22,23 @@ Status Turns::checked(Texts* messages) const {
   return {};
 }
 
+Status Turns::fit(Turn* turn, size_t said) {
+  Texts& messages = turn->messages;
+  std::vector<Message> given;
+  for (const auto& [role, content] : messages) given.push_back({role, content});
+  EDGEDEC_TRY(conversation_.fit(given, turn->request.max_tokens, said, &turn->prompt, &turn->dropped));
+  const auto first = messages.begin() + static_cast<long>(messages[0].first == "system");
+  messages.erase(first, first + static_cast<long>(turn->dropped));
+  return {};
+}
+
 Status Turns::begin(Texts messages, ReplyRequest request, Engine& engine, const Speculation* speculation) {
   EDGEDEC_TRY(checked(&messages));
   Turn turn;
   turn.chats = true;
-  std::vector<Message> given;
-  for (const auto& [role, content] : messages) given.push_back({role, content});
-  EDGEDEC_TRY(conversation_.fit(given, request.max_tokens, &turn.prompt, &turn.dropped));
-  const auto first = static_cast<long>(messages[0].first == "system");
-  messages.erase(messages.begin() + first, messages.begin() + first + static_cast<long>(turn.dropped));
   turn.messages = std::move(messages);
   turn.request = std::move(request);
+  EDGEDEC_TRY(fit(&turn, 0));
   turn_ = std::move(turn);
   return start(turn_.request.max_tokens ? 0 : conversation_.reply_room(turn_.prompt.ids.size()), engine, speculation);
 }
@@ -53,16 +59,23 @@ Status Turns::begin(Span<const int32_t> prompt, ReplyRequest request, Engine& en
 }
 
 Status Turns::begin_more(ReplyRequest request, Engine& engine, const Speculation* speculation) {
-  if (!cut_) return {Code::kUsage, "there is no reply to continue", "the last one ended by itself, or there is none"};
-  if (request.params.mirostat != 0.0)
-    return {Code::kUnsupported, "a reply with mirostat cannot be continued here", "ask for a longer reply"};
-  turn_ = {};
-  turn_.chats = turn_.more = true;
-  turn_.messages = cut_->messages;
-  turn_.prompt = cut_->prompt;
-  turn_.before = cut_->tokens;
-  turn_.shown = cut_->shown;
-  turn_.request = std::move(request);
+  if (!unfinished_) return {Code::kUsage, "there is no reply to continue", "the last one ended by itself, or there is none"};
+  Turn turn;
+  turn.chats = turn.more = true;
+  turn.messages.assign(messages_.begin(), messages_.end() - 1);
+  turn.prompt = unfinished_->prompt;
+  turn.before = unfinished_->tokens;
+  turn.shown = unfinished_->shown;
+  turn.bound = unfinished_->bound;
+  turn.request = std::move(request);
+  const int64_t capacity = engine.forward().capacity();
+  if (static_cast<int64_t>(turn.prompt.ids.size() + turn.before.size()) >= capacity) {
+    EDGEDEC_TRY(fit(&turn, turn.before.size()));
+    if (!turn.dropped)
+      return {Code::kContextFull, "the reply fills the context of " + decimal(capacity) + " tokens",
+              "begin a new turn, or use a larger context"};
+  }
+  turn_ = std::move(turn);
   const size_t fed = turn_.prompt.ids.size() + turn_.before.size();
   return start(turn_.request.max_tokens ? 0 : conversation_.reply_room(fed), engine, speculation);
 }
@@ -73,7 +86,7 @@ Status Turns::start(int64_t room, Engine& engine, const Speculation* speculation
   engine_ = &engine;
   speculation_ = speculation;
   reply_.emplace(tokenizer_, turn_.request, manifest_.spec.eos_ids, speculation, stop_, clock_);
-  return reply_->begin(engine, turn_.prompt.ids, room, turn_.before, turn_.shown);
+  return reply_->begin(engine, {turn_.prompt.ids, turn_.before, turn_.shown, turn_.bound, room});
 }
 
 Status Turns::end(const Status& done) {
@@ -104,14 +117,13 @@ Status Turns::end(const Status& done) {
 // Takes the reply into the conversation.
 void Turns::keep() {
   if (turn_.more && reply_->tokens().empty()) return;
-  std::vector<int32_t> tokens = turn_.before;
-  const std::vector<int32_t> text_tokens = reply_->text_tokens();
-  tokens.insert(tokens.end(), text_tokens.begin(), text_tokens.end());
+  const std::vector<int32_t> tokens = reply_->text_tokens();
   const std::string& whole = reply_->text();
   Prompts& prompts = conversation_.prompts();
   if (turn_.more) prompts.take_back();
-  cut_.reset();
-  if (reply_->finish() != EDGEDEC_FINISH_STOP) cut_ = Cut{turn_.messages, turn_.prompt, tokens, reply_->shown()};
+  unfinished_.reset();
+  if (reply_->finish() != EDGEDEC_FINISH_STOP && !tokens.empty())
+    unfinished_ = Unfinished{turn_.prompt, tokens, reply_->shown(), reply_->bound()};
   messages_ = turn_.messages;
   messages_.emplace_back("assistant", whole);
   if (!reply_->exact()) return prompts.forget();
@@ -121,7 +133,7 @@ void Turns::keep() {
 }
 
 void Turns::restore(SavedConversation saved) {
-  cut_.reset();
+  unfinished_ = std::move(saved.unfinished);
   messages_ = std::move(saved.messages);
   params_ = std::move(saved.params);
   conversation_.prompts().forget();

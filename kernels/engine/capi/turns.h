@@ -25,6 +25,7 @@ struct SavedConversation {
   Texts messages;
   Prompt seen;
   DrawParams params;
+  std::optional<Unfinished> unfinished = {};
 };
 
 class Turns {
@@ -55,18 +56,11 @@ class Turns {
   Status end(const Status& done);
 
   const ReplyFigures& figures() const { return figures_; }
-  SavedConversation saved() const { return {messages_, conversation_.prompts().seen(), params_}; }
+  SavedConversation saved() const { return {messages_, conversation_.prompts().seen(), params_, unfinished_}; }
   void restore(SavedConversation saved);
   void forget() { restore({{}, {}, params_}); }
 
  private:
-  // A reply that can be continued.
-  struct Cut {
-    Texts messages;
-    Prompt prompt;
-    std::vector<int32_t> tokens;
-    std::string shown;
-  };
   // The turn under way.
   struct Turn {
     ReplyRequest request;
@@ -74,11 +68,14 @@ class Turns {
     Prompt prompt;
     std::vector<int32_t> before;  // tokens of the reply that is continued
     std::string shown;
+    std::optional<double> bound;
     size_t dropped = 0;
     bool chats = false, more = false;
   };
 
   Status checked(Texts* messages) const;
+  // Makes the prompt of the turn's messages, without the oldest ones that do not fit; `said`: tokens behind it already.
+  Status fit(Turn* turn, size_t said);
   Status start(int64_t room, Engine& engine, const Speculation* speculation);
   void keep();
 
@@ -94,7 +91,7 @@ class Turns {
   Tally before_{0};
   int64_t passes_ = 0;
 
-  std::optional<Cut> cut_;
+  std::optional<Unfinished> unfinished_;  // the latest reply, where it was cut
   Texts messages_;  // of the latest reply, with it
   DrawParams params_;
   ReplyFigures figures_;

@@ -1,6 +1,7 @@
 #include "engine/decode/engine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/base/format.h"
 
@@ -89,8 +90,10 @@ Status Engine::begin(const GenerateRequest& request) {
   committed_.assign(request.prompt.begin(), request.prompt.end());
   const auto length = static_cast<int64_t>(committed_.size());
   const int64_t room = forward_.capacity() - length;
-  reply_.emplace(forward_.spec(), request.params, committed_, length + std::min(request.max_tokens, room),
-                 request.stop_ids);
+  const int64_t end = length + std::min(request.max_tokens, room);
+  DrawHistory history(request.params, committed_, request.said, request.bound);
+  history.reserve(static_cast<size_t>(end - length));
+  reply_.emplace(forward_.spec(), request.params, std::move(history), end, request.stop_ids);
   over_ = false;
   reads_prompt_ = true;
   drafts_ = request.drafts;

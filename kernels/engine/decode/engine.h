@@ -30,6 +30,8 @@ struct GenerateRequest {
   DrawParams params;  // checked by check_params
   int64_t max_tokens = 0;
   std::vector<int32_t> stop_ids;
+  size_t said = 0;              // tokens at the end of the prompt that the reply said already
+  std::optional<double> bound;  // mirostat's state behind them
   bool drafts = true;  // whether drafters are queried
 };
 

@@ -8,11 +8,9 @@
 
 namespace edgedec::engine {
 
-ReplyPlan::ReplyPlan(const ModelSpec& spec, const DrawParams& params, Span<const int32_t> prompt, int64_t end,
+ReplyPlan::ReplyPlan(const ModelSpec& spec, const DrawParams& params, DrawHistory history, int64_t end,
                      std::vector<int32_t> stop_ids)
-    : spec_(spec), params_(params), end_(end), stop_ids_(std::move(stop_ids)), history_(params, prompt) {
-  history_.reserve(static_cast<size_t>(end) - prompt.size());
-}
+    : spec_(spec), params_(params), end_(end), stop_ids_(std::move(stop_ids)), history_(std::move(history)) {}
 
 int64_t ReplyPlan::drawing() const {
   return spec_.vocab_size * static_cast<int64_t>(drawing_bytes(params_, static_cast<size_t>(spec_.head_k)));

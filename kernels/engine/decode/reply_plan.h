@@ -20,9 +20,8 @@ namespace edgedec::engine {
 // The settings of one reply, and what its draws read of the tokens so far.
 class ReplyPlan {
  public:
-  // `end`: most tokens of the whole sequence. `prompt` are the tokens before the reply.
-  ReplyPlan(const ModelSpec& spec, const DrawParams& params, Span<const int32_t> prompt, int64_t end,
-            std::vector<int32_t> stop_ids);
+  // `end`: most tokens of the whole sequence. `history` has the tokens before the reply.
+  ReplyPlan(const ModelSpec& spec, const DrawParams& params, DrawHistory history, int64_t end, std::vector<int32_t> stop_ids);
 
   int64_t end() const { return end_; }
   // Bytes that drawing a token takes beside the head rows, at most.

@@ -1,6 +1,7 @@
 // From messages to token ids, keeping the ids that the model really produced: edgedec/session/prompt.py.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,15 @@ namespace edgedec::engine {
 struct Prompt {
   std::string text;
   std::vector<int32_t> ids;
+};
+
+// A reply that a limit or the user cut: its prompt, its tokens so far, and the text shown of them. `bound`: mirostat's
+// state behind the tokens, where they were drawn with it.
+struct Unfinished {
+  Prompt prompt;
+  std::vector<int32_t> tokens;
+  std::string shown;
+  std::optional<double> bound;
 };
 
 // Renders conversations; without a template, as plain text to be continued.

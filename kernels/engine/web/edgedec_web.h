@@ -103,7 +103,7 @@ EDGEDEC_WEB_API int32_t edgedec_web_measure(edgedec_web* engine);
 //   continue  true: the latest reply goes on where it ended
 // and, all optional, max_tokens (0: as far as the context reaches), sampling (an object of the names that a preset has; a
 // name that is missing has the preset's value), seed (a number, or its digits as a text), logit_bias ([[id, value], ..]),
-// stop (a list of texts), draft (false: nothing is drafted). A reply with mirostat cannot be continued. The text is an
+// stop (a list of texts), draft (false: nothing is drafted). The text is an
 // object with prompt_tokens, reused_tokens and dropped_messages.
 EDGEDEC_WEB_API int32_t edgedec_web_begin(edgedec_web* engine, const char* request, size_t size);
 

@@ -3,17 +3,13 @@ package ai.edgedec.app;
 import ai.edgedec.core.BundleStore;
 import ai.edgedec.core.Conversation;
 import ai.edgedec.core.Problem;
-import ai.edgedec.core.ReplyFigures;
 import ai.edgedec.core.Settings;
-import ai.edgedec.core.Units;
 import ai.edgedec.engine.Engine;
 import android.content.Context;
-import android.os.Debug;
 import android.os.Handler;
 import android.os.Looper;
 import java.io.File;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.List;
 
 /**
@@ -21,20 +17,6 @@ import java.util.List;
  * over to it. The screen shows this and hears of changes.
  */
 final class Chat implements Stream.Screen {
-    /** Hears, on the main thread, that something changed. */
-    interface Watcher {
-        void changed();
-
-        /** A fault for a dialog. */
-        void failed(String text);
-
-        /** A reply is complete. */
-        void replied(String text);
-
-        /** A question that got no reply goes back to where it was typed. */
-        void returned(String question);
-    }
-
     private final Context context;
     private final Handler main = new Handler(Looper.getMainLooper());
     private final EngineHost host = new EngineHost();
@@ -42,15 +24,15 @@ final class Chat implements Stream.Screen {
     private final Battery battery;
 
     final BundleStore store;
-    private Watcher watcher;
+    private final Audience audience = new Audience();
     private Conversation conversation;
     private Settings settings;
     private String status = "";
     private String coming;
     private boolean busy;
     private volatile boolean stopping;
-    private String lateFault;
-    private String lateQuestion;
+    /** Whether the engine can continue the last reply: it computed it, or has its state. */
+    private boolean continues;
 
     Chat(Context context) {
         this.context = context;
@@ -61,7 +43,7 @@ final class Chat implements Stream.Screen {
         try {
             conversation = kept.conversation();
         } catch (Problem problem) {
-            lateFault = problem.text();
+            audience.failed(problem.text());
         }
         if (conversation == null) conversation = new Conversation(kept.model());
         giveBack();
@@ -69,15 +51,7 @@ final class Chat implements Stream.Screen {
     }
 
     void watch(Watcher next) {
-        watcher = next;
-        if (next != null && lateFault != null) {
-            next.failed(lateFault);
-            lateFault = null;
-        }
-        if (next != null && lateQuestion != null) {
-            next.returned(lateQuestion);
-            lateQuestion = null;
-        }
+        audience.watch(next);
     }
 
     List<Conversation.Message> messages() {
@@ -111,7 +85,7 @@ final class Chat implements Stream.Screen {
 
     boolean mayGoOn() {
         List<Conversation.Message> all = messages();
-        return !busy && hasModel() && !all.isEmpty() && all.get(all.size() - 1).cut;
+        return !busy && continues && hasModel() && !all.isEmpty() && all.get(all.size() - 1).cut;
     }
 
     /** Takes another model, with an empty conversation. */
@@ -136,14 +110,26 @@ final class Chat implements Stream.Screen {
         boolean again = !next.opensLike(settings);
         settings = next;
         kept.keep(next);
-        if (again && hasModel()) open();
+        if (!again || !hasModel()) return;
+        keepSession();
+        open();
     }
 
     void send(String text) {
         if (busy || text.isEmpty()) return;
         conversation.add(new Conversation.Message(Conversation.USER, text, "", false));
         keep();
-        reply();
+        List<String> texts = conversation.texts();
+        int most = settings.maxTokens;
+        compute("", "", (engine, listener, counts, seconds) -> engine.reply(texts, most, listener, counts, seconds));
+    }
+
+    /** Continues the last reply, which was cut, as if it had not been. */
+    void goOn() {
+        if (!mayGoOn()) return;
+        int most = settings.maxTokens;
+        Conversation.Message before = conversation.takeBack();
+        compute(before.text, before.figures, (engine, listener, counts, seconds) -> engine.more(most, listener, counts, seconds));
     }
 
     void stop() {
@@ -167,13 +153,14 @@ final class Chat implements Stream.Screen {
 
     private void open() {
         begin(context.getString(R.string.opening, model()));
+        continues = false;
         String folder = store.folder(model()).getPath();
         Engine.Options options = new Engine.Options();
         options.memory = settings.memory;
         options.context = settings.context;
         options.drafts = settings.drafts;
         options.runtime = "libonnxruntime.so";
-        options.costFolder = folderFor("costs");
+        options.costFolder = kept.costs().getPath();
         options.notices = line -> {
             String text = new String(line, StandardCharsets.UTF_8);
             main.post(() -> tell(text));
@@ -191,45 +178,31 @@ final class Chat implements Stream.Screen {
     private void restore(Engine opened) {
         try {
             opened.restore(kept.session.getPath());
+            main.post(() -> continues = true);
         } catch (Engine.Failure unusable) {
             kept.session.delete();
             main.post(() -> tell(context.getString(R.string.not_restored, unusable.getMessage())));
         }
     }
 
-    private void reply() {
-        List<String> texts = new ArrayList<>();
-        for (Conversation.Message one : messages()) {
-            texts.add(one.role);
-            texts.add(one.text);
-        }
+    /** Computes a reply, or the part of one that follows the text {@code before}, which had {@code figures}. */
+    private void compute(String before, String figures, Computation.Call call) {
         Conversation of = conversation;
-        int most = settings.maxTokens;
-        long budget = settings.memory;
-        coming = "";
+        coming = before;
         stopping = false;
         begin(context.getString(R.string.replying));
-        Stream stream = new Stream(this);
+        Stream stream = new Stream(this, before);
+        Computation made = new Computation(context, battery, settings.memory, figures);
         host.run(engine -> {
-            int[] counts = new int[8];
-            double[] seconds = new double[2];
-            battery.start();
-            double joules;
-            try {
-                engine.reply(texts, most, stream, counts, seconds);
-            } finally {
-                joules = battery.stop();
-            }
-            ReplyFigures figures = new ReplyFigures(counts, seconds);
-            String line = figures.line(figures.tokens > 0 ? joules / figures.tokens : Double.NaN);
-            String after = after(budget);
-            main.post(() -> arrived(of, stream.text(), line, figures.cut(), after));
+            kept.session.delete(); // it would be that of an earlier reply
+            made.run(engine, call, stream);
+            main.post(() -> arrived(of, stream.text(), made));
         }, why -> {
             fault(why);
-            main.post(() -> arrived(of, stream.text(), "", true, "")); // what came before the fault stays
+            main.post(() -> arrived(of, stream.text(), made)); // what came before the fault stays
         }, () -> {
             fault(context.getString(R.string.not_open));
-            main.post(() -> arrived(of, "", "", true, ""));
+            main.post(() -> arrived(of, before, made));
         });
     }
 
@@ -255,14 +228,15 @@ final class Chat implements Stream.Screen {
         changed();
     }
 
-    private void arrived(Conversation of, String text, String figures, boolean cut, String after) {
+    private void arrived(Conversation of, String text, Computation made) {
         coming = null;
         busy = false;
-        status = after;
+        status = made.after;
+        if (of == conversation) continues = made.whole;
         if (of == conversation && !text.isEmpty()) {
-            conversation.add(new Conversation.Message(Conversation.ASSISTANT, text, figures, cut));
+            conversation.add(new Conversation.Message(Conversation.ASSISTANT, text, made.figures, made.cut));
             keep();
-            if (watcher != null) watcher.replied(text);
+            audience.replied(text);
         }
         if (of == conversation && text.isEmpty()) giveBack();
         changed();
@@ -274,17 +248,7 @@ final class Chat implements Stream.Screen {
         if (all.isEmpty() || !all.get(all.size() - 1).role.equals(Conversation.USER)) return;
         String question = conversation.takeBack().text;
         keep();
-        if (watcher != null) watcher.returned(question);
-        else lateQuestion = question;
-    }
-
-    /** The line after a reply: memory against the budget, and the battery's current. */
-    private String after(long budget) {
-        String used = Units.bytes(Debug.getPss() * 1024);
-        String line = budget > 0 ? context.getString(R.string.memory_of, used, Units.bytes(budget))
-                : context.getString(R.string.memory_used, used);
-        double amperes = battery.amperes();
-        return Double.isNaN(amperes) ? line : line + " · " + context.getString(R.string.current, Math.round(amperes * 1000));
+        audience.returned(question);
     }
 
     private void keep() {
@@ -298,12 +262,6 @@ final class Chat implements Stream.Screen {
     private void forget() {
         kept.forgetConversation();
         host.remove(kept.session);
-    }
-
-    private String folderFor(String name) {
-        File folder = new File(context.getFilesDir(), name);
-        folder.mkdirs();
-        return folder.getPath();
     }
 
     private void begin(String line) {
@@ -325,13 +283,10 @@ final class Chat implements Stream.Screen {
     }
 
     private void fault(String text) {
-        main.post(() -> {
-            if (watcher != null) watcher.failed(text);
-            else lateFault = text;
-        });
+        main.post(() -> audience.failed(text));
     }
 
     private void changed() {
-        if (watcher != null) watcher.changed();
+        audience.changed();
     }
 }

@@ -16,7 +16,7 @@ import android.widget.TextView;
 import java.util.Arrays;
 
 /** The screen of the conversation. */
-public final class ChatActivity extends Activity implements Chat.Watcher {
+public final class ChatActivity extends Activity implements Watcher {
     private Chat chat;
     private MessageList list;
     private TextView status;
@@ -36,7 +36,7 @@ public final class ChatActivity extends Activity implements Chat.Watcher {
         list = new MessageList(this, chat);
         ((ListView) findViewById(R.id.messages)).setAdapter(list);
         send.setOnClickListener(view -> sendOrStop());
-        more.setOnClickListener(view -> chat.send(getString(R.string.more_request)));
+        more.setOnClickListener(view -> chat.goOn());
     }
 
     @Override
@@ -86,7 +86,7 @@ public final class ChatActivity extends Activity implements Chat.Watcher {
 
     @Override
     public void returned(String question) {
-        if (input.getText().length() == 0 && !question.equals(getString(R.string.more_request))) input.setText(question);
+        if (input.getText().length() == 0) input.setText(question);
     }
 
     @Override

@@ -14,11 +14,19 @@ final class Kept {
     private final ConversationStore conversations;
     /** The engine's state; it may be missing. */
     final File session;
+    private final File costs;
 
     Kept(Context context) {
         values = context.getSharedPreferences("chat", Context.MODE_PRIVATE);
         conversations = new ConversationStore(new File(context.getFilesDir(), "conversation.json"));
         session = new File(context.getFilesDir(), "session.edgedec");
+        costs = new File(context.getFilesDir(), "costs");
+    }
+
+    /** The folder of measured pass costs. */
+    File costs() {
+        costs.mkdirs();
+        return costs;
     }
 
     Settings settings() {

@@ -18,12 +18,14 @@ final class Stream implements Engine.Listener {
     private static final long KEEP_EVERY_NS = 3_000_000_000L;
 
     private final Screen screen;
-    private final StringBuilder text = new StringBuilder();
+    private final StringBuilder text;
     private long shown;
     private long kept = System.nanoTime();
 
-    Stream(Screen screen) {
+    /** {@code before}: the text that the reply goes on from. */
+    Stream(Screen screen, String before) {
         this.screen = screen;
+        text = new StringBuilder(before);
     }
 
     @Override

@@ -38,6 +38,16 @@ public final class Conversation {
         return Collections.unmodifiableList(messages);
     }
 
+    /** Role and text of each message in turn, as the engine takes them. */
+    public List<String> texts() {
+        List<String> found = new ArrayList<>();
+        for (Message one : messages) {
+            found.add(one.role);
+            found.add(one.text);
+        }
+        return found;
+    }
+
     public void add(Message message) {
         messages.add(message);
     }

@@ -71,6 +71,11 @@ public final class Engine implements AutoCloseable {
         reply(handle, texts, maxTokens, listener, counts, seconds);
     }
 
+    /** Continues the latest reply, which a limit or a stop cut. Fills the numbers of the new part. */
+    public void more(int maxTokens, Listener listener, int[] counts, double[] seconds) throws Failure {
+        more(handle, maxTokens, listener, counts, seconds);
+    }
+
     /** Ends the reply that is being computed; from any thread. The caller makes sure that the engine is open. */
     public void stop() {
         stop(handle);
@@ -115,6 +120,9 @@ public final class Engine implements AutoCloseable {
 
     private static native void reply(long handle, byte[][] messages, int maxTokens, Listener listener, int[] counts,
             double[] seconds) throws Failure;
+
+    private static native void more(long handle, int maxTokens, Listener listener, int[] counts, double[] seconds)
+            throws Failure;
 
     private static native void stop(long handle);
 

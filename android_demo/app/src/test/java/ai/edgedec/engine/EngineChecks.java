@@ -68,6 +68,9 @@ public final class EngineChecks {
         reply(engine, messages, stopped);
         check(stopped.counts[0] == 5, "finish " + stopped.counts[0]);
         check(whole.text.toString().startsWith(stopped.text.toString()), "the beginning of the reply");
+        Reply rest = new Reply();
+        engine.more(TOKENS - stopped.counts[3], rest, rest.counts, rest.seconds);
+        same(stopped.text.toString() + rest.text, whole.text, "a reply that goes on");
     }
 
     private static void faults(Engine engine, List<String> messages) throws Exception {
