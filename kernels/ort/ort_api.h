@@ -113,6 +113,7 @@ constexpr uint32_t kApiVersion = 18;
   X(GetTensorTypeAndShape, 65, OrtStatus*, (const OrtValue*, OrtTensorTypeAndShapeInfo**))                       \
   X(CreateCpuMemoryInfo, 69, OrtStatus*, (int, int, OrtMemoryInfo**))                                            \
   X(AllocatorFree, 76, OrtStatus*, (OrtAllocator*, void*))                                                       \
+  X(AllocatorGetInfo, 77, OrtStatus*, (const OrtAllocator*, const OrtMemoryInfo**))                              \
   X(GetAllocatorWithDefaultOptions, 78, OrtStatus*, (OrtAllocator**))                                            \
   X(KernelInfoGetAttribute_float, 85, OrtStatus*, (const OrtKernelInfo*, const char*, float*))                   \
   X(KernelInfoGetAttribute_int64, 86, OrtStatus*, (const OrtKernelInfo*, const char*, int64_t*))                 \

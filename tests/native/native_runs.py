@@ -25,16 +25,25 @@ def runtime() -> bytes:
 
 
 class NativeRuns:
-    """The native engine with a bundle. ``costs``: a folder with pass costs; None: it measures them."""
+    """The native engine with a bundle.
+
+    ``costs``: a folder with pass costs; None: it measures them. ``memory``: the most bytes of the process.
+    """
 
     def __init__(
-        self, bundle: Path, draft: str = "off", context: int = 256, costs: Path | None = None
+        self,
+        bundle: Path,
+        draft: str = "off",
+        context: int = 256,
+        costs: Path | None = None,
+        memory: int = 0,
     ) -> None:
         self._library = library()
         self._library.edgedec_close.restype = None
         options, self._engine, status = COptions(), c_void_p(), CStatus()
         self._library.edgedec_options_init(byref(options))
         options.threads, options.context, options.draft = 1, context, draft.encode()
+        options.memory = memory
         options.runtime_path = runtime()
         options.cost_folder = bytes(costs) if costs else None
         code = self._library.edgedec_open(bytes(bundle), byref(options), byref(self._engine), byref(status))

@@ -53,8 +53,9 @@ Status Runtime::of(const OrtApiBase* base, Runtime* runtime) {
             "install onnxruntime " + decimal(kOldest[0]) + "." + decimal(kOldest[1]) + " or newer"};
   const ort::Api api = runtime->api_;
   EDGEDEC_TRY(runtime->check(api.CreateEnv()(ort::kFatal, "edgedec", &runtime->env_)));
-  constexpr int kArenaAllocator = 1, kDefaultMemory = 0;
-  return runtime->check(api.CreateCpuMemoryInfo()(kArenaAllocator, kDefaultMemory, &runtime->memory_));
+  OrtAllocator* allocator = nullptr;
+  EDGEDEC_TRY(runtime->check(api.GetAllocatorWithDefaultOptions()(&allocator)));
+  return runtime->check(api.AllocatorGetInfo()(allocator, &runtime->memory_));
 }
 
 Status Runtime::check(OrtStatus* status, bool loading) const {

@@ -29,7 +29,7 @@ class Runtime {
   ort::Api api_;
   const OrtApiBase* base_ = nullptr;
   OrtEnv* env_ = nullptr;
-  OrtMemoryInfo* memory_ = nullptr;
+  const OrtMemoryInfo* memory_ = nullptr;  // the runtime's own
 };
 
 // Owners of the runtime's objects.
