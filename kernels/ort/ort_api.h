@@ -111,7 +111,6 @@ constexpr uint32_t kApiVersion = 18;
   X(GetSymbolicDimensions, 63, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, const char**, size_t))             \
   X(GetTensorShapeElementCount, 64, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, size_t*))                     \
   X(GetTensorTypeAndShape, 65, OrtStatus*, (const OrtValue*, OrtTensorTypeAndShapeInfo**))                       \
-  X(CreateCpuMemoryInfo, 69, OrtStatus*, (int, int, OrtMemoryInfo**))                                            \
   X(AllocatorFree, 76, OrtStatus*, (OrtAllocator*, void*))                                                       \
   X(AllocatorGetInfo, 77, OrtStatus*, (const OrtAllocator*, const OrtMemoryInfo**))                              \
   X(GetAllocatorWithDefaultOptions, 78, OrtStatus*, (OrtAllocator**))                                            \

@@ -17,7 +17,7 @@ using namespace edgedec::ort;
 Api api;
 OrtSession* session = nullptr;
 const char* (*row)() = nullptr;
-OrtMemoryInfo* memory = nullptr;
+const OrtMemoryInfo* memory = nullptr;
 std::string message;
 
 const char* text_of(OrtStatus* status) {
@@ -60,6 +60,7 @@ EXPORT const char* edgedec_model_open(const char* runtime, const char* kernels, 
   if (!api.table) return "the runtime does not have this version of the API";
   OrtEnv* env = nullptr;
   OrtSessionOptions* options = nullptr;
+  OrtAllocator* allocator = nullptr;
   void* handle = nullptr;
   TRY(CreateEnv, 3, "edgedec", &env);
   TRY(CreateSessionOptions, &options);
@@ -67,7 +68,8 @@ EXPORT const char* edgedec_model_open(const char* runtime, const char* kernels, 
   TRY(SetIntraOpNumThreads, options, threads);
   TRY(RegisterCustomOpsLibrary, options, kernels, &handle);
   TRY(CreateSession, env, model, options, &session);
-  TRY(CreateCpuMemoryInfo, 0, 0, &memory);
+  TRY(GetAllocatorWithDefaultOptions, &allocator);
+  TRY(AllocatorGetInfo, allocator, &memory);
   row = reinterpret_cast<const char* (*)()>(dlsym(handle, "edgedec_selected_isa"));
   return nullptr;
 }
