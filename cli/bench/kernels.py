@@ -26,6 +26,8 @@ from edgedec.core.errors import UsageError
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from edgedec.bench.studies.kernels import KernelReport
     from edgedec.core.cache_config import Device
     from edgedec.memory import KvType
@@ -66,6 +68,7 @@ class KernelOptions(PeerOptions):
         "edgedec bench kernels --tokens 1,2,3,4,5,6,7,8 --isa avx2 --json",
         "edgedec bench kernels -m gemma3-270m --plot passes.svg",
         "edgedec bench kernels -m ./my-npu-model --device npu --tokens 1,8,32 --repeat 5",
+        "edgedec bench kernels --device gpu --tokens 1,16",
         "edgedec bench kernels -m model.gguf --peer llama.cpp=~/llama/bin/python",
     ),
 )
@@ -84,9 +87,10 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     """Time whole passes of a model over 1, 2, 4, ... tokens, with logits of all of them.
 
     A pass over k tokens verifies k - 1 drafted ones. Its cost relative to one token tells how much drafts can
-    gain. A peer's passes have the same numbers of tokens and take turns with EdgeDec's in the same rounds.
-    The bandwidth fraction compares the weights that passes over one token read per second with the speed at
-    which this machine can read memory. Figures are medians; the table has quartiles.
+    gain. On a GPU a second table has the time of each kernel by the device's own clock, and the weights that
+    it reads per second. A peer's passes have the same numbers of tokens and take turns with EdgeDec's in the
+    same rounds. The bandwidth fraction compares the weights that passes over one token read per second with
+    the speed at which this machine can read memory. Figures are medians; the table has quartiles.
     """
     from edgedec.bench.plots.figure import check_plot
     from edgedec.bench.plots.kernels import draw_pass_costs
@@ -110,6 +114,7 @@ def _measure(ctx: click.Context, options: KernelOptions, counts: list[int]) -> K
     from edgedec.bench.harness.energy import EnergyProbe
     from edgedec.bench.harness.runtimes import OwnRun
     from edgedec.bench.studies import kernels
+    from edgedec.bench.studies.gpu_kernels import GpuStudy, measure_kernels
     from edgedec.bench.studies.weights import pass_weights
     from edgedec.core.manifest import WEIGHTS, Manifest
     from edgedec.metrics.measures import traffic_of
@@ -129,6 +134,8 @@ def _measure(ctx: click.Context, options: KernelOptions, counts: list[int]) -> K
     study = kernels.PassStudy(counts, options.resident, options.repeat, spec.vocab_size, energy=probe)
     with inputs.steps() as progress:
         journal = kernels.measure_passes(sides, study, progress)
+        timed = GpuStudy(counts, options.resident, options.repeat, context)
+        on_gpu = measure_kernels(bundle, timed, progress) if options.device == "gpu" else ()
     # Read twice; the better one counts, because disturbances only make a reading smaller.
     readings = before + measure(given.bandwidth, [threads])
     ours = kernels.times_of(journal, EDGEDEC)
@@ -141,6 +148,7 @@ def _measure(ctx: click.Context, options: KernelOptions, counts: list[int]) -> K
         {name: journal.opened[name]["version"] for name in names},
         journal.opened[EDGEDEC]["kv"],
         kernels.energies_of_passes(journal, study, traffic, spec.window, probe.reason),
+        on_gpu,
     )  # fmt: skip
 
 
@@ -173,7 +181,24 @@ def _show(report: KernelReport) -> None:
         f"{size(report.weight_bytes)} of weights per pass: {report.bandwidth_fraction:.0%} of"
         f" {report.bandwidth_gb_s:.1f} GB/s"
     )
+    if report.gpu:
+        console.print(_kernel_table(report))
     if report.energies:
         console.print(report.energies.heading(), soft_wrap=True)
     for name, version in report.versions.items():
         console.print(f"{name}: {version}")
+
+
+def _kernel_table(report: KernelReport) -> Table:
+    from edgedec.cli.bench.tables import new_table, percent
+
+    totals: dict[int, float] = {}
+    for one in report.gpu:
+        totals[one.tokens] = totals.get(one.tokens, 0.0) + one.ms.median
+    table = new_table(["", "tokens", "steps", "ms", "quartiles", "of the pass", "GB/s"])
+    for one in report.gpu:
+        share = one.ms.median / totals[one.tokens] if totals[one.tokens] else None
+        speed = f"{one.gb_per_s:.1f}" if one.streamed else "-"
+        cells = [one.kernel, str(one.tokens), str(one.steps), f"{one.ms.median:.2f}"]
+        table.add_row(*cells, f"{one.ms.low:.2f} - {one.ms.high:.2f}", percent(share), speed)
+    return table

@@ -16,6 +16,7 @@ from edgedec.bench.harness.pairing import Spread, pair_ratios, rounded, settle, 
 from edgedec.bench.harness.runtimes import EDGEDEC
 from edgedec.bench.harness.study import Case, OpenSide, Study, StudyRow, StudySide, run_study
 from edgedec.bench.harness.worker import Side
+from edgedec.bench.studies.gpu_kernels import KernelTime
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import Progress
 from edgedec.metrics.traffic import Traffic, Work
@@ -79,6 +80,8 @@ class KernelReport:
     versions: Mapping[str, str] = field(default_factory=dict)
     kv: str | None = "fp16"
     energies: Energies | None = None
+    gpu: tuple[KernelTime, ...] = ()
+    """Of each kernel, where a GPU ran."""
 
     @property
     def bandwidth_fraction(self) -> float:
@@ -100,6 +103,7 @@ class KernelReport:
             "peers": {name: [cost.as_json() for cost in costs] for name, costs in self.peers.items()},
             "versions": dict(self.versions),
             **({"energy": self.energies.as_json()} if self.energies else {}),
+            **({"kernels": [one.as_json() for one in self.gpu]} if self.gpu else {}),
         }
 
 
