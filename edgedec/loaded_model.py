@@ -105,7 +105,9 @@ def load_model(
         verify(bundle, manifest, home, progress=progress)
     from edgedec.backends.open import open_backend
 
-    backend = open_backend(bundle, manifest, threads=threads, drafting=drafting, place=place)
+    backend = open_backend(
+        bundle, manifest, threads=threads, drafting=drafting, place=place, progress=progress
+    )
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer, manifest.tokenizer_sha256)
     if tokenizer.size > manifest.spec.vocab_size:
         raise BadFileError(

@@ -11,6 +11,7 @@ from edgedec.core.cache_config import Device
 from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.errors import Remedy, UnsupportedError
 from edgedec.core.manifest import Manifest
+from edgedec.core.progress import Progress, silent
 
 BACKENDS = {
     "edgedec": "edgedec.backends.onnx.model:OnnxModel",
@@ -45,12 +46,14 @@ def open_backend(
     threads: int | None = None,
     drafting: bool = False,
     place: DevicePlace = ON_CPU,
+    progress: Progress = silent,
 ) -> Backend:
     """Load the model at ``bundle``, without a KV cache.
 
     ``threads``: None: one per physical core. ``drafting``: open its ``drafting.onnx``, so that forwards have
     exits and hidden states (``Capabilities.exits``); without effect where the bundle has none. ``place``:
-    an NPU for a bundle that was exported for one, which the CPU runs too; a GPU for EdgeDec's own. Raises
+    an NPU for a bundle that was exported for one, which the CPU runs too; a GPU for EdgeDec's own, and
+    ``progress`` follows how its weights get there. Raises
     UsageError, BadFileError, BackendError or UnsupportedError when the backend cannot run the bundle, or when
     no backend knows its kind.
     """
@@ -61,7 +64,7 @@ def open_backend(
     if place.device == "gpu" and manifest.kind == EDGEDEC:
         from edgedec.backends.gpu.placed import place_on_gpu
 
-        return place_on_gpu(bundle, manifest, place, threads=threads)
+        return place_on_gpu(bundle, manifest, place, threads=threads, progress=progress)
     if place.device != "cpu":
         raise UnsupportedError(
             f"{manifest.name} was exported {_NOT_FOR[place.device]}",

@@ -20,6 +20,7 @@ from edgedec.backends.onnx.model import OnnxModel
 from edgedec.core.device_place import DevicePlace
 from edgedec.core.exits import exits_of
 from edgedec.core.manifest import DRAFTING, Manifest
+from edgedec.core.progress import Progress, silent
 
 
 def place_on_gpu(
@@ -29,6 +30,7 @@ def place_on_gpu(
     *,
     threads: int | None = None,
     device: GpuDevice | None = None,
+    progress: Progress = silent,
 ) -> RecoveringModel:
     """Load a bundle of EdgeDec's own ops on a GPU; the CPU goes on where that is lost.
 
@@ -50,7 +52,9 @@ def place_on_gpu(
             bundle, manifest, threads=threads, layers=layers, device=device, device_ledger=ledger
         )
     else:
-        first = GpuModel(bundle, manifest, threads=threads, device=device, device_ledger=ledger)
+        first = GpuModel(
+            bundle, manifest, threads=threads, device=device, device_ledger=ledger, progress=progress
+        )
     return RecoveringModel(first, partial(OnnxModel, bundle, manifest, threads=threads), place.notice)
 
 
