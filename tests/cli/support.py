@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from edgedec.cli.app import app
 from edgedec.cli.services import Services
+from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.loaded_model import LoadedModel
 from edgedec.models import Store
 from tests.fixtures.ready import Ready
@@ -33,7 +34,9 @@ class Home:
         return bundle
 
     def services(self, model: Ready | None = None, **others: Any) -> Services:
-        def load(bundle: Path, /, *, threads: int | None, drafting: bool, device: str = "cpu") -> LoadedModel:
+        def load(
+            bundle: Path, /, *, threads: int | None, drafting: bool, place: DevicePlace = ON_CPU
+        ) -> LoadedModel:
             self.opened.append({"bundle": bundle, "threads": threads})
             assert model is not None
             return model.model

@@ -62,6 +62,7 @@ README = "README.md"
 GIGABYTES = "fetches gigabytes from the model hub; tests/models/test_catalogue_pull.py pulls from a server"
 SERVER = "serves until it is interrupted; tests/cli/test_serve.py and tests/server have such servers"
 APP = "fetches 200 MB and needs tools of Android; tests/android/test_build.py builds what it can without"
+GPU = "needs a GPU; tests/gpu and tests/cli/test_gpu.py do with a software adapter"
 STUDY = "takes minutes to hours; tests/bench runs every study with tiny models"
 
 EXAMPLES = (
@@ -130,6 +131,9 @@ EXAMPLES = (
     Example(guide("exporting"), "--for android", prints="sends it to a phone"),
     Example(guide("exporting"), "edgedec draft export", left_out="needs a trained head"),
     Example(guide("phones"), "--for npu", left_out="needs an NPU; tests/cli/test_npu.py does without"),
+    Example(guide("gpu"), "edgedec doctor", left_out=GPU),
+    Example(guide("gpu"), "--gpu-layers", left_out=GPU),
+    Example(guide("gpu"), "onnxruntime_ep_webgpu", left_out=GPU),
     Example(guide("installing"), "pip install edgedec-runtime\n", left_out="EdgeDec is not on PyPI yet"),
     Example(guide("installing"), "pip install .\n", left_out="the README's first example does it"),
     Example(guide("installing"), "_EDGEDEC_COMPLETE=bash_source", left_out="changes files of the shell"),

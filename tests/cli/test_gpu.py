@@ -1,0 +1,112 @@
+"""``--device gpu``: the CPU's replies, and every refusal in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edgedec.backends.gpu import adapter as gpus
+from edgedec.backends.gpu import placed
+from edgedec.backends.gpu.adapter import CHOICE, Adapter
+from edgedec.cli.services import Services
+from edgedec.core.errors import DeviceLostError
+from edgedec.models import Store
+from tests.cli.support import assert_one_line, run
+from tests.fixtures.tiny_models import tiny_bundle
+from tests.gpu.adapters import adapter
+
+SOFT = Adapter("llvmpipe (LLVM 15)", "software", "Vulkan")
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Services:
+    return Services(store=lambda: Store(tmp_path / "home"))
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> list[str]:
+    bundle = str(tiny_bundle(tmp_path))
+    return ["generate", "-m", bundle, "-p", "a b a b", "--raw", "--max-tokens", "6", "--context", "64"]
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the adapter of this machine, a software one too, the only one."""
+    one = adapter()
+    monkeypatch.setattr(placed, "adapters", lambda: [one])
+    monkeypatch.setenv(CHOICE, one.name)
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("more", [("--temperature", "0"), ("--temperature", "0.8", "--seed", "3")])
+@pytest.mark.parametrize("drafts", ["off", "lookup,recycling"])
+def test_replies_are_those_of_the_cpu(
+    services: Services, ask: list[str], drafts: str, more: tuple[str, ...]
+) -> None:
+    given = [*ask, *more, "--draft", drafts, "--json"]
+    alone, there = (run(services, *given, "--device", device) for device in ("cpu", "gpu"))
+    assert there.exit_code == 0, there.output
+    assert json.loads(there.stdout)["tokens"] == json.loads(alone.stdout)["tokens"]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_lost_gpu_costs_a_line_and_no_token(
+    services: Services, ask: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from edgedec.backends.gpu.executor import Executor
+
+    passes = [0]
+    real = Executor.run
+
+    def lose(self: Executor, fed: object) -> object:
+        passes[0] += 1
+        if passes[0] == 3:
+            raise DeviceLostError("the GPU Toy was lost: it did not answer for 60 seconds")
+        return real(self, fed)  # type: ignore[arg-type]
+
+    given = [*ask, "--temperature", "0", "--draft", "off"]
+    alone = run(services, *given)
+    monkeypatch.setattr(Executor, "run", lose)
+    found = run(services, *given, "--device", "gpu")
+    assert found.exit_code == 0, found.output
+    assert found.stdout == alone.stdout
+    assert found.stderr.count("the GPU Toy was lost") == 1
+
+
+@pytest.mark.usefixtures("here")
+def test_plan_shows_the_memory_of_the_gpu_and_generate_keeps_to_it(
+    services: Services, ask: list[str]
+) -> None:
+    planned = run(services, "plan", ask[2], "--device", "gpu", "--context", "64", "--json")
+    needed = json.loads(planned.stdout)["device"]["planned_bytes"]
+    assert run(services, *ask, "--device", "gpu", "--device-memory", str(needed)).exit_code == 0
+    refused = run(services, *ask, "--device", "gpu", "--device-memory", str(needed - 1))
+    assert_one_line(refused, 10, "of the GPU's memory", "--device-memory", "--gpu-layers")
+
+
+def test_a_software_adapter_must_be_named(
+    services: Services, ask: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(CHOICE, raising=False)
+    monkeypatch.setattr(placed, "adapters", lambda: [SOFT])
+    assert_one_line(run(services, *ask, "--device", "gpu"), 5, "no GPU", f"{CHOICE}=llvmpipe")
+    monkeypatch.setenv(CHOICE, "radeon")
+    assert_one_line(run(services, *ask, "--device", "gpu"), 2, CHOICE, "llvmpipe")
+
+
+def test_without_the_package_the_line_says_what_installs_it(
+    services: Services, ask: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(gpus, "import_module", missing)
+    gpus._entry.cache_clear()
+    assert_one_line(run(services, *ask, "--device", "gpu"), 5, "edgedec-runtime[gpu]")
+
+
+def test_options_of_a_gpu_need_one(services: Services, ask: list[str]) -> None:
+    for option in (("--device-memory", "1GB"), ("--gpu-layers", "1")):
+        assert_one_line(run(services, *ask, *option), 2, "--device gpu")
