@@ -44,6 +44,12 @@ class DeviceFolderOptions:
         model = _small_model(services(ctx).store(), name) if name else None
         return cls(device, drafters, as_json, model)
 
+    def check_before(self, ctx: click.Context) -> None:
+        """Raise NotFoundError for what is certainly missing, before a long export of the target."""
+        from edgedec.export.device import check_kinds
+
+        check_kinds(self.drafters, services(ctx).store().home)
+
 
 def write_folder(ctx: click.Context, options: DeviceFolderOptions, source: Path, out: Path) -> None:
     """Write the folder ``out`` of a bundle or installed model, and show what is in it."""

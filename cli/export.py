@@ -132,6 +132,7 @@ def command(
             )
 
     if folder:
+        folder.check_before(ctx)
         with between(out) as bundle:
             write(bundle)
             write_folder(ctx, folder, bundle, out)

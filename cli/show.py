@@ -73,7 +73,11 @@ class Known:
 @click.command(
     "show",
     short_help="Say everything about one model, installed or not.",
-    epilog=opt.examples("edgedec show qwen3-1.7b", "edgedec show smollm2-135m --json | jq .memory_bytes"),
+    epilog=opt.examples(
+        "edgedec show qwen3-1.7b",
+        "edgedec show smollm2-135m --json | jq .memory_bytes",
+        "edgedec show ./phone",
+    ),
 )
 @click.argument("name", metavar="NAME")
 @opt.json_option
@@ -81,7 +85,7 @@ class Known:
 def command(ctx: click.Context, name: str, as_json: bool) -> None:
     """Say everything about a model: size, memory, licence, sampling values, source, how it is tested.
 
-    NAME is an installed model, or one that `edgedec list --all` shows.
+    NAME is an installed model, one that `edgedec list --all` shows, or the folder of a bundle.
     """
     known = find(services(ctx).store(), name)
     if as_json:
@@ -108,14 +112,18 @@ def fill(text: str, width: int, first: str, others: str) -> str:
 
 
 def find(store: Store, name: str) -> Known:
-    """Return a model by name.
+    """Return a model by name, or by the path of its bundle.
 
     Raises NotFoundError, with names that are near, and BadFileError or UnsupportedError for its manifest.
     """
     from edgedec.core.manifest import Manifest
     from edgedec.models.catalogue import CATALOGUE
-    from edgedec.models.names import recipe_name
+    from edgedec.models.names import looks_like_path, recipe_name
 
+    if looks_like_path(name):
+        bundle = Path(name).expanduser().absolute()
+        manifest = Manifest.load(bundle)
+        return Known(manifest.name, CATALOGUE.get(manifest.name), bundle, manifest)
     entry = CATALOGUE.get(recipe_name(name) or "")
     try:
         bundle = store.path(name)
@@ -148,6 +156,8 @@ def _lines(known: Known) -> list[tuple[str, str]]:
     if entry and entry.drafter:
         use = "once it is installed" if known_drafter(entry.name) else f"with --draft auto,{entry.drafter}"
         lines.append(("drafter", f"{entry.drafter}, {use}"))
+    if known.bundle and (carried := _carried(known.bundle)):
+        lines.append(("carries", carried))
     lines += [("source", _source(known)), ("hash", _hash(known)), ("architecture", _architecture(spec))]
     if known.bundle:
         from edgedec.text.table_encoder import tokenizer_form
@@ -161,7 +171,19 @@ def _lines(known: Known) -> list[tuple[str, str]]:
 def _installed(known: Known) -> str:
     if known.bundle is None:
         return f"no; `edgedec pull {known.name}` fetches it"
-    return f"{known.bundle}, {size(sum(file.stat().st_size for file in known.bundle.iterdir()))}"
+    files = (file for file in known.bundle.rglob("*") if file.is_file())
+    return f"{known.bundle}, {size(sum(file.stat().st_size for file in files))}"
+
+
+def _carried(bundle: Path) -> str:
+    """Name the drafters in a device's folder; "" for another bundle. Raises as ``DeviceFolder.load``."""
+    from edgedec.core.device_folder import DEVICE, MODEL, DeviceFolder
+
+    if not (bundle / DEVICE).is_file():
+        return ""
+    found = DeviceFolder.load(bundle)
+    drafters = [Path(one.path).name if one.kind == MODEL else one.kind for one in found.drafters]
+    return f"for {found.device}: {', '.join(drafters) or 'no drafters'}"
 
 
 def _licence(known: Known) -> str:

@@ -81,6 +81,12 @@ def artifacts(target: Target, home: Path | None, bundle: Path | None = None) -> 
                 break
 
 
+def kinds_here(home: Path) -> set[str]:
+    """Return the kinds of drafters that any target has, here or shipped; those in bundles do not count."""
+    places = [place for place in (home / ARTIFACTS, _shipped()) if place]
+    return {kind for kind in KINDS for place in places if any(place.glob(f"*/{kind}/{DRAFTER}"))}
+
+
 @contextmanager
 def new_artifact(manifest: Manifest, kind: str, home: Path, facts: Mapping[str, Scalar]) -> Iterator[Path]:
     """Yield an empty folder for the files of a drafter; it takes its place when the block ends.

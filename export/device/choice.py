@@ -8,7 +8,7 @@ from pathlib import Path
 from edgedec.core.drafter_manifest import DRAFTER, KINDS, DrafterManifest, Target
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.manifest import Manifest
-from edgedec.drafters.artifacts import DrafterArtifact, artifacts
+from edgedec.drafters.artifacts import DrafterArtifact, artifacts, kinds_here
 from edgedec.drafters.registry import AUTO, OFF, kind_of, models_in, parsed
 
 
@@ -56,6 +56,16 @@ def choose_drafters(names: Sequence[str], bundle: Path, home: Path | None) -> tu
     for one in found:
         one.checked(target)
     return found
+
+
+def check_kinds(names: Sequence[str], home: Path) -> None:
+    """Raise NotFoundError for a named kind of drafter that no model has.
+
+    For a target whose bundle is not made yet: whether a drafter belongs to it is known only then.
+    """
+    missing = [name for name in names if name in KINDS and name not in kinds_here(home)]
+    if missing:
+        raise NotFoundError(f"no model here has a drafter {missing[0]}", hint="make one, or leave it out")
 
 
 def _is_drafter(name: str) -> bool:

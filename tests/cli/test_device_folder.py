@@ -40,6 +40,10 @@ def test_a_folder_of_an_installed_model(home: Home, target: str, tmp_path: Path)
     assert told["drafters"] == [{"kind": "model", "path": f"models/{small}", "maps": None}]
     assert folder_files(out) == first
     DeviceFolder.load(out, verify=True)
+    shown = run(real(home), "show", str(out)).stdout
+    assert str(out) in shown
+    assert f"carries       for android: {small}\n" in shown
+    assert json.loads(run(real(home), "show", str(out), "--json").stdout)["path"] == str(out)
     reply = run(real(home), "generate", "-m", str(out), "--raw", "-p", "ab", "--max-tokens", "4", "--json")
     assert reply.exit_code == 0, reply.output
     assert small in json.loads(reply.stdout)["stats"]["draft"]
@@ -54,7 +58,9 @@ def test_a_folder_of_a_gguf_file(home: Home, target: str, tmp_path: Path) -> Non
     assert [path.name for path in out.parent.iterdir()] == ["phone"]
 
 
-def test_what_cannot_be_is_one_line(home: Home, target: str, tmp_path: Path) -> None:
+def test_what_cannot_be_is_one_line(
+    home: Home, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(*more: str) -> None:
         result = run(real(home), "export", more[0], "-o", str(tmp_path / "phone"), *more[3:])
         assert_one_line(result, int(more[1]), more[2])
@@ -68,8 +74,11 @@ def test_what_cannot_be_is_one_line(home: Home, target: str, tmp_path: Path) -> 
     gguf = str(home.path / "models" / f"{target}.gguf")
     refused(gguf, "3", "there is no drafter nothing", *android, "--with-draft", "nothing")
     refused(target, "3", "has no drafter head", *android, "--with-draft", "head")
+    monkeypatch.setattr("edgedec.cli.export.between", None)  # it is refused before anything is exported
+    refused(gguf, "3", "no model here has a drafter head", *android, "--with-draft", "head")
     refused(target, "2", "--quant is for", *android, "--quant", "q4_0")
     refused(target, "2", "--with-draft is for", "--with-draft", "head")
+    assert_one_line(run(real(home), "show", "./nowhere"), 3, "no EdgeDec bundle at")
     refused(target, "2", "toaster", "--for", "toaster")
 
 

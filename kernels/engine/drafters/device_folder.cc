@@ -4,7 +4,6 @@
 
 #include "engine/base/files.h"
 #include "engine/base/format.h"
-#include "engine/bundle/fields.h"
 
 namespace edgedec::engine {
 namespace {
@@ -20,15 +19,29 @@ bool is_inside(std::string_view path, std::string_view top) {
   return name.find_first_of("/\\") == name.npos && name != "." && name != ".." && printable(name);
 }
 
-Status read_model(const std::string& folder, JsonValue one, CarriedModel* model) {
+Status read_map_files(JsonValue table, const std::string& maps, std::vector<FileEntry>* files) {
+  for (const char* name : {"to_target.i32", "to_draft.i32"}) {
+    const std::string path = maps + "/" + name;
+    const ManifestFields entry(kFolder, "file '" + path + "'", table[path]);
+    FileEntry found{name, 0, {}};
+    EDGEDEC_TRY(entry.check());
+    EDGEDEC_TRY(entry.byte_count("bytes", &found.bytes));
+    EDGEDEC_TRY(entry.sha256("sha256", &found.sha256));
+    files->push_back(std::move(found));
+  }
+  return {};
+}
+
+Status read_model(const std::string& folder, JsonValue one, JsonValue files, CarriedModel* model) {
   const std::string_view path = one["path"].text().value_or("");
   const std::string_view maps = one["maps"].text().value_or("");
   if (!is_inside(path, "models") || (!maps.empty() && !is_inside(maps, "maps")))
     return kFolder.broken("the folder of its model is not one of models");
   model->name = path.substr(path.find('/') + 1);
   model->bundle = path_in(folder, std::string(path).c_str());
-  if (!maps.empty()) model->maps = path_in(folder, std::string(maps).c_str());
-  return {};
+  if (maps.empty()) return {};
+  model->maps = path_in(folder, std::string(maps).c_str());
+  return read_map_files(files, std::string(maps), &model->map_files);
 }
 
 }  // namespace
@@ -52,7 +65,13 @@ Status carried_model(const std::string& folder, CarriedModel* model) {
   const JsonValue drafters = json.root()["drafters"];
   if (!drafters.is_list()) return kFolder.broken("its drafters are no list");
   for (size_t at = 0; at < drafters.size(); ++at)
-    if (drafters.at(at)["kind"].text() == std::string_view("model")) return read_model(folder, drafters.at(at), model);
+    if (drafters.at(at)["kind"].text() == std::string_view("model"))
+      return read_model(folder, drafters.at(at), json.root()["files"], model);
+  return {};
+}
+
+Status check_maps(const std::string& maps, Span<const FileEntry> files) {
+  for (const FileEntry& file : files) EDGEDEC_TRY(kFolder.check(maps, file, true));
   return {};
 }
 

@@ -60,12 +60,12 @@ class Resolver {
     const bool exits = std::any_of(found_.begin(), found_.end(), [](const DrafterSpec& one) { return one.kind == DrafterKind::kExit; });
     const bool models = std::any_of(found_.begin(), found_.end(), [](const DrafterSpec& one) { return one.kind == DrafterKind::kModel; });
     if (!exits && manifest_.file(kDraftingFile) && saved_share(folder_) >= kLeastSaved)
-      add({DrafterKind::kExit, exit_name(static_cast<int>(manifest_.spec.n_layers)), false, {}, {}});
+      add({DrafterKind::kExit, exit_name(static_cast<int>(manifest_.spec.n_layers)), false, {}, {}, {}});
     if (manifest_.file(kDraftingFile) && !carried(folder_, "head").empty()) add({DrafterKind::kHead, "head", false});
     if (models) return {};
     CarriedModel model;
     EDGEDEC_TRY(carried_model(folder_, &model));
-    if (!model.bundle.empty()) add({DrafterKind::kModel, model.name, false, model.bundle, model.maps});
+    if (!model.bundle.empty()) add({DrafterKind::kModel, model.name, false, model.bundle, model.maps, model.map_files});
     return {};
   }
 
@@ -79,8 +79,8 @@ class Resolver {
     CarriedModel model;
     EDGEDEC_TRY(carried_model(folder_, &model));
     const std::string path(name);
-    if (!model.bundle.empty() && model.name == name) add({DrafterKind::kModel, path, true, model.bundle, model.maps});
-    else if (is_bundle(path)) add({DrafterKind::kModel, path, true, path, {}});
+    if (!model.bundle.empty() && model.name == name) add({DrafterKind::kModel, path, true, model.bundle, model.maps, model.map_files});
+    else if (is_bundle(path)) add({DrafterKind::kModel, path, true, path, {}, {}});
     else return no_drafter(name);
     return {};
   }

@@ -20,6 +20,7 @@ struct DrafterSpec {
   bool named = true;
   std::string bundle = {};  // of a small model
   std::string maps = {};    // the folder with maps between its tokens and the target's; empty for the same vocabulary
+  std::vector<FileEntry> map_files = {};  // of these maps
 };
 
 // The drafters that `text` stands for with the model in `folder`: names by comma, "auto" for those that suit it, "off".

@@ -4,6 +4,7 @@
 
 #include "engine/base/files.h"
 #include "engine/base/format.h"
+#include "engine/drafters/device_folder.h"
 #include "engine/draft/model_drafter.h"
 
 namespace edgedec::engine {
@@ -62,7 +63,10 @@ Status SmallModel::pair(const DraftTarget& target, const DrafterSpec& spec) {
   if (same_file(target.manifest, manifest_)) return {};
   EDGEDEC_TRY(Tokenizer::open(path_in(spec.bundle, kTokenizerTable), manifest_.tokenizer, &tokenizer_));
   const int64_t theirs = target.manifest.spec.vocab_size, mine = manifest_.spec.vocab_size;
-  if (!spec.maps.empty()) return maps_.read(spec.maps, theirs, mine);
+  if (!spec.maps.empty()) {
+    EDGEDEC_TRY(check_maps(spec.maps, spec.map_files));
+    return maps_.read(spec.maps, theirs, mine);
+  }
   if (!same_vocabulary(target.tokenizer, *tokenizer_, std::max(theirs, mine)))
     return {Code::kUnsupported,
             name_ + " cannot draft for " + target.manifest.name + ": it has another vocabulary, and no maps to it",
