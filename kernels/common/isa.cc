@@ -97,6 +97,8 @@ bool cpu_has(const char* row) {
   if (same(row, "neon")) return true;  // every 64-bit Arm has it
   if (same(row, "neon_dotprod")) return has_dotprod();
   if (same(row, "neon_i8mm")) return has_i8mm();
+#elif defined(__wasm_simd128__)
+  if (same(row, "wasm")) return true;
 #endif
   return false;
 }
@@ -123,7 +125,7 @@ const char* float_row(const char* isa) {
   if (same(isa, "amx") || same(isa, "avx512_vnni")) return "avx512";
   if (same(isa, "avx_vnni") || same(isa, "avx2")) return "avx2";
   if (same(isa, "neon_i8mm") || same(isa, "neon_dotprod")) return "neon";
-  return "scalar";
+  return same(isa, "wasm") ? "wasm" : "scalar";
 }
 
 }  // namespace edgedec

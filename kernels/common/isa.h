@@ -4,7 +4,7 @@
 namespace edgedec {
 
 // True when this CPU (and operating system) can run a row: scalar; avx2, avx_vnni, avx512, avx512_vnni, amx; neon,
-// neon_dotprod, neon_i8mm. Unknown names are false.
+// neon_dotprod, neon_i8mm; wasm. Unknown names are false.
 bool cpu_has(const char* row);
 
 // The quantised rows of this architecture, the preferred one first, then nullptr. "scalar" is the last row everywhere.
@@ -14,7 +14,7 @@ const char* const* isa_preference();
 // Returns nullptr when EDGEDEC_ISA names a row that is unknown or that this CPU lacks.
 const char* selected_isa();
 
-// The float row that belongs to a quantised row: scalar, avx2, avx512 or neon.
+// The float row that belongs to a quantised row: scalar, avx2, avx512, neon or wasm.
 const char* float_row(const char* isa);
 
 }  // namespace edgedec

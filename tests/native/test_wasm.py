@@ -1,0 +1,111 @@
+"""edgedec.wasm in Node has the replies, and the bits of all passes, of this machine's kernels."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgedec.core.errors import NotFoundError
+from edgedec.export import export_gguf
+from edgedec.export.web.build import wasm_path
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fixtures.tiny_models import tiny_bundle
+from tests.native.web import Pass, WebEngine
+from tests.native.web_runs import CHEAP, with_program
+
+SCRIPT = Path(__file__).with_name("wasm_runs.mjs")
+TEXT = "hello world hello world hello"
+PLAIN = {"context": 64, "draft": "off"}
+DRAFTED = {"context": 64, "costs": CHEAP}
+"""What is drafted depends on times, so passes differ."""
+REQUESTS = [
+    {"text": TEXT, "max_tokens": 25, "sampling": {"temperature": 0}},
+    {"text": TEXT + " é", "max_tokens": 9, "sampling": {"temperature": 0.9, "min_p": 0.0}, "seed": 6},
+    {"messages": [{"role": "user", "content": "héllo"}], "max_tokens": 9, "stop": ["xyz"]},
+]
+FORMATS = (
+    "Q4_0",
+    "Q4_1",
+    "Q5_0",
+    "Q5_1",
+    "Q8_0",
+    "Q2_K",
+    "Q3_K",
+    "Q4_K",
+    "Q5_K",
+    "Q6_K",
+    "IQ4_NL",
+    "MXFP4",
+    "F16",
+    "BF16",
+    "F32",
+)
+SHAPE = TinyShape(hidden=256, ffn=256, head_dim=64)
+"""Rows that all formats divide."""
+
+
+@pytest.fixture(scope="module")
+def wasm() -> Path:
+    if not shutil.which("node"):
+        pytest.skip("there is no node, which runs WebAssembly")
+    try:
+        return wasm_path()
+    except NotFoundError as error:
+        pytest.skip(f"{error.message}: {error.hint}")
+
+
+def in_node(wasm: Path, bundle: Path, options: dict[str, Any], requests: list[Any]) -> list[dict[str, Any]]:
+    """The answers of edgedec.wasm."""
+    command = ["node", str(SCRIPT), str(wasm), str(bundle), json.dumps(options), json.dumps(requests)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def here(bundle: Path, options: dict[str, Any], requests: list[Any]) -> list[dict[str, Any]]:
+    """The answers of the same engine with this machine's kernels."""
+    found = []
+
+    def compute(engine: WebEngine, one: Pass) -> None:
+        engine.call("compute")
+        rows = one.rows * one.k
+        sizes = rows, rows, one.rows, one.rows, one.rows * one.vocabulary if one.full else 0
+        for name, count in zip(("values", "ids", "logsumexp", "entropy", "logits"), sizes, strict=True):
+            if count:
+                bits.update(ctypes.string_at(getattr(one, name), 4 * count))
+
+    with WebEngine(bundle, compute, **options) as engine:
+        engine.call("cpu")
+        for request in requests:
+            bits = hashlib.sha256()
+            engine.reply(**request)
+            found.append({"tokens": engine.tokens, "text": engine.text, "bits": bits.hexdigest()})
+    return found
+
+
+def compare(wasm: Path, bundle: Path) -> None:
+    found = in_node(wasm, bundle, PLAIN, REQUESTS)
+    for one, expected in zip(found, here(bundle, PLAIN, REQUESTS), strict=True):
+        assert {name: one[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gemma3", "phi3"])
+def test_replies_and_passes_are_those_of_this_machine(wasm: Path, tmp_path: Path, architecture: str) -> None:
+    bundle = with_program(tiny_bundle(tmp_path, architecture))
+    compare(wasm, bundle)
+    drafted = in_node(wasm, bundle, DRAFTED, REQUESTS)
+    assert [one["tokens"] for one in drafted] == [one["tokens"] for one in here(bundle, PLAIN, REQUESTS)]
+    assert any(one["figures"]["accepted_tokens"] for one in drafted)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_every_format_has_the_same_bits(wasm: Path, tmp_path: Path, format_: str) -> None:
+    export_gguf(write_tiny(tmp_path / "tiny.gguf", formats=format_.lower(), shape=SHAPE), tmp_path / "bundle")
+    compare(wasm, with_program(tmp_path / "bundle"))

@@ -1,0 +1,63 @@
+// Runs requests in edgedec.wasm: node wasm_runs.mjs WASM FOLDER OPTIONS REQUESTS. Prints, for each request, its tokens, text
+// and figures, and a hash over the results of all passes.
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const [wasm, folder, options, requests] = process.argv.slice(2);
+const FILES = [
+  "manifest.json", "tokenizer.table", "chat_template.jinja", "chat_template.program", "cpu.json", "weights.bin",
+  "drafters/tables/drafter.json", "drafters/tables/lookup.table", "drafters/tables/recycling.table",
+];
+const imports = { env: { edgedec_now: () => performance.now() / 1000 } };
+const { exports } = (await WebAssembly.instantiate(readFileSync(wasm), imports)).instance;
+exports._initialize();
+
+const bytes = (address, size) => new Uint8Array(exports.memory.buffer, address >>> 0, size);
+const said = () => JSON.parse(Buffer.from(bytes(exports.edgedec_web_text(), exports.edgedec_web_text_size())).toString());
+
+function put(data) {
+  const address = exports.edgedec_web_alloc(data.length || 1);
+  bytes(address, data.length).set(data);
+  return address;
+}
+
+function call(name, ...given) {
+  const code = exports[`edgedec_web_${name}`](...given);
+  if (code) throw Error(JSON.stringify(said()));
+}
+
+function hashed(hash, pass) {
+  const word = (at) => new Uint32Array(exports.memory.buffer, pass, 20)[at];
+  const rows = word(1), k = word(5), sizes = [rows * k, rows * k, rows, rows, word(3) ? rows * word(6) : 0];
+  sizes.forEach((count, at) => hash.update(bytes(word(15 + at), 4 * count)));
+}
+
+function turns(engine, hash, pieces) {
+  let state;
+  while ((state = exports.edgedec_web_next(engine)) === 1) {
+    call("compute", engine);
+    hashed(hash, exports.edgedec_web_pass_of(engine));
+    call("give", engine, 0.01);
+    pieces.push(...said());
+  }
+  if (state < 0) throw Error(JSON.stringify(said()));
+  return said();
+}
+
+for (const name of FILES.filter((one) => existsSync(join(folder, one)))) {
+  const data = readFileSync(join(folder, name)), text = Buffer.from(name);
+  call("file", put(text), text.length, put(data), data.length);
+}
+const text = Buffer.from(options);
+const engine = exports.edgedec_web_open(put(text), text.length);
+if (!engine) throw Error(JSON.stringify(said()));
+call("cpu", engine);
+for (const request of JSON.parse(requests)) {
+  const asked = Buffer.from(JSON.stringify(request)), hash = createHash("sha256"), pieces = [];
+  call("begin", engine, put(asked), asked.length);
+  const figures = turns(engine, hash, pieces);
+  pieces.push(...figures.pieces);
+  const tokens = pieces.filter((one) => one.id >= 0).map((one) => one.id);
+  console.log(JSON.stringify({ tokens, text: pieces.map((one) => one.text).join(""), bits: hash.digest("hex"), figures }));
+}
