@@ -33,13 +33,14 @@ TOOLS = ("build>=1.2", "auditwheel>=6.2", "wheel>=0.40", "cmake>=3.22", "ninja>=
 SOURCE_FOLDERS = {"edgedec", "export", "kernels", "models", "cli", "tests", "docs", "android_demo", ".ci"}
 LIBRARY = "edgedec/kernels/libedgedec_kernels.so"
 HOST = "edgedec/kernels/edgedec_host"
+WASM = "edgedec/kernels/edgedec.wasm"
 CATALOGUE = "edgedec/models/catalogue.toml"
 DRAFTERS = "edgedec/models/drafters/"
 PAGE = "edgedec/server/page/"
 WEB = "edgedec/export/web/"
 SHADERS = "edgedec/kernels/"
 PROBE = "edgedec/kernels/wgsl/probe.json"
-LITTER = (".so", ".o", ".pyc", ".onnx", ".gguf", ".whl")
+LITTER = (".so", ".wasm", ".o", ".pyc", ".onnx", ".gguf", ".whl")
 
 
 def run(*command: str | Path, **environment: str) -> str:
@@ -67,12 +68,29 @@ def build_source(python: Path) -> Path:
     return max(DIST.glob("edgedec_runtime-*.tar.gz"), key=lambda file: file.stat().st_mtime)
 
 
-def build_wheel(python: Path, architecture: str) -> Path:
+def build_wasm(python: Path) -> Path:
+    """Compile the engine for browsers, which all wheels carry."""
+    folder = WORK / "wasm"
+    toolchain = ROOT / "kernels" / "wasm" / "toolchain.cmake"
+    cmake = python.parent / "cmake"
+    environment = {
+        "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
+        "ZIG_GLOBAL_CACHE_DIR": str(WORK / "zig"),
+    }
+    defines = {"CMAKE_BUILD_TYPE": "Release", "CMAKE_TOOLCHAIN_FILE": toolchain, "EDGEDEC_PYTHON": python}
+    given = (f"-D{name}={value}" for name, value in defines.items())
+    run(cmake, "-S", ROOT, "-B", folder, "-G", "Ninja", *given, **environment)
+    run(cmake, "--build", folder, **environment)
+    return folder / "kernels" / "edgedec.wasm"
+
+
+def build_wheel(python: Path, architecture: str, wasm: Path) -> Path:
     """Compile the kernels for an architecture, pack a wheel, and tag it."""
     defines = {
         "CMAKE_TOOLCHAIN_FILE": ROOT / "kernels" / "zig.cmake",
         "EDGEDEC_ARCH": architecture,
         "EDGEDEC_PYTHON": python,
+        "EDGEDEC_WASM": wasm,
         "SIMDE_INCLUDE": "OFF",  # the rows modelled for tests stay out
     }
     settings = {
@@ -120,14 +138,14 @@ def faults_of_wheel(wheel: Path) -> list[str]:
         names = file.namelist()
         (info,) = (file.read(name).decode() for name in names if name.endswith(".dist-info/WHEEL"))
     faults = [] if f"Tag: py3-none-{tag}\n" in info else [f"is not tagged py3-none-{tag}"]
-    needed = (LIBRARY, HOST, CATALOGUE, PROBE, f"{PAGE}index.html", "/licenses/LICENSE")
+    needed = (LIBRARY, HOST, WASM, CATALOGUE, PROBE, f"{PAGE}index.html", "/licenses/LICENSE")
     faults += [f"lacks {part}" for part in needed if not any(part in n for n in names)]
     return faults + [f"has {name}" for name in names if ".dist-info/" not in name and unwanted(name)]
 
 
 def unwanted(name: str) -> bool:
     """Say whether a wheel should not have this file: all but sources, what is compiled, and data."""
-    wanted = name.endswith((".py", "/py.typed", "/")) or name in (LIBRARY, HOST, CATALOGUE, PROBE)
+    wanted = name.endswith((".py", "/py.typed", "/")) or name in (LIBRARY, HOST, WASM, CATALOGUE, PROBE)
     wanted = wanted or (name.startswith((PAGE, WEB)) and name.endswith((".html", ".css", ".js", ".svg")))
     wanted = wanted or (name.startswith(SHADERS) and name.endswith(".wgsl"))
     return not name.startswith("edgedec/") or not (wanted or name.startswith(DRAFTERS))
@@ -148,8 +166,10 @@ def main(arguments: list[str]) -> None:
     source = build_source(python)
     refuse(source, faults_of_source(source))
     print(f"{source.relative_to(ROOT)}: {source.stat().st_size / 1e6:.1f} MB", flush=True)
+    wasm = build_wasm(python)
+    print(f"{wasm.name}: {wasm.stat().st_size / 1e6:.1f} MB", flush=True)
     for architecture in architectures:
-        wheel = build_wheel(python, architecture)
+        wheel = build_wheel(python, architecture, wasm)
         refuse(wheel, faults_of_wheel(wheel))
         print(f"{wheel.relative_to(ROOT)}: {wheel.stat().st_size / 1e6:.1f} MB", flush=True)
     if given.check:

@@ -122,7 +122,15 @@ def test_a_wheel_without_a_row_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         rows.main()
 
 
-WHOLE = (wheels.LIBRARY, wheels.HOST, wheels.CATALOGUE, wheels.PROBE, f"{wheels.PAGE}index.html", LICENCE)
+WHOLE = (
+    wheels.LIBRARY,
+    wheels.HOST,
+    wheels.WASM,
+    wheels.CATALOGUE,
+    wheels.PROBE,
+    f"{wheels.PAGE}index.html",
+    LICENCE,
+)
 
 
 def test_a_whole_wheel_is_taken(tmp_path: Path) -> None:
