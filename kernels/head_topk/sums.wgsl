@@ -1,3 +1,5 @@
+// with wgsl/fold
+//
 // The block sums of HeadTopK, and the softcap of its logits. Order of arithmetic: head_topk/head_topk.h and
 // head_topk/impl.h. A workgroup takes a block of 1,024 entries of one row.
 //
@@ -18,7 +20,8 @@ const LOWEST: u32 = 0xff800000u;  // -inf
 
 var<workgroup> tops: array<f32, THREADS>;
 var<workgroup> terms: array<vec2<f32>, BLOCK>;  // e and d
-var<workgroup> lanes: array<vec2<f32>, LANES>;
+var<workgroup> totals: array<f32, LANES>;
+var<workgroup> weighted: array<f32, LANES>;
 
 // The greatest of all threads' values, in every thread; none is NaN.
 fn greatest(thread: u32, mine: f32) -> f32 {
@@ -67,19 +70,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
       let term = terms[j];
       lane = vec2<f32>(ed_add(lane.x, term.x), ed_fma(term.x, term.y, lane.y));
     }
-    lanes[thread] = lane;
+    totals[thread] = lane.x;
+    weighted[thread] = lane.y;
   }
   workgroupBarrier();
   if (thread == 0u) {
-    var fold = lanes;
-    for (var half = LANES / 2u; half > 0u; half /= 2u) {
-      for (var i = 0u; i < half; i++) {
-        fold[i] = vec2<f32>(ed_add(fold[i].x, fold[i + half].x), ed_add(fold[i].y, fold[i + half].y));
-      }
-    }
     let at = 3u * (group.y * groups.x + group.x);
     sums[at] = top;
-    sums[at + 1u] = fold[0].x;
-    sums[at + 2u] = fold[0].y;
+    sums[at + 1u] = ed_fold(totals);
+    sums[at + 2u] = ed_fold(weighted);
   }
 }

@@ -1,8 +1,8 @@
 // QuantEmbedding of a table in floats: widened, then scaled. A workgroup takes one token.
 //
 // Bindings: 1 weights u32[...], the table; 2 ids u32[tokens]; 3 out f32[tokens][COLS], written.
-// Constants: KIND u32, 0 F16, 1 BF16, 2 F32, as in quant_linear/float_linear.wgsl; COLS u32; SCALE f32.
-//            FIRST, ROWS u32: the rows of the table that are bound, FIRST a multiple of 16. Tokens of others are left out.
+// Constants: KIND u32, 0 F16, 1 BF16, 2 F32, as in quant_linear/float_linear.wgsl; COLS u32; SCALE f32. FIRST, ROWS
+//            u32: the rows of the table that are bound, FIRST a multiple of 16. Tokens of others are left out.
 // Grid: (tokens, 1, 1). Of `this_pass`: zero.
 
 @group(0) @binding(1) var<storage, read> weights: array<u32>;

@@ -1,11 +1,12 @@
 // with quant_linear/formats
 //
-// QuantEmbedding: rows of a packed table in integers, as floats. Order of arithmetic: quant_embedding/quant_embedding.h.
-// A workgroup takes one token, a thread four elements at a time.
+// QuantEmbedding: rows of a packed table in integers, as floats. Order of arithmetic:
+// quant_embedding/quant_embedding.h. A workgroup takes one token, a thread four elements at a time.
 //
 // Bindings: 1 weights u32[...], the table; 2 ids u32[tokens]; 3 out f32[tokens][COLS], written.
-// Constants: those of quant_linear/formats.wgsl; COLS, RECORDS u32: elements of a row, and records of a tile; SCALE f32.
-//            FIRST, ROWS u32: the rows of the table that are bound, FIRST a multiple of 16. Tokens of others are left out.
+// Constants: those of quant_linear/formats.wgsl; COLS, RECORDS u32: elements of a row, and records of a tile; SCALE
+//            f32. FIRST, ROWS u32: the rows of the table that are bound, FIRST a multiple of 16. Tokens of others are
+//            left out.
 // Grid: (tokens, 1, 1). Of `this_pass`: zero.
 
 @group(0) @binding(1) var<storage, read> weights: array<u32>;

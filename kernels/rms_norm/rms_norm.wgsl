@@ -1,3 +1,5 @@
+// with wgsl/fold
+//
 // RMSNorm of rows, with an optional residual. Order of arithmetic: rms_norm/rms_norm.h. A workgroup takes one row.
 //
 // Bindings: 1 x f32[rows][DIM]; 2 weight f32[DIM]; 3 residual f32[rows][DIM], not read unless RESIDUAL (bind x
@@ -12,36 +14,37 @@
 @group(0) @binding(4) var<storage, read_write> y: array<f32>;
 
 const LANES: u32 = 16u;
-const THREADS: u32 = 64u;
+const THREADS: u32 = 256u;
+const PART: u32 = 2048u;  // elements at hand for the lanes
 
+var<workgroup> part: array<f32, PART>;
 var<workgroup> sums: array<f32, LANES>;
 var<workgroup> factor: f32;
-
-// 1 / sqrt(mean + epsilon) from the sums of the lanes: folds 16 -> 8 -> 4 -> 2 -> 1.
-fn inverse_rms() -> f32 {
-  var fold = sums;
-  for (var half = LANES / 2u; half > 0u; half /= 2u) {
-    for (var i = 0u; i < half; i++) {
-      fold[i] = ed_add(fold[i], fold[i + half]);
-    }
-  }
-  let mean = ed_div(fold[0], f32(DIM));
-  return ed_div(1.0, ed_sqrt(ed_add(mean, EPSILON)));
-}
 
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
   let row = group.x * DIM;
-  if (thread < LANES) {
-    var sum = 0.0;
-    for (var i = thread; i < DIM; i += LANES) {
-      sum = ed_fma(x[row + i], x[row + i], sum);
+  var sum = 0.0;
+  for (var first = 0u; first < DIM; first += PART) {
+    let count = min(PART, DIM - first);
+    for (var i = thread; i < count; i += THREADS) {
+      part[i] = x[row + first + i];
     }
+    workgroupBarrier();
+    if (thread < LANES) {
+      for (var i = thread; i < count; i += LANES) {
+        sum = ed_fma(part[i], part[i], sum);
+      }
+    }
+    workgroupBarrier();
+  }
+  if (thread < LANES) {
     sums[thread] = sum;
   }
   workgroupBarrier();
   if (thread == 0u) {
-    factor = inverse_rms();
+    let mean = ed_div(ed_fold(sums), f32(DIM));
+    factor = ed_div(1.0, ed_sqrt(ed_add(mean, EPSILON)));
   }
   workgroupBarrier();
   for (var i = thread; i < DIM; i += THREADS) {

@@ -14,17 +14,6 @@ var<workgroup> turned: array<f32, DIM>;
 var<workgroup> sums: array<f32, LANES>;
 var<workgroup> factor: f32;
 
-fn inverse_rms() -> f32 {
-  var fold = sums;
-  for (var half = LANES / 2u; half > 0u; half /= 2u) {
-    for (var i = 0u; i < half; i++) {
-      fold[i] = ed_add(fold[i], fold[i + half]);
-    }
-  }
-  let mean = ed_div(fold[0], f32(DIM));
-  return ed_div(1.0, ed_sqrt(ed_add(mean, EPSILON)));
-}
-
 // The norm of the head in `head`, in place. All threads call it.
 fn normalise(thread: u32, is_query: bool) {
   if (thread < LANES) {
@@ -36,7 +25,8 @@ fn normalise(thread: u32, is_query: bool) {
   }
   workgroupBarrier();
   if (thread == 0u) {
-    factor = inverse_rms();
+    let mean = ed_div(ed_fold(sums), f32(DIM));
+    factor = ed_div(1.0, ed_sqrt(ed_add(mean, EPSILON)));
   }
   workgroupBarrier();
   for (var i = thread; i < DIM; i += THREADS) {

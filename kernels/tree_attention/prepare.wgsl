@@ -1,3 +1,4 @@
+// with wgsl/fold
 // with tree_attention/heads
 //
 // The first step of TreeAttention over an fp16 cache: head norms, rotation, scaled queries, and keys and values into

@@ -1,10 +1,11 @@
+// with wgsl/fold
 // with tree_attention/heads
 //
 // prepare.wgsl for a cache of int8 with scales. Order of arithmetic: tree_attention/tree_attention.h and elements.h.
 //
 // Bindings: 1 to 5 as in prepare.wgsl;
-//           6 cache u32[layers][2][KV_HEADS][CAPACITY][ROW_WORDS]: DIM int8 numbers, four a word, then an fp16 scale for
-//           every 32 of them, two a word, the last word padded: ROW_WORDS = DIM / 4 + ceil(ceil(DIM / 32) / 2).
+//           6 cache u32[layers][2][KV_HEADS][CAPACITY][ROW_WORDS]: DIM int8 numbers, four a word, then an fp16 scale
+//           for every 32 of them, two a word, the last word padded: ROW_WORDS = DIM / 4 + ceil(ceil(DIM / 32) / 2).
 // Constants, grid, `this_pass`: as in prepare.wgsl.
 
 @group(0) @binding(6) var<storage, read_write> cache: array<u32>;

@@ -8,17 +8,6 @@ const THREADS: u32 = 64u;
 
 var<workgroup> query: array<f32, DIM>;
 
-// Sixteen lanes to one.
-fn folded(sums: array<f32, 16>) -> f32 {
-  var lanes = sums;
-  for (var half = 8u; half > 0u; half /= 2u) {
-    for (var i = 0u; i < half; i++) {
-      lanes[i] = ed_add(lanes[i], lanes[i + half]);
-    }
-  }
-  return lanes[0];
-}
-
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
   let head = group.y;
@@ -34,5 +23,5 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     return;
   }
   let plane = LAYER * 2u * KV_HEADS + head / (HEADS / KV_HEADS);
-  scores[at * STRIDE + index - path.first] = folded(products(plane * CAPACITY + slot_of(path, index)));
+  scores[at * STRIDE + index - path.first] = ed_fold(products(plane * CAPACITY + slot_of(path, index)));
 }

@@ -1,3 +1,4 @@
+// with wgsl/fold
 // with tree_attention/paths
 // with tree_attention/score_keys
 //
@@ -20,12 +21,12 @@
 // The lanes of the products of `query` and the key in a row of the cache.
 fn products(row: u32) -> array<f32, 16> {
   var lanes = array<f32, 16>();
-  for (var c = 0u; c < DIM / 8u; c++) {
-    let key = cache[row * (DIM / 8u) + c];
-    let lane = 8u * (c & 1u);
-    for (var i = 0u; i < 8u; i++) {
-      let half = (key[i / 2u] >> (16u * (i & 1u))) & 0xffffu;
-      lanes[lane + i] = ed_fma(query[8u * c + i], half_to_float(half), lanes[lane + i]);
+  for (var c = 0u; c < DIM / 16u; c++) {
+    let at = row * (DIM / 8u) + 2u * c;
+    let key = array<vec4<u32>, 2>(cache[at], cache[at + 1u]);
+    for (var i = 0u; i < 16u; i++) {
+      let half = (key[i / 8u][i / 2u % 4u] >> (16u * (i & 1u))) & 0xffffu;
+      lanes[i] = ed_fma(query[16u * c + i], half_to_float(half), lanes[i]);
     }
   }
   return lanes;

@@ -1,9 +1,11 @@
+// with wgsl/fold
 // with tree_attention/paths
 // with tree_attention/score_keys
 //
 // scores.wgsl for a cache of int8 with scales.
 //
-// Bindings: 1, 2, 4 as in scores.wgsl; 3 cache as in prepare_int8.wgsl. Constants, grid, `this_pass`: as in scores.wgsl.
+// Bindings: 1, 2, 4 as in scores.wgsl; 3 cache as in prepare_int8.wgsl. Constants, grid, `this_pass`: as in
+//           scores.wgsl.
 
 @group(0) @binding(3) var<storage, read> cache: array<u32>;
 

@@ -5,7 +5,8 @@
 @group(0) @binding(3) var<storage, read> sums: array<f32>;
 @group(0) @binding(5) var<storage, read_write> out: array<f32>;
 
-const THREADS: u32 = 64u;
+const THREADS: u32 = 256u;
+const EACH: u32 = 4u;     // values and weights that a thread brings at a time
 const KEYS: u32 = 128u;   // keys whose values and weights are at hand
 const PAIRS: u32 = 8u;    // of elements in a strip
 const AT_ONCE: u32 = 8u;  // query heads
@@ -15,16 +16,23 @@ const PARTS: u32 = (QUERY_HEADS + AT_ONCE - 1u) / AT_ONCE;
 var<workgroup> values: array<vec2<f32>, KEYS * PAIRS>;
 var<workgroup> shares: array<f32, KEYS * AT_ONCE>;
 
-// Brings the values and weights of `count` keys from path index `start` on. plane: the first row of the values; strip:
-// its first pair.
+// Brings the values of `count` keys from path index `start` on, and their weights for `heads` heads. Places beyond them
+// get copies. plane: the first row of the values; strip: its first pair.
 fn bring(thread: u32, path: Path, start: u32, count: u32, plane: u32, strip: u32, query: u32, heads: u32) {
-  for (var i = thread; i < count * PAIRS; i += THREADS) {
-    values[i] = pair_at(plane + slot_of(path, start + i / PAIRS), strip + i % PAIRS);
+  // Reads everything before it converts and stores: the reads are then under way together.
+  var raw: array<vec2<u32>, EACH>;
+  var share: array<f32, EACH>;
+  for (var n = 0u; n < EACH; n++) {
+    let i = thread + n * THREADS;
+    let key = min(i / PAIRS, count - 1u);
+    raw[n] = fetch(plane + slot_of(path, start + key), strip + i % PAIRS);
+    let of_head = min(i / KEYS, heads - 1u);
+    share[n] = weights[(query + of_head) * STRIDE + start - path.first + min(i % KEYS, count - 1u)];
   }
-  for (var h = 0u; h < heads; h++) {
-    for (var j = thread; j < count; j += THREADS) {
-      shares[h * KEYS + j] = weights[(query + h) * STRIDE + start - path.first + j];
-    }
+  for (var n = 0u; n < EACH; n++) {
+    let i = thread + n * THREADS;
+    values[i] = widened(raw[n]);
+    shares[i] = share[n];
   }
 }
 

@@ -12,8 +12,11 @@
 
 @group(0) @binding(4) var<storage, read> cache: array<u32>;
 
-// Elements 2 pair and 2 pair + 1 of a row.
-fn pair_at(row: u32, pair: u32) -> vec2<f32> {
-  let word = cache[row * (DIM / 2u) + pair];
-  return vec2<f32>(half_to_float(word & 0xffffu), half_to_float(word >> 16u));
+// Elements 2 pair and 2 pair + 1 of a row, as they are stored; and as floats.
+fn fetch(row: u32, pair: u32) -> vec2<u32> {
+  return vec2<u32>(cache[row * (DIM / 2u) + pair], 0u);
+}
+
+fn widened(raw: vec2<u32>) -> vec2<f32> {
+  return vec2<f32>(half_to_float(raw.x & 0xffffu), half_to_float(raw.x >> 16u));
 }

@@ -1,3 +1,4 @@
+// with wgsl/fold
 // with tree_attention/paths
 //
 // The weights of TreeAttention: softcap, exponentials relative to the greatest score, and their sum. Order of
@@ -14,9 +15,11 @@
 @group(0) @binding(3) var<storage, read_write> sums: array<f32>;
 
 const LANES: u32 = 16u;
-const THREADS: u32 = 64u;
+const THREADS: u32 = 128u;
+const PART: u32 = 1024u;  // weights at hand for the lanes
 
 var<workgroup> tops: array<f32, THREADS>;
+var<workgroup> part: array<f32, PART>;
 var<workgroup> lanes: array<f32, LANES>;
 
 // The greatest of all threads' values, in every thread.
@@ -49,26 +52,27 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     top = ed_max(top, score);
   }
   top = greatest(thread, top);
-  for (var j = thread; j < count; j += THREADS) {
-    scores[begin + j] = ed_exp(ed_sub(scores[begin + j], top));
-  }
-  storageBarrier();
-  workgroupBarrier();
-  if (thread < LANES) {
-    var sum = 0.0;
-    for (var j = thread; j < count; j += LANES) {
-      sum = ed_add(sum, scores[begin + j]);
+  var sum = 0.0;
+  for (var start = 0u; start < count; start += PART) {
+    let here = min(PART, count - start);
+    for (var j = thread; j < here; j += THREADS) {
+      let weight = ed_exp(ed_sub(scores[begin + start + j], top));
+      scores[begin + start + j] = weight;
+      part[j] = weight;
     }
+    workgroupBarrier();
+    if (thread < LANES) {
+      for (var j = thread; j < here; j += LANES) {
+        sum = ed_add(sum, part[j]);
+      }
+    }
+    workgroupBarrier();
+  }
+  if (thread < LANES) {
     lanes[thread] = sum;
   }
   workgroupBarrier();
   if (thread == 0u) {
-    var fold = lanes;
-    for (var half = LANES / 2u; half > 0u; half /= 2u) {
-      for (var i = 0u; i < half; i++) {
-        fold[i] = ed_add(fold[i], fold[i + half]);
-      }
-    }
-    sums[token * HEADS + head] = fold[0];
+    sums[token * HEADS + head] = ed_fold(lanes);
   }
 }

@@ -14,7 +14,7 @@ from edgedec.backends.gpu.build.build import build_program
 from edgedec.backends.gpu.build.builder import BuildLimits
 from edgedec.backends.gpu.device import GpuDevice
 from edgedec.backends.gpu.executor import Executor
-from edgedec.backends.gpu.model import GpuModel, longest_pass
+from edgedec.backends.gpu.model import GpuModel, build_limits
 from edgedec.backends.gpu.program import Program
 from edgedec.backends.gpu.weights import GpuWeights
 from edgedec.backends.onnx.graph import read_graph
@@ -201,9 +201,9 @@ def test_a_context_over_the_limit_of_a_binding_is_refused(bundle: Path) -> None:
 
 def test_long_contexts_have_shorter_passes(bundle: Path) -> None:
     spec = Manifest.load(bundle).spec
-    assert longest_pass(spec, 64, 256, 1 << 27) == 256
-    assert longest_pass(spec, 1 << 16, 256, 1 << 24) == (1 << 24) // (spec.n_heads * 4 << 16)
-    assert longest_pass(spec, 1 << 20, 256, 1 << 20) == 16
+    assert build_limits(spec, 64, 256, 1 << 27).max_pass == 256
+    assert build_limits(spec, 1 << 16, 256, 1 << 24).max_pass == (1 << 24) // (spec.n_heads * 4 << 16)
+    assert build_limits(spec, 1 << 20, 256, 1 << 20).max_pass == 16
 
 
 def test_a_program_of_a_model_comes_back_from_json(bundle: Path) -> None:
