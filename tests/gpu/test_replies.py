@@ -1,0 +1,34 @@
+"""Replies of a model on a GPU: those of the CPU, greedy and sampled, with and without drafts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import edgedec
+from edgedec import RunConfig, SamplingParams
+from edgedec.backends.gpu.adapter import CHOICE
+from edgedec.core.cache_config import Device
+from tests.fixtures.tiny_models import tiny_bundle
+from tests.gpu import adapters
+
+TEXT = "one two one two one two one"
+
+
+def reply(bundle: Path, device: Device, draft: str, sampling: SamplingParams) -> tuple[str, int]:
+    config = RunConfig(device=device, draft=draft, context=128, threads=1)
+    with edgedec.open(bundle, config) as model:
+        answer = model.complete(TEXT, sampling=sampling, max_tokens=24)
+        return answer.read(), answer.stats.completion_tokens
+
+
+@pytest.mark.parametrize("sampling", [SamplingParams.greedy(), SamplingParams(temperature=0.8, seed=3)])
+def test_replies_are_those_of_the_cpu(
+    sampling: SamplingParams, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CHOICE, adapters.adapter().name)
+    bundle = tiny_bundle(tmp_path)
+    plain = reply(bundle, "cpu", "off", sampling)
+    assert reply(bundle, "gpu", "off", sampling) == plain
+    assert reply(bundle, "gpu", "lookup,recycling", sampling) == plain
