@@ -193,15 +193,6 @@ def _show_device(parts: dict[str, int], memory: int | None) -> None:
         click.echo(f"{part.replace('_', ' '):<10}{in_mb(nbytes):>11}")
 
 
-def _show_device(parts: dict[str, int], memory: int | None) -> None:
-    if not parts:
-        return
-    promised = f" of {in_mb(memory)}" if memory else ""
-    click.echo(f"\nOn the GPU: {in_mb(sum(parts.values()))}{promised}; above is room to go on without it\n")
-    for part, nbytes in parts.items():
-        click.echo(f"{part.replace('_', ' '):<10}{in_mb(nbytes):>11}")
-
-
 def in_mb(count: int) -> str:
     """Return bytes in MB, also above 1 GB: steps between budgets are small.
 

@@ -66,6 +66,16 @@ class Dispatch:
     grid: tuple[int, int, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Commands that can be submitted once, and the buffer that their ``reads`` are copied to."""
+
+    commands: Any
+    reads: tuple[Slice, ...]
+    staging: Any
+    total: int
+
+
 class GpuDevice:
     """``handle``: a device of WebGPU, or something that takes its calls. Not for several threads.
 
@@ -138,6 +148,12 @@ class GpuDevice:
 
         Without ``reads`` nothing is waited for. Raises BackendError, DeviceLostError.
         """
+        recorded = self.record(dispatches, reads)
+        self.submit(recorded)
+        return self.collect(recorded)
+
+    def record(self, dispatches: Sequence[Dispatch], reads: Sequence[Slice] = ()) -> Recorded:
+        """Record ``dispatches`` and the copies of ``reads``, to be submitted once. Raises BackendError."""
         with self._errors("a pass"):
             encoder = self._handle.create_command_encoder()
             if dispatches:
@@ -147,7 +163,28 @@ class GpuDevice:
                     within.set_bind_group(0, one.group)
                     within.dispatch_workgroups(*one.grid)
                 within.end()
-            return self._submitted(encoder, reads)
+            return self._finished(encoder, reads)
+
+    def submit(self, recorded: Recorded) -> None:
+        """Start what was recorded, behind all that was written. Raises BackendError, DeviceLostError."""
+        with self._errors("a pass"):
+            self._handle.queue.submit([recorded.commands])
+
+    def collect(self, recorded: Recorded) -> list[bytes]:
+        """Wait for the reads of what was submitted. Raises BackendError, DeviceLostError."""
+        if not recorded.total:
+            return [b"" for _ in recorded.reads]
+        with self._errors("a pass"):
+            self._await(recorded.staging.map_async("READ_NOSYNC", 0, recorded.total))
+            try:
+                data = bytes(recorded.staging.read_mapped(0, recorded.total, copy=False))
+            finally:
+                recorded.staging.unmap()
+        found, at = [], 0
+        for part in recorded.reads:
+            found.append(data[at : at + part.nbytes])
+            at += part.nbytes
+        return found
 
     def timed_run(self, dispatches: Sequence[Dispatch]) -> list[float]:
         """Run ``dispatches`` and return the seconds that each took on the GPU.
@@ -206,11 +243,13 @@ class GpuDevice:
                 within.dispatch_workgroups(*one.grid)
                 within.end()
             encoder.resolve_query_set(stamps, 0, count, resolved, 0)
-            (data,) = self._submitted(encoder, [Slice(resolved, 0, 8 * count)])
+            recorded = self._finished(encoder, [Slice(resolved, 0, 8 * count)])
+        self.submit(recorded)
+        (data,) = self.collect(recorded)
         ticks = memoryview(data).cast("Q").tolist()
         return [1e-9 * (end - start) for start, end in zip(ticks[::2], ticks[1::2], strict=True)]
 
-    def _submitted(self, encoder: Any, reads: Sequence[Slice]) -> list[bytes]:
+    def _finished(self, encoder: Any, reads: Sequence[Slice]) -> Recorded:
         total = sum(part.nbytes for part in reads)
         staging = self._staging_for(total) if total else None
         at = 0
@@ -218,19 +257,7 @@ class GpuDevice:
             if part.nbytes:
                 encoder.copy_buffer_to_buffer(part.buffer, part.offset, staging, at, part.nbytes)
                 at += part.nbytes
-        self._handle.queue.submit([encoder.finish()])
-        if staging is None:
-            return [b"" for _ in reads]
-        self._await(staging.map_async("READ_NOSYNC", 0, total))
-        try:
-            data = bytes(staging.read_mapped(0, total, copy=False))
-        finally:
-            staging.unmap()
-        found, at = [], 0
-        for part in reads:
-            found.append(data[at : at + part.nbytes])
-            at += part.nbytes
-        return found
+        return Recorded(encoder.finish(), tuple(reads), staging, total)
 
     def _staging_for(self, nbytes: int) -> Any:
         """A buffer to read ``nbytes`` from: of a power of two, kept for the next time unless it is large."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from edgedec.backends.gpu import inputs
-from edgedec.backends.gpu.device import Dispatch, GpuDevice, Kernel, Slice
+from edgedec.backends.gpu.device import Dispatch, GpuDevice, Kernel, Recorded, Slice
 from edgedec.backends.gpu.inputs import GpuPass
 from edgedec.backends.gpu.program import ROTARY, KernelStep, Program, is_cache
 from edgedec.backends.gpu.shaders import source
@@ -19,6 +19,11 @@ from edgedec.core.rows import FloatArray
 _KEYS = 64
 """Keys after which grids may change: lists of dispatches are kept for as many."""
 _MOST_KEPT = 64
+_SHORT, _MOST_RECORDED = 16, 8
+"""Tokens of passes that are recorded ahead, and passes that are."""
+
+_PassKind = tuple[int, int, bool, int]
+"""Tokens, rows, whether whole rows are read, and keys by ``_KEYS``: all that decides the dispatches."""
 
 Results = dict[str, bytes]
 """Buffers of the head's results, by the names of ``HeadEnding.results``; and "logits"."""
@@ -51,7 +56,8 @@ class Executor:
         self._uniform = device.uniform(inputs.UNIFORM_BYTES, "the facts of a pass")
         self._steps = [(step, *self._bound(step, variants)) for step in program.steps]
         self._settling = [(step, *self._bound(step, variants)) for step in program.settling]
-        self._lists: dict[tuple[int, int, bool, int], list[Dispatch]] = {}
+        self._lists: dict[_PassKind, list[Dispatch]] = {}
+        self._recorded: dict[_PassKind, Recorded] = {}
 
     def run(self, fed: GpuPass) -> Iterator[tuple[int, Results]]:
         """Compute a pass; yield the head's results in parts: their number of rows, and the buffers' bytes.
@@ -66,12 +72,22 @@ class Executor:
             facts = inputs.uniform(len(fed.tokens), fed.length, len(rows), fed.temperature)
             self.device.write(self._uniform, facts)
             reads = dict(self._reads(len(rows), fed.full)) if rows else {}
-            dispatches = self._dispatches(fed, len(rows), first=number == 0)
-            found = self.device.run(dispatches, list(reads.values()))
+            found = self._computed(fed, len(rows), list(reads.values()), first=number == 0)
             if rows:
                 yield len(rows), dict(zip(reads, found, strict=True))
             else:
                 self.device.wait()
+
+    def _computed(self, fed: GpuPass, rows: int, reads: list[Slice], *, first: bool) -> list[bytes]:
+        """Run a part of a pass. Short passes recur: while one runs, the next of its kind is recorded."""
+        key, dispatches = self._key(fed, rows, first=first), self._dispatches(fed, rows, first=first)
+        recorded = self._recorded.pop(key, None) or self.device.record(dispatches, reads)
+        self.device.submit(recorded)
+        if len(fed.tokens) <= _SHORT and not fed.full:
+            if len(self._recorded) >= _MOST_RECORDED:
+                self._recorded.pop(next(iter(self._recorded)))
+            self._recorded[key] = self.device.record(dispatches, reads)
+        return self.device.collect(recorded)
 
     def hidden(self, fed: GpuPass) -> FloatArray:
         """Compute a pass of a program without a head; return f32[tokens, hidden size].
@@ -167,10 +183,14 @@ class Executor:
             if wanted and step.runs(tokens):
                 yield one
 
+    def _key(self, fed: GpuPass, rows: int, *, first: bool) -> _PassKind:
+        tokens = len(fed.tokens)
+        keys = -(-(fed.length + tokens) // _KEYS) if first else -1
+        return tokens, rows, fed.full, keys
+
     def _dispatches(self, fed: GpuPass, rows: int, *, first: bool) -> list[Dispatch]:
         tokens, length = len(fed.tokens), fed.length
-        bucket = -(-(length + tokens) // _KEYS) if first else -1
-        key = (tokens, rows, fed.full, bucket)
+        key = self._key(fed, rows, first=first)
         if key not in self._lists:
             if len(self._lists) >= _MOST_KEPT:
                 self._lists.pop(next(iter(self._lists)))
