@@ -49,6 +49,16 @@ fn quants(record: u32, group: u32, step: u32, column: u32) -> u32 {
   return low;
 }
 
+// The same of four steps, `first` and on.
+fn four_quants(record: u32, group: u32, first: u32, column: u32) -> vec4<u32> {
+  return vec4<u32>(
+    quants(record, group, first, column),
+    quants(record, group, first + 1u, column),
+    quants(record, group, first + 2u, column),
+    quants(record, group, first + 3u, column),
+  );
+}
+
 // The first or second of a group's two 6-bit numbers: scale and minimum, or the scales of both halves.
 fn six_bits(record: u32, field: u32, group: u32, second: u32, column: u32) -> u32 {
   let pair = field + group / 2u * 48u;

@@ -32,10 +32,8 @@ fn main(@builtin(local_invocation_id) local: vec3<u32>, @builtin(workgroup_id) p
       let record = tile + group / PER_RECORD * WORDS;
       let inside = group % PER_RECORD;
       let w = scales_of(record, inside, column);
-      var quant: array<u32, 8>;
-      for (var step = 0u; step < 8u; step++) { quant[step] = quants(record, inside, step, column); }
-      let w0 = vec4<u32>(quant[0], quant[1], quant[2], quant[3]);
-      let w1 = vec4<u32>(quant[4], quant[5], quant[6], quant[7]);
+      let w0 = four_quants(record, inside, 0u, column);
+      let w1 = four_quants(record, inside, 4u, column);
       for (var row = 0u; row < rows; row++) {
         let at = ((first_row + row) * GROUPS + group) * 3u;
         let sums = bitcast<vec2<i32>>(acts[at + 2u].yz);

@@ -24,13 +24,14 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) place
   let part = lane & 7u;
   let first = group * 32u + part * 4u;
   let there = token < select(this_pass.tokens, this_pass.rows, HEAD);
-  var value = vec4<f32>(0.0);
+  var value = array<f32, 4>();
   for (var i = 0u; i < 4u; i++) {
     if (there && first + i < COLS) { value[i] = x[token * COLS + first + i]; }
   }
   for (var term = 0u; term < TERMS; term++) {
-    let size = bitcast<vec4<u32>>(value) & vec4<u32>(0x7fffffffu);
-    peaks[lane] = max(max(size.x, size.y), max(size.z, size.w));
+    var most = 0u;
+    for (var i = 0u; i < 4u; i++) { most = max(most, bitcast<u32>(value[i]) & 0x7fffffffu); }
+    peaks[lane] = most;
     workgroupBarrier();
     var top = 0u;  // bits of floats without a sign are in the floats' order, infinity and NaN the greatest
     for (var i = 0u; i < 8u; i++) { top = max(top, peaks[(lane & 56u) + i]); }
@@ -38,16 +39,19 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) place
     let zeros = !finite || top < LEAST_PEAK;
     let peak = bitcast<f32>(select(top, 0x3f800000u, zeros));
     let inverse = ed_div(127.0, peak);
-    var quant = vec4<i32>(0);
-    for (var i = 0u; i < 4u; i++) {
-      if (!zeros) { quant[i] = i32(ed_round_even(ed_mul(value[i], inverse))); }
-    }
-    sums[lane] = quant.x + quant.y + quant.z + quant.w;
-    workgroupBarrier();
     let scale = ed_div(bitcast<f32>(select(0x7fc00000u, top, finite) | this_pass.zero), 127.0);
+    var packed = 0u;
+    var sum = 0;
+    for (var i = 0u; i < 4u; i++) {
+      let quant = select(i32(ed_round_even(ed_mul(value[i], inverse))), 0, zeros);
+      packed = packed | ((bitcast<u32>(quant) & 255u) << (8u * i));
+      sum = sum + quant;
+      if (first + i < COLS) { value[i] = ed_sub(value[i], ed_mul(f32(quant), scale)); }
+    }
+    sums[lane] = sum;
+    workgroupBarrier();
     let at = ((token * TERMS + term) * GROUPS + group) * 12u;
-    let byte = bitcast<vec4<u32>>(quant) & vec4<u32>(255u);
-    if (there) { out[at + part] = byte.x | (byte.y << 8u) | (byte.z << 16u) | (byte.w << 24u); }
+    if (there) { out[at + part] = packed; }
     if (there && part == 0u) {
       let sum0 = sums[lane] + sums[lane + 1u] + sums[lane + 2u] + sums[lane + 3u];
       let sum1 = sums[lane + 4u] + sums[lane + 5u] + sums[lane + 6u] + sums[lane + 7u];
@@ -55,9 +59,6 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) place
       out[at + 9u] = bitcast<u32>(sum0);
       out[at + 10u] = bitcast<u32>(sum1);
       out[at + 11u] = 0u;
-    }
-    for (var i = 0u; i < 4u; i++) {
-      if (first + i < COLS) { value[i] = ed_sub(value[i], ed_mul(f32(quant[i]), scale)); }
     }
   }
 }

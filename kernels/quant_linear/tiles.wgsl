@@ -27,9 +27,7 @@ fn unpack_weights(lane: u32, first: u32, tile: u32) {
   if (lane >= 128u || group >= groups || (tile + side) * 16u >= OUTPUTS) { return; }
   let record = ((tile + side) * RECORDS + group / PER_RECORD) * WORDS;
   let inside = group % PER_RECORD;
-  var found: vec4<u32>;
-  for (var step = 0u; step < 4u; step++) { found[step] = quants(record, inside, part * 4u + step, column); }
-  quant[((g * 2u + side) * 2u + part) * 16u + column] = found;
+  quant[((g * 2u + side) * 2u + part) * 16u + column] = four_quants(record, inside, part * 4u, column);
   if (part == 0u) {
     let w = scales_of(record, inside, column);
     scales[(g * 2u + side) * 16u + column] = w.scale;
@@ -45,6 +43,15 @@ fn copy_inputs(lane: u32, first: u32, first_row: u32, rows: u32) {
   }
 }
 
+// acc and what the row of the inputs at x adds to it for a column of a tile: (group, tile) `at`.
+fn with_group(acc: f32, at: u32, column: u32, x: u32) -> f32 {
+  let w = Scales(scales[at * 16u + column], halves[at * 16u + column]);
+  let facts = inputs[x + 2u];
+  let sums = bitcast<vec2<i32>>(facts.yz);
+  let t = term(quant[at * 32u + column], quant[at * 32u + 16u + column], w, inputs[x], inputs[x + 1u], sums);
+  return ed_fma(t, bitcast<f32>(facts.x), acc);
+}
+
 @compute @workgroup_size(16, 16)
 fn main(@builtin(local_invocation_id) local: vec3<u32>, @builtin(workgroup_id) place: vec3<u32>) {
   let column = local.x;
@@ -54,38 +61,26 @@ fn main(@builtin(local_invocation_id) local: vec3<u32>, @builtin(workgroup_id) p
   let rows = min(SPAN, all - min(first_row, all));
   let tile = place.x * 2u;
   let groups = RECORDS * PER_RECORD;
-  var acc: array<vec4<f32>, 2>;  // [tile][row]
+  var acc: array<f32, 8>;  // [tile][row]
   for (var first = 0u; first < groups; first += 2u) {
     unpack_weights(lane, first, tile);
     copy_inputs(lane, first, first_row, rows);
     workgroupBarrier();
     for (var g = 0u; g < min(2u, groups - first); g++) {
-      for (var side = 0u; side < 2u; side++) {
-        let at = g * 2u + side;
-        let w0 = quant[at * 32u + column];
-        let w1 = quant[at * 32u + 16u + column];
-        let w = Scales(scales[at * 16u + column], halves[at * 16u + column]);
-        for (var i = 0u; i < 4u; i++) {
-          if (local.y * 4u + i < rows) {
-            let x = (g * SPAN + local.y * 4u + i) * 3u;
-            let facts = inputs[x + 2u];
-            let t = term(w0, w1, w, inputs[x], inputs[x + 1u], bitcast<vec2<i32>>(facts.yz));
-            acc[side][i] = ed_fma(t, bitcast<f32>(facts.x), acc[side][i]);
-          }
-        }
+      let x = (g * SPAN + local.y * 4u) * 3u;
+      for (var i = 0u; i < 8u; i++) {
+        acc[i] = with_group(acc[i], g * 2u + i / 4u, column, x + (i & 3u) * 3u);
       }
     }
     workgroupBarrier();
   }
-  let row = first_row + local.y * 4u;
-  for (var side = 0u; side < 2u; side++) {
-    let output = (tile + side) * 16u + column;
-    for (var i = 0u; i < 4u; i += TERMS) {
-      if (row + i < all && output < OUTPUTS) {
-        var sum = acc[side][i];
-        if (TERMS == 2u) { sum = ed_add(sum, acc[side][i + TERMS - 1u]); }
-        finish((row + i) / TERMS, output, sum);
-      }
+  for (var i = 0u; i < 8u; i += TERMS) {
+    let row = first_row + local.y * 4u + (i & 3u);
+    let output = (tile + i / 4u) * 16u + column;
+    if (row < all && output < OUTPUTS) {
+      var sum = acc[i];
+      if (TERMS == 2u) { sum = ed_add(sum, acc[i + TERMS - 1u]); }
+      finish(row / TERMS, output, sum);
     }
   }
 }
