@@ -29,6 +29,7 @@ COMMANDS = {
     "clean": "Show and remove files that are kept beside the models.",
     "export": "Turn a GGUF file or Hugging Face model into a bundle.",
     "push": "Send a device's folder to a phone.",
+    "web": "Serve a folder that runs a model in the browser.",
     "check": "Say whether one model can draft for another.",
     "draft": "Make drafters for a model out of its own replies.",
     "plan": "Say what fits into how much memory.",
@@ -43,7 +44,7 @@ OTHERS = {
     "ask": "generate", "complete": "generate", "convert": "export", "create": "export", "delete": "rm",
     "download": "pull", "info": "show", "install": "pull", "measure": "bench report",
     "models": "list", "remove": "rm", "search": "list", "server": "serve", "switch": "bench switch",
-    "uninstall": "rm",
+    "uninstall": "rm", "webui": "web",
 }  # fmt: skip
 """Commands of other programs and of before, and those here that do the same."""
 NOWHERE = {

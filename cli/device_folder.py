@@ -1,4 +1,4 @@
-"""``edgedec export --for``: a model and its drafters in one folder for a device."""
+"""``edgedec export --for``: a model and its drafters in one folder for a device, or for browsers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ import click
 
 from edgedec.cli import progress, screen
 from edgedec.cli.services import services
-from edgedec.core.errors import NotFoundError
+from edgedec.core.drafter_manifest import TABLES
+from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.files import storage_errors
 from edgedec.core.units import size
+from edgedec.core.web_folder import WEB
 
 if TYPE_CHECKING:
     from edgedec.core.device_folder import DeviceFolder
@@ -57,6 +59,9 @@ def write_folder(ctx: click.Context, options: DeviceFolderOptions, source: Path,
 
     store = services(ctx).store()
     bundle = source if source.exists() else store.path(str(source))
+    if options.device == WEB:
+        _write_page(options, bundle, out, store.home)
+        return
     chosen = choose_drafters(options.drafters, bundle, store.home)
     order = DeviceOrder(options.device, bundle, chosen, options.model, store.home)
     with progress.reporter() as report:
@@ -65,6 +70,28 @@ def write_folder(ctx: click.Context, options: DeviceFolderOptions, source: Path,
         screen.show_json(_document(made, out))
     else:
         _show(made, out)
+
+
+def _write_page(options: DeviceFolderOptions, bundle: Path, out: Path, home: Path) -> None:
+    """Write a folder for browsers; without names of drafters it carries the tables, if there are some."""
+    from edgedec.export.device import choose_drafters
+    from edgedec.export.web import WebOrder, write_web_folder
+
+    if options.model:
+        raise UsageError("a small model does not draft in a browser", hint="leave it out")
+    chosen = choose_drafters(options.drafters, bundle, home)
+    if not options.drafters:
+        chosen = tuple(one for one in chosen if one.kind == TABLES)
+    with progress.reporter() as report:
+        made = write_web_folder(WebOrder(bundle, chosen, home), out, report)
+    drafters = [one.kind for one in chosen]
+    if options.as_json:
+        files = {name: entry.bytes for name, entry in made.files.items()}
+        facts = {"name": made.name, "device": WEB, "path": str(out), "bytes": made.total_bytes}
+        screen.show_json({**facts, "drafters": drafters, "files": files})
+        return
+    drafted = f", with {', '.join(drafters)}" if drafters else ""
+    click.echo(f"{made.name}: {size(made.total_bytes)} in {out}{drafted}. `edgedec web {out}` serves it.")
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from edgedec.core.device_folder import DEVICES
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.manifest import MANIFEST, Manifest
 from edgedec.core.units import size
+from edgedec.core.web_folder import CONTENTS, WEB
 from edgedec.export import BACKENDS, QUANTS, TARGETS
 from edgedec.models.hub_names import may_name_hub
 
@@ -31,6 +32,7 @@ from edgedec.models.hub_names import may_name_hub
         "edgedec export Qwen3-0.6B -o my-model --quant q4_0 --quant attn=q5_1 --calibrate book.txt",
         "edgedec export smollm2-135m --for android -o phone",
         "edgedec export qwen2.5-coder-1.5b --for android --with-draft smollm2-135m -o phone",
+        "edgedec export smollm2-135m --for web -o page",
         "edgedec export model.gguf --for npu -o my-npu-model",
         'edgedec generate -m ./my-model -p "Hello"',
     ),
@@ -50,16 +52,18 @@ from edgedec.models.hub_names import may_name_hub
 @option("--backend", rare=True, type=click.Choice(BACKENDS), metavar="RUNTIME",
               help="Run a GGUF file by EdgeDec's kernels (edgedec) or by llama.cpp. By default llama.cpp, if "
               "it is installed, runs the files that the kernels cannot run.")  # fmt: skip
-@click.option("--for", "device", type=click.Choice([*DEVICES, *TARGETS]), metavar="DEVICE",
+@click.option("--for", "device", type=click.Choice([*DEVICES, WEB, *TARGETS]), metavar="DEVICE",
               help="android: write one folder with all that a phone needs: the model, its drafters, tables "
               "of its tokenizer, and the hashes of all files. SOURCE may also be a bundle or an installed "
-              "model. `edgedec push` sends it; other commands open it, too. npu: passes of fixed lengths in "
-              "integers, for at most 1024 tokens; --calibrate then names the text that ranges of values are "
-              "measured on. htp: that, compiled by QNN for Snapdragon 8 Gen 3.")  # fmt: skip
+              "model. `edgedec push` sends it; other commands open it, too. web: write that for a browser, "
+              "with a page to chat on; `edgedec web` or any server of static files serves it. npu: passes of "
+              "fixed lengths in integers, for at most 1024 tokens; --calibrate then names the text that "
+              "ranges of values are measured on. htp: that, compiled by QNN for Snapdragon 8 Gen "
+              "3.")  # fmt: skip
 @click.option("--with-draft", "drafters", multiple=True, metavar="NAME",
               help="Small model, by name or path, that drafts in that folder. It carries the head, trim and "
               "tables that belong to the model, too; a name of these, or the folder of one, chooses among "
-              "them, and off leaves them out. May be given several times.")  # fmt: skip
+              "them, and off leaves them out; browsers take tables. May be given several times.")  # fmt: skip
 @opt.json_option
 @click.pass_context
 def command(
@@ -85,7 +89,8 @@ def command(
     runs it (pip install 'edgedec-runtime[gguf]').
 
     With --for android DIR is a device's folder: a bundle that carries its drafters, and lists all files with
-    hashes. With --for npu or htp it is a bundle that `--device npu` runs.
+    hashes. With --for web it is a page that runs the model in the browser. With --for npu or htp it is a
+    bundle that `--device npu` runs.
 
     An interrupted export leaves DIR as it was.
     """
@@ -162,4 +167,5 @@ def _made_of_source(source: Path) -> bool:
 
 
 def _replaceable(out: Path) -> bool:
-    return out.is_dir() and ((out / MANIFEST).is_file() or not any(out.iterdir()))
+    kept = (out / MANIFEST, out / CONTENTS)
+    return out.is_dir() and (any(one.is_file() for one in kept) or not any(out.iterdir()))

@@ -130,6 +130,7 @@ EXAMPLES = (
     Example(guide("exporting"), "[gguf]", left_out="builds llama.cpp; tests/integration runs such models"),
     Example(guide("exporting"), "--for android", prints="sends it to a phone"),
     Example(guide("exporting"), "edgedec draft export", left_out="needs a trained head"),
+    Example(guide("web"), "--for web", left_out="serves until it is interrupted; tests/web does it"),
     Example(guide("phones"), "--for npu", left_out="needs an NPU; tests/cli/test_npu.py does without"),
     Example(guide("gpu"), "edgedec doctor", left_out=GPU),
     Example(guide("gpu"), "--gpu-layers", left_out=GPU),

@@ -60,7 +60,10 @@ def opened(browsers: Callable[[bool], Any]) -> Opened:
         context = browsers(gpu).new_context(viewport={"width": 1280, "height": 800}, **settings)
         context.set_default_timeout(30_000)
         if device:
-            context.add_init_script(f"localStorage.setItem('edgedec.device', '{device}')")
+            # A blank page has no storage.
+            context.add_init_script(
+                f"try {{ localStorage.setItem('edgedec.device', '{device}') }} catch {{}}"
+            )
         faults: list[str] = []
         watched(context, url, faults)
         page = context.new_page()

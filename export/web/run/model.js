@@ -15,6 +15,7 @@ export class Model {
   #files = null;
   #wasm = null;
   #settings = null;
+  #costs = ""; // the file with what passes cost
   #stop = new AbortController();
 
   engine = null;
@@ -87,15 +88,15 @@ export class Model {
     await this.#fetching(this.#needed(gpu !== null));
     this.#wasm = await Wasm.load(await this.#files.whole(parts.wasm));
     await this.#hand(parts.engine);
-    const name = costsName(gpu);
-    const costs = JSON.parse((await this.#store?.text(name)) ?? "null");
+    this.#costs = costsName(gpu);
+    const costs = JSON.parse((await this.#store?.text(this.#costs)) ?? "null");
     const { context, max_pass } = this.#list;
     this.engine = new Engine(this.#wasm, { context, max_pass, ...(costs && { costs }) });
     this.engine.onlost = (error) => this.#goOnWithoutGpu(error);
     if (gpu) await this.#useGpu(gpu);
     else await this.#useCpu(why);
     await this.#prune();
-    if (!this.engine.facts.costs) await this.#measure(name);
+    if (!this.engine.facts.costs) await this.#measure();
   }
 
   async #useGpu(gpu) {
@@ -117,6 +118,7 @@ export class Model {
   async #goOnWithoutGpu(error) {
     await this.#fetching(this.#needed(false));
     await this.#useCpu(error.message);
+    this.#costs = costsName(null);
     this.#state.set({ phase: "ready" });
   }
 
@@ -127,11 +129,16 @@ export class Model {
     await this.#files.makeRoom(names);
   }
 
-  async #measure(name) {
+  async #measure() {
     this.#state.set({ phase: "preparing" });
     const costs = await this.engine.measure();
-    await this.#store?.keep(name, JSON.stringify(costs));
+    await this.keepCosts(costs);
     this.engine.reopen({ costs });
+  }
+
+  /** Keep what passes cost for the next start. */
+  async keepCosts(costs) {
+    await this.#store?.keep(this.#costs, JSON.stringify(costs));
   }
 
   /** Hand files to the module, by their names in the bundle, where it has them not yet. */

@@ -63,12 +63,14 @@ const CALLS = {
     await model.remove();
   },
 
-  reply(given, id) {
+  async reply(given, id) {
     const engine = async () => {
       await load();
       return model.engine;
     };
-    return replies.ask(engine, id, given, (tokens) => postMessage({ event: "tokens", id, tokens }));
+    const figures = await replies.ask(engine, id, given, (tokens) => postMessage({ event: "tokens", id, tokens }));
+    if (figures.costs) await model.keepCosts(figures.costs);
+    return figures;
   },
 
   stop({ id }) {

@@ -5,6 +5,7 @@ import { Fault } from "../errors.js";
 
 const WAIT_MS = 60_000;
 const SOFTWARE_WAIT_MS = 1_800_000;
+const NOTICED_MS = 500;
 const LIMITS = [
   "maxBufferSize", "maxStorageBufferBindingSize", "maxStorageBuffersPerShaderStage", "maxComputeWorkgroupStorageSize",
   "maxComputeInvocationsPerWorkgroup", "maxComputeWorkgroupSizeX", "maxComputeWorkgroupsPerDimension",
@@ -99,7 +100,8 @@ export class GpuDevice {
       this.check();
       return value;
     } catch (error) {
-      await Promise.resolve(); // the promise of the loss may be the next one
+      // A wait that fails may be the first sign of a loss.
+      await Promise.race([this.handle.lost, new Promise((resolve) => setTimeout(resolve, NOTICED_MS))]);
       this.check();
       throw error;
     } finally {

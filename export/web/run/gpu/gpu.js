@@ -7,6 +7,7 @@ import { Steps, compiler } from "./steps.js";
 
 const ROTARY = "@rotary.";
 const UNIFORM = 32;
+const NO_ENTRY = 0xffffffff;
 
 export class Gpu {
   #device;
@@ -86,8 +87,9 @@ export class Gpu {
       const half = text.length / 4;
       return { name, inverse, half, table: take(program.max_pass * 2 * text.length) };
     });
-    const rows = Object.fromEntries(this.#results(false).map(({ name, bytes }) => [name, take(bytes)]));
-    return { all, tables, rows };
+    const { blocks, k, refined } = program.head;
+    const row = { sums: take(12 * blocks), ids: take(4 * k), coarse: take(4 * k), fine: refined ? take(4 * k) : 0 };
+    return { all, tables, row };
   }
 
   /** Names, buffers and bytes a row of what is read back. */
@@ -110,7 +112,9 @@ export class Gpu {
     const { tokens, tokenIds, positions, paths } = pass;
     this.#write("@tokens", this.#wasm.words(tokenIds, tokens));
     this.#write("@positions", this.#wasm.words(positions, tokens));
-    this.#write("@paths", this.#wasm.words(paths, tokens * (1 + tokens)));
+    const entries = this.#wasm.words(paths, tokens * (1 + tokens)).slice();
+    for (let at = 0; at < entries.length; at += 1 + tokens) entries[at] -= 1; // kernels count ancestors, not the token
+    this.#write("@paths", entries);
     for (const { name, inverse, half, table } of this.#host.tables) {
       this.#engine.check("rotary", inverse, half, table);
       this.#write(name, this.#wasm.floats(table, tokens * 2 * half));
@@ -144,21 +148,35 @@ export class Gpu {
 
   /** End the head of some rows: the module joins sums of blocks in doubles, and ranks. */
   #end(pass, first, rows, reads, mapped) {
-    const { k, blocks, refined, softcap } = this.#program.head;
+    const { blocks, softcap } = this.#program.head;
+    const { sums, ids, coarse, fine } = this.#host.row;
     let at = 0;
-    const found = reads.map((one) => {
+    const found = new Map(reads.map(({ name, bytes }) => {
       const start = at;
-      at += one.bytes * rows;
-      return { ...one, row: (index) => mapped.subarray(start + index * one.bytes, start + (index + 1) * one.bytes) };
-    });
+      at += bytes * rows;
+      return [name, (index) => mapped.subarray(start + index * bytes, start + (index + 1) * bytes)];
+    }));
     for (let index = 0; index < rows; index++) {
-      for (const { name, bytes, row } of found) {
-        const target = name === "logits" ? pass.logits + (first + index) * bytes : this.#host.rows[name];
-        this.#wasm.view(target, bytes).set(row(index));
-      }
-      const { sums, ids, coarse, fine } = this.#host.rows;
-      this.#engine.check("head", first + index, sums, blocks, ids, coarse, refined ? fine : 0, k, softcap);
+      this.#wasm.view(sums, 12 * blocks).set(found.get("sums")(index));
+      const count = this.#candidates(found.get("candidates")(index));
+      if (fine) this.#wasm.view(fine, 4 * count).set(found.get("fine")(index).subarray(0, 4 * count));
+      const logits = found.get("logits")?.(index);
+      if (logits) this.#wasm.view(pass.logits + (first + index) * logits.length, logits.length).set(logits);
+      this.#engine.check("head", first + index, sums, blocks, ids, coarse, fine, count, softcap);
     }
+  }
+
+  /** Write a row's candidates, of an id and the bits of a logit each; returns how many there are. */
+  #candidates(bytes) {
+    const words = new Uint32Array(bytes.slice().buffer);
+    const { ids, coarse } = this.#host.row;
+    const [wholeIds, wholeBits] = [ids, coarse].map((address) => this.#wasm.words(address, words.length / 2));
+    let count = 0;
+    for (; 2 * count < words.length && words[2 * count] !== NO_ENTRY; count++) {
+      wholeIds[count] = words[2 * count];
+      wholeBits[count] = words[2 * count + 1];
+    }
+    return count;
   }
 
   #write(name, data) {

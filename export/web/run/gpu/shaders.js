@@ -3,5 +3,6 @@
 /** Return a function from a kernel's name and the text of its constants to its source; `files` is run/shaders.json. */
 export function sources(files, variants) {
   const prelude = files.prelude.map((name) => files.texts[name.replace(/\{(\w+)\}/, (_, primitive) => variants[primitive])]);
-  return (kernel, constants) => [constants, ...prelude, files.texts[kernel]].filter(Boolean).join("\n");
+  const text = (name) => files.texts[name];
+  return (kernel, constants) => [constants, ...prelude, ...files.parts[kernel].map(text)].filter(Boolean).join("\n");
 }

@@ -1,0 +1,81 @@
+"""Writes what a page computes with: a program and sources of kernels for GPUs; for the CPU a graph."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from edgedec.backends.gpu import arithmetic, shaders
+from edgedec.backends.gpu.build.build import build_program
+from edgedec.backends.gpu.model import build_limits
+from edgedec.backends.gpu.program import KernelStep, Program
+from edgedec.backends.onnx.graph import read_graph
+from edgedec.core.manifest import Manifest
+from edgedec.export.web.build import wasm_path
+from edgedec.export.web.cpu import CPU_PROGRAM, write_cpu_program
+
+SHADERS, PROBE, PROGRAM = "run/shaders.json", "run/probe.json", "model/program.json"
+WASM, CPU = "run/edgedec.wasm", f"model/{CPU_PROGRAM}"
+MAX_PASS = 128
+_CONTEXT = 4096
+_BINDING = 128 << 20
+"""Bytes that every device of WebGPU binds at once."""
+_PROBE = "wgsl/probe"
+
+
+def write_gpu(directory: Path, bundle: Path) -> Program:
+    """Write what a GPU needs, and return the program. Raises UnsupportedError, BadFileError."""
+    spec = Manifest.load(bundle).spec
+    capacity = min(spec.context_length, _CONTEXT)
+    limits = build_limits(spec, capacity, MAX_PASS, _BINDING)
+    program = build_program(read_graph(bundle), spec, limits)
+    _write(directory / PROGRAM, as_json(program))
+    names = {_PROBE, *(step.kernel for step in (*program.steps, *program.settling))}
+    _write(directory / SHADERS, _sources(names))
+    shutil.copyfile(arithmetic.DATA, directory / PROBE)
+    return program
+
+
+def as_json(program: Program) -> dict[str, Any]:
+    """Return a program with the constants of its kernels as text, which has the bits of floats."""
+    found: dict[tuple[str, str], int] = {}
+
+    def step(one: KernelStep) -> dict[str, Any]:
+        constants = "\n".join(shaders.constant(name, value) for name, value in one.consts.items())
+        fields = asdict(one)
+        del fields["consts"]
+        return {**fields, "kernel": found.setdefault((one.kernel, constants), len(found))}
+
+    steps, settling = ([step(one) for one in part] for part in (program.steps, program.settling))
+    made = [{"kernel": name, "constants": constants} for name, constants in found]
+    return {**json.loads(program.to_json()), "steps": steps, "settling": settling, "kernels": made}
+
+
+def _sources(names: set[str]) -> dict[str, Any]:
+    """Return the texts of kernels and of the prelude in all variants."""
+    prelude = shaders.prelude({name: f"{{{name}}}" for name in shaders.PRIMITIVES})
+    both = [
+        shaders.prelude(dict.fromkeys(shaders.PRIMITIVES, variant))
+        for variant in (shaders.NATIVE, shaders.EXACT)
+    ]
+    parts = {name: shaders.parts(name) for name in sorted(names)}
+    needed = {name for files in (*both, *parts.values()) for name in files}
+    texts = {name: shaders.text(name) for name in sorted(needed)}
+    return {"primitives": shaders.PRIMITIVES, "prelude": prelude, "parts": parts, "texts": texts}
+
+
+def _write(path: Path, data: dict[str, Any]) -> None:
+    path.write_text(json.dumps(data, separators=(",", ":")), encoding="utf-8")
+
+
+def write_cpu(directory: Path, bundle: Path) -> None:
+    """Write what the CPU needs into ``directory``.
+
+    Raises NotFoundError where this installation has no ``edgedec.wasm``, UnsupportedError for a graph that
+    the browser's CPU cannot run.
+    """
+    shutil.copyfile(wasm_path(), directory / WASM)
+    write_cpu_program(bundle, directory / CPU)

@@ -1,0 +1,82 @@
+"""Writes a folder for browsers: the page, the bundle, and what its parts compute with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgedec.core.drafter_manifest import DRAFTER, TABLES
+from edgedec.core.errors import UnsupportedError, UsageError
+from edgedec.core.files import atomic_path, storage_errors
+from edgedec.core.home import ARTIFACTS
+from edgedec.core.manifest import CHAT_TEMPLATE, MANIFEST, TOKENIZER_TABLE, WEIGHTS, Manifest
+from edgedec.core.progress import Progress, silent
+from edgedec.core.verification import verify
+from edgedec.core.web_folder import CONTENTS, PageParts, WebFolder, WebModel, save_contents
+from edgedec.drafters.artifacts import DrafterArtifact
+from edgedec.export.device.parts import check_suits, place_bundle, place_drafter
+from edgedec.export.web.computing import CPU, PROBE, PROGRAM, SHADERS, WASM, write_cpu, write_gpu
+from edgedec.export.web.index import write_page
+from edgedec.export.writer import check_space
+from edgedec.text.template_program import FILE_NAME as TEMPLATE_PROGRAM
+
+MODEL = "model"
+_READ = (MANIFEST, TOKENIZER_TABLE, CHAT_TEMPLATE, TEMPLATE_PROGRAM)
+"""Files of a bundle that the engine in the browser reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebOrder:
+    """The contents of a folder: a bundle, and drafters for it. ``home`` keeps records of verifications."""
+
+    bundle: Path
+    drafters: Sequence[DrafterArtifact]
+    home: Path
+
+
+def write_web_folder(order: WebOrder, out: Path, report: Progress = silent) -> WebFolder:
+    """Write the folder ``out`` completely or not at all, and return its table of contents.
+
+    Raises UsageError for an ``out`` that is none, UnsupportedError for a model or a drafter that the page
+    cannot run, BadFileError for a damaged file, StorageError.
+    """
+    _check_target(out, order.bundle)
+    manifest = Manifest.load(order.bundle)
+    check_suits(manifest)
+    if strange := [one.kind for one in order.drafters if one.kind != TABLES]:
+        raise UnsupportedError(f"the page does not draft by {strange[0]}", hint=f"it drafts by {TABLES}")
+    verify(order.bundle, manifest, order.home, progress=report)
+    check_space(out, manifest.total_bytes)
+    with atomic_path(out, directory=True) as directory, storage_errors(str(out)):
+        write_page(directory)
+        model = directory / MODEL
+        placed, _ = place_bundle(order.bundle, model, report)
+        for found in order.drafters:
+            place_drafter(found, model / ARTIFACTS / found.kind, report)
+        write_cpu(directory, model)
+        program = write_gpu(directory, model)
+        described = WebModel(placed, program.capacity, program.max_pass)
+        return save_contents(directory, described, _parts(directory))
+
+
+def _parts(directory: Path) -> PageParts:
+    """Say which files each part of the page reads."""
+    model = directory / MODEL
+    tables = sorted((model / ARTIFACTS / TABLES).glob("*.table"))
+    drafts = [model / ARTIFACTS / TABLES / DRAFTER, *tables] if tables else []
+    read = [*(model / name for name in _READ), *drafts]
+    engine = tuple(path.relative_to(directory).as_posix() for path in read if path.is_file())
+    return PageParts(WASM, f"{MODEL}/{WEIGHTS}", engine, (CPU,), SHADERS, PROBE, PROGRAM)
+
+
+def _check_target(out: Path, bundle: Path) -> None:
+    """Refuse to replace anything but such a folder or an empty one. Raises UsageError."""
+    if not out.name or out.name == "..":
+        raise UsageError(f"{out} can not be replaced from inside", hint="name the directory, as in ../NAME")
+    if out.is_symlink() or (out.exists() and not out.is_dir()):
+        raise UsageError(f"{out} exists and is not a directory", hint="name a new directory")
+    if out.is_dir() and not (out / CONTENTS).is_file() and any(out.iterdir()):
+        raise UsageError(f"{out} is not empty and is no folder of a page", hint="name a new directory")
+    if bundle.resolve().is_relative_to(out.resolve()):
+        raise UsageError(f"{bundle} lies in {out}, which would be replaced", hint="name another folder")

@@ -1,0 +1,134 @@
+"""The folder for browsers: whole or not at all, every piece with its hash, the program of Python."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgedec.backends.gpu import shaders
+from edgedec.core.drafter_manifest import TABLES
+from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError, UsageError
+from edgedec.core.manifest import Manifest
+from edgedec.core.web_folder import CONTENTS, PIECE, WebFolder
+from edgedec.draft import Recycling
+from edgedec.drafters.artifacts import new_artifact
+from edgedec.drafters.tables import write_table
+from edgedec.export.device import choose_drafters
+from edgedec.export.web import WebOrder, computing, write_web_folder
+from tests.web.played import played_folder
+
+
+@pytest.fixture(autouse=True)
+def wasm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes in place of the engine, which few machines compile."""
+    path = tmp_path / "edgedec.wasm"
+    path.write_bytes(b"\0asm")
+    monkeypatch.setattr(computing, "wasm_path", lambda: path)
+
+
+@pytest.fixture
+def home(tiny: Path, tmp_path: Path) -> Path:
+    """A home with tables for the bundle."""
+    home = tmp_path / "home"
+    with new_artifact(Manifest.load(tiny), TABLES, home, {}) as folder:
+        write_table(folder, Recycling.name, b"answers")
+    return home
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / CONTENTS).read_text(encoding="utf-8"))
+    return found
+
+
+def test_everything_is_listed_with_its_hash(tiny: Path, home: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page"
+    drafters = choose_drafters((), tiny, home)
+    made = write_web_folder(WebOrder(tiny, drafters, home), out)
+    assert WebFolder.load(out) == made
+    there = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    assert there == {*made.files, CONTENTS}
+    for name, entry in made.files.items():
+        assert hashlib.sha256((out / name).read_bytes()).hexdigest() == entry.sha256
+    parts = contents(out)["parts"]
+    named = [one for part in parts.values() for one in (part if isinstance(part, list) else [part])]
+    assert set(named) <= there
+    assert parts["engine"] == [
+        "model/manifest.json",
+        "model/tokenizer.table",
+        "model/chat_template.jinja",
+        "model/chat_template.program",
+        "model/drafters/tables/drafter.json",
+        "model/drafters/tables/recycling.table",
+    ]
+    Manifest.load(out / "model", verify=True)
+
+
+def test_large_files_have_a_hash_for_every_piece(tiny: Path, tmp_path: Path) -> None:
+    folder = played_folder(tmp_path / "page", Manifest.load(tiny))
+    entry = contents(folder)["files"]["model/weights.bin"]
+    data = (folder / "model/weights.bin").read_bytes()
+    pieces = [data[at : at + PIECE] for at in range(0, len(data), PIECE)]
+    assert entry["pieces"] == [hashlib.sha256(one).hexdigest() for one in pieces]
+    assert len(pieces) == 3
+
+
+def test_the_program_and_the_sources_are_those_of_python(tiny: Path, tmp_path: Path) -> None:
+    """A page only joins texts; the same texts are joined here."""
+    for name in ("run", "model"):
+        (tmp_path / name).mkdir()
+    program = computing.write_gpu(tmp_path, tiny)
+    data = json.loads((tmp_path / computing.PROGRAM).read_text(encoding="utf-8"))
+    files = json.loads((tmp_path / computing.SHADERS).read_text(encoding="utf-8"))
+    variants = {"fma": "exact", "basic": "native", "divide": "native", "root": "exact", "dot": "native"}
+    prelude = [re.sub(r"\{(\w+)\}", lambda one: variants[one[1]], name) for name in files["prelude"]]
+    for step, told in zip(program.steps, data["steps"], strict=True):
+        kernel = data["kernels"][told["kernel"]]
+        names = [*prelude, *files["parts"][kernel["kernel"]]]
+        joined = [*filter(None, [kernel["constants"]]), *(files["texts"][name] for name in names)]
+        assert "\n".join(joined) == shaders.source(step.kernel, step.consts, variants)
+        assert told["bind"] == list(step.bind)
+    assert len(data["kernels"]) < len(data["steps"])
+    assert data["max_pass"] <= computing.MAX_PASS
+
+
+def test_what_is_there_already_is_replaced_or_kept(tiny: Path, tmp_path: Path) -> None:
+    order = WebOrder(tiny, (), tmp_path / "home")
+    write_web_folder(order, tmp_path / "page")
+    write_web_folder(order, tmp_path / "page")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "kept.txt").write_text("kept", encoding="utf-8")
+    with pytest.raises(UsageError, match="is no folder of a page"):
+        write_web_folder(order, other)
+    with pytest.raises(UsageError, match="would be replaced"):
+        write_web_folder(WebOrder(tmp_path / "page/model", (), tmp_path), tmp_path / "page")
+    assert sorted(one.name for one in tmp_path.iterdir() if "partial" in one.name) == []
+
+
+def test_a_page_without_its_engine_is_not_written(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> Path:
+        raise NotFoundError("there is no edgedec.wasm here")
+
+    monkeypatch.setattr(computing, "wasm_path", missing)
+    with pytest.raises(NotFoundError, match=r"no edgedec\.wasm"):
+        write_web_folder(WebOrder(tiny, (), tmp_path), tmp_path / "page")
+    assert not (tmp_path / "page").exists()
+
+
+def test_a_damaged_folder_is_refused(tiny: Path, tmp_path: Path) -> None:
+    folder = played_folder(tmp_path / "page", Manifest.load(tiny), 100)
+    with (folder / "model/weights.bin").open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(BadFileError, match=r"weights\.bin of the web folder has 104 bytes, not 100"):
+        WebFolder.load(folder)
+    text = (folder / CONTENTS).read_text(encoding="utf-8")
+    (folder / CONTENTS).write_text(text.replace('"version": 1', '"version": 9'), encoding="utf-8")
+    with pytest.raises(UnsupportedError, match="version 9"):
+        WebFolder.load(folder)

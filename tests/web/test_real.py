@@ -1,0 +1,153 @@
+"""The real engine in a browser: Python's tokens on the CPU and on a GPU, also one that is lost."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import edgedec
+from edgedec.core.errors import NotFoundError
+from edgedec.export.web import WebOrder, write_web_folder
+from edgedec.export.web.build import wasm_path
+from edgedec.models.store import Store
+from tests.patience import PATIENCE_S
+from tests.server.page.acting import ask, ended
+from tests.web.acting import fetched, ready
+from tests.web.serving import serving
+
+pytestmark = pytest.mark.slow
+
+QUESTION = "one two one two one two one"
+TOKENS, LONG = 24, 120
+WAYS = {"greedy": {"temperature": 0}, "sampled": {"temperature": 0.8, "seed": 5}}
+LOSE = """() => {
+  const { requestDevice } = GPUAdapter.prototype;
+  GPUAdapter.prototype.requestDevice = async function (...given) {
+    return (globalThis.opened = await requestDevice.apply(this, given));
+  };
+}"""
+
+
+@pytest.fixture(scope="module")
+def url(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a folder of random weights."""
+    place = tmp_path_factory.mktemp("real")
+    with serving(_written(tiny, place)) as address:
+        yield address
+
+
+def _written(bundle: Path, place: Path) -> Path:
+    try:
+        wasm_path()
+    except NotFoundError as error:
+        pytest.skip(f"{error.message}: {error.hint}")
+    write_web_folder(WebOrder(bundle, (), place), place / "web")
+    return place / "web"
+
+
+@functools.cache
+def python_reply(bundle: Path, way: str, draft: str, question: str, tokens: int) -> str:
+    """The reply of the Python API."""
+    sampling = edgedec.SamplingParams(**WAYS[way])
+    messages = [{"role": "user", "content": question}]
+    with edgedec.open(bundle, context=256, draft=draft, threads=1) as model:
+        return model.chat(messages=messages, sampling=sampling, max_tokens=tokens).reply().read()
+
+
+def settings(page: Any, way: str, tokens: int) -> None:
+    page.click("#open-settings")
+    for name, value in {**WAYS[way], "max_tokens": tokens}.items():
+        page.fill(f"#sampling-{name}", str(value))
+    page.keyboard.press("Enter")
+
+
+def as_written(page: Any) -> str:
+    """The last reply, before it was rendered."""
+    page.wait_for_selector("#conversations .current")
+    with page.expect_download() as file:
+        page.get_by_role("button", name="Export", exact=True).click()
+    (conversation,) = json.loads(file.value.path().read_text(encoding="utf-8"))["conversations"]
+    return str(conversation["messages"][conversation["tip"]]["text"])
+
+
+def begun(page: Any) -> None:
+    """Load the model, however long a GPU made of software takes to compile."""
+    page.set_default_timeout(PATIENCE_S * 1000)
+    fetched(page)
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_replies_are_those_of_python(opened: Callable[..., Any], url: str, tiny: Path, device: str) -> None:
+    with opened(url, gpu=device == "gpu", device=device, accept_downloads=True) as page:
+        begun(page)
+        assert "those of the CPU's kernels" in page.locator("#device-facts").text_content()
+        for draft in ("auto", "off"):
+            page.click("#open-device")
+            page.set_checked("#draft", draft == "auto")
+            page.keyboard.press("Escape")
+            for way in WAYS:
+                page.keyboard.press("Control+k")
+                settings(page, way, TOKENS)
+                ask(page, QUESTION)
+                assert as_written(page) == python_reply(tiny, way, "off", QUESTION, TOKENS)
+
+
+def test_a_gpu_is_lost_in_the_middle_of_a_reply_and_the_cpu_goes_on_with_the_same_tokens(
+    opened: Callable[..., Any], url: str, tiny: Path
+) -> None:
+    with opened(url, gpu=True, device="gpu", accept_downloads=True) as page:
+        (worker,) = page.workers
+        worker.evaluate(LOSE)
+        begun(page)
+        assert "same bits as the CPU" in page.inner_text("#device-words")
+        settings(page, "sampled", LONG)
+        ask(page, QUESTION, ends=False)
+        page.wait_for_function("() => /^\\d+ tokens/.test(document.querySelector('.figures')?.textContent)")
+        worker.evaluate("() => globalThis.opened.destroy()")
+        ended(page)
+        assert page.inner_text("#device-words").startswith("CPU: the GPU was lost")
+        assert as_written(page) == python_reply(tiny, "sampled", "off", QUESTION, LONG)
+        ask(page, "and more")
+        ready(page)
+
+
+def test_without_webgpu_the_page_says_so_and_runs_on_the_cpu(opened: Callable[..., Any], url: str) -> None:
+    with opened(url) as page:
+        begun(page)
+        assert page.inner_text("#device-words") == "CPU: WebGPU finds no GPU here"
+
+
+def test_a_software_adapter_has_to_be_chosen(opened: Callable[..., Any], url: str) -> None:
+    with opened(url, gpu=True) as page:
+        begun(page)
+        assert page.inner_text("#device-words") == "CPU: WebGPU has a software adapter alone"
+
+
+def test_a_cut_reply_goes_on_with_the_tokens_of_an_uncut_one(
+    opened: Callable[..., Any], url: str, tiny: Path
+) -> None:
+    with opened(url, accept_downloads=True) as page:
+        begun(page)
+        settings(page, "sampled", TOKENS // 2)
+        ask(page, QUESTION)
+        page.get_by_role("button", name="More").click()
+        ended(page)
+        assert as_written(page) == python_reply(tiny, "sampled", "off", QUESTION, TOKENS)
+
+
+def test_a_real_model_replies_as_in_python(opened: Callable[..., Any], tmp_path: Path) -> None:
+    name, question = "smollm2-135m", "Name three colours."
+    try:
+        bundle = Store().path(name)
+    except NotFoundError:
+        pytest.skip(f"the real model is not installed: edgedec pull {name}")
+    with serving(_written(bundle, tmp_path)) as url, opened(url, accept_downloads=True) as page:
+        begun(page)
+        settings(page, "greedy", TOKENS)
+        ask(page, question)
+        assert as_written(page) == python_reply(bundle, "greedy", "off", question, TOKENS)
