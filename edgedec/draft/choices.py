@@ -47,11 +47,12 @@ def choices(
     T they are the softmax of logits + T * G, G the noise of that position: its confidence in the token that
     it would draw here. This becomes the greedy case as T falls.
     """
-    values, ids = rows.values[row].astype(np.float64), rows.ids[row].astype(np.int64)
+    count = int(np.count_nonzero(rows.values[row] > -np.inf))  # fewer than k of a trimmed vocabulary
+    values, ids = rows.values[row, :count].astype(np.float64), rows.ids[row, :count].astype(np.int64)
     if params.adjusts:
         values, ids = _adjusted(values, ids, Adjustment(params, history), to_target)
-        if not ids.size:
-            return []
+    if not ids.size:
+        return []
     if params.greedy:
         nats = (values[:FEW] - float(rows.logsumexp[row])).tolist()
         return [(token, _prob(one)) for token, one in zip(ids[:FEW].tolist(), nats, strict=True)]

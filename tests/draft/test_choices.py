@@ -86,3 +86,25 @@ def test_sampling_at_a_low_temperature_is_as_sure_as_greedy() -> None:
         cold = dict(choices(head, 0, DrawParams(temperature=0.02, seed=seed), 0, (), same))
         for token, prob in greedy[:2]:
             assert cold[token] == pytest.approx(prob, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        DrawParams(),
+        DrawParams(temperature=0.9, seed=1),
+        DrawParams(temperature=1.3, typical=0.2, seed=2),
+        DrawParams(temperature=1.0, eta=0.1, top_h=0.4, seed=3),
+        DrawParams(temperature=0.9, repetition_penalty=1.5, typical=0.5, seed=4),
+    ],
+)
+def test_a_trimmed_row_is_read_to_its_last_token(params: DrawParams) -> None:
+    """Where fewer tokens are kept than a row has places, it ends with the id -1 and the value -inf."""
+    for seed in range(20):
+        logits = np.random.default_rng(seed).normal(0.0, 1.0, (1, VOCAB)).astype(np.float32)
+        short, padded = (head_rows(logits, k, full=False) for k in (3, VOCAB))
+        padded.ids[0, 3:], padded.values[0, 3:] = -1, -np.inf
+        expected = HeadRows(short.values, short.ids, padded.logsumexp, padded.entropy)
+        found = choices(padded, 0, params, seed, (), same)
+        assert found
+        assert found == choices(expected, 0, params, seed, (), same)

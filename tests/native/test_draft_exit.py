@@ -48,6 +48,13 @@ def test_random_replies_are_the_same() -> None:
     assert accepted(outcomes) > 100
 
 
+def test_rows_of_a_trimmed_vocabulary_are_read_to_their_last_token() -> None:
+    params = [DrawParams(temperature=1.3, typical=0.2, seed=seed) for seed in range(3)]
+    case = Case(3, small_model(5, sharpness=1.0), ("trim-1", "trim-2"), 4)
+    outcomes = compare(case, [Request([1, 2, 3], one, 30) for one in params])
+    assert accepted(outcomes) > 3
+
+
 @pytest.mark.slow
 def test_a_thousand_random_conversations_are_the_same() -> None:
     draw = random.Random(2)

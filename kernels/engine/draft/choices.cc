@@ -23,8 +23,9 @@ Status Choices::find(const HeadRows& rows, size_t row, const DrawParams& params,
   found->clear();
   const float* values = rows.values.data() + row * rows.k;
   const int32_t* ids = rows.ids.data() + row * rows.k;
-  values_.assign(values, values + rows.k);
-  ids_.assign(ids, ids + rows.k);
+  const float* end = std::find(values, values + rows.k, -kInfinity);  // fewer than k of a trimmed vocabulary
+  values_.assign(values, end);
+  ids_.assign(ids, ids + (end - values));
   if (params.adjusts()) adjust(params, history, to_target);
   if (ids_.empty()) return {};
   if (params.greedy()) {
