@@ -59,7 +59,7 @@ def test_rows_of_a_trimmed_vocabulary_are_read_to_their_last_token() -> None:
 def test_a_thousand_random_conversations_are_the_same() -> None:
     draw = random.Random(2)
     outcomes = [one for _ in range(1000) for one in compare(random_case(draw), random_requests(draw))]
-    assert accepted(outcomes) > 3000
+    assert accepted(outcomes) > 2000
 
 
 def test_a_long_reply_makes_the_same_plans() -> None:
