@@ -22,6 +22,9 @@ _MOST_KEPT = 64
 _SHORT, _MOST_RECORDED = 16, 8
 """Tokens of passes that are recorded ahead, and passes that are."""
 
+_AT_ONCE = 64
+"""Dispatches of a submission of a longer pass."""
+
 _PassKind = tuple[int, int, bool, int]
 """Tokens, rows, whether whole rows are read, and keys by ``_KEYS``: all that decides the dispatches."""
 
@@ -79,11 +82,19 @@ class Executor:
                 self.device.wait()
 
     def _computed(self, fed: GpuPass, rows: int, reads: list[Slice], *, first: bool) -> list[bytes]:
-        """Run a part of a pass. Short passes recur: while one runs, the next of its kind is recorded."""
+        """Run a part of a pass. Short passes recur: while one runs, the next of its kind is recorded.
+
+        A long one is several submissions: some systems reset a GPU that is busy with one for two seconds.
+        """
         key, dispatches = self._key(fed, rows, first=first), self._dispatches(fed, rows, first=first)
+        if len(fed.tokens) > _SHORT:
+            while len(dispatches) > _AT_ONCE:
+                self.device.run(dispatches[:_AT_ONCE])
+                dispatches = dispatches[_AT_ONCE:]
+            return self.device.run(dispatches, reads)
         recorded = self._recorded.pop(key, None) or self.device.record(dispatches, reads)
         self.device.submit(recorded)
-        if len(fed.tokens) <= _SHORT and not fed.full:
+        if not fed.full:
             if len(self._recorded) >= _MOST_RECORDED:
                 self._recorded.pop(next(iter(self._recorded)))
             self._recorded[key] = self.device.record(dispatches, reads)
@@ -123,11 +134,6 @@ class Executor:
     def caches(self) -> list[Any]:
         """The buffers of the KV cache, a layer each."""
         return [self._buffers[name].buffer for name in self.program.buffers if is_cache(name)]
-
-    def release(self) -> None:
-        """Return the leases; the driver frees buffers that nothing refers to."""
-        for lease in self._leases:
-            lease.release()
 
     def _allocated(self) -> Iterator[tuple[str, Slice]]:
         memories = {
