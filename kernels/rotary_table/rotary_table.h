@@ -1,7 +1,8 @@
 // RotaryTable: table[m, i] = cos(a), table[m, d / 2 + i] = sin(a) with a = double(positions[m]) * double(inv_freq[i]).
 //
 // Sine and cosine come from simd/math64.h: IEEE double operations only, absolute error below 1e-15 for angles up to
-// 2^23, rounded once to float. Source of the rotation: Su et al., "RoFormer" (2021).
+// 2^23, rounded once to float. WGSL has no doubles, so for a GPU the host computes the table of a pass by this
+// function and uploads it. Source of the rotation: Su et al., "RoFormer" (2021).
 #pragma once
 
 #include <cstddef>
