@@ -83,7 +83,8 @@ bool same(const char* a, const char* b) { return std::strcmp(a, b) == 0; }
 bool cpu_has(const char* row) {
 #ifdef EDGEDEC_EMULATE_AVX512
   // This build models these instructions, so every CPU can run them.
-  if (same(row, "avx512") || same(row, "avx512_vnni") || same(row, "amx")) return true;
+  if (same(row, "avx512") || same(row, "avx512_vnni") || same(row, "amx") || same(row, "wasm"))
+    return true;
 #endif
   if (same(row, "scalar")) return true;
 #if defined(__x86_64__)

@@ -5,9 +5,8 @@
 // boundaries lie closer. Then the sum is rounded to odd, which keeps what a boundary hides.
 #pragma once
 
-#include <wasm_simd128.h>
-
 #include "simd/vec16.h"
+#include "simd/wasm128.h"
 
 namespace edgedec {
 namespace {

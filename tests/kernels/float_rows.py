@@ -32,8 +32,8 @@ def pointer(array: Array | None) -> Pointer:
 
 
 def library_for(row: str) -> ctypes.CDLL:
-    """The library that can run a row here: AVX-512 is emulated where the CPU lacks it."""
-    if row == "avx512" and not library.can_run(row) and (emulated := library.emulated_path()):
+    """The library that can run a row here: it models what the CPU lacks."""
+    if row in ("avx512", "wasm") and not library.can_run(row) and (emulated := library.emulated_path()):
         return library.load(emulated)
     return library.load()
 
@@ -61,7 +61,7 @@ def float_rows() -> tuple[str, ...]:
     """The float rows that can run here, emulated ones included; the reference row first."""
     rows = [
         row
-        for row in ("scalar", "avx2", "avx512")
+        for row in ("scalar", "avx2", "avx512", "wasm")
         if call("edgedec_math_map", row, b"exp", None, None, 0) == 0
     ]
     assert rows[0] == "scalar"

@@ -156,11 +156,11 @@ SCALAR = Runner("scalar")
 
 
 def runners() -> list[Runner]:
-    """Every row this CPU can run, and the modelled AVX-512 and AMX rows where the test library was built."""
+    """Every row this CPU can run, and those modelled in the test library where it was built."""
     found = [Runner(row) for row in library.available() if row != "scalar"]
     emulated = library.emulated_path()
     if emulated is not None:
-        found += [Runner(row, emulated) for row in ("avx512_vnni", "amx")]
+        found += [Runner(row, emulated) for row in ("avx512_vnni", "amx", "wasm")]
     return found
 
 
