@@ -129,7 +129,8 @@ def python(case: Drawing) -> Drawn:
             return Drawn(None, token)
         seen = row_of(case.rows, case.row, params, history, None)
         left = survivors(seen, params)
-        assert left is not None
+        if left is None:  # the token is sure without them
+            return Drawn(None, token)
         weights = portable.exp((left.values - left.values[0]) / seen.temperature)
         bound = bound_after(case.rows, case.row, params, token, history) if params.mirostat else None
     except EdgeDecError as error:

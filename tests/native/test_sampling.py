@@ -38,6 +38,15 @@ def test_random_draws_are_pythons(seed: int) -> None:
         compare(random_drawing(np.random.default_rng([seed, part])))
 
 
+def test_a_token_is_drawn_where_the_list_cannot_tell_what_survives() -> None:
+    """Top-p alone would need the whole row, and there is none; min-p leaves one token of the list."""
+    rows = head_of(np.array([3.0, 1.0, 0.5, 0.4, 0.3, 0.2], np.float32), 4, 1.0, full=False)
+    params = DrawParams(temperature=1.0, top_p=0.99, min_p=0.5, seed=4)
+    case = Drawing(rows, params, 0, 6, 0, (), 0)
+    assert native(case).error is None
+    compare(case)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 200))
 def test_a_hundred_thousand_random_draws_are_pythons(seed: int) -> None:

@@ -70,7 +70,8 @@ EDGEDEC_EXPORT int edgedec_probe_draw(const int64_t* sizes, const double* settin
   if (!status.ok() || params.uncut() || params.greedy()) return said(status, message);
   Row looked(rows, row, params, seen, &scratch);
   status = looked.begin();
-  if (!status.ok() || !survivors(looked, params, &scratch, &scratch.kept)) return said(looked.lacking(), message);
+  if (!status.ok()) return said(status, message);
+  if (!survivors(looked, params, &scratch, &scratch.kept)) return said(Status(), message);  // the token alone is sure
   *count = static_cast<int64_t>(scratch.kept.size());
   double total = 0.0, highest = scratch.kept.values[0];
   for (size_t at = 0; at < scratch.kept.size(); ++at) {
