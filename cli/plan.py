@@ -134,7 +134,6 @@ def command(
         return
     _show(run.target.name, budget, size.memory)
     _show_device(device, size.device_memory)
-    _show_device(device, size.device_memory)
     if costs:
         now = PredictedSpeeds.of(costs.curves[budget.choice.kv], budget.choice.drafted)
         click.echo(f"\nSpeed now, at a short context: {spoken(now)}")
