@@ -1,0 +1,113 @@
+"""Modules of the page without a browser: requests, faults in words, planned memory, the probe."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgedec.core.preset import SamplingValues
+from edgedec.export.web import computing
+from edgedec.export.web.index import write_page
+
+pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
+    """The page's files, as node takes them, with the program of a model."""
+    folder = tmp_path_factory.mktemp("modules")
+    write_page(folder)
+    (folder / "model").mkdir()
+    computing.write_gpu(folder, tiny)
+    (folder / "package.json").write_text('{"type": "module"}', encoding="utf-8")
+    return folder
+
+
+def run(folder: Path, script: str) -> Any:
+    """Run a script that ends with `out(value)`, and return the value."""
+    head = 'import fs from "fs"; const out = (value) => console.log(JSON.stringify(value));'
+    head += 'const read = (name) => JSON.parse(fs.readFileSync(name, "utf8"));'
+    (folder / "test.js").write_text(f"{head}\n{script}", encoding="utf-8")
+    done = subprocess.run(
+        ["node", "test.js"], cwd=folder, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_temperature_0_is_greedy_and_other_values_leave_the_rest_to_the_preset(modules: Path) -> None:
+    script = """
+    import { requestOf } from "./page/js/chunks.js";
+    const body = (more) => ({ messages: [{ role: "user", content: "hi", extra: 1 }], seed: 3, ...more });
+    const go = { role: "assistant", content: "so far" };
+    const continued = { messages: [...body().messages, go], edgedec: { continue: true } };
+    out([body({ temperature: 0, min_p: 0.1 }), body({ top_k: 5 }), body(continued)].map(requestOf));
+    """
+    greedy, sampled, continued = run(modules, script)
+    off = {one.name: getattr(SamplingValues(), one.name) for one in fields(SamplingValues)}
+    del off["mirostat_eta"]
+    assert greedy["request"]["sampling"] == {**off, "temperature": 0, "min_p": 0.1}
+    assert sampled["request"]["sampling"] == {"top_k": 5}
+    assert sampled["request"]["messages"] == [{"role": "user", "content": "hi"}]
+    assert (sampled["continues"], continued["continues"]) == (None, "so far")
+    assert continued["request"]["messages"] == sampled["request"]["messages"]
+
+
+def test_a_fault_is_a_sentence_and_names_of_files_stay(modules: Path) -> None:
+    script = """
+    import { sentence } from "./page/js/chunks.js";
+    const one = { message: "this browser has no WebGPU", hint: "compute on the CPU" };
+    out([one, { message: "weights.bin is cut", hint: "" }].map(sentence));
+    """
+    assert run(modules, script) == [
+        "This browser has no WebGPU (compute on the CPU).",
+        "weights.bin is cut.",
+    ]
+
+
+def test_the_memory_of_a_program_is_what_python_plans(modules: Path, tiny: Path) -> None:
+    script = """
+    import { planned } from "./run/gpu/memory.js";
+    const sum = (values) => [...values].reduce((before, each) => before + each, 0);
+    const plan = planned(read("model/program.json"), { maxBufferSize: 2 ** 20 });
+    const places = plan.arenas.flatMap(({ size, places }) =>
+      [...places.values()].map((one) => [one.offset, one.size, size]));
+    out([sum(plan.own.values()) + sum(plan.shared.values()), places, plan.total]);
+    """
+    buffers, places, total = run(modules, script)
+    program = computing.write_gpu(modules, tiny)
+    assert buffers == program.cache_bytes() + program.scratch_bytes()
+    assert sum(size for _, size, _ in places) >= program.weight_bytes()
+    assert all(offset % 256 == 0 and offset + size <= arena for offset, size, arena in places)
+    assert total >= buffers + program.weight_bytes()
+
+
+def test_the_probe_compares_bits_and_takes_any_nan_for_another(modules: Path) -> None:
+    script = """
+    import { bytesOf, compared } from "./run/gpu/probe.js";
+    const { results } = read("run/probe.json");
+    const right = (one) => new Uint32Array(bytesOf(one.words).buffer);
+    const verdicts = results.map((one) => compared(one, right(one)));
+    const one = results.find(({ name }) => name === "product");
+    const at = (kind) => one.kinds.indexOf(kind);
+    const other = (index, word) => {
+      const got = right(one);
+      got[index] = word ?? got[index] ^ 1;
+      const { wrong, flushed } = compared(one, got);
+      return [wrong, flushed];
+    };
+    const nan = right(one).findIndex((word) => (word & 0x7fffffff) > 0x7f800000);
+    const found = verdicts.some(({ wrong, flushed }) => wrong || flushed);
+    out([found, other(at("2")), other(at("0")), other(nan, 0x7fc12345)]);
+    """
+    wrong, subnormal, usual, nan = run(modules, script)
+    assert not wrong
+    assert subnormal == [False, True]
+    assert usual == [True, False]
+    assert nan == [False, False]
