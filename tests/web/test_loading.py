@@ -132,7 +132,7 @@ def test_without_room_the_model_is_not_kept_and_runs(opened: Any, url: str, faul
         session = page.context.new_cdp_session(page)
         session.send("Storage.overrideQuotaForOrigin", {"origin": url.rstrip("/"), "quotaSize": PIECE})
         fetched(page)
-        page.get_by_text("it is fetched at each visit").wait_for(state="attached")
+        page.get_by_text("it is fetched at each visit").first.wait_for(state="attached")
         ask(page, "hello")
         assert replies(page) == ["You said: hello"]
         reloaded(page)

@@ -10,6 +10,7 @@ import { Wasm } from "./wasm.js";
 export class Model {
   #base;
   #state;
+  #opening = null; // a promise: several calls may look at the same time
   #list = null;
   #store = null;
   #files = null;
@@ -27,14 +28,23 @@ export class Model {
 
   /** Say what the model is, and how much of it has to be fetched. */
   async look(settings) {
-    this.#list ??= await contents(this.#base);
-    this.#store ??= await Store.open(this.#base);
+    await (this.#opening ??= this.#open());
     const files = this.#filesFor([]);
     const gpu = settings.device !== "cpu" && (await findGpu(settings.device === "gpu").catch(() => null));
     const names = this.#needed(Boolean(gpu));
     const { name, preset, context, chat } = this.#list;
     const total = names.reduce((sum, each) => sum + files.entry(each).bytes, 0);
     return { name, preset, context, chat, total, missing: await files.missing(names) };
+  }
+
+  async #open() {
+    try {
+      this.#list = await contents(this.#base);
+      this.#store = await Store.open(this.#base);
+    } catch (error) {
+      this.#opening = null; // the next look tries again
+      throw error;
+    }
   }
 
   /** Fetch what is missing and make the engine; `settings.device`: auto, gpu or cpu. */

@@ -18,8 +18,9 @@ export class Store {
       const parent = await navigator.storage.getDirectory();
       const name = `edgedec-${new URL(address).pathname.replace(/[^A-Za-z0-9]+/g, "-")}`;
       const store = new Store(parent, await parent.getDirectoryHandle(name, { create: true }), name);
-      (await store.slot(".try")).close();
-      await store.remove(".try");
+      const trial = `.${crypto.randomUUID()}`; // another tab may try at the same time
+      (await store.slot(trial)).close();
+      await store.remove(trial);
       return store;
     } catch {
       return null;
