@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from tempfile import gettempdir
 from typing import Any, Literal
 
 from edgedec.core.errors import BackendError, UnsupportedError, UsageError, one_line
@@ -89,6 +90,8 @@ def installed() -> bool:
 def _entry() -> Any:
     """WebGPU's entry: without OpenGL, which reaches the same GPUs with less, and whose loaders print."""
     package = _wgpu()
+    # Linux: where it is not set, as without a desktop, drivers print a line for each display that they try.
+    os.environ.setdefault("XDG_RUNTIME_DIR", gettempdir())
     import_module("wgpu.backends.wgpu_native.extras").set_instance_extras(
         backends=["Vulkan", "Metal", "DX12"]
     )
