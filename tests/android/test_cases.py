@@ -62,5 +62,6 @@ def test_twins_of_the_catalogue_answer_as_python(name: str, tmp_path: Path) -> N
     """With their mixtures of formats, windows and positions; the context is short."""
     bundle = tmp_path / "bundle"
     export_gguf(twins.write_twin(tmp_path / "twin.gguf", CATALOGUE[name]), bundle)
-    with ArmRuns(bundle, "max", "lookup,recycling", context=twins.CONTEXT) as phone:
-        same_answers(bundle, phone, requests(bundle, 1, 24, 30), context=twins.CONTEXT)
+    context = Manifest.load(bundle).spec.context_length
+    with ArmRuns(bundle, "max", "lookup,recycling", context=context) as phone:
+        same_answers(bundle, phone, requests(bundle, 1, 24, 30), context=context)
