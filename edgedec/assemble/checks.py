@@ -21,6 +21,11 @@ def check_batch(model: LoadedModel, count: int) -> None:
             hint=f"use 1 to {most}",
             remedy=Remedy("conversations", most),
         )
+    if model.backend.device_bytes():
+        raise UnsupportedError(
+            f"{model.name} runs on {model.isa}, one conversation at a time",
+            hint="run it on the CPU, or run one conversation",
+        )
     raise UnsupportedError(
         f"{model.name} runs in {model.isa}, one conversation at a time",
         hint="export the model for EdgeDec's kernels, or run one conversation",
