@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from edgedec.bench.report.folder import PartsFolder
     from edgedec.bench.report.subject import Subject
     from edgedec.bench.report.whole import Report
+    from edgedec.core.cache_config import Device
 
 
 @click.command(
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--quick", is_flag=True, help="Shorter replies, two memory budgets, fewer questions.")
 @opt.threads_option
+@opt.device_option
 @opt.json_option
 @click.pass_context
 def command(
@@ -52,6 +55,7 @@ def command(
     out: Path | None,
     quick: bool,
     threads: int | None,
+    device: Device,
     as_json: bool,
 ) -> None:
     """Measure a model on this machine, in minutes, and write one report; or compare the reports A and B.
@@ -76,6 +80,7 @@ def command(
     from edgedec.bench.report.pages import write_pages
 
     subject, where = _subject(ctx, model, out, quick, threads)
+    subject = replace(subject, device=device)
     folder = PartsFolder(where, subject.conditions())
     report = _measured(subject, folder)
     report.write(where)

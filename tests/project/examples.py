@@ -134,6 +134,7 @@ EXAMPLES = (
     Example(guide("phones"), "--for npu", left_out="needs an NPU; tests/cli/test_npu.py does without"),
     Example(guide("gpu"), "edgedec doctor", left_out=GPU),
     Example(guide("gpu"), "--gpu-layers", left_out=GPU),
+    Example(guide("gpu"), "bench kernels", left_out=GPU),
     Example(guide("gpu"), "onnxruntime_ep_webgpu", left_out=GPU),
     Example(guide("installing"), "pip install edgedec-runtime\n", left_out="EdgeDec is not on PyPI yet"),
     Example(guide("installing"), "pip install .\n", left_out="the README's first example does it"),

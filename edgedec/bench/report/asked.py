@@ -22,7 +22,8 @@ _ARGUMENTS: Mapping[str, Any] = {"sampling": asdict(DrawParams())}
 def study_of(subject: Subject, questions: Sequence[Question], most_tokens: int) -> tuple[ReplyStudy, OwnRun]:
     """Return a study of these questions, and a run of the model with a context that they fit in."""
     study, context = ReplyStudy.of(subject.bundle, subject.manifest, questions, most_tokens)
-    return study, OwnRun(subject.threads, str(subject.home), context, max_tokens=most_tokens)
+    home, device = str(subject.home), subject.device
+    return study, OwnRun(subject.threads, home, context, device=device, max_tokens=most_tokens)
 
 
 def plain_side(subject: Subject, run: OwnRun) -> StudySide:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgedec.bench.harness.memory_levels import FULL, Level
+from edgedec.core.cache_config import Device
 from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.version import __version__
 from edgedec.telemetry.bandwidth import Reader, measure
@@ -48,6 +49,7 @@ class Subject:
     effort: Sizes
     read: Reader
     journals: Path
+    device: Device = "cpu"
 
     def conditions(self) -> Mapping[str, Any]:
         """Return all that the whole report depends on, as plain JSON."""
@@ -59,7 +61,7 @@ class Subject:
             "model": self.manifest.name,
             "weights": self.manifest.files[WEIGHTS].sha256[:16],
             "cpu": describe().cpu,
-            "isa": runtime_of(self.manifest),
+            "isa": runtime_of(self.manifest, self.device),
             "threads": self.threads,
             "effort": "quick" if self.effort == QUICK_EFFORT else "full",
         }
@@ -75,7 +77,7 @@ class Subject:
         from edgedec.assemble.prepare import Bundles, prepare
         from edgedec.models import Store
 
-        config, context = RunConfig(threads=self.threads), context_of(Store(self.home))
+        config, context = RunConfig(threads=self.threads, device=self.device), context_of(Store(self.home))
         return prepare(config, Bundles(self.bundle), context)
 
     @contextmanager

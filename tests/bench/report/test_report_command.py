@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from edgedec.backends.gpu.adapter import CHOICE
 from edgedec.bench.report import whole as report_module
 from edgedec.bench.report.parts import machine, passes
 from edgedec.bench.report.whole import PARTS
@@ -17,6 +18,7 @@ from edgedec.export import export_gguf
 from edgedec.models import Store
 from tests.cli.support import assert_one_line, run
 from tests.fixtures.tiny_gguf import write_tiny
+from tests.gpu.adapters import adapter
 
 EXAMPLE = Path(__file__).with_name("example.json")
 IN_PROCESS = {name: PARTS[name] for name in ("machine", "passes", "memory")}
@@ -52,6 +54,17 @@ def test_one_command_writes_one_report(bundle: Path, tmp_path: Path, monkeypatch
     shown = measure(bundle, tmp_path / "out")
     assert "pass over 1 " in shown.stdout
     assert shown.stdout.rstrip().endswith("report.html")
+
+
+def test_a_report_of_a_gpu_says_so(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = adapter()
+    monkeypatch.setenv(CHOICE, one.name)
+    monkeypatch.setattr(report_module, "PARTS", {name: PARTS[name] for name in ("machine", "passes")})
+    result = measure(bundle, tmp_path / "out", "--device", "gpu", "--json")
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert facts["conditions"]["isa"].startswith(one.title)
+    assert facts["parts"]["passes"]["result"]["passes"][0]["ms"] > 0
 
 
 def test_the_same_command_goes_on_after_an_interruption(

@@ -25,7 +25,8 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     spec = subject.manifest.spec
     context = min(_CONTEXT_TOKENS, spec.context_length)
     resident = min(_RESIDENT_TOKENS, context - max(_COUNTS))
-    side = OwnRun(subject.threads, str(subject.home), context).side(subject.bundle)
+    home, device = str(subject.home), subject.device
+    side = OwnRun(subject.threads, home, context, device=device).side(subject.bundle)
     before = bandwidth.measure(subject.read, [subject.threads])
     study = PassStudy(_COUNTS, resident, subject.effort.rounds, spec.vocab_size)
     journal = measure_passes([side], study, progress)
