@@ -147,6 +147,7 @@ class RunConfig:
             self.device,
             parse_size(memory) if isinstance(memory, str) else memory,
             self.context,
+            self.kv,
             self.gpu_layers,
         )
 

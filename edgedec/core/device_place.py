@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgedec.core.cache_config import Device
+from edgedec.core.cache_config import Device, KvType
 from edgedec.core.progress import Notice, ignore
 
 
@@ -17,6 +17,8 @@ class DevicePlace:
     """Most bytes of the device's memory. None: as many as it has."""
     context: int | None = None
     """Tokens of the KV cache that ``memory`` is to hold. None: as ``CacheConfig.capacity``."""
+    kv: KvType = "fp16"
+    """Format of that KV cache."""
     layers: int | None = None
     """The number of layers, from the first on, that run there; the CPU runs the others. None: all."""
     notice: Notice = ignore

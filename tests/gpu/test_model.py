@@ -19,7 +19,7 @@ from edgedec.backends.gpu.program import Program
 from edgedec.backends.gpu.weights import GpuWeights
 from edgedec.backends.onnx.graph import read_graph
 from edgedec.backends.onnx.model import OnnxModel
-from edgedec.core.cache_config import CacheConfig
+from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.errors import BadFileError, DeviceLostError, MemoryBudgetError, UnsupportedError
 from edgedec.core.forward import Forward
 from edgedec.core.ledger import Ledger
@@ -27,6 +27,7 @@ from edgedec.core.manifest import Manifest
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.export import export_gguf
 from edgedec.models.catalogue import CATALOGUE
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.fixtures.twins import write_twin
 from tests.gpu import adapters
@@ -47,12 +48,12 @@ def windowed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_bundle(tmp_path_factory.mktemp("gpu"), "gemma3")
 
 
-def on_cpu(bundle: Path, capacity: int = CAPACITY) -> Forward:
-    return OnnxModel(bundle, Manifest.load(bundle), threads=1, spin=False).forward(CacheConfig(capacity))
+def on_cpu(bundle: Path, capacity: int = CAPACITY, kv: KvType = "fp16") -> Forward:
+    return OnnxModel(bundle, Manifest.load(bundle), threads=1, spin=False).forward(CacheConfig(capacity, kv))
 
 
-def on_gpu(bundle: Path, capacity: int = CAPACITY) -> Forward:
-    return gpu_model(bundle).forward(CacheConfig(capacity))
+def on_gpu(bundle: Path, capacity: int = CAPACITY, kv: KvType = "fp16") -> Forward:
+    return gpu_model(bundle).forward(CacheConfig(capacity, kv))
 
 
 def text(count: int, seed: int = 0) -> list[int]:
@@ -85,10 +86,25 @@ def agree(forwards: Sequence[Forward]) -> None:
                 one.keep_path([0, 2, 4])
 
 
+@pytest.mark.parametrize("kv", ["fp16", "int8"])
 @pytest.mark.parametrize("architecture", ["llama", "gemma3"])
-def test_passes_have_the_bits_of_the_cpu(architecture: str, bundle: Path, windowed: Path) -> None:
+def test_passes_have_the_bits_of_the_cpu(architecture: str, kv: KvType, bundle: Path, windowed: Path) -> None:
     path = bundle if architecture == "llama" else windowed
-    agree([on_gpu(path), on_cpu(path)])
+    agree([on_gpu(path, kv=kv), on_cpu(path, kv=kv)])
+
+
+@pytest.mark.parametrize("dim", [64, 80])
+def test_int8_rows_with_scales_that_fill_words_or_do_not(dim: int, tmp_path: Path) -> None:
+    shape = TinyShape(hidden=2 * dim, heads=2, kv_heads=1, head_dim=dim, context=CAPACITY)
+    shaped = tmp_path / "shaped"
+    export_gguf(write_tiny(tmp_path / "shaped.gguf", "llama", formats="f16", shape=shape), shaped)
+    both = [on_gpu(shaped, kv="int8"), on_cpu(shaped, kv="int8")]
+    agree(both)
+    files = [saved(one, 20) for one in both]
+    assert files[0] == files[1]
+    for one in both:
+        one.read_cache(io.BytesIO(files[0]), 20)
+    assert same(*(one.extend(text(2, 6), rows=FULL) for one in both))
 
 
 @pytest.mark.slow
@@ -109,22 +125,28 @@ def test_more_rows_than_go_at_a_time(bundle: Path) -> None:
     assert same(gpu.extend(text(20, 1), rows=chosen), cpu.extend(text(20, 1), rows=chosen))
 
 
+def saved(forward: Forward, length: int) -> bytes:
+    sink = io.BytesIO()
+    forward.write_cache(sink, length)
+    assert len(sink.getvalue()) == forward.cache_bytes(length)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("kv", ["fp16", "int8"])
 @pytest.mark.parametrize("architecture", ["llama", "gemma3"])
-def test_saved_caches_move_between_gpu_and_cpu(architecture: str, bundle: Path, windowed: Path) -> None:
+def test_saved_caches_move_between_gpu_and_cpu(
+    architecture: str, kv: KvType, bundle: Path, windowed: Path
+) -> None:
     path = bundle if architecture == "llama" else windowed
-    first = [on_gpu(path), on_cpu(path)]
+    first = [on_gpu(path, kv=kv), on_cpu(path, kv=kv)]
     assert first[0].cache_layout == first[1].cache_layout
-    saved = []
     for one in first:
         one.extend(text(30))
-        sink = io.BytesIO()
-        one.write_cache(sink, 30)
-        assert len(sink.getvalue()) == one.cache_bytes(30)
-        saved.append(sink.getvalue())
-    assert saved[0] == saved[1]
-    for one in (on_gpu(path, 48), on_cpu(path, 48)):
+    files = [saved(one, 30) for one in first]
+    assert files[0] == files[1]
+    for one in (on_gpu(path, 48, kv), on_cpu(path, 48, kv)):
         one.extend(text(9, 5))
-        one.read_cache(io.BytesIO(saved[0]), 30)
+        one.read_cache(io.BytesIO(files[0]), 30)
         first[1].rewind(30)
         assert same(one.extend(text(2, 6), rows=FULL), first[1].extend(text(2, 6), rows=FULL))
 
@@ -136,14 +158,17 @@ def test_a_file_that_ends_early_leaves_an_empty_cache(bundle: Path) -> None:
     assert gpu.length == 0
 
 
-def test_a_prefix_is_copied_on_the_device(bundle: Path) -> None:
-    source, target, fresh = on_gpu(bundle), on_gpu(bundle, 48), on_gpu(bundle)
+@pytest.mark.parametrize("kv", ["fp16", "int8"])
+def test_a_prefix_is_copied_on_the_device(kv: KvType, bundle: Path) -> None:
+    source, target, fresh = (on_gpu(bundle, slots, kv) for slots in (CAPACITY, 48, CAPACITY))
     source.extend(text(20))
     assert target.copy_prefix(source, 12) == 12
     fresh.extend(text(12))
     assert same(target.extend(text(3, 1), rows=FULL), fresh.extend(text(3, 1), rows=FULL))
     with pytest.raises(ValueError, match="same model and device"):
         target.copy_prefix(on_cpu(bundle), 3)
+    with pytest.raises(ValueError, match="in one format"):
+        target.copy_prefix(on_gpu(bundle, kv="int8" if kv == "fp16" else "fp16"), 3)
 
 
 def test_memory_is_leased_before_it_is_taken(bundle: Path) -> None:
@@ -206,6 +231,8 @@ def test_long_contexts_have_shorter_passes(bundle: Path) -> None:
     assert build_limits(spec, 1 << 20, 256, 1 << 20).max_pass == 16
 
 
-def test_a_program_of_a_model_comes_back_from_json(bundle: Path) -> None:
-    program = gpu_model(bundle).program(CacheConfig(CAPACITY))
+@pytest.mark.parametrize("kv", ["fp16", "int8"])
+def test_a_program_of_a_model_comes_back_from_json(kv: KvType, bundle: Path) -> None:
+    program = gpu_model(bundle).program(CacheConfig(CAPACITY, kv))
+    assert program.kv == kv
     assert Program.from_json(program.to_json()) == program

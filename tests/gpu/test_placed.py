@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from edgedec.backends.gpu.placed import place_on_gpu
 from edgedec.backends.gpu.weights import GpuWeights
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.device_place import DevicePlace
-from edgedec.core.errors import MemoryBudgetError, UnsupportedError
+from edgedec.core.errors import MemoryBudgetError
 from edgedec.core.manifest import Manifest
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.gpu.adapters import device
@@ -59,9 +61,14 @@ def test_a_cache_of_a_forward_keeps_within_the_memory(bundle: Path) -> None:
     assert forward.length == 3
 
 
-def test_an_int8_cache_is_refused(bundle: Path) -> None:
-    model = place_on_gpu(bundle, Manifest.load(bundle), DevicePlace("gpu"), threads=1, device=device())
-    if "int8" in model.caps.kv_kinds:
-        pytest.skip("caches of int8 run")
-    with pytest.raises(UnsupportedError):
-        model.forward(CacheConfig(64, "int8"))
+@pytest.mark.parametrize("layers", [None, 1])
+def test_memory_for_an_int8_cache_is_enough_for_that_alone(bundle: Path, layers: int | None) -> None:
+    manifest, whole = Manifest.load(bundle), DevicePlace("gpu", context=64, kv="int8", layers=layers)
+    open_on = partial(place_on_gpu, bundle, manifest, threads=1, device=device())
+    parts = {kv: open_on(whole).device_bytes(CacheConfig(64, kv)) for kv in ("fp16", "int8")}
+    assert parts["int8"] == parts["fp16"] | {"kv_cache": parts["int8"]["kv_cache"]}
+    assert parts["int8"]["kv_cache"] < parts["fp16"]["kv_cache"]
+    model = open_on(replace(whole, memory=sum(parts["int8"].values())))
+    with pytest.raises(MemoryBudgetError):
+        model.forward(CacheConfig(64, "fp16"))
+    model.forward(CacheConfig(64, "int8")).extend([1, 2, 3])

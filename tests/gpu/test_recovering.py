@@ -9,7 +9,7 @@ import pytest
 from edgedec.backends.backend import DEFAULT_CACHE, BackendBase
 from edgedec.backends.fake import MarkovForward
 from edgedec.backends.gpu.recovering import RecoveringModel
-from edgedec.core.cache_config import CacheConfig
+from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.errors import BackendError, DeviceLostError
 from edgedec.core.forward import Forward
 from edgedec.core.ledger import Ledger
@@ -54,12 +54,14 @@ class Toy(BackendBase):
         super().__init__(made.spec, made.caps, 1)
         self.made = made
         self.weight_bytes = 0
+        self.asked = DEFAULT_CACHE
 
     @staticmethod
     def runtime_name() -> str:
         return "toy"
 
     def forward(self, cache: CacheConfig = DEFAULT_CACHE, ledger: Ledger | None = None) -> Forward:
+        self.asked = cache
         return self.made
 
 
@@ -99,6 +101,15 @@ def test_a_loss_is_told_once_and_the_backend_is_the_other_one() -> None:
     assert len(lines) == 1
     forward.extend([1, 2])
     assert forward.length == 2
+
+
+@pytest.mark.parametrize("kv", ["fp16", "int8", None])
+def test_the_replacement_keeps_the_format_of_the_cache(kv: KvType | None) -> None:
+    spare = Toy()
+    forward = RecoveringModel(Toy(1), lambda: spare, lambda line: None).forward(CacheConfig(kv=kv))
+    with pytest.raises(DeviceLostError):
+        forward.extend([1, 2])
+    assert spare.asked == CacheConfig(forward.capacity, kv, forward.caps.max_pass)
 
 
 def test_other_faults_of_a_device_end_the_reply() -> None:

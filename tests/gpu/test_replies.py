@@ -9,26 +9,27 @@ import pytest
 import edgedec
 from edgedec import RunConfig, SamplingParams
 from edgedec.backends.gpu.adapter import CHOICE
-from edgedec.core.cache_config import Device
+from edgedec.core.cache_config import Device, KvType
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.gpu import adapters
 
 TEXT = "one two one two one two one"
 
 
-def reply(bundle: Path, device: Device, draft: str, sampling: SamplingParams) -> tuple[str, int]:
-    config = RunConfig(device=device, draft=draft, context=128, threads=1)
+def reply(bundle: Path, device: Device, draft: str, sampling: SamplingParams, kv: KvType) -> tuple[str, int]:
+    config = RunConfig(device=device, draft=draft, context=128, threads=1, kv=kv)
     with edgedec.open(bundle, config) as model:
         answer = model.complete(TEXT, sampling=sampling, max_tokens=24)
         return answer.read(), answer.stats.completion_tokens
 
 
+@pytest.mark.parametrize("kv", ["fp16", "int8"])
 @pytest.mark.parametrize("sampling", [SamplingParams.greedy(), SamplingParams(temperature=0.8, seed=3)])
 def test_replies_are_those_of_the_cpu(
-    sampling: SamplingParams, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sampling: SamplingParams, kv: KvType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(CHOICE, adapters.adapter().name)
     bundle = tiny_bundle(tmp_path)
-    plain = reply(bundle, "cpu", "off", sampling)
-    assert reply(bundle, "gpu", "off", sampling) == plain
-    assert reply(bundle, "gpu", "lookup,recycling", sampling) == plain
+    plain = reply(bundle, "cpu", "off", sampling, kv)
+    assert reply(bundle, "gpu", "off", sampling, kv) == plain
+    assert reply(bundle, "gpu", "lookup,recycling", sampling, kv) == plain

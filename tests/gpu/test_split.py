@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgedec.backends.gpu.split import SplitModel, layers_for
-from edgedec.core.cache_config import CacheConfig
+from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.exits import exits_of
 from edgedec.core.manifest import DRAFTING, Manifest
@@ -26,14 +26,15 @@ def same(found: HeadRows, expected: HeadRows) -> None:
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
 
 
+@pytest.mark.parametrize("kv", ["fp16", "int8"])
 @pytest.mark.parametrize("architecture", ["llama", "gemma3"])
-def test_rows_are_those_of_the_cpu(tmp_path: Path, architecture: str) -> None:
+def test_rows_are_those_of_the_cpu(tmp_path: Path, architecture: str, kv: KvType) -> None:
     bundle = tiny_bundle(tmp_path, architecture)
     manifest = Manifest.load(bundle)
     cut = exits_of(manifest.spec.n_layers)[0]
     model = SplitModel(bundle, manifest, threads=1, layers=cut, device=device())
-    split = model.forward(CacheConfig(64, None, 16))
-    alone = onnx_forward(bundle, manifest, threads=1, capacity=64, max_pass=16)
+    split = model.forward(CacheConfig(64, kv, 16))
+    alone = onnx_forward(bundle, manifest, threads=1, capacity=64, kv=kv, max_pass=16)
     full = Rows(last=True, full=True)
     same(split.extend(PROMPT, rows=full), alone.extend(PROMPT, rows=full))
     every = Rows(full=True)

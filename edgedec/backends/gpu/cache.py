@@ -1,7 +1,8 @@
-"""The slots of a KV cache on a GPU, in the layout of the CPU's fp16 cache: read, written, copied.
+"""The slots of a KV cache on a GPU, in the layout of the CPU's cache: read, written, copied.
 
-A head's slots lie together, [layer][key, value][kv head][capacity][dim]. Layers with a window come last; in a
-file they have only their newest slots, as in ``KvMemory``.
+A head's slots lie together, [layer][key, value][kv head][capacity] rows. On the device rows are padded to
+whole words, in a file they are not. Layers with a window come last; in a file they have only their newest
+slots, as in ``KvMemory``.
 """
 
 from __future__ import annotations
@@ -9,23 +10,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from edgedec.backends.gpu.device import GpuDevice, Slice
+from edgedec.backends.gpu.program import cache_row_bytes
+from edgedec.core.cache_config import KvType
 from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Sink, Source
 from edgedec.core.model_spec import ModelSpec
-from edgedec.memory import ring_kept
+from edgedec.memory import kv_row_bytes, ring_kept
 
 _OLDEST = 8
 """Bytes in which a file says which slot is the oldest of layers with a window."""
 
 
 class GpuCache:
-    """The buffers of ``layers``, each of ``capacity`` slots."""
+    """The buffers of ``layers``, each of ``capacity`` slots in the format ``kv``."""
 
-    def __init__(self, device: GpuDevice, spec: ModelSpec, capacity: int, layers: Sequence[Any]) -> None:
+    def __init__(
+        self, device: GpuDevice, spec: ModelSpec, capacity: int, kv: KvType, layers: Sequence[Any]
+    ) -> None:
         self._device, self._spec, self.capacity = device, spec, capacity
-        self._layers = layers
-        self._row = 2 * spec.head_dim
+        self._kv, self._layers = kv, layers
+        self._row = kv_row_bytes(spec.head_dim, kv)
+        self._padded = cache_row_bytes(spec.head_dim, kv)
         self._heads = 2 * spec.n_kv_heads
         self._whole = spec.n_layers - spec.n_window_layers
         self._kept = ring_kept(spec)
@@ -35,7 +43,7 @@ class GpuCache:
         """The text of ``KvMemory.layout``."""
         rest = f"2x{self._spec.n_kv_heads}x{self._row}"
         rings = f" {self._spec.n_window_layers}x{rest}x{self._kept}" if self._spec.n_window_layers else ""
-        return f"fp16 {self._whole}x{rest}{rings}"
+        return f"{self._kv} {self._whole}x{rest}{rings}"
 
     def nbytes(self, slots: int) -> int:
         """Bytes of ``slots`` slots, as written."""
@@ -87,15 +95,34 @@ class GpuCache:
         self._device.copy(pairs)
 
     def _slice(self, layer: Any, head: int, first: int, end: int) -> Slice:
-        return Slice(layer, (head * self.capacity + first) * self._row, (end - first) * self._row)
+        return Slice(layer, (head * self.capacity + first) * self._padded, (end - first) * self._padded)
 
     def _read(self, layer: Any, first: int, end: int) -> Iterator[bytes]:
-        yield from self._device.run([], [self._slice(layer, head, first, end) for head in range(self._heads)])
+        """Read the rows of each head, without padding."""
+        places = [self._slice(layer, head, first, end) for head in range(self._heads)]
+        for piece in self._device.run([], places):
+            yield _narrowed(piece, self._padded, self._row)
 
     def _fill(self, layer: Any, source: Source, first: int, end: int) -> None:
         for head in range(self._heads):
             place = self._slice(layer, head, first, end)
-            self._device.write(layer, _taken(source, place.nbytes, end), place.offset)
+            rows = _taken(source, (end - first) * self._row, end)
+            self._device.write(layer, _widened(rows, self._row, self._padded), place.offset)
+
+
+def _narrowed(data: bytes, padded: int, row: int) -> bytes:
+    """Return the first ``row`` of every ``padded`` bytes."""
+    if padded == row or not data:
+        return data
+    return np.frombuffer(data, np.uint8).reshape(-1, padded)[:, :row].tobytes()
+
+
+def _widened(data: bytearray, row: int, padded: int) -> bytes | bytearray:
+    """Return every ``row`` bytes with zeros behind them: ``padded`` bytes."""
+    if padded == row or not data:
+        return data
+    rows = np.frombuffer(data, np.uint8).reshape(-1, row)
+    return np.pad(rows, ((0, 0), (0, padded - row))).tobytes()
 
 
 def _taken(source: Source, nbytes: int, slots: int) -> bytearray:

@@ -33,7 +33,7 @@ class GpuForward(CacheForward):
         self._executor = executor
         assert executor.program.head is not None, "all layers are on the GPU"
         self._head = executor.program.head
-        self._cache = GpuCache(executor.device, spec, capacity, executor.caches())
+        self._cache = GpuCache(executor.device, spec, capacity, executor.program.kv, executor.caches())
         self._weight_bytes = weight_bytes
 
     @property
@@ -80,8 +80,11 @@ class GpuForward(CacheForward):
             not alike
             or not isinstance(source, GpuForward)
             or source._executor.device is not self._executor.device
+            or source.cache_layout != self.cache_layout
         ):
-            raise ValueError("tokens are copied from another cache of the same model and device only")
+            raise ValueError(
+                "tokens are copied from another cache of the same model and device only, in one format"
+            )
         self.rewind(0)
         if not length or not source._book.holds(length):
             return 0

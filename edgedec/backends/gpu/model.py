@@ -17,8 +17,7 @@ from edgedec.backends.gpu.program import Program
 from edgedec.backends.gpu.room import parts_of
 from edgedec.backends.gpu.weights import GpuWeights
 from edgedec.backends.onnx.graph import read_graph
-from edgedec.core.cache_config import CacheConfig
-from edgedec.core.errors import UnsupportedError
+from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Ledger
 from edgedec.core.manifest import Manifest
@@ -91,10 +90,9 @@ class GpuModel(BackendBase):
     def program(self, cache: CacheConfig = DEFAULT_CACHE) -> Program:
         """Return the program for a KV cache; allocates nothing. Raises UnsupportedError, UsageError."""
         capacity, kv, caps = self._limits(cache)
-        if kv != "fp16":
-            raise UnsupportedError(f"a cache in {kv} is not possible on a GPU", hint="use fp16")
+        assert kv is not None, "kv_kinds is not empty"
         binding = self.device.limits["max-storage-buffer-binding-size"]
-        return self._built(build_limits(self._spec, capacity, caps.max_pass, binding))
+        return self._built(build_limits(self._spec, capacity, caps.max_pass, binding, kv))
 
     def _built(self, limits: BuildLimits) -> Program:
         return build_program(self._graph, self._spec, limits)
@@ -112,14 +110,16 @@ class GpuModel(BackendBase):
         return GpuForward(executor, self._spec, caps, own, self.weight_bytes)
 
 
-def build_limits(spec: ModelSpec, capacity: int, wanted: int, binding: int) -> BuildLimits:
+def build_limits(
+    spec: ModelSpec, capacity: int, wanted: int, binding: int, kv: KvType = "fp16"
+) -> BuildLimits:
     """Return the sizes of a program whose passes are over at most ``wanted`` tokens.
 
     The scores of a layer must be bound at once, in ``binding`` bytes.
     """
     each = spec.n_heads * capacity * 4
     longest = max(min(wanted, min(binding, _SCORES_BYTES) // each), min(_LEAST_PASS, wanted))
-    return BuildLimits(capacity, longest, min(MAX_ROWS, longest), binding)
+    return BuildLimits(capacity, longest, min(MAX_ROWS, longest), binding, kv)
 
 
 def _described(adapter: Adapter, arithmetic: Arithmetic) -> str:
@@ -144,5 +144,5 @@ def _capabilities(spec: ModelSpec, arithmetic: Arithmetic, most: int = MAX_PASS_
         portable=True,
         copies=True,
         reserves=True,
-        kv_kinds=("fp16",),
+        kv_kinds=("fp16", "int8"),
     )

@@ -62,7 +62,7 @@ def _room(bundle: Path, manifest: Manifest, place: DevicePlace, device: GpuDevic
     spec, graph = manifest.spec, read_graph(bundle)
     capacity = checked_capacity(spec, place.context)
     binding = device.limits["max-storage-buffer-binding-size"]
-    limits = build_limits(spec, capacity, min(MAX_PASS_TOKENS, capacity), binding)
+    limits = build_limits(spec, capacity, min(MAX_PASS_TOKENS, capacity), binding, place.kv)
 
     def program(layers: int) -> Program:
         if layers == spec.n_layers:

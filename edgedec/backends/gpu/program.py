@@ -13,8 +13,8 @@ a pass the executor fills those of these buffers that a step binds:
   itself, ascending
 - ``@rows`` u32[R]: indices of tokens
 
-``@kv.L`` is the KV cache of a layer, u32 words of two fp16 numbers: [key, value][kv head][capacity][dim / 2].
-Layers with a window come after the others; all have all slots.
+``@kv.L`` is the KV cache of a layer in the format ``kv``: [key, value][kv head][capacity] rows of whole u32
+words, see ``cache_row_bytes``. Layers with a window come after the others; all have all slots.
 
 ``settling`` are the steps that keep a path of the last pass, which drafts need: ``@kept`` u32[tokens] has the
 kept tokens, ``length`` is that of the pass, and slot length + kept[i] goes to slot length + i.
@@ -28,6 +28,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from edgedec.backends.gpu.shaders import Const
+from edgedec.core.cache_config import KvType
+from edgedec.memory import kv_row_bytes
 
 When = Literal["always", "rows", "logits"]
 """In every pass; where rows of the head are wanted; where whole rows of logits are."""
@@ -35,6 +37,8 @@ GridUnit = Literal["once", "tokens", "rows", "keys"]
 SizeUnit = Literal["once", "token", "row", "slot", "score"]
 
 FORMAT = 1
+WORD = 4
+"""Bytes of what kernels read and write at once."""
 ROTARY = "@rotary."
 """The beginning of the names of rotary tables."""
 
@@ -138,6 +142,8 @@ class Program:
     """The buffer with the tokens' rows behind the program's layers, where it has not all of the model's."""
     rotary_scale: Mapping[str, str] = field(default_factory=dict)
     """NAME of a rotary table -> the inline tensor f32[dim] that each of its rows is multiplied by."""
+    kv: KvType = "fp16"
+    """Format of the KV cache."""
 
     def buffer_bytes(self, name: str) -> int:
         """Bytes of one buffer by itself."""
@@ -199,6 +205,11 @@ class Program:
 def is_cache(name: str) -> bool:
     """Whether a buffer is a part of the KV cache."""
     return name.startswith("@kv.")
+
+
+def cache_row_bytes(head_dim: int, kv: KvType) -> int:
+    """Bytes of a row of the KV cache: that of ``kv_row_bytes``, padded to whole words."""
+    return -(-kv_row_bytes(head_dim, kv) // WORD) * WORD
 
 
 def _step(data: dict[str, Any]) -> KernelStep:

@@ -52,7 +52,7 @@ class RecoveringModel:
 
     def forward(self, cache: CacheConfig = DEFAULT_CACHE, ledger: Ledger | None = None) -> Forward:
         """See ``Backend.forward``."""
-        return RecoveringForward(self._now.forward(cache, ledger), self)
+        return RecoveringForward(self._now.forward(cache, ledger), self, cache)
 
     def sequences(
         self,
@@ -83,11 +83,11 @@ class RecoveringForward(DelegatingForward):
     The call that finds the device lost raises its DeviceLostError with ``replaced``: the cache is empty then.
     """
 
-    def __init__(self, now: Forward, model: RecoveringModel) -> None:
+    def __init__(self, now: Forward, model: RecoveringModel, cache: CacheConfig) -> None:
         super().__init__(now)
         self._model = model
         # Passes stay as long as they were: memory was planned for them.
-        self._cache = CacheConfig(now.capacity, "fp16", now.caps.max_pass)
+        self._cache = CacheConfig(now.capacity, cache.kv, now.caps.max_pass)
 
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW

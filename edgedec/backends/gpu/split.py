@@ -110,7 +110,6 @@ class SplitModel(OnnxModel):
             evicts=False,
             attention=False,
             sequences=1,
-            kv_kinds=("fp16",),
         )
         self._caps = replace(own, max_pass=self.lower.caps.max_pass, exact=self.lower.caps.exact)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from edgedec.backends.gpu.build.builder import FLOAT, Builder
-from edgedec.backends.gpu.program import ONCE, ROTARY, GridCount, KernelStep
+from edgedec.backends.gpu.program import ONCE, ROTARY, WORD, GridCount, KernelStep, cache_row_bytes
 from edgedec.backends.onnx.graph import OpNode
+from edgedec.core.cache_config import KvType
 from edgedec.core.errors import Remedy, UnsupportedError
 
 _KEYS = 64
@@ -13,8 +14,8 @@ _HEADS = 8
 """Keys of a workgroup of scores; elements and query heads of one of values."""
 _WORDS = 64
 """Words of a workgroup of copies."""
-_HALF = 2
-"""Bytes of a number in the cache."""
+_SUFFIXES: dict[KvType, str] = {"fp16": "", "int8": "_int8"}
+"""Ends of the names of kernels that read or write a KV cache."""
 
 
 def cache_name(layer: int) -> str:
@@ -25,7 +26,7 @@ def cache_name(layer: int) -> str:
 def declare_cache(build: Builder) -> None:
     """Declare the KV cache, a buffer for each layer. Raises UnsupportedError where one cannot be bound."""
     spec, limits = build.spec, build.limits
-    slot = 2 * spec.n_kv_heads * spec.head_dim * _HALF
+    slot = 2 * spec.n_kv_heads * cache_row_bytes(spec.head_dim, limits.kv)
     if slot * limits.capacity > limits.binding:
         most = limits.binding // slot
         raise UnsupportedError(
@@ -57,8 +58,9 @@ def tree_attention(build: Builder, node: OpNode) -> None:
     build.scratch("@paths", "token", (1 + limits.max_pass) * FLOAT)
     rotary = node.input(1)
     q_norm, k_norm = node.input(5), node.input(6)
+    kind = _SUFFIXES[limits.kv]
     build.step(
-        "tree_attention/prepare",
+        f"tree_attention/prepare{kind}",
         {
             **shape,
             "SCALE": node.real("scale"),
@@ -78,7 +80,7 @@ def tree_attention(build: Builder, node: OpNode) -> None:
         (GridCount("once", heads + 2 * kv_heads), GridCount("tokens")),
     )
     build.step(
-        "tree_attention/scores",
+        f"tree_attention/scores{kind}",
         {**shape, **path},
         (queries, "@paths", cache, scores),
         (GridCount("keys", over=_KEYS, most=window), GridCount("once", heads), GridCount("tokens")),
@@ -91,7 +93,7 @@ def tree_attention(build: Builder, node: OpNode) -> None:
     )
     parts = -(-heads // kv_heads // _HEADS)
     build.step(
-        "tree_attention/values",
+        f"tree_attention/values{kind}",
         {**shape, **path},
         ("@paths", scores, sums, cache, out),
         (GridCount("once", dim // _STRIP), GridCount("once", kv_heads * parts), GridCount("tokens")),
@@ -112,7 +114,8 @@ def rotary_input(build: Builder, name: str) -> str:
 
 def settling(build: Builder) -> tuple[KernelStep, ...]:
     """Return the steps that keep a path of the last pass. They bind its tokens as ``@kept``."""
-    spec, words = build.spec, build.spec.head_dim // 2
+    spec = build.spec
+    words = cache_row_bytes(spec.head_dim, build.limits.kv) // WORD
     build.scratch("@kept", "token", FLOAT)
     planes = 2 * spec.n_kv_heads
     consts = {"PLANES": planes, "CAPACITY": build.limits.capacity, "ROW_WORDS": words}

@@ -98,4 +98,5 @@ def _program(build: Builder, head: HeadEnding | None) -> Program:
         build.buffers,
         tuple(build.steps),
         rotary_scale=build.rotary_scale,
+        kv=limits.kv,
     )

@@ -18,6 +18,7 @@ from edgedec.backends.gpu.program import (
 )
 from edgedec.backends.gpu.shaders import Const
 from edgedec.backends.onnx.graph import GraphTensor, OpGraph, OpNode
+from edgedec.core.cache_config import KvType
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.model_spec import ModelSpec
 
@@ -35,6 +36,8 @@ class BuildLimits:
     max_pass: int
     max_rows: int
     binding: int
+    kv: KvType = "fp16"
+    """Format of the KV cache."""
 
 
 @dataclass
