@@ -16,8 +16,12 @@ from edgedec.assemble.config import RunConfig
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.core.forward import Forward
 from edgedec.core.manifest import Manifest
+from edgedec.core.preset import Preset
 from edgedec.core.rows import Rows
+from edgedec.export import ModelCard, export_gguf
 from edgedec.sampling import DrawParams
+from edgedec.sampling.named import SamplingParams
+from tests.fixtures.tiny_gguf import write_tiny
 from tests.fixtures.tiny_models import prepared_run, tiny_bundle
 from tests.native.cases import PythonRuns, cases, differences
 from tests.native.web import Pass, WebEngine, WebError
@@ -118,7 +122,7 @@ def test_paths_are_those_of_parents(bundle: Path) -> None:
             while parent >= 0:
                 path.insert(0, parent)
                 parent = one.parents[parent]
-            assert one.paths[at * width : at * width + 1 + len(path)] == [len(path), *path]
+            assert one.paths[at * width : at * width + 1 + len(path)] == [len(path) - 1, *path]
             assert one.positions[at] == one.length + len(path) - 1
         seen.append(any(one.parents[at] != at - 1 for at in range(one.tokens)))
         engine.call("compute")
@@ -127,6 +131,22 @@ def test_paths_are_those_of_parents(bundle: Path) -> None:
         engine.call("cpu")
         engine.reply(text=TEXT, max_tokens=60, sampling={"temperature": 0})
     assert any(seen)
+
+
+@pytest.mark.parametrize(
+    "named", [{"temperature": 0}, {"temperature": 0.0, "frequency_penalty": 1.5}, {"top_k": 5}, {}]
+)
+def test_values_that_are_not_named_are_those_of_python(tmp_path: Path, named: dict[str, Any]) -> None:
+    preset = Preset(temperature=0.7, top_k=20, repetition_penalty=1.9, presence_penalty=1.5)
+    export_gguf(write_tiny(tmp_path / "tiny.gguf"), tmp_path / "bundle", card=ModelCard(preset=preset))
+    bundle = with_program(tmp_path / "bundle")
+    params = SamplingParams(**named)
+    with Model(prepared_run(bundle, RunConfig(threads=1, context=64, draft="off"))) as python:
+        reply = python.complete(TEXT, sampling=params, max_tokens=25)
+        reply.read()
+    with WebEngine(bundle, context=64) as engine:
+        engine.reply(text=TEXT, max_tokens=25, sampling=named)
+        assert engine.tokens == reply.tokens
 
 
 def test_a_conversation_is_read_once_and_can_be_edited(engine: WebEngine) -> None:

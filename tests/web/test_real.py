@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,16 @@ LOSE = """() => {
     return (globalThis.opened = await requestDevice.apply(this, given));
   };
 }"""
+FLAT = """() => {
+  let now = 0;
+  performance.now = () => now;
+  const { mapAsync } = GPUBuffer.prototype;
+  GPUBuffer.prototype.mapAsync = function (...given) {
+    now += 1000;
+    return mapAsync.apply(this, given);
+  };
+}"""
+"""A clock that each read-back moves on: all passes cost the same, so every draft pays."""
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +86,13 @@ def as_written(page: Any) -> str:
     return str(conversation["messages"][conversation["tip"]]["text"])
 
 
+def accepted(page: Any) -> int:
+    """The drafted tokens of the last reply."""
+    words = page.locator(".figures").last.get_attribute("title")
+    found = re.search(r"(\d+) drafted tokens accepted", words)
+    return int(found[1]) if found else 0
+
+
 def begun(page: Any) -> None:
     """Load the model, however long a GPU made of software takes to compile."""
     page.set_default_timeout(PATIENCE_S * 1000)
@@ -95,6 +113,19 @@ def test_replies_are_those_of_python(opened: Callable[..., Any], url: str, tiny:
                 settings(page, way, TOKENS)
                 ask(page, QUESTION)
                 assert as_written(page) == python_reply(tiny, way, "off", QUESTION, TOKENS)
+
+
+def test_drafts_that_a_gpu_verifies_change_no_token(opened: Callable[..., Any], url: str, tiny: Path) -> None:
+    with opened(url, gpu=True, device="gpu", accept_downloads=True) as page:
+        (worker,) = page.workers
+        worker.evaluate(FLAT)
+        begun(page)
+        for way in WAYS:
+            page.keyboard.press("Control+k")
+            settings(page, way, LONG)
+            ask(page, QUESTION)
+            assert accepted(page) > 0
+            assert as_written(page) == python_reply(tiny, way, "off", QUESTION, LONG)
 
 
 def test_a_gpu_is_lost_in_the_middle_of_a_reply_and_the_cpu_goes_on_with_the_same_tokens(

@@ -38,16 +38,18 @@ void AwaitedForward::choose(const Rows& rows, size_t tokens) {
   for (size_t at = 0; rows.which == Rows::kAll && at < tokens; ++at) chosen_.push_back(static_cast<int32_t>(at));
 }
 
-// Each token's path is its parent's and itself.
+// Each token's path is its parent's and itself; its number of ancestors is its place in the path.
 void AwaitedForward::find_paths() {
   const size_t tokens = planned_.size(), width = 1 + tokens;
   paths_.assign(tokens * width, 0);
   for (size_t at = 0; at < tokens; ++at) {
     uint32_t* path = paths_.data() + at * width;
     const int parent = planned_.parents[at];
-    if (parent >= 0) std::copy_n(paths_.data() + static_cast<size_t>(parent) * width, width, path);
+    if (parent >= 0) {
+      std::copy_n(paths_.data() + static_cast<size_t>(parent) * width, width, path);
+      ++path[0];
+    }
     path[1 + path[0]] = static_cast<uint32_t>(at);
-    ++path[0];
   }
 }
 

@@ -53,7 +53,7 @@ typedef struct edgedec_web_pass {
   const int32_t* token_ids;  // [T]                                                                                     32
   const int32_t* positions;  // [T]                                                                                     36
   const int32_t* parents;    // [T] index in the pass, below the token's own; -1: the last resident token               40
-  const uint32_t* paths;     // [T][1 + T] number of entries, then the ancestors in the pass from the root on and itself 44
+  const uint32_t* paths;     // [T][1 + T] number of ancestors in the pass, then these from the root on, then the token 44
   const int32_t* chosen;     // [R] indices of the tokens whose rows are wanted                                         48
   const uint32_t* from;      // [moves]                                                                                 52
   const uint32_t* to;        // [moves]                                                                                 56
@@ -102,8 +102,8 @@ EDGEDEC_WEB_API int32_t edgedec_web_measure(edgedec_web* engine);
 //   tokens    a list of ids, continued
 //   continue  true: the latest reply goes on where it ended
 // and, all optional, max_tokens (0: as far as the context reaches), sampling (an object of the names that a preset has; a
-// name that is missing has the preset's value), seed (a number, or its digits as a text), logit_bias ([[id, value], ..]),
-// stop (a list of texts), draft (false: nothing is drafted). The text is an
+// name that is missing has the preset's value, or is off where temperature is named and 0), seed (a number, or its digits
+// as a text), logit_bias ([[id, value], ..]), stop (a list of texts), draft (false: nothing is drafted). The text is an
 // object with prompt_tokens, reused_tokens and dropped_messages.
 EDGEDEC_WEB_API int32_t edgedec_web_begin(edgedec_web* engine, const char* request, size_t size);
 

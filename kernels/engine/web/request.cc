@@ -118,6 +118,7 @@ Status read_seed(JsonValue value, uint64_t* seed) {
 Status read_params(JsonValue root, DrawParams* params) {
   const JsonValue sampling = root["sampling"], bias = root["logit_bias"];
   if (!sampling.missing() && !sampling.is_object()) return wrong("sampling", "object");
+  if (sampling["temperature"].number() == 0.0) *params = {};  // as SamplingParams.over
   if (const Status read = read_sampling(sampling, params); !read.ok())
     return {Code::kUsage, "sampling " + read.message(), read.hint()};
   EDGEDEC_TRY(read_seed(root["seed"], &params->seed));

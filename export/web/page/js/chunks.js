@@ -3,17 +3,12 @@
 import { ofBrowser } from "./kept.js";
 
 const SAMPLING = ["temperature", "top_p", "top_k", "min_p"];
-const OFF = {
-  top_k: 0, top_p: 1, min_p: 0, top_n_sigma: 0, typical: 1, eta: 0, top_h: 1, mirostat: 0, edt: 0,
-  repetition_penalty: 1, frequency_penalty: 0, presence_penalty: 0,
-};
 
 /** Return what the worker computes for the body of a request. */
 export function requestOf(body) {
   const messages = body.messages.map(({ role, content }) => ({ role, content }));
   const continues = body.edgedec?.continue ? messages.pop().content : null;
-  const named = Object.fromEntries(SAMPLING.filter((name) => name in body).map((name) => [name, body[name]]));
-  const sampling = named.temperature === 0 ? { ...OFF, ...named } : named; // greedy: without the rest of the preset
+  const sampling = Object.fromEntries(SAMPLING.filter((name) => name in body).map((name) => [name, body[name]]));
   const { seed, max_tokens = 0 } = body;
   return { request: { messages, sampling, seed, max_tokens, draft: ofBrowser.get("draft") !== "off" }, continues };
 }

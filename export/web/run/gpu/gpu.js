@@ -112,9 +112,7 @@ export class Gpu {
     const { tokens, tokenIds, positions, paths } = pass;
     this.#write("@tokens", this.#wasm.words(tokenIds, tokens));
     this.#write("@positions", this.#wasm.words(positions, tokens));
-    const entries = this.#wasm.words(paths, tokens * (1 + tokens)).slice();
-    for (let at = 0; at < entries.length; at += 1 + tokens) entries[at] -= 1; // kernels count ancestors, not the token
-    this.#write("@paths", entries);
+    this.#write("@paths", this.#wasm.words(paths, tokens * (1 + tokens)));
     for (const { name, inverse, half, table } of this.#host.tables) {
       this.#engine.check("rotary", inverse, half, table);
       this.#write(name, this.#wasm.floats(table, tokens * 2 * half));
