@@ -216,7 +216,7 @@ def without(peer: str) -> str:
         (["kernels", "--plot", "curve.bmp"], 2, ["curve.bmp", ".svg"]),
         (["kernels", "--peer", "transformers"], 2, ["transformers cannot take tokens back", "llama.cpp"]),
         (["kernels", "--peer", "llama.cpp"], 2, ["--gguf FILE"]),
-        (["speed", "--peer", "lama.cpp"], 2, ["lama.cpp", "known: llama.cpp"]),
+        (["speed", "--peer", "lama.cpp"], 2, ["lama.cpp", "known: ", "llama.cpp"]),
         (["speed", "--peer", "llama.cpp,llama.cpp"], 2, ["llama.cpp is named twice"]),
         (["speed", "--peer", "llama.cpp"], 2, ["--gguf FILE"]),
         (["speed", "--peer", "llama.cpp", "--gguf", "none.gguf"], 3, ["no such file: none.gguf"]),

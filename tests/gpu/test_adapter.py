@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from edgedec.backends.gpu import adapter
 from edgedec.backends.gpu.adapter import CHOICE, Adapter, adapters, choose
 from edgedec.core.errors import BackendError, UnsupportedError, UsageError
 
@@ -78,5 +79,7 @@ def test_a_driver_that_fails_is_one_line() -> None:
 
 def test_a_missing_package_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wgpu", None)
+    # The answer of an earlier call is kept.
+    monkeypatch.setattr(adapter, "_entry", adapter._entry.__wrapped__)
     with pytest.raises(UnsupportedError, match=r"pip install 'edgedec-runtime\[gpu\]'"):
         adapters()

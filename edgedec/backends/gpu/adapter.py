@@ -11,7 +11,7 @@ from importlib import import_module
 from tempfile import gettempdir
 from typing import Any, Literal
 
-from edgedec.core.errors import BackendError, UnsupportedError, UsageError, one_line
+from edgedec.core.errors import BackendError, EdgeDecError, UnsupportedError, UsageError, one_line
 
 CHOICE = "EDGEDEC_GPU"
 """Environment variable: a part of an adapter's name. A software adapter runs only when it is named."""
@@ -54,9 +54,11 @@ def adapters(gpu: Any = None) -> list[Adapter]:
 
     Raises UnsupportedError where ``wgpu`` is not installed, BackendError where it cannot be used.
     """
-    entry = _entry() if gpu is None else gpu
     try:
+        entry = _entry() if gpu is None else gpu
         found = [_adapter(handle) for handle in entry.enumerate_adapters_sync()]
+    except EdgeDecError:
+        raise
     except Exception as error:
         raise BackendError(f"WebGPU cannot list the GPUs: {one_line(str(error))[:300]}") from error
     return sorted(found, key=_rank)
