@@ -80,7 +80,7 @@ class PageParts:
 
 @dataclass(frozen=True, slots=True)
 class WebModel:
-    """What the page says of its model. ``context``: slots of the KV cache; ``max_pass``: tokens of a pass."""
+    """Facts of the page's model. ``context``: slots of the KV cache; ``max_pass``: tokens of a pass."""
 
     manifest: Manifest
     context: int

@@ -11,7 +11,7 @@ POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'"
 )
-"""What the page may load: its own files, and WebAssembly."""
+"""Sources that the page may load from: its own files, and WebAssembly."""
 _POLICY_TAG = f'  <meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
 _STYLE = '  <link rel="stylesheet" href="page/css/device.css">\n'
 _SCRIPT = '  <script src="page/js/device.js" type="module"></script>\n'

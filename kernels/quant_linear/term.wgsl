@@ -1,4 +1,4 @@
-// What the kernels of QuantLinear in integers share: bindings, a group's scales, its term t, and the end of an output.
+// Parts that the kernels of QuantLinear in integers share: bindings, a group's scales, its term t, and the end of an output.
 // quant_linear.wgsl says which constants and bindings these are.
 
 @group(0) @binding(1) var<storage, read> weights: array<u32>;

@@ -1,4 +1,4 @@
-// What other systems give to the engine, in edgedec.wasm: time comes from JavaScript, memory from the heap.
+// Functions of a system for the engine, in edgedec.wasm: time comes from JavaScript, memory from the heap.
 #include <cstdlib>
 
 #include "common/scratch.h"

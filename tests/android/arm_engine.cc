@@ -30,7 +30,7 @@ std::vector<const char*> list_of(const char* texts, size_t count) {
   return all;
 }
 
-// What the callback of a reply heard. `tokens` and `text` have the room of the whole context.
+// Tokens and text that the callback of a reply heard. `tokens` and `text` have the room of the whole context.
 struct Heard {
   int32_t* tokens;
   char* text;

@@ -66,7 +66,7 @@ def empty(count: int) -> Array:
 
 @cache
 def arithmetic(device: GpuDevice, subnormals: bool = False) -> Arithmetic:
-    """What the device computes right; asked once."""
+    """Arithmetic of the device; asked once."""
     return probe(device, subnormals=subnormals)
 
 
@@ -94,7 +94,7 @@ def run(device: GpuDevice, case: KernelCase, variants: Mapping[str, str] | None 
 
 
 def differences(device: GpuDevice, cases: Iterable[KernelCase]) -> Iterator[Difference]:
-    """What ``device`` computes otherwise than expected, one word of each buffer."""
+    """Differences of ``device`` from what is expected, one word of each buffer."""
     for number, case in enumerate(cases):
         for binding, data in run(device, case).items():
             yield from compared(number, binding, case.expected[binding], data)

@@ -48,13 +48,13 @@ class Browser:
         self._found: dict[bool, Arithmetic] = {}
 
     def arithmetic(self, subnormals: bool = False) -> Arithmetic:
-        """What the browser's adapter computes right; asked once."""
+        """Arithmetic of the browser's adapter; asked once."""
         if subnormals not in self._found:
             self._found[subnormals] = arithmetic.chosen(self._probe, subnormals=subnormals)
         return self._found[subnormals]
 
     def differences(self, cases: Iterable[KernelCase]) -> Iterator[Difference]:
-        """What the browser computes otherwise than expected, one word of each buffer."""
+        """Differences of the browser from what is expected, one word of each buffer."""
         done, left = 0, iter(cases)
         while some := list(islice(left, AT_ONCE)):
             variants = self.arithmetic(any(case.subnormals for case in some)).variants

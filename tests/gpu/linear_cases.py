@@ -28,7 +28,7 @@ def activations(m: int, cols: int, rng: np.random.Generator) -> F32:
 
 
 def quantised(x: F32, terms: int) -> Array:
-    """What ``quantise.wgsl`` must write: u32[m * terms][groups][12]."""
+    """The output that ``quantise.wgsl`` must have: u32[m * terms][groups][12]."""
     m, cols = x.shape
     out = np.zeros((m, terms, activation_groups(cols), 12), np.uint32)
     for term in range(terms):

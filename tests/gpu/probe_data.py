@@ -97,7 +97,7 @@ def expected(triples: tuple[Words, Words, Words], function: Function) -> tuple[W
 
 
 def data() -> dict[str, Any]:
-    """What the file holds."""
+    """Content of the file."""
     triples = operands(COUNT, seed=0)
     results = []
     for name, primitive, function in RESULTS:

@@ -25,14 +25,14 @@ class HeadShape:
 
 
 def blocks(rows: int) -> int:
-    """How many block sums a row of logits has."""
+    """Number of block sums of a row of logits."""
     return -(-rows // BLOCK)
 
 
 def finish(
     shape: HeadShape, sums: F32, candidates: Array, fine: F32 | None = None, logits: F32 | None = None
 ) -> dict[str, Array] | None:
-    """What HeadTopK returns; None when the library refuses the arguments. ``logits`` are refined in place."""
+    """Results of HeadTopK; None when the library refuses the arguments. ``logits`` are refined in place."""
     r, k = len(sums), shape.k
     assert sums.shape == (r, blocks(shape.rows), 3)
     found = {

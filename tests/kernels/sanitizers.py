@@ -47,7 +47,7 @@ def environment(library: Path) -> dict[str, str]:
 
 def racing_environment(library: Path) -> dict[str, str]:
     """Variables for a Python that is to use a ``library`` with ThreadSanitizer. Raises CalledProcessError."""
-    # What other libraries do with locks and memory is not seen whole, so it is not judged.
+    # Locks and memory of other libraries are not seen whole, so they are not judged.
     others = "ignore_noninstrumented_modules=1:report_mutex_bugs=0"
     return {**_preloaded(library, "libtsan.so"), "TSAN_OPTIONS": f"{RACES}:{others}"}
 

@@ -52,7 +52,7 @@ def library() -> ctypes.CDLL:
 
 
 class WebError(Exception):
-    """What a call failed with: ``code``, ``message``, ``hint``."""
+    """The fault of a call: ``code``, ``message``, ``hint``."""
 
     def __init__(self, said: dict[str, Any]) -> None:
         super().__init__(said["message"])

@@ -24,7 +24,7 @@ class Faults:
     cut_after: int = 0
     """Bytes of the file after which a connection is closed; 0: never."""
     cuts: int = 0
-    """How often."""
+    """Number of times."""
     ranges: bool = True
     changed: int = 0
     """Answers in which a byte is changed."""

@@ -32,7 +32,7 @@ Words = NDArray[np.uint32]
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """What a GPU computes, with the variants that were chosen for it."""
+    """The answers of a GPU to the probe, and the variants that were chosen for it."""
 
     variants: Mapping[str, str]
     failed: tuple[str, ...] = ()

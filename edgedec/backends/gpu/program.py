@@ -108,7 +108,7 @@ class KernelStep:
 
 @dataclass(frozen=True, slots=True)
 class HeadEnding:
-    """How the host ends the head: see ``kernels/head_topk/head_topk.h``. The names are those of buffers."""
+    """The end of the head on the host, see ``kernels/head_topk/head_topk.h``. Names are those of buffers."""
 
     k: int
     vocabulary: int

@@ -14,7 +14,7 @@ from pathlib import Path
 from edgedec import kernels
 
 PRIMITIVES = ("fma", "basic", "divide", "root", "dot")
-"""What a device may compute natively; each has a file for both cases."""
+"""Operations that a device may compute natively; each has a file for both cases."""
 NATIVE, EXACT = "native", "exact"
 
 _WITH = re.compile(r"^// with (\S+)$", re.MULTILINE)

@@ -37,7 +37,7 @@ _SILENT = 4
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """How graphs get to a device. ``module`` is "" for ONNX Runtime's own ops on the CPU.
+    """A way of graphs to a device. ``module`` is "" for ONNX Runtime's own ops on the CPU.
 
     ``provider`` is "" for a runtime of its own.
     """

@@ -40,7 +40,7 @@ async function* attempt(url, at, end, signal) {
     signal?.throwIfAborted();
     watch();
     const headers = at > 0 ? { Range: `bytes=${at}-${end - 1}` } : {};
-    // What is kept is kept once, in the store.
+    // Pieces are kept once, in the store.
     const response = await fetch(url, { headers, cache: "no-store", signal: controller.signal });
     let skip = skipped(response, url, at);
     for (const reader = response.body.getReader(); ; ) {

@@ -9,7 +9,7 @@ export class Engine {
   #options;
   #stopped = false;
 
-  /** What computes passes: `compute(pass)` and `close()`; it may throw a fault of the kind "lost". */
+  /** The maker of passes: `compute(pass)` and `close()`; it may throw a fault of the kind "lost". */
   computer = null;
 
   /** Set by the owner: puts another computer in the place of one that was lost, or throws. */

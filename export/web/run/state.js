@@ -1,4 +1,4 @@
-// What the page is told of the model: how far it is, what computes it, and what it takes. Every change is sent.
+// The state of the model for the page: progress, device, and memory. Every change is sent.
 
 export class State {
   #send;

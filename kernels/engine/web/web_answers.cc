@@ -1,4 +1,4 @@
-// What the engine answers with: facts, tokens as they are committed, figures.
+// Answers of the engine: facts, tokens as they are committed, figures.
 #include "common/isa.h"
 #include "engine/web/web_engine.h"
 
@@ -23,7 +23,7 @@ void WebEngine::hear(const edgedec_token& token) {
   pieces_.key("seconds").real(token.seconds).end_object();
 }
 
-// What was heard since the last call.
+// Tokens and text since the last call.
 std::string WebEngine::heard() {
   if (!any_piece_) return "[]";
   any_piece_ = false;
