@@ -68,8 +68,13 @@ USUAL_PROCESS_BYTES = 400_000_000
 
 
 @pytest.fixture(autouse=True)
-def _usual_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let plans see a process of usual size: drivers of GPUs keep what earlier tests compiled, a gigabyte."""
+def _usual_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let plans see a process of usual size: drivers of GPUs keep what earlier tests compiled, a gigabyte.
+
+    Tests of the server compare plans with the process as it is.
+    """
+    if request.path.is_relative_to(ROOT / "tests" / "server"):
+        return
     from edgedec.assemble import budget
 
     measured = budget.rss_bytes

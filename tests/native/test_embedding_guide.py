@@ -31,7 +31,7 @@ def test_the_example_of_the_guide_compiles_and_replies(tmp_path: Path) -> None:
     made = subprocess.run(list(map(str, command)), cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (made.returncode, made.stderr) == (0, "")
     bundle = tiny_bundle(tmp_path)
-    with native.open(bundle, memory=600_000_000, costs=tmp_path / "costs") as model:
+    with native.open(bundle, memory=4_000_000_000, costs=tmp_path / "costs") as model:
         expected = model.reply([{"role": "user", "content": QUESTION}], max_tokens=64).text
     run = ["./example", str(bundle), runtime_path()]
     told = subprocess.run(run, cwd=tmp_path, capture_output=True, check=False, timeout=120)

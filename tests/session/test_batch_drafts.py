@@ -124,7 +124,7 @@ def test_those_who_draft_at_once_share_passes(
     marked = batch.mark()
     efforts = [one.speculation.tally.by_drafter["other"] for one in batch.engines if one.speculation]
     assert 0 < sum(one.passes for one in efforts) <= sum(sizes)  # some were read in pieces
-    assert 0 < marked.draft_bytes < 0.8 * sum(sizes) * batch.model.backend.weight_bytes
+    assert 0 < marked.draft_bytes < 0.9 * sum(sizes) * batch.model.backend.weight_bytes
 
 
 def test_a_draft_model_of_a_batch_keeps_to_its_share(folder: Path, home: Path) -> None:
