@@ -1,6 +1,6 @@
 """``web.json``: the files of a folder for browsers, and the hash of every piece of each.
 
-The page compares a piece before it uses it. What was fetched before a cut is used at the next visit::
+The page compares a piece before it uses it. Pieces fetched before a cut are used at the next visit::
 
     index.html, page/                 the page: the server's own, with parts for a model in the browser
     run/                              what runs there: modules, edgedec.wasm, sources of kernels, the probe

@@ -65,7 +65,7 @@ def test_int8_rows_of_any_amplitude(device: GpuDevice) -> None:
 
 @pytest.mark.parametrize("length", [0, 3])
 def test_keeps_a_path(length: int, device: GpuDevice) -> None:
-    """Of a cache of 3 layers, rows of 5 words."""
+    """Slots move within a cache of 3 layers, rows of 5 words."""
     kept, rng = np.array([0, 2, 3, 6], np.uint32), np.random.default_rng(0)
     planes, capacity, words = 3 * 2 * 2, 12, 5
     before = rng.integers(0, 1 << 32, (planes, capacity, words), dtype=np.uint32)

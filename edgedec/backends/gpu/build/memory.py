@@ -16,8 +16,8 @@ def share_memory(
 ) -> dict[str, BufferSize]:
     """Return ``buffers`` with a memory for each. Inputs ("@...") and ``kept`` share none.
 
-    A buffer is needed from the first step that binds it to the last. What the head's steps read from those
-    before them is needed until the end: they may run again.
+    A buffer is needed from the first step that binds it to the last. Values that the head's steps read from
+    steps before them are needed until the end: the head's may run again.
     """
     first, last = _lifetimes(steps)
     free: list[tuple[int, int]] = []
