@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from edgedec.core.cache_kinds import kinds_from_json
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.preset import Preset
 from edgedec.models.recipes import HubFile, Licence, Recipe, Wheel
@@ -104,7 +105,8 @@ def _entry(row: dict[str, Any], licences: Mapping[str, Licence]) -> Entry:
         hub=HubFile(**row["hub"]) if "hub" in row else None,
         preset=Preset(**row.get("preset", {})),
     )
-    return Entry(recipe, ModelSpec(name=row["name"], **row["spec"]), **own)
+    caches = kinds_from_json(row["spec"]["caches"]) if "caches" in row["spec"] else ()
+    return Entry(recipe, ModelSpec(name=row["name"], **row["spec"] | {"caches": caches}), **own)
 
 
 def _wheels(distribution: str, version: str, member: str, parts: int = 1) -> tuple[Wheel, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgedec.core import listed_files as listed
+from edgedec.core.cache_kinds import kinds_from_json
 from edgedec.core.errors import EdgeDecError, Remedy, UnsupportedError, UsageError
 from edgedec.core.files import atomic_path
 from edgedec.core.listed_files import FileEntry, FolderKind, ManifestFields, Scalar
@@ -121,7 +122,7 @@ class Manifest:
             "kind": self.kind,
             "name": self.name,
             "architecture": self.spec.architecture,
-            "spec": asdict(self.spec),
+            "spec": self.spec.as_json(),
             "tokenizer": asdict(self.tokenizer),
             "preset": self.preset.as_json(),
             "files": {name: asdict(entry) for name, entry in self.files.items()},
@@ -183,6 +184,7 @@ def _spec(reader: ManifestFields) -> ModelSpec:
         n_window_layers=reader.get("n_window_layers", listed.token_id),
         window=reader.get("window", listed.token_id),
         table_bytes=reader.get("table_bytes", listed.byte_count),
+        caches=reader.get("caches", kinds_from_json) if "caches" in reader else (),
         **{size: reader.get(size, listed.count) for size in sizes},
     )
     windows = spec.n_window_layers <= spec.n_layers and bool(spec.n_window_layers) == bool(spec.window)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from edgedec.core.cache_kinds import CacheKind, Keys, States, kinds_as_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +39,33 @@ class ModelSpec:
 
     On Linux passes read its rows from the file and keep none in memory.
     """
+    caches: tuple[CacheKind, ...] = ()
+    """The kinds of cache, where the fields above do not say it all: keys of different sizes, layers that
+    share keys, or recurrent states. Empty: ask ``kinds``.
+    """
+
+    @property
+    def kinds(self) -> tuple[CacheKind, ...]:
+        """The kinds of cache, in the order of the graph's inputs."""
+        if self.caches:
+            return self.caches
+        heads = self.n_kv_heads, self.head_dim
+        whole = Keys("kv_cache", self.n_layers - self.n_window_layers, *heads)
+        rings = Keys("kv_window", self.n_window_layers, *heads, self.window)
+        return tuple(keys for keys in (whole, rings) if keys.layers)
+
+    @property
+    def keys(self) -> tuple[Keys, ...]:
+        """The kinds that hold keys and values."""
+        return tuple(kind for kind in self.kinds if isinstance(kind, Keys))
+
+    @property
+    def states(self) -> tuple[States, ...]:
+        """The kinds that recurrent layers keep."""
+        return tuple(kind for kind in self.kinds if isinstance(kind, States))
+
+    def as_json(self) -> dict[str, Any]:
+        """The form in a manifest, which lists kinds of cache only where other fields do not say them."""
+        data = asdict(self)
+        del data["caches"]
+        return data | ({"caches": kinds_as_json(self.caches)} if self.caches else {})

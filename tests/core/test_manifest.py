@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from edgedec.core.cache_kinds import Keys, States
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, Remedy, UnsupportedError
 from edgedec.core.manifest import FileEntry, Manifest, TokenizerInfo, is_outdated
 from edgedec.core.model_spec import ModelSpec
@@ -44,6 +45,43 @@ def test_round_trip(tmp_path: Path) -> None:
     manifest = make_bundle(tmp_path)
     assert Manifest.load(tmp_path, verify=True) == manifest
     assert manifest.total_bytes == sum(map(len, FILES.values()))
+
+
+def test_kinds_of_cache_survive_the_round_trip(tmp_path: Path) -> None:
+    made = make_bundle(tmp_path)
+    assert "caches" not in made.to_json()
+    assert made.spec.kinds == (Keys("kv_cache", 2, 2, 16),)
+    kinds = (Keys("kv_cache", 1, 1, 32), Keys("kv_window", 1, 2, 16, 8), States("delta", 3, 40, 3, 512))
+    manifest = replace(made, spec=replace(made.spec, caches=kinds, n_window_layers=1, window=8))
+    manifest.save(tmp_path)
+    loaded = Manifest.load(tmp_path)
+    assert loaded.spec.kinds == kinds
+    assert (loaded.spec.keys, loaded.spec.states) == (kinds[:2], kinds[2:])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [],
+        {},
+        "keys",
+        [1],
+        [{"kind": "keys", "name": "kv_cache", "layers": 0, "kv_heads": 1, "head_dim": 16, "window": 0}],
+        [{"kind": "keys", "name": "kv_cache", "layers": 1, "kv_heads": 1, "head_dim": 16, "window": 4}],
+        [{"kind": "keys", "name": "kv_window", "layers": 1, "kv_heads": 1, "head_dim": 16, "window": 0}],
+        [{"kind": "keys", "name": "delta", "layers": 1, "kv_heads": 1, "head_dim": 16, "window": 0}],
+        [{"kind": "states", "name": "conv", "layers": 1, "trail": 2**40, "tail": 2, "state": 0}],
+        [{"kind": "states", "name": "conv", "layers": 1, "trail": 8, "tail": 32, "state": 0}],
+        [{"kind": "states", "name": "conv", "layers": 1, "trail": 8, "tail": 2, "state": 0}] * 2,
+        [{"kind": ["states"], "name": "conv", "layers": 1, "trail": 8, "tail": 2, "state": 0}],
+        [{"kind": "states", "name": ["conv"], "layers": 1, "trail": 8, "tail": 2, "state": 0}],
+    ],
+)
+def test_damaged_kinds_of_cache_are_refused(tmp_path: Path, wrong: Any) -> None:
+    make_bundle(tmp_path)
+    edit(tmp_path / "manifest.json", ("spec", "caches"), wrong)
+    with pytest.raises(BadFileError, match="'caches'"):
+        Manifest.load(tmp_path)
 
 
 def test_the_kind_of_bundle_decides_which_files_it_needs(tmp_path: Path) -> None:
