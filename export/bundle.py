@@ -16,8 +16,9 @@ from edgedec.core.preset import Preset
 from edgedec.core.progress import Progress
 from edgedec.core.version import __version__
 from edgedec.export.drafting import drafting_graph
-from edgedec.export.graph import HEAD_K, build_graph
+from edgedec.export.graph import build_graph
 from edgedec.export.hyperparameters import Hyperparameters
+from edgedec.export.interface import HEAD_K
 from edgedec.export.passes import DEFAULT_PASSES, run_passes
 from edgedec.export.source import WeightSource
 from edgedec.export.tensors import Tensors

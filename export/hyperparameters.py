@@ -52,6 +52,11 @@ class Hyperparameters:
     attention_softcap: float = 0.0
     final_softcap: float = 0.0
 
+    def place(self, layer: int) -> int:
+        """Return the index of a layer in its cache: the layers with a window have one, the others another."""
+        window = self.windows[layer] > 0
+        return sum((other > 0) == window for other in self.windows[:layer])
+
 
 def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]) -> Hyperparameters:
     """Read and check the metadata of a model.

@@ -16,7 +16,7 @@ from edgedec.core.manifest import CHAT_TEMPLATE, GGUF, TOKENIZER, FileEntry, Man
 from edgedec.core.model_spec import ModelSpec
 from edgedec.export.bundle import About, printable_name, versions
 from edgedec.export.gguf_source import GgufSource
-from edgedec.export.graph import HEAD_K
+from edgedec.export.interface import HEAD_K
 from edgedec.export.tokenizer import build_tokenizer
 from edgedec.export.writer import BundleWriter, check_space
 from edgedec.text.table_encoder import write_table

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError, UnsupportedError, UsageError
 from edgedec.export.architectures import ARCHITECTURES
+from edgedec.export.blocks.rotary import ROPE_FACTORS, inverse_frequencies
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.export.gguf_source import GgufSource, open_gguf
-from edgedec.export.graph import ROPE_FACTORS, inverse_frequencies
 from edgedec.export.hyperparameters import Hyperparameters, read_hyperparameters
 from edgedec.training.target_weights import Floats
 

@@ -17,8 +17,8 @@ from edgedec.export.draft_head.graph import build_graph
 from edgedec.export.draft_head.source import HeadSource
 from edgedec.export.draft_head.target import EmbeddingTable, embedding_table, head_rows
 from edgedec.export.draft_head.weights import HeadWeights
-from edgedec.export.graph import HEAD_K
 from edgedec.export.huggingface.groups import parse_quant
+from edgedec.export.interface import HEAD_K
 from edgedec.export.model import ExportModel
 from edgedec.export.passes.attach_bodies import AttachBodies
 from edgedec.export.passes.externalise_weights import ExternaliseWeights

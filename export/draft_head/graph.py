@@ -17,10 +17,11 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 from edgedec.core.head_facts import TAPS
+from edgedec.export.blocks.rotary import inverse_frequencies
 from edgedec.export.builder import GraphBuilder
 from edgedec.export.draft_head.target import EmbeddingTable
 from edgedec.export.draft_head.weights import HeadWeights
-from edgedec.export.graph import HEAD_K, inverse_frequencies
+from edgedec.export.interface import HEAD_K
 from edgedec.export.model import CACHE, ExportModel, VectorWeight
 from edgedec.export.passes.return_new_kv import OUTPUT as NEW_KV
 from edgedec.export.tensors import Tensors

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from edgedec.core.errors import UnsupportedError
 from edgedec.export.architectures import Architecture
-from edgedec.export.graph import ROPE_FACTORS, SHORT_FACTORS
+from edgedec.export.blocks.rotary import ROPE_FACTORS, SHORT_FACTORS
 from edgedec.export.huggingface.fields import Fields
 
 

@@ -19,13 +19,13 @@ from edgedec.core.manifest import CHAT_TEMPLATE, MODEL, TOKENIZER, WEIGHTS, Mani
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.progress import Progress, silent
 from edgedec.export.bundle import printable_name, versions
-from edgedec.export.graph import HEAD_K
 from edgedec.export.huggingface.config import FAMILIES, check_unquantised
 from edgedec.export.huggingface.exporter import check_directories, origin_of
 from edgedec.export.huggingface.fields import Fields
 from edgedec.export.huggingface.files import read_object
 from edgedec.export.huggingface.shards import read_shards, weight_files
 from edgedec.export.huggingface.tokenizer import CONFIG, read_tokenizer
+from edgedec.export.interface import HEAD_K
 from edgedec.export.interrupt import terminations_raise
 from edgedec.export.optimum.graph import CacheShape, add_head, cache_shape
 from edgedec.export.optimum.worker import FACTS, GRAPH

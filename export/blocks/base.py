@@ -1,0 +1,43 @@
+"""The builder that all blocks add their nodes to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edgedec.export.builder import GraphBuilder
+from edgedec.export.hyperparameters import Hyperparameters
+from edgedec.export.model import ExportModel
+from edgedec.export.tensors import Part, Tensors
+
+
+class BlockBuilder(GraphBuilder):
+    """A builder that knows the sizes of the model, its norms and its linears."""
+
+    def __init__(self, model: ExportModel, tensors: Tensors, hyper: Hyperparameters) -> None:
+        super().__init__(model, tensors)
+        self.hyper, self.arch = hyper, hyper.architecture
+
+    def norm(self, name: str, x: str) -> str:
+        weight = self.vector(name + ".weight", self.hyper.hidden)
+        return self.op("RMSNorm", name, [x, weight], epsilon=self.hyper.epsilon)
+
+    def linear(
+        self,
+        name: str,
+        x: str,
+        shape: tuple[int, int],
+        bias: bool = False,
+        terms: int = 1,
+        part: Part | None = None,
+    ) -> str:
+        """Multiply ``x`` by the matrix ``name`` of ``shape`` (rows, columns)."""
+        rows, cols = shape
+        weight = self.matrix(name + ".weight", rows, cols, part)
+        inputs = [x, self.vector(name + ".bias", rows) if bias else "", "", weight]
+        formats = self.format(weight)
+        return self.op("QuantLinear", name, inputs, formats=formats, rows=[rows], cols=cols, terms=terms)
+
+
+def softcap(cap: float) -> dict[str, Any]:
+    """The attribute of ops that know a softcap, left out where there is none."""
+    return {"softcap": cap} if cap else {}
