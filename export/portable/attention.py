@@ -34,6 +34,8 @@ def tree_attention(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list
 
     A function cannot write its input. It returns the new keys and values as kv_new f16[1, 2, Hkv, T, d], and
     the caller stores them in slots length .. length + T - 1 of the layer (modulo R in a ring of R slots).
+    With ``shared``, ``qkv`` has queries only, and the new keys and values are the input kv_new of the layer
+    that computes them.
     Attention weights, which kernels write into an input, are not reported.
     """
     return _attention(body, attrs, inputs, "")
@@ -51,16 +53,10 @@ def warm_tree_attention(body: Body, attrs: dict[str, Any], inputs: list[str]) ->
 
 def _attention(body: Body, attrs: dict[str, Any], inputs: list[str], warm: str) -> list[str]:
     """Compute attention; ``warm`` is the number of tokens before those of ``qkv``, "" for none."""
-    qkv, rotary, parents, length, kv_cache, *optional = inputs
-    rotary, norms = _own(body, rotary, warm), optional[:2]
+    _, rotary, parents, length, kv_cache, *_ = inputs
+    rotary = _own(body, rotary, warm)
     heads, kv_heads, dim = attrs["num_heads"], attrs["num_kv_heads"], attrs["head_dim"]
-    q, k, v = _heads(body, qkv, [heads, kv_heads, kv_heads], dim)
-    if any(norms):
-        q, k = (_norm(body, part, norm, attrs["epsilon"]) for part, norm in zip((q, k), norms, strict=True))
-    q, k = (_rotate(body, part, rotary, dim, bool(attrs["interleaved"])) for part in (q, k))
-    new = body.op("Transpose", body.op("Concat", *(body.op("Unsqueeze", p, [0]) for p in (k, v)), axis=0),
-                  perm=[0, 2, 1, 3])  # fmt: skip
-    new = body.cast(new, TensorProto.FLOAT16)
+    q, new = _prepared(body, attrs, inputs, rotary)
     stored = body.op("Add", length, warm) if warm else length
     resident, slots = _resident(body, kv_cache, (length, stored), attrs["window"] if attrs.get("ring") else 0)
     both = body.cast(body.op("Concat", resident, new, axis=2), TensorProto.FLOAT)
@@ -74,7 +70,30 @@ def _attention(body: Body, attrs: dict[str, Any], inputs: list[str], warm: str) 
     scores = body.op("Where", hidden, np.float32(-1e30), scores)
     mixed = body.op("MatMul", body.op("Softmax", scores, axis=-1), values)
     mixed = body.op("Transpose", mixed, perm=[2, 0, 1, 3])
-    return [body.reshape(mixed, 0, heads * dim), body.op("Unsqueeze", new, [0])]
+    out = body.reshape(mixed, 0, heads * dim)
+    return [out] if attrs.get("shared") else [out, body.op("Unsqueeze", new, [0])]
+
+
+def _prepared(body: Body, attrs: dict[str, Any], inputs: list[str], rotary: str) -> tuple[str, str]:
+    """Return queries [T, heads, d], and the keys and values f16[2, Hkv, T, d] of the pass."""
+    heads, kv_heads, dim = attrs["num_heads"], attrs["num_kv_heads"], attrs["head_dim"]
+    q_norm, k_norm, _, shared = [*inputs[5:], "", "", "", ""][:4]
+    counts = [heads] if attrs.get("shared") else [heads, kv_heads, kv_heads]
+
+    def turned(part: str, norm: str) -> str:
+        part = _norm(body, part, norm, attrs["epsilon"]) if norm else part
+        return _rotate(body, part, rotary, dim, bool(attrs["interleaved"]))
+
+    q, *own = _heads(body, inputs[0], counts, dim)
+    q = turned(q, q_norm)
+    if not own:
+        return q, body.op("Squeeze", shared, [0])
+    k, v = turned(own[0], k_norm), own[1]
+    if attrs.get("value_norm"):
+        v = _norm(body, v, "", attrs["epsilon"])
+    new = body.op("Transpose", body.op("Concat", *(body.op("Unsqueeze", p, [0]) for p in (k, v)), axis=0),
+                  perm=[0, 2, 1, 3])  # fmt: skip
+    return q, body.cast(new, TensorProto.FLOAT16)
 
 
 def _own(body: Body, rows: str, warm: str) -> str:
@@ -91,8 +110,8 @@ def softcapped(body: Body, x: str, attrs: dict[str, Any]) -> str:
 
 def _norm(body: Body, x: str, weight: str, epsilon: float) -> str:
     mean = body.op("ReduceMean", body.op("Mul", x, x), [-1], keepdims=1)
-    root = body.op("Sqrt", body.op("Add", mean, float(epsilon)))
-    return body.op("Mul", body.op("Div", x, root), weight)
+    normed = body.op("Div", x, body.op("Sqrt", body.op("Add", mean, float(epsilon))))
+    return body.op("Mul", normed, weight) if weight else normed
 
 
 def _heads(body: Body, qkv: str, counts: list[int], dim: int) -> list[str]:

@@ -16,7 +16,8 @@ using tree_attention::Sequences;
 struct TreeAttention {
   static constexpr const char* kName = "TreeAttention";
   static constexpr Port kInputs[] = {{kFloat}, {kFloat}, {kInt64}, {kInt64}, {kFloat16},
-                                     {kFloat, kOptional}, {kFloat, kOptional}, {kFloat, kOptional}};
+                                     {kFloat, kOptional}, {kFloat, kOptional}, {kFloat, kOptional},
+                                     {kFloat16, kOptional}};
   static constexpr Port kOutputs[] = {{kFloat}, {kFloat16, kOptional}};
   static constexpr size_t kPrepareRows = 16;
 
@@ -31,6 +32,8 @@ struct TreeAttention {
     config.epsilon = info.real("epsilon", 1e-6f);
     config.softcap = info.real("softcap", 0.0f);
     config.ring = info.integer("ring", 0) != 0;
+    config.value_norm = info.integer("value_norm", 0) != 0;
+    config.shared = info.integer("shared", 0) != 0;
   }
 
   // Bounded, so that products of sizes do not wrap around.
@@ -70,8 +73,8 @@ struct TreeAttention {
   // when the input is left out or has no elements.
   Looked looked(const Context& c, const std::vector<Sequence>& all) const {
     if (!c.has(7) || !c.elements(7)) return {};
-    if (config.ring || all.size() != 1 || all[0].pass.first) {
-      c.fail("attention weights need a single sequence and no ring, and no warm tokens");
+    if (config.ring || config.shared || all.size() != 1 || all[0].pass.first) {
+      c.fail("attention weights need a single sequence and no ring, own keys, and no warm tokens");
       return {};
     }
     const std::vector<int64_t> dims = c.shape(7), cache_dims = c.shape(4);
@@ -104,6 +107,8 @@ struct TreeAttention {
     if (all > tokens && sequences.all.size() != 1) return c.fail("only a single sequence can have warm tokens");
     sequences.all[0].pass.first = all - tokens;
     call.parts = sequences.parts;
+    // The other layer's kv_new is an input so that the runtime runs that layer first, and for the body.
+    if (config.shared && (!c.has(8) || c.outputs() > 1)) c.fail("shared keys need the kv_new of the layer that writes them, and have none of their own");
     call.looked = looked(c, sequences.all);
     call.qkv = c.data<const float>(0);
     const auto* rotary = c.data<const float>(1);
@@ -129,7 +134,7 @@ struct TreeAttention {
     Looked looked;
   };
 
-  int64_t qkv_width() const { return static_cast<int64_t>((config.heads + 2 * config.kv_heads) * config.dim); }
+  int64_t qkv_width() const { return static_cast<int64_t>(config.qkv_heads() * config.dim); }
 
   // A sequence with much work gets all threads. Each of the others gets one thread, since splitting it would take
   // longer than computing it.

@@ -6,6 +6,7 @@
 // token and head, over the keys that take part (with a window w, the last w of the path):
 //
 //   prepare  q, k   = head norm (RMSNorm of the head times weight; only where weights are given)
+//            v      = RMSNorm of the head, without a weight, only with value_norm
 //            (a, b) -> (a cos - b sin, a sin + b cos)    plain operations on pairs (i, i + d/2),
 //                                                        or (2i, 2i + 1) interleaved
 //            q      = q * scale; k and v are rounded into their slot: to fp16, or in groups of 32 x to int8 times a:
@@ -18,6 +19,9 @@
 //            out[i] = (sum over j of p[j] v[j][i]) / sum  ascending j, one fused multiply-add each, one division
 //   look     a[s]   = max of p[j] / sum                  of slot s: over all tokens, and heads that read its kv head;
 //                                                        only on request
+//
+// A layer with shared keys has queries only: it prepares those, and attends to the keys and values that an earlier
+// layer has written for the same tokens.
 //
 // So an output depends on its path only: not on slots, siblings, the number of tokens, blocks or threads, nor on the
 // instruction set. Sources: Vaswani et al. (2017); Ainslie et al., "GQA" (2023); tree masks: Miao et al., "SpecInfer".
@@ -39,6 +43,10 @@ struct Config {
   float epsilon;           // of the head norms
   float softcap;           // 0: none
   bool ring;               // the cache keeps only the newest slots
+  bool value_norm;
+  bool shared;             // qkv has queries only; an earlier layer has written the keys and values
+
+  size_t qkv_heads() const { return heads + (shared ? 0 : 2 * kv_heads); }
 };
 
 // Keys and values of one layer: slot s of kv head h is at h * head_stride + s % capacity * row. A row has dim fp16
@@ -61,7 +69,7 @@ struct Pass {
   size_t computed() const { return tokens - first; }
 };
 
-// Tokens [m0, m1): qkv[*, (heads + 2 kv_heads) * dim] and rotary[*, dim] (cosines, then sines) in; rotated and scaled
+// Tokens [m0, m1): qkv[*, qkv_heads() * dim] and rotary[*, dim] (cosines, then sines) in; rotated and scaled
 // queries [*, heads * dim] and cache slots length + m out. q_norm and k_norm [dim] may be null.
 using PrepareFn = void (*)(const Config& config, const Cache& cache, size_t length, const float* qkv,
                            const float* rotary, const float* q_norm, const float* k_norm, float* queries, size_t m0,

@@ -57,7 +57,9 @@ def seeds(folder: Path) -> list[tuple[Files, Files]]:
         _attention(heads=4, kv_heads=2, computed=2),
         _attention(heads=2, kv_heads=1, row=9, computed=1, window=3, ring=1, capacity=7),
         _attention(heads=4, kv_heads=2, window=3, ring=1, capacity=7),
-        _attention(heads=2, kv_heads=1, row=9, window=4, ring=1, capacity=8),
+        _attention(heads=2, kv_heads=1, row=9, window=4, ring=1, capacity=8, value_norm=1),
+        _attention(heads=4, kv_heads=2, shared=1),
+        _attention(heads=4, kv_heads=2, row=9, shared=1, window=3, ring=1, capacity=7),
     ]
     for format in _FORMATS:
         cols = 256 if layout.FORMATS[format].record == 256 else 64
@@ -76,8 +78,9 @@ def _attention(
     **more: float,
 ) -> Case:
     attributes = {"layer": 1, "num_heads": heads, "num_kv_heads": kv_heads, "head_dim": 16, "scale": 0.25}
+    shared = "shared" in more
     inputs: list[Tensor | None] = [
-        tensor("f32", computed, (heads + 2 * kv_heads) * 16),
+        tensor("f32", computed, (heads + (0 if shared else 2 * kv_heads)) * 16),
         tensor("f32", 5, 16),
         tensor("i64", 5, values=[-1, 0, 1, 1, 3] if len(length) == 1 else [-1]),
         tensor("i64", len(length), values=list(length)),
@@ -85,6 +88,7 @@ def _attention(
         tensor("f32", 16),
         tensor("f32", 16),
         *([tensor("f32", *looked)] if looked else []),
+        *([None, tensor("f16", 1, 2, kv_heads, 0, row)] if shared else []),
     ]
     return "TreeAttention", attributes | more, inputs
 

@@ -28,6 +28,8 @@ class Config(ctypes.Structure):
         ("epsilon", ctypes.c_float),
         ("softcap", ctypes.c_float),
         ("ring", ctypes.c_bool),
+        ("value_norm", ctypes.c_bool),
+        ("shared", ctypes.c_bool),
     )
 
 
@@ -47,6 +49,9 @@ class Model:
     """How the cache keeps keys and values."""
     ring: bool = False
     """Whether the cache keeps the newest slots alone."""
+    value_norm: bool = False
+    shared: bool = False
+    """Whether another layer has written the keys and values."""
 
     def config(self) -> Config:
         scale = 1 / self.dim**0.5
@@ -60,6 +65,8 @@ class Model:
             1e-6,
             self.softcap,
             self.ring,
+            self.value_norm,
+            self.shared,
         )
 
     def norm_weights(self) -> tuple[F32, F32] | tuple[None, None]:
@@ -229,6 +236,8 @@ def reference(
     split = tokens.reshape(count, heads + 2 * kv_heads, dim)
     k = turned(model, split[:, heads : heads + kv_heads], rotary, model.norm_weights()[1])
     v = split[:, heads + kv_heads :].astype(np.float64)
+    if model.value_norm:
+        v = v / np.sqrt((v**2).mean(axis=-1, keepdims=True) + 1e-6)
     given = weights(model, tokens, parents, cache, length)
     out = np.empty((count, heads, dim))
     for token in range(count):

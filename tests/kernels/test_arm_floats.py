@@ -159,6 +159,7 @@ def attend(
         attention.Model(heads=9, kv_heads=3, dim=64, interleaved=True),
         attention.Model(heads=4, kv_heads=1, dim=256, window=20, norms=True),
         attention.Model(heads=5, kv_heads=5, dim=80, window=7),
+        attention.Model(heads=2, kv_heads=1, dim=512, norms=True, value_norm=True),
         attention.Model(heads=14, kv_heads=2, dim=64, norms=True, int8=True),
         attention.Model(heads=4, kv_heads=1, dim=256, window=20, int8=True),
         attention.Model(heads=4, kv_heads=1, dim=64, window=20, ring=True),

@@ -42,7 +42,7 @@ def check(row: str, model: Model, parents: Sequence[int], length: int) -> None:
 @pytest.mark.parametrize("row", float_rows())
 @pytest.mark.parametrize("norms", [False, True])
 @pytest.mark.parametrize("interleaved", [False, True])
-@pytest.mark.parametrize("dim", [16, 64, 80, 128, 256])
+@pytest.mark.parametrize("dim", [16, 64, 80, 128, 256, 512])
 @pytest.mark.parametrize("int8", [False, True])
 def test_follows_the_definition(row: str, dim: int, interleaved: bool, norms: bool, int8: bool) -> None:
     check(
@@ -74,6 +74,34 @@ def test_follows_the_definition_for_every_grouping(row: str, heads: int, kv_head
 
 
 @pytest.mark.parametrize("row", float_rows())
+@pytest.mark.parametrize("dim", [16, 80, 512])
+@pytest.mark.parametrize("int8", [False, True])
+def test_values_can_be_normed(row: str, dim: int, int8: bool) -> None:
+    check(row, Model(dim=dim, value_norm=True, norms=True, seed=dim, int8=int8), random_tree(dim, 9), 21)
+
+
+@pytest.mark.parametrize("row", float_rows())
+@pytest.mark.parametrize("length", [0, 40])
+@pytest.mark.parametrize(("window", "ring"), [(0, False), (12, False), (12, True)])
+@pytest.mark.parametrize("int8", [False, True])
+def test_a_layer_with_shared_keys_reads_what_another_wrote(
+    row: str, window: int, ring: bool, length: int, int8: bool
+) -> None:
+    """With the same queries it has the same bits, and it leaves the cache as it is."""
+    owner = Model(dim=48, norms=True, value_norm=True, window=window, int8=int8)
+    tokens, parents = owner.tokens(10), random_tree(4, 10)
+    cache = owner.cache(length, length + 10)
+    if ring:  # all rows of the resident tokens are there, so none is overwritten
+        owner = replace(owner, ring=True)
+    expected = run(row, owner, tokens, parents, cache, length)
+    written = cache.copy()
+    queries = np.ascontiguousarray(tokens[:, : owner.heads * owner.dim])
+    out = run(row, replace(owner, shared=True), queries, parents, cache, length)
+    assert same_bits(out, expected)
+    assert same_bits(bits(cache), bits(written))
+
+
+@pytest.mark.parametrize("row", float_rows())
 @pytest.mark.parametrize("window", [0, 512])
 @pytest.mark.parametrize("length", CONTEXTS)
 @pytest.mark.parametrize("int8", [False, True])
@@ -91,12 +119,12 @@ def test_follows_the_definition_where_the_window_cuts_the_tree(row: str, window:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("window", [0, 30])
-@pytest.mark.parametrize("dim", [16, 64, 80, 128, 256])
+@pytest.mark.parametrize("dim", [16, 64, 80, 128, 256, 512])
 @pytest.mark.parametrize("int8", [False, True])
 def test_every_row_has_the_bits_of_the_scalar_row(dim: int, window: int, seed: int, int8: bool) -> None:
     cap = 1.5 if seed == 1 else 0.0
     model = Model(dim=dim, window=window, norms=seed == 1, interleaved=seed == 2, softcap=cap, seed=seed)
-    model = replace(model, int8=int8)
+    model = replace(model, int8=int8, value_norm=seed == 2)
     tokens, parents, results = model.tokens(9), random_tree(seed, 9), []
     for row in float_rows():
         cache = model.cache(45, 60)

@@ -218,6 +218,8 @@ class Reader {
     config.interleaved = json["interleaved"].whole().value_or(0) != 0;
     config.epsilon = real(json["epsilon"], 1e-6f);
     config.softcap = real(json["softcap"], 0.0f);
+    if (json["value_norm"].whole().value_or(0) || json["shared"].whole().value_or(0))
+      return damaged("its attention has normed values or shared keys");
     config.ring = false;  // every layer has a slot for every token here
     if (const char* wrong = tree_attention::problem(config, {nullptr, 0, 0, 0}, 1)) return damaged(wrong);
     node->layer = layers_++;

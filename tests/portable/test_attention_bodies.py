@@ -1,0 +1,101 @@
+"""Bodies of attention whose values are normed, and of layers that share another layer's keys and values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from numpy.typing import NDArray
+from onnx import helper
+
+from edgedec.export.model import DOMAIN, IR_VERSION, OPSET
+from edgedec.export.portable import attach_bodies
+from tests.export.graphs import node
+from tests.kernels.attention import F16, F32, Model, depths
+from tests.kernels.test_tree_attention import random_tree
+from tests.portable.runner import options
+
+LENGTH, TOKENS = 21, 9
+INPUTS = ("rotary", "parents", "length", "cache", "q_norm", "k_norm")
+
+
+def attributes(model: Model, **more: int) -> dict[str, Any]:
+    sizes = {"num_heads": model.heads, "num_kv_heads": model.kv_heads, "head_dim": model.dim}
+    flags = {"window": model.window, "ring": int(model.ring), "value_norm": 1, "interleaved": 0, "layer": 0}
+    return {**sizes, **flags, "scale": 1.0, "epsilon": 1e-6, **more}
+
+
+def two_layers(model: Model) -> onnx.ModelProto:
+    """An attention, and one with queries of its own that shares its keys."""
+    owner = node("TreeAttention", "a", "qkv", *INPUTS, **attributes(model))
+    owner.output.append("kv_new")
+    shared = node("TreeAttention", "b", "q", *INPUTS[:-1], "", "", "kv_new", **attributes(model, shared=1))
+    functions = attach_bodies([owner, shared])
+    values = [
+        helper.make_tensor_value_info(name, 1, None) for name in ("qkv", "q", "rotary", "q_norm", "k_norm")
+    ]
+    values += [helper.make_tensor_value_info(name, 7, None) for name in ("parents", "length")]
+    values += [helper.make_tensor_value_info("cache", 10, None)]
+    results = [helper.make_tensor_value_info(*pair, None) for pair in (("a", 1), ("b", 1), ("kv_new", 10))]
+    graph = helper.make_graph([owner, shared], "two", values, results)
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(DOMAIN, 1)]
+    return helper.make_model(graph, functions=functions, opset_imports=opsets, ir_version=IR_VERSION)
+
+
+def run(model: Model, feeds: dict[str, NDArray[Any]], *, kernels: bool) -> list[NDArray[Any]]:
+    session = ort.InferenceSession(
+        two_layers(model).SerializeToString(), options(kernels=kernels), providers=["CPUExecutionProvider"]
+    )
+    outputs: list[NDArray[Any]] = session.run(None, feeds)
+    return outputs
+
+
+def feeds_of(model: Model, cache: F16) -> dict[str, NDArray[Any]]:
+    parents = random_tree(3, TOKENS)
+    qkv: F32 = model.tokens(TOKENS)
+    q_norm, k_norm = model.norm_weights()
+    assert q_norm is not None
+    assert k_norm is not None
+    return {
+        "qkv": qkv,
+        "q": np.ascontiguousarray(qkv[::-1, : model.heads * model.dim]),
+        "rotary": model.rotary([LENGTH + depth for depth in depths(parents)]),
+        "q_norm": q_norm,
+        "k_norm": k_norm,
+        "parents": np.array(parents, np.int64),
+        "length": np.array([LENGTH], np.int64),
+        "cache": cache[None].copy(),
+    }
+
+
+@pytest.mark.parametrize("window", [0, 12])
+def test_bodies_agree_with_the_kernels(window: int) -> None:
+    model = Model(norms=True, window=window, ring=window > 0)
+    feeds = feeds_of(model, model.cache(LENGTH, LENGTH + TOKENS))
+    a, b, new = run(model, feeds, kernels=True)
+    body_a, body_b, body_new = run(
+        model, feeds_of(model, model.cache(LENGTH, LENGTH + TOKENS)), kernels=False
+    )
+    assert new.size == 0
+    np.testing.assert_allclose(body_a, a, atol=2e-3)
+    np.testing.assert_allclose(body_b, b, atol=2e-3)
+    assert np.abs(a - b).max() > 0.1
+    values = body_new[0, 1].astype(np.float64)
+    np.testing.assert_allclose((values**2).mean(axis=-1), 1.0, rtol=1e-3)
+
+
+@pytest.mark.parametrize("other", ["", "own"])
+def test_shared_keys_need_the_output_of_their_layer_and_none_of_their_own(other: str) -> None:
+    model = Model(norms=True)
+    made = two_layers(model)
+    shared = made.graph.node[1]
+    if other:
+        shared.output.append("more")
+    else:
+        shared.input[8] = ""
+    session = ort.InferenceSession(made.SerializeToString(), options(kernels=True))
+    with pytest.raises(ort.capi.onnxruntime_pybind11_state.InvalidArgument, match="shared keys need"):
+        session.run(None, feeds_of(model, model.cache(LENGTH, LENGTH + TOKENS)))
