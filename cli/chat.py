@@ -122,6 +122,7 @@ def command(
         run_config(size, sampling.named(), other.switch_at),
         when_full=when_full,
         template=NO_TEMPLATE if reply.raw else reply.template,
+        thinking=reply.thinking,
         history=reply.history,
     )
     prepare = _Opening(ctx, config, reply, large_side(ctx, other)).prepare

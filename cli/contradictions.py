@@ -86,6 +86,7 @@ RULES = (
     Rule("history", _nothing_kept, "--history keeps what drafters learn, and --draft off has none", _ONE),
     Rule("system", _raw, "--system has no place in a raw prompt", "leave out --raw or --system"),
     Rule("template", _raw, "--template has no place in a raw prompt", "leave out --raw or --template"),
+    Rule("thinking", _raw, "--think and --no-think have no place in a raw prompt", "leave one out"),
     Rule("switch_at", _one_model, "--switch-at has no meaning without --switch or --large", "add one"),
     Rule("logprobs", _two_models, "--logprobs are those of one model, and there are two", _ONE),
     Rule("large_model", _no_server, "--large-model has no meaning without --large", "add --large URL"),

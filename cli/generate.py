@@ -164,6 +164,7 @@ def command(
         run_config(size, sampling.named(), other.switch_at),
         objective=objective,
         template=reply.template,
+        thinking=reply.thinking,
         history=reply.history,
         when_full=None if together else when_full,
         conversations=min(batch or _BATCH, several.samples or batch or _BATCH) if together else None,

@@ -220,6 +220,10 @@ class ReplyOptions:
         "--template", type=click.Path(path_type=Path), callback=read_template, metavar="FILE",
         heading=MODEL, rare=True, help="Use the chat template (Jinja) in this file, not the model's own.",
     ))
+    thinking: bool | None = declared(option(
+        "--think/--no-think", "thinking", default=None, heading=REPLY,
+        help="Let the model think before it answers, or not, where its chat template has a switch for it.",
+    ))
     history: bool = declared(option(
         "--history", is_flag=True, heading=OUTPUT, rare=True,
         help="Keep text of prompts and replies on this disk for the next start: prompts typed in a chat, and "

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgedec.cli.sampling_options import SamplingOptions
     from edgedec.remote.talk import ServerTalk
 
-_THERE = {"server", "model", "named", "words", "system", "max_tokens", "stops", "greedy"}
+_THERE = {"server", "model", "named", "words", "system", "max_tokens", "stops", "thinking", "greedy"}
 """Options, beside those of sampling, that a server can be asked for."""
 _CONNECT_S, _SILENT_S, _REPLY_S = 5.0, 600.0, 3600.0
 """Seconds until there is a connection, until the next text (a long prompt is read first), and in all."""
@@ -83,8 +83,10 @@ def _asked(reply: ReplyOptions, sampling: SamplingOptions) -> Mapping[str, Any]:
     """Return the fields of a request that were named."""
     named = sampling.named()
     values = {one.name: getattr(named, one.name) for one in fields(named)}
-    stops = {"stop": list(reply.stops)} if reply.stops else {}
-    return {name: value for name, value in values.items() if value is not None} | stops
+    own: dict[str, Any] = {"stop": list(reply.stops)} if reply.stops else {}
+    if reply.thinking is not None:
+        own["chat_template_kwargs"] = {"enable_thinking": reply.thinking}
+    return {name: value for name, value in values.items() if value is not None} | own
 
 
 def _typed(talk: ServerTalk) -> None:

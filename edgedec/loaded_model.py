@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from edgedec.backends.backend import Backend
 from edgedec.core.device_place import ON_CPU, DevicePlace
-from edgedec.core.errors import BadFileError
+from edgedec.core.errors import BadFileError, UsageError
 from edgedec.core.manifest import Manifest
 from edgedec.core.model_id import ModelId
 from edgedec.core.progress import Progress, silent
@@ -69,13 +69,20 @@ class LoadedModel:
         kinds = self.backend.caps.kv_kinds
         return kv if kv in kinds else "fp16" if kinds else None
 
-    def with_template(self, source: str | None) -> LoadedModel:
-        """Return it with another chat template, as ``RunConfig.template`` says; None: with its own."""
-        if source is None:
-            return self
-        from edgedec.text.template import ChatTemplate
+    def with_template(self, source: str | None, thinking: bool | None = None) -> LoadedModel:
+        """Return it with another chat template, as ``RunConfig.template`` says; None: with its own.
 
-        template = ChatTemplate(source, **_told(self.tokenizer, self.manifest)) if source else None
+        ``thinking``: as ``RunConfig.thinking``. Raises UsageError where the template has no switch for it.
+        """
+        template = self.template
+        if source is not None:
+            from edgedec.text.template import ChatTemplate
+
+            template = ChatTemplate(source, **_told(self.tokenizer, self.manifest)) if source else None
+        if thinking is not None:
+            if template is None:
+                raise UsageError(f"{self.name} has no chat template, so it has no thinking to turn on or off")
+            template = template.thinking(thinking)
         return replace(self, codec=replace(self.codec, template=template))
 
 

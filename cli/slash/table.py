@@ -76,7 +76,12 @@ COMMANDS = {
     "retry": SlashCommand("", "answer the last message again, with another seed", turns.retry),
     "edit": SlashCommand("", "change your last message and send it again", turns.edit),
     "file": SlashCommand(FILE, "put a text file into the next message (- takes all out)", turns.file),
-    "think": SlashCommand("", "show the thinking part of the last reply", turns.think),
+    "think": SlashCommand(
+        "[on|off]",
+        "show the thinking part of the last reply; on or off: let the next ones think, or not",
+        turns.think,
+        lambda words: ("on", "off"),
+    ),
     "set": SlashCommand(
         "[NAME VALUE]",
         f"show or change {', '.join(settings.SETTINGS)}",

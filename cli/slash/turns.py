@@ -48,7 +48,15 @@ def edit(context: Context, argument: str) -> None:
 
 
 def think(context: Context, argument: str) -> None:
-    """Show the thinking part of the last reply."""
+    """Show the thinking part of the last reply, or turn thinking on or off for the next ones."""
+    if argument:
+        if argument not in ("on", "off"):
+            raise UsageError(
+                f"/think cannot be {argument}", hint="it is on or off, or alone shows the last one"
+            )
+        context.chat.think(argument == "on")
+        context.say(f"Replies {'think first' if argument == 'on' else 'answer at once'} from now on.")
+        return
     if (thought := context.window.thought) is None:
         raise UsageError("the last reply has no thinking part")
     for line in thought.text.strip().splitlines():

@@ -79,6 +79,8 @@ class RunConfig:
     """Conversations that share each pass, for ``Model.conversations``. None: one chat or completion."""
     template: str | None = None
     """Jinja text of a chat template in place of the model's own; NO_TEMPLATE: a chat is text to continue."""
+    thinking: bool | None = None
+    """Whether replies think first, where the chat template has a switch for it; None: as it does unasked."""
     sampling: SamplingParams | DrawParams | None = None
     """How replies are drawn unless a call says otherwise; the memory plan has room for it. The model's
     preset has the values that it does not name.

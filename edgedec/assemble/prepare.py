@@ -101,7 +101,7 @@ def prepare(
     parts = any(kind_of(spec).parts for spec in wanted)
     place = replace(config.placement, notice=context.notice)
     target = load(bundles.target, threads=config.threads, drafting=parts, place=place)
-    target = target.with_template(config.template)
+    target = target.with_template(config.template, config.thinking)
     check_batch(target, config.sequences)
     models = ModelLoader(bundles.drafts, search, target, load)
     small = models.named(config.switch)

@@ -107,6 +107,14 @@ class Chat:
         self.unfinished = None
         self._own = {}
 
+    def think(self, on: bool) -> None:
+        """Let later replies think first, or not. Raises UsageError for a template without a switch."""
+        if self.codec.template is None:
+            raise UsageError("the model has no chat template, so it has no thinking to turn on or off")
+        self.codec = replace(self.codec, template=self.codec.template.thinking(on))
+        self.syntax = replace(self.syntax, codec=self.codec)
+        self.prompts.use(self.codec.template)
+
     def reset(self) -> None:
         """Forget every turn; the system message stays."""
         self.set_system(self.system)

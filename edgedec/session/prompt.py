@@ -78,6 +78,10 @@ class Prompts:
         self._ends: list[tuple[int, int]] = []
         """Characters and tokens of ``seen`` before each turn that was remembered."""
 
+    def use(self, template: ChatTemplate | None) -> None:
+        """Render with another template from now on."""
+        self._template = template
+
     def remember(self, text: str, ids: Sequence[int]) -> None:
         """Note that the model has seen ``text`` as exactly these ``ids``, which end with a new turn."""
         before, ids = self.seen, list(ids)

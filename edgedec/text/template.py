@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from edgedec.core.errors import BadFileError, Remedy, TemplateError
 from edgedec.text.known_templates import KNOWN_TEMPLATES
-from edgedec.text.template_inputs import TemplateInputs, complete_tool, in_system_message
+from edgedec.text.template_inputs import Plain, TemplateInputs, complete_tool, in_system_message
+from edgedec.text.thinking import thinking_option
 
 if TYPE_CHECKING:
     from edgedec.text.template_tools import ToolForms
@@ -35,12 +36,16 @@ class _Renderer(Protocol):
 class ChatTemplate:
     """A chat template; ``bos`` and ``eos`` are the texts that it sees as ``bos_token`` and ``eos_token``.
 
+    ``options`` are variables of its own, where a conversation names no other values.
     It is compiled at first use, so that raw prompts neither wait for that nor fail with it. Several threads
     may render; they take turns.
     """
 
-    def __init__(self, source: str, *, bos: str, eos: str) -> None:
+    def __init__(
+        self, source: str, *, bos: str, eos: str, options: Mapping[str, Plain] | None = None
+    ) -> None:
         self.source = source
+        self.options = dict(options or {})
         self._bos = bos
         self._eos = eos
         self._renderer: _Renderer | None = None
@@ -80,6 +85,11 @@ class ChatTemplate:
         """Compile the template now. Raises TemplateError, naming the line, if it is not valid Jinja."""
         with self._lock, _hinted():
             self._ready()
+
+    def thinking(self, on: bool) -> ChatTemplate:
+        """Return the template with thinking turned on or off. Raises UsageError where it has no switch."""
+        options = self.options | thinking_option(self.source, on)
+        return ChatTemplate(self.source, bos=self._bos, eos=self._eos, options=options)
 
     def render(
         self,
@@ -133,6 +143,7 @@ class ChatTemplate:
         if tools and "message['tools']" in self.source:
             given = in_system_message(given, tools)
         variables = {
+            **self.options,
             **inputs.options,
             "messages": given,
             "add_generation_prompt": add_generation_prompt,

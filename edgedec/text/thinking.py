@@ -6,17 +6,38 @@ end in ``<think>``; their replies begin inside of it. Other families have other 
 
 from __future__ import annotations
 
+import re
+
+from edgedec.core.errors import UsageError
+
 BEGIN, END = "<think>", "</think>"
 _TAGS = (
     ("<|channel>thought", "<channel|>"),  # Gemma 4
     ("[THINK]", "[/THINK]"),  # Magistral
     (BEGIN, END),
 )
+_VARIABLES = ("enable_thinking", "thinking")
+"""Names that templates give their switch; the last is that of Granite and DeepSeek."""
+_ASKED = r"\{%%-?\s*(?:el)?if\b[^%%]*?(?<![.\w'\"])%s\b"
 
 
 def thinking_tags(template: str) -> tuple[str, str]:
     """Return the tags around the thinking part that a chat template names; the usual ones for none."""
     return next((tags for tags in _TAGS if tags[1] in template), (BEGIN, END))
+
+
+def thinking_option(template: str, on: bool) -> dict[str, bool]:
+    """Return the variable that tells a chat template whether replies think first, with the value ``on``.
+
+    Raises UsageError for a template that reads no such variable.
+    """
+    for name in _VARIABLES:
+        if re.search(_ASKED % name, template):
+            return {name: on}
+    raise UsageError(
+        f"the model's chat template cannot turn thinking {'on' if on else 'off'}",
+        hint="leave it as it is, or use a model with a switch for it, such as qwen3-0.6b",
+    )
 
 
 class ThinkingSplitter:

@@ -185,3 +185,31 @@ def test_a_closed_model_says_so(bundle: Path, tmp_path: Path) -> None:
     assert repr(model) == f"<Model {model.name}: 2 conversations, 64 tokens of context>"
     model.close()
     assert repr(model).endswith(", closed>")
+
+
+SWITCHED = (
+    "{% for m in messages %}{{ m.content }} {% endfor %}"
+    "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}"
+)
+
+
+def test_thinking_is_turned_off_for_a_run_and_in_a_chat(bundle: Path, tmp_path: Path) -> None:
+    with opened(bundle, tmp_path, template=SWITCHED, thinking=False) as model:
+        chat = model.chat(max_tokens=2)
+        assert chat.reply("hello").read() is not None
+        assert chat.last is not None
+        off = chat.last.prompt
+        chat.reset()
+        chat.think(True)
+        chat.reply("hello").read()
+        on = chat.last.prompt
+    assert chat.tokenizer.decode(off).endswith("<think></think>")
+    assert off[: len(on) - 1] == on[:-1]
+    assert len(on) < len(off)
+
+
+def test_a_template_without_a_switch_for_thinking_is_refused(bundle: Path, tmp_path: Path) -> None:
+    with pytest.raises(edgedec.UsageError, match="cannot turn thinking off"):
+        opened(bundle, tmp_path, template="{{ messages }}", thinking=False)
+    with pytest.raises(edgedec.UsageError, match="has no chat template"):
+        opened(bundle, tmp_path, template="", thinking=True)

@@ -31,13 +31,23 @@ def home(tmp_path: Path) -> Home:
 
 def test_a_prompt_is_answered_by_the_server(home: Home) -> None:
     with serving(LISTED, WHOLE) as server:
-        done = run(home.services(), "run", "--server", server.url, "--temperature", "0", "Count the years")
+        done = run(
+            home.services(),
+            "run",
+            "--server",
+            server.url,
+            "--temperature",
+            "0",
+            "--no-think",
+            "Count the years",
+        )
     assert done.exit_code == 0, done.output
     assert done.stdout == "four score\n"
     assert server.paths == ["/v1/models", "/v1/chat/completions"]
     asked = server.asked[0]
     assert asked["messages"] == [{"role": "user", "content": "Count the years"}]
     assert asked["temperature"] == 0
+    assert asked["chat_template_kwargs"] == {"enable_thinking": False}
     assert "seed" not in asked
     assert "max_tokens" not in asked
     assert list(home.path.iterdir()) == []

@@ -57,6 +57,8 @@ def test_a_value_that_is_set_is_used(home: Home) -> None:
         ("/retry", "there is no turn to take back"),
         ("/edit", "/edit needs a terminal"),
         ("/think", "the last reply has no thinking part"),
+        ("/think loudly", "/think cannot be loudly (it is on or off"),
+        ("/think off", "the model's chat template cannot turn thinking off"),
         ("/file", "/file needs the name of a file"),
         ("/file none.txt", "none.txt cannot be read (No such file or directory)"),
         ("/file .", ". is a folder"),

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgedec.text.thinking import ThinkingSplitter
+from edgedec.core.errors import UsageError
+from edgedec.text.template import ChatTemplate
+from edgedec.text.thinking import ThinkingSplitter, thinking_option
 
 
 def split(text: str, size: int, *, begun: bool = False) -> tuple[str, str]:
@@ -49,3 +51,43 @@ def test_the_end_of_thinking_is_known_at_once() -> None:
     assert splitter.thinking
     splitter.push("</think>")
     assert splitter.over
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("{%- if enable_thinking is defined and enable_thinking is false %}x{% endif %}", "enable_thinking"),
+        (
+            "{% if not enable_thinking is defined %}{% set enable_thinking = true %}{% endif %}",
+            "enable_thinking",
+        ),
+        ("{%- if thinking is defined and thinking -%}x{%- endif %}", "thinking"),
+        ("{% if x %}{% elif thinking %}{% endif %}", "thinking"),
+        ("{% if m.thinking %}{% endif %}{% if enable_thinking %}{% endif %}", "enable_thinking"),
+    ],
+)
+def test_the_switch_of_a_template_is_found(source: str, name: str) -> None:
+    assert thinking_option(source, True) == {name: True}
+    assert thinking_option(source, False) == {name: False}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ messages }}",
+        "thinking {{ m }}",
+        "{% if m.thinking %}{% endif %}",
+        "{% if 'thinking' in m %}{% endif %}",
+    ],
+)
+def test_a_template_without_a_switch_says_so(source: str) -> None:
+    with pytest.raises(UsageError, match="cannot turn thinking off"):
+        thinking_option(source, False)
+
+
+def test_a_template_renders_with_thinking_on_or_off() -> None:
+    source = "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}"
+    template = ChatTemplate(source, bos="", eos="")
+    assert template.render([]) == ""
+    assert template.thinking(False).render([]) == "<think></think>"
+    assert template.thinking(False).thinking(True).render([]) == ""
