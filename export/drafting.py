@@ -7,7 +7,8 @@ It adds three things, so that a drafter of the target itself can work in the tar
 - **Warm rows.** At each exit, rows that an earlier run computed up to there (``warm.E``) come before those of
   this run. ``parents`` and ``positions`` are those of all tokens of a pass; the layers below compute only the
   tokens in ``tokens``, the last ones of them.
-- **Hidden states** of three layers are outputs, and the head takes the ids to ``keep``; none: all.
+- **Hidden states**: the outputs of some layers are outputs of the graph, and the head takes the ids to
+  ``keep``; none: all.
 
 A run has different tokens in the layers between two exits, so there is an output ``kv_new.E`` for those up to
 each exit. In all else the bodies in standard ops are those of the model's graph.
@@ -31,12 +32,49 @@ _KEPT_INPUT = 3
 _ENDING = ["Gather", "RMSNorm", "HeadTopK"]
 
 
-def drafting_graph(model: ExportModel, layers: int, hidden: int) -> tuple[ExportModel, dict[str, str]]:
+def drafting_graph(
+    model: ExportModel,
+    layers: int,
+    hidden: int,
+    *,
+    exits: tuple[int, ...] | None = None,
+    taps: tuple[int, ...] | None = None,
+) -> tuple[ExportModel, dict[str, str]]:
     """Return the graph for drafting, which shares weights and placements with ``model``, and its metadata.
 
-    ``layers`` and ``hidden`` are sizes of the model. Raises PassError.
+    ``layers`` and ``hidden`` are sizes of the model. ``exits``: by default each eighth of the layers; empty:
+    none, and drafters have hidden states alone. ``taps``: by default the layers that a trained head reads.
+    Raises PassError.
     """
-    exits, taps = names.exits_of(layers), names.taps_of(layers)
+    exits = names.exits_of(layers) if exits is None else exits
+    taps = names.taps_of(layers) if taps is None else taps
+    stated = {names.EXITS: ",".join(map(str, exits)), names.TAPS: ",".join(map(str, taps))}
+    return _with_taps(model, taps, hidden) if not exits else _whole(
+        model, layers, hidden, exits, taps
+    ), stated
+
+
+def _with_taps(model: ExportModel, taps: tuple[int, ...], hidden: int) -> ExportModel:
+    """Return the graph with hidden states and ids to keep, and no exits."""
+    nodes = [_copied(node) for node in model.nodes]
+    head = next((node for node in nodes if node.op_type == _ENDING[-1]), None)
+    if head is None:
+        raise PassError("the graph has no head")
+    head.input[_KEPT_INPUT] = names.KEEP
+    drafting = replace(
+        model,
+        inputs=[*model.inputs, *_inputs((), hidden)],
+        outputs=[*model.outputs, *_states((), taps, hidden)],
+        nodes=nodes,
+        functions=attach_bodies(nodes, warm=True),
+    )
+    check_well_formed(drafting)
+    return drafting
+
+
+def _whole(
+    model: ExportModel, layers: int, hidden: int, exits: tuple[int, ...], taps: tuple[int, ...]
+) -> ExportModel:
     nodes = [_copied(node) for node in model.nodes if NEW_KV not in node.output]
     selected, norm, head = ending = nodes[-len(_ENDING) :]
     if [node.op_type for node in ending] != _ENDING:
@@ -55,7 +93,7 @@ def drafting_graph(model: ExportModel, layers: int, hidden: int) -> tuple[Export
         functions=attach_bodies(made, warm=True),
     )
     check_well_formed(drafting)
-    return drafting, {names.EXITS: ",".join(map(str, exits)), names.TAPS: ",".join(map(str, taps))}
+    return drafting
 
 
 def _inputs(exits: tuple[int, ...], hidden: int) -> list[onnx.ValueInfoProto]:

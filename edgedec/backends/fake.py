@@ -23,8 +23,8 @@ from edgedec.memory import CacheBook, PlannedPass, kv_bytes
 
 _MASK = (1 << 64) - 1
 _EXITS = (1, 2, 4)
-_TAPS = 3
-"""Layers whose outputs are the hidden states; each is one number wide here."""
+_TAPS = (0, 1, 2)
+"""Layers whose outputs are hidden states; each is one number wide here."""
 
 
 class ScriptError(AssertionError):
@@ -133,7 +133,7 @@ class MarkovForward(_Fake):
             copies=True,
             evicts=True,
             attention=True,
-            hidden=_TAPS,
+            taps=_TAPS,
             exits=_EXITS,
         )
         super().__init__(vocab_size, capacity, caps, context)
@@ -160,9 +160,9 @@ class MarkovForward(_Fake):
         self.passes += 1
         self.reused += warm
         found = self._head([self._slots[done.start + node] for node in chosen], rows)
-        if not rows.hidden:
+        if not rows.taps:
             return found
-        return replace(found, hidden=_hidden(self._slots[done.start : done.start + len(tokens)]))
+        return replace(found, hidden=_hidden(self._slots[done.start : done.start + len(tokens)], rows.taps))
 
     @property
     def peeked(self) -> tuple[int, ...]:
@@ -290,14 +290,14 @@ class MarkovForward(_Fake):
 
 def without_exits(forward: MarkovForward) -> MarkovForward:
     """Return ``forward``, which has no exits and no hidden states from now on."""
-    forward._caps = replace(forward.caps, exits=(), hidden=0)
+    forward._caps = replace(forward.caps, exits=(), taps=())
     return forward
 
 
-def _hidden(states: Sequence[int]) -> FloatArray:
-    """Hidden states f32[T, 3] in [0, 1): a hash of each token's path."""
-    parts = [[_mix(state ^ layer) >> 40 for layer in range(_TAPS)] for state in states]
-    return np.array(parts, np.float32).reshape(-1, _TAPS) / np.float32(1 << 24)
+def _hidden(states: Sequence[int], taps: Sequence[int]) -> FloatArray:
+    """Hidden states f32[T, taps] in [0, 1): a hash of each token's path."""
+    parts = [[_mix(state ^ layer) >> 40 for layer in taps] for state in states]
+    return np.array(parts, np.float32).reshape(-1, len(taps)) / np.float32(1 << 24)
 
 
 def _mix(x: int) -> int:

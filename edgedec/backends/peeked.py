@@ -11,7 +11,7 @@ from edgedec.core.rows import Keep, Rows
 
 def peek_rows(rows: Rows, keep: Keep | None) -> Rows:
     """Return the rows of a peek that keeps the ids ``keep``. Raises ValueError for hidden states."""
-    if rows.hidden:
+    if rows.taps:
         raise ValueError("a peek returns no hidden states: the extend after it does")
     return rows if keep is None else replace(rows, keep=keep)
 

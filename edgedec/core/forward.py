@@ -44,10 +44,8 @@ class Capabilities:
     """Most sequences that ``Backend.sequences`` can run in one pass; 1: none beside the first."""
     kv_kinds: tuple[KvType, ...] = ()
     """Formats of the cache to choose from, the default first. Empty: the runtime decides."""
-    hidden: int = 0
-    """Numbers of a token's hidden states that a pass can return (``Rows.hidden``): the outputs of three
-    layers, the lowest first, side by side. 0: none.
-    """
+    taps: tuple[int, ...] = ()
+    """Layers whose outputs a pass can return as hidden states (``Rows.taps``), ascending. Empty: none."""
     exits: tuple[int, ...] = ()
     """Numbers of layers after which ``peek`` can compute logits, ascending; the last is all layers. Not empty
     where a head can be trimmed too (``Rows.keep``).

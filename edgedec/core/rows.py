@@ -31,7 +31,9 @@ class HeadRows:
     logits: NDArray[np.float32] | None = None
     temperature: float = 1.0
     hidden: FloatArray | None = None
-    """f32[T,W] for all T tokens of the pass, with W = ``Capabilities.hidden``; None: not requested."""
+    """f32[T,W] for all T tokens of the pass: the outputs of the layers ``Rows.taps``, side by side; None: not
+    requested.
+    """
 
     def __len__(self) -> int:
         return int(self.ids.shape[0])
@@ -48,8 +50,9 @@ class Rows:
     temperature: float = 1.0
     """Temperature of logsumexp and entropy, for backends that can; ``HeadRows.temperature`` has the one used.
     """
-    hidden: bool = False
-    """Also return hidden states, of every token of the pass; needs ``Capabilities.hidden``."""
+    taps: tuple[int, ...] = ()
+    """Also return the outputs of these layers, of every token of the pass; they are of ``Capabilities.taps``.
+    """
     keep: Keep | None = field(default=None, compare=False)
     """Compute the head for these ids only; None: for the whole vocabulary. Needs ``Capabilities.exits``."""
 
@@ -62,6 +65,14 @@ class Rows:
         if self.indices and not (min(self.indices) >= 0 and max(self.indices) < tokens):
             raise ValueError(f"rows {self.indices} outside a pass over {tokens} tokens")
         return self.indices
+
+
+def tapped(hidden: FloatArray, taps: tuple[int, ...], wanted: tuple[int, ...]) -> FloatArray:
+    """Return the outputs of the layers ``wanted`` from ``hidden``, which holds those of ``taps``."""
+    if wanted == taps:
+        return hidden
+    by_layer = hidden.reshape(len(hidden), len(taps), -1)
+    return by_layer[:, [taps.index(tap) for tap in wanted]].reshape(len(hidden), -1)
 
 
 LAST_ROW = Rows(last=True)

@@ -16,7 +16,7 @@ from edgedec.core.progress import Steps
 from edgedec.core.tree import EMPTY
 from edgedec.decode.cached_sequence import CachedSequence
 from edgedec.decode.checks import check_bias, check_newest, check_request, common_prefix
-from edgedec.decode.passes import LONGEST_PASS, Passes, Read
+from edgedec.decode.passes import LONGEST_PASS, Passes, Reader
 from edgedec.decode.records import (
     NO_DETAILS,
     FinishReason,
@@ -143,12 +143,13 @@ class Engine(CachedSequence):
     def _round(self, reply: ReplyPlan, progress: Steps | None) -> list[Step]:
         """Feed the tokens that the cache lacks and a draft behind it; returns the steps to commit."""
         position = len(self._committed)
-        read = self._reader()
-        waiting, most = self._passes.catch_up(self._committed, progress, read)
+        reader = self._reader()
+        waiting, most = self._passes.catch_up(self._committed, progress, reader)
         last = len(waiting) - 1
         draft = self._draft(last, min(reply.end - position, most) - 1, reply.grammar)
         tree = draft.tree if draft else EMPTY
-        head, seconds = self._passes.run(waiting, tree, reply.rows(last, len(tree), hidden=bool(read)))
+        rows = reply.rows(last, len(tree), taps=reader.taps if reader else ())
+        head, seconds = self._passes.run(waiting, tree, rows)
         self._passes.report(progress, self._committed)
         try:
             with self._forward.ledger.lease("rows", reply.drawing_bytes):
@@ -162,20 +163,21 @@ class Engine(CachedSequence):
             raise
         if draft:
             draft.settle(head, verdict, None if last else seconds)
-        if read and head.hidden is not None:
+        if reader and head.hidden is not None:
             every = len(kept) == len(head.hidden)  # as of a prompt, which is too large to copy
-            read(position - last - 1, head.hidden if every else head.hidden[list(kept)])
+            reader.read(position - last - 1, head.hidden if every else head.hidden[list(kept)])
         fed = len(waiting) + len(tree)
         self._passes.record(
             PassRecord(position - last - 1, fed, len(steps), seconds, len(tree), tree, verdict.path)
         )
         return steps
 
-    def _reader(self) -> Read | None:
-        """Return where hidden states go; None where no drafter needs them or the model has none."""
-        speculation = self.speculation
-        wanted = speculation and speculation.reads_hidden and self._forward.caps.hidden
-        return speculation.read if speculation and wanted else None
+    def _reader(self) -> Reader | None:
+        """Return where hidden states go; None where no drafter needs them or the model lacks some."""
+        taps = self.speculation.taps if self.speculation else ()
+        if not self.speculation or not taps or not set(taps) <= set(self._forward.caps.taps):
+            return None
+        return Reader(taps, self.speculation.read)
 
     def _draft(self, last: int, room: int, grammar: Constraint | None) -> SpeculationRound | None:
         """A draft of at most ``room`` tokens; an empty one behind more than the last committed token.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Steps
@@ -16,10 +17,14 @@ LONGEST_PASS = 128
 """Tokens. A reply can be interrupted between passes, and longer ones take no less time per token."""
 
 NO_ROWS = Rows(indices=())
-HIDDEN_ONLY = Rows(indices=(), hidden=True)
 
-Read = Callable[[int, FloatArray], None]
-"""Takes the position of a token, and hidden states from there on."""
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Takes the position of a token and hidden states from there on: the outputs of the layers ``taps``."""
+
+    taps: tuple[int, ...]
+    read: Callable[[int, FloatArray], None]
 
 
 class Passes:
@@ -40,15 +45,15 @@ class Passes:
         """Counts of all passes so far."""
 
     def catch_up(
-        self, committed: Sequence[int], progress: Steps | None, read: Read | None = None
+        self, committed: Sequence[int], progress: Steps | None, reader: Reader | None = None
     ) -> tuple[list[int], int]:
         """Feed the tokens of ``committed`` that the cache lacks, except the tokens of the last pass.
 
-        Returns these, and how many tokens that pass can have in all. They are one token at least. ``read`` is
-        told the hidden states of the others.
+        Returns these, and how many tokens that pass can have in all. They are one token at least. ``reader``
+        is told the hidden states of the others.
         """
         while len(committed) - self._forward.length > (most := self._longest(committed)):
-            self._feed(committed, most, read)
+            self._feed(committed, most, reader)
             self.report(progress, committed)
         return list(committed[self._forward.length :]), most
 
@@ -76,13 +81,13 @@ class Passes:
         if self._observe:
             self._observe(record)
 
-    def _feed(self, committed: Sequence[int], count: int, read: Read | None) -> None:
+    def _feed(self, committed: Sequence[int], count: int, reader: Reader | None) -> None:
         """One pass over the next ``count`` committed tokens, of which no rows are needed."""
         start = self._forward.length
-        rows = HIDDEN_ONLY if read else NO_ROWS
+        rows = replace(NO_ROWS, taps=reader.taps) if reader else NO_ROWS
         head, seconds = self.run(list(committed[start : start + count]), EMPTY, rows)
-        if read and head.hidden is not None:
-            read(start, head.hidden)
+        if reader and head.hidden is not None:
+            reader.read(start, head.hidden)
         self.record(PassRecord(start, count, 0, seconds))
 
     def _longest(self, committed: Sequence[int]) -> int:

@@ -54,10 +54,10 @@ class ReplyPlan:
         )
         return self.spec.vocab_size * each
 
-    def rows(self, last: int, drafted: int, *, hidden: bool = False) -> Rows:
+    def rows(self, last: int, drafted: int, *, taps: tuple[int, ...] = ()) -> Rows:
         """The head rows to request: of the last committed token, at ``last``, and of the drafted ones.
 
-        ``hidden``: with the hidden states of the pass.
+        ``taps``: with the outputs of these layers.
         """
         return Rows(
             tuple(range(last, last + 1 + drafted)),
@@ -65,7 +65,7 @@ class ReplyPlan:
                 self.params, self.spec.head_k, logprobs=self.details.at_one, masked=self.grammar is not None
             ),
             temperature=head_temperature(self.params),
-            hidden=hidden,
+            taps=taps,
         )
 
     def commit(self, step: Step) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from edgedec.control import Controller, Costs, DraftAnswer, Query, Round, RoundTimes, Uncontrolled
 from edgedec.control.tally import Tally
 from edgedec.core.progress import Notice
-from edgedec.core.rows import FloatArray, HeadRows
+from edgedec.core.rows import FloatArray, HeadRows, tapped
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.decode.constrained import GRAMMAR, forced_draft, permitted_only
 from edgedec.decode.feedback import Feedback, PendingFeedback
@@ -187,19 +187,20 @@ class Speculation:
         return any(drafter.caps.every_round for drafter in self._drafters)
 
     @property
-    def reads_hidden(self) -> bool:
-        """Whether a drafter needs the target's hidden states."""
-        return any(drafter.caps.hidden for drafter in self._drafters)
+    def taps(self) -> tuple[int, ...]:
+        """Layers of the target whose outputs drafters need, ascending."""
+        return tuple(sorted({tap for drafter in self._drafters for tap in drafter.taps}))
 
     def read(self, start: int, hidden: FloatArray) -> None:
-        """Tell drafters hidden states of committed tokens; see ``Drafter.read``."""
+        """Tell drafters the outputs of the layers ``taps`` for committed tokens; see ``Drafter.read``."""
+        taps = self.taps
 
         def tell(drafter: Drafter) -> None:
             began = self.now()
-            drafter.read(start, hidden)
+            drafter.read(start, tapped(hidden, taps, drafter.taps))
             self.tally.effort(drafter.name).learn_s += self.now() - began
 
-        self._each(tell, [drafter for drafter in self._drafters if drafter.caps.hidden])
+        self._each(tell, [drafter for drafter in self._drafters if drafter.taps])
 
     def price(self, seconds: float, tokens: int = 1) -> float:
         """The cost of ``seconds``, of drafting or of a pass over ``tokens``, in the unit of the costs."""

@@ -25,8 +25,6 @@ class DrafterCapabilities:
     """Its knowledge can outlive the process: ``saved`` and ``restore``."""
     every_round: bool = False
     """It needs the head rows of every round, also of those in which no draft can pay."""
-    hidden: bool = False
-    """It needs the target's hidden states: ``read`` brings them."""
     peeks: bool = False
     """It computes its drafts with ``Forward.peek``: parts of the pass that follows. So a round asks one such
     drafter at most, and the pass begins with what ``peeked`` says.
@@ -39,6 +37,8 @@ class Drafter(ABC):
     name: str
     """Unique among the drafters of a speculation; ``DraftTree.sources`` has it."""
     caps: DrafterCapabilities = DrafterCapabilities()
+    taps: tuple[int, ...] = ()
+    """Layers of the target whose outputs it needs: ``read`` brings them. Empty: none."""
     pretrained: bool = False
     """Whether it knew texts before its first query: replies of this target, or those that a model was trained
     on. Its first drafts are then trusted more.
@@ -74,11 +74,11 @@ class Drafter(ABC):
         return
 
     def read(self, start: int, hidden: FloatArray) -> None:
-        """Take the target's hidden states f32[n, W] of the committed tokens from position ``start`` on.
+        """Take the outputs of the layers ``taps`` for the committed tokens from position ``start`` on.
 
-        Told behind each pass: over a piece of the prompt, or a round, for its committed tokens only.
-        Positions can come again after ``begin``, with the same numbers, and can be missing. ``hidden`` is not
-        to be kept. Default: ignore them. See ``DrafterCapabilities.hidden``.
+        They lie side by side, f32[n, W]. Told behind each pass: over a piece of the prompt, or a round, for
+        its committed tokens only. Positions can come again after ``begin``, with the same numbers, and can be
+        missing. ``hidden`` is not to be kept. Default: ignore them.
         """
         return
 

@@ -20,7 +20,7 @@ from edgedec.core.head_facts import WAITING
 from edgedec.core.rows import FloatArray, HeadRows
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
 from edgedec.draft.choices import choices
-from edgedec.draft.drafter import Drafter, DrafterCapabilities
+from edgedec.draft.drafter import Drafter
 from edgedec.draft.tree_builder import TreeBuilder
 from edgedec.sampling import DrawHistory, DrawParams
 
@@ -46,13 +46,15 @@ _LARGEST_HOLE = 1
 
 
 class HeadDrafter(Drafter):
-    """Drafts with ``head``, whose cache it owns. ``width``: numbers of a token's hidden states."""
+    """Drafts with ``head``, whose cache it owns, from the layers ``taps`` of the target.
+
+    ``width``: numbers of a token's hidden states.
+    """
 
     name = "head"
-    caps = DrafterCapabilities(hidden=True)
 
-    def __init__(self, head: HeadForward, width: int) -> None:
-        self._head = head
+    def __init__(self, head: HeadForward, taps: tuple[int, ...], width: int) -> None:
+        self._head, self.taps = head, taps
         self._params = DrawParams()
         self._tokens: list[int] = []
         self._start = 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.drafter_manifest import HEAD, DrafterManifest, Target
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError
+from edgedec.core.exits import taps_of
 from edgedec.core.head_facts import CONTEXT, LONGEST_PASS, TAPS, WAITING, HeadFacts
 from edgedec.drafters.artifacts import artifact, artifacts
 from edgedec.drafters.interface import (
@@ -72,7 +73,8 @@ class _OpenHead(OpenDrafter):
         forward = setting.forward
         assert forward is not None
         cache = self._head.forward(min(forward.capacity, CONTEXT), setting.ledger)
-        return [HeadDrafter(cache, forward.caps.hidden)]
+        taps = taps_of(forward.spec.n_layers)
+        return [HeadDrafter(cache, taps, len(taps) * forward.spec.hidden_size)]
 
 
 def rest_bytes(facts: HeadFacts, threads: int, choice: MemoryChoice, sequences: int = 1) -> int:
@@ -89,9 +91,9 @@ def _head_model(folder: Path, bundle: Path, model: LoadedModel) -> HeadModel:
     from edgedec.backends.onnx.head_forward import HeadModel
 
     facts = HeadFacts.of(DrafterManifest.load(folder, verify=False).facts)  # it is verified already
-    width = model.backend.caps.hidden
-    if not width:
+    if not set(taps_of(model.spec.n_layers)) <= set(model.backend.caps.taps):
         raise BadFileError("its bundle hands out no hidden states", hint="pull or export the model again")
-    if width != TAPS * facts.hidden:
-        raise BadFileError(f"it reads {TAPS * facts.hidden} numbers a token, and the model has {width}")
+    if facts.hidden != model.spec.hidden_size:
+        width = f"{TAPS * facts.hidden} numbers a token, and the model has {TAPS * model.spec.hidden_size}"
+        raise BadFileError(f"it reads {width}")
     return HeadModel(folder, bundle, facts, model.spec.vocab_size, threads=model.threads)

@@ -13,6 +13,7 @@ from pathlib import Path
 from edgedec.core.errors import BackendError, BadFileError, EdgeDecError, UnsupportedError
 from edgedec.core.exits import exits_of, taps_of
 from edgedec.core.forward import Forward
+from edgedec.core.head_facts import TAPS
 from edgedec.core.ledger import SLACK
 from edgedec.core.manifest import DRAFTING, TOKENIZER, WEIGHTS, Manifest
 from edgedec.draft import Drafter, ModelDrafter
@@ -146,7 +147,8 @@ def model_memory(model: LoadedModel) -> ModelMemory:
     """Return the facts of a loaded model that decide its memory."""
     caps = model.backend.caps
     weights = model.backend.weight_bytes - _copied(model.spec.table_bytes)
-    return ModelMemory(model.spec, weights, model.threads, caps.hidden, len(caps.exits))
+    hidden = TAPS * model.spec.hidden_size if caps.taps else 0
+    return ModelMemory(model.spec, weights, model.threads, hidden, len(caps.exits))
 
 
 def draft_memory(model: ModelMemory, table: int = 0) -> DrafterMemory:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import UnsupportedError
+from edgedec.core.exits import taps_of
 from edgedec.core.files import atomic_path
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Progress, silent
@@ -94,17 +95,18 @@ class Teacher:
     """
 
     def __init__(self, forward: Forward, *, hidden: bool = True) -> None:
-        if hidden and not forward.caps.hidden:
+        taps = taps_of(forward.spec.n_layers) if hidden else ()
+        if not set(taps) <= set(forward.caps.taps):
             raise UnsupportedError(
                 f"{forward.spec.name} hands out no hidden states, which a head is trained on",
                 hint="pull or export the model again",
             )
-        self._forward, self._hidden = forward, hidden
+        self._forward, self._taps = forward, taps
 
     @property
     def width(self) -> int:
         """Elements of the hidden states of one token."""
-        return self._forward.caps.hidden if self._hidden else 0
+        return len(self._taps) * self._forward.spec.hidden_size
 
     def features(self, text: TextLike) -> Features:
         """Feed a rollout and return its features."""
@@ -116,9 +118,9 @@ class Teacher:
         for start in range(0, len(tokens), step):
             piece = tokens[start : start + step]
             taught = tuple(range(max(first - start, 0), len(piece)))
-            heads.append(self._forward.extend(piece, rows=Rows(indices=taught, hidden=self._hidden)))
+            heads.append(self._forward.extend(piece, rows=Rows(indices=taught, taps=self._taps)))
         hidden = np.zeros((len(tokens), 0), dtype=np.float32)
-        if self._hidden:
+        if self._taps:
             hidden = np.concatenate([_given(head.hidden) for head in heads])
         logp = np.concatenate([head.values[:, :BEST] - head.logsumexp[:, None] for head in heads])
         return Features(

@@ -123,7 +123,7 @@ def test_a_bundle_may_lack_it(tiny_bundle: Bundles, tmp_path: Path) -> None:
     files = {name: entry for name, entry in manifest.files.items() if name != DRAFTING}
     replace(manifest, files=files).save(bundle)
     backend = open_backend(bundle, Manifest.load(bundle), threads=1, drafting=True)
-    assert (backend.caps.exits, backend.caps.hidden) == ((), 0)
+    assert (backend.caps.exits, backend.caps.taps) == ((), ())
     assert backend.forward().caps.exits == ()
 
 
@@ -132,7 +132,10 @@ def test_exits_are_opened_on_request_and_reported(tiny_bundle: Bundles) -> None:
     manifest = Manifest.load(bundle)
     assert open_backend(bundle, manifest, threads=1).caps.exits == ()
     caps = open_backend(bundle, manifest, threads=1, drafting=True).caps
-    assert (caps.exits, caps.hidden) == (exits_of(9), 3 * manifest.spec.hidden_size)
+    assert (caps.exits, caps.taps) == (
+        exits_of(9),
+        tuple(sorted({*taps_of(9), *(one - 1 for one in exits_of(9))})),
+    )
 
 
 def test_it_uses_the_weights_of_the_model(tiny_bundle: Bundles) -> None:
@@ -148,11 +151,11 @@ def test_several_sequences_have_no_exits_and_the_same_bits(tiny_bundle: Bundles)
     plain = shared_cache(bundle, 2, piece=16, most=32).forwards[1]
     model = OnnxModel(bundle, Manifest.load(bundle), threads=2, spin=False, drafting=True)
     forward = model.shared_cache(2, CacheConfig(64, max_pass=16), 32).forwards[1]
-    assert (forward.caps.exits, forward.caps.hidden) == ((), 0)
+    assert (forward.caps.exits, forward.caps.taps) == ((), ())
     with pytest.raises(UnsupportedError):
         forward.peek([1], exit=1)
     with pytest.raises(UnsupportedError):
-        forward.extend([1], rows=Rows(hidden=True))
+        forward.extend([1], rows=Rows(taps=taps_of(9)))
     rows = Rows(full=True)
     got, expected = forward.extend([5, 6, 7], rows=rows).logits, plain.extend([5, 6, 7], rows=rows).logits
     assert got is not None
@@ -164,7 +167,7 @@ def test_memory_of_hidden_states_and_peeks_stays_within_its_formulas(tiny_bundle
     bundle = tiny_bundle("deep.llama")
     model = OnnxModel(bundle, Manifest.load(bundle), threads=1, spin=False, drafting=True)
     longest, drafted, exits = 64, 15, len(model.caps.exits)
-    memory = ModelMemory(model.spec, model.weight_bytes, 1, model.caps.hidden, exits)
+    memory = ModelMemory(model.spec, model.weight_bytes, 1, 3 * model.spec.hidden_size, exits)
     share = hidden_bytes(memory, longest, drafted)
     scratch = scratch_bytes(model.spec, 1, longest, 128, exits)
     assert scratch > scratch_bytes(model.spec, 1, longest, 128)
@@ -172,7 +175,7 @@ def test_memory_of_hidden_states_and_peeks_stays_within_its_formulas(tiny_bundle
     ledger = Ledger(shares)
     forward = model.forward(CacheConfig(128, max_pass=longest), ledger)
     for _ in range(2):
-        found = forward.extend([3] * longest, rows=Rows(hidden=True))
+        found = forward.extend([3] * longest, rows=Rows(taps=taps_of(9)))
         assert found.hidden is not None
         del found
         for token in range(drafted + 1):

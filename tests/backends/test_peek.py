@@ -14,7 +14,8 @@ from edgedec.core.rows import HeadRows, Rows
 from tests.backends.conftest import Make
 from tests.backends.test_contract import PARENTS, PROMPT, TREE, pick
 
-WIDE = Rows(full=True, hidden=True)
+TAPS = (0, 1)
+WIDE = Rows(full=True, taps=TAPS)
 CHAIN = [7, 9, 4, 13, 30]
 
 
@@ -44,7 +45,8 @@ def test_exits_ascend_to_all_layers_and_hidden_states_have_a_width(make_peeks: M
     caps = make_peeks().caps
     assert list(caps.exits) == sorted(set(caps.exits))
     assert caps.exits[0] >= 1
-    assert caps.hidden >= 3
+    assert set(TAPS) <= set(caps.taps)
+    assert caps.taps == tuple(sorted(caps.taps))
 
 
 @pytest.mark.parametrize("pieces", [(1,), (5,), (1, 1, 1), (2, 3), (3,)])
@@ -189,19 +191,38 @@ def test_rounds_of_peeks_passes_and_rewinds_stay_exact(make_peeks: Make) -> None
 
 
 def test_hidden_states_do_not_depend_on_the_pass(make_peeks: Make) -> None:
-    whole = make_peeks().extend(PROMPT, rows=Rows(indices=(), hidden=True)).hidden
+    whole = make_peeks().extend(PROMPT, rows=Rows(indices=(), taps=TAPS)).hidden
     assert whole is not None
-    assert (whole.dtype, whole.shape) == (np.float32, (len(PROMPT), make_peeks().caps.hidden))
+    assert (whole.dtype, whole.shape) == (
+        np.float32,
+        (len(PROMPT), len(TAPS) * make_peeks().spec.hidden_size),
+    )
     assert np.isfinite(whole).all()
     assert len(np.unique(whole, axis=0)) > 1
     for pieces in ((1,) * 10, (3, 7), (9, 1)):
         forward, start = make_peeks(), 0
         for size in pieces:
-            part = forward.extend(PROMPT[start : start + size], rows=Rows(last=True, hidden=True))
+            part = forward.extend(PROMPT[start : start + size], rows=Rows(last=True, taps=TAPS))
             assert part.hidden is not None
             assert part.hidden.tobytes() == whole[start : start + size].tobytes()
             start += size
     assert make_peeks().extend(PROMPT).hidden is None
+
+
+def test_layers_that_no_pass_returned_before_can_be_asked_for_behind_a_peek(make_peeks: Make) -> None:
+    whole = make_peeks().extend([*PROMPT, 5, 6], rows=WIDE).hidden
+    assert whole is not None
+    forward = make_peeks()
+    forward.extend(PROMPT)
+    forward.peek([5, 6], exit=forward.caps.exits[-1])
+    found = forward.extend([5, 6], rows=WIDE).hidden
+    assert found is not None
+    assert found.tobytes() == whole[len(PROMPT) :].tobytes()
+
+
+def test_a_layer_whose_output_is_not_to_be_had_is_refused(make_peeks: Make) -> None:
+    with pytest.raises(ValueError, match="hidden states of layers"):
+        make_peeks().extend([1], rows=Rows(taps=(1000,)))
 
 
 def test_hidden_states_belong_to_the_caller(make_peeks: Make) -> None:
@@ -304,7 +325,7 @@ def test_forwards_without_exits_refuse(make: Make) -> None:
     with pytest.raises(UnsupportedError, match="drafted"):
         forward.peek([1], exit=1)
     with pytest.raises(UnsupportedError, match="hidden"):
-        forward.extend([1], rows=Rows(hidden=True))
+        forward.extend([1], rows=Rows(taps=TAPS))
     with pytest.raises(UnsupportedError, match="trimmed"):
         forward.extend([1], rows=Rows(keep=np.array([1], np.int64)))
     assert (forward.length, forward.peeked) == (0, ())

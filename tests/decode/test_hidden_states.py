@@ -14,7 +14,6 @@ from edgedec.backends.fake import MarkovForward
 from edgedec.core.rows import ALL_ROWS, FloatArray, Rows
 from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
-from edgedec.draft import DrafterCapabilities
 from edgedec.eviction.sliding import Sliding
 from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND, plainly, tokens
@@ -24,7 +23,7 @@ from tests.decode.test_speculation import VOCAB, Drafting, every_second_right, r
 class Hearing(Drafting):
     """Drafts as ``other`` does, and keeps the hidden states it was told by position."""
 
-    caps = DrafterCapabilities(hidden=True)
+    taps = (0, 2)
 
     def __init__(self, other: Drafting) -> None:
         super().__init__(other._guess, "hearing")
@@ -35,7 +34,7 @@ class Hearing(Drafting):
         self.told = {place: state for place, state in self.told.items() if place < kept}
 
     def read(self, start: int, hidden: FloatArray) -> None:
-        assert hidden.shape[1] == 3
+        assert hidden.shape[1] == len(self.taps)
         for place, state in enumerate(hidden, start):
             if place in self.told:  # told again: it is the same token
                 np.testing.assert_array_equal(self.told[place], state)
@@ -43,7 +42,7 @@ class Hearing(Drafting):
 
     def check(self, committed: Sequence[int], first: int = 0) -> None:
         """All tokens but the last have their hidden states; ``first``: the first that has."""
-        rows = Rows(indices=(), hidden=True)
+        rows = Rows(indices=(), taps=self.taps)
         right = MarkovForward(max_pass=256).extend(committed, rows=rows).hidden
         assert right is not None
         assert sorted(self.told) == list(range(first, len(committed) - 1))
@@ -111,7 +110,7 @@ class Asked(MarkovForward):
     asked = 0
 
     def extend(self, tokens, *, parents=None, rows=ALL_ROWS):  # type: ignore[no-untyped-def]
-        self.asked += rows.hidden
+        self.asked += bool(rows.taps)
         return super().extend(tokens, parents=parents, rows=rows)
 
 

@@ -121,7 +121,7 @@ class Setting:
         self.target = Recording(**model)
         sharp = {"sharpness": model["sharpness"]} if "sharpness" in model else {}
         self.head = KnowingHead(self.target, **(head or {}), **sharp)
-        self.drafter = HeadDrafter(self.head, 3)  # type: ignore[arg-type]
+        self.drafter = HeadDrafter(self.head, (0, 1, 2), 3)  # type: ignore[arg-type]
         self.passes: list[PassRecord] = []
         self.failures: list[str] = []
         speculation = Speculation([self.drafter], limit=limit, notice=self.failures.append)
@@ -212,10 +212,10 @@ def test_after_a_restored_session_it_begins_with_the_tokens_that_follow() -> Non
 def test_without_the_last_hidden_states_it_drafts_nothing() -> None:
     target = Recording()
     head = KnowingHead(target)
-    drafter = HeadDrafter(head, 3)  # type: ignore[arg-type]
+    drafter = HeadDrafter(head, (0, 1, 2), 3)  # type: ignore[arg-type]
     drafter.begin([1, 2, 3], 0)
     assert len(drafter.propose(8)) == 0
-    hidden = target.extend([1, 2, 3], rows=Rows(hidden=True)).hidden
+    hidden = target.extend([1, 2, 3], rows=Rows(taps=(0, 1, 2))).hidden
     assert hidden is not None
     drafter.read(0, hidden[:1])
     assert len(drafter.propose(8)) == 0
@@ -228,7 +228,7 @@ def test_without_the_last_hidden_states_it_drafts_nothing() -> None:
 
 def test_its_memory_is_leased() -> None:
     head = KnowingHead(Recording())
-    drafter = HeadDrafter(head, 3)  # type: ignore[arg-type]
+    drafter = HeadDrafter(head, (0, 1, 2), 3)  # type: ignore[arg-type]
     assert head.ledger.by_name() == {"taps": MOST_WAITING * 3 * 4}
     assert drafter.nbytes() >= 1100 + MOST_WAITING * 3 * 4
     del drafter

@@ -16,6 +16,7 @@ from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.core.drafter_manifest import DRAFTER, HEAD, Target
 from edgedec.core.errors import NotFoundError
+from edgedec.core.exits import taps_of
 from edgedec.core.head_facts import GRAPH
 from edgedec.core.listed_files import sealed
 from edgedec.core.manifest import DRAFTING, MANIFEST, WEIGHTS, Manifest
@@ -116,7 +117,7 @@ def test_hidden_states_of_the_kernels_are_those_of_one_pass_over_everything(plac
     runner.forward.rewind(0)
     for start in range(0, len(committed) - 1, 100):
         piece = committed[start : min(start + 100, len(committed) - 1)]
-        found = runner.forward.extend(piece, rows=Rows((), hidden=True)).hidden
+        found = runner.forward.extend(piece, rows=Rows((), taps=taps_of(runner.forward.spec.n_layers))).hidden
         assert found is not None
         for place_, state in enumerate(found, start):
             np.testing.assert_array_equal(told[place_], state)

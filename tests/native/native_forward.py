@@ -178,7 +178,7 @@ class NativeForward(CacheForward):
         given = [(c_int * len(one))(*one) for one in (tokens, parents or (), chosen)]
         self._keep = rows.keep  # a binding has its address
         keep = (None, 0) if rows.keep is None else (rows.keep.ctypes.data, rows.keep.size)
-        numbers = rows.full, rows.temperature, exit, rows.hidden
+        numbers = rows.full, rows.temperature, exit, bool(rows.taps)
         try:
             checked(
                 call(
@@ -189,7 +189,7 @@ class NativeForward(CacheForward):
         except UsageError as error:
             raise ValueError(error.message) from error
         found = self._rows(rows)
-        if not rows.hidden:
+        if not rows.taps:
             return found
         return replace(found, hidden=self._found(5, np.float32).reshape(len(tokens), -1))
 

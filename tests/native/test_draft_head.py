@@ -18,6 +18,7 @@ from edgedec.backends.onnx.model import OnnxModel
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.drafter_manifest import HEAD, DrafterManifest
 from edgedec.core.errors import NotFoundError
+from edgedec.core.exits import taps_of
 from edgedec.core.head_facts import HeadFacts
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import FloatArray
@@ -46,7 +47,7 @@ class Both(HeadDrafter):
         manifest = Manifest.load(target)
         facts = HeadFacts.of(DrafterManifest.load(folder).facts)
         model = HeadModel(folder, target, facts, manifest.spec.vocab_size, threads=1)
-        super().__init__(model.forward(CAPACITY), 3 * facts.hidden)
+        super().__init__(model.forward(CAPACITY), taps_of(manifest.spec.n_layers), 3 * facts.hidden)
         paths = (str(path).encode() for path in (runtime_path(), folder, target))
         self._other = probe.function("head_open", c_void_p, c_char_p, c_char_p, c_char_p, c_int64)(
             *paths, CAPACITY

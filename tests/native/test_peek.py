@@ -11,6 +11,7 @@ import pytest
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.exits import taps_of
 from edgedec.core.forward import Forward
 from edgedec.core.manifest import DRAFTING, MODEL, Manifest
 from edgedec.core.rows import ALL_ROWS, HeadRows, Rows
@@ -62,8 +63,8 @@ class History:
         if self.reference.capacity - self.reference.length < LONGEST:
             self.rewind(int(self.draw.integers(0, self.reference.length)))
         peeked = self.peeks() if self.draw.random() < 0.7 else []
-        hidden = bool(self.draw.random() < 0.5)
-        rows = Rows(hidden=hidden, keep=KEEP if self.draw.random() < 0.2 else None)
+        taps = taps_of(self.reference.spec.n_layers) if self.draw.random() < 0.5 else ()
+        rows = Rows(taps=taps, keep=KEEP if self.draw.random() < 0.2 else None)
         tokens = peeked[: self.draw.integers(0, len(peeked) + 1)] + self.tokens(int(self.draw.integers(1, 4)))
         if peeked and self.draw.random() < 0.5:
             tokens = peeked
@@ -73,7 +74,7 @@ class History:
             return
         parents = [min(at - 1, int(self.draw.integers(-1, at))) for at in range(len(tokens))]
         parents = parents if self.draw.random() < 0.5 else [at - 1 for at in range(len(tokens))]
-        everything = Rows(tuple(range(len(tokens))), full=True, hidden=hidden)
+        everything = Rows(tuple(range(len(tokens))), full=True, taps=taps)
         self.same(tokens, parents=parents, rows=everything)
         path: list[int] = []
         node = len(tokens) - 1
@@ -126,13 +127,13 @@ def test_impossible_peeks_are_refused_and_change_nothing(bundle: Path) -> None:
     for tokens, exit in (([], 1), ([1], 0 + 50), ([VOCABULARY + 5000], 1), ([1] * (LONGEST + 1), 1)):
         with pytest.raises(ValueError):  # noqa: PT011
             native.peek(tokens, exit=exit)
-    history.same([4, 5], rows=Rows(hidden=True))
+    history.same([4, 5], rows=Rows(taps=taps_of(reference.spec.n_layers)))
 
 
 def test_a_model_without_exits_has_none(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
     forward = NativeModel(bundle, manifest).forward(CacheConfig(CAPACITY, "fp16", LONGEST))
-    for act in (lambda: forward.peek([1], exit=1), lambda: forward.extend([1], rows=Rows(hidden=True))):
+    for act in (lambda: forward.peek([1], exit=1), lambda: forward.extend([1], rows=Rows(taps=(0,)))):
         with pytest.raises(UnsupportedError, match="no early exits"):
             act()
 

@@ -62,7 +62,7 @@ def test_features_are_those_of_one_pass_over_prompt_and_reply() -> None:
     forward = MarkovForward(max_pass=4)
     found = Teacher(forward).features(text)
     tokens = [*text.prompt, *text.reply]
-    whole = MarkovForward().extend(tokens, rows=Rows(hidden=True))
+    whole = MarkovForward().extend(tokens, rows=Rows(taps=(0, 0, 0)))
     assert found.tokens.tolist() == tokens
     assert found.first == 9
     assert whole.hidden is not None
@@ -92,7 +92,7 @@ def test_a_target_without_hidden_states_is_refused() -> None:
     class Without(MarkovForward):
         @property
         def caps(self):  # type: ignore[no-untyped-def]
-            return replace(super().caps, hidden=0)
+            return replace(super().caps, taps=())
 
     with pytest.raises(UnsupportedError, match="hands out no hidden states"):
         Teacher(Without())

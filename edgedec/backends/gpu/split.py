@@ -104,7 +104,7 @@ class SplitModel(OnnxModel):
         own = replace(
             self._caps,
             exits=(),
-            hidden=0,
+            taps=(),
             portable=False,
             copies=False,
             evicts=False,

@@ -125,7 +125,7 @@ class BoundPass:
 
     def _exit_inputs(self, exits: Exits) -> dict[str, NDArray[Any]]:
         """The inputs of exits: those that the shape decides; no warm rows, and no ids to keep."""
-        if not exits.exits:
+        if not exits.taps:
             return {}
         nothing = np.empty(0, np.int64)
         found: dict[str, NDArray[Any]] = {names.KEEP: nothing}

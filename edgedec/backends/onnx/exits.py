@@ -16,20 +16,11 @@ _MOST = 64
 
 @dataclass(frozen=True, slots=True)
 class Exits:
-    """``exits``: numbers of layers, the last of them all; ``taps``: layers of the hidden states."""
+    """``exits``: numbers of layers, the last of them all; ``taps``: layers whose outputs are to be had."""
 
     exits: tuple[int, ...] = ()
     taps: tuple[int, ...] = ()
     hidden_size: int = 0
-
-    @property
-    def hidden(self) -> int:
-        """``Capabilities.hidden``."""
-        return len(self.taps) * self.hidden_size
-
-    def below(self, exit: int) -> tuple[int, ...]:
-        """Layers whose outputs a peek has to remember: those of hidden states, and the exit's last one."""
-        return tuple(sorted({*(tap for tap in self.taps if tap < exit), exit - 1}))
 
 
 NO_EXITS = Exits()
@@ -44,15 +35,15 @@ def read_exits(session: ort.InferenceSession, spec: ModelSpec) -> Exits:
         stated = session.get_modelmeta().custom_metadata_map
         shapes = {node.name: node.shape for node in (*session.get_inputs(), *session.get_outputs())}
     exits, taps = (_numbers(stated.get(key, ""), spec.n_layers) for key in (names.EXITS, names.TAPS))
-    ascend = all(a < b for a, b in zip((0, *exits), exits, strict=False)) and exits[-1:] == (spec.n_layers,)
-    if not ascend or not taps or max(taps) >= spec.n_layers:
+    ascend = all(a < b for a, b in zip((0, *exits), exits, strict=False))
+    if not ascend or exits[-1:] not in ((), (spec.n_layers,)) or not taps or max(taps) >= spec.n_layers:
         raise other_model(DRAFTING)
     warm, states = map(names.warm, exits), map(names.out, {*taps, *(exit - 1 for exit in exits)})
     if any(shapes.get(name, [])[1:] != [spec.hidden_size] for name in (*warm, *states)):
         raise other_model(DRAFTING)
     inner = (kind(exit) for exit in exits[:-1] for kind in (names.rows, names.passing))
     check_shapes(session, spec, DRAFTING, (names.KEEP, *map(names.warm, exits), *inner))
-    return Exits(exits, taps, spec.hidden_size)
+    return Exits(exits, tuple(sorted({*taps, *(exit - 1 for exit in exits)})), spec.hidden_size)
 
 
 def _numbers(text: str, most: int) -> tuple[int, ...]:

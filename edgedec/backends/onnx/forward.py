@@ -31,6 +31,8 @@ class OnnxForward(KvForward):
         self._peeked = NOTHING
         self._below: States = {}
         """Outputs of lower layers, of all peeked tokens."""
+        self._tapped: tuple[int, ...] = ()
+        """Layers whose outputs the last pass returned: a peek remembers them for the next one."""
 
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
@@ -41,24 +43,22 @@ class OnnxForward(KvForward):
         appended then.
         """
         planned, fed = self._planned(tokens, parents, rows)
-        if not self._caps.exits:
-            result = self._passes.run(fed)
-        else:
-            result = self._beyond_peeked(fed, hidden=rows.hidden)
+        result = self._beyond_peeked(fed, rows.taps) if self._caps.taps else self._passes.run(fed)
         self._book.append(planned)
         return result
 
-    def _beyond_peeked(self, fed: Fed, *, hidden: bool) -> HeadRows:
+    def _beyond_peeked(self, fed: Fed, taps: tuple[int, ...]) -> HeadRows:
         """Compute a pass whose first tokens may be the peeked ones, which are forgotten then."""
         count = self._peeked.shared(fed.tokens, fed.parents)
         exit, below = self._peeked.exit, self._below
         self._forget_peeked()
-        taps = self._passes.exits.taps
-        states = tuple(sorted(set(taps))) if hidden else ()
+        self._tapped = states = tuple(sorted(set(taps)))
+        if any(tap < exit and tap not in below for tap in states):
+            count = 0  # the peek did not know that they would be wanted
         if count:
             fed = replace(fed, tokens=fed.tokens[count:], warm_exit=exit, warm=below[exit - 1][:count])
-        result, found = self._passes.run_with_states(replace(fed, states=states) if hidden else fed)
-        if not hidden:
+        result, found = self._passes.run_with_states(replace(fed, states=states))
+        if not taps:
             return result
         if count:
             for tap in states:
@@ -99,7 +99,7 @@ class OnnxForward(KvForward):
             temperature=rows.temperature,
             exit=exit,
             keep=rows.keep,
-            states=self._passes.exits.below(exit),
+            states=tuple(sorted({*(tap for tap in self._tapped if tap < exit), exit - 1})),
         )
         result, found = self._passes.run_with_states(fed if resume is None else replace(fed, rows=()))
         if resume is not None:

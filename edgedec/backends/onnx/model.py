@@ -58,7 +58,7 @@ class OnnxModel(BackendBase):
         self._weight_bytes = max(mapped_bytes(bundle / WEIGHTS) - before, manifest.files[WEIGHTS].bytes)
         if graph == DRAFTING:
             self._exits = read_exits(self._session, self._spec)
-            self._caps = replace(self._caps, hidden=self._exits.hidden, exits=self._exits.exits)
+            self._caps = replace(self._caps, taps=self._exits.taps, exits=self._exits.exits)
         else:
             self._exits = NO_EXITS
             check_shapes(self._session, self._spec)
@@ -114,7 +114,7 @@ class OnnxModel(BackendBase):
         memory = self._memory(capacity, kv, caps.max_pass, count, ledger)
         most = max(batch_tokens, caps.max_pass)
         passes = self._passes(memory, most, capacity, ledger)
-        caps = replace(caps, attention=False, hidden=0, exits=())
+        caps = replace(caps, attention=False, taps=(), exits=())
         shared = SequenceModel(self._spec, caps, self._weight_bytes)
         return Sequences(passes, memory, shared, count, most, submit)
 
