@@ -12,6 +12,7 @@ from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.core.forward import Capabilities
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import Keep
+from edgedec.memory import whole_keys
 
 DEFAULT_CAPACITY_TOKENS = 4096
 
@@ -78,7 +79,8 @@ def check_keep(keep: Keep, vocab_size: int) -> None:
 
 def check_kept(spec: ModelSpec, first: int, end: int, kept: NDArray[np.intp]) -> None:
     """Raises ValueError unless each head of ``kept`` has slots that ascend within [first, end)."""
-    heads = spec.n_layers, spec.n_kv_heads
+    keys = whole_keys(spec)
+    heads = keys.layers, keys.kv_heads
     if kept.ndim != 3 or kept.shape[:2] != heads:
         raise ValueError(f"slots of shape {kept.shape} for {heads[0]} layers of {heads[1]} heads")
     inside = kept.size == 0 or (kept.min() >= first and kept.max() < end)

@@ -75,16 +75,15 @@ def _kind(row: object) -> CacheKind:
     if not isinstance(row, Mapping):
         raise TypeError("lists something that is no kind of cache")
     what, name = row.get("kind"), row.get("name")
-    if not isinstance(what, str) or name not in _NAMES.get(what, ()):
+    if not isinstance(what, str) or not isinstance(name, str) or name not in _NAMES.get(what, ()):
         raise TypeError("lists a kind of cache that this EdgeDec does not know")
+    layers = _size(row, "layers")
     if what == "keys":
-        keys = Keys(
-            name, *(_size(row, key) for key in ("layers", "kv_heads", "head_dim")), _size(row, "window", 0)
-        )
+        keys = Keys(name, layers, _size(row, "kv_heads"), _size(row, "head_dim"), _size(row, "window", 0))
         if (keys.window > 0) != (name == "kv_window"):
             raise TypeError("has a window where there is none, or none where there is one")
         return keys
-    states = States(name, *(_size(row, key) for key in ("layers", "trail", "tail")), _size(row, "state", 0))
+    states = States(name, layers, _size(row, "trail"), _size(row, "tail"), _size(row, "state", 0))
     if states.tail >= TRAIL_SLOTS:
         raise TypeError(f"reads {states.tail} rows before a pass: at most {TRAIL_SLOTS - 1}")
     return states

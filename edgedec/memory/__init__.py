@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from edgedec.core.cache_config import KvType
 from edgedec.memory.cache_book import CacheBook, PlannedPass
-from edgedec.memory.sizes import kv_bytes, kv_row_bytes, kv_row_name, ring_kept, ring_slots
+from edgedec.memory.sizes import (
+    kv_bytes,
+    kv_row_bytes,
+    kv_row_name,
+    ring_kept,
+    ring_keys,
+    ring_slots,
+    slot_bytes,
+    whole_keys,
+)
 
 __all__ = [
     "CacheBook",
@@ -14,5 +23,8 @@ __all__ = [
     "kv_row_bytes",
     "kv_row_name",
     "ring_kept",
+    "ring_keys",
     "ring_slots",
+    "slot_bytes",
+    "whole_keys",
 ]

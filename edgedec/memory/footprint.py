@@ -170,10 +170,12 @@ def hidden_bytes(model: ModelMemory, longest: int, drafted: int) -> int:
 
 def cache_bytes(spec: ModelSpec, context: int, kv: KvType, longest: int, sequences: int = 1) -> int:
     """Bytes of the pages that ``context`` tokens fill, in passes over at most ``longest`` tokens."""
-    windowed, row = spec.n_window_layers, kv_row_bytes(spec.head_dim, kv)
     ring = ring_slots(spec, context, longest, kv)
-    whole, rings = (-(-sequences * slots * row // PAGE) for slots in (context, ring))
-    return 2 * spec.n_kv_heads * ((spec.n_layers - windowed) * whole + windowed * rings) * PAGE
+    pages = 0
+    for keys in spec.keys:
+        slots = sequences * (ring if keys.window else context)
+        pages += 2 * keys.kv_heads * keys.layers * -(-slots * kv_row_bytes(keys.head_dim, kv) // PAGE)
+    return pages * PAGE
 
 
 def scratch_bytes(spec: ModelSpec, threads: int, tokens: int, context: int, exits: int = 0) -> int:
@@ -183,13 +185,19 @@ def scratch_bytes(spec: ModelSpec, threads: int, tokens: int, context: int, exit
     as the pass runs.
     """
     hidden, ffn = spec.hidden_size, spec.ffn_size
-    heads = spec.n_heads * spec.head_dim
-    qkv = heads + 2 * spec.n_kv_heads * spec.head_dim
+    heads, qkv = attention_widths(spec)
     held = exits + _TAPS if exits else 0
     tensors = 4 * ((3 + held) * hidden + ffn + qkv)
     buffers = 1.4 * ffn + 4 * (hidden + qkv + heads)
     scores = 4 * _BLOCK_QUERIES * context * threads
     return int(_ARENA * tokens * (tensors + buffers)) + scores
+
+
+def attention_widths(spec: ModelSpec) -> tuple[int, int]:
+    """Return the widths of all query heads, and of query, key and value together, where they are largest."""
+    widest = max((keys.head_dim for keys in spec.keys), default=spec.head_dim)
+    keys_and_values = max((2 * keys.kv_heads * keys.head_dim for keys in spec.keys), default=0)
+    return spec.n_heads * widest, spec.n_heads * widest + keys_and_values
 
 
 def model_scratch_bytes(model: ModelMemory, tokens: int, context: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edgedec.core.cache_config import KvType
+from edgedec.core.cache_kinds import Keys
 from edgedec.core.model_spec import ModelSpec
 
 PAGE = 4096
@@ -23,9 +24,21 @@ def kv_row_name(head_dim: int) -> str:
     return f"row_{kv_row_bytes(head_dim) // 2}_or_{kv_row_bytes(head_dim, 'int8') // 2}"
 
 
+def whole_keys(spec: ModelSpec) -> Keys:
+    """The keys of all tokens; the graph has them as ``kv_cache``, also where no layer keeps any."""
+    none = Keys("kv_cache", 0, spec.n_kv_heads, spec.head_dim)
+    return next((keys for keys in spec.keys if not keys.window), none)
+
+
+def ring_keys(spec: ModelSpec) -> Keys | None:
+    """The keys that lie in rings; None without layers that see only a window."""
+    return next((keys for keys in spec.keys if keys.window), None)
+
+
 def ring_kept(spec: ModelSpec) -> int:
     """Slots of a ring that survive any pass: those that the next token sees, and those of a rewind."""
-    return spec.window + RING_SLACK
+    rings = ring_keys(spec)
+    return (rings.window if rings else 0) + RING_SLACK
 
 
 def ring_slots(spec: ModelSpec, capacity: int, longest: int, kv: KvType = "fp16") -> int:
@@ -33,9 +46,9 @@ def ring_slots(spec: ModelSpec, capacity: int, longest: int, kv: KvType = "fp16"
 
     Rounded up to whole pages, and at most ``capacity``, with which no ring goes round. 0 without such layers.
     """
-    if not spec.n_window_layers:
+    if (rings := ring_keys(spec)) is None:
         return 0
-    row = kv_row_bytes(spec.head_dim, kv)
+    row = kv_row_bytes(rings.head_dim, kv)
     pages = -(-(ring_kept(spec) + longest) * row // PAGE)
     return min(pages * PAGE // row, capacity)
 
@@ -45,5 +58,9 @@ def kv_bytes(spec: ModelSpec, capacity: int, kv: KvType = "fp16", ring: int = 0)
 
     An upper bound on resident bytes: pages of positions never reached stay untouched.
     """
-    slots = (spec.n_layers - spec.n_window_layers) * capacity + spec.n_window_layers * (ring or capacity)
-    return 2 * spec.n_kv_heads * slots * kv_row_bytes(spec.head_dim, kv)
+    return sum(slot_bytes(keys, kv) * (ring if ring and keys.window else capacity) for keys in spec.keys)
+
+
+def slot_bytes(keys: Keys, kv: KvType = "fp16") -> int:
+    """Bytes of the keys and values of one token in all layers of a kind."""
+    return 2 * keys.layers * keys.kv_heads * kv_row_bytes(keys.head_dim, kv)

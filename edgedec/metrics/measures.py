@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.core.cache_config import KvType
-from edgedec.memory.sizes import kv_row_bytes
+from edgedec.core.cache_kinds import Keys
+from edgedec.memory.sizes import kv_row_bytes, ring_keys, whole_keys
 from edgedec.metrics.marks import CounterSnapshot, Marks
 from edgedec.metrics.mbsu import Mbsu, Weights
 from edgedec.metrics.roofline import Roofline
@@ -218,14 +219,19 @@ def traffic_of(spec: ModelSpec, weight_bytes: int, kv: KvType | None) -> Traffic
 
     A model that another runtime runs counts a product for each byte of its weights.
     """
-    row = 2 * spec.n_kv_heads * kv_row_bytes(spec.head_dim, kv or "fp16")
     streamed = max(weight_bytes - spec.table_bytes, 1)
+    # Layers that share the keys of others read them, too.
+    readers = spec.n_layers - spec.n_window_layers - sum(kind.layers for kind in spec.states)
     return Traffic(
         Weights(streamed, spec.table_bytes),
-        (spec.n_layers - spec.n_window_layers) * row,
-        spec.n_window_layers * row,
+        readers * _row_bytes(whole_keys(spec), kv),
+        spec.n_window_layers * _row_bytes(ring_keys(spec), kv),
         _products(spec) if spec.ffn_size else streamed,
     )
+
+
+def _row_bytes(keys: Keys | None, kv: KvType | None) -> int:
+    return 2 * keys.kv_heads * kv_row_bytes(keys.head_dim, kv or "fp16") if keys else 0
 
 
 def _products(spec: ModelSpec) -> int:

@@ -61,7 +61,10 @@ EXPORTED = {
         "kv_row_bytes",
         "kv_row_name",
         "ring_kept",
+        "ring_keys",
         "ring_slots",
+        "slot_bytes",
+        "whole_keys",
     ],
     "edgedec.models": (
         [

@@ -13,14 +13,15 @@ from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Capabilities, Forward, Sink, Source
 from edgedec.core.model_spec import ModelSpec
-from edgedec.memory import CacheBook, PlannedPass
+from edgedec.memory import CacheBook, PlannedPass, ring_keys, whole_keys
 
 
 class KvForward(CacheForward):
     """The part of ``Forward`` that needs only ``kv``: all but ``extend`` and ``attention``."""
 
     def __init__(self, kv: KvMemory, spec: ModelSpec, caps: Capabilities, weight_bytes: int) -> None:
-        book = CacheBook(kv.capacity, window=spec.window, ring=kv.ring)
+        rings = ring_keys(spec)
+        book = CacheBook(kv.capacity, window=rings.window if rings else 0, ring=kv.ring)
         super().__init__(spec, caps, book, kv.ledger)
         self._kv = kv
         self._weight_bytes = weight_bytes
@@ -43,8 +44,8 @@ class KvForward(CacheForward):
         """See ``Forward.evict``."""
         if not self._caps.evicts:
             super().evict(first, count)
-        heads = self._spec.n_layers, self._spec.n_kv_heads
-        self.select(first, first + count, np.empty((*heads, 0), np.intp))
+        keys = whole_keys(self._spec)
+        self.select(first, first + count, np.empty((keys.layers, keys.kv_heads, 0), np.intp))
 
     def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
         """See ``Forward.select``."""

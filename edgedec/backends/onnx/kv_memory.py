@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.backends.onnx.kv_pages import KvPages
-from edgedec.core.errors import BackendError, BadFileError, Remedy
+from edgedec.backends.onnx.kv_rings import KvRings, fill
+from edgedec.core.cache_kinds import Keys
+from edgedec.core.errors import BackendError, Remedy
 from edgedec.core.forward import Sink, Source
 from edgedec.core.ledger import SLACK, Ledger
 from edgedec.core.model_spec import ModelSpec
-from edgedec.memory import KvType, kv_bytes, kv_row_bytes, ring_kept
+from edgedec.memory import KvType, kv_bytes, kv_row_bytes, ring_kept, ring_keys, whole_keys
 
 _WORTHWHILE_BYTES = 1 << 20
 _WORTHWHILE_SLOTS = 64
 """Slots worth releasing. Rejected drafts free fewer: a page or two per head, which the next pass rewrites."""
-_OLDEST = 8
-"""Bytes in which a file says which slot is the oldest of its rings."""
 
 
 class KvMemory:
@@ -39,13 +39,10 @@ class KvMemory:
         ring: int = 0,
         ledger: Ledger | None = None,
     ) -> None:
-        row = kv_row_bytes(spec.head_dim, kv) // 2
-        rest = (2, spec.n_kv_heads)
+        rings = ring_keys(spec)
         try:
-            self._whole = KvPages((spec.n_layers - spec.n_window_layers, *rest, capacity, row))
-            self._rings = None
-            if spec.n_window_layers:
-                self._rings = KvPages((spec.n_window_layers, *rest, ring or capacity, row))
+            self._whole = _pages(whole_keys(spec), capacity, kv)
+            self._rings = KvRings(_pages(rings, ring or capacity, kv), ring_kept(spec)) if rings else None
         except (OSError, OverflowError, ValueError) as error:
             size = kv_bytes(spec, capacity, kv, ring)
             message = f"no memory for a context of {capacity} tokens ({size >> 20} MiB)"
@@ -53,14 +50,16 @@ class KvMemory:
                 message, hint="use a smaller context", remedy=Remedy("shorter_context")
             ) from error
         self._kv = kv
-        self._kept = ring_kept(spec)
-        self._parts = [part for part in (self._whole, self._rings) if part is not None]
         self.ledger: Ledger = ledger or Ledger()
         self._lease = self.ledger.lease("kv_cache", self.reserved)
 
     def use(self) -> None:
         """Take the lease; call it before slots are written. Raises MemoryBudgetError."""
         self._lease.take()
+
+    @property
+    def _parts(self) -> list[KvPages]:
+        return [self._whole, self._rings.pages] if self._rings else [self._whole]
 
     @property
     def arrays(self) -> dict[str, NDArray[np.float16]]:
@@ -75,7 +74,7 @@ class KvMemory:
     @property
     def ring(self) -> int:
         """Slots of the rings; 0 without layers with a window."""
-        return self._rings.rows if self._rings else 0
+        return self._rings.pages.rows if self._rings else 0
 
     @property
     def reserved(self) -> int:
@@ -87,7 +86,6 @@ class KvMemory:
         mine = copy(self)
         mine._whole = self._whole.part(number, count)
         mine._rings = self._rings and self._rings.part(number, count)
-        mine._parts = [part for part in (mine._whole, mine._rings) if part is not None]
         mine._lease = self.ledger.lease("kv_cache", mine.reserved)
         return mine
 
@@ -105,7 +103,7 @@ class KvMemory:
         """Copy the first ``end`` slots of ``source``; into rings the newest of them, from ``oldest`` on."""
         self._whole.copy(source._whole, 0, end)
         if self._rings and source._rings:
-            self._rings.copy(source._rings, max(oldest, end - self.ring), end)
+            self._rings.copy(source._rings, oldest, end)
 
     def select(self, first: int, end: int, kept: NDArray[np.intp], slots: int) -> None:
         """Keep only ``kept``, [layers, kv heads, n], of the slots [first, end); not for rings.
@@ -139,14 +137,11 @@ class KvMemory:
         """
         sizes = [(*part.array.shape[:3], part.array.shape[4] * 2) for part in self._parts]
         texts = ["x".join(map(str, size)) for size in sizes]
-        return f"{self._kv} {' '.join(texts)}" + (f"x{self._kept}" if self._rings else "")
+        return f"{self._kv} {' '.join(texts)}" + (f"x{self._rings.kept}" if self._rings else "")
 
     def nbytes(self, slots: int) -> int:
         """Bytes of ``slots`` slots, as written."""
-        size = self._whole.slot_bytes * slots
-        if self._rings and slots:
-            size += _OLDEST + self._rings.slot_bytes * min(slots, self._kept)
-        return size
+        return self._whole.slot_bytes * slots + (self._rings.nbytes(slots) if self._rings else 0)
 
     def write(self, sink: Sink, slots: int, oldest: int = 0) -> None:
         """Write the first ``slots`` slots without a copy; of rings the newest ones.
@@ -157,13 +152,7 @@ class KvMemory:
             for piece in pieces:
                 sink.write(piece)
         if self._rings and slots:
-            first = max(slots - self._kept, 0)
-            lost = max(oldest - first, 0)
-            nothing = bytes(lost * self._rings.array.shape[4] * 2)
-            sink.write(memoryview((first + lost).to_bytes(_OLDEST, "little")))
-            for pieces in self._rings.heads(first + lost, slots):
-                for piece in (memoryview(nothing), *pieces):
-                    sink.write(piece)
+            self._rings.write(sink, slots, oldest)
 
     def read(self, source: Source, slots: int) -> int:
         """Fill the first ``slots`` slots, in rings the newest ones, and return the oldest of these.
@@ -171,20 +160,9 @@ class KvMemory:
         Raises EOFError when ``source`` ends early, BadFileError when that slot cannot be the oldest.
         """
         for pieces in self._whole.heads(0, slots):
-            _fill(source, pieces, slots)
-        if self._rings is None or not slots:
-            return 0
-        said = bytearray(_OLDEST)
-        _fill(source, [memoryview(said)], slots)
-        oldest, first = int.from_bytes(said, "little"), max(slots - self._kept, 0)
-        if not first <= oldest <= slots:
-            raise BadFileError(f"a saved cache of {slots} tokens cannot begin with token {oldest}")
-        for pieces in self._rings.heads(first, slots):
-            _fill(source, pieces, slots)
-        return oldest
+            fill(source, pieces, slots)
+        return self._rings.read(source, slots) if self._rings and slots else 0
 
 
-def _fill(source: Source, pieces: Sequence[memoryview], slots: int) -> None:
-    for piece in pieces:
-        if source.readinto(piece) != len(piece):
-            raise EOFError(f"the slots of {slots} tokens are not all there")
+def _pages(keys: Keys, slots: int, kv: KvType) -> KvPages:
+    return KvPages((keys.layers, 2, keys.kv_heads, slots, kv_row_bytes(keys.head_dim, kv) // 2))

@@ -20,7 +20,7 @@ from edgedec.core.ledger import Lease, Ledger
 from edgedec.core.manifest import DRAFTING, MODEL, WEIGHTS, Manifest
 from edgedec.core.model_spec import ModelSpec
 from edgedec.kernels.library import isa
-from edgedec.memory import ring_slots
+from edgedec.memory import ring_keys, ring_slots
 from edgedec.memory.footprint import scratch_bytes
 from edgedec.telemetry.process import mapped_bytes
 
@@ -144,8 +144,8 @@ def _capabilities(spec: ModelSpec) -> Capabilities:
         exact=True,
         portable=True,
         copies=True,
-        evicts=spec.architecture not in _WINDOWED,
-        attention=not spec.n_window_layers,
+        evicts=spec.architecture not in _WINDOWED and not ring_keys(spec),
+        attention=not ring_keys(spec),
         reserves=True,
         sequences=MOST_SEQUENCES,
         kv_kinds=("fp16", "int8"),

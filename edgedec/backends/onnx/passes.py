@@ -18,6 +18,7 @@ from edgedec.backends.onnx.session import one_line_errors
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import FloatArray, HeadRows
+from edgedec.memory import whole_keys
 
 _SHORT = 32
 """Passes up to this many tokens recur (decoding, verification) and keep their buffers."""
@@ -62,7 +63,8 @@ class OnnxPasses:
         Raises BackendError when the runtime fails, and MemoryBudgetError.
         """
         slots = fed.lengths[0] + len(fed.tokens)
-        found = np.zeros((self._spec.n_layers, self._spec.n_kv_heads, slots), dtype=np.float32)
+        keys = whole_keys(self._spec)
+        found = np.zeros((keys.layers, keys.kv_heads, slots), dtype=np.float32)
         self._ledger.hold(found, "attention", found.nbytes)
         caches: dict[str, NDArray[Any]] = {**self._caches, "attention": found}
         with one_line_errors():

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as states
 
 from edgedec.backends.onnx.graph_guard import check_graph
+from edgedec.core.cache_kinds import Keys
 from edgedec.core.errors import BackendError, BadFileError, EdgeDecError
 from edgedec.core.manifest import MODEL
 from edgedec.core.model_spec import ModelSpec
 from edgedec.kernels import library
-from edgedec.memory import kv_row_name
+from edgedec.memory import kv_row_name, ring_keys, whole_keys
 from edgedec.telemetry.cores import physical_cores
 
 _BROKEN_FILE = (
@@ -29,7 +30,7 @@ _REFUSED: tuple[type[Exception], ...] = (
     RuntimeError,
     *(kind for kind in vars(states).values() if isinstance(kind, type) and issubclass(kind, Exception)),
 )
-_INPUTS = {"tokens", "positions", "parents", "length", "rows", "want_logits", "kv_cache"}
+_INPUTS = {"tokens", "positions", "parents", "length", "rows", "want_logits"}
 _OUTPUTS = {"values", "ids", "logsumexp", "entropy", "logits"}
 _OLDEST_RUNTIME = (1, 22)
 """As in pyproject.toml; the kernels ask for version 18 of the C API."""
@@ -101,24 +102,26 @@ def check_shapes(
         outputs = {node.name: node.shape for node in session.get_outputs()}
         defaulted = {node.name for node in session.get_overridable_initializers()}
     shapes = inputs | outputs
-    cache, rings, values, logits = (
-        shapes.get(name, []) for name in ("kv_cache", "kv_window", "values", "logits")
-    )
-    found = (*cache[:3], *rings[:3], *values[1:], *logits[1:])
-    windowed, rest = spec.n_window_layers, (2, spec.n_kv_heads)
-    layers = (spec.n_layers - windowed, *rest, *((windowed, *rest) if windowed else ()))
-    stated = (*layers, spec.head_k, spec.vocab_size)
-    row = [kv_row_name(spec.head_dim)]
+    whole, rings = whole_keys(spec), ring_keys(spec)
+    caches = {"kv_cache": whole} | ({"kv_window": rings} if rings else {})
+    values, logits = (shapes.get(name, []) for name in ("values", "logits"))
     if (
-        found != stated
-        or cache[4:] != row
-        or rings[4:] != (row if windowed else [])
-        or inputs.keys() != _INPUTS | ({"kv_window"} if windowed else set()) | set(more)
+        (*values[1:], *logits[1:]) != (spec.head_k, spec.vocab_size)
+        or any(_without_slots(shapes.get(name, [])) != _stated(keys) for name, keys in caches.items())
+        or inputs.keys() != _INPUTS | caches.keys() | set(more)
         or inputs["length"] == [1]
         or not outputs.keys() >= _OUTPUTS
-        or not defaulted >= {"temperature", *(["attention"] if windowed < spec.n_layers else [])}
+        or not defaulted >= {"temperature", *(["attention"] if whole.layers else [])}
     ):
         raise other_model(graph)
+
+
+def _without_slots(shape: Sequence[int | str | None]) -> list[int | str | None]:
+    return [*shape[:3], *shape[4:]]
+
+
+def _stated(keys: Keys) -> list[int | str]:
+    return [keys.layers, 2, keys.kv_heads, kv_row_name(keys.head_dim)]
 
 
 def other_model(graph: str) -> BadFileError:
