@@ -43,6 +43,11 @@ class GraphBuilder:
         self.model.weights[name] = self.tensors.vector(name, size)
         return name
 
+    def array(self, name: str, shape: tuple[int, int]) -> str:
+        """Add a small matrix of floats, and return its name. Raises BadFileError or UnsupportedError."""
+        self.model.weights[name] = self.tensors.array(name, shape)
+        return name
+
     def format(self, matrix: str) -> str:
         """Return the format of a matrix that was added."""
         weight = self.model.weights[matrix]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from edgedec.core.cache_kinds import CacheKind, Keys
 from edgedec.core.errors import TemplateError
 from edgedec.core.files import atomic_path
 from edgedec.core.manifest import CHAT_TEMPLATE, DRAFTING, TOKENIZER, Manifest, Scalar, TokenizerInfo
@@ -19,6 +20,7 @@ from edgedec.export.drafting import drafting_graph
 from edgedec.export.graph import build_graph
 from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.interface import HEAD_K
+from edgedec.export.model import CACHE
 from edgedec.export.passes import DEFAULT_PASSES, run_passes
 from edgedec.export.source import WeightSource
 from edgedec.export.tensors import Tensors
@@ -117,7 +119,15 @@ def model_spec(contents: Contents, table: int) -> ModelSpec:
         n_window_layers=sum(window > 0 for window in hyper.windows),
         window=max(hyper.windows, default=0),
         table_bytes=table,
+        caches=_caches(hyper),
     )
+
+
+def _caches(hyper: Hyperparameters) -> tuple[CacheKind, ...]:
+    """Return the kinds of cache of a model with recurrent layers, () for others."""
+    if not hyper.states:
+        return ()
+    return (Keys(CACHE, hyper.whole_layers, hyper.kv_heads, hyper.head_dim), *hyper.states)
 
 
 def versions(*packages: str) -> dict[str, Scalar]:

@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from edgedec.export import recurrent
 from edgedec.export.blocks.attention import attention
 from edgedec.export.blocks.base import BlockBuilder, softcap
+from edgedec.export.blocks.delta import gated_delta
 from edgedec.export.blocks.mlp import gated_mlp
 from edgedec.export.blocks.rotary import rotary_tables
+from edgedec.export.blocks.short_conv import short_conv
 from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.interface import HEAD_K, graph_inputs, graph_outputs
 from edgedec.export.model import ATTENTION, ExportModel, VectorWeight
+from edgedec.export.nextn import nextn_tensors
 from edgedec.export.tensors import Tensors
 
 
@@ -40,33 +44,44 @@ class _Builder(BlockBuilder):
         for layer, rotary in enumerate(rotary_tables(self)):
             x = self.layer(layer, x, rotary)
         x = self.op("Gather", "selected", [x, "rows"], domain="", axis=0)
-        x = self.norm("output_norm", x)
+        x = self.norm(self.arch.last_norm, x)
         head = table if tied else self.matrix("output.weight", self.vocab, hyper.hidden)
         cap = softcap(hyper.final_softcap)
         attrs = {**self.table(head), "k": min(HEAD_K, self.vocab), "refine": 1, **cap}
         outputs = [value.name for value in self.model.outputs]
         self.defaults()
         self.node("HeadTopK", "head", [x, head, "want_logits", "", "temperature"], outputs, **attrs)
+        self.tensors.leave(nextn_tensors(hyper, self.tensors.names()))
         self.tensors.require_all_taken()
         return self.model
 
     def defaults(self) -> None:
         """Add the inputs that a caller may leave out: weights that hold their default values."""
         self.model.weights["temperature"] = VectorWeight(np.ones(1, dtype=np.float32))
-        if layers := self.hyper.windows.count(0):
+        if layers := self.hyper.whole_layers:
             nothing = np.empty((layers, self.hyper.kv_heads, 0), dtype=np.float32)
             self.model.weights[ATTENTION] = VectorWeight(nothing)
 
     def layer(self, layer: int, x: str, rotary: str) -> str:
         block = f"blk.{layer}."
-        mixed = attention(self, layer, self.norm(block + "attn_norm", x), rotary)
+        mixed = self.mixer(layer, self.norm(block + "attn_norm", x), rotary)
         if self.arch.post_norms:
             mixed = self.norm(block + "post_attention_norm", mixed)
         x = self.op("Add", block + "after_attention", [x, mixed], domain="")
-        mlp = gated_mlp(self, block, self.norm(block + "ffn_norm", x))
+        mlp = gated_mlp(self, block, self.norm(block + self.arch.mlp_norm, x))
         if self.arch.post_norms:
             mlp = self.norm(block + "post_ffw_norm", mlp)
         return self.op("Add", block + "out", [x, mlp], domain="")
+
+    def mixer(self, layer: int, x: str, rotary: str) -> str:
+        """Add the part of a layer in which a token sees those before it."""
+        match self.hyper.mixer(layer):
+            case recurrent.DELTA:
+                return gated_delta(self, layer, x)
+            case recurrent.CONV:
+                return short_conv(self, layer, x)
+            case _:
+                return attention(self, layer, x, rotary)
 
     def table(self, weight: str) -> dict[str, Any]:
         return {"format": self.format(weight), "rows": self.vocab, "cols": self.hyper.hidden}

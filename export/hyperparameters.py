@@ -7,10 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from edgedec.core.cache_kinds import States
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.export.architectures.base import Architecture
+from edgedec.export.metadata_keys import MetadataKeys
+from edgedec.export.recurrent import (
+    ATTENTION,
+    ConvSizes,
+    DeltaSizes,
+    Recurrent,
+    key_heads,
+    nextn_layers,
+    read_recurrent,
+)
 
-_MOST = 1 << 24
 _MOST_LAYERS = 1000
 # Keys that change the arithmetic beyond what the graph can express, and their neutral values.
 _REFUSED: dict[str, tuple[Any, ...]] = {
@@ -51,11 +61,45 @@ class Hyperparameters:
     windows: tuple[int, ...]
     attention_softcap: float = 0.0
     final_softcap: float = 0.0
+    recurrent: Recurrent | None = None
+    """The layers that are no attention; None: there are none."""
+    nextn: int = 0
+    """Layers behind the others that predict further tokens; the graph leaves them out."""
+
+    def mixer(self, layer: int) -> str:
+        """Return what mixes the tokens of a layer: attention, or a recurrent kind."""
+        return self.recurrent.kinds[layer] if self.recurrent else ATTENTION
+
+    @property
+    def whole_layers(self) -> int:
+        """Layers of attention without a window."""
+        return sum(self._cache(layer) == (ATTENTION, False) for layer in range(self.layers))
+
+    @property
+    def delta(self) -> DeltaSizes:
+        """The sizes of Gated DeltaNet layers, of a model that has them."""
+        assert self.recurrent is not None
+        assert self.recurrent.delta is not None
+        return self.recurrent.delta
+
+    @property
+    def conv(self) -> ConvSizes:
+        """The sizes of short convolutions, of a model that has them."""
+        assert self.recurrent is not None
+        assert self.recurrent.conv is not None
+        return self.recurrent.conv
+
+    @property
+    def states(self) -> tuple[States, ...]:
+        """The kinds of memory that recurrent layers keep."""
+        return self.recurrent.states if self.recurrent else ()
 
     def place(self, layer: int) -> int:
-        """Return the index of a layer in its cache: the layers with a window have one, the others another."""
-        window = self.windows[layer] > 0
-        return sum((other > 0) == window for other in self.windows[:layer])
+        """Return the index of a layer in its cache: layers with a window have one, recurrent ones another."""
+        return sum(self._cache(other) == self._cache(layer) for other in range(layer))
+
+    def _cache(self, layer: int) -> tuple[str, bool]:
+        return self.mixer(layer), self.windows[layer] > 0
 
 
 def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]) -> Hyperparameters:
@@ -64,19 +108,20 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
     Raises BadFileError for a missing or impossible value, UnsupportedError for one that the graph cannot
     express.
     """
-    keys = _Keys(architecture.name, metadata)
+    keys = MetadataKeys(architecture.name, metadata)
     for key, harmless in _REFUSED.items():
         value = keys.get(key)
         if value is not None and value not in harmless and key not in architecture.honours:
             raise UnsupportedError(
                 f"the model sets {architecture.name}.{key} = {str(value)[:40]}, which has no op here"
             )
-    layers, hidden, heads = (
+    blocks, hidden, heads = (
         keys.size("block_count", most=_MOST_LAYERS),
         keys.size("embedding_length"),
         keys.size("attention.head_count"),
     )
-    kv_heads = keys.size("attention.head_count_kv", heads)
+    nextn = nextn_layers(keys, architecture, blocks)
+    layers, kv_heads = blocks - nextn, key_heads(keys, heads)
     head_dim = keys.size("attention.key_length", hidden // heads)
     _check_heads(keys, heads, kv_heads, head_dim)
     rotary_dim, factor = _rotary_dim(keys, architecture, head_dim), _rotary_factor(keys, architecture)
@@ -101,44 +146,12 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
         windows=_windows(keys, architecture, layers),
         attention_softcap=keys.number("attn_logit_softcapping", architecture.softcaps[0]),
         final_softcap=keys.number("final_logit_softcapping", architecture.softcaps[1]),
+        recurrent=read_recurrent(keys, architecture, layers, hidden),
+        nextn=nextn,
     )
 
 
-class _Keys:
-    """Typed access to ``<architecture>.*`` keys."""
-
-    def __init__(self, architecture: str, metadata: Mapping[str, Any]) -> None:
-        self.architecture, self._metadata = architecture, metadata
-
-    def get(self, key: str) -> Any:
-        return self._metadata.get(f"{self.architecture}.{key}")
-
-    def size(self, key: str, default: int | None = None, most: int = _MOST) -> int:
-        value = self.get(key)
-        if value is None:
-            value = default
-        name = f"{self.architecture}.{key}"
-        if value is None:
-            raise BadFileError(f"the model's metadata lacks {name}")
-        if isinstance(value, list):
-            raise UnsupportedError(f"{name} differs between layers, which is not supported")
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
-            raise BadFileError(f"{name} in the model's metadata is {str(value)[:40]}, not a size")
-        return value
-
-    def number(self, key: str, default: float | None = None) -> float:
-        value = self.get(key)
-        if value is None:
-            value = default
-        name = f"{self.architecture}.{key}"
-        if value is None:
-            raise BadFileError(f"the model's metadata lacks {name}")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e30:
-            raise BadFileError(f"{name} in the model's metadata is {str(value)[:40]}, not a positive number")
-        return float(value)
-
-
-def _check_heads(keys: _Keys, heads: int, kv_heads: int, head_dim: int) -> None:
+def _check_heads(keys: MetadataKeys, heads: int, kv_heads: int, head_dim: int) -> None:
     if heads % kv_heads:
         raise BadFileError(f"the model's {heads} query heads can not share {kv_heads} key heads")
     if keys.size("attention.value_length", head_dim) != head_dim:
@@ -149,7 +162,7 @@ def _check_heads(keys: _Keys, heads: int, kv_heads: int, head_dim: int) -> None:
         )
 
 
-def _rotary_dim(keys: _Keys, architecture: Architecture, head_dim: int) -> int:
+def _rotary_dim(keys: MetadataKeys, architecture: Architecture, head_dim: int) -> int:
     rotary = keys.size("rope.dimension_count", head_dim)
     partial = architecture.partial_rotary and rotary < head_dim and rotary % 2 == 0
     if rotary != head_dim and not partial:
@@ -159,12 +172,12 @@ def _rotary_dim(keys: _Keys, architecture: Architecture, head_dim: int) -> int:
     return rotary
 
 
-def _rotary_factor(keys: _Keys, architecture: Architecture) -> float:
+def _rotary_factor(keys: MetadataKeys, architecture: Architecture) -> float:
     """Return LongRoPE's factor on sines and cosines."""
     return (keys.number("rope.scaling.attn_factor", 0.0) if architecture.long_rope else 0.0) or 1.0
 
 
-def _context(keys: _Keys, architecture: Architecture) -> int:
+def _context(keys: MetadataKeys, architecture: Architecture) -> int:
     """Return the context in tokens, for LongRoPE the original one.
 
     Beyond it LongRoPE uses other factors, and keys already in the KV cache cannot be changed.
@@ -175,25 +188,27 @@ def _context(keys: _Keys, architecture: Architecture) -> int:
     return context
 
 
-def _attention_scale(keys: _Keys, architecture: Architecture, sizes: tuple[int, int, int, int]) -> float:
+def _attention_scale(
+    keys: MetadataKeys, architecture: Architecture, sizes: tuple[int, int, int, int]
+) -> float:
     """Return the factor on q.k, before LongRoPE's own: q and k have that once each."""
     scale_of = architecture.attention_scale or (lambda _l, _h, _n, dim: 1.0 / math.sqrt(dim))
     return keys.number("attention.scale", 0.0) or scale_of(*sizes)
 
 
-def _local_rope_base(keys: _Keys, architecture: Architecture) -> float | None:
+def _local_rope_base(keys: MetadataKeys, architecture: Architecture) -> float | None:
     base = architecture.local_rope_base
     return None if base is None else _rope_base(keys, "rope.freq_base_swa", base)
 
 
-def _rope_base(keys: _Keys, key: str, default: float) -> float:
+def _rope_base(keys: MetadataKeys, key: str, default: float) -> float:
     base = keys.number(key, default)
     if base < 1:
         raise BadFileError(f"{keys.architecture}.{key} in the model's metadata is {base}, below 1")
     return base
 
 
-def _rope_divisor(keys: _Keys, architecture: Architecture) -> float:
+def _rope_divisor(keys: MetadataKeys, architecture: Architecture) -> float:
     kind = keys.get("rope.scaling.type")
     if kind == "longrope" and architecture.long_rope:
         return 1.0
@@ -205,7 +220,7 @@ def _rope_divisor(keys: _Keys, architecture: Architecture) -> float:
     raise UnsupportedError(f"rope scaling {str(kind)[:40]!r} is not supported", hint="none and linear are")
 
 
-def _windows(keys: _Keys, architecture: Architecture, layers: int) -> tuple[int, ...]:
+def _windows(keys: MetadataKeys, architecture: Architecture, layers: int) -> tuple[int, ...]:
     if architecture.windows_everywhere:
         none = keys.get("attention.sliding_window") in (None, 0)
         window = 0 if none else keys.size("attention.sliding_window")

@@ -16,7 +16,7 @@ HEAD_K = 64
 def graph_inputs(hyper: Hyperparameters) -> list[onnx.ValueInfoProto]:
     windows = sum(window > 0 for window in hyper.windows)
     rings = [_cache(hyper, RINGS, windows, "ring")] if windows else []
-    layers = hyper.layers - windows
+    layers = hyper.whole_layers
     shape: list[str | int | None] = [layers, hyper.kv_heads, "attended"]
     looked = [helper.make_tensor_value_info(ATTENTION, TensorProto.FLOAT, shape)] if layers else []
     return [
@@ -29,10 +29,25 @@ def graph_inputs(hyper: Hyperparameters) -> list[onnx.ValueInfoProto]:
         helper.make_tensor_value_info("want_logits", TensorProto.INT64, [1]),
         _cache(hyper, CACHE, layers, "capacity"),
         *rings,
+        *_states(hyper),
         # A caller may leave out either of these two.
         helper.make_tensor_value_info("temperature", TensorProto.FLOAT, [1]),
         *looked,
     ]
+
+
+def _states(hyper: Hyperparameters) -> list[onnx.ValueInfoProto]:
+    """Return the inputs that recurrent layers write to, and the number of tokens their states cover."""
+    found = []
+    for kind in hyper.states:
+        trail = [kind.layers, "trail", kind.trail]
+        found.append(helper.make_tensor_value_info(f"{kind.name}_trail", TensorProto.FLOAT, trail))
+        if kind.state:
+            state = [kind.layers, "sequences", kind.state]
+            found.append(helper.make_tensor_value_info(f"{kind.name}_state", TensorProto.FLOAT, state))
+    return (
+        [*found, helper.make_tensor_value_info("applied", TensorProto.INT64, ["sequences"])] if found else []
+    )
 
 
 def _cache(hyper: Hyperparameters, name: str, layers: int, slots: str) -> onnx.ValueInfoProto:

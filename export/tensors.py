@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +54,19 @@ class Tensors:
 
     def vector(self, name: str, size: int) -> VectorWeight:
         return VectorWeight(self._finite(name, self._source.vector(self._take(name, (size,)))))
+
+    def array(self, name: str, shape: tuple[int, int]) -> VectorWeight:
+        """Return a small matrix of floats, which is not packed."""
+        values = self._source.vector(self._take(name, shape))
+        return VectorWeight(self._finite(name, values.reshape(shape)))
+
+    def names(self) -> list[str]:
+        """Return the names of all tensors."""
+        return list(self._source.tensors)
+
+    def leave(self, names: Iterable[str]) -> None:
+        """Count tensors as used that belong to another part of the model."""
+        self._taken |= set(names)
 
     def rows_of(self, name: str) -> int:
         """Return the number of rows of a matrix, for one whose height is not known: the vocabulary."""

@@ -33,9 +33,17 @@ class Architecture:
     no_rope_period: int = 0
     """Every n-th layer rotates nothing: its tokens have no positions; 0: all layers rotate."""
     partial_rotary: bool = False
-    """Some models rotate only the first elements of a head. Needs ``fused``."""
+    """Some models rotate only the first elements of a head. Needs ``fused`` or ``gated_attention``."""
     fused: bool = False
     """One tensor holds q, k and v in this order, another gate and up."""
+    gated_attention: bool = False
+    """The q projection is twice as wide: the second half of each head gates its output."""
+    recurrent: Literal["", "delta", "conv"] = ""
+    """Kind of the layers that are not attention; empty: all are."""
+    mlp_norm: str = "ffn_norm"
+    """Name of the norm before the MLP."""
+    last_norm: str = "output_norm"
+    """Name of the norm before the head."""
     softcaps: tuple[float, float] = (0.0, 0.0)
     """Defaults of c in c tanh(x / c), for attention scores and for final logits; 0: no cap."""
     honours: frozenset[str] = frozenset()

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.export.blocks.base import BlockBuilder, softcap
+from edgedec.export.blocks.gated_attention import gated, gated_qkv
+from edgedec.export.blocks.rotary import head_order
 from edgedec.export.hyperparameters import Hyperparameters
-from edgedec.export.model import ATTENTION, CACHE, RINGS
+from edgedec.export.model import ATTENTION, CACHE, RINGS, VectorWeight
 from edgedec.export.tensors import Part
 
 _QKV_TERMS = 2
@@ -28,7 +30,7 @@ def attention(builder: BlockBuilder, layer: int, x: str, rotary: str) -> str:
     qkv = _qkv(builder, block, x, queries, keys)
     inputs = [qkv, rotary, "parents", "length", RINGS if window else CACHE]
     if builder.arch.qk_norm:
-        inputs += [builder.vector(f"{block}attn_{n}_norm.weight", hyper.head_dim) for n in ("q", "k")]
+        inputs += [_head_norm(builder, f"{block}attn_{n}_norm.weight") for n in ("q", "k")]
     if not window:
         inputs += [*([] if builder.arch.qk_norm else ["", ""]), ATTENTION]
     heads = builder.op(
@@ -46,11 +48,15 @@ def attention(builder: BlockBuilder, layer: int, x: str, rotary: str) -> str:
         epsilon=hyper.epsilon,
         **softcap(hyper.attention_softcap),
     )
+    if builder.arch.gated_attention:
+        heads = gated(builder, block, x, heads)
     return builder.linear(block + "attn_output", heads, (hyper.hidden, queries))
 
 
 def _qkv(builder: BlockBuilder, block: str, x: str, queries: int, keys: int) -> str:
     hidden = builder.hyper.hidden
+    if builder.arch.gated_attention:
+        return gated_qkv(builder, block, x, _QKV_TERMS)
     if builder.arch.fused:
         rows = queries + 2 * keys
         whole = builder.hyper.rotary_dim == builder.hyper.head_dim
@@ -67,13 +73,18 @@ def _qkv(builder: BlockBuilder, block: str, x: str, queries: int, keys: int) -> 
 def paired_rows(hyper: Hyperparameters, rows: int) -> NDArray[np.int64]:
     """Return the order int64[rows] of q, k and v in which the kernels rotate only a part of each head.
 
-    Such a head has rotated pairs (i, i + r/2) with r = ``rotary_dim``, and then elements that stay. In this
-    order pairs are (i, i + d/2), and those that stay come last. The same order in q and k changes no product.
+    The same order in q and k changes no product.
     """
-    half, rest = hyper.rotary_dim // 2, (hyper.head_dim - hyper.rotary_dim) // 2
-    first, second, stay = np.split(np.arange(hyper.head_dim), [half, hyper.rotary_dim])
-    head = np.concatenate([first, stay[:rest], second, stay[rest:]])
     turned = (hyper.heads + hyper.kv_heads) * hyper.head_dim
     order = np.arange(rows)
-    order[:turned] = (order[: turned : hyper.head_dim, None] + head).ravel()
+    order[:turned] = (order[: turned : hyper.head_dim, None] + head_order(hyper)).ravel()
     return order
+
+
+def _head_norm(builder: BlockBuilder, name: str) -> str:
+    """Add the weight of a norm on the heads of q or k, in the order of their elements."""
+    found = builder.vector(name, builder.hyper.head_dim)
+    if builder.arch.gated_attention:
+        values = builder.tensors.vector(name, builder.hyper.head_dim).values
+        builder.model.weights[name] = VectorWeight(values[head_order(builder.hyper)])
+    return found

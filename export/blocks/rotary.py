@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError
 from edgedec.export.blocks.base import BlockBuilder
+from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.model import VectorWeight
 
 ROPE_FACTORS = "rope_freqs.weight"
@@ -24,6 +25,17 @@ def inverse_frequencies(
     if factors is not None:
         frequencies /= factors.astype(np.float64)
     return frequencies.astype(np.float32)
+
+
+def head_order(hyper: Hyperparameters) -> NDArray[np.int64]:
+    """Return the order int64[d] of a head's elements in which the kernels rotate only a part of it.
+
+    Such a head has rotated pairs (i, i + r/2) with r = ``rotary_dim``, and then elements that stay. In this
+    order pairs are (i, i + d/2), and those that stay come last.
+    """
+    half, rest = hyper.rotary_dim // 2, (hyper.head_dim - hyper.rotary_dim) // 2
+    first, second, stay = np.split(np.arange(hyper.head_dim), [half, hyper.rotary_dim])
+    return np.concatenate([first, stay[:rest], second, stay[rest:]])
 
 
 def rotary_tables(builder: BlockBuilder) -> list[str]:

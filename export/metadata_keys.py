@@ -1,0 +1,44 @@
+"""Typed access to the metadata of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from edgedec.core.errors import BadFileError, UnsupportedError
+
+_MOST = 1 << 24
+
+
+class MetadataKeys:
+    """Typed access to ``<architecture>.*`` keys."""
+
+    def __init__(self, architecture: str, metadata: Mapping[str, Any]) -> None:
+        self.architecture, self._metadata = architecture, metadata
+
+    def get(self, key: str) -> Any:
+        return self._metadata.get(f"{self.architecture}.{key}")
+
+    def size(self, key: str, default: int | None = None, most: int = _MOST) -> int:
+        value = self.get(key)
+        if value is None:
+            value = default
+        name = f"{self.architecture}.{key}"
+        if value is None:
+            raise BadFileError(f"the model's metadata lacks {name}")
+        if isinstance(value, list):
+            raise UnsupportedError(f"{name} differs between layers, which is not supported")
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
+            raise BadFileError(f"{name} in the model's metadata is {str(value)[:40]}, not a size")
+        return value
+
+    def number(self, key: str, default: float | None = None) -> float:
+        value = self.get(key)
+        if value is None:
+            value = default
+        name = f"{self.architecture}.{key}"
+        if value is None:
+            raise BadFileError(f"the model's metadata lacks {name}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e30:
+            raise BadFileError(f"{name} in the model's metadata is {str(value)[:40]}, not a positive number")
+        return float(value)
