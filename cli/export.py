@@ -19,6 +19,7 @@ from edgedec.core.manifest import MANIFEST, Manifest
 from edgedec.core.units import size
 from edgedec.core.web_folder import CONTENTS, WEB
 from edgedec.export import BACKENDS, QUANTS, TARGETS
+from edgedec.export.notes import notes
 from edgedec.models.hub_names import may_name_hub
 
 
@@ -82,7 +83,7 @@ def command(
 
     SOURCE is a GGUF file or a Hugging Face directory (config.json, safetensors, tokenizer.json). The weights
     of a GGUF file keep their integers and scales exactly; those of a directory are quantised. Architectures:
-    llama, qwen2, qwen3, gemma2, gemma3, phi3.
+    llama, smollm3, qwen2, qwen3, qwen35, gemma2, gemma3, phi3, lfm2.
 
     Other architectures run without EdgeDec's kernels. A directory is exported with optimum in float32, and
     ONNX Runtime runs it (pip install 'edgedec-runtime[optimum]'). A GGUF file is kept as it is, and llama.cpp
@@ -143,8 +144,8 @@ def command(
             write_folder(ctx, folder, bundle, out)
         return
     manifest = write(out)
-    if manifest.kind == "gguf":
-        progress.notice(f"note: {manifest.name} is run by llama.cpp, not by EdgeDec's kernels")
+    for line in notes(manifest):
+        progress.notice(line)
     total = sum(file.stat().st_size for file in out.iterdir())
     if as_json:
         document = {

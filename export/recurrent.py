@@ -89,7 +89,7 @@ def read_recurrent(
         case "delta":
             period = keys.size("full_attention_interval", _DELTA_PERIOD)
             kinds = tuple(DELTA if (layer + 1) % period else ATTENTION for layer in range(layers))
-            found = Recurrent(kinds, delta=_delta(keys))
+            found = Recurrent(kinds, delta=delta_sizes(keys))
         case "conv":
             heads = keys.get("attention.head_count_kv")
             kinds = _kinds_by_heads(heads, layers) if isinstance(heads, list) else (ATTENTION,) * layers
@@ -135,12 +135,18 @@ def _kinds_by_heads(heads: list[object], layers: int) -> tuple[str, ...]:
     return tuple(ATTENTION if count else CONV for count in counts)
 
 
-def _delta(keys: MetadataKeys) -> DeltaSizes:
+def delta_sizes(keys: MetadataKeys) -> DeltaSizes:
+    """Read the sizes of Gated DeltaNet layers. Raises BadFileError or UnsupportedError."""
     inner, v_heads = keys.size("ssm.inner_size"), keys.size("ssm.time_step_rank")
     k_heads, k_dim = keys.size("ssm.group_count"), keys.size("ssm.state_size")
     if inner % v_heads or v_heads % k_heads:
         raise BadFileError(
             f"the model's recurrent layers have {inner} values in {v_heads} heads, and {k_heads} key heads"
+        )
+    if k_dim % 16 or inner // v_heads % 16:
+        raise UnsupportedError(
+            f"the model has recurrent heads of {k_dim} and {inner // v_heads}, which are not supported",
+            hint="multiples of 16 are",
         )
     return DeltaSizes(k_heads, v_heads, k_dim, inner // v_heads, _kernel(keys, "ssm.conv_kernel"))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from edgedec.core.errors import BadFileError, DownloadError, NotFoundError, UnsupportedError
 from edgedec.core.files import storage_errors
-from edgedec.core.manifest import GGUF
+from edgedec.core.manifest import Manifest
 from edgedec.core.preset import OFF, Preset
 from edgedec.core.progress import Notice, Progress
 from edgedec.core.units import size
@@ -149,11 +149,17 @@ class Pull:
             known = {**manifest.source, **provenance}
             replace(manifest, source=known, preset=preset or manifest.preset).save(target)
             self._notice(f"{name} got {QUANTS[0]} weights; an export of its own can choose others")
+            self._note(manifest)
             return
         preset = preset or preset_by_name(path)
-        export_gguf(path, target, name=name, card=ModelCard(provenance, preset), progress=self._progress)
-        if (target / GGUF).is_file():
-            self._notice(f"note: {name} is run by llama.cpp, not by EdgeDec's kernels")
+        card = ModelCard(provenance, preset)
+        self._note(export_gguf(path, target, name=name, card=card, progress=self._progress))
+
+    def _note(self, manifest: Manifest) -> None:
+        from edgedec.export.notes import notes
+
+        for line in notes(manifest):
+            self._notice(line)
 
     def _preset(self) -> Preset | None:
         """Return the preset of the recipe, if it has one."""

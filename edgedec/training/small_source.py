@@ -11,7 +11,7 @@ from gguf import quants
 from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError, UnsupportedError, UsageError
-from edgedec.export.architectures import ARCHITECTURES
+from edgedec.export.architectures import ARCHITECTURES, Architecture
 from edgedec.export.blocks.rotary import ROPE_FACTORS, inverse_frequencies
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.export.gguf_source import GgufSource, open_gguf
@@ -92,12 +92,8 @@ class SmallSource:
 def _hyperparameters(gguf: GgufSource) -> Hyperparameters:
     name = str(gguf.metadata.get("general.architecture"))
     arch = ARCHITECTURES.get(name)
-    if arch is None or arch.fused or arch.post_norms or arch.no_rope_period or arch.activation != "silu":
-        known = [
-            one.name
-            for one in ARCHITECTURES.values()
-            if not (one.fused or one.post_norms or one.no_rope_period or one.activation != "silu")
-        ]
+    if arch is None or not _plain(arch):
+        known = [one.name for one in ARCHITECTURES.values() if _plain(one)]
         raise UnsupportedError(
             f"a small model cannot be made of architecture {name[:40]!r}", hint=f"use {', '.join(known)}"
         )
@@ -105,6 +101,12 @@ def _hyperparameters(gguf: GgufSource) -> Hyperparameters:
     if any(hyper.windows) or hyper.rotary_dim != hyper.head_dim or hyper.final_softcap:
         raise UnsupportedError("a small model cannot be made of a model with attention windows or softcaps")
     return hyper
+
+
+def _plain(arch: Architecture) -> bool:
+    """Return whether all layers are attention and gated MLP, with two norms, and rotate alike."""
+    others = arch.fused or arch.post_norms or arch.no_rope_period or arch.recurrent
+    return not others and arch.activation == "silu"
 
 
 def _floats(gguf: GgufSource, tensor: TensorInfo) -> Floats:

@@ -40,5 +40,6 @@ def gated_delta(builder: BlockBuilder, layer: int, x: str) -> str:
         v_dim=sizes.v_dim,
         kernel=sizes.kernel,
         epsilon=hyper.epsilon,
+        tiled=1,
     )
     return builder.linear(block + "ssm_out", mixed, (hyper.hidden, sizes.values))

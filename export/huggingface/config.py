@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 
 from edgedec.core.errors import UnsupportedError
 from edgedec.export.architectures import ARCHITECTURES, Architecture
+from edgedec.export.huggingface.conversion import SHORT_CONV, Conversions, delta_conversions
 from edgedec.export.huggingface.fields import Fields
+from edgedec.export.huggingface.hybrid import lfm2_fields, lfm2_keys, qwen35_fields, qwen35_keys
 from edgedec.export.huggingface.rope import read_rope
+from edgedec.export.metadata_keys import MetadataKeys
+from edgedec.export.recurrent import delta_sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,11 @@ class Config:
     """Whether the embedding is the head too."""
     norm_offset: float
     computed: Mapping[str, NDArray[np.float32]]
+    layers: int = 0
+    """Layers of the model, without those that predict further tokens."""
+    conversions: Conversions = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    """Begins of the names of tensors that belong to pictures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,10 @@ class _Family:
     tied: bool = False
     rope_base: float = 10000.0
     norm_offset: float = 0.0
+    fields: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
+    """The fields of config.json, with the family's own names and defaults."""
+    keys: Callable[[Fields], dict[str, Any]] | None = None
+    """Keys of a GGUF file beside the usual ones; None: those of windows."""
 
 
 FAMILIES: dict[str, _Family] = {
@@ -52,8 +65,20 @@ FAMILIES: dict[str, _Family] = {
     "smollm3": _Family(replace(ARCHITECTURES["smollm3"], interleaved=False), tied=True, rope_base=2e6),
     "gemma2": _Family(ARCHITECTURES["gemma2"], tied=True, norm_offset=1.0),
     "gemma3_text": _Family(ARCHITECTURES["gemma3"], tied=True, rope_base=1e6, norm_offset=1.0),
+    "qwen3_5_text": _Family(ARCHITECTURES["qwen35"], norm_offset=1.0, fields=qwen35_fields, keys=qwen35_keys),
+    "lfm2": _Family(ARCHITECTURES["lfm2"], tied=True, rope_base=1e6, fields=lfm2_fields, keys=lfm2_keys),
 }
-_REFUSED = {"gemma3": "the text-only models, gemma3_text, are supported"}
+_SEEING = {
+    "qwen3_5": ("qwen3_5_text", ("model.visual.",)),
+    "lfm2_vl": ("lfm2", ("model.vision_tower.", "model.multi_modal_projector.")),
+}
+"""Models that see: the type of their text part, and begins of the names of the tensors that are left out."""
+_REFUSED = {
+    "gemma3": "the text-only models, gemma3_text, are supported",
+    "qwen3_5_moe": "the dense models, qwen3_5, are supported",
+    "qwen3_5_moe_text": "the dense models, qwen3_5, are supported",
+    "lfm2_moe": "the dense models, lfm2, are supported",
+}
 _ACTIVATIONS = {"silu": ("silu",), "gelu_tanh": ("gelu_pytorch_tanh", "gelu_new")}
 _SOFTCAPS = ("attn_logit_softcapping", "final_logit_softcapping")
 
@@ -64,8 +89,10 @@ def read_config(data: Mapping[str, Any]) -> Config:
     Raises BadFileError for a missing or impossible value, UnsupportedError for one that the graph cannot
     express.
     """
+    data, left_out = _text_part(data)
+    family = _family(Fields("config.json", data))
+    data = family.fields(data)
     fields = Fields("config.json", data)
-    family = _family(fields)
     architecture = family.architecture
     heads = fields.size("num_attention_heads")
     hidden = fields.size("hidden_size")
@@ -83,8 +110,8 @@ def read_config(data: Mapping[str, Any]) -> Config:
         "context_length": context,
         "attention.layer_norm_rms_epsilon": fields.number("rms_norm_eps"),
         **_attention_scale(fields),
-        **_windows(fields, architecture),
         **rope.metadata,
+        **(family.keys(fields) if family.keys else _windows(fields, architecture)),
     }
     values |= {key: 0.0 if data[key] is None else fields.number(key) for key in _SOFTCAPS if key in data}
     return Config(
@@ -94,13 +121,35 @@ def read_config(data: Mapping[str, Any]) -> Config:
         tied=fields.flag("tie_word_embeddings", family.tied),
         norm_offset=family.norm_offset,
         computed=rope.factors,
+        layers=fields.size("num_hidden_layers"),
+        conversions=_conversions(architecture, values),
+        left_out=left_out,
     )
+
+
+def _text_part(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """Return the fields of the text part, and what to leave out of a model that sees."""
+    kind, inner = data.get("model_type"), data.get("text_config")
+    if not isinstance(kind, str) or kind not in _SEEING or not isinstance(inner, Mapping):
+        return data, ()
+    text, left_out = _SEEING[kind]
+    outer = {key: data[key] for key in ("tie_word_embeddings", "quantization_config") if key in data}
+    return {**inner, **outer, "model_type": text}, left_out
+
+
+def _conversions(architecture: Architecture, values: Mapping[str, Any]) -> Conversions:
+    if architecture.recurrent == "conv":
+        return SHORT_CONV
+    if architecture.recurrent != "delta":
+        return {}
+    keys = MetadataKeys(architecture.name, {f"{architecture.name}.{key}": one for key, one in values.items()})
+    return delta_conversions(delta_sizes(keys))
 
 
 def builds(data: Mapping[str, Any]) -> bool:
     """Return False for a model type that EdgeDec does not know; True if it builds or refuses it."""
     kind = data.get("model_type")
-    return not isinstance(kind, str) or kind in (*FAMILIES, *_REFUSED)
+    return not isinstance(kind, str) or kind in (*FAMILIES, *_REFUSED, *_SEEING)
 
 
 def check_unquantised(data: Mapping[str, Any]) -> None:

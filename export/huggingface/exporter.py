@@ -28,6 +28,7 @@ from edgedec.export.huggingface.tokenizer import (
 )
 from edgedec.export.hyperparameters import Hyperparameters, read_hyperparameters
 from edgedec.export.interrupt import terminations_raise
+from edgedec.export.notes import LEFT_OUT
 from edgedec.export.tensors import Tensors
 from edgedec.export.writer import check_target
 
@@ -52,6 +53,8 @@ def export_huggingface(
         read = read_model(source, formats)
         weights, hyper, texts = read.weights, read.hyper, read.texts
         chosen: dict[str, Scalar] = {"quant": show_quant(formats)}
+        if weights.left_out:
+            chosen[LEFT_OUT] = f"{weights.left_out} tensors for pictures"
         if calibration is not None:
             chosen |= _calibrate(weights, hyper, texts, calibration, report)
         return write_bundle(weights, read.contents(name, report, chosen), out, report)

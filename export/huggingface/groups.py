@@ -8,6 +8,9 @@ from edgedec.core.errors import UsageError
 from edgedec.export import QUANTS, ROLES
 
 _TABLES = ("token_embd.weight", "output.weight")
+_MIXERS = (".attn_", ".ssm_", ".shortconv.")
+_SMALL = ("ssm_alpha.weight", "ssm_beta.weight")
+_EXACT = ("bf16", "f16", "f32")
 _TABLE_QUANT = "q8_0"
 """Embedding and head have eight bits by default: rounding does most harm there."""
 
@@ -40,4 +43,13 @@ def role_of(name: str) -> str:
     """Return the role of the matrix with this GGUF name."""
     if name in _TABLES:
         return "head"
-    return "attn" if ".attn_" in name else "mlp"
+    return "attn" if any(part in name for part in _MIXERS) else "mlp"
+
+
+def format_of(name: str, formats: Mapping[str, str]) -> str:
+    """Return the format of the matrix with this GGUF name; ``formats`` has that of each role.
+
+    Matrices of a row a head have eight bits at least: they are small, and a state remembers their errors.
+    """
+    chosen = formats[role_of(name)]
+    return _TABLE_QUANT if name.endswith(_SMALL) and chosen not in _EXACT else chosen

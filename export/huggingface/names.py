@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from edgedec.export.architectures import Architecture
 
 _TOP = {
     "model.embed_tokens.weight": "token_embd.weight",
     "model.norm.weight": "output_norm.weight",
+    "model.embedding_norm.weight": "token_embd_norm.weight",
     "lm_head.weight": "output.weight",
 }
 _BLOCK = {
@@ -30,18 +33,64 @@ _FOUR_NORMS = {
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
+_OWN: Mapping[str, Mapping[str, str]] = {
+    "qwen35": {
+        "post_attention_layernorm": "post_attention_norm",
+        "linear_attn.in_proj_qkv": "attn_qkv",
+        "linear_attn.in_proj_z": "attn_gate",
+        "linear_attn.in_proj_b": "ssm_beta",
+        "linear_attn.in_proj_a": "ssm_alpha",
+        "linear_attn.conv1d": "ssm_conv1d",
+        "linear_attn.norm": "ssm_norm",
+        "linear_attn.out_proj": "ssm_out",
+    },
+    "lfm2": {
+        "operator_norm": "attn_norm",
+        "ffn_norm": "ffn_norm",
+        "self_attn.q_layernorm": "attn_q_norm",
+        "self_attn.k_layernorm": "attn_k_norm",
+        "self_attn.out_proj": "attn_output",
+        "conv.in_proj": "shortconv.in_proj",
+        "conv.conv": "shortconv.conv",
+        "conv.out_proj": "shortconv.out_proj",
+        "feed_forward.w1": "ffn_gate",
+        "feed_forward.w2": "ffn_down",
+        "feed_forward.w3": "ffn_up",
+    },
+}
+"""Names of one architecture only, which come before the others."""
+_WHOLE = {"linear_attn.A_log": "ssm_a", "linear_attn.dt_bias": "ssm_dt.bias"}
+"""Names that end otherwise than with .weight or .bias."""
+_LAYERS, _INNER = "model.layers.", "model.language_model."
+NEXTN = "mtp."
+"""Begin of the names of the layers that predict further tokens."""
+_NEXTN_TOP = {
+    "mtp.fc": "nextn.eh_proj",
+    "mtp.pre_fc_norm_embedding": "nextn.enorm",
+    "mtp.pre_fc_norm_hidden": "nextn.hnorm",
+    "mtp.norm": "nextn.shared_head_norm",
+}
 
 
-def gguf_name(architecture: Architecture, name: str) -> str:
-    """Return the GGUF name of a tensor; an unknown name is returned as it is, and refused later."""
+def gguf_name(architecture: Architecture, name: str, layers: int = 0) -> str:
+    """Return the GGUF name of a tensor; an unknown name is returned as it is, and refused later.
+
+    ``layers``: of the model, behind which a GGUF file has those that predict further tokens.
+    """
+    if name.startswith(_INNER):  # the text part of a model that sees
+        name = "model." + name.removeprefix(_INNER)
     if name in _TOP:
         return _TOP[name]
-    head, _, rest = name.removeprefix("model.layers.").partition(".")
-    role, _, kind = rest.rpartition(".")
-    found = (_BLOCK | (_FOUR_NORMS if architecture.post_norms else _TWO_NORMS)).get(role)
-    if not name.startswith("model.layers.") or not head.isdecimal() or found is None:
+    if name.startswith(NEXTN):
+        return _nextn_name(architecture, name, layers)
+    head, _, rest = name.removeprefix(_LAYERS).partition(".")
+    if not name.startswith(_LAYERS) or not head.isdecimal():
         return name
-    return f"blk.{head}.{found}.{kind}"
+    if rest in _WHOLE:
+        return f"blk.{head}.{_WHOLE[rest]}"
+    role, _, kind = rest.rpartition(".")
+    found = _roles(architecture).get(role)
+    return name if found is None else f"blk.{head}.{found}.{kind}"
 
 
 def huggingface_name(architecture: Architecture, name: str) -> str:
@@ -49,7 +98,31 @@ def huggingface_name(architecture: Architecture, name: str) -> str:
     for theirs, ours in _TOP.items():
         if ours == name:
             return theirs
-    block, layer, role, kind = [*name.split(".", 3), "", "", ""][:4]
-    table = _BLOCK | (_FOUR_NORMS if architecture.post_norms else _TWO_NORMS)
-    names = [f"model.layers.{layer}.{theirs}.{kind}" for theirs, ours in table.items() if ours == role]
-    return names[0] if block == "blk" and names else name
+    block, layer, rest = [*name.split(".", 2), "", ""][:3]
+    if block != "blk":
+        return name
+    role, _, kind = rest.rpartition(".")
+    ends = {ours: theirs for theirs, ours in _WHOLE.items()}
+    names = [theirs for theirs, ours in _roles(architecture).items() if ours == role]
+    whole = ends.get(rest) or (f"{names[0]}.{kind}" if names else "")
+    return f"{_LAYERS}{layer}.{whole}" if whole else name
+
+
+def _roles(architecture: Architecture) -> Mapping[str, str]:
+    own = _OWN.get(architecture.name, {})
+    return {**own, **{theirs: ours for theirs, ours in _general(architecture).items() if theirs not in own}}
+
+
+def _general(architecture: Architecture) -> Mapping[str, str]:
+    return _BLOCK | (_FOUR_NORMS if architecture.post_norms else _TWO_NORMS)
+
+
+def _nextn_name(architecture: Architecture, name: str, layers: int) -> str:
+    stem, _, kind = name.rpartition(".")
+    if stem in _NEXTN_TOP:
+        return f"blk.{layers}.{_NEXTN_TOP[stem]}.{kind}"
+    head, _, rest = name.removeprefix("mtp.layers.").partition(".")
+    if not name.startswith("mtp.layers.") or not head.isdecimal():
+        return name
+    found = gguf_name(architecture, f"{_LAYERS}{layers + int(head)}.{rest}")
+    return found if found.startswith("blk.") else name

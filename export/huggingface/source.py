@@ -14,12 +14,15 @@ from edgedec.core.errors import UnsupportedError
 from edgedec.export.calibration.search import quantise
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.export.huggingface.config import Config
-from edgedec.export.huggingface.groups import role_of
+from edgedec.export.huggingface.conversion import PLAIN, Conversion, role
+from edgedec.export.huggingface.groups import format_of
 from edgedec.export.huggingface.names import gguf_name, huggingface_name
 from edgedec.export.huggingface.shards import StoredTensor
 
 _LARGEST = 65504.0
 """Bounds of fp16, the type of the scales of groups."""
+_PLAIN_NORMS = ("ssm_norm.weight",)
+"""Norms whose weights are stored as they are, in models that add 1 to others."""
 
 
 class HuggingFaceSource:
@@ -39,15 +42,22 @@ class HuggingFaceSource:
         self._stored: dict[str, StoredTensor] = {}
         self.importance: Mapping[str, NDArray[np.float64]] = {}
         self.tensors: dict[str, TensorInfo] = {}
+        self.left_out = 0
+        """Tensors that belong to pictures."""
         for name, tensor in stored.items():
-            ours = gguf_name(config.architecture, name)
+            ours = gguf_name(config.architecture, name, config.layers)
+            if name.startswith(config.left_out):
+                self.left_out += 1
+                continue
             if (config.tied and ours == "output.weight") or name.endswith(".rotary_emb.inv_freq"):
                 continue  # transformers ignores these tensors too
             if ours in self._stored:
                 raise UnsupportedError(f"tensor {name[:80]} stands beside another one with its meaning")
             self._stored[ours] = tensor
-            kind = formats[role_of(ours)] if len(tensor.shape) == 2 else "f32"
-            self.tensors[ours] = _info(ours, tensor, kind)
+            way = self._conversion(ours)
+            shape = way.shape(tensor.shape)
+            packed = len(tensor.shape) == 2 and not way.squeezed
+            self.tensors[ours] = _info(ours, tensor, shape, format_of(ours, formats) if packed else "f32")
         for name, values in config.computed.items():
             kind_f32 = GGMLQuantizationType.F32
             self.tensors[name] = TensorInfo(name, kind_f32, values.shape, 0, int(values.nbytes))
@@ -65,22 +75,25 @@ class HuggingFaceSource:
 
     def floats(self, tensor: TensorInfo, start: int, stop: int) -> NDArray[np.float32]:
         """Return rows of a matrix before quantising: f32[stop - start, K]. Raises the errors of ``rows``."""
-        return self._stored[tensor.name].read(start, stop)
+        return self._conversion(tensor.name).read(self._stored[tensor.name].read, start, stop)
 
     def vector(self, tensor: TensorInfo) -> NDArray[np.float32]:
         """Return a vector, see ``WeightSource``; 1 is added to Gemma's norm weights, as in a GGUF file."""
         if tensor.name in self._config.computed:
             return self._config.computed[tensor.name]
-        values = self._stored[tensor.name].read(0, tensor.shape[0])
-        norm = tensor.name.endswith("norm.weight")
+        values = self.floats(tensor, 0, tensor.shape[0])
+        norm = tensor.name.endswith("norm.weight") and role(tensor.name) not in _PLAIN_NORMS
         return values + np.float32(self._config.norm_offset) if norm else values
 
+    def _conversion(self, name: str) -> Conversion:
+        return self._config.conversions.get(role(name), PLAIN)
 
-def _info(name: str, stored: StoredTensor, kind: str) -> TensorInfo:
+
+def _info(name: str, stored: StoredTensor, shape: tuple[int, ...], kind: str) -> TensorInfo:
     type = GGMLQuantizationType[kind.upper()]
     block, block_bytes = GGML_QUANT_SIZES[type]
-    if stored.shape and stored.shape[-1] % block:
+    if shape and shape[-1] % block:
         raise UnsupportedError(
-            f"tensor {stored.name[:80]} has rows of {stored.shape[-1]}, which is not a multiple of {block}"
+            f"tensor {stored.name[:80]} has rows of {shape[-1]}, which is not a multiple of {block}"
         )
-    return TensorInfo(name, type, stored.shape, 0, math.prod(stored.shape) // block * block_bytes)
+    return TensorInfo(name, type, shape, 0, math.prod(shape) // block * block_bytes)

@@ -16,16 +16,16 @@ from edgedec.core.forward import Forward
 from edgedec.core.manifest import MODEL, Manifest
 from edgedec.core.rows import ALL_ROWS, HeadRows, Rows
 from edgedec.export import export_gguf
-from edgedec.export.architectures import ARCHITECTURES
 from edgedec.memory import KvType
 from edgedec.models import Store
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fixtures.tiny_hybrid import WITHOUT_STATES
 from tests.native.native_forward import NativeForward, NativeModel
 
 FULL = Rows(full=True)
 CAPACITY, LONGEST = 500, 40
 VOCABULARY = 250
-KINDS = [(name, "fp16") for name in ARCHITECTURES] + [("llama", "int8"), ("gemma3", "int8")]
+KINDS = [(name, "fp16") for name in WITHOUT_STATES] + [("llama", "int8"), ("gemma3", "int8")]
 Bundle = Callable[[str], Path]
 
 

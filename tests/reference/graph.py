@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from edgedec.kernels.packing.layout import dequantise
+from tests.reference.recurrent import gated_delta, gated_product, short_conv
 
 Array = NDArray[Any]
 
@@ -52,10 +53,12 @@ def _run(
     values["positions"] = values["rows"] = np.arange(count, dtype=np.int64)
     values |= {"parents": values["rows"] - 1, "length": np.zeros(1), "want_logits": np.ones(1)}
     values["kv_cache"] = values["kv_window"] = np.zeros(0, dtype=cache)
+    nothing = np.zeros(0, dtype=np.float32)
+    values |= dict.fromkeys(("applied", "delta_trail", "delta_state", "conv_trail"), nothing)
     for node in graph.node:
-        if node.name == "kv_new":
+        if node.op_type == "Concat":
             continue  # what a caller without kernels would put into its cache
-        output = node.output[0 if node.op_type == "TreeAttention" else -1]
+        output = node.output[-1 if node.op_type == "HeadTopK" else 0]
         values[output] = OPS[node.op_type](_attributes(node), *[values[name] for name in node.input])
     return values, list(graph.node)
 
@@ -177,6 +180,9 @@ OPS: dict[str, Callable[..., Array]] = {
     "GatedMLP": _gated,
     "RotaryTable": _rotary,
     "TreeAttention": _attention,
+    "GatedDelta": gated_delta,
+    "ShortConv": short_conv,
+    "GatedProduct": gated_product,
     "HeadTopK": _head,
     "Mul": lambda _attrs, a, b: a * b,
     "Gather": lambda attrs, x, rows: np.take(x, rows, axis=attrs["axis"]),

@@ -1,5 +1,5 @@
-"""An oracle: the forward pass of llama, smollm3, qwen2, qwen3, gemma2, gemma3 and phi3 in plain NumPy, from
-the dequantised weights of a GGUF file.
+"""An oracle: the forward pass of llama, smollm3, qwen2, qwen3, qwen35, lfm2, gemma2, gemma3 and phi3 in plain
+NumPy, from the dequantised weights of a GGUF file.
 
 Nothing is shared with the exporter but the reader of the file: names, norms, rotary pairs and windows are
 written out again here from the models' published definitions (transformers' modeling files), in float32 or
@@ -35,7 +35,8 @@ class _Model:
         self.name: str = source.metadata["general.architecture"]
         self.gemma = self.name.startswith("gemma")
         self.heads: int = self.key("attention.head_count")
-        self.kv_heads: int = self.key("attention.head_count_kv")
+        stated = self.key("attention.head_count_kv")
+        self.kv_heads: int = max(stated) if isinstance(stated, list) else stated
         self.head_dim: int = self.key("attention.key_length", self.key("embedding_length") // self.heads)
         self.epsilon: float = self.key("attention.layer_norm_rms_epsilon")
 
@@ -44,9 +45,9 @@ class _Model:
 
     def logits(self, tokens: NDArray[np.int64]) -> Array:
         x = self.embed(tokens)
-        for layer in range(self.key("block_count")):
+        for layer in range(self.key("block_count") - self.key("nextn_predict_layers", 0)):
             x = self.layer(layer, x)
-        x = self.norm("output_norm.weight", x)
+        x = self.norm("token_embd_norm.weight" if self.name == "lfm2" else "output_norm.weight", x)
         head = "output.weight" if "output.weight" in self.source.tensors else "token_embd.weight"
         pieces = [x @ piece.T for piece in self.row_chunks(head)]
         return self.capped(np.concatenate(pieces, axis=1), "final_logit_softcapping")
@@ -64,9 +65,10 @@ class _Model:
     def layer(self, layer: int, x: Array) -> Array:
         block = f"blk.{layer}."
         gemma = self.gemma
-        attention = self.attention(layer, self.norm(block + "attn_norm.weight", x))
+        attention = self.mixer(layer, self.norm(block + "attn_norm.weight", x))
         x = x + (self.norm(block + "post_attention_norm.weight", attention) if gemma else attention)
-        y = self.norm(block + "ffn_norm.weight", x)
+        second = "post_attention_norm" if self.name == "qwen35" else "ffn_norm"
+        y = self.norm(f"{block}{second}.weight", x)
         up = self.linear(block + "ffn_up", y)
         if self.name == "phi3":
             gate, up = np.split(up, 2, axis=1)
@@ -76,10 +78,60 @@ class _Model:
         mlp = self.linear(block + "ffn_down", active * up)
         return x + (self.norm(block + "post_ffw_norm.weight", mlp) if gemma else mlp)
 
+    def mixer(self, layer: int, x: Array) -> Array:
+        if f"blk.{layer}.ssm_a" in self.source.tensors:
+            return self.delta(f"blk.{layer}.", x)
+        if f"blk.{layer}.shortconv.conv.weight" in self.source.tensors:
+            return self.short_conv(f"blk.{layer}.shortconv.", x)
+        return self.attention(layer, x)
+
+    def delta(self, block: str, x: Array) -> Array:
+        """Gated DeltaNet (transformers' ``torch_recurrent_gated_delta_rule``), with GGUF's order of heads."""
+        count, hk, hv = len(x), self.key("ssm.group_count"), self.key("ssm.time_step_rank")
+        dk, dv = self.key("ssm.state_size"), self.key("ssm.inner_size") // hv
+        mixed = _silu(self.convolved(block + "ssm_conv1d", self.linear(block + "attn_qkv", x)))
+        q, k, v = np.split(mixed, [hk * dk, 2 * hk * dk], axis=1)
+        q, k = (part.reshape(count, hk, dk) for part in (q, k))
+        q, k = (part / np.sqrt((part**2).sum(2, keepdims=True) + 1e-6) for part in (q, k))
+        v = v.reshape(count, hv, dv)
+        beta = 1 / (1 + np.exp(-self.linear(block + "ssm_beta", x)))
+        a = self.linear(block + "ssm_alpha", x) + self.floats(block + "ssm_dt.bias")
+        decay = np.exp(self.floats(block + "ssm_a") * np.log1p(np.exp(a)))
+        out = np.zeros((count, hv, dv), self.dtype)
+        for head in range(hv):
+            state = np.zeros((dk, dv), self.dtype)
+            for t in range(count):
+                key = k[t, head % hk]
+                state *= decay[t, head]
+                state += np.outer(key, beta[t, head] * (v[t, head] - key @ state))
+                out[t, head] = q[t, head % hk] / self.dtype(np.sqrt(dk)) @ state
+        z = self.linear(block + "attn_gate", x).reshape(count, hv, dv)
+        gated = self.norm(block + "ssm_norm.weight", out) * _silu(z)
+        return self.linear(block + "ssm_out", gated.reshape(count, -1))
+
+    def short_conv(self, block: str, x: Array) -> Array:
+        b, c, y = np.split(self.linear(block + "in_proj", x), 3, axis=1)
+        return self.linear(block + "out_proj", c * self.convolved(block + "conv", b * y))
+
+    def convolved(self, name: str, x: Array) -> Array:
+        """Sum of each channel over its newest tokens, the token itself last."""
+        tensor = self.source.tensors[name + ".weight"]
+        weight = self.source.vector(tensor).reshape(tensor.shape).astype(self.dtype)
+        out = np.zeros_like(x)
+        for back in range(weight.shape[1]):
+            out[back:] += x[: len(x) - back] * weight[:, -1 - back]
+        return out
+
     def attention(self, layer: int, x: Array) -> Array:
         block, count = f"blk.{layer}.", len(x)
         names = ["qkv"] if self.name == "phi3" else ["q", "k", "v"]
         together = np.concatenate([self.linear(f"{block}attn_{name}", x) for name in names], axis=1)
+        gate = None
+        if self.name == "qwen35":  # q and gate of each head in turn
+            wide = together[:, : 2 * self.heads * self.head_dim].reshape(count, self.heads, 2, -1)
+            gate = wide[:, :, 1].reshape(count, -1)
+            rest = together[:, 2 * self.heads * self.head_dim :]
+            together = np.concatenate([wide[:, :, 0].reshape(count, -1), rest], axis=1)
         heads = together.reshape(count, -1, self.head_dim)
         q, k, v = np.split(heads, [self.heads, self.heads + self.kv_heads], axis=1)
         local = self.gemma and (layer + 1) % (6 if self.name == "gemma3" else 2) != 0
@@ -97,6 +149,7 @@ class _Model:
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
         mixed = np.einsum("hij,jhd->ihd", weights, v).reshape(count, -1)
+        mixed = mixed if gate is None else mixed / (1 + np.exp(-gate))
         return self.linear(block + "attn_output", mixed.astype(self.dtype))
 
     def rotate(self, x: Array, local: bool) -> Array:
@@ -125,6 +178,9 @@ class _Model:
         y: Array = x / np.sqrt(mean + self.dtype(self.epsilon)) * weight
         return y
 
+    def floats(self, name: str) -> Array:
+        return self.source.vector(self.source.tensors[name]).astype(self.dtype)
+
     def linear(self, name: str, x: Array) -> Array:
         y = np.concatenate([x @ piece.T for piece in self.row_chunks(name + ".weight")], axis=-1)
         if name + ".bias" in self.source.tensors:
@@ -143,3 +199,8 @@ def _gelu_tanh(x: Array) -> Array:
     inner = np.sqrt(2 / np.pi).astype(x.dtype) * (x + x.dtype.type(0.044715) * x**3)
     y: Array = x.dtype.type(0.5) * x * (1 + np.tanh(inner))
     return y
+
+
+def _silu(x: Array) -> Array:
+    found: Array = x / (1 + np.exp(-x))
+    return found
