@@ -21,6 +21,7 @@ from edgedec.export.graph import build_graph
 from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.interface import HEAD_K
 from edgedec.export.model import CACHE
+from edgedec.export.mtp.bundle import has_mtp, write_mtp
 from edgedec.export.passes import DEFAULT_PASSES, run_passes
 from edgedec.export.source import WeightSource
 from edgedec.export.tensors import Tensors
@@ -87,6 +88,8 @@ def write_bundle(
         manifest = Manifest(spec.name, spec, info, writer.files, where_from, made_by, preset=preset)
         Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written
         manifest.save(directory)
+        if has_mtp(source, contents.hyper):
+            write_mtp(source, contents.hyper, directory, manifest, report)
         write_table(directory)
         if contents.template is not None:
             with suppress(TemplateError):  # a broken one is told where it is used

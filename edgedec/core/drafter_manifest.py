@@ -16,9 +16,11 @@ from edgedec.core.listed_files import FileEntry, FolderKind, Scalar
 from edgedec.core.manifest import GGUF, WEIGHTS, Manifest
 
 DRAFTER = "drafter.json"
-TRIM, TABLES, HEAD = "trim", "tables", "head"
-KINDS = (TRIM, TABLES, HEAD)
-"""A smaller vocabulary for a head, prepared tables, a trained head."""
+TRIM, TABLES, HEAD, MTP, ASSISTANT = "trim", "tables", "head", "mtp", "assistant"
+KINDS = (TRIM, TABLES, HEAD, MTP, ASSISTANT)
+"""A smaller vocabulary for a head, prepared tables, a trained head. By the makers of a model: a layer that
+predicts further tokens, an assistant that reads the target's cache.
+"""
 
 _FORMAT = "edgedec-drafter"
 _VERSION = 1

@@ -26,6 +26,9 @@ from edgedec.sampling import DrawHistory, DrawParams
 
 if TYPE_CHECKING:
     from edgedec.backends.onnx.head_forward import HeadForward
+    from edgedec.backends.onnx.mtp_forward import MtpForward
+
+    Steps = HeadForward | MtpForward
 
 MOST_WAITING = WAITING
 """Tokens whose hidden states wait to be read. The drafter reads the end of a longer text, as if it began
@@ -39,7 +42,7 @@ _BEAM = 3
 """Most nodes that share a pass."""
 _CLOSE = 0.4
 """A node shares the pass of the first one if it is at least this probable beside it."""
-_MOST_FED = 24
+MOST_FED = 24
 """Most tokens of a pass over drafted nodes."""
 _LARGEST_HOLE = 1
 """Positions that may be missing between hidden states: the drafter reads on as if they were not there."""
@@ -53,7 +56,7 @@ class HeadDrafter(Drafter):
 
     name = "head"
 
-    def __init__(self, head: HeadForward, taps: tuple[int, ...], width: int) -> None:
+    def __init__(self, head: Steps, taps: tuple[int, ...], width: int) -> None:
         self._head, self.taps = head, taps
         self._params = DrawParams()
         self._tokens: list[int] = []
@@ -143,21 +146,24 @@ class HeadDrafter(Drafter):
         due = len(self._tokens) - 1
         if self._next != due or not (self._waiting or self._cached):
             return False
-        if len(self._cached) + len(self._waiting) + _MOST_FED > self._head.capacity:
+        if len(self._cached) + len(self._waiting) + MOST_FED > self._head.capacity:
             self._forget(0)
+        self._feed(predict=True)
+        return self._answer is not None
+
+    def _feed(self, *, predict: bool) -> None:
+        """Feed all that waits, and with ``predict`` keep what the head predicts behind it."""
         ready, piece = 0, self._head.caps.max_pass
         while ready < len(self._waiting):
             places = self._waiting[ready : ready + piece]
             tokens = [self._tokens[place + 1] for place in places]
             taps = self._taps[ready : ready + len(places)]
             ready += len(places)
-            last = [len(places) - 1] if ready == len(self._waiting) else []
+            last = [len(places) - 1] if predict and ready == len(self._waiting) else []
             found = self._head.step(tokens, taps=taps, rows=last)
             self._cached += places
-            if last:
-                self._answer = found.rows, found.out[-1]
+            self._answer = (found.rows, found.out[-1]) if last else None
         self._waiting = []
-        return self._answer is not None
 
     def _forget(self, stay: int) -> None:
         """Keep the first ``stay`` positions of the cache."""
@@ -177,7 +183,7 @@ class _Growth:
 
     def __init__(
         self,
-        head: HeadForward,
+        head: Steps,
         tokens: Sequence[int],
         start: int,
         params: DrawParams,
@@ -215,7 +221,7 @@ class _Growth:
         paths = [self._tree.path(node) for node in chosen]
         shared = min(_same(self._held, path) for path in paths)
         fed = sorted({node for path in paths for node in path[shared:]})
-        if len(fed) > min(_MOST_FED, self._head.capacity - self._base - shared, self._head.caps.max_pass):
+        if len(fed) > min(MOST_FED, self._head.capacity - self._base - shared, self._head.caps.max_pass):
             if len(chosen) == 1:
                 return False
             return self._feed(chosen[:1])

@@ -11,6 +11,7 @@ from edgedec.drafters.exit import ExitKind
 from edgedec.drafters.head import HeadKind
 from edgedec.drafters.interface import DrafterKind, DrafterSpec, OpenDrafter, SearchContext
 from edgedec.drafters.model import ModelKind
+from edgedec.drafters.mtp import MtpKind
 from edgedec.drafters.tables import TableKind
 
 AUTO, OFF = "auto", "off"
@@ -22,6 +23,7 @@ KINDS: tuple[DrafterKind, ...] = (
     TableKind(Recycling),
     ExitKind(),
     HeadKind(),
+    MtpKind(),
     ModelKind(),
 )
 """All kinds of drafters. A new one is its own file and a line here; the last one takes every other name."""

@@ -95,6 +95,18 @@ def trimmed_head(
     return TrimmedHead(ids, break_even(step, step * (1.0 - saved)), saved)
 
 
+def trimmed_layer(model: LoadedModel, own: int, head: int, home: Path | None) -> TrimmedHead | None:
+    """Return the trimmed head of a model for a drafter that reads ``own`` bytes and the model's ``head``.
+
+    None where there is none. Raises BadFileError and UnsupportedError for a damaged one.
+    """
+    found = _found(model.manifest, home, model.bundle)
+    if found is None:
+        return None
+    whole, kept = max(model.backend.weight_bytes, 1), head * found[0].size / model.spec.vocab_size
+    return TrimmedHead(found[0], break_even((own + head) / whole, (own + kept) / whole), found[1])
+
+
 def _found(manifest: Manifest, home: Path | None, bundle: Path | None = None) -> tuple[Keep, float] | None:
     folder = artifact(manifest, TRIM, home, bundle)
     if folder is None:

@@ -33,6 +33,11 @@ def embedding_table(bundle: Path) -> EmbeddingTable:
     return _table(bundle, "QuantEmbedding")
 
 
+def head_table(bundle: Path) -> EmbeddingTable:
+    """Return the table of the model's head. Raises UnsupportedError for a bundle of another kind."""
+    return _table(bundle, "HeadTopK")
+
+
 def head_rows(bundle: Path, keep: NDArray[np.int64]) -> Floats:
     """Return the rows ``keep`` of the target's own head, f32[k, d]. Raises UnsupportedError."""
     table = _table(bundle, "HeadTopK")

@@ -1,0 +1,101 @@
+"""Inputs and outputs of a small graph that runs often: arrays made once, and a binding for each shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from edgedec.backends.head_rows import check_finite
+from edgedec.core.errors import BadFileError
+from edgedec.core.rows import HeadRows
+from edgedec.core.table_facts import TableFacts
+
+_MOST_KEPT = 64
+AGAIN = "make the drafter again, or remove it"
+
+Array = NDArray[Any]
+Counts = Mapping[str, int]
+"""Numbers of rows of a shape, by what is counted."""
+
+
+class StepBuffers:
+    """``inputs`` and ``outputs``: by name an array for the longest step, and what its rows count ("": one).
+
+    ``shared``: further inputs, by name, which are bound as they are.
+    """
+
+    def __init__(
+        self,
+        session: ort.InferenceSession,
+        inputs: Mapping[str, tuple[Array, str]],
+        outputs: Mapping[str, tuple[Array, str]],
+        shared: Mapping[str, Array],
+    ) -> None:
+        self._session, self._shared = session, shared  # a binding holds bare pointers: keep their owners
+        self._inputs, self._outputs = inputs, outputs
+        self._bindings: dict[tuple[tuple[str, int], ...], Any] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, and of the copies of results that ``run`` returns."""
+        results = sum(array.nbytes for array, _ in self._outputs.values())
+        return 2 * results + sum(array.nbytes for array, _ in self._inputs.values())
+
+    def run(self, counts: Counts, values: Mapping[str, Sequence[int] | Array | None]) -> dict[str, Array]:
+        """Compute a step; ``values`` are its inputs by name, None for one without elements."""
+        for name, given in values.items():
+            if given is not None:
+                self._inputs[name][0][: len(given)] = given
+        self._session.run_with_iobinding(self._bound(counts))
+        return {name: _part(array, what, counts).copy() for name, (array, what) in self._outputs.items()}
+
+    def _bound(self, counts: Counts) -> Any:
+        key = tuple(counts.items())
+        if key not in self._bindings:
+            if len(self._bindings) == _MOST_KEPT:
+                self._bindings.clear()
+            binding = self._bindings[key] = self._session.io_binding()
+            inputs = {name: _part(array, what, counts) for name, (array, what) in self._inputs.items()}
+            outputs = {name: _part(array, what, counts) for name, (array, what) in self._outputs.items()}
+            for bind, arrays in (
+                (binding.bind_input, {**inputs, **self._shared}),
+                (binding.bind_output, outputs),
+            ):
+                for name, array in arrays.items():
+                    bind(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+        return self._bindings[key]
+
+
+def _part(array: Array, what: str, counts: Counts) -> Array:
+    return array[: counts[what] if what else 1]
+
+
+def head_outputs(rows: int, k: int) -> dict[str, tuple[Array, str]]:
+    """Return the outputs of a head for at most ``rows`` rows."""
+    return {
+        "values": (np.empty((rows, k), np.float32), "rows"),
+        "ids": (np.empty((rows, k), np.int32), "rows"),
+        "logsumexp": (np.empty(rows, np.float32), "rows"),
+        "entropy": (np.empty(rows, np.float32), "rows"),
+    }
+
+
+def found_rows(found: Mapping[str, Array], vocab_size: int, what: str) -> HeadRows:
+    """Return the rows among the outputs of a step. Raises BadFileError for ids outside the vocabulary."""
+    check_finite(found["logsumexp"])
+    ids = found["ids"]
+    if ids.size and not -1 <= ids.min() <= ids.max() < vocab_size:
+        raise BadFileError(f"{what} predicts ids outside the vocabulary", hint=AGAIN)
+    return HeadRows(found["values"], ids, found["logsumexp"], found["entropy"])
+
+
+def mapped_table(weights: Path, table: TableFacts, what: str) -> NDArray[np.uint8]:
+    """Map a table of the target. Raises BadFileError where the target's weights end before it."""
+    if table.offset + table.nbytes > weights.stat().st_size:
+        raise BadFileError(f"{what} expects a table outside the weights of its target", hint=AGAIN)
+    return np.memmap(weights, np.uint8, "r", table.offset, (table.tiles, table.tile_bytes))

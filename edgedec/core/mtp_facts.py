@@ -1,0 +1,74 @@
+"""Sizes of the layer of a model that predicts further tokens (MTP), as its drafter's manifest states them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgedec.core.drafter_manifest import MTP
+from edgedec.core.model_spec import ModelSpec
+from edgedec.core.table_facts import TableFacts, check_sizes, sizes_of
+
+GRAPH = "mtp.onnx"
+"""Its graph, with the weights beside it."""
+LONGEST_PASS = 64
+"""Most tokens of its passes."""
+_WHAT = "the MTP drafter"
+
+
+@dataclass(frozen=True, slots=True)
+class MtpFacts:
+    """Numbers only: sizes in elements; ``table_*`` and ``head_*`` say where the target's tables lie.
+
+    Both are read from the target's weights.bin, in place. Raises BadFileError for an impossible number.
+    """
+
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    ids: int
+    """Ids that it predicts: all of the target's."""
+    head_k: int
+    """Entries of each row that it returns."""
+    table_offset: int
+    table_tiles: int
+    table_tile_bytes: int
+    head_offset: int
+    head_tiles: int
+    head_tile_bytes: int
+
+    def __post_init__(self) -> None:
+        check_sizes(self, _WHAT, zero=("table_offset", "head_offset"))
+
+    @classmethod
+    def of(cls, facts: Mapping[str, object]) -> MtpFacts:
+        """Take them from the facts of a manifest. Raises BadFileError for a missing or impossible one."""
+        return sizes_of(cls, facts, _WHAT)
+
+    @property
+    def table(self) -> TableFacts:
+        """The target's embedding."""
+        return TableFacts(self.table_offset, self.table_tiles, self.table_tile_bytes)
+
+    @property
+    def head(self) -> TableFacts:
+        """The target's head."""
+        return TableFacts(self.head_offset, self.head_tiles, self.head_tile_bytes)
+
+    def spec(self, context: int) -> ModelSpec:
+        """The drafter as a model of one layer, whose cache holds ``context`` positions."""
+        return ModelSpec(
+            name="MTP layer",
+            architecture=MTP,
+            vocab_size=self.ids,
+            n_layers=1,
+            n_heads=self.heads,
+            n_kv_heads=self.kv_heads,
+            head_dim=self.head_dim,
+            hidden_size=self.hidden,
+            context_length=context,
+            head_k=self.head_k,
+            ffn_size=self.ffn,
+        )

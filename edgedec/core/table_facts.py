@@ -1,0 +1,45 @@
+"""Numbers in the manifest of a drafter: sizes, and where it finds tables in the weights of its target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, TypeVar
+
+from edgedec.core.errors import BadFileError
+
+_MOST = 1 << 31
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """A packed table in the target's weights.bin: the bytes before it, its tiles, and the bytes of a tile."""
+
+    offset: int
+    tiles: int
+    tile_bytes: int
+
+    @property
+    def nbytes(self) -> int:
+        return self.tiles * self.tile_bytes
+
+
+def check_sizes(facts: Any, what: str, *, zero: tuple[str, ...] = ()) -> None:
+    """Raise BadFileError unless every field of a data class is a size; those in ``zero`` may be 0 or long."""
+    for name, value in asdict(facts).items():
+        free = name in zero
+        most = _MOST * 1024 if free else _MOST
+        if isinstance(value, bool) or not isinstance(value, int) or not (0 if free else 1) <= value < most:
+            raise BadFileError(f"{what} states an impossible {name}")
+
+
+def sizes_of(kind: type[_T], facts: Mapping[str, object], what: str) -> _T:
+    """Make a data class of integers from the facts of a manifest. Raises BadFileError."""
+    values = {}
+    for field in fields(kind):  # type: ignore[arg-type]
+        value = facts.get(field.name)
+        if not isinstance(value, int):
+            raise BadFileError(f"{what} does not state its {field.name}")
+        values[field.name] = value
+    return kind(**values)

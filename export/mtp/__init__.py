@@ -1,0 +1,1 @@
+"""Drafters of the layer that a checkpoint has for predicting further tokens (MTP, ``nextn``)."""

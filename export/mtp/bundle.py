@@ -1,0 +1,65 @@
+"""Writes the drafter of a model's MTP layer into the model's bundle: graph, weights and ``drafter.json``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from edgedec.core.drafter_manifest import MTP, DrafterManifest, Target
+from edgedec.core.home import ARTIFACTS
+from edgedec.core.manifest import Manifest
+from edgedec.core.mtp_facts import GRAPH, MtpFacts
+from edgedec.core.progress import Progress, silent
+from edgedec.export.draft_head.target import embedding_table, head_table
+from edgedec.export.hyperparameters import Hyperparameters
+from edgedec.export.interface import HEAD_K
+from edgedec.export.mtp.graph import build_graph
+from edgedec.export.mtp.source import NEEDED, MtpSource
+from edgedec.export.passes import DEFAULT_PASSES, run_passes
+from edgedec.export.source import WeightSource
+from edgedec.export.tensors import Tensors
+from edgedec.export.writer import BundleWriter
+
+
+def has_mtp(source: WeightSource, hyper: Hyperparameters) -> bool:
+    """Whether the model has a layer that predicts further tokens, and its tensors are there."""
+    return hyper.nextn > 0 and f"blk.{hyper.layers}.{NEEDED}" in source.tensors
+
+
+def write_mtp(
+    source: WeightSource,
+    hyper: Hyperparameters,
+    bundle: Path,
+    manifest: Manifest,
+    progress: Progress = silent,
+) -> None:
+    """Write the drafter into ``bundle``, whose graph and weights are there; ``manifest`` is its own.
+
+    It is made of the first layer for further tokens, which is applied to its own output for those beyond.
+    Raises BadFileError, UnsupportedError for a layer with tables of its own, StorageError.
+    """
+    table, head = embedding_table(bundle), head_table(bundle)
+    own = MtpSource(source, hyper.layers)
+    model = build_graph(hyper, Tensors(own), table, head)
+    run_passes(model, DEFAULT_PASSES)
+    folder = bundle / ARTIFACTS / MTP
+    folder.mkdir(parents=True)
+    writer = BundleWriter(folder, {})
+    writer.model(model, MTP, {"format": "edgedec-drafter"}, GRAPH)
+    writer.weights(model, own, progress)
+    facts = MtpFacts(
+        hidden=hyper.hidden,
+        heads=hyper.heads,
+        kv_heads=hyper.kv_heads,
+        head_dim=hyper.head_dim,
+        ffn=hyper.ffn,
+        ids=manifest.spec.vocab_size,
+        head_k=min(HEAD_K, head.rows),
+        table_offset=table.offset,
+        table_tiles=table.tiles,
+        table_tile_bytes=table.tile_bytes,
+        head_offset=head.offset,
+        head_tiles=head.tiles,
+        head_tile_bytes=head.tile_bytes,
+    )
+    DrafterManifest(MTP, Target.of(manifest), writer.files, asdict(facts)).save(folder)
