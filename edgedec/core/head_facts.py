@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 
 from edgedec.core.drafter_manifest import HEAD
 from edgedec.core.errors import BadFileError
+from edgedec.core.exits import taps_of
+from edgedec.core.listed_files import Scalar
 from edgedec.core.model_spec import ModelSpec
 
 GRAPH = "head.onnx"
 """Its graph, with the weights beside it."""
 TAPS = 3
 """Layers of the target whose outputs a head reads."""
-_MOST = 1 << 31
+_MOST, _MOST_LAYERS, _MOST_DIGITS = 1 << 31, 1 << 12, 6
+_FROM_ZERO = ("table_offset", "tap_size", "own_table")
 CONTEXT = 1024
 """Most tokens in its cache."""
 LONGEST_PASS = 64
@@ -46,24 +49,49 @@ class HeadFacts:
     """Bytes of the matrix that only passes over committed tokens read."""
     head_bytes: int
     """Bytes of the matrix that only passes that predict read."""
+    tap_size: int = 0
+    """Hidden size of the target, where it is not the head's."""
+    own_table: int = 0
+    """1 for a head with a table of its own among its weights; ``table_*`` are its sizes then."""
+    taps: tuple[int, ...] = ()
+    """Layers of the target whose outputs it reads; none: those of ``core.exits.taps_of``."""
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
+            if name == "taps":
+                continue
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST * 1024:
                 raise BadFileError(f"the drafting head states an impossible {name}")
-            if name != "table_offset" and not 1 <= value < _MOST:
+            if name not in _FROM_ZERO and not 1 <= value < _MOST:
                 raise BadFileError(f"the drafting head states an impossible {name}")
+        if self.taps and (len(self.taps) != TAPS or not 0 <= min(self.taps) <= max(self.taps) < _MOST_LAYERS):
+            raise BadFileError("the drafting head states impossible taps")
+
+    @property
+    def width(self) -> int:
+        """Numbers of a token's hidden states."""
+        return TAPS * (self.tap_size or self.hidden)
+
+    def read_from(self, layers: int) -> tuple[int, ...]:
+        """Return the layers that it reads of a target of ``layers`` layers."""
+        return self.taps or taps_of(layers)
+
+    def stated(self) -> dict[str, Scalar]:
+        """Return them for the manifest."""
+        return {**asdict(self), "taps": ",".join(map(str, self.taps))}
 
     @classmethod
     def of(cls, facts: Mapping[str, object]) -> HeadFacts:
         """Take them from the facts of a manifest. Raises BadFileError for a missing or impossible one."""
         values = {}
         for field in fields(cls):
-            value = facts.get(field.name)
+            value = facts.get(field.name, None if field.default is MISSING else field.default)
+            if field.name == "taps":
+                continue
             if not isinstance(value, int):
                 raise BadFileError(f"the drafting head does not state its {field.name}")
             values[field.name] = value
-        return cls(**values)
+        return cls(**values, taps=_layers(facts.get("taps", "")))
 
     def spec(self, context: int) -> ModelSpec:
         """The head as a model of one layer, whose cache holds ``context`` positions."""
@@ -80,3 +108,10 @@ class HeadFacts:
             head_k=self.head_k,
             ffn_size=self.ffn,
         )
+
+
+def _layers(text: object) -> tuple[int, ...]:
+    parts = text.split(",") if isinstance(text, str) and text else []
+    if not isinstance(text, str) or not all(part.isascii() and part.isdecimal() for part in parts):
+        raise BadFileError("the drafting head states impossible taps")
+    return tuple(int(part[:_MOST_DIGITS]) for part in parts)

@@ -1,7 +1,8 @@
 """The trained head of a target as a drafter: found by the hash of its weights, checked, opened and built.
 
-Memory: its weights; a cache of at most 1024 positions; the scratch of its passes; buffers of 8 (4 D + 5 K) P'
-bytes, with K entries a row and P' = 64 tokens in a pass; hidden states of 128 tokens, three layers each.
+Memory: its weights; a cache of at most 1024 positions; the scratch of its passes; buffers of
+4 (W + 3 D + 4 K + 14) P' bytes, with W numbers of the target for a token, K entries a row and P' = 64 tokens in
+a pass; hidden states of 128 tokens.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.drafter_manifest import HEAD, DrafterManifest, Target
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError
-from edgedec.core.exits import taps_of
 from edgedec.core.head_facts import CONTEXT, LONGEST_PASS, TAPS, WAITING, HeadFacts
 from edgedec.drafters.artifacts import artifact, artifacts
 from edgedec.drafters.interface import (
@@ -47,6 +47,15 @@ class HeadKind(DrafterKind):
         if any(one.kind == HEAD for one in found):
             yield Offer(HEAD)
 
+    def taps(self, name: str, search: SearchContext) -> tuple[int, ...]:
+        """See ``DrafterKind.taps``."""
+        found = artifacts(Target.of(search.manifest), search.home, search.bundle)
+        folder = next((one.path for one in found if one.kind == HEAD), None)
+        try:
+            return HeadFacts.of(DrafterManifest.load(folder, verify=False).facts).taps if folder else ()
+        except EdgeDecError:
+            return ()  # opening it says why
+
     def open(self, name: str, opening: OpenContext) -> OpenDrafter | None:
         """See ``DrafterKind.open``."""
         model = opening.target
@@ -73,16 +82,16 @@ class _OpenHead(OpenDrafter):
         forward = setting.forward
         assert forward is not None
         cache = self._head.forward(min(forward.capacity, CONTEXT), setting.ledger)
-        taps = taps_of(forward.spec.n_layers)
-        return [HeadDrafter(cache, taps, len(taps) * forward.spec.hidden_size)]
+        facts = self._head.facts
+        return [HeadDrafter(cache, facts.read_from(forward.spec.n_layers), facts.width)]
 
 
 def rest_bytes(facts: HeadFacts, threads: int, choice: MemoryChoice, sequences: int = 1) -> int:
     """Return the bytes of a head beside its weights: cache, scratch, buffers, hidden states that wait."""
     context = min(choice.context, CONTEXT)
     longest, spec = min(LONGEST_PASS, context), facts.spec(CONTEXT)
-    buffers = longest * (4 * (6 * spec.hidden_size + 4 * spec.head_k + 4) + 5 * 8)
-    waiting = WAITING * TAPS * spec.hidden_size * 4
+    buffers = longest * (4 * (facts.width + 3 * spec.hidden_size + 4 * spec.head_k + 4) + 5 * 8)
+    waiting = WAITING * facts.width * 4
     cache = cache_bytes(spec, context, "fp16", longest)
     return cache + scratch_bytes(spec, threads, longest, context) + buffers + waiting
 
@@ -91,9 +100,9 @@ def _head_model(folder: Path, bundle: Path, model: LoadedModel) -> HeadModel:
     from edgedec.backends.onnx.head_forward import HeadModel
 
     facts = HeadFacts.of(DrafterManifest.load(folder, verify=False).facts)  # it is verified already
-    if not set(taps_of(model.spec.n_layers)) <= set(model.backend.caps.taps):
+    if not set(facts.read_from(model.spec.n_layers)) <= set(model.backend.caps.taps):
         raise BadFileError("its bundle hands out no hidden states", hint="pull or export the model again")
-    if facts.hidden != model.spec.hidden_size:
-        width = f"{TAPS * facts.hidden} numbers a token, and the model has {TAPS * model.spec.hidden_size}"
+    if facts.width != TAPS * model.spec.hidden_size:
+        width = f"{facts.width} numbers a token, and the model has {TAPS * model.spec.hidden_size}"
         raise BadFileError(f"it reads {width}")
     return HeadModel(folder, bundle, facts, model.spec.vocab_size, threads=model.threads)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
+
+import numpy as np
 
 from edgedec.core.drafter_manifest import DRAFTER, HEAD, DrafterManifest, Target
 from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.core.files import atomic_path
-from edgedec.core.head_facts import GRAPH, HeadFacts
+from edgedec.core.head_facts import GRAPH, TAPS, HeadFacts
 from edgedec.core.listed_files import Scalar
 from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress, silent
 from edgedec.export.draft_head.graph import build_graph
 from edgedec.export.draft_head.source import HeadSource
 from edgedec.export.draft_head.target import EmbeddingTable, embedding_table, head_rows
-from edgedec.export.draft_head.weights import HeadWeights
+from edgedec.export.draft_head.weights import FLAGS, HeadWeights
 from edgedec.export.huggingface.groups import parse_quant
 from edgedec.export.interface import HEAD_K
 from edgedec.export.model import ExportModel
@@ -43,12 +44,11 @@ def export_head(
     empty or a drafter's folder; it is replaced in one step. Raises UnsupportedError for a target of another
     kind or shape, UsageError for ``quant`` and ``out``, BadFileError and StorageError.
     """
-    formats, manifest, table = parse_quant(quant), Manifest.load(target), embedding_table(target)
-    _check_fits(weights, manifest)
+    formats, manifest = parse_quant(quant), Manifest.load(target)
+    table = embedding_table(target) if weights.embedding is None else None
+    check_fits(weights, manifest)
     _check_target(out)
-    arrays = {name: getattr(weights, name) for name in weights.shapes()}
-    arrays.setdefault("head", head_rows(target, weights.keep))
-    source = HeadSource(arrays, {name: formats[_role(name)] for name in arrays if arrays[name].ndim == 2})
+    source = _source(weights, target, formats)
     model = build_graph(weights, Tensors(source), table)
     run_passes(model, (AttachBodies(), ExternaliseWeights()))
     check_space(out, weights_bytes(model))
@@ -57,17 +57,63 @@ def export_head(
         graph = model.to_onnx(HEAD, {"format": "edgedec-drafter"})
         writer.bytes(GRAPH, graph.SerializeToString(deterministic=True))
         writer.weights(model, source, progress)
-        sizes = asdict(_facts(weights, table, model))
-        made = DrafterManifest(
-            HEAD, Target.of(manifest), writer.files, {**(facts or {}), "quant": quant, **sizes}
-        )
+        stated = {"quant": quant, **_facts(weights, table, model).stated(), **_options(weights)}
+        made = DrafterManifest(HEAD, Target.of(manifest), writer.files, {**(facts or {}), **stated})
         DrafterManifest.from_json(made.to_json())
         made.save(directory)
     return made
 
 
-def _facts(weights: HeadWeights, table: EmbeddingTable, model: ExportModel) -> HeadFacts:
+def check_fits(weights: HeadWeights, manifest: Manifest) -> None:
+    """Raise UnsupportedError for a head that is for a model of another size."""
+    spec = manifest.spec
+    size = weights.tap_size or weights.hidden
+    if size != spec.hidden_size:
+        raise UnsupportedError(
+            f"the drafting head is for hidden states of {size} numbers, and {spec.name} has "
+            f"{spec.hidden_size}"
+        )
+    if weights.taps and max(weights.taps) >= spec.n_layers:
+        raise UnsupportedError(
+            f"the drafting head reads layer {max(weights.taps)}, and {spec.name} has {spec.n_layers} layers"
+        )
+    if weights.hidden != size and (weights.head is None or weights.embedding is None):
+        raise UnsupportedError(
+            f"the drafting head has {weights.hidden} numbers a token, {spec.name} has {size}, and it lacks an "
+            "embedding or a head of its own"
+        )
+    if weights.keep[-1] >= spec.vocab_size:
+        raise UnsupportedError(
+            f"the drafting head predicts id {weights.keep[-1]}, and {spec.name} has {spec.vocab_size} tokens"
+        )
+    if weights.embedding is not None and weights.embedding.shape[0] > spec.vocab_size:
+        raise UnsupportedError(
+            f"the drafting head embeds {weights.embedding.shape[0]} tokens, and {spec.name} has "
+            f"{spec.vocab_size}"
+        )
+
+
+def _source(weights: HeadWeights, target: Path, formats: Mapping[str, str]) -> HeadSource:
+    arrays = {name: getattr(weights, name) for name in weights.shapes() if name != "rope_factors"}
+    if weights.head is None:
+        arrays["head"] = head_rows(target, weights.keep)
+    if weights.norm_each:
+        parts = np.split(arrays.pop("norm_taps"), TAPS)
+        arrays |= {f"norm_taps.{at}": part for at, part in enumerate(parts)}
+    streamed = {} if weights.embedding is None else {"embedding": weights.embedding}
+    matrices = [*streamed, *(name for name in arrays if arrays[name].ndim == 2)]
+    return HeadSource(arrays, {name: formats[_role(name)] for name in matrices}, streamed)
+
+
+def _options(weights: HeadWeights) -> dict[str, Scalar]:
+    """Return what a graph does not state by itself: the rotary base, and what differs from our own heads."""
+    return {"rope_base": weights.rope_base, **{name: True for name in FLAGS if getattr(weights, name)}}
+
+
+def _facts(weights: HeadWeights, table: EmbeddingTable | None, model: ExportModel) -> HeadFacts:
     ids = int(weights.keep.size)
+    own = model.weights.get("embedding")
+    tiles, tile_bytes = (table.tiles, table.tile_bytes) if table else own.shape if own else (0, 0)
     return HeadFacts(
         hidden=weights.hidden,
         heads=weights.heads,
@@ -76,25 +122,15 @@ def _facts(weights: HeadWeights, table: EmbeddingTable, model: ExportModel) -> H
         ffn=weights.ffn,
         ids=ids,
         head_k=min(HEAD_K, ids),
-        table_offset=table.offset,
-        table_tiles=table.tiles,
-        table_tile_bytes=table.tile_bytes,
+        table_offset=table.offset if table else 0,
+        table_tiles=tiles,
+        table_tile_bytes=tile_bytes,
         fc_bytes=model.weights["fc"].nbytes,
         head_bytes=model.weights["head"].nbytes,
+        tap_size=weights.tap_size or weights.hidden,
+        own_table=int(table is None),
+        taps=weights.taps,
     )
-
-
-def _check_fits(weights: HeadWeights, manifest: Manifest) -> None:
-    spec = manifest.spec
-    if weights.hidden != spec.hidden_size:
-        raise UnsupportedError(
-            f"the drafting head is for hidden states of {weights.hidden} numbers, and {spec.name} has "
-            f"{spec.hidden_size}"
-        )
-    if weights.keep[-1] >= spec.vocab_size:
-        raise UnsupportedError(
-            f"the drafting head predicts id {weights.keep[-1]}, and {spec.name} has {spec.vocab_size} tokens"
-        )
 
 
 def _check_target(out: Path) -> None:
@@ -105,4 +141,4 @@ def _check_target(out: Path) -> None:
 
 
 def _role(name: str) -> str:
-    return "head" if name == "head" else "attn" if name.startswith("attn_") else "mlp"
+    return "head" if name in ("head", "embedding") else "attn" if name.startswith("attn_") else "mlp"

@@ -1,8 +1,9 @@
 """Builds the graph of a drafting head; ``weights`` says what it computes.
 
-Inputs: ``taps`` f32[c, 3 d] of c committed tokens, ``states`` f32[m - c, d] of drafted ones behind them,
+Inputs: ``taps`` f32[c, 3 t] of c committed tokens, ``states`` f32[m - c, d] of drafted ones behind them,
 ``tokens`` i64[m], ``positions``, ``parents``, ``length``, ``rows`` as in a model's graph, the head's own
-``kv_cache``, and ``table``, the target's embedding table, which lies in another file.
+``kv_cache``, and ``table``, the target's embedding table, which lies in another file. A head with a table of
+its own has it among its weights.
 Outputs: ``out`` f32[m, d], the states of the next drafted tokens; ``values``, ``ids`` (of the target),
 ``logsumexp`` and ``entropy`` of the rows asked for; ``kv_new`` f16[1, 2, kv heads, m or 0, row], keys and
 values that the caller stores. Kernels store them themselves, and return none.
@@ -31,44 +32,75 @@ _TWO_TERMS = 2
 """Int8 terms of the inputs of fc, q, k and v, whose rounding loses most accuracy."""
 
 
-def build_graph(weights: HeadWeights, tensors: Tensors, table: EmbeddingTable) -> ExportModel:
-    """Build the graph, already fused. Raises BadFileError or UnsupportedError."""
+def build_graph(weights: HeadWeights, tensors: Tensors, table: EmbeddingTable | None) -> ExportModel:
+    """Build the graph, already fused. ``table`` None: the head's own, which ``weights`` has.
+
+    Raises BadFileError or UnsupportedError.
+    """
     return _Builder(weights, tensors, table).build()
 
 
 class _Builder(GraphBuilder):
-    def __init__(self, weights: HeadWeights, tensors: Tensors, table: EmbeddingTable) -> None:
+    def __init__(self, weights: HeadWeights, tensors: Tensors, table: EmbeddingTable | None) -> None:
         self.weights, self.table, self.ids = weights, table, int(weights.keep.size)
         outputs = _outputs(weights, min(HEAD_K, self.ids))
         super().__init__(ExportModel(_inputs(weights, table), outputs), tensors)
 
     def build(self) -> ExportModel:
         w, d = self.weights, self.weights.hidden
-        fused = self.linear("fc", "taps", {"fc": d}, TAPS * d, terms=_TWO_TERMS)
+        fused = self.linear("fc", self.taps(), {"fc": d}, w.width, terms=_TWO_TERMS)
         state = self.op("Concat", "state", [fused, "states"], domain="", axis=0)
-        table = self.table
-        lookup: dict[str, Any] = {"format": table.format, "rows": table.rows, "cols": d, "scale": 1.0}
-        embedded = self.op("QuantEmbedding", "embedding", ["tokens", "table"], **lookup)
-        both = [self.norm("norm_embed", embedded), self.norm("norm_state", state)]
-        x = self.op("Concat", "input", both, domain="", axis=1)
-        h = self.attention(x, state)
+        embedded, normed = self.embedded(), self.norm("norm_state", state)
+        x = self.op("Concat", "input", [self.norm("norm_embed", embedded), normed], domain="", axis=1)
+        h = self.attention(x, normed if w.norm_before_residual else state)
         gated = self.mlp(self.norm("ffn_norm", h))
-        self.linear("ffn_down", gated, {"ffn_down": d}, w.ffn, residual=h, out="out")
-        self.head(self.op("Gather", "selected", ["out", "rows"], domain="", axis=0))
+        y = "unnormed" if w.norm_output else "out"
+        self.linear("ffn_down", gated, {"ffn_down": d}, w.ffn, residual=h, out=y)
+        if w.norm_output:
+            self.norm("output_norm", y, out="out")
+        selected = self.op("Gather", "selected", ["out", "rows"], domain="", axis=0)
+        self.head(selected if w.norm_output else self.norm("output_norm", selected))
         self.tensors.require_all_taken()
         return self.model
 
-    def attention(self, x: str, state: str) -> str:
+    def taps(self) -> str:
+        """Return the hidden states as ``fc`` reads them."""
+        w = self.weights
+        if w.norm_taps is None:
+            return "taps"
+        if not w.norm_each:
+            return self.norm("norm_taps", "taps", w.width)
+        parts = [f"taps.{part}" for part in range(TAPS)]
+        self.node("Split", "parts", ["taps"], parts, domain="", axis=1, num_outputs=TAPS)
+        normed = [self.norm(f"norm_taps.{at}", part, w.width // TAPS) for at, part in enumerate(parts)]
+        return self.op("Concat", "normed_taps", normed, domain="", axis=1)
+
+    def embedded(self) -> str:
+        w = self.weights
+        if self.table is not None:
+            name, format, rows = "table", self.table.format, self.table.rows
+        else:
+            assert w.embedding is not None
+            rows = w.embedding.shape[0]
+            name = self.matrix("embedding", rows, w.hidden)
+            format = self.format(name)
+        lookup: dict[str, Any] = {"format": format, "rows": rows, "cols": w.hidden, "scale": 1.0}
+        alone = int(self.table is None)
+        return self.op("QuantEmbedding", "embedded", ["tokens", name], **lookup, alone=alone)
+
+    def attention(self, x: str, residual: str) -> str:
         w = self.weights
         queries, keys = w.heads * w.head_dim, w.kv_heads * w.head_dim
         parts = {"attn_q": queries, "attn_k": keys, "attn_v": keys}
         qkv = self.linear("attn_qkv", x, parts, 2 * w.hidden, terms=_TWO_TERMS)
-        self.model.weights["inv_freq"] = VectorWeight(inverse_frequencies(w.rope_base, w.head_dim))
+        frequencies = inverse_frequencies(w.rope_base, w.head_dim, factors=w.rope_factors)
+        self.model.weights["inv_freq"] = VectorWeight(frequencies)
         rotary = self.op("RotaryTable", "rotary", ["positions", "inv_freq"])
+        norms = [self.vector(name, w.head_dim) for name in ("q_norm", "k_norm") if w.q_norm is not None]
         self.node(
             "TreeAttention",
             "attention",
-            [qkv, rotary, "parents", "length", CACHE],
+            [qkv, rotary, "parents", "length", CACHE, *norms],
             ["attention", NEW_KV],
             layer=0,
             num_heads=w.heads,
@@ -80,7 +112,7 @@ class _Builder(GraphBuilder):
             interleaved=0,
             epsilon=w.epsilon,
         )
-        return self.linear("attn_output", "attention", {"attn_output": w.hidden}, queries, residual=state)
+        return self.linear("attn_output", "attention", {"attn_output": w.hidden}, queries, residual=residual)
 
     def mlp(self, x: str) -> str:
         w = self.weights
@@ -97,13 +129,12 @@ class _Builder(GraphBuilder):
         k = min(HEAD_K, self.ids)
         facts: dict[str, Any] = {"format": self.format(head), "rows": self.ids, "cols": self.weights.hidden}
         found = ["values", "places", "logsumexp", "entropy", "logits"]
-        inputs = [self.norm("output_norm", x), head, "no_logits"]
-        self.node("HeadTopK", "head", inputs, found, **facts, k=k, refine=1)
+        self.node("HeadTopK", "head", [x, head, "no_logits"], found, **facts, k=k, refine=1)
         self.node("Gather", "target_ids", ["keep", "places"], ["ids"], domain="", axis=0)
 
-    def norm(self, name: str, x: str) -> str:
-        weight = self.vector(name, self.weights.hidden)
-        return self.op("RMSNorm", f"{name}.out", [x, weight], epsilon=self.weights.epsilon)
+    def norm(self, name: str, x: str, size: int = 0, out: str = "") -> str:
+        weight = self.vector(name, size or self.weights.hidden)
+        return self.op("RMSNorm", out or f"{name}.out", [x, weight], epsilon=self.weights.epsilon)
 
     def linear(
         self, name: str, x: str, parts: dict[str, int], cols: int, *, terms: int = 1, **more: str
@@ -124,16 +155,17 @@ class _Builder(GraphBuilder):
         self.node("Constant", name, [], [name], domain="", value=numpy_helper.from_array(values, name))
 
 
-def _inputs(w: HeadWeights, table: EmbeddingTable) -> list[Any]:
+def _inputs(w: HeadWeights, table: EmbeddingTable | None) -> list[Any]:
     row = kv_row_name(w.head_dim)
     value = helper.make_tensor_value_info
+    shared = [value("table", TensorProto.UINT8, [table.tiles, table.tile_bytes])] if table else []
     return [
-        value("taps", TensorProto.FLOAT, ["committed", TAPS * w.hidden]),
+        value("taps", TensorProto.FLOAT, ["committed", w.width]),
         value("states", TensorProto.FLOAT, ["drafted", w.hidden]),
         *(value(name, TensorProto.INT64, ["tokens"]) for name in ("tokens", "positions", "parents")),
         value("length", TensorProto.INT64, [1]),
         value("rows", TensorProto.INT64, ["rows"]),
-        value("table", TensorProto.UINT8, [table.tiles, table.tile_bytes]),
+        *shared,
         value(CACHE, TensorProto.FLOAT16, [1, 2, w.kv_heads, "capacity", row]),
     ]
 

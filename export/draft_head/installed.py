@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,13 @@ from onnx import numpy_helper
 
 from edgedec.core.drafter_manifest import DrafterManifest, Target
 from edgedec.core.errors import BadFileError
-from edgedec.core.head_facts import GRAPH
+from edgedec.core.head_facts import GRAPH, TAPS, HeadFacts
+from edgedec.core.listed_files import Scalar
 from edgedec.core.manifest import WEIGHTS
-from edgedec.export.draft_head.weights import HeadWeights
+from edgedec.export.blocks.rotary import inverse_frequencies
+from edgedec.export.draft_head.weights import FLAGS, HeadWeights
 from edgedec.export.model import attributes
-from edgedec.kernels.packing.layout import dequantise
+from edgedec.kernels.packing.layout import TILE, dequantise
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +36,26 @@ def read_head(folder: Path, target: Target) -> InstalledHead:
 
     Raises NotFoundError, and BadFileError for a damaged one or one of another target.
     """
-    DrafterManifest.load(folder).check_target(target)
+    manifest = DrafterManifest.load(folder)
+    manifest.check_target(target)
+    facts = HeadFacts.of(manifest.facts)
     try:
-        return _read(onnx.load(str(folder / GRAPH), load_external_data=False).graph, folder / WEIGHTS)
+        graph = onnx.load(str(folder / GRAPH), load_external_data=False).graph
+        return _read(graph, folder / WEIGHTS, manifest.facts, facts)
     except BadFileError:
         raise
     except Exception as error:  # a damaged graph fails in protobuf, NumPy or by a name that it lacks
         raise BadFileError(f"{folder} holds no drafting head", hint="train it again") from error
 
 
-def _read(graph: onnx.GraphProto, file: Path) -> InstalledHead:
+def _read(
+    graph: onnx.GraphProto, file: Path, stated: Mapping[str, Scalar], sizes: HeadFacts
+) -> InstalledHead:
     stored = {tensor.name: tensor for tensor in graph.initializer}
     data = np.memmap(file, dtype=np.uint8, mode="r")
     arrays: dict[str, NDArray[Any]] = {}
     formats: dict[str, str] = {}
+    embedding = None
     for node in graph.node:
         facts = attributes(node)
         if node.op_type in ("QuantLinear", "GatedMLP", "HeadTopK"):
@@ -62,14 +70,52 @@ def _read(graph: onnx.GraphProto, file: Path) -> InstalledHead:
         elif node.op_type == "TreeAttention":
             names = {"heads": "num_heads", "kv_heads": "num_kv_heads", "head_dim": "head_dim"}
             arrays |= {mine: np.array(int(str(facts[theirs]))) for mine, theirs in names.items()}
+            norms = [name for name in node.input[5:7] if name]
+            arrays |= {name: _vector(stored[name], data) for name in norms}
+        elif node.op_type == "QuantEmbedding" and node.input[1] in stored:
+            formats["embedding"] = str(facts["format"])
+            tensor, rows = stored[node.input[1]], int(str(facts["rows"]))
+            packed = _bytes(tensor, data).reshape(tuple(tensor.dims))
+            embedding = PackedRows(formats["embedding"], packed, (rows, int(str(facts["cols"]))))
         elif node.op_type == "Constant" and node.output[0] == "keep":
             arrays["keep"] = numpy_helper.to_array(node.attribute[0].t)
     inverse = _vector(stored["inv_freq"], data).astype(np.float64)
-    steps = inverse.size / (inverse.size - 1)  # the last frequency tells the base best
-    arrays["rope_base"] = np.array(float(f"{inverse[-1] ** -steps:.6g}"))
+    arrays |= _rotary(inverse, stated.get("rope_base"))
     arrays["hidden"] = np.array(arrays["output_norm"].size)
     arrays["ffn"] = np.array(len(arrays["ffn_up"]))
-    return InstalledHead(HeadWeights.of(arrays), formats)
+    if "norm_taps.0" in arrays:
+        arrays["norm_taps"] = np.concatenate([arrays.pop(f"norm_taps.{at}") for at in range(TAPS)])
+    arrays |= {name: np.array(stated.get(name) is True) for name in FLAGS}
+    arrays["taps"] = np.array(sizes.taps, np.int64)
+    arrays["tap_size"] = np.array(0 if sizes.tap_size == sizes.hidden else sizes.tap_size)
+    return InstalledHead(replace(HeadWeights.of(arrays), embedding=embedding), formats)
+
+
+def _rotary(inverse: NDArray[np.float64], base: Scalar) -> dict[str, NDArray[Any]]:
+    """Return the base of frequencies, and their divisors where they are not all 1."""
+    if not isinstance(base, int | float):
+        steps = inverse.size / (inverse.size - 1)  # the last frequency tells the base best
+        return {"rope_base": np.array(float(f"{inverse[-1] ** -steps:.6g}"))}
+    plain = inverse_frequencies(float(base), 2 * inverse.size)
+    factors = (plain / inverse).astype(np.float32)
+    found: dict[str, NDArray[Any]] = {"rope_base": np.array(float(base))}
+    return found if np.array_equal(factors, np.ones_like(factors)) else {**found, "rope_factors": factors}
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRows:
+    """A packed table, read by rows: floats f32[rows, columns]."""
+
+    format: str
+    packed: NDArray[np.uint8]
+    shape: tuple[int, int]
+
+    def read(self, start: int, stop: int) -> NDArray[np.float32]:
+        """See ``weights.Rows``."""
+        first, cols = start // TILE, self.shape[1]
+        tiles = self.packed[first : -(-stop // TILE)]
+        values = dequantise(self.format, tiles, len(tiles) * TILE, cols)
+        return values[start - first * TILE : stop - first * TILE]
 
 
 def _matrices(

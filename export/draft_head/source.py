@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from numpy.typing import NDArray
 
 from edgedec.export.calibration.search import quantise
-from edgedec.export.draft_head.weights import Floats
+from edgedec.export.draft_head.weights import Floats, Rows
 from edgedec.export.gguf_header import TensorInfo
 
 
 class HeadSource:
-    """Implements ``WeightSource`` over float arrays by name. ``formats`` has the format of every matrix."""
+    """Implements ``WeightSource`` over floats by name. ``formats`` has the format of every matrix.
+
+    ``streamed`` are matrices that are read by rows.
+    """
 
     title = "the drafting head"
 
-    def __init__(self, arrays: Mapping[str, Floats], formats: Mapping[str, str]) -> None:
-        self._arrays = dict(arrays)
-        self.tensors = {name: _info(name, array, formats.get(name)) for name, array in arrays.items()}
+    def __init__(
+        self,
+        arrays: Mapping[str, Floats],
+        formats: Mapping[str, str],
+        streamed: Mapping[str, Rows] = MappingProxyType({}),
+    ) -> None:
+        self._arrays, self._streamed = dict(arrays), dict(streamed)
+        shapes = {name: one.shape for name, one in (*arrays.items(), *streamed.items())}
+        self.tensors = {name: _info(name, shape, formats.get(name)) for name, shape in shapes.items()}
 
     def spelling(self, name: str) -> str:
         """See ``WeightSource``."""
@@ -29,6 +39,8 @@ class HeadSource:
 
     def rows(self, tensor: TensorInfo, start: int, stop: int) -> NDArray[np.uint8]:
         """See ``WeightSource``."""
+        if tensor.name in self._streamed:
+            return quantise(self._streamed[tensor.name].read(start, stop), tensor.format)
         return quantise(self._arrays[tensor.name][start:stop], tensor.format)
 
     def vector(self, tensor: TensorInfo) -> NDArray[np.float32]:
@@ -36,7 +48,7 @@ class HeadSource:
         return self._arrays[tensor.name]
 
 
-def _info(name: str, array: Floats, format: str | None) -> TensorInfo:
+def _info(name: str, shape: tuple[int, ...], format: str | None) -> TensorInfo:
     type = GGMLQuantizationType[(format or "f32").upper()]
     block, block_bytes = GGML_QUANT_SIZES[type]
-    return TensorInfo(name, type, array.shape, 0, math.prod(array.shape) // block * block_bytes)
+    return TensorInfo(name, type, shape, 0, math.prod(shape) // block * block_bytes)

@@ -21,6 +21,14 @@ causal, with the scale 1 / sqrt(head_dim) and without biases. Queries and keys t
 and j + head_dim / 2 of a head are a pair, with the frequency rope_base^(-2 j / head_dim). Query heads share
 key heads in order: query head q reads key head q // (heads / kv_heads).
 
+Heads of other trainers differ in these points, each a field:
+
+- ``taps`` are other layers, of ``tap_size`` numbers each; ``norm_taps`` are norms before ``fc``.
+- ``norm_before_residual``: h is norm_state(s) + ..., in the place of s.
+- ``norm_output``: the next ``s`` is output_norm(y), in the place of y.
+- ``q_norm`` and ``k_norm`` are norms of each head before it turns; ``rope_factors`` divide the frequencies.
+- ``embedding`` is a table of the head's own, in the place of the target's.
+
 These are QuantLinear, RMSNorm, TreeAttention, GatedMLP and HeadTopK as every model here has them; the export
 only quantises the matrices.
 """
@@ -32,7 +40,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +54,20 @@ TAPS = 3
 GROUP = 32
 """Columns of every matrix are a multiple of it: the groups of the quantised formats."""
 _SIZES = ("hidden", "heads", "kv_heads", "head_dim", "ffn")
-_SCALARS = (*_SIZES, "rope_base", "epsilon")
+_REALS = ("rope_base", "epsilon")
+FLAGS = ("norm_each", "norm_before_residual", "norm_output")
+"""Fields that are true or false."""
+_NUMBERS = (*_SIZES, *_REALS, *FLAGS, "tap_size")
+
+
+class Rows(Protocol):
+    """A matrix of floats that is read by rows: it may be too large for memory."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def read(self, start: int, stop: int) -> Floats:
+        """Return rows ``start`` to ``stop``. Raises BadFileError or UnsupportedError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +88,7 @@ class HeadWeights:
     keep: NDArray[np.int64]
     """[k] ids of the target that the head predicts, ascending."""
     fc: Floats
-    """[d, 3 d]; columns are the tapped layers in ascending order."""
+    """[d, 3 t]; columns are the tapped layers in their order."""
     norm_embed: Floats
     norm_state: Floats
     attn_q: Floats
@@ -86,18 +107,38 @@ class HeadWeights:
     output_norm: Floats
     head: Floats | None = None
     """[k, d]; None: the rows ``keep`` of the target's own head."""
+    taps: tuple[int, ...] = ()
+    """Layers of the target whose outputs it reads, in the order of ``fc``; (): ``core.exits.taps_of``."""
+    tap_size: int = 0
+    """t, the target's hidden size; 0: d."""
+    norm_taps: Floats | None = None
+    """[3 t]."""
+    norm_each: bool = False
+    """Whether ``norm_taps`` norms each of the three by itself."""
+    norm_before_residual: bool = False
+    norm_output: bool = False
+    q_norm: Floats | None = None
+    """[head_dim]."""
+    k_norm: Floats | None = None
+    rope_factors: Floats | None = None
+    """[head_dim / 2]."""
+    embedding: Rows | None = None
+    """[vocabulary, d]; ``save`` leaves it out."""
 
     def __post_init__(self) -> None:
         for name in _SIZES:
             if not isinstance(size := getattr(self, name), int) or not 1 <= size <= 1 << 20:
                 raise BadFileError(f"the drafting head has an impossible size: {name} {size}")
-        whole = not any(size % GROUP for size in (self.hidden, self.heads * self.head_dim, self.ffn))
+        if self.taps and (len(self.taps) != TAPS or min(self.taps) < 0):
+            raise BadFileError(f"the drafting head reads layers {self.taps}, which are not {TAPS} of a model")
+        sizes = (self.hidden, self.heads * self.head_dim, self.ffn, self.tap_size)
+        whole = not any(size % GROUP for size in sizes) and 0 <= self.tap_size <= 1 << 20
         if not whole or self.heads % self.kv_heads or self.head_dim % 2:
             raise BadFileError(
                 f"the sizes of the drafting head do not fit the kernels: multiples of {GROUP} are the hidden "
                 "size, heads times head_dim, and ffn; heads are a multiple of kv_heads"
             )
-        for name in ("rope_base", "epsilon"):
+        for name in _REALS:
             if not 0.0 < getattr(self, name) < np.inf:
                 raise BadFileError(f"the drafting head has an impossible {name}")
         keep = self.keep
@@ -105,12 +146,23 @@ class HeadWeights:
             raise BadFileError("the ids of the drafting head do not ascend")
         for name, shape in self.shapes().items():
             self._check(name, shape)
+        if self.embedding is not None and self.embedding.shape[1:] != (self.hidden,):
+            raise BadFileError(f"the embedding of the drafting head has shape {self.embedding.shape}")
+        if (self.q_norm is None) != (self.k_norm is None):
+            raise BadFileError("the drafting head norms only one of queries and keys")
+        if self.rope_factors is not None and self.rope_factors.min() <= 0:
+            raise BadFileError("rope_factors of the drafting head are not positive")
+
+    @property
+    def width(self) -> int:
+        """Numbers of a token's hidden states."""
+        return TAPS * (self.tap_size or self.hidden)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of every array of floats; ``head`` only if there is one."""
+        """The shape of every array of floats; those that are None are left out."""
         d, queries, keys = self.hidden, self.heads * self.head_dim, self.kv_heads * self.head_dim
         found: dict[str, tuple[int, ...]] = {
-            "fc": (d, TAPS * d),
+            "fc": (d, self.width),
             "norm_embed": (d,),
             "norm_state": (d,),
             "attn_q": (queries, 2 * d),
@@ -122,12 +174,18 @@ class HeadWeights:
             "ffn_up": (self.ffn, d),
             "ffn_down": (d, self.ffn),
             "output_norm": (d,),
+            "head": (self.keep.size, d),
+            "norm_taps": (self.width,),
+            "q_norm": (self.head_dim,),
+            "k_norm": (self.head_dim,),
+            "rope_factors": (self.head_dim // 2,),
         }
-        return found if self.head is None else {**found, "head": (self.keep.size, d)}
+        return {name: shape for name, shape in found.items() if getattr(self, name) is not None}
 
     def save(self, path: Path) -> None:
         """Write a .npz file: an array by the name of each field, numbers as arrays of no dimension."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields.pop("embedding")
         arrays: dict[str, Any] = {k: np.asarray(value) for k, value in fields.items() if value is not None}
         with atomic_path(path) as partial, partial.open("wb") as stream:
             np.savez(stream, **arrays)
@@ -145,22 +203,15 @@ class HeadWeights:
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> HeadWeights:
         """Take the fields from arrays by name, numbers as arrays of one element. Raises BadFileError."""
-        names = [field.name for field in dataclasses.fields(cls)]
-        if unknown := sorted(arrays.keys() - set(names)):
+        fields = {field.name: field for field in dataclasses.fields(cls) if field.name != "embedding"}
+        if unknown := sorted(arrays.keys() - set(fields)):
             raise BadFileError(f"a drafting head has no {unknown[0][:40]!r}")
         values: dict[str, Any] = {}
-        for name in names:
-            if name not in arrays:
-                if name != "head":
-                    raise BadFileError(f"the drafting head lacks {name}")
-                continue
-            array = arrays[name]
-            if name in _SCALARS:
-                if array.size != 1 or array.dtype.kind not in "iuf":
-                    raise BadFileError(f"the drafting head has no number for {name}")
-                values[name] = int(array.item()) if name in _SIZES else float(array.item())
-            else:
-                values[name] = array.astype(np.int64 if name == "keep" else np.float32)
+        for name, field in fields.items():
+            if name in arrays:
+                values[name] = _taken(name, arrays[name])
+            elif field.default is dataclasses.MISSING:
+                raise BadFileError(f"the drafting head lacks {name}")
         return cls(**values)
 
     def _check(self, name: str, shape: tuple[int, ...]) -> None:
@@ -169,3 +220,17 @@ class HeadWeights:
             raise BadFileError(f"{name} of the drafting head has shape {array.shape}, not {shape}")
         if array.dtype != np.float32 or not np.isfinite(array).all():
             raise BadFileError(f"{name} of the drafting head is not finite float32")
+
+
+def _taken(name: str, array: NDArray[Any]) -> Any:
+    """Return the value of a field that ``save`` wrote as ``array``. Raises BadFileError."""
+    if name in _NUMBERS:
+        if array.size != 1 or array.dtype.kind not in "iufb":
+            raise BadFileError(f"the drafting head has no number for {name}")
+        kind = float if name in _REALS else bool if name in FLAGS else int
+        return kind(array.item())
+    if name == "taps":
+        if array.dtype.kind != "i" and array.size:
+            raise BadFileError("the drafting head does not number the layers that it reads")
+        return tuple(int(layer) for layer in array.ravel().tolist())
+    return array.astype(np.int64 if name == "keep" else np.float32)

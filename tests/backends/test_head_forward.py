@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import onnx
 import pytest
 
 from edgedec.backends.onnx.head_forward import HeadForward, HeadModel, HeadPass
-from edgedec.core.drafter_manifest import DrafterManifest
+from edgedec.core.drafter_manifest import DrafterManifest, Target
 from edgedec.core.errors import BadFileError, ContextFullError, EdgeDecError, MemoryBudgetError
 from edgedec.core.head_facts import GRAPH, HeadFacts
 from edgedec.core.ledger import Ledger
@@ -19,17 +18,19 @@ from edgedec.core.manifest import Manifest
 from edgedec.core.rows import FloatArray
 from edgedec.export.draft_head import reference
 from edgedec.export.draft_head.bundle import export_head
+from edgedec.export.draft_head.installed import read_head
 from edgedec.export.draft_head.target import embedding_table, head_rows
 from edgedec.export.draft_head.weights import HeadWeights
 from edgedec.kernels.packing.layout import dequantise
-from tests.fixtures.draft_heads import random_head
+from tests.fixtures.draft_heads import VARIANTS, random_head, varied
 from tests.fixtures.tiny_models import tiny_bundle
 
 EXACT = "f32,head=f32"
 TREE = (-1, -1, 0, 0, 1, 2, 4)
 
 
-class Setting(NamedTuple):
+@dataclass(frozen=True)
+class Setting:
     bundle: Path
     folder: Path
     weights: HeadWeights
@@ -40,16 +41,19 @@ class Setting(NamedTuple):
         return HeadModel(self.folder, self.bundle, facts, self.vocab, threads=1)
 
     def embedded(self, tokens: list[int]) -> FloatArray:
+        if self.weights.embedding is not None:
+            return np.concatenate([self.weights.embedding.read(token, token + 1) for token in tokens])
         table = embedding_table(self.bundle)
         shape = table.tiles, table.tile_bytes
         packed = np.fromfile(self.bundle / "weights.bin", np.uint8, shape[0] * shape[1], offset=table.offset)
         return dequantise(table.format, packed.reshape(shape), table.rows, table.cols)[tokens]
 
 
-def setting(folder: Path, quant: str = EXACT, *, own_head: bool = True) -> Setting:
+def setting(folder: Path, quant: str = EXACT, *, own_head: bool = True, kind: str = "") -> Setting:
     bundle = tiny_bundle(folder)
     spec = Manifest.load(bundle).spec
     weights = random_head(spec.hidden_size, spec.vocab_size, ids=100, own_head=own_head)
+    weights = varied(weights, spec.vocab_size, kind) if kind else weights
     export_head(weights, bundle, folder / "head", quant=quant)
     return Setting(bundle, folder / "head", weights, spec.vocab_size)
 
@@ -71,6 +75,23 @@ def defined(one: Setting, tokens: list[int], taps: FloatArray) -> FloatArray:
     sees = np.tril(np.ones((count, count), dtype=bool))
     states = reference.fused(one.weights, taps)
     return reference.layer(one.weights, states, one.embedded(tokens), np.arange(count), sees)
+
+
+@pytest.mark.parametrize("kind", VARIANTS)
+def test_a_head_of_another_trainer_computes_its_definition(tmp_path: Path, kind: str) -> None:
+    one = setting(tmp_path, kind=kind)
+    test_a_head_computes_its_definition(one)
+    plain = replace(one, weights=random_head(64, one.vocab, ids=100))
+    tokens, taps = inputs(one, 12)
+    if kind != "taps":  # they decide what is read, not what is computed
+        assert not np.allclose(defined(plain, tokens, taps), defined(one, tokens, taps), atol=2e-3)
+    again = read_head(one.folder, Target.of(Manifest.load(one.bundle))).weights
+    for field in fields(HeadWeights):
+        mine, theirs = getattr(one.weights, field.name), getattr(again, field.name)
+        if field.name == "embedding" and mine is not None:
+            mine, theirs = mine.read(3, 9), theirs.read(3, 9)
+        np.testing.assert_allclose(theirs, mine, rtol=1e-6) if mine is not None else None
+        assert (mine is None) == (theirs is None)
 
 
 def test_a_head_computes_its_definition(exact: Setting) -> None:

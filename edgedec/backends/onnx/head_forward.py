@@ -17,7 +17,7 @@ from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.session import one_line_errors, open_session
 from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Capabilities
-from edgedec.core.head_facts import GRAPH, LONGEST_PASS, TAPS, HeadFacts
+from edgedec.core.head_facts import GRAPH, LONGEST_PASS, HeadFacts
 from edgedec.core.ledger import Ledger
 from edgedec.core.manifest import WEIGHTS
 from edgedec.core.rows import FloatArray, HeadRows
@@ -51,9 +51,10 @@ class HeadModel:
     ) -> None:
         self.facts, self.vocab_size = facts, vocab_size
         self.threads = threads or physical_cores()
-        self._table = _mapped_table(target / WEIGHTS, facts)
+        self._table = None if facts.own_table else _mapped_table(target / WEIGHTS, facts)
         self._session = open_session(folder, threads, graph=GRAPH)
-        self.weight_bytes = (folder / WEIGHTS).stat().st_size
+        table = facts.table_tiles * facts.table_tile_bytes if facts.own_table else 0
+        self.weight_bytes = (folder / WEIGHTS).stat().st_size - table  # rows of a table are mapped as they are read
         _check_shapes(self._session, facts)
 
     def forward(self, capacity: int, ledger: Ledger | None = None) -> HeadForward:
@@ -73,7 +74,7 @@ class HeadForward(KvForward):
         self,
         session: ort.InferenceSession,
         kv: KvMemory,
-        table: NDArray[np.uint8],
+        table: NDArray[np.uint8] | None,
         model: HeadModel,
         ledger: Ledger,
     ) -> None:
@@ -87,9 +88,9 @@ class HeadForward(KvForward):
         """Bytes of weights, keys and values that passes have read so far."""
         self.passes = 0
         self.table_bytes = 0
-        """Bytes of the target's embedding table, once for each pass so far."""
-        self._table_bytes = table.nbytes
-        shared: dict[str, NDArray[Any]] = {"table": table, **kv.arrays}
+        """Bytes of the embedding table, once for each pass so far."""
+        self._table_bytes = facts.table_tiles * facts.table_tile_bytes
+        shared: dict[str, NDArray[Any]] = {**kv.arrays, **({} if table is None else {"table": table})}
         self._buffers = _Buffers(session, longest, shared, facts)
         ledger.hold(self, "scratch", scratch_bytes(spec, model.threads, longest, kv.capacity))
         ledger.hold(self, "buffers", self._buffers.nbytes)
@@ -105,7 +106,7 @@ class HeadForward(KvForward):
     ) -> HeadPass:
         """Run one pass over ``tokens`` and append them, as ``Forward.extend`` does.
 
-        ``taps`` f32[c, 3 d] are hidden states of the target for the first c tokens, ``states`` f32[n - c, d]
+        ``taps`` f32[c, 3 t] are hidden states of the target for the first c tokens, ``states`` f32[n - c, d]
         are those of the others, from ``HeadPass.out``. A token is the one that follows its hidden state.
         ``rows`` are indices of the tokens to predict the next one of. Raises as ``Forward.extend`` does.
         """
@@ -211,7 +212,7 @@ def _counts(shape: Shape, arrays: Mapping[str, str]) -> dict[str, int]:
 
 
 def _inputs(longest: int, facts: HeadFacts) -> dict[str, NDArray[Any]]:
-    widths = {"taps": TAPS * facts.hidden, "states": facts.hidden}
+    widths = {"taps": facts.width, "states": facts.hidden}
     floats = {name: np.empty((longest, width), np.float32) for name, width in widths.items()}
     numbers = {name: np.zeros(longest, np.int64) for name in _INPUTS if name not in widths}
     return {**floats, **numbers}
@@ -239,7 +240,7 @@ def _check_shapes(session: ort.InferenceSession, facts: HeadFacts) -> None:
     with one_line_errors(loading=True):
         shapes = {node.name: node.shape for node in (*session.get_inputs(), *session.get_outputs())}
     stated = {
-        "taps": [TAPS * facts.hidden],
+        "taps": [facts.width],
         "states": [facts.hidden],
         **{name: [] for name in ("tokens", "positions", "parents", "rows", "logsumexp", "entropy")},
         "out": [facts.hidden],
@@ -247,9 +248,9 @@ def _check_shapes(session: ort.InferenceSession, facts: HeadFacts) -> None:
         "ids": [facts.head_k],
     }
     # Heads without bodies in standard ops return no keys and values.
-    wrong = shapes.keys() - {"kv_new"} != {*stated, "length", "table", "kv_cache"} or any(
+    table = {} if facts.own_table else {"table": [facts.table_tiles, facts.table_tile_bytes]}
+    wrong = shapes.keys() - {"kv_new"} != {*stated, *table, "length", "kv_cache"} or any(
         shapes[name][1:] != rest for name, rest in stated.items()
     )
-    whole = {"table": [facts.table_tiles, facts.table_tile_bytes]}
-    if wrong or shapes["table"] != whole["table"] or shapes["kv_cache"][:3] != [1, 2, facts.kv_heads]:
+    if wrong or shapes.get("table") != table.get("table") or shapes["kv_cache"][:3] != [1, 2, facts.kv_heads]:
         raise BadFileError(f"{GRAPH} of the drafter is not the head that its manifest describes", hint=_AGAIN)
