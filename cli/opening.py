@@ -87,9 +87,15 @@ def prepare_model(
     bundles = fetch_bundles(ctx, name, config)
 
     def load(
-        bundle: Path, /, *, threads: int | None, drafting: bool, place: DevicePlace = ON_CPU
+        bundle: Path,
+        /,
+        *,
+        threads: int | None,
+        drafting: bool,
+        taps: tuple[int, ...] = (),
+        place: DevicePlace = ON_CPU,
     ) -> LoadedModel:
-        model = given.load(bundle, threads=threads, drafting=drafting, place=place)
+        model = given.load(bundle, threads=threads, drafting=drafting, taps=taps, place=place)
         if to_chat and bundle == bundles.target and model.template is None and config.template is None:
             raise UsageError(
                 f"{model.name} is a base model: it continues text, and has no chat template",

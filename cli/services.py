@@ -54,14 +54,22 @@ def _store() -> Store:
 
 
 def _load(
-    bundle: Path, /, *, threads: int | None, drafting: bool, place: DevicePlace = ON_CPU
+    bundle: Path,
+    /,
+    *,
+    threads: int | None,
+    drafting: bool,
+    taps: tuple[int, ...] = (),
+    place: DevicePlace = ON_CPU,
 ) -> LoadedModel:
     from edgedec.loaded_model import load_model
 
     ctx = click.get_current_context(silent=True)
     home = services(ctx).store().home if ctx else None
     with progress.reporter() as report:
-        return load_model(bundle, threads=threads, drafting=drafting, place=place, home=home, progress=report)
+        return load_model(
+            bundle, threads=threads, drafting=drafting, taps=taps, place=place, home=home, progress=report
+        )
 
 
 def _export(

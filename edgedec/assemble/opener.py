@@ -29,7 +29,14 @@ class Load(Protocol):
     """Opens one bundle; see ``load_model``."""
 
     def __call__(
-        self, bundle: Path, /, *, threads: int | None, drafting: bool, place: DevicePlace = ON_CPU
+        self,
+        bundle: Path,
+        /,
+        *,
+        threads: int | None,
+        drafting: bool,
+        taps: tuple[int, ...] = (),
+        place: DevicePlace = ON_CPU,
     ) -> LoadedModel: ...
 
 

@@ -100,7 +100,8 @@ def prepare(
         raise UsageError("only one model can draft within a memory budget", hint="name one draft model")
     parts = any(kind_of(spec).parts for spec in wanted)
     place = replace(config.placement, notice=context.notice)
-    target = load(bundles.target, threads=config.threads, drafting=parts, place=place)
+    taps = _taps(wanted, search)
+    target = load(bundles.target, threads=config.threads, drafting=parts, taps=taps, place=place)
     target = target.with_template(config.template, config.thinking)
     check_batch(target, config.sequences)
     models = ModelLoader(bundles.drafts, search, target, load)
@@ -134,6 +135,12 @@ def _search(config: RunConfig, bundles: Bundles, context: RunContext) -> SearchC
         missing,
         bundles.target,
     )
+
+
+def _taps(wanted: Iterable[DrafterSpec], search: SearchContext | None) -> tuple[int, ...]:
+    """Return the layers that drafters read beyond those that the target's graph hands out by itself."""
+    found = (kind_of(spec).taps(spec.name, search) for spec in wanted if search)
+    return tuple(sorted({tap for taps in found for tap in taps}))
 
 
 def _too_little(target: Path, draft: Path) -> str:

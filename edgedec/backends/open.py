@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol, TypedDict, cast
 
 from edgedec.backends.backend import Backend
 from edgedec.core.cache_config import Device
@@ -27,11 +27,24 @@ EDGEDEC, NPU = "edgedec", "npu"
 _NOT_FOR = {"gpu": "for another runtime or device", "npu": "for the CPU"}
 
 
+class _More(TypedDict, total=False):
+    taps: tuple[int, ...]
+
+
 class BackendClass(Protocol):
-    """The class of a backend. ``drafting`` is without effect where a bundle has no ``drafting.onnx``."""
+    """The class of a backend. ``drafting`` is without effect where a bundle has no ``drafting.onnx``.
+
+    ``taps`` is for bundles of EdgeDec's own ops only.
+    """
 
     def __call__(
-        self, bundle: Path, manifest: Manifest, *, threads: int | None, drafting: bool
+        self,
+        bundle: Path,
+        manifest: Manifest,
+        *,
+        threads: int | None,
+        drafting: bool,
+        taps: tuple[int, ...] = (),
     ) -> Backend: ...
 
     def runtime_name(self) -> str:
@@ -45,13 +58,15 @@ def open_backend(
     *,
     threads: int | None = None,
     drafting: bool = False,
+    taps: tuple[int, ...] = (),
     place: DevicePlace = ON_CPU,
     progress: Progress = silent,
 ) -> Backend:
     """Load the model at ``bundle``, without a KV cache.
 
     ``threads``: None: one per physical core. ``drafting``: open its ``drafting.onnx``, so that forwards have
-    exits and hidden states (``Capabilities.exits``); without effect where the bundle has none. ``place``:
+    exits and hidden states (``Capabilities.exits``); without effect where the bundle has none. ``taps``:
+    further layers whose outputs are hidden states then. ``place``:
     an NPU for a bundle that was exported for one, which the CPU runs too; a GPU for EdgeDec's own, and
     ``progress`` follows how its weights get there. Raises
     UsageError, BadFileError, BackendError or UnsupportedError when the backend cannot run the bundle, or when
@@ -71,7 +86,8 @@ def open_backend(
             hint=f"export it for {place.device}",
             remedy=Remedy("export") if place.device == "gpu" else Remedy("for", place.device),
         )
-    return _class_for(manifest.kind)(bundle, manifest, threads=threads, drafting=drafting)
+    more: _More = {"taps": taps} if taps and manifest.kind == EDGEDEC else {}
+    return _class_for(manifest.kind)(bundle, manifest, threads=threads, drafting=drafting, **more)
 
 
 def runtime_of(manifest: Manifest, device: Device = "cpu") -> str:

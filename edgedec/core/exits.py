@@ -26,6 +26,11 @@ def taps_of(layers: int) -> tuple[int, int, int]:
     return first, middle, last
 
 
+def added_taps(taps: tuple[int, ...], exits: tuple[int, ...], layers: int) -> int:
+    """Return how many of ``taps`` are neither usual nor the last layers before ``exits``."""
+    return len(set(taps) - set(taps_of(layers)) - {exit - 1 for exit in exits})
+
+
 def out(layer: int) -> str:
     """Name of the output of a layer."""
     return f"blk.{layer}.out"

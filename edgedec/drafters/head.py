@@ -1,8 +1,8 @@
 """The trained head of a target as a drafter: found by the hash of its weights, checked, opened and built.
 
-Memory: its weights; a cache of at most 1024 positions; the scratch of its passes; buffers of
-4 (W + 3 D + 4 K + 14) P' bytes, with W numbers of the target for a token, K entries a row and P' = 64 tokens in
-a pass; hidden states of 128 tokens.
+Memory: its weights; a cache of at most 1024 positions; the scratch of its passes; hidden states of 128 tokens;
+buffers of 4 (W + 3 D + 4 K + 14) P' bytes, with W numbers of the target for a token, K entries a row and
+P' = 64 tokens in a pass.
 """
 
 from __future__ import annotations
@@ -100,8 +100,10 @@ def _head_model(folder: Path, bundle: Path, model: LoadedModel) -> HeadModel:
     from edgedec.backends.onnx.head_forward import HeadModel
 
     facts = HeadFacts.of(DrafterManifest.load(folder, verify=False).facts)  # it is verified already
-    if not set(facts.read_from(model.spec.n_layers)) <= set(model.backend.caps.taps):
-        raise BadFileError("its bundle hands out no hidden states", hint="pull or export the model again")
+    taps = facts.read_from(model.spec.n_layers)
+    if not set(taps) <= set(model.backend.caps.taps):
+        which = f"the outputs of layers {', '.join(map(str, taps))}" if facts.taps else "hidden states"
+        raise BadFileError(f"its bundle does not hand out {which}", hint="pull or export the model again")
     if facts.width != TAPS * model.spec.hidden_size:
         width = f"{facts.width} numbers a token, and the model has {TAPS * model.spec.hidden_size}"
         raise BadFileError(f"it reads {width}")

@@ -150,6 +150,13 @@ class DrafterKind(ABC):
         """Yield the drafters that "auto" has without their names, beside those ``chosen``. Default: none."""
         return ()
 
+    def taps(self, name: str, search: SearchContext) -> tuple[int, ...]:
+        """Return layers of the target whose outputs the drafter of this name needs.
+
+        Only those that the target's graph for drafting may not hand out by itself. Default: none.
+        """
+        return ()
+
     def estimated(self, search: SearchContext, bundle: Path, threads: int) -> Estimate | None:
         """Return the memory of a drafter that runs the model in ``bundle``, before it is opened.
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from edgedec.core.errors import BackendError, BadFileError, EdgeDecError, UnsupportedError
-from edgedec.core.exits import exits_of, taps_of
+from edgedec.core.exits import added_taps, exits_of, taps_of
 from edgedec.core.forward import Forward
 from edgedec.core.head_facts import TAPS
 from edgedec.core.ledger import SLACK
@@ -148,7 +148,8 @@ def model_memory(model: LoadedModel) -> ModelMemory:
     caps = model.backend.caps
     weights = model.backend.weight_bytes - _copied(model.spec.table_bytes)
     hidden = TAPS * model.spec.hidden_size if caps.taps else 0
-    return ModelMemory(model.spec, weights, model.threads, hidden, len(caps.exits))
+    exits = len(caps.exits) + added_taps(caps.taps, caps.exits, model.spec.n_layers)
+    return ModelMemory(model.spec, weights, model.threads, hidden, exits)
 
 
 def draft_memory(model: ModelMemory, table: int = 0) -> DrafterMemory:

@@ -79,8 +79,8 @@ def check_fits(weights: HeadWeights, manifest: Manifest) -> None:
         )
     if weights.hidden != size and (weights.head is None or weights.embedding is None):
         raise UnsupportedError(
-            f"the drafting head has {weights.hidden} numbers a token, {spec.name} has {size}, and it lacks an "
-            "embedding or a head of its own"
+            f"the drafting head has {weights.hidden} numbers a token, {spec.name} has {size}, and it lacks "
+            "an embedding or a head of its own"
         )
     if weights.keep[-1] >= spec.vocab_size:
         raise UnsupportedError(

@@ -30,7 +30,8 @@ class HeadSource:
         streamed: Mapping[str, Rows] = MappingProxyType({}),
     ) -> None:
         self._arrays, self._streamed = dict(arrays), dict(streamed)
-        shapes = {name: one.shape for name, one in (*arrays.items(), *streamed.items())}
+        shapes = {name: array.shape for name, array in arrays.items()}
+        shapes |= {name: rows.shape for name, rows in streamed.items()}
         self.tensors = {name: _info(name, shape, formats.get(name)) for name, shape in shapes.items()}
 
     def spelling(self, name: str) -> str:

@@ -132,7 +132,13 @@ def test_what_does_not_fit_is_not_even_loaded(store: Store, monkeypatch: pytest.
     loaded: list[str] = []
 
     def load(
-        bundle: Path, /, *, threads: int | None, drafting: bool, place: DevicePlace = ON_CPU
+        bundle: Path,
+        /,
+        *,
+        threads: int | None,
+        drafting: bool,
+        taps: tuple[int, ...] = (),
+        place: DevicePlace = ON_CPU,
     ) -> LoadedModel:
         loaded.append(bundle.name)
         return load_model(bundle, threads=threads, drafting=drafting, place=place)

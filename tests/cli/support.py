@@ -35,7 +35,13 @@ class Home:
 
     def services(self, model: Ready | None = None, **others: Any) -> Services:
         def load(
-            bundle: Path, /, *, threads: int | None, drafting: bool, place: DevicePlace = ON_CPU
+            bundle: Path,
+            /,
+            *,
+            threads: int | None,
+            drafting: bool,
+            taps: tuple[int, ...] = (),
+            place: DevicePlace = ON_CPU,
         ) -> LoadedModel:
             self.opened.append({"bundle": bundle, "threads": threads})
             assert model is not None

@@ -216,7 +216,9 @@ def test_a_model_whose_bundle_hands_out_no_hidden_states_runs_without(tmp_path: 
     (place.bundle / MANIFEST).write_text(sealed(data))
     assert manifest.name == "Tiny llama"
     assert place.runner().prepared.opened == {}
-    assert place.said == ["Tiny llama runs without its trained head: its bundle hands out no hidden states"]
+    assert place.said == [
+        "Tiny llama runs without its trained head: its bundle does not hand out hidden states"
+    ]
 
 
 def test_a_model_without_a_head_says_so(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import onnxruntime as ort
@@ -26,24 +27,26 @@ class Exits:
 NO_EXITS = Exits()
 
 
-def read_exits(session: ort.InferenceSession, spec: ModelSpec) -> Exits:
+def read_exits(session: ort.InferenceSession, spec: ModelSpec, taps: Iterable[int] = ()) -> Exits:
     """Return the exits of a session over ``drafting.onnx``.
 
-    Raises BadFileError unless it has the inputs and outputs of its exits and of the model of the manifest.
+    ``taps``: further layers whose outputs are to be had, as far as it has them. Raises BadFileError unless it
+    has the inputs and outputs of its exits and of the model of the manifest.
     """
     with one_line_errors(loading=True, graph=DRAFTING):
         stated = session.get_modelmeta().custom_metadata_map
         shapes = {node.name: node.shape for node in (*session.get_inputs(), *session.get_outputs())}
-    exits, taps = (_numbers(stated.get(key, ""), spec.n_layers) for key in (names.EXITS, names.TAPS))
+    exits, own = (_numbers(stated.get(key, ""), spec.n_layers) for key in (names.EXITS, names.TAPS))
     ascend = all(a < b for a, b in zip((0, *exits), exits, strict=False))
-    if not ascend or exits[-1:] not in ((), (spec.n_layers,)) or not taps or max(taps) >= spec.n_layers:
+    if not ascend or exits[-1:] not in ((), (spec.n_layers,)) or not own or max(own) >= spec.n_layers:
         raise other_model(DRAFTING)
-    warm, states = map(names.warm, exits), map(names.out, {*taps, *(exit - 1 for exit in exits)})
+    warm, states = map(names.warm, exits), map(names.out, {*own, *(exit - 1 for exit in exits)})
     if any(shapes.get(name, [])[1:] != [spec.hidden_size] for name in (*warm, *states)):
         raise other_model(DRAFTING)
     inner = (kind(exit) for exit in exits[:-1] for kind in (names.rows, names.passing))
     check_shapes(session, spec, DRAFTING, (names.KEEP, *map(names.warm, exits), *inner))
-    return Exits(exits, tuple(sorted({*taps, *(exit - 1 for exit in exits)})), spec.hidden_size)
+    more = (tap for tap in taps if tap < spec.n_layers and names.out(tap) in shapes)
+    return Exits(exits, tuple(sorted({*own, *(exit - 1 for exit in exits), *more})), spec.hidden_size)
 
 
 def _numbers(text: str, most: int) -> tuple[int, ...]:

@@ -54,7 +54,8 @@ class HeadModel:
         self._table = None if facts.own_table else _mapped_table(target / WEIGHTS, facts)
         self._session = open_session(folder, threads, graph=GRAPH)
         table = facts.table_tiles * facts.table_tile_bytes if facts.own_table else 0
-        self.weight_bytes = (folder / WEIGHTS).stat().st_size - table  # rows of a table are mapped as they are read
+        self.weight_bytes = (folder / WEIGHTS).stat().st_size - table
+        """Bytes of the weights but a table of its own, whose rows are mapped as they are read."""
         _check_shapes(self._session, facts)
 
     def forward(self, capacity: int, ledger: Ledger | None = None) -> HeadForward:

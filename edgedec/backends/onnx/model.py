@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from edgedec.backends.backend import DEFAULT_CACHE, BackendBase, Observe, Submit, unobserved
@@ -14,7 +15,9 @@ from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.passes import OnnxPasses
 from edgedec.backends.onnx.sequences import SequenceModel, Sequences
 from edgedec.backends.onnx.session import check_shapes, open_session
+from edgedec.backends.onnx.tap_outputs import with_outputs
 from edgedec.core.cache_config import CacheConfig, KvType
+from edgedec.core.exits import added_taps
 from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Lease, Ledger
 from edgedec.core.manifest import DRAFTING, MODEL, WEIGHTS, Manifest
@@ -37,6 +40,7 @@ class OnnxModel(BackendBase):
     ``threads``: compute threads (None: one per physical core). ``spin``: they wait actively between ops,
     which is best when no one else needs the cores. ``drafting``: open ``drafting.onnx`` in place of
     ``model.onnx``, where the bundle has it: the same passes, with exits, hidden states and trimmed heads.
+    ``taps``: further layers whose outputs are hidden states.
     Raises UsageError, BadFileError or BackendError when the bundle or the library cannot be used (see
     ``open_session`` and ``check_shapes``).
     """
@@ -49,15 +53,18 @@ class OnnxModel(BackendBase):
         threads: int | None = None,
         spin: bool = True,
         drafting: bool = False,
+        taps: tuple[int, ...] = (),
     ) -> None:
         super().__init__(manifest.spec, _capabilities(manifest.spec), threads)
         before = mapped_bytes(bundle / WEIGHTS)
         graph = DRAFTING if drafting and DRAFTING in manifest.files else MODEL
-        self._session = open_session(bundle, threads, spin=spin, graph=graph)
+        tapped = partial(with_outputs, layers=taps, hidden=self._spec.hidden_size)
+        change = tapped if taps and graph == DRAFTING else None
+        self._session = open_session(bundle, threads, spin=spin, graph=graph, change=change)
         # Every tensor is mapped by itself, in whole pages: more than the file has.
         self._weight_bytes = max(mapped_bytes(bundle / WEIGHTS) - before, manifest.files[WEIGHTS].bytes)
         if graph == DRAFTING:
-            self._exits = read_exits(self._session, self._spec)
+            self._exits = read_exits(self._session, self._spec, taps)
             self._caps = replace(self._caps, taps=self._exits.taps, exits=self._exits.exits)
         else:
             self._exits = NO_EXITS
@@ -131,7 +138,7 @@ class OnnxModel(BackendBase):
         """
         if ledger not in self._scratch:
             self._scratch[ledger] = ledger.lease("scratch", 0)
-        exits = len(self._caps.exits)
+        exits = len(self._caps.exits) + added_taps(self._caps.taps, self._caps.exits, self._spec.n_layers)
         self._scratch[ledger].grow(scratch_bytes(self._spec, self._threads, longest, capacity, exits))
         return OnnxPasses(self._session, self._spec, memory.arrays, ledger, self._exits)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import onnxruntime as ort
@@ -36,16 +36,23 @@ _OLDEST_RUNTIME = (1, 22)
 """As in pyproject.toml; the kernels ask for version 18 of the C API."""
 _AGAIN = "verify the bundle, or pull or export the model again"
 _CODE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
+_WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 _SILENT = 4
 """Severity: only fatal errors print; all others arrive as exceptions."""
 
 
 def open_session(
-    bundle: Path, threads: int | None = None, *, spin: bool = True, graph: str = MODEL
+    bundle: Path,
+    threads: int | None = None,
+    *,
+    spin: bool = True,
+    graph: str = MODEL,
+    change: Callable[[bytes], bytes] | None = None,
 ) -> ort.InferenceSession:
     """Load the file ``graph`` of ``bundle`` with its weights mapped, not copied.
 
     ``threads`` compute threads (None: one per physical core), which ``spin`` for a moment between ops.
+    ``change`` makes another graph of the file's, over the same weights.
     Raises BadFileError when the graph or weights are broken, BackendError when the runtime or the kernel
     library refuses, UsageError for an EDGEDEC_ISA that cannot run here.
     """
@@ -58,6 +65,10 @@ def open_session(
     check_graph(bundle, graph)
     with one_line_errors(loading=True, graph=graph):
         options.register_custom_ops_library(str(library.library_path()))
+        if change:
+            options.add_session_config_entry(_WEIGHTS_FOLDER, str(bundle))
+            data = change((bundle / graph).read_bytes())
+            return ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         return ort.InferenceSession(str(bundle / graph), options, providers=["CPUExecutionProvider"])
 
 
