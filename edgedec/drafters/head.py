@@ -1,8 +1,8 @@
 """The trained head of a target as a drafter: found by the hash of its weights, checked, opened and built.
 
-Memory: its weights; a cache of at most 1024 positions; the scratch of its passes; hidden states of 128 tokens;
-buffers of 4 (W + 3 D + 4 K + 14) P' bytes, with W numbers of the target for a token, K entries a row and
-P' = 64 tokens in a pass.
+Memory: its weights; a cache of at most 1024 positions; the scratch of its passes; hidden states of 128
+tokens, W numbers each; buffers of 4 (W + 3 D + 4 K + 14) P' bytes, with K entries a row and P' = 64 tokens
+in a pass.
 """
 
 from __future__ import annotations
