@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from edgedec.assemble.config import RunConfig
     from edgedec.assemble.prepare import Bundles
     from edgedec.cli.options import OtherModelOptions, SizeOptions
+    from edgedec.core.exits import LayerOutputs
     from edgedec.loaded_model import LoadedModel
     from edgedec.remote import RemoteSide
     from edgedec.sampling.named import SamplingParams
@@ -91,11 +92,10 @@ def prepare_model(
         /,
         *,
         threads: int | None,
-        drafting: bool,
-        taps: tuple[int, ...] = (),
+        drafting: LayerOutputs,
         place: DevicePlace = ON_CPU,
     ) -> LoadedModel:
-        model = given.load(bundle, threads=threads, drafting=drafting, taps=taps, place=place)
+        model = given.load(bundle, threads=threads, drafting=drafting, place=place)
         if to_chat and bundle == bundles.target and model.template is None and config.template is None:
             raise UsageError(
                 f"{model.name} is a base model: it continues text, and has no chat template",

@@ -17,6 +17,7 @@ from edgedec.core.preset import OFF
 
 if TYPE_CHECKING:
     from edgedec.assemble.opener import Load
+    from edgedec.core.exits import LayerOutputs
     from edgedec.core.manifest import Manifest
     from edgedec.loaded_model import LoadedModel
     from edgedec.metrics.stats import Clock
@@ -58,8 +59,7 @@ def _load(
     /,
     *,
     threads: int | None,
-    drafting: bool,
-    taps: tuple[int, ...] = (),
+    drafting: LayerOutputs,
     place: DevicePlace = ON_CPU,
 ) -> LoadedModel:
     from edgedec.loaded_model import load_model
@@ -67,9 +67,7 @@ def _load(
     ctx = click.get_current_context(silent=True)
     home = services(ctx).store().home if ctx else None
     with progress.reporter() as report:
-        return load_model(
-            bundle, threads=threads, drafting=drafting, taps=taps, place=place, home=home, progress=report
-        )
+        return load_model(bundle, threads=threads, drafting=drafting, place=place, home=home, progress=report)
 
 
 def _export(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from edgedec.backends.backend import Backend
 from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.errors import BadFileError, UsageError
+from edgedec.core.exits import LayerOutputs
 from edgedec.core.manifest import Manifest
 from edgedec.core.model_id import ModelId
 from edgedec.core.progress import Progress, silent
@@ -90,8 +91,7 @@ def load_model(
     bundle: Path,
     *,
     threads: int | None = None,
-    drafting: bool = False,
-    taps: tuple[int, ...] = (),
+    drafting: LayerOutputs = False,
     place: DevicePlace = ON_CPU,
     home: Path | None = None,
     progress: Progress = silent,
@@ -99,7 +99,6 @@ def load_model(
     """Open an exported bundle. ``threads``: None for one per physical core.
 
     - ``drafting``: with what drafters of the model itself need, where the bundle has it.
-    - ``taps``: with the outputs of these layers as hidden states, beside those that its graph hands out.
     - ``place``: where it runs, as the bundle's kind allows.
     - ``home``: verify files that changed since the record there before anything of them is used, which
       ``progress`` follows; None to trust them.
@@ -115,7 +114,7 @@ def load_model(
     from edgedec.backends.open import open_backend
 
     backend = open_backend(
-        bundle, manifest, threads=threads, drafting=drafting, taps=taps, place=place, progress=progress
+        bundle, manifest, threads=threads, drafting=drafting, place=place, progress=progress
     )
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer, manifest.tokenizer_sha256)
     if tokenizer.size > manifest.spec.vocab_size:

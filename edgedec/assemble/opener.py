@@ -15,6 +15,7 @@ from edgedec.assemble.budget import Budget, Parts, memory_facts, memory_plan, pl
 from edgedec.assemble.run_context import RunContext
 from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.errors import EdgeDecError
+from edgedec.core.exits import LayerOutputs
 from edgedec.core.manifest import Manifest
 from edgedec.core.units import size, size_up
 from edgedec.drafters.interface import DrafterSpec, Estimate, OpenContext, OpenDrafter, SearchContext
@@ -29,14 +30,7 @@ class Load(Protocol):
     """Opens one bundle; see ``load_model``."""
 
     def __call__(
-        self,
-        bundle: Path,
-        /,
-        *,
-        threads: int | None,
-        drafting: bool,
-        taps: tuple[int, ...] = (),
-        place: DevicePlace = ON_CPU,
+        self, bundle: Path, /, *, threads: int | None, drafting: LayerOutputs, place: DevicePlace = ON_CPU
     ) -> LoadedModel: ...
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, TypedDict, cast
+from typing import Protocol, cast
 
 from edgedec.backends.backend import Backend
 from edgedec.core.cache_config import Device
 from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.errors import Remedy, UnsupportedError
+from edgedec.core.exits import LayerOutputs
 from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress, silent
 
@@ -27,15 +28,8 @@ EDGEDEC, NPU = "edgedec", "npu"
 _NOT_FOR = {"gpu": "for another runtime or device", "npu": "for the CPU"}
 
 
-class _More(TypedDict, total=False):
-    taps: tuple[int, ...]
-
-
 class BackendClass(Protocol):
-    """The class of a backend. ``drafting`` is without effect where a bundle has no ``drafting.onnx``.
-
-    ``taps`` is for bundles of EdgeDec's own ops only.
-    """
+    """The class of a backend. ``drafting`` is without effect where a bundle has no ``drafting.onnx``."""
 
     def __call__(
         self,
@@ -43,8 +37,7 @@ class BackendClass(Protocol):
         manifest: Manifest,
         *,
         threads: int | None,
-        drafting: bool,
-        taps: tuple[int, ...] = (),
+        drafting: LayerOutputs,
     ) -> Backend: ...
 
     def runtime_name(self) -> str:
@@ -57,16 +50,14 @@ def open_backend(
     manifest: Manifest,
     *,
     threads: int | None = None,
-    drafting: bool = False,
-    taps: tuple[int, ...] = (),
+    drafting: LayerOutputs = False,
     place: DevicePlace = ON_CPU,
     progress: Progress = silent,
 ) -> Backend:
     """Load the model at ``bundle``, without a KV cache.
 
     ``threads``: None: one per physical core. ``drafting``: open its ``drafting.onnx``, so that forwards have
-    exits and hidden states (``Capabilities.exits``); without effect where the bundle has none. ``taps``:
-    further layers whose outputs are hidden states then. ``place``:
+    exits and hidden states (``Capabilities.exits``); without effect where the bundle has none. ``place``:
     an NPU for a bundle that was exported for one, which the CPU runs too; a GPU for EdgeDec's own, and
     ``progress`` follows how its weights get there. Raises
     UsageError, BadFileError, BackendError or UnsupportedError when the backend cannot run the bundle, or when
@@ -86,8 +77,7 @@ def open_backend(
             hint=f"export it for {place.device}",
             remedy=Remedy("export") if place.device == "gpu" else Remedy("for", place.device),
         )
-    more: _More = {"taps": taps} if taps and manifest.kind == EDGEDEC else {}
-    return _class_for(manifest.kind)(bundle, manifest, threads=threads, drafting=drafting, **more)
+    return _class_for(manifest.kind)(bundle, manifest, threads=threads, drafting=drafting)
 
 
 def runtime_of(manifest: Manifest, device: Device = "cpu") -> str:

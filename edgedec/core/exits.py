@@ -8,6 +8,8 @@ from __future__ import annotations
 EXITS, TAPS = "exits", "taps"
 """Keys of the graph's metadata: numbers of layers, and indices of layers, separated by commas."""
 KEEP = "keep"
+LayerOutputs = bool | tuple[int, ...]
+"""Whether to open a model with its graph for drafting; layers: with their outputs as hidden states, too."""
 _PARTS = 8
 
 

@@ -111,7 +111,7 @@ class PackedRows:
     shape: tuple[int, int]
 
     def read(self, start: int, stop: int) -> NDArray[np.float32]:
-        """See ``weights.Rows``."""
+        """See ``weights.RowReader``."""
         first, cols = start // TILE, self.shape[1]
         tiles = self.packed[first : -(-stop // TILE)]
         values = dequantise(self.format, tiles, len(tiles) * TILE, cols)

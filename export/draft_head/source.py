@@ -11,7 +11,7 @@ from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from numpy.typing import NDArray
 
 from edgedec.export.calibration.search import quantise
-from edgedec.export.draft_head.weights import Floats, Rows
+from edgedec.export.draft_head.weights import Floats, RowReader
 from edgedec.export.gguf_header import TensorInfo
 
 
@@ -27,7 +27,7 @@ class HeadSource:
         self,
         arrays: Mapping[str, Floats],
         formats: Mapping[str, str],
-        streamed: Mapping[str, Rows] = MappingProxyType({}),
+        streamed: Mapping[str, RowReader] = MappingProxyType({}),
     ) -> None:
         self._arrays, self._streamed = dict(arrays), dict(streamed)
         shapes = {name: array.shape for name, array in arrays.items()}

@@ -60,7 +60,7 @@ FLAGS = ("norm_each", "norm_before_residual", "norm_output")
 _NUMBERS = (*_SIZES, *_REALS, *FLAGS, "tap_size")
 
 
-class Rows(Protocol):
+class RowReader(Protocol):
     """A matrix of floats that is read by rows: it may be too large for memory."""
 
     @property
@@ -122,7 +122,7 @@ class HeadWeights:
     k_norm: Floats | None = None
     rope_factors: Floats | None = None
     """[head_dim / 2]."""
-    embedding: Rows | None = None
+    embedding: RowReader | None = None
     """[vocabulary, d]; ``save`` leaves it out."""
 
     def __post_init__(self) -> None:

@@ -21,6 +21,7 @@ from edgedec.cli.app import app
 from edgedec.cli.services import Services
 from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.errors import EdgeDecError
+from edgedec.core.exits import LayerOutputs
 from edgedec.core.listed_files import sealed
 from edgedec.core.manifest import Manifest
 from edgedec.loaded_model import LoadedModel, load_model
@@ -136,8 +137,7 @@ def test_what_does_not_fit_is_not_even_loaded(store: Store, monkeypatch: pytest.
         /,
         *,
         threads: int | None,
-        drafting: bool,
-        taps: tuple[int, ...] = (),
+        drafting: LayerOutputs,
         place: DevicePlace = ON_CPU,
     ) -> LoadedModel:
         loaded.append(bundle.name)

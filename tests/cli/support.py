@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from edgedec.cli.app import app
 from edgedec.cli.services import Services
 from edgedec.core.device_place import ON_CPU, DevicePlace
+from edgedec.core.exits import LayerOutputs
 from edgedec.loaded_model import LoadedModel
 from edgedec.models import Store
 from tests.fixtures.ready import Ready
@@ -39,8 +40,7 @@ class Home:
             /,
             *,
             threads: int | None,
-            drafting: bool,
-            taps: tuple[int, ...] = (),
+            drafting: LayerOutputs,
             place: DevicePlace = ON_CPU,
         ) -> LoadedModel:
             self.opened.append({"bundle": bundle, "threads": threads})

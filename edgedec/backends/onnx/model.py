@@ -17,7 +17,7 @@ from edgedec.backends.onnx.sequences import SequenceModel, Sequences
 from edgedec.backends.onnx.session import check_shapes, open_session
 from edgedec.backends.onnx.tap_outputs import with_outputs
 from edgedec.core.cache_config import CacheConfig, KvType
-from edgedec.core.exits import added_taps
+from edgedec.core.exits import LayerOutputs, added_taps
 from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Lease, Ledger
 from edgedec.core.manifest import DRAFTING, MODEL, WEIGHTS, Manifest
@@ -40,7 +40,6 @@ class OnnxModel(BackendBase):
     ``threads``: compute threads (None: one per physical core). ``spin``: they wait actively between ops,
     which is best when no one else needs the cores. ``drafting``: open ``drafting.onnx`` in place of
     ``model.onnx``, where the bundle has it: the same passes, with exits, hidden states and trimmed heads.
-    ``taps``: further layers whose outputs are hidden states.
     Raises UsageError, BadFileError or BackendError when the bundle or the library cannot be used (see
     ``open_session`` and ``check_shapes``).
     """
@@ -52,12 +51,12 @@ class OnnxModel(BackendBase):
         *,
         threads: int | None = None,
         spin: bool = True,
-        drafting: bool = False,
-        taps: tuple[int, ...] = (),
+        drafting: LayerOutputs = False,
     ) -> None:
         super().__init__(manifest.spec, _capabilities(manifest.spec), threads)
         before = mapped_bytes(bundle / WEIGHTS)
         graph = DRAFTING if drafting and DRAFTING in manifest.files else MODEL
+        taps = () if isinstance(drafting, bool) else drafting
         tapped = partial(with_outputs, layers=taps, hidden=self._spec.hidden_size)
         change = tapped if taps and graph == DRAFTING else None
         self._session = open_session(bundle, threads, spin=spin, graph=graph, change=change)
