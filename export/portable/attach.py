@@ -13,7 +13,7 @@ import onnx
 
 from edgedec.core.errors import UnsupportedError
 from edgedec.export.model import DOMAIN, attributes
-from edgedec.export.portable import attention, head, matrices
+from edgedec.export.portable import attention, head, matrices, recurrent
 from edgedec.export.portable.body import Body, BodyBuilder
 from edgedec.export.portable.decode import UNPACK, UNPACKABLE, unpacker_function
 from edgedec.export.portable.floats import half_function
@@ -25,6 +25,7 @@ BODIES: dict[str, BodyBuilder] = {
     "GatedMLP": matrices.gated_mlp,
     "RotaryTable": attention.rotary_table,
     "TreeAttention": attention.tree_attention,
+    "GatedDelta": recurrent.gated_delta,
     "HeadTopK": head.head_topk,
 }
 """Functions that build the body of each op."""

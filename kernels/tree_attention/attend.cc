@@ -1,6 +1,7 @@
 // Splits a pass over threads and checks its arguments; the same for all instruction sets.
 #include <algorithm>
 
+#include "common/sequences.h"
 #include "tree_attention/elements.h"
 #include "tree_attention/paths.h"
 #include "tree_attention/tree_attention.h"
@@ -185,10 +186,7 @@ const char* problem(const Config& config, const Pass& pass, size_t capacity) {
   if (!config.dim || config.dim % 16) return "head_dim must be a positive multiple of 16";
   if (!(config.softcap >= 0.0f)) return "softcap must be 0 or more";
   if (const char* wrong = no_room(config, pass, capacity)) return wrong;
-  for (size_t m = 0; m < pass.tokens; ++m)
-    if (pass.parents[m] < -1 || pass.parents[m] >= static_cast<int64_t>(m))
-      return "parents[i] must lie in [-1, i)";
-  return nullptr;
+  return parents_problem(pass.parents, pass.tokens);
 }
 
 }  // namespace edgedec::tree_attention

@@ -1,8 +1,7 @@
-// The sequences of one pass: one that owns the whole cache, or several, each in a part of its own.
+// The sequences of one pass over a cache: one that owns the whole cache, or several, each in a part of its own.
 //
-// A cache of C slots has `parts` of equal size: part p owns slots [p C / parts, (p + 1) C / parts). The tokens of a
-// sequence are contiguous in the pass, its parents count from its first token, and its slots from those of its part:
-// so each sequence is computed as if it were a pass of its own, and has the bits of one.
+// A cache of C slots has `parts` of equal size: part p owns slots [p C / parts, (p + 1) C / parts), and the slots of a
+// sequence count from those of its part.
 #pragma once
 
 #include <vector>
@@ -22,8 +21,7 @@ struct Sequences {
   std::vector<Sequence> all;
 };
 
-// Reads and checks `count` numbers: the resident tokens of the only sequence; or the number of parts, and then for each
-// sequence its tokens, its part and its resident tokens. Returns the error in one line, or nullptr.
+// Reads and checks the `count` numbers of common/sequences.h. Returns the error in one line, or nullptr.
 const char* read_sequences(const Config& config, const int64_t* numbers, size_t count, const int64_t* parents,
                            size_t tokens, size_t capacity, Sequences* read);
 

@@ -60,6 +60,9 @@ def seeds(folder: Path) -> list[tuple[Files, Files]]:
         _attention(heads=2, kv_heads=1, row=9, window=4, ring=1, capacity=8, value_norm=1),
         _attention(heads=4, kv_heads=2, shared=1),
         _attention(heads=4, kv_heads=2, row=9, shared=1, window=3, ring=1, capacity=7),
+        _gated_delta(parents=[-1, 0, 0, 2], length=(40,), applied=[33]),
+        _gated_delta(parents=list(range(-1, 34)), length=(3,), applied=[1], kernel=3),
+        _gated_delta(parents=[-1], length=(2, 2, 1, 7, 2, 0, 50), applied=[44, 7], tiled=1),
     ]
     for format in _FORMATS:
         cols = 256 if layout.FORMATS[format].record == 256 else 64
@@ -91,6 +94,26 @@ def _attention(
         *([None, tensor("f16", 1, 2, kv_heads, 0, row)] if shared else []),
     ]
     return "TreeAttention", attributes | more, inputs
+
+
+def _gated_delta(
+    parents: list[int], length: tuple[float, ...], applied: list[float], kernel: int = 4, **more: int
+) -> Case:
+    heads, values, channels, count = 2, 4 * 16, 2 * 2 * 16 + 4 * 16, max(len(parents), 4)
+    sizes = {"k_heads": heads, "v_heads": 4, "k_dim": 16, "v_dim": 16, "kernel": kernel}
+    inputs: list[Tensor | None] = [
+        tensor("f32", count, channels + values + 8),
+        tensor("i64", count, values=list(parents)),
+        tensor("i64", len(length), values=list(length)),
+        tensor("i64", len(applied), values=applied),
+        tensor("f32", 2, 32 * len(applied), channels + 8),
+        tensor("f32", 2, len(applied), 4 * 16 * 16),
+        tensor("f32", channels, kernel),
+        tensor("f32", 4, values=[-0.5, -0.1, -2.0, -8.0]),
+        tensor("f32", 4),
+        tensor("f32", 16),
+    ]
+    return "GatedDelta", {"layer": 1, "epsilon": 1e-6, **sizes, **more}, inputs
 
 
 def _quantised(format: str, cols: int) -> list[Case]:

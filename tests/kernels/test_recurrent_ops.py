@@ -1,0 +1,189 @@
+"""GatedDelta through ONNX Runtime: several sequences at once, and inputs that do not fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+from numpy.typing import NDArray
+
+from edgedec.backends.onnx.session import one_line_errors
+from edgedec.core.cache_kinds import TRAIL_SLOTS
+from edgedec.core.errors import BackendError
+from edgedec.kernels import library
+from tests.fuzz.op_cases import graph, tensor
+from tests.kernels.gated_delta import F32, Layer
+from tests.kernels.test_tree_attention import random_tree
+
+LAYER = Layer(k_heads=2, v_heads=4, k_dim=32, v_dim=32)
+LAYERS, PARTS = 3, 4
+SIZES = {"k_heads": 2, "v_heads": 4, "k_dim": 32, "v_dim": 32, "kernel": 4, "epsilon": 1e-6, "layer": 1}
+KINDS = ("f32", "i64", "i64", "i64", "f32", "f32", "f32", "f32", "f32", "f32")
+
+
+@dataclass(frozen=True)
+class One:
+    """A sequence: ``tokens`` more in ``part``, behind ``length``, of which the state covers ``applied``."""
+
+    tokens: int
+    part: int
+    length: int
+    applied: int
+    tree: bool = False
+
+
+MIXES = {
+    "one in the last part": [One(4, 3, 7, 0)],
+    "short ones": [One(1, 2, 40, 40), One(3, 0, 0, 0, tree=True), One(2, 3, 17, 9)],
+    "plain decoding": [One(1, part, 30 + part, 29 + part) for part in range(4)],
+    "a prompt among them": [
+        One(1, 1, 90, 80),
+        One(128, 3, 70, 70),
+        One(16, 0, 33, 30, tree=True),
+        One(1, 2, 0, 0),
+    ],
+}
+
+
+def session(**more: Any) -> ort.InferenceSession:
+    model = graph("GatedDelta", SIZES | more, [tensor(kind, 1) for kind in KINDS])
+    options = ort.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 2
+    with one_line_errors(loading=True):
+        options.register_custom_ops_library(str(library.library_path()))
+        return ort.InferenceSession(model.SerializeToString(), options)
+
+
+def run(made: ort.InferenceSession, values: list[NDArray[Any]]) -> F32:
+    """One call, which writes the trail and the state."""
+    binding = made.io_binding()
+    for number, value in enumerate(values):
+        assert value.flags.c_contiguous
+        kind, address = value.dtype.type, value.ctypes.data
+        binding.bind_input(f"in{number}", "cpu", 0, kind, value.shape, address)
+    binding.bind_output("out0", "cpu")
+    with one_line_errors():
+        made.run_with_iobinding(binding)
+    out: F32 = binding.copy_outputs_to_cpu()[0]
+    return out
+
+
+def memory(parts: int) -> list[NDArray[Any]]:
+    rng = np.random.default_rng(4)
+    trail = rng.standard_normal((LAYERS, parts * TRAIL_SLOTS, LAYER.trail), dtype=np.float32)
+    return [trail, rng.standard_normal((LAYERS, parts, LAYER.state), dtype=np.float32)]
+
+
+@pytest.mark.parametrize("row", library.available())
+@pytest.mark.parametrize("mix", MIXES)
+def test_each_sequence_has_the_bits_of_a_pass_of_its_own(
+    mix: str, row: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEDEC_ISA", row)
+    made, weights, ones = session(), list(LAYER.weights()), MIXES[mix]
+    shared, alone = memory(PARTS), memory(PARTS)
+    rng = np.random.default_rng(1)
+    tokens = [rng.standard_normal((one.tokens, LAYER.width), dtype=np.float32) for one in ones]
+    parents = [
+        np.array(random_tree(i, one.tokens) if one.tree else range(-1, one.tokens - 1), np.int64)
+        for i, one in enumerate(ones)
+    ]
+    lengths = np.array([PARTS, *(n for one in ones for n in (one.tokens, one.part, one.length))])
+    applied = np.zeros(PARTS, np.int64)
+    for one in ones:
+        applied[one.part] = one.applied
+    out = run(made, [np.concatenate(tokens), np.concatenate(parents), lengths, applied, *shared, *weights])
+    first = 0
+    for one, own, tree in zip(ones, tokens, parents, strict=True):
+        slots = slice(one.part * TRAIL_SLOTS, (one.part + 1) * TRAIL_SLOTS)
+        part = [np.ascontiguousarray(alone[0][:, slots]), alone[1][:, one.part : one.part + 1].copy()]
+        before = [own, tree, np.array([one.length]), np.array([one.applied])]
+        expected = run(made, [*before, *part, *weights])
+        alone[0][:, slots], alone[1][:, one.part : one.part + 1] = part
+        assert np.isfinite(expected).all()
+        assert out[first : first + one.tokens].tobytes() == expected.tobytes()
+        first += one.tokens
+    assert [a.tobytes() for a in shared] == [a.tobytes() for a in alone]
+
+
+def inputs() -> list[NDArray[Any]]:
+    """A tree of three tokens behind ten, of which the state covers eight."""
+    tokens, parents = LAYER.tokens(3), np.array([-1, 0, 0])
+    return [tokens, parents, np.array([10]), np.array([8]), *memory(1), *LAYER.weights()]
+
+
+WRONG: list[tuple[int, NDArray[Any], str]] = [
+    (0, np.zeros((3, LAYER.width - 1), np.float32), "input 0 must be a matrix of"),
+    (0, np.zeros((3, LAYER.width, 1), np.float32), "input 0 must be a matrix of"),
+    (0, np.zeros((2, LAYER.width), np.float32), "parents do not fit the tokens"),
+    (1, np.array([-1, 0, 2]), r"parents\[i\] must lie in \[-1, i\)"),
+    (1, np.array([-2, 0, 1]), r"parents\[i\] must lie in \[-1, i\)"),
+    (2, np.array([-1]), "negative length"),
+    (2, np.array([1 << 62]), "not a possible number of tokens"),
+    (2, np.array([7]), "applied exceeds length"),
+    (2, np.array([38]), "applied is too far behind length"),
+    (2, np.array([10, 11]), "length must have one number"),
+    (2, np.array([2, 3, 1, 10]), "the trail has too few sequences"),
+    (2, np.array([1, 3, 1, 10]), "part that does not exist"),
+    (2, np.array([1, 2, 0, 10]), "as many as the pass in all"),
+    (3, np.array([-1]), "negative applied"),
+    (3, np.array([8, 8]), "applied must have a number for each sequence"),
+    (3, np.zeros(0, np.int64), "applied must have a number for each sequence"),
+    (4, np.zeros((LAYERS, 31, LAYER.trail), np.float32), "the trail must be"),
+    (4, np.zeros((LAYERS, 0, LAYER.trail), np.float32), "the trail must be"),
+    (4, np.zeros((LAYERS, 32, LAYER.trail + 1), np.float32), "the trail must be"),
+    (4, np.zeros((1, 32, LAYER.trail), np.float32), "the trail must be"),
+    (4, np.zeros((32, LAYER.trail), np.float32), "the trail must be"),
+    (5, np.zeros((1, 1, LAYER.state), np.float32), "the state must be"),
+    (5, np.zeros((LAYERS, 2, LAYER.state), np.float32), "the state must be"),
+    (5, np.zeros((LAYERS, 1, LAYER.state - 1), np.float32), "the state must be"),
+    (6, np.zeros((4, LAYER.channels), np.float32), "input 6 must be a matrix of 4 columns"),
+    (6, np.zeros((LAYER.channels - 1, 4), np.float32), "conv_weight must have 256 rows"),
+    (7, np.zeros(3, np.float32), "decay must have 4 numbers"),
+    (8, np.zeros(5, np.float32), "dt_bias must have 4 numbers"),
+    (9, np.zeros(33, np.float32), "norm_weight must have 32 numbers"),
+]
+
+
+@pytest.mark.parametrize(("place", "value", "what"), WRONG)
+def test_inputs_that_do_not_fit_are_refused_in_one_line(place: int, value: NDArray[Any], what: str) -> None:
+    values = inputs()
+    values[place] = value
+    before = [part.tobytes() for part in values[4:6]]
+    with pytest.raises(BackendError, match=what) as refused:
+        run(session(), values)
+    assert "\n" not in refused.value.message
+    assert [part.tobytes() for part in values[4:6]] == before
+
+
+def test_a_tree_that_the_trail_cannot_hold_is_refused() -> None:
+    values = inputs()
+    values[0], values[1] = LAYER.tokens(30), np.full(30, -1)
+    with pytest.raises(BackendError, match="a tree has more tokens than the trail has rows for"):
+        run(session(), values)
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        ({"k_heads": 0}, "heads and their sizes must be 1 to 65536"),
+        ({"v_heads": 1 << 60}, "heads and their sizes must be 1 to 65536"),
+        ({"k_dim": -16}, "heads and their sizes must be 1 to 65536"),
+        ({"v_heads": 3}, "v_heads must be a multiple of k_heads"),
+        ({"v_dim": 24}, "k_dim and v_dim must be multiples of 16"),
+        ({"kernel": 9}, "kernel must be 1 to 8"),
+        ({"kernel": -1}, "kernel must be 1 to 8"),
+    ],
+)
+def test_impossible_sizes_are_refused_when_a_model_is_loaded(more: dict[str, int], what: str) -> None:
+    with pytest.raises(Exception, match=what):
+        session(**more)
+
+
+@pytest.mark.parametrize("layer", [-1, LAYERS, 1 << 62])
+def test_layers_that_the_trail_lacks_are_refused(layer: int) -> None:
+    with pytest.raises(BackendError, match="the trail must be"):
+        run(session(layer=layer), inputs())
