@@ -32,6 +32,7 @@ WHY = {
     "process": "Python, libraries and the model's tokenizer: measured just now",
     "weights": "the model itself: every token needs all of it",
     "kv_cache": "the conversation: keys and values of {context} tokens in {kv}",
+    "state": "the conversation as recurrent layers keep it, however long it is",
     "scratch": "room to compute in, up to {longest} tokens at a time",
     "rows": "the chances of every word, to draw from, for up to {rows} tokens",
     "hidden": "states that the model hands to its drafters",

@@ -30,6 +30,10 @@ class Capabilities:
     """Whether ``extend`` can return whole rows of logits."""
     exact: bool
     """Whether a token's results have the same bits however its text was cut into passes."""
+    most_undone: int = 0
+    """Most tokens of one pass that ``rewind`` can take back again, also most tokens of a tree; 0: no bound.
+    Recurrent states go further back to a checkpoint alone.
+    """
     portable: bool = False
     """Whether the cache can be written to a file and read back."""
     evicts: bool = False
@@ -103,8 +107,9 @@ class Forward(Protocol):
         ...
 
     def reachable(self, length: int) -> int:
-        """Return how many tokens ``rewind(length)`` leaves: ``length``, or 0 where the cache has lost slots
-        that the next token would see (layers with a window keep only the newest tokens).
+        """Return how many tokens ``rewind(length)`` leaves: ``length``, or fewer where the cache has lost
+        some that the next token would see. Layers with a window keep only the newest tokens, and recurrent
+        states go back to a checkpoint. Feed the rest again.
         """
         ...
 
@@ -187,10 +192,10 @@ class Forward(Protocol):
     def copy_prefix(self, source: Forward, length: int) -> int:
         """Replace the cache by the first ``length`` tokens of ``source``, and return the tokens it has then.
 
-        They are ``length``; or 0 where ``source`` lacks slots of them, or lost some meanwhile that the next
-        token would see. ``source``: another cache of the same model, format and pass length. It may be in a
-        pass of its own thread, but must not be rewound below ``length``. Raises ValueError for another kind
-        of cache, ContextFullError and MemoryBudgetError.
+        They are ``length``; or fewer where ``source`` lacks slots of them, or lost some meanwhile that the
+        next token would see (see ``reachable``). ``source``: another cache of the same model, format and pass
+        length. It may be in a pass of its own thread, but must not be rewound below ``length``. Raises
+        ValueError for another kind of cache, ContextFullError and MemoryBudgetError.
         """
         ...
 

@@ -188,7 +188,9 @@ def _spec(reader: ManifestFields) -> ModelSpec:
         **{size: reader.get(size, listed.count) for size in sizes},
     )
     windows = spec.n_window_layers <= spec.n_layers and bool(spec.n_window_layers) == bool(spec.window)
-    if spec.n_heads % spec.n_kv_heads or spec.head_k > spec.vocab_size or not windows:
+    tails = {kind.tail for kind in spec.states}  # one number says how many tokens states cover
+    heads = spec.n_heads % spec.n_kv_heads == 0
+    if not (heads and windows and len(tails) <= 1 and spec.head_k <= spec.vocab_size):
         raise _BUNDLE.broken("the sizes of spec do not fit each other")
     if any(id >= spec.vocab_size for id in (*spec.eos_ids, spec.bos_id or 0)):
         raise _BUNDLE.broken("a token id of spec lies outside the vocabulary")

@@ -146,6 +146,7 @@ class Engine(CachedSequence):
         reader = self._reader()
         waiting, most = self._passes.catch_up(self._committed, progress, reader)
         last = len(waiting) - 1
+        most = min(most, self._forward.caps.most_undone or most)
         draft = self._draft(last, min(reply.end - position, most) - 1, reply.grammar)
         tree = draft.tree if draft else EMPTY
         rows = reply.rows(last, len(tree), taps=reader.taps if reader else ())

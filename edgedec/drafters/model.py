@@ -41,6 +41,7 @@ from edgedec.memory.footprint import (
     longest_pass,
     model_scratch_bytes,
 )
+from edgedec.memory.sizes import state_bytes
 from edgedec.text.bpe_table import FILE_NAME as TOKENIZER_TABLE
 
 _PROMPT_TOKENS = 128
@@ -163,6 +164,7 @@ def rest_bytes(model: ModelMemory, choice: MemoryChoice, sequences: int) -> int:
     context = min(choice.context, model.spec.context_length)
     longest = batch_tokens(min(_PROMPT_TOKENS, choice.context), sequences)
     cache = cache_bytes(model.spec, context, choice.kv, longest_pass(choice), sequences)
+    cache += sequences * state_bytes(model.spec.states)
     return cache + model_scratch_bytes(model, longest, context)
 
 

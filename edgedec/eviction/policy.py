@@ -38,13 +38,8 @@ class Policy(ABC):
 
     def __init__(self, forward: Forward) -> None:
         if not forward.caps.evicts:
-            reason = (
-                "it has layers that see a window of their own"
-                if forward.caps.reserves
-                else "another runtime keeps it"
-            )
             raise UnsupportedError(
-                f"no tokens can leave the KV cache of {forward.spec.name}: {reason}",
+                f"no tokens can leave the KV cache of {forward.spec.name}: {_reason(forward)}",
                 hint="stop when the context is full, or use a larger context",
                 remedy=(Remedy("when_full"), Remedy("context")),
             )
@@ -116,3 +111,11 @@ class Policy(ABC):
     @abstractmethod
     def _evict(self, first: int, count: int, committed: Sequence[int]) -> None:
         """Evict ``count`` tokens from those behind the first ``first`` slots."""
+
+
+def _reason(forward: Forward) -> str:
+    if forward.spec.states:
+        return "it keeps recurrent states, which cannot forget a token"
+    if forward.caps.reserves:
+        return "it has layers that see a window of their own"
+    return "another runtime keeps it"

@@ -8,23 +8,29 @@ from edgedec.memory.sizes import (
     kv_bytes,
     kv_row_bytes,
     kv_row_name,
+    most_undone,
     ring_kept,
     ring_keys,
     ring_slots,
     slot_bytes,
+    state_bytes,
     whole_keys,
 )
+from edgedec.memory.state_book import StateBook
 
 __all__ = [
     "CacheBook",
     "KvType",
     "PlannedPass",
+    "StateBook",
     "kv_bytes",
     "kv_row_bytes",
     "kv_row_name",
+    "most_undone",
     "ring_kept",
     "ring_keys",
     "ring_slots",
     "slot_bytes",
+    "state_bytes",
     "whole_keys",
 ]

@@ -8,6 +8,8 @@ pass, or all of it but a beginning that is a chain.
 ``evict`` lets tokens go from the midst, of a zone all or some: those behind move together and keep their
 positions, so from there on a slot is its position less the number of tokens that have left. Which tokens of
 the zone stay is not booked, it may differ from head to head: no rewind leads to a position within it.
+
+Where recurrent layers keep states, ``states`` says how far one can go back.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgedec.core.errors import ContextFullError
+from edgedec.memory.state_book import StateBook
 
 _ROOT = -1
 
@@ -39,9 +42,12 @@ class PlannedPass:
 class CacheBook:
     """Slots that are taken, and the kind of pass that took them."""
 
-    def __init__(self, capacity: int, *, window: int = 0, ring: int = 0) -> None:
+    def __init__(
+        self, capacity: int, *, window: int = 0, ring: int = 0, states: StateBook | None = None
+    ) -> None:
         """``window``: tokens that some layers see, whose keys and values lie in rings of ``ring`` slots."""
         self.capacity = capacity
+        self.states = states
         self._window = window
         self._ring = ring
         self._oldest = 0
@@ -71,20 +77,27 @@ class CacheBook:
         return self._oldest
 
     def reachable(self, length: int) -> int:
-        """Return the tokens that a rewind to ``length`` leaves: 0 if the next one would see a lost slot."""
-        return length if not self._oldest or length - self._window + 1 >= self._oldest else 0
+        """Return the tokens that a rewind to ``length`` leaves: 0 if the next one would see a lost slot.
+
+        States may have no more than a checkpoint with fewer tokens.
+        """
+        length = self.states.reachable(length) if self.states else length
+        return length if self._sees_all(length) else 0
+
+    def _sees_all(self, length: int) -> bool:
+        return not self._oldest or length - self._window + 1 >= self._oldest
 
     def holds(self, length: int) -> bool:
         """Whether the first ``length`` tokens lie in the first slots, and the next one would see none lost.
 
-        May be asked while another thread books passes.
+        May be asked while another thread books passes. States are not asked for.
         """
         last, zone = self._last, self._zone
         if not 0 <= length <= self.length or (zone and length > zone.start):
             return False
         in_tree = length - last.start if last and not last.chain else 0
         in_order = not last or in_tree <= 0 or _is_chain(last.parents[:in_tree])
-        return in_order and self.reachable(length) == length
+        return in_order and self._sees_all(length)
 
     @property
     def settled(self) -> bool:
@@ -112,6 +125,8 @@ class CacheBook:
             planned = PlannedPass(self._slots, tuple(parents), *_placed(parents, next_one))
         else:
             raise ValueError(f"{len(parents)} parents for {tokens} tokens")
+        if self.states:
+            self.states.check(tokens, chain=planned.chain)
         if self._ring:
             self.lose(self._slots + tokens - self._ring)
         return planned
@@ -124,8 +139,13 @@ class CacheBook:
                 hint="shorten the prompt or use a larger context",
             )
 
-    def append(self, done: PlannedPass) -> None:
-        """Record that ``done`` was computed."""
+    def append(self, done: PlannedPass) -> bool:
+        """Record that ``done`` was computed; whether a checkpoint of states should be taken now."""
+        self.fill(done)
+        return self.states is not None and self.states.passed(done.start, len(done), chain=done.chain)
+
+    def fill(self, done: PlannedPass) -> None:
+        """Record that the slots of ``done`` were filled otherwise."""
         self._slots = done.start + len(done)
         self._last = done
 
@@ -147,15 +167,21 @@ class CacheBook:
         if length == 0:
             self._oldest = 0
         if length == self.length and self.settled:
+            self._rewind_states(length)
             return
         slots = length if length <= self._zone.start else length - self._missing
         kept = slots - self._last.start if self._last else 0
         if self._last and not self._last.chain and kept > 0 and not _is_chain(self._last.parents[:kept]):
             raise ValueError(f"cannot rewind to {length}, inside a tree: keep a path instead")
+        self._rewind_states(length)
         if length <= self._zone.start:
             self._zone, self._missing = range(0), 0
         self._slots = slots
         self._last = None
+
+    def _rewind_states(self, length: int) -> None:
+        if self.states:
+            self.states.rewind(length)
 
     def evict(self, first: int, end: int, kept: int = 0) -> None:
         """Keep ``kept`` of the slots [first, end) and free the others; the slots behind them move down.
@@ -170,6 +196,8 @@ class CacheBook:
             )
         if self._ring:
             raise ValueError("layers with a window would mistake the slots that are left for their window")
+        if self.states:
+            raise ValueError("the states of recurrent layers cannot forget a token")
         zone = self._zone
         if zone and (first != zone.start or end + self._missing < zone.stop):
             raise ValueError(

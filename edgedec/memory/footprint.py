@@ -14,6 +14,8 @@ H the width of all heads; V the vocabulary; L layers; H_kv key/value heads; r by
     kv_cache   2 L H_kv ceil(n r / page) page: the rows of a head lie together, and pages are committed as
                they fill. Drafts need none of their own: rejected rows are overwritten. In layers with a
                window, n is at most the slots of a ring: window, P, and tokens that can be taken back
+    state      4 L_s (35 t + 2 s) where L_s recurrent layers keep t numbers of a token and a state of s: rows
+               of the newest tokens, the state, and a checkpoint to go back to; for any n
     scratch    1.5 P (4 (3 D + F + Q) + 1.4 F + 4 (D + Q + H)) + 96 n threads: tensors of a layer and buffers
                of the kernels, held at once. With X exits, 4 (X + 3) D P more before the factor. The arena
                rounds up by up to half. 24 queries share a block of attention, each with a float per key
@@ -38,7 +40,7 @@ from dataclasses import dataclass
 
 from edgedec.core.cache_config import KvType
 from edgedec.core.model_spec import ModelSpec
-from edgedec.memory.sizes import PAGE, kv_row_bytes, ring_slots
+from edgedec.memory.sizes import PAGE, kv_row_bytes, ring_slots, state_bytes
 from edgedec.memory.speckv_bytes import speckv_bytes
 
 _ARENA = 1.5
@@ -134,6 +136,7 @@ def footprint(facts: MemoryFacts, choice: MemoryChoice) -> dict[str, int]:
         "process": facts.process,
         "weights": facts.target.weights,
         "kv_cache": cache_bytes(spec, choice.context, choice.kv, longest_pass(choice), count),
+        "state": count * state_bytes(spec.states),
         "scratch": model_scratch_bytes(facts.target, longest_pass(choice, count), choice.context),
         "rows": rows_bytes(facts, choice.drafted),
         "grammar": facts.grammar,
@@ -194,10 +197,15 @@ def scratch_bytes(spec: ModelSpec, threads: int, tokens: int, context: int, exit
 
 
 def attention_widths(spec: ModelSpec) -> tuple[int, int]:
-    """Return the widths of all query heads, and of query, key and value together, where they are largest."""
+    """Return the widths of all query heads, and of query, key and value together, where they are largest.
+
+    Recurrent layers have wider ones: their trail's row and a gate, or three such rows.
+    """
     widest = max((keys.head_dim for keys in spec.keys), default=spec.head_dim)
     keys_and_values = max((2 * keys.kv_heads * keys.head_dim for keys in spec.keys), default=0)
-    return spec.n_heads * widest, spec.n_heads * widest + keys_and_values
+    heads = spec.n_heads * widest
+    rows = (kind.trail * (2 if kind.state else 3) for kind in spec.states)
+    return max([heads, *(kind.trail for kind in spec.states)]), max([heads + keys_and_values, *rows])
 
 
 def model_scratch_bytes(model: ModelMemory, tokens: int, context: int) -> int:
@@ -208,5 +216,5 @@ def model_scratch_bytes(model: ModelMemory, tokens: int, context: int) -> int:
 def small_bytes(model: ModelMemory, choice: MemoryChoice) -> int:
     """Bytes of a small model that takes turns with the target: weights, cache, scratch and tables."""
     context, longest = min(choice.context, model.spec.context_length), longest_pass(choice)
-    cache = cache_bytes(model.spec, context, choice.kv, longest)
+    cache = cache_bytes(model.spec, context, choice.kv, longest) + state_bytes(model.spec.states)
     return model.weights + cache + model_scratch_bytes(model, longest, context) + choice.tables

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from edgedec.core.cache_config import KvType
-from edgedec.core.cache_kinds import Keys
+from edgedec.core.cache_kinds import TRAIL_SLOTS, Keys, States
 from edgedec.core.model_spec import ModelSpec
 
 PAGE = 4096
@@ -64,3 +66,13 @@ def kv_bytes(spec: ModelSpec, capacity: int, kv: KvType = "fp16", ring: int = 0)
 def slot_bytes(keys: Keys, kv: KvType = "fp16") -> int:
     """Bytes of the keys and values of one token in all layers of a kind."""
     return 2 * keys.layers * keys.kv_heads * kv_row_bytes(keys.head_dim, kv)
+
+
+def state_bytes(kinds: Sequence[States]) -> int:
+    """Bytes that recurrent layers keep of one sequence: trails, states, and their checkpoint."""
+    return sum(4 * kind.layers * ((TRAIL_SLOTS + kind.tail) * kind.trail + 2 * kind.state) for kind in kinds)
+
+
+def most_undone(kinds: Sequence[States]) -> int:
+    """Return the tokens that states can take back; 0: without states there is no bound."""
+    return min((kind.undone for kind in kinds), default=0)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgedec.core.cache_kinds import Keys, States
 from edgedec.core.errors import MemoryBudgetError, Remedy
 from edgedec.core.model_spec import ModelSpec
 from edgedec.drafters.model import draft_memory
@@ -35,11 +36,19 @@ PAIR = MemoryFacts(ModelMemory(LARGE, 1110 * MB, 2), process=150 * MB, drawing=1
 WANTED = MemoryChoice(4096, tables=3 * MB)
 BOTH = replace(WANTED, model_drafts=True)
 
+HYBRID = replace(
+    LARGE,
+    n_layers=24,
+    caches=(Keys("kv_cache", 6, 2, 256), States("delta", 18, 6176, 3, 262144)),
+)
+RECURRENT = replace(PAIR, target=ModelMemory(HYBRID, 500 * MB, 2), drafters=())
 FOUR = replace(ALONE, sequences=4)
 EIGHT = replace(PAIR, drafters=(), sequences=8)
 
 Case = tuple[MemoryFacts, MemoryChoice]
-CASES = st.sampled_from([(ALONE, WANTED), (PAIR, BOTH), (PAIR, WANTED), (FOUR, WANTED), (EIGHT, WANTED)])
+CASES = st.sampled_from(
+    [(ALONE, WANTED), (PAIR, BOTH), (PAIR, WANTED), (FOUR, WANTED), (EIGHT, WANTED), (RECURRENT, WANTED)]
+)
 
 
 @given(CASES, st.integers(0, 500 * MB), st.booleans())
@@ -261,3 +270,13 @@ def test_structured_output_is_planned_for_or_refused() -> None:
     tight = planned(ALONE, WANTED, plan.peak, elastic=False)
     with pytest.raises(MemoryBudgetError, match="structured output"):
         with_drawing(tight, ALONE, 0, grammar=1_000_000)
+
+
+def test_states_take_the_same_for_every_context() -> None:
+    for context, sequences in ((100, 1), (4096, 1), (100, 3)):
+        parts = footprint(replace(RECURRENT, sequences=sequences), MemoryChoice(context))
+        assert parts["state"] == sequences * 4 * 18 * ((32 + 3) * 6176 + 2 * 262144)
+        assert parts["kv_cache"] >= sequences * context * 6 * 2 * 2 * 256 * 2
+    assert "state" not in footprint(ALONE, WANTED)
+    draft = draft_memory(RECURRENT.target)
+    assert draft.rest(MemoryChoice(100), 1) > 4 * 18 * 2 * 262144

@@ -38,7 +38,10 @@ def read_exits(session: ort.InferenceSession, spec: ModelSpec, taps: Iterable[in
         shapes = {node.name: node.shape for node in (*session.get_inputs(), *session.get_outputs())}
     exits, own = (_numbers(stated.get(key, ""), spec.n_layers) for key in (names.EXITS, names.TAPS))
     ascend = all(a < b for a, b in zip((0, *exits), exits, strict=False))
-    if not ascend or exits[-1:] not in ((), (spec.n_layers,)) or not own or max(own) >= spec.n_layers:
+    # A peek would apply tokens to the states of lower layers, and not to those of the others.
+    if (exits and spec.states) or exits[-1:] not in ((), (spec.n_layers,)):
+        raise other_model(DRAFTING)
+    if not ascend or not own or max(own) >= spec.n_layers:
         raise other_model(DRAFTING)
     warm, states = map(names.warm, exits), map(names.out, {*own, *(exit - 1 for exit in exits)})
     if any(shapes.get(name, [])[1:] != [spec.hidden_size] for name in (*warm, *states)):

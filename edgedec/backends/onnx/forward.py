@@ -43,9 +43,8 @@ class OnnxForward(KvForward):
         appended then.
         """
         planned, fed = self._planned(tokens, parents, rows)
-        result = self._beyond_peeked(fed, rows.taps) if self._caps.taps else self._passes.run(fed)
-        self._book.append(planned)
-        return result
+        with self.computing(planned):
+            return self._beyond_peeked(fed, rows.taps) if self._caps.taps else self._passes.run(fed)
 
     def _beyond_peeked(self, fed: Fed, taps: tuple[int, ...]) -> HeadRows:
         """Compute a pass whose first tokens may be the peeked ones, which are forgotten then."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.checks import check_kept
 from edgedec.backends.onnx.kv_memory import KvMemory
+from edgedec.backends.onnx.kv_states import KvStates
 from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Capabilities, Forward, Sink, Source
 from edgedec.core.model_spec import ModelSpec
@@ -20,8 +22,10 @@ class KvForward(CacheForward):
     """The part of ``Forward`` that needs only ``kv``: all but ``extend`` and ``attention``."""
 
     def __init__(self, kv: KvMemory, spec: ModelSpec, caps: Capabilities, weight_bytes: int) -> None:
+        self._states = KvStates(kv.states) if kv.states else None
         rings = ring_keys(spec)
-        book = CacheBook(kv.capacity, window=rings.window if rings else 0, ring=kv.ring)
+        window, states = rings.window if rings else 0, self._states.book if self._states else None
+        book = CacheBook(kv.capacity, window=window, ring=kv.ring, states=states)
         super().__init__(spec, caps, book, kv.ledger)
         self._kv = kv
         self._weight_bytes = weight_bytes
@@ -33,10 +37,32 @@ class KvForward(CacheForward):
         self._kv.use()
         return planned
 
+    @contextmanager
+    def computing(self, planned: PlannedPass) -> Iterator[None]:
+        """Compute ``planned`` inside, which is recorded behind it.
+
+        A pass that fails may have changed recurrent states: then the cache goes back to their checkpoint.
+        """
+        if self._states is None:
+            yield
+            self._book.append(planned)
+            return
+        with self._states.lock:
+            self._states.begin()
+            try:
+                yield
+                self._states.done(keep=self._book.append(planned))
+            except BaseException:
+                self._states.book.lose()
+                self.rewind(self.length)
+                raise
+
     def rewind(self, length: int) -> None:
         """See ``Forward.rewind``. A long way back returns memory to the operating system."""
         self._reached = max(self._reached, self._book.slots)
         super().rewind(length)
+        if self._states:
+            self._states.follow()
         if self._kv.release(self._book.slots, self._reached):
             self._reached = self._book.slots
 
@@ -68,13 +94,23 @@ class KvForward(CacheForward):
         if not isinstance(source, KvForward) or source is self or not self._alike(source):
             raise ValueError("tokens are copied from another cache of the same model and format only")
         self.rewind(0)
+        try:
+            return self._copied(source, length)
+        except BaseException:
+            self.rewind(0)
+            raise
+
+    def _copied(self, source: KvForward, length: int) -> int:
+        if self._states and source._states:
+            length = self._states.copy(source._states, length)
         if not length or not source._book.holds(length):
+            self.rewind(0)
             return 0
         planned = self._plan(length, None)
         self._kv.copy(source._kv, source._book.oldest, length)
         # A pass of the source books the slots that it overwrites as lost before it begins.
         self._book.lose(source._book.oldest)
-        self._book.append(planned)
+        self._book.fill(planned)
         if not source._book.holds(length):
             self.rewind(0)
         return self.length
@@ -94,23 +130,33 @@ class KvForward(CacheForward):
         if not self._book.settled or self.evicted or not held:
             raise ValueError(f"cannot write {length} tokens: the cache does not hold them, or an open tree")
         self._kv.write(sink, length, self._book.oldest)
+        if self._states and length:
+            self._states.write(sink, length)
 
     def read_cache(self, source: Source, length: int) -> None:
         """See ``Forward.read_cache``. As if one pass had fed all the tokens."""
         self.rewind(0)
-        if length:
-            planned = self._plan(length, None)
+        if not length:
+            return
+        planned = self._plan(length, None)
+        try:
             self._book.lose(self._kv.read(source, length))
-            self._book.append(planned)
-            if self.reachable(length) != length:
-                self.rewind(0)
-                raise BadFileError(f"a saved cache of {length} tokens lacks some that the next one sees")
+            if self._states:
+                self._states.read(source, length)
+        except BaseException:
+            self.rewind(0)
+            raise
+        self._book.fill(planned)
+        if self.reachable(length) != length:
+            self.rewind(0)
+            raise BadFileError(f"a saved cache of {length} tokens lacks some that the next one sees")
 
     def _alike(self, other: KvForward) -> bool:
         return self._spec == other._spec and self._kv.alike(other._kv)
 
     def nbytes(self) -> dict[str, int]:
         """``weights``: mapped, shared by all forwards of the model; ``kv_cache``: reserved by this one, and
-        committed page by page as it fills.
+        committed page by page as it fills; ``state``: of recurrent layers.
         """
-        return {"weights": self._weight_bytes, "kv_cache": self._kv.reserved}
+        held = {"weights": self._weight_bytes, "kv_cache": self._kv.reserved}
+        return held | ({"state": self._kv.states.nbytes} if self._kv.states else {})

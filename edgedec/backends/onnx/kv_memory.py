@@ -1,16 +1,18 @@
-"""The memory of a key-value cache: of layers that see all tokens, and rings of those that see the newest."""
+"""The memory of a KV cache: keys and values of all tokens, rings of the newest ones, and recurrent states."""
 
 from __future__ import annotations
 
 import mmap
 from collections.abc import Sequence
 from copy import copy
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.backends.onnx.kv_pages import KvPages
 from edgedec.backends.onnx.kv_rings import KvRings, fill
+from edgedec.backends.onnx.state_memory import StateMemory
 from edgedec.core.cache_kinds import Keys
 from edgedec.core.errors import BackendError, Remedy
 from edgedec.core.forward import Sink, Source
@@ -26,6 +28,8 @@ _WORTHWHILE_SLOTS = 64
 class KvMemory:
     """Keys and values of ``capacity`` tokens, and of layers with a window of the ``ring`` newest (0: of all).
 
+    ``states``: what recurrent layers keep of ``sequences`` sequences; None without such layers.
+
     ``arrays`` has them by the names of the graph's inputs, see ``KvPages``. A row is head_dim fp16 numbers,
     or, with ``kv`` "int8", head_dim bytes and their scales (see ``kv_row_bytes``). Raises BackendError when
     the address space cannot be had. The bytes are leased from ``ledger`` by ``use``.
@@ -38,12 +42,14 @@ class KvMemory:
         kv: KvType = "fp16",
         ring: int = 0,
         ledger: Ledger | None = None,
+        sequences: int = 1,
     ) -> None:
         rings = ring_keys(spec)
         try:
             self._whole = _pages(whole_keys(spec), capacity, kv)
             self._rings = KvRings(_pages(rings, ring or capacity, kv), ring_kept(spec)) if rings else None
-        except (OSError, OverflowError, ValueError) as error:
+            self.states = StateMemory(spec.states, sequences) if spec.states else None
+        except (OSError, OverflowError, ValueError, MemoryError) as error:
             size = kv_bytes(spec, capacity, kv, ring)
             message = f"no memory for a context of {capacity} tokens ({size >> 20} MiB)"
             raise BackendError(
@@ -52,6 +58,8 @@ class KvMemory:
         self._kv = kv
         self.ledger: Ledger = ledger or Ledger()
         self._lease = self.ledger.lease("kv_cache", self.reserved)
+        if self.states:
+            self.ledger.hold(self.states.applied, "state", self.states.nbytes)
 
     def use(self) -> None:
         """Take the lease; call it before slots are written. Raises MemoryBudgetError."""
@@ -62,9 +70,10 @@ class KvMemory:
         return [self._whole, self._rings.pages] if self._rings else [self._whole]
 
     @property
-    def arrays(self) -> dict[str, NDArray[np.float16]]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """Inputs of the graph."""
-        return dict(zip(("kv_cache", "kv_window"), (part.array for part in self._parts), strict=False))
+        keys = zip(("kv_cache", "kv_window"), (part.array for part in self._parts), strict=False)
+        return {**dict(keys), **(self.states.arrays if self.states else {})}
 
     @property
     def capacity(self) -> int:
@@ -78,7 +87,7 @@ class KvMemory:
 
     @property
     def reserved(self) -> int:
-        """Bytes of all slots, written or not."""
+        """Bytes of all slots of keys and values, written or not."""
         return sum(part.array.nbytes for part in self._parts)
 
     def part(self, number: int, count: int) -> KvMemory:
@@ -86,14 +95,20 @@ class KvMemory:
         mine = copy(self)
         mine._whole = self._whole.part(number, count)
         mine._rings = self._rings and self._rings.part(number, count)
+        mine.states = self.states and self.states.part(number, count)
         mine._lease = self.ledger.lease("kv_cache", mine.reserved)
         return mine
 
     def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         """Copy slots ``sources`` to ``targets`` in every layer; all are read before any is written."""
-        for part in self._parts if sources else ():
+        if not sources:
+            return
+        for part in self._parts:
             with self.ledger.lease(SLACK, part.slot_bytes * len(sources)):
                 part.move(sources, targets)
+        if self.states:
+            with self.ledger.lease(SLACK, self.states.move_bytes(len(sources))):
+                self.states.move(sources, targets)
 
     def alike(self, other: KvMemory) -> bool:
         """Whether slots of ``other`` can be copied to the same slots here."""
@@ -133,18 +148,21 @@ class KvMemory:
     def layout(self) -> str:
         """Format, then layers x 2 (keys and values) x heads x bytes of a row: ``fp16 30x2x3x128``.
 
-        Rings follow, with the most slots that are written: ``fp16 3x2x1x512 15x2x1x512x768``.
+        Rings follow, with the most slots that are written: ``fp16 3x2x1x512 15x2x1x512x768``. So do states:
+        ``fp16 6x2x2x512 delta 18x6176x262144``.
         """
         sizes = [(*part.array.shape[:3], part.array.shape[4] * 2) for part in self._parts]
         texts = ["x".join(map(str, size)) for size in sizes]
-        return f"{self._kv} {' '.join(texts)}" + (f"x{self._rings.kept}" if self._rings else "")
+        keys = f"{self._kv} {' '.join(texts)}" + (f"x{self._rings.kept}" if self._rings else "")
+        return keys + (self.states.layout if self.states else "")
 
     def nbytes(self, slots: int) -> int:
         """Bytes of ``slots`` slots, as written."""
-        return self._whole.slot_bytes * slots + (self._rings.nbytes(slots) if self._rings else 0)
+        states = self.states.file_bytes if self.states and slots else 0
+        return self._whole.slot_bytes * slots + (self._rings.nbytes(slots) if self._rings else 0) + states
 
     def write(self, sink: Sink, slots: int, oldest: int = 0) -> None:
-        """Write the first ``slots`` slots without a copy; of rings the newest ones.
+        """Write keys and values of the first ``slots`` slots without a copy; of rings the newest ones.
 
         Slots of rings before ``oldest`` are lost and written as zeros.
         """
@@ -155,7 +173,7 @@ class KvMemory:
             self._rings.write(sink, slots, oldest)
 
     def read(self, source: Source, slots: int) -> int:
-        """Fill the first ``slots`` slots, in rings the newest ones, and return the oldest of these.
+        """Fill keys and values of the first ``slots`` slots, and return the oldest that rings have.
 
         Raises EOFError when ``source`` ends early, BadFileError when that slot cannot be the oldest.
         """

@@ -23,7 +23,7 @@ from edgedec.core.ledger import Lease, Ledger
 from edgedec.core.manifest import DRAFTING, MODEL, WEIGHTS, Manifest
 from edgedec.core.model_spec import ModelSpec
 from edgedec.kernels.library import isa
-from edgedec.memory import ring_keys, ring_slots
+from edgedec.memory import most_undone, ring_keys, ring_slots
 from edgedec.memory.footprint import scratch_bytes
 from edgedec.telemetry.process import mapped_bytes
 
@@ -127,7 +127,7 @@ class OnnxModel(BackendBase):
     def _memory(self, capacity: int, kv: KvType | None, longest: int, count: int, ledger: Ledger) -> KvMemory:
         assert kv is not None, "kv_kinds is not empty"
         ring = ring_slots(self._spec, capacity, longest, kv)
-        return KvMemory(self._spec, count * capacity, kv, count * ring, ledger)
+        return KvMemory(self._spec, count * capacity, kv, count * ring, ledger, count)
 
     def _passes(self, memory: KvMemory, longest: int, capacity: int, ledger: Ledger) -> OnnxPasses:
         """Lease the memory of ONNX Runtime for passes over at most ``longest`` tokens.
@@ -143,6 +143,7 @@ class OnnxModel(BackendBase):
 
 
 def _capabilities(spec: ModelSpec) -> Capabilities:
+    forgetful = spec.architecture in _WINDOWED or ring_keys(spec) or spec.states
     return Capabilities(
         max_pass=MAX_PASS_TOKENS,
         trees=True,
@@ -150,8 +151,9 @@ def _capabilities(spec: ModelSpec) -> Capabilities:
         exact=True,
         portable=True,
         copies=True,
-        evicts=spec.architecture not in _WINDOWED and not ring_keys(spec),
-        attention=not ring_keys(spec),
+        evicts=not forgetful,
+        attention=not ring_keys(spec) and not spec.states,
+        most_undone=most_undone(spec.states),
         reserves=True,
         sequences=MOST_SEQUENCES,
         kv_kinds=("fp16", "int8"),

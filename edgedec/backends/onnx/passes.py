@@ -35,7 +35,7 @@ class OnnxPasses:
         self,
         session: ort.InferenceSession,
         spec: ModelSpec,
-        caches: Mapping[str, NDArray[np.float16]],
+        caches: Mapping[str, NDArray[Any]],
         ledger: Ledger,
         exits: Exits = NO_EXITS,
     ) -> None:

@@ -7,6 +7,7 @@ results are the bits of a pass of its own (``kernels/tree_attention/sequences.h`
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from edgedec.backends.backend import PassRequest, Submit
@@ -75,10 +76,11 @@ class Sequences:
             raise ValueError(f"{count} tokens in one pass: at most {self.most}")
         planned = {request.sequence: self.forwards[request.sequence].planned(request) for request in requests}
         results: dict[int, HeadRows] = {}
-        for group in _alike(requests):
-            results |= self._together(group, planned)
-        for number, done in planned.items():
-            self.forwards[number].append(done)
+        with ExitStack() as computing:
+            for number, own in planned.items():
+                computing.enter_context(self.forwards[number].computing(own))
+            for group in _alike(requests):
+                results |= self._together(group, planned)
         return [results[request.sequence] for request in requests]
 
     def _alone(self, request: PassRequest) -> HeadRows:
@@ -133,10 +135,6 @@ class SequenceForward(KvForward):
         self._check_rows(request.rows)
         request.rows.resolve(len(request.tokens))
         return self._plan(len(request.tokens), request.parents)
-
-    def append(self, done: PlannedPass) -> None:
-        """Record that ``done`` was computed."""
-        self._book.append(done)
 
 
 def _alike(requests: Sequence[PassRequest]) -> list[list[PassRequest]]:

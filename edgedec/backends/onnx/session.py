@@ -10,7 +10,6 @@ import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as states
 
 from edgedec.backends.onnx.graph_guard import check_graph
-from edgedec.core.cache_kinds import Keys
 from edgedec.core.errors import BackendError, BadFileError, EdgeDecError
 from edgedec.core.manifest import MODEL
 from edgedec.core.model_spec import ModelSpec
@@ -113,26 +112,37 @@ def check_shapes(
         outputs = {node.name: node.shape for node in session.get_outputs()}
         defaulted = {node.name for node in session.get_overridable_initializers()}
     shapes = inputs | outputs
-    whole, rings = whole_keys(spec), ring_keys(spec)
-    caches = {"kv_cache": whole} | ({"kv_window": rings} if rings else {})
+    caches = _caches(spec)
     values, logits = (shapes.get(name, []) for name in ("values", "logits"))
     if (
         (*values[1:], *logits[1:]) != (spec.head_k, spec.vocab_size)
-        or any(_without_slots(shapes.get(name, [])) != _stated(keys) for name, keys in caches.items())
+        or any(not _fits(shapes.get(name), stated) for name, stated in caches.items())
         or inputs.keys() != _INPUTS | caches.keys() | set(more)
         or inputs["length"] == [1]
         or not outputs.keys() >= _OUTPUTS
-        or not defaulted >= {"temperature", *(["attention"] if whole.layers else [])}
+        or not defaulted >= {"temperature", *(["attention"] if whole_keys(spec).layers else [])}
     ):
         raise other_model(graph)
 
 
-def _without_slots(shape: Sequence[int | str | None]) -> list[int | str | None]:
-    return [*shape[:3], *shape[4:]]
+def _caches(spec: ModelSpec) -> dict[str, list[int | str | None]]:
+    """Return the shape of each input that is a cache; None for a number that passes decide."""
+    whole, rings = whole_keys(spec), ring_keys(spec)
+    stated = {
+        name: [keys.layers, 2, keys.kv_heads, None, kv_row_name(keys.head_dim)]
+        for name, keys in (("kv_cache", whole), ("kv_window", rings))
+        if keys
+    }
+    for kind in spec.states:
+        stated[f"{kind.name}_trail"] = [kind.layers, None, kind.trail]
+        if kind.state:
+            stated[f"{kind.name}_state"] = [kind.layers, None, kind.state]
+    return stated | ({"applied": [None]} if spec.states else {})
 
 
-def _stated(keys: Keys) -> list[int | str]:
-    return [keys.layers, 2, keys.kv_heads, kv_row_name(keys.head_dim)]
+def _fits(shape: Sequence[int | str | None] | None, stated: Sequence[int | str | None]) -> bool:
+    same = zip(shape or (), stated, strict=False)
+    return shape is not None and len(shape) == len(stated) and all(b in (None, a) for a, b in same)
 
 
 def other_model(graph: str) -> BadFileError:
