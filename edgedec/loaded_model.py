@@ -79,7 +79,8 @@ class LoadedModel:
         if source is not None:
             from edgedec.text.template import ChatTemplate
 
-            template = ChatTemplate(source, **_told(self.tokenizer, self.manifest)) if source else None
+            bos, eos = _told(self.tokenizer, self.manifest)
+            template = ChatTemplate(source, bos=bos, eos=eos) if source else None
         if thinking is not None:
             if template is None:
                 raise UsageError(f"{self.name} has no chat template, so it has no thinking to turn on or off")
@@ -133,13 +134,12 @@ def load_template(bundle: Path, tokenizer: Tokenizer, manifest: Manifest) -> Cha
         return None
     from edgedec.text.template import ChatTemplate
 
-    return ChatTemplate.load(bundle, **_told(tokenizer, manifest))
+    bos, eos = _told(tokenizer, manifest)
+    return ChatTemplate.load(bundle, bos=bos, eos=eos)
 
 
-def _told(tokenizer: Tokenizer, manifest: Manifest) -> dict[str, str]:
-    """Return the texts of tokens that a template is told."""
+def _told(tokenizer: Tokenizer, manifest: Manifest) -> tuple[str, str]:
+    """Return the texts of the first and the last token, which a template is told."""
     bos, eos = manifest.tokenizer.bos_id, manifest.tokenizer.eos_ids[:1]
-    return {
-        "bos": "" if bos is None else tokenizer.token_text(bos),
-        "eos": "".join(tokenizer.token_text(token) for token in eos),
-    }
+    first = "" if bos is None else tokenizer.token_text(bos)
+    return first, "".join(tokenizer.token_text(token) for token in eos)

@@ -40,10 +40,10 @@ def _states(hyper: Hyperparameters) -> list[onnx.ValueInfoProto]:
     """Return the inputs that recurrent layers write to, and the number of tokens their states cover."""
     found = []
     for kind in hyper.states:
-        trail = [kind.layers, "trail", kind.trail]
+        trail: list[str | int | None] = [kind.layers, "trail", kind.trail]
         found.append(helper.make_tensor_value_info(f"{kind.name}_trail", TensorProto.FLOAT, trail))
         if kind.state:
-            state = [kind.layers, "sequences", kind.state]
+            state: list[str | int | None] = [kind.layers, "sequences", kind.state]
             found.append(helper.make_tensor_value_info(f"{kind.name}_state", TensorProto.FLOAT, state))
     return (
         [*found, helper.make_tensor_value_info("applied", TensorProto.INT64, ["sequences"])] if found else []

@@ -16,7 +16,7 @@ _PERIOD = 4
 def qwen35_fields(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the fields of config.json with the defaults of Qwen3.5."""
     stated = data.get("partial_rotary_factor")
-    return data | {"partial_rotary_factor": _ROTATED if stated is None else stated}
+    return {**data, "partial_rotary_factor": _ROTATED if stated is None else stated}
 
 
 def qwen35_keys(fields: Fields) -> dict[str, Any]:
