@@ -48,6 +48,17 @@ class GraphBuilder:
         self.model.weights[name] = self.tensors.array(name, shape)
         return name
 
+    def reshape(self, name: str, x: str, shape: tuple[int, ...]) -> str:
+        """Add a view of ``x`` of another shape, and return its name."""
+        self.node("Constant", f"{name}_shape", [], [f"{name}_shape"], domain="", value_ints=list(shape))
+        return self.op("Reshape", name, [x, f"{name}_shape"], domain="")
+
+    def rows(self, matrix: str) -> int:
+        """Return the number of rows of a matrix that was added."""
+        weight = self.model.weights[matrix]
+        assert isinstance(weight, PackedWeight)
+        return weight.rows
+
     def format(self, matrix: str) -> str:
         """Return the format of a matrix that was added."""
         weight = self.model.weights[matrix]

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from edgedec.core.cache_kinds import CacheKind, Keys
+from edgedec.core.cache_kinds import CacheKind
 from edgedec.core.errors import TemplateError
+from edgedec.core.exits import taps_of
 from edgedec.core.files import atomic_path
 from edgedec.core.manifest import CHAT_TEMPLATE, DRAFTING, TOKENIZER, Manifest, Scalar, TokenizerInfo
 from edgedec.core.model_spec import ModelSpec
@@ -20,8 +21,9 @@ from edgedec.export.drafting import drafting_graph
 from edgedec.export.graph import build_graph
 from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.interface import HEAD_K
-from edgedec.export.model import CACHE
+from edgedec.export.model import ExportModel
 from edgedec.export.mtp.bundle import has_mtp, write_mtp
+from edgedec.export.notes import LEFT_OUT
 from edgedec.export.passes import DEFAULT_PASSES, run_passes
 from edgedec.export.source import WeightSource
 from edgedec.export.tensors import Tensors
@@ -72,12 +74,12 @@ def write_bundle(
     run_passes(model, DEFAULT_PASSES)
     spec, info = model_spec(contents, table_bytes(model)), contents.info
     check_space(out, weights_bytes(model) + len(contents.tokenizer.encode()))
-    where_from = contents.about.origin()
+    where_from = {**contents.about.origin(), **_left_out(source, contents.hyper)}
     with atomic_path(out, directory=True) as directory:
         writer = BundleWriter(directory, {})
         facts = {"architecture": spec.architecture, "format": "edgedec-bundle"}
         writer.model(model, spec.name, facts)
-        drafting, exits = drafting_graph(model, spec.n_layers, spec.hidden_size)
+        drafting, exits = _drafting(model, spec)
         writer.model(drafting, spec.name, facts | exits, DRAFTING)
         writer.weights(model, source, report)
         writer.bytes(TOKENIZER, contents.tokenizer.encode())
@@ -95,6 +97,20 @@ def write_bundle(
             with suppress(TemplateError):  # a broken one is told where it is used
                 write_program(directory, contents.template)
     return manifest
+
+
+def _left_out(source: WeightSource, hyper: Hyperparameters) -> dict[str, Scalar]:
+    """Return the manifest's fact about tensors for pictures and sound."""
+    count = sum(name.startswith(hyper.architecture.foreign) for name in source.tensors)
+    return {LEFT_OUT: f"{count} tensors for pictures and sound"} if count else {}
+
+
+def _drafting(model: ExportModel, spec: ModelSpec) -> tuple[ExportModel, dict[str, str]]:
+    """Return the graph for drafting and its metadata: without exits where layers share or keep states."""
+    if not spec.caches:
+        return drafting_graph(model, spec.n_layers, spec.hidden_size)
+    taps = tuple(sorted({*taps_of(spec.n_layers), spec.n_layers - 1}))
+    return drafting_graph(model, spec.n_layers, spec.hidden_size, exits=(), taps=taps)
 
 
 def printable_name(text: str) -> str:
@@ -127,10 +143,11 @@ def model_spec(contents: Contents, table: int) -> ModelSpec:
 
 
 def _caches(hyper: Hyperparameters) -> tuple[CacheKind, ...]:
-    """Return the kinds of cache of a model with recurrent layers, () for others."""
-    if not hyper.states:
+    """Return the kinds of cache, () where the other fields say them."""
+    if not hyper.by_layer and not hyper.states:
         return ()
-    return (Keys(CACHE, hyper.whole_layers, hyper.kv_heads, hyper.head_dim), *hyper.states)
+    keys = (hyper.keys_of(local=False), hyper.keys_of(local=True))
+    return (*(kind for kind in keys if kind.layers), *hyper.states)
 
 
 def versions(*packages: str) -> dict[str, Scalar]:

@@ -12,6 +12,7 @@ from edgedec.export.blocks.attention import attention
 from edgedec.export.blocks.base import BlockBuilder, softcap
 from edgedec.export.blocks.delta import gated_delta
 from edgedec.export.blocks.mlp import gated_mlp
+from edgedec.export.blocks.per_layer import add_per_layer, per_layer_inputs
 from edgedec.export.blocks.rotary import rotary_tables
 from edgedec.export.blocks.short_conv import short_conv
 from edgedec.export.hyperparameters import Hyperparameters
@@ -41,8 +42,9 @@ class _Builder(BlockBuilder):
         tied = not self.tensors.has("output.weight")
         lookup = {**self.table(table), "scale": scale, "alone": int(not tied)}
         x = self.op("QuantEmbedding", "embedding", ["tokens", table], **lookup)
+        own = per_layer_inputs(self, x) if hyper.per_layer else [""] * hyper.layers
         for layer, rotary in enumerate(rotary_tables(self)):
-            x = self.layer(layer, x, rotary)
+            x = self.layer(layer, x, rotary, own[layer])
         x = self.op("Gather", "selected", [x, "rows"], domain="", axis=0)
         x = self.norm(self.arch.last_norm, x)
         head = table if tied else self.matrix("output.weight", self.vocab, hyper.hidden)
@@ -51,27 +53,32 @@ class _Builder(BlockBuilder):
         outputs = [value.name for value in self.model.outputs]
         self.defaults()
         self.node("HeadTopK", "head", [x, head, "want_logits", "", "temperature"], outputs, **attrs)
-        self.tensors.leave(nextn_tensors(hyper, self.tensors.names()))
+        foreign = [name for name in self.tensors.names() if name.startswith(self.arch.foreign)]
+        self.tensors.leave([*foreign, *nextn_tensors(hyper, self.tensors.names())])
         self.tensors.require_all_taken()
         return self.model
 
     def defaults(self) -> None:
         """Add the inputs that a caller may leave out: weights that hold their default values."""
         self.model.weights["temperature"] = VectorWeight(np.ones(1, dtype=np.float32))
-        if layers := self.hyper.whole_layers:
-            nothing = np.empty((layers, self.hyper.kv_heads, 0), dtype=np.float32)
+        whole = self.hyper.keys_of(local=False)
+        if whole.layers:
+            nothing = np.empty((whole.layers, whole.kv_heads, 0), dtype=np.float32)
             self.model.weights[ATTENTION] = VectorWeight(nothing)
 
-    def layer(self, layer: int, x: str, rotary: str) -> str:
+    def layer(self, layer: int, x: str, rotary: str, own: str) -> str:
+        """Add a layer; ``own`` are its numbers of a per-layer embedding, "" where there is none."""
         block = f"blk.{layer}."
         mixed = self.mixer(layer, self.norm(block + "attn_norm", x), rotary)
         if self.arch.post_norms:
             mixed = self.norm(block + "post_attention_norm", mixed)
         x = self.op("Add", block + "after_attention", [x, mixed], domain="")
-        mlp = gated_mlp(self, block, self.norm(block + self.arch.mlp_norm, x))
+        normed = self.norm(block + self.arch.mlp_norm, x)
+        mlp = gated_mlp(self, block, normed, self.hyper.ffn_of(layer))
         if self.arch.post_norms:
             mlp = self.norm(block + "post_ffw_norm", mlp)
-        return self.op("Add", block + "out", [x, mlp], domain="")
+        x = self.op("Add", block + ("after_mlp" if own else "out"), [x, mlp], domain="")
+        return add_per_layer(self, layer, x, own) if own else x
 
     def mixer(self, layer: int, x: str, rotary: str) -> str:
         """Add the part of a layer in which a token sees those before it."""

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgedec.core.cache_kinds import States
+from edgedec.core.cache_kinds import Keys, States
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.export.architectures.base import Architecture
+from edgedec.export.layer_sizes import LayerSizes, read_layer_sizes
 from edgedec.export.metadata_keys import MetadataKeys
+from edgedec.export.model import CACHE, RINGS
 from edgedec.export.recurrent import (
     ATTENTION,
     ConvSizes,
@@ -65,15 +67,12 @@ class Hyperparameters:
     """The layers that are no attention; None: there are none."""
     nextn: int = 0
     """Layers behind the others that predict further tokens; the graph leaves them out."""
+    by_layer: LayerSizes | None = None
+    """Sizes that differ between layers; None: all layers are alike but for their windows."""
 
     def mixer(self, layer: int) -> str:
         """Return what mixes the tokens of a layer: attention, or a recurrent kind."""
         return self.recurrent.kinds[layer] if self.recurrent else ATTENTION
-
-    @property
-    def whole_layers(self) -> int:
-        """Layers of attention without a window."""
-        return sum(self._cache(layer) == (ATTENTION, False) for layer in range(self.layers))
 
     @property
     def delta(self) -> DeltaSizes:
@@ -94,9 +93,43 @@ class Hyperparameters:
         """The kinds of memory that recurrent layers keep."""
         return self.recurrent.states if self.recurrent else ()
 
+    def heads_of(self, layer: int) -> tuple[int, int]:
+        """Return a layer's number of key heads, and the size of its heads."""
+        sizes = self.by_layer
+        return (sizes.kv_heads[layer], sizes.head_dims[layer]) if sizes else (self.kv_heads, self.head_dim)
+
+    def ffn_of(self, layer: int) -> int:
+        return self.by_layer.ffns[layer] if self.by_layer else self.ffn
+
+    @property
+    def per_layer(self) -> int:
+        """Numbers of a token in the per-layer embedding, in each layer; 0 without one."""
+        return self.by_layer.per_layer if self.by_layer else 0
+
+    @property
+    def own(self) -> int:
+        """Number of the layers, from the first on, that have a cache of their own."""
+        return self.layers - (self.by_layer.shared if self.by_layer else 0)
+
+    def source(self, layer: int) -> int:
+        """Return the layer whose cache a layer reads: itself, or the last of its kind that has its own."""
+        if layer < self.own:
+            return layer
+        return max(other for other in range(self.own) if self._cache(other) == self._cache(layer))
+
     def place(self, layer: int) -> int:
-        """Return the index of a layer in its cache: layers with a window have one, recurrent ones another."""
-        return sum(self._cache(other) == self._cache(layer) for other in range(layer))
+        """Return the index in its cache of the layer whose cache a layer reads.
+
+        Layers with a window have one cache, recurrent ones another.
+        """
+        source = self.source(layer)
+        return sum(self._cache(other) == self._cache(source) for other in range(source))
+
+    def keys_of(self, local: bool) -> Keys:
+        """Return the kind of cache of attention with a window (``local``), or without."""
+        layers = [layer for layer in range(self.own) if self._cache(layer) == (ATTENTION, local)]
+        heads = self.heads_of(layers[0]) if layers else (self.kv_heads, self.head_dim)
+        return Keys(RINGS if local else CACHE, len(layers), *heads, max(self.windows) if local else 0)
 
     def _cache(self, layer: int) -> tuple[str, bool]:
         return self.mixer(layer), self.windows[layer] > 0
@@ -121,16 +154,20 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
         keys.size("attention.head_count"),
     )
     nextn = nextn_layers(keys, architecture, blocks)
-    layers, kv_heads = blocks - nextn, key_heads(keys, heads)
+    layers = blocks - nextn
+    windows = _windows(keys, architecture, layers)
+    by_layer = read_layer_sizes(keys, windows) if architecture.sizes_by_layer else None
+    kv_heads = by_layer.kv_heads[-1] if by_layer else key_heads(keys, heads)
     head_dim = keys.size("attention.key_length", hidden // heads)
-    _check_heads(keys, heads, kv_heads, head_dim)
+    for count in by_layer.kv_heads if by_layer else (kv_heads,):
+        _check_heads(keys, heads, count, head_dim)
     rotary_dim, factor = _rotary_dim(keys, architecture, head_dim), _rotary_factor(keys, architecture)
     whole = rotary_dim == head_dim
     return Hyperparameters(
         architecture=architecture,
         layers=layers,
         hidden=hidden,
-        ffn=keys.size("feed_forward_length"),
+        ffn=max(by_layer.ffns) if by_layer else keys.size("feed_forward_length"),
         heads=heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
@@ -143,11 +180,12 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
         rope_base=_rope_base(keys, "rope.freq_base", 10000.0),
         rope_divisor=_rope_divisor(keys, architecture),
         local_rope_base=_local_rope_base(keys, architecture),
-        windows=_windows(keys, architecture, layers),
+        windows=windows,
         attention_softcap=keys.number("attn_logit_softcapping", architecture.softcaps[0]),
         final_softcap=keys.number("final_logit_softcapping", architecture.softcaps[1]),
         recurrent=read_recurrent(keys, architecture, layers, hidden),
         nextn=nextn,
+        by_layer=by_layer,
     )
 
 

@@ -28,9 +28,18 @@ class MetadataKeys:
             raise BadFileError(f"the model's metadata lacks {name}")
         if isinstance(value, list):
             raise UnsupportedError(f"{name} differs between layers, which is not supported")
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
+        if not _is_size(value, most):
             raise BadFileError(f"{name} in the model's metadata is {str(value)[:40]}, not a size")
-        return value
+        return int(value)
+
+    def sizes(self, key: str, layers: int) -> tuple[int, ...]:
+        """Return a size for each layer: a list of the metadata, or one for all."""
+        value = self.get(key)
+        if not isinstance(value, list):
+            return (self.size(key),) * layers
+        if len(value) != layers or not all(_is_size(size, _MOST) for size in value):
+            raise BadFileError(f"{self.architecture}.{key} in the model's metadata does not fit the layers")
+        return tuple(value)
 
     def number(self, key: str, default: float | None = None) -> float:
         value = self.get(key)
@@ -42,3 +51,7 @@ class MetadataKeys:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e30:
             raise BadFileError(f"{name} in the model's metadata is {str(value)[:40]}, not a positive number")
         return float(value)
+
+
+def _is_size(value: object, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= most

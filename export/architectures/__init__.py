@@ -5,6 +5,7 @@ from __future__ import annotations
 from edgedec.export.architectures.base import Architecture
 from edgedec.export.architectures.gemma2 import GEMMA2
 from edgedec.export.architectures.gemma3 import GEMMA3
+from edgedec.export.architectures.gemma4 import GEMMA4
 from edgedec.export.architectures.lfm2 import LFM2
 from edgedec.export.architectures.llama import LLAMA
 from edgedec.export.architectures.phi3 import PHI3
@@ -16,5 +17,5 @@ from edgedec.export.architectures.smollm3 import SMOLLM3
 __all__ = ["ARCHITECTURES", "Architecture"]
 
 ARCHITECTURES: dict[str, Architecture] = {
-    a.name: a for a in (LLAMA, QWEN2, QWEN3, GEMMA2, GEMMA3, PHI3, SMOLLM3, QWEN35, LFM2)
+    a.name: a for a in (LLAMA, QWEN2, QWEN3, GEMMA2, GEMMA3, PHI3, SMOLLM3, QWEN35, LFM2, GEMMA4)
 }

@@ -44,6 +44,14 @@ class Architecture:
     """Name of the norm before the MLP."""
     last_norm: str = "output_norm"
     """Name of the norm before the head."""
+    sizes_by_layer: bool = False
+    """Layers with a window have heads of another size, the last layers may share the keys of earlier ones and
+    have wider MLPs, and there may be per-layer embeddings.
+    """
+    value_norm: bool = False
+    """RMS norms without weights on every head of v."""
+    foreign: tuple[str, ...] = ()
+    """How names of tensors begin that belong to towers for pictures and sound, which are left out."""
     softcaps: tuple[float, float] = (0.0, 0.0)
     """Defaults of c in c tanh(x / c), for attention scores and for final logits; 0: no cap."""
     honours: frozenset[str] = frozenset()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,48 +25,72 @@ refinement, two terms halve the KL divergence of SmolLM2 from float32.
 
 def attention(builder: BlockBuilder, layer: int, x: str, rotary: str) -> str:
     """Add a layer's attention. Layers with a window have a cache of their own, with rings of slots."""
-    hyper, block = builder.hyper, f"blk.{layer}."
-    window = hyper.windows[layer]
-    queries, keys = hyper.heads * hyper.head_dim, hyper.kv_heads * hyper.head_dim
-    qkv = _qkv(builder, block, x, queries, keys)
+    hyper, arch, block = builder.hyper, builder.arch, f"blk.{layer}."
+    window, shared = hyper.windows[layer], hyper.source(layer) != layer
+    kv_heads, head_dim = hyper.heads_of(layer)
+    qkv = _queries(builder, layer, x) if shared else _qkv(builder, layer, x)
     inputs = [qkv, rotary, "parents", "length", RINGS if window else CACHE]
-    if builder.arch.qk_norm:
-        inputs += [_head_norm(builder, f"{block}attn_{n}_norm.weight") for n in ("q", "k")]
-    if not window:
-        inputs += [*([] if builder.arch.qk_norm else ["", ""]), ATTENTION]
+    names = {"q": arch.qk_norm, "k": arch.qk_norm and not shared}
+    inputs += [
+        _head_norm(builder, f"{block}attn_{name}_norm.weight", head_dim) if normed else ""
+        for name, normed in names.items()
+    ]
+    inputs.append(ATTENTION if not window and not shared else "")
+    flags = {"value_norm": arch.value_norm and not shared, "shared": shared}
+    stated: dict[str, Any] = {name: 1 for name, on in flags.items() if on}
     heads = builder.op(
         "TreeAttention",
         block + "attention",
-        inputs,
+        without_end(inputs),
         layer=hyper.place(layer),
         num_heads=hyper.heads,
-        num_kv_heads=hyper.kv_heads,
-        head_dim=hyper.head_dim,
+        num_kv_heads=kv_heads,
+        head_dim=head_dim,
         scale=hyper.attention_scale,
         window=window,
         ring=int(window > 0),
-        interleaved=int(builder.arch.interleaved),
+        interleaved=int(arch.interleaved),
         epsilon=hyper.epsilon,
         **softcap(hyper.attention_softcap),
+        **stated,
     )
-    if builder.arch.gated_attention:
+    if arch.gated_attention:
         heads = gated(builder, block, x, heads)
-    return builder.linear(block + "attn_output", heads, (hyper.hidden, queries))
+    return builder.linear(block + "attn_output", heads, (hyper.hidden, hyper.heads * head_dim))
 
 
-def _qkv(builder: BlockBuilder, block: str, x: str, queries: int, keys: int) -> str:
-    hidden = builder.hyper.hidden
+def without_end(inputs: list[str]) -> list[str]:
+    """Return the inputs of a node without empty ones at their end."""
+    count = max(at + 1 for at, name in enumerate(inputs) if name)
+    return inputs[:count]
+
+
+def _queries(builder: BlockBuilder, layer: int, x: str) -> str:
+    """Add the queries alone, of a layer that reads the keys of another. Files may hold keys all the same."""
+    hyper, block = builder.hyper, f"blk.{layer}."
+    builder.tensors.leave(block + name for name in ("attn_k.weight", "attn_v.weight", "attn_k_norm.weight"))
+    rows = hyper.heads * hyper.heads_of(layer)[1]
+    return builder.linear(block + "attn_q", x, (rows, hyper.hidden), terms=_QKV_TERMS)
+
+
+def _qkv(builder: BlockBuilder, layer: int, x: str) -> str:
+    hyper, block = builder.hyper, f"blk.{layer}."
+    kv_heads, head_dim = hyper.heads_of(layer)
+    hidden, queries, keys = hyper.hidden, hyper.heads * head_dim, kv_heads * head_dim
     if builder.arch.gated_attention:
         return gated_qkv(builder, block, x, _QKV_TERMS)
     if builder.arch.fused:
         rows = queries + 2 * keys
-        whole = builder.hyper.rotary_dim == builder.hyper.head_dim
-        order = None if whole else partial(paired_rows, builder.hyper, rows)
+        whole = hyper.rotary_dim == hyper.head_dim
+        order = None if whole else partial(paired_rows, hyper, rows)
         part = Part(block + "attn_qkv.weight", 0, rows, order)
         return builder.linear(block + "attn_qkv", x, (rows, hidden), terms=_QKV_TERMS, part=part)
+    # Without a matrix of values, the keys before their norm are the values.
+    alike = builder.arch.sizes_by_layer and not builder.tensors.has(block + "attn_v.weight")
+    values = Part(block + "attn_k.weight", 0, keys) if alike else None
     parts = [
-        builder.linear(block + name, x, (rows, hidden), builder.arch.qkv_bias, terms=_QKV_TERMS)
-        for name, rows in (("attn_q", queries), ("attn_k", keys), ("attn_v", keys))
+        builder.linear(block + name, x, (rows, hidden), builder.arch.qkv_bias, _QKV_TERMS, part)
+        for name, rows, part in (("attn_q", queries, None), ("attn_k", keys, None), ("attn_v", keys, values))
     ]
     return builder.op("Concat", block + "qkv", parts, domain="", axis=1)
 
@@ -81,10 +106,10 @@ def paired_rows(hyper: Hyperparameters, rows: int) -> NDArray[np.int64]:
     return order
 
 
-def _head_norm(builder: BlockBuilder, name: str) -> str:
+def _head_norm(builder: BlockBuilder, name: str, head_dim: int) -> str:
     """Add the weight of a norm on the heads of q or k, in the order of their elements."""
-    found = builder.vector(name, builder.hyper.head_dim)
+    found = builder.vector(name, head_dim)
     if builder.arch.gated_attention:
-        values = builder.tensors.vector(name, builder.hyper.head_dim).values
+        values = builder.tensors.vector(name, head_dim).values
         builder.model.weights[name] = VectorWeight(values[head_order(builder.hyper)])
     return found

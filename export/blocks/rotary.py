@@ -15,6 +15,9 @@ ROPE_FACTORS = "rope_freqs.weight"
 SHORT_FACTORS, LONG_FACTORS = "rope_factors_short.weight", "rope_factors_long.weight"
 """Names of the divisors of LongRoPE: up to the original context, which a bundle is limited to, and beyond."""
 
+_NEVER = 1e20
+"""Divisors from here on mean that a pair is not rotated."""
+
 
 def inverse_frequencies(
     base: float, head_dim: int, divisor: float = 1.0, factors: NDArray[np.float32] | None = None
@@ -23,7 +26,7 @@ def inverse_frequencies(
     exponents = np.arange(0, head_dim, 2, dtype=np.float64) / head_dim
     frequencies = base**-exponents / divisor
     if factors is not None:
-        frequencies /= factors.astype(np.float64)
+        frequencies = np.where(factors < _NEVER, frequencies / factors.astype(np.float64), 0.0)
     return frequencies.astype(np.float32)
 
 
@@ -48,19 +51,21 @@ def rotary_tables(builder: BlockBuilder) -> list[str]:
             if factors.min() <= 0:
                 raise BadFileError(f"tensor {name} holds values that are not positive")
     values = inverse_frequencies(hyper.rope_base, hyper.rotary_dim, hyper.rope_divisor, factors)
-    tables = [_table(builder, "rotary", values)] * hyper.layers
+    tables = [_table(builder, "rotary", values, hyper.head_dim)] * hyper.layers
     if hyper.local_rope_base is not None:
-        local = _table(builder, "rotary_local", inverse_frequencies(hyper.local_rope_base, hyper.rotary_dim))
+        head_dim = hyper.keys_of(local=True).head_dim
+        values = inverse_frequencies(hyper.local_rope_base, head_dim)
+        local = _table(builder, "rotary_local", values, head_dim)
         tables = [local if window else plain for plain, window in zip(tables, hyper.windows, strict=True)]
     if period := builder.arch.no_rope_period:
-        still = _table(builder, "rotary_none", np.zeros_like(values))
+        still = _table(builder, "rotary_none", np.zeros_like(values), hyper.head_dim)
         tables = [table if (layer + 1) % period else still for layer, table in enumerate(tables)]
     return tables
 
 
-def _table(builder: BlockBuilder, name: str, frequencies: NDArray[np.float32]) -> str:
+def _table(builder: BlockBuilder, name: str, frequencies: NDArray[np.float32], head_dim: int) -> str:
     """Add a table for ``frequencies`` f32[rotary dim / 2]; the other pairs of a head have frequency 0."""
-    others = builder.hyper.head_dim // 2 - frequencies.size
+    others = head_dim // 2 - frequencies.size
     builder.model.weights[f"{name}.inv_freq"] = VectorWeight(np.pad(frequencies, (0, others)))
     table = builder.op("RotaryTable", name, ["positions", f"{name}.inv_freq"])
     if builder.hyper.rotary_scale == 1.0:

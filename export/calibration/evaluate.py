@@ -27,6 +27,9 @@ class Floats(Protocol):
         """Return rows ``start`` to ``stop`` of the tensor that holds the weight: f32[stop - start, K]."""
 
 
+_CACHE = 4
+"""Input of an attention with its cache."""
+
 Watch = Callable[[PackedWeight, F32], None]
 """Function called with every matrix and all of its inputs f32[T, K]."""
 
@@ -66,6 +69,8 @@ class _Run:
         self.model, self.floats, self.watch = model, floats, watch
         ends = np.cumsum([len(window) for window in windows]).tolist()
         self.spans = [slice(end - len(window), end) for end, window in zip(ends, windows, strict=True)]
+        self.keys: dict[tuple[str, int], tuple[F32, F32]] = {}
+        """Keys and values of each layer, by its cache and its place there."""
         self.values: dict[str, NDArray[Any]] = {
             "tokens": np.concatenate([np.asarray(window, dtype=np.int64) for window in windows]),
             "positions": np.concatenate([np.arange(len(window)) for window in windows]),
@@ -75,6 +80,7 @@ class _Run:
         """Compute the output of one node."""
         attrs, names = attributes(node), list(node.input)
         kind = node.op_type
+        out: NDArray[Any] | list[NDArray[Any]]
         if kind == "HeadTopK":
             self.watch(self.matrix(names[1]), self.values[names[0]])
             return
@@ -83,11 +89,12 @@ class _Run:
         elif kind == "QuantLinear":
             out = self.linear(self.matrix(names[3]), self.values[names[0]], names[1])
         elif kind == "TreeAttention":
-            out = self.attention(attrs, self.value(names[0]), self.value(names[1]), names[5:7])
+            out = self.attention(attrs, names)
         else:
             inputs = [self.value(name) for name in names if name != "rows"]
             out = _PLAIN[kind](attrs, *inputs)
-        self.values[node.output[0]] = out.astype(np.float32, copy=False)
+        for name, part in zip(node.output, out if isinstance(out, list) else [out], strict=True):
+            self.values[name] = part.astype(np.float32, copy=False)
 
     def value(self, name: str) -> NDArray[Any]:
         weight = self.model.weights.get(name)
@@ -113,12 +120,22 @@ class _Run:
             y[:, start:stop] = x @ weight.read(partial(self.floats, weight), start, stop).T
         return y + self.value(bias) if bias else y
 
-    def attention(self, attrs: dict[str, Any], qkv: F32, rotary: F32, norms: list[str]) -> F32:
+    def attention(self, attrs: dict[str, Any], names: list[str]) -> F32:
+        """Attend with the keys of this layer, or with those of the one whose keys it shares."""
+        qkv, rotary = self.value(names[0]), self.value(names[1])
+        norms, place = [*names[5:7], "", ""][:2], (names[_CACHE], attrs["layer"])
         heads, kv, dim = attrs["num_heads"], attrs["num_kv_heads"], attrs["head_dim"]
+
+        def turned(x: F32, norm: str) -> F32:
+            x = _norm(attrs, x, self.value(norm)) if norm else x
+            return _rotate(x, rotary, bool(attrs["interleaved"]))
+
         q, k, v = np.split(qkv.reshape(len(qkv), -1, dim), [heads, heads + kv], axis=1)
-        if any(norms):
-            q, k = (_norm(attrs, x, self.value(name)) for x, name in zip((q, k), norms, strict=True))
-        q, k = (_rotate(x, rotary, bool(attrs["interleaved"])) for x in (q, k))
+        q = turned(q, norms[0])
+        if not attrs.get("shared"):
+            one = np.ones(1, dtype=np.float32)
+            self.keys[place] = turned(k, norms[1]), _norm(attrs, v, one) if attrs.get("value_norm") else v
+        k, v = self.keys[place]
         mixed = np.empty((len(qkv), heads, dim), dtype=np.float32)
         for span in self.spans:
             for head in range(heads):
@@ -172,11 +189,20 @@ def _gelu(_attrs: dict[str, Any], x: F32) -> NDArray[Any]:
     return y
 
 
-_PLAIN: dict[str, Callable[..., NDArray[Any]]] = {
+def _gated(attrs: dict[str, Any], values: F32, gate: F32) -> NDArray[Any]:
+    active = _sigmoid if attrs["activation"] == "sigmoid" else _gelu
+    return active(attrs, gate) * values
+
+
+_PLAIN: dict[str, Callable[..., NDArray[Any] | list[NDArray[Any]]]] = {
     "RMSNorm": _norm,
     "RotaryTable": _rotary_table,
     "Sigmoid": _sigmoid,
     "Gelu": _gelu,
+    "GatedProduct": _gated,
+    "Constant": lambda attrs: np.asarray(attrs["value_ints"]),
+    "Reshape": lambda attrs, x, shape: x.reshape(shape.astype(np.int64)),
+    "Split": lambda attrs, x: np.split(x, attrs["num_outputs"], axis=1),
     "Add": lambda attrs, a, b: a + b,
     "Mul": lambda attrs, a, b: a * b,
     "Concat": lambda attrs, *parts: np.concatenate(parts, axis=1),

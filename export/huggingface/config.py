@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from edgedec.core.errors import UnsupportedError
 from edgedec.export.architectures import ARCHITECTURES, Architecture
+from edgedec.export.huggingface.by_layer import sizes_by_layer
 from edgedec.export.huggingface.conversion import SHORT_CONV, Conversions, delta_conversions
 from edgedec.export.huggingface.fields import Fields
 from edgedec.export.huggingface.hybrid import lfm2_fields, lfm2_keys, qwen35_fields, qwen35_keys
@@ -39,7 +40,7 @@ class Config:
     """Layers of the model, without those that predict further tokens."""
     conversions: Conversions = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
-    """Begins of the names of tensors that belong to pictures."""
+    """Begins of the names of tensors that belong to pictures or sound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +66,17 @@ FAMILIES: dict[str, _Family] = {
     "smollm3": _Family(replace(ARCHITECTURES["smollm3"], interleaved=False), tied=True, rope_base=2e6),
     "gemma2": _Family(ARCHITECTURES["gemma2"], tied=True, norm_offset=1.0),
     "gemma3_text": _Family(ARCHITECTURES["gemma3"], tied=True, rope_base=1e6, norm_offset=1.0),
+    "gemma4_text": _Family(ARCHITECTURES["gemma4"], tied=True, rope_base=1e6),
     "qwen3_5_text": _Family(ARCHITECTURES["qwen35"], norm_offset=1.0, fields=qwen35_fields, keys=qwen35_keys),
     "lfm2": _Family(ARCHITECTURES["lfm2"], tied=True, rope_base=1e6, fields=lfm2_fields, keys=lfm2_keys),
 }
+_TOWERS = ("vision_tower", "audio_tower", "embed_vision", "embed_audio")
 _SEEING = {
     "qwen3_5": ("qwen3_5_text", ("model.visual.",)),
+    "gemma4": ("gemma4_text", tuple(f"model.{part}." for part in _TOWERS)),
     "lfm2_vl": ("lfm2", ("model.vision_tower.", "model.multi_modal_projector.")),
 }
-"""Models that see: the type of their text part, and begins of the names of the tensors that are left out."""
+"""Models that see or hear: the type of their text part, and begins of the names of tensors to leave out."""
 _REFUSED = {
     "gemma3": "the text-only models, gemma3_text, are supported",
     "qwen3_5_moe": "the dense models, qwen3_5, are supported",
@@ -99,7 +103,11 @@ def read_config(data: Mapping[str, Any]) -> Config:
     head_dim = fields.size("head_dim", max(hidden // heads, 1))
     context = fields.size("max_position_embeddings")
     _check_layers_without_rope(fields, architecture)
-    rope = read_rope(fields, head_dim, context, family.rope_base, architecture)
+    own = family.keys(fields) if family.keys else _windows(fields, architecture)
+    if architecture.sizes_by_layer:
+        own |= sizes_by_layer(fields, _pattern(fields, own))
+    whole = own.get("attention.key_length", head_dim)
+    rope = read_rope(fields, whole, context, family.rope_base, architecture)
     values: dict[str, Any] = {
         "block_count": fields.size("num_hidden_layers"),
         "embedding_length": hidden,
@@ -111,7 +119,7 @@ def read_config(data: Mapping[str, Any]) -> Config:
         "attention.layer_norm_rms_epsilon": fields.number("rms_norm_eps"),
         **_attention_scale(fields),
         **rope.metadata,
-        **(family.keys(fields) if family.keys else _windows(fields, architecture)),
+        **own,
     }
     values |= {key: 0.0 if data[key] is None else fields.number(key) for key in _SOFTCAPS if key in data}
     return Config(
@@ -172,7 +180,7 @@ def _family(fields: Fields) -> _Family:
     activation = fields.text(key, _ACTIVATIONS[family.architecture.activation][0])
     if activation not in _ACTIVATIONS[family.architecture.activation]:
         raise UnsupportedError(f"the activation {activation[:40]!r} is not supported in a {kind} model")
-    if fields.flag("use_bidirectional_attention", False):
+    if fields.data.get("use_bidirectional_attention") not in (None, False, "vision"):
         raise UnsupportedError("the model attends in both directions, which is not supported")
     return family
 
@@ -194,6 +202,13 @@ def _check_layers_without_rope(fields: Fields, architecture: Architecture) -> No
             f"layers without positions (no_rope_layers in config.json) are not every {period}th one",
             hint="other patterns are not supported",
         )
+
+
+def _pattern(fields: Fields, windows: Mapping[str, Any]) -> list[bool]:
+    """Return which layers have a window, from the keys that say so."""
+    stated = windows["attention.sliding_window_pattern"]
+    layers = range(fields.size("num_hidden_layers"))
+    return stated if isinstance(stated, list) else [(layer + 1) % stated > 0 for layer in layers]
 
 
 def _windows(fields: Fields, architecture: Architecture) -> dict[str, Any]:

@@ -11,6 +11,9 @@ _TOP = {
     "model.norm.weight": "output_norm.weight",
     "model.embedding_norm.weight": "token_embd_norm.weight",
     "lm_head.weight": "output.weight",
+    "model.embed_tokens_per_layer.weight": "per_layer_token_embd.weight",
+    "model.per_layer_model_projection.weight": "per_layer_model_proj.weight",
+    "model.per_layer_projection_norm.weight": "per_layer_proj_norm.weight",
 }
 _BLOCK = {
     "input_layernorm": "attn_norm",
@@ -34,6 +37,11 @@ _FOUR_NORMS = {
     "post_feedforward_layernorm": "post_ffw_norm",
 }
 _OWN: Mapping[str, Mapping[str, str]] = {
+    "gemma4": {
+        "per_layer_input_gate": "inp_gate",
+        "per_layer_projection": "proj",
+        "post_per_layer_input_norm": "post_norm",
+    },
     "qwen35": {
         "post_attention_layernorm": "post_attention_norm",
         "linear_attn.in_proj_qkv": "attn_qkv",
@@ -59,7 +67,11 @@ _OWN: Mapping[str, Mapping[str, str]] = {
     },
 }
 """Names of one architecture only, which come before the others."""
-_WHOLE = {"linear_attn.A_log": "ssm_a", "linear_attn.dt_bias": "ssm_dt.bias"}
+_WHOLE = {
+    "linear_attn.A_log": "ssm_a",
+    "linear_attn.dt_bias": "ssm_dt.bias",
+    "layer_scalar": "layer_output_scale.weight",
+}
 """Names that end otherwise than with .weight or .bias."""
 _LAYERS, _INNER = "model.layers.", "model.language_model."
 NEXTN = "mtp."

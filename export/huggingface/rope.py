@@ -15,6 +15,9 @@ from edgedec.export.architectures import Architecture
 from edgedec.export.blocks.rotary import ROPE_FACTORS, SHORT_FACTORS
 from edgedec.export.huggingface.fields import Fields
 
+_NEVER = 1e30
+"""Divisor of frequencies that stands for 0 in GGUF files."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rope:
@@ -36,8 +39,11 @@ def read_rope(config: Fields, head_dim: int, context: int, base: float, architec
         if _kind(local) != "default":
             raise UnsupportedError("rope scaling in sliding windows is not supported")
     partial = rope.positive("partial_rotary_factor", config.positive("partial_rotary_factor", 1.0))
-    metadata["rope.dimension_count"] = max(int(head_dim * partial), 1)
     kind = _kind(rope)
+    if kind == "proportional":
+        metadata["rope.dimension_count"] = head_dim
+        return Rope(metadata, {ROPE_FACTORS: _proportional(rope, head_dim, partial)})
+    metadata["rope.dimension_count"] = max(int(head_dim * partial), 1)
     if kind == "llama3":
         factors = _llama3_factors(rope, metadata["rope.freq_base"], head_dim)
         return Rope(metadata, {ROPE_FACTORS: factors})
@@ -66,6 +72,14 @@ def _parameters(config: Fields) -> tuple[Fields, Fields]:
 def _kind(rope: Fields) -> str:
     kind = rope.text("rope_type", rope.text("type", "default"))
     return "longrope" if kind == "su" else kind
+
+
+def _proportional(rope: Fields, head_dim: int, partial: float) -> NDArray[np.float32]:
+    """Return the divisors f32[d/2] with which the first pairs rotate as in a whole head, the others never."""
+    if rope.positive("factor", 1.0) != 1.0:
+        raise UnsupportedError("a factor of proportional rotary positions is not supported")
+    rotated = int(partial * head_dim // 2)
+    return np.where(np.arange(head_dim // 2) < rotated, 1.0, _NEVER).astype(np.float32)
 
 
 def _long_rope(rope: Fields, config: Fields, metadata: dict[str, Any], context: int) -> Rope:

@@ -23,6 +23,7 @@ BODIES: dict[str, BodyBuilder] = {
     "RMSNorm": attention.rms_norm,
     "QuantLinear": matrices.quant_linear,
     "GatedMLP": matrices.gated_mlp,
+    "GatedProduct": matrices.gated_product,
     "RotaryTable": attention.rotary_table,
     "TreeAttention": attention.tree_attention,
     "GatedDelta": recurrent.gated_delta,

@@ -89,6 +89,12 @@ def product(body: Body, x: str, packed: str, format: str, rows: int, cols: int) 
     return body.slice(y, 0, rows, 1) if rows % TILE else y
 
 
+def gated_product(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
+    """act(gate) * values."""
+    values, gate = inputs
+    return [body.op("Mul", _ACTIVATIONS[attrs["activation"]](body, gate), values)]
+
+
 def _silu(body: Body, x: str) -> str:
     return body.op("Mul", x, body.op("Sigmoid", x))
 
@@ -100,4 +106,8 @@ def _gelu_tanh(body: Body, x: str) -> str:
     return body.op("Mul", body.op("Mul", x, 0.5), body.op("Add", tanh, 1.0))
 
 
-_ACTIVATIONS = {"silu": _silu, "gelu_tanh": _gelu_tanh}
+def _sigmoid(body: Body, x: str) -> str:
+    return body.op("Sigmoid", x)
+
+
+_ACTIVATIONS = {"silu": _silu, "gelu_tanh": _gelu_tanh, "sigmoid": _sigmoid}

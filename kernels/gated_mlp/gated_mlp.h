@@ -1,11 +1,12 @@
 // GatedMLP: y = act(G x) * (U x). Both matrices are streamed side by side, so neither product is written to memory.
+// GatedProduct: y = act(gate) * values, of two tensors that are there already; the same rows compute it.
 #pragma once
 
 #include "quant_linear/linear.h"
 
 namespace edgedec::gated_mlp {
 
-enum class Activation { kSilu, kGeluTanh };
+enum class Activation { kSilu, kGeluTanh, kSigmoid };  // the last one for GatedProduct alone
 
 // out[m][c] = act(gate[m][c]) * up[m][c] over m rows of c columns; gate and up have stride ldi, out has ldo.
 using ActivateFn = void (*)(Activation act, const float* gate, const float* up, size_t ldi, int m, int columns,

@@ -14,7 +14,7 @@ void activate_rows(Activation act, const float* gate, const float* up, size_t ld
     for (int c = 0; c < columns; c += kLanes) {
       const size_t n = static_cast<size_t>(columns - c < kLanes ? columns - c : kLanes);
       const V g = V::load_partial(gate + c, n), u = V::load_partial(up + c, n);
-      const V a = act == Activation::kSilu ? silu(g) : gelu_tanh(g);
+      const V a = act == Activation::kSilu ? silu(g) : act == Activation::kGeluTanh ? gelu_tanh(g) : sigmoid(g);
       V::mul(a, u).store_partial(out + c, n);
     }
 }

@@ -39,6 +39,13 @@ EDGEDEC_INLINE V silu(V x) {
   return V::div(x, V::add(one, exp(V::sub(V::broadcast(0.0f), x))));
 }
 
+// 1 / (1 + e^(-x)).
+template <class V>
+EDGEDEC_INLINE V sigmoid(V x) {
+  const V one = V::broadcast(1.0f);
+  return V::div(one, V::add(one, exp(V::sub(V::broadcast(0.0f), x))));
+}
+
 // x / 2 (1 + tanh(u)) with u = sqrt(2 / pi) (x + 0.044715 x^3), written as x / (1 + e^(-2u)).
 template <class V>
 EDGEDEC_INLINE V gelu_tanh(V x) {

@@ -103,6 +103,14 @@ CASES = {
     "gemma2-uncapped": Case("gemma2", {"extra": UNCAPPED}),
     "gemma3": Case("gemma3", {"formats": {"*": "q5_1", "attn_output": "q4_0"}, "shape": TinyShape(layers=7)}),
     "gemma3-wide-heads": Case("gemma3", {"shape": TinyShape(layers=6, heads=4, kv_heads=1, head_dim=32)}),
+    "gemma4": Case(
+        "gemma4", {"formats": {"*": "q4_0", "per_layer_token_embd": "q5_0"}, "shape": TinyShape(layers=7)}
+    ),
+    "gemma4-odd": Case(
+        "gemma4",
+        {"shape": TinyShape(layers=9, hidden=96, ffn=160, heads=6, kv_heads=3, head_dim=48), "tied": False},
+    ),
+    "gemma4-nothing-shared": Case("gemma4", {"shape": TinyShape(layers=3)}),
 }
 
 

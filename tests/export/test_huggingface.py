@@ -28,6 +28,7 @@ SHAPES = {
     "phi3": TinyShape(),
     "gemma2": TinyShape(layers=3),
     "gemma3": TinyShape(layers=7, heads=4, kv_heads=1, head_dim=32),
+    "gemma4": TinyShape(layers=7),
 }
 FILES = ("weights.bin", "model.onnx", "tokenizer.json", "chat_template.jinja")
 
@@ -45,7 +46,7 @@ def both(tmp_path: Path, architecture: str, quant: str, **options: Any) -> tuple
 
 
 @pytest.mark.parametrize("quant", QUANTS)
-@pytest.mark.parametrize("architecture", ["qwen2", "qwen3", "gemma2", "gemma3", "phi3"])
+@pytest.mark.parametrize("architecture", ["qwen2", "qwen3", "gemma2", "gemma3", "gemma4", "phi3"])
 def test_values_that_a_format_can_represent_are_kept_exactly(
     architecture: str, quant: str, tmp_path: Path
 ) -> None:

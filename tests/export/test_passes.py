@@ -58,7 +58,7 @@ def test_malformed_graphs_are_met_before_a_pass(model: ExportModel, message: str
         run_passes(model, [Rename("y")])
 
 
-@pytest.mark.parametrize("architecture", WITHOUT_STATES)
+@pytest.mark.parametrize("architecture", [name for name in WITHOUT_STATES if name != "gemma4"])
 def test_default_passes(architecture: str, tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "m.gguf", architecture, shape=TinyShape(layers=3))
     with open_gguf(path) as source:
@@ -89,3 +89,21 @@ def test_default_passes(architecture: str, tmp_path: Path) -> None:
         "HeadTopK": 1,
         "Concat": 1,
     }
+
+
+def test_default_passes_over_shared_keys_and_per_layer_embeddings(tmp_path: Path) -> None:
+    """Layers that share keys have queries alone, and read what the owner of the keys writes."""
+    path = write_tiny(tmp_path / "m.gguf", "gemma4", shape=TinyShape(layers=7))
+    with open_gguf(path) as source:
+        hyper = read_hyperparameters(ARCHITECTURES["gemma4"], source.metadata)
+        model = build_graph(hyper, Tensors(source))
+    run_passes(model, DEFAULT_PASSES)
+    found = Counter(kinds(model))
+    assert (found["QuantEmbedding"], found["GatedProduct"], found["Add"]) == (2, 7, 0)
+    attentions = [node for node in model.nodes if node.op_type == "TreeAttention"]
+    shared = [node.input[8] for node in attentions if len(node.input) > 8]
+    assert shared == [f"blk.{layer}.attention.kv_new" for layer in (3, 2, 2)]
+    assert [len(node.output) for node in attentions] == [2, 2, 2, 2, 1, 1, 1]
+    new = {value.name: [d.dim_value for d in value.type.tensor_type.shape.dim] for value in model.outputs}
+    assert new["kv_new"][:3] == [1, 2, 1]
+    assert new["kv_new_window"][:3] == [3, 2, 2]

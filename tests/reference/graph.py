@@ -58,8 +58,9 @@ def _run(
     for node in graph.node:
         if node.op_type == "Concat":
             continue  # what a caller without kernels would put into its cache
-        output = node.output[-1 if node.op_type == "HeadTopK" else 0]
-        values[output] = OPS[node.op_type](_attributes(node), *[values[name] for name in node.input])
+        found = OPS[node.op_type](_attributes(node), *[values[name] for name in node.input])
+        outputs = [node.output[-1]] if node.op_type == "HeadTopK" else node.output
+        values.update(zip(outputs, found if isinstance(found, list) else [found], strict=True))
     return values, list(graph.node)
 
 
@@ -121,10 +122,12 @@ def _rotary(_attrs: dict[str, Any], positions: Array, frequencies: Array) -> Arr
     return np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
 
-def _attention(attrs: dict[str, Any], *inputs: Array) -> Array:
-    weights, v = _weights(attrs, *inputs)
-    mixed: Array = np.einsum("hij,jhd->ihd", weights, v).reshape(len(v), -1).astype(np.float32)
-    return mixed
+def _attention(attrs: dict[str, Any], *inputs: Array) -> list[Array]:
+    """The mixed values, and the keys and values [2, T, kv heads, d] unless they are another layer's."""
+    weights, both = _weights(attrs, *inputs)
+    v = np.repeat(both[1].astype(np.float32), len(weights) // both.shape[2], axis=1)
+    mixed = np.einsum("hij,jhd->ihd", weights, v).reshape(len(v), -1).astype(np.float32)
+    return [mixed] if attrs.get("shared") else [mixed, both]
 
 
 def _weights(
@@ -136,14 +139,20 @@ def _weights(
     cache: Array,
     *optional: Array,
 ) -> tuple[Array, Array]:
-    """Softmax weights [heads, T, T], and the values [T, heads, d] that they are for."""
-    norms = [norm for norm in optional[:2] if norm.size]
+    """Softmax weights [heads, T, T], and the keys and values [2, T, kv heads, d] that they are for."""
+    q_norm, k_norm, _, shared = [*optional, *[np.zeros(0)] * 4][:4]
     heads, kv, dim, count = attrs["num_heads"], attrs["num_kv_heads"], attrs["head_dim"], len(qkv)
-    q, k, v = np.split(qkv.reshape(count, -1, dim), [heads, heads + kv], axis=1)
-    if norms:
-        q, k = _norm(attrs, q, norms[0]), _norm(attrs, k, norms[1])
-    q, k = (_rotate(part, rotary, bool(attrs["interleaved"])) for part in (q, k))
-    k, v = (np.repeat(part.astype(cache.dtype), heads // kv, axis=1).astype(np.float32) for part in (k, v))
+
+    def turned(part: Array, norm: Array) -> Array:
+        return _rotate(_norm(attrs, part, norm) if norm.size else part, rotary, bool(attrs["interleaved"]))
+
+    if attrs.get("shared"):
+        q, both = qkv.reshape(count, heads, dim), shared
+    else:
+        q, k, v = np.split(qkv.reshape(count, -1, dim), [heads, heads + kv], axis=1)
+        v = _norm(attrs, v, np.ones(dim, np.float32)) if attrs.get("value_norm") else v
+        both = np.stack([turned(k, k_norm), v]).astype(cache.dtype)
+    q, k = turned(q, q_norm), np.repeat(both[0].astype(np.float32), heads // kv, axis=1)
     distance = np.arange(count)[:, None] - np.arange(count)[None, :]
     seen = (distance >= 0) & ((distance < attrs["window"]) | (attrs["window"] == 0))
     scores = _capped(attrs, np.einsum("ihd,jhd->hij", q, k) * np.float32(attrs["scale"]))
@@ -151,7 +160,7 @@ def _weights(
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
     assert (parents == np.arange(count) - 1).all()
-    return weights, v
+    return weights, both
 
 
 def _rotate(x: Array, rotary: Array, interleaved: bool) -> Array:
@@ -184,6 +193,9 @@ OPS: dict[str, Callable[..., Array]] = {
     "ShortConv": short_conv,
     "GatedProduct": gated_product,
     "HeadTopK": _head,
+    "Constant": lambda attrs: np.asarray(attrs["value_ints"]),
+    "Reshape": lambda _attrs, x, shape: x.reshape(shape),
+    "Split": lambda attrs, x: np.split(x, attrs["num_outputs"], axis=attrs["axis"]),
     "Mul": lambda _attrs, a, b: a * b,
     "Gather": lambda attrs, x, rows: np.take(x, rows, axis=attrs["axis"]),
 }

@@ -25,11 +25,14 @@ def reference_logits(
     gguf_path: Path, tokens: Sequence[int], *, dtype: type[np.floating[Any]] = np.float32
 ) -> Array:
     """Logits [T, V] of a causal pass over ``tokens`` (positions 0..T-1), all in ``dtype``."""
+    from tests.reference.gemma4 import Gemma4
+
     with open_gguf(Path(gguf_path)) as source:
-        return _Model(source, dtype).logits(np.asarray(tokens, dtype=np.int64))
+        kind = Gemma4 if source.metadata["general.architecture"] == "gemma4" else Model
+        return kind(source, dtype).logits(np.asarray(tokens, dtype=np.int64))
 
 
-class _Model:
+class Model:
     def __init__(self, source: GgufSource, dtype: type[np.floating[Any]]) -> None:
         self.source, self.dtype = source, dtype
         self.name: str = source.metadata["general.architecture"]
@@ -57,10 +60,14 @@ class _Model:
         return cap * np.tanh(x / cap) if cap else x
 
     def embed(self, tokens: NDArray[np.int64]) -> Array:
-        table = self.source.tensors["token_embd.weight"]
-        raw = np.concatenate([self.source.rows(table, token, token + 1) for token in tokens.tolist()])
-        x = quants.dequantize(raw, table.type).astype(self.dtype)
+        x = self.table_rows("token_embd.weight", tokens)
         return x * self.dtype(np.sqrt(x.shape[1])) if self.gemma else x
+
+    def table_rows(self, name: str, tokens: NDArray[np.int64]) -> Array:
+        table = self.source.tensors[name]
+        raw = np.concatenate([self.source.rows(table, token, token + 1) for token in tokens.tolist()])
+        x: Array = quants.dequantize(raw, table.type).astype(self.dtype)
+        return x
 
     def layer(self, layer: int, x: Array) -> Array:
         block = f"blk.{layer}."
@@ -74,7 +81,7 @@ class _Model:
             gate, up = np.split(up, 2, axis=1)
         else:
             gate = self.linear(block + "ffn_gate", y)
-        active = _gelu_tanh(gate) if gemma else gate / (1 + np.exp(-gate))
+        active = gelu_tanh(gate) if gemma else gate / (1 + np.exp(-gate))
         mlp = self.linear(block + "ffn_down", active * up)
         return x + (self.norm(block + "post_ffw_norm.weight", mlp) if gemma else mlp)
 
@@ -195,7 +202,7 @@ class _Model:
             yield quants.dequantize(raw, tensor.type).astype(self.dtype)
 
 
-def _gelu_tanh(x: Array) -> Array:
+def gelu_tanh(x: Array) -> Array:
     inner = np.sqrt(2 / np.pi).astype(x.dtype) * (x + x.dtype.type(0.044715) * x**3)
     y: Array = x.dtype.type(0.5) * x * (1 + np.tanh(inner))
     return y

@@ -21,6 +21,7 @@ SHAPES = {
     "qwen3": TinyShape(layers=3),
     "gemma2": TinyShape(layers=3),
     "gemma3": TinyShape(layers=7),
+    "gemma4": TinyShape(layers=7),
     "phi3": TinyShape(layers=3),
 }
 
