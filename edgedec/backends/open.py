@@ -8,6 +8,7 @@ from typing import Protocol, cast
 
 from edgedec.backends.backend import Backend
 from edgedec.core.cache_config import Device
+from edgedec.core.cache_kinds import refuse_kinds
 from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.errors import Remedy, UnsupportedError
 from edgedec.core.exits import LayerOutputs
@@ -70,6 +71,7 @@ def open_backend(
     if place.device == "gpu" and manifest.kind == EDGEDEC:
         from edgedec.backends.gpu.placed import place_on_gpu
 
+        refuse_kinds(manifest.name, manifest.spec.caches, "a GPU")
         return place_on_gpu(bundle, manifest, place, threads=threads, progress=progress)
     if place.device != "cpu":
         raise UnsupportedError(

@@ -4,6 +4,9 @@ A state covers the first ``applied`` tokens of its sequence, and the trail has t
 pass that starts at ``start`` first applies all rows before ``start``. Behind a chain of more than ``undone``
 tokens it applies the oldest of them, too, for the trail has no room for their rows. So a token can be taken
 back as long as it was not applied; before that there is a checkpoint, a copy of the state, and the empty one.
+
+Layers that keep a trail alone have nothing to apply: there ``applied`` is the first length that can be gone
+back to, which is as far as rows are there.
 """
 
 from __future__ import annotations
@@ -14,10 +17,14 @@ _LOST = 1 << 62
 
 
 class StateBook:
-    """The tokens that the states of a sequence cover. ``undone``: most tokens that can be taken back."""
+    """The tokens that the states of a sequence cover. ``undone``: most tokens that can be taken back.
 
-    def __init__(self, undone: int) -> None:
+    ``applies``: whether there are states beside the trails.
+    """
+
+    def __init__(self, undone: int, *, applies: bool = True) -> None:
         self.undone = undone
+        self._applies = applies
         self.applied = 0
         self.checkpoint = 0
         """Tokens that the checkpoint covers; 0: it is the empty state."""
@@ -29,7 +36,8 @@ class StateBook:
 
     def passed(self, start: int, tokens: int, *, chain: bool) -> bool:
         """Record a pass; whether a checkpoint is worth its copy now: a prompt has been read."""
-        self.applied = max(start, start + tokens - self.undone) if chain else start
+        least = start if self._applies else self.applied
+        self.applied = max(least, start + tokens - self.undone)
         return chain and tokens > TRAIL_SLOTS
 
     def reachable(self, length: int) -> int:

@@ -7,6 +7,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+from edgedec.core.cache_kinds import refuse_kinds
 from edgedec.core.drafter_manifest import DRAFTER, DrafterManifest
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.files import storage_errors
@@ -24,12 +25,14 @@ _CHUNK = 1 << 20
 
 
 def check_suits(manifest: Manifest) -> None:
-    """Raise UnsupportedError for a bundle that EdgeDec's kernels do not run: devices have nothing else."""
+    """Raise UnsupportedError for a bundle that EdgeDec's native engine does not run."""
     if manifest.kind != "edgedec":
         raise UnsupportedError(
             f"{manifest.name} runs without EdgeDec's kernels, and a device has nothing else",
             hint="export a model of an architecture that they run",
         )
+    place = "EdgeDec's native engine"
+    refuse_kinds(manifest.name, manifest.spec.caches, place, "run it on the CPU with Python")
 
 
 def place_bundle(bundle: Path, into: Path, report: Progress) -> tuple[Manifest, Files]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gguf import quants
 
+from edgedec.core.cache_kinds import refuse_kinds
 from edgedec.core.files import atomic_path, storage_errors
 from edgedec.core.manifest import CHAT_TEMPLATE, NPU_FACTS, TOKENIZER, WEIGHTS, Manifest, Scalar
 from edgedec.core.npu_facts import EmbeddingPlace, NpuFacts, graph_name
@@ -41,6 +42,7 @@ def write_npu_bundle(
 
     Raises UsageError for a text that is too short, BadFileError, UnsupportedError or StorageError.
     """
+    refuse_kinds(contents.about.name, model_spec(contents, 0).caches, "an NPU")
     scheme, text, lengths = plan.scheme, plan.text or SAMPLE_TEXT, plan.lengths
     model, info = build_graph(contents.hyper, Tensors(source)), contents.info
     context = min(plan.context, contents.hyper.context)

@@ -11,6 +11,8 @@ import pytest
 
 from edgedec.backends.open import BACKENDS, open_backend, runtime_of
 from edgedec.core.cache_config import CacheConfig
+from edgedec.core.cache_kinds import Keys, States
+from edgedec.core.device_place import DevicePlace
 from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.core.ledger import Ledger
 from edgedec.core.manifest import Manifest
@@ -44,6 +46,19 @@ def test_a_new_backend_is_a_file_and_a_line(toy: Path, monkeypatch: pytest.Monke
 def test_a_kind_without_a_backend_is_one_line(toy: Path) -> None:
     with pytest.raises(UnsupportedError, match="runs bundles of the kind 'toy'"):
         open_backend(toy, Manifest.load(toy))
+
+
+def test_kinds_of_cache_that_a_gpu_does_not_have_are_named(toy: Path) -> None:
+    manifest = Manifest.load(toy)
+    place = DevicePlace("gpu")
+    for kinds, kept in (
+        ((Keys("kv_cache", 1, 2, 16), States("conv", 1, 8, 2)), "recurrent states"),
+        ((Keys("kv_cache", 1, 2, 16), Keys("kv_window", 1, 2, 32, 8)), "keys of more than one size"),
+    ):
+        other = replace(manifest, kind="edgedec", spec=replace(manifest.spec, caches=kinds))
+        with pytest.raises(UnsupportedError, match=f"keeps {kept}, which a GPU does not have") as refused:
+            open_backend(toy, other, place=place)
+        assert refused.value.hint == "run it on the CPU"
 
 
 def test_a_model_has_no_cache_until_it_is_asked_for(tiny_bundle: Bundles) -> None:

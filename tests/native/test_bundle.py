@@ -116,7 +116,7 @@ def expected(text: str) -> dict[str, Any]:
     return {
         "name": manifest.name,
         "kind": manifest.kind,
-        "spec": {**asdict(manifest.spec), "eos_ids": list(manifest.spec.eos_ids)},
+        "spec": {**manifest.spec.as_json(), "eos_ids": list(manifest.spec.eos_ids)},
         "tokenizer": {**asdict(manifest.tokenizer), "eos_ids": list(manifest.tokenizer.eos_ids)},
         "preset": {**preset, "stops": list(preset["stops"])},
         "files": {name: asdict(entry) for name, entry in manifest.files.items()},
@@ -180,6 +180,19 @@ def test_other_versions_are_told_apart() -> None:
     for version in (1, 3):
         for source in ({"kind": "package index"}, {"kind": "gguf"}, [], {"a": []}):
             agree(json.dumps(FACTS | {"version": version, "source": source}))
+
+
+def test_kinds_of_cache_that_the_engine_lacks_are_named() -> None:
+    states = {"kind": "states", "name": "delta", "layers": 1, "trail": 8, "tail": 3, "state": 16}
+    keys = {"kind": "keys", "name": "kv_cache", "layers": 1, "kv_heads": 2, "head_dim": 16, "window": 0}
+    for kinds, kept in (([keys, states], "recurrent states"), ([keys], "keys of more than one size")):
+        facts = copy.deepcopy(FACTS)
+        facts["spec"]["caches"] = kinds
+        found = native(listed_files.sealed(facts))
+        assert found["message"] == f"tiny keeps {kept}, which EdgeDec's native engine does not have"
+        assert Manifest.from_json(listed_files.sealed(facts)).spec.caches
+    facts["spec"]["caches"] = 3
+    assert native(listed_files.sealed(facts))["message"].endswith("'caches' is no list")
 
 
 def test_changed_manifests_are_refused_as_python_refuses_them() -> None:

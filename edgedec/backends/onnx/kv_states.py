@@ -16,7 +16,8 @@ class KvStates:
 
     def __init__(self, memory: StateMemory) -> None:
         self._memory = memory
-        self.book = StateBook(most_undone(memory.kinds))
+        applies = any(kind.state for kind in memory.kinds)
+        self.book = StateBook(most_undone(memory.kinds), applies=applies)
         self._covered = 0
         """Tokens that the states in memory cover."""
 

@@ -192,6 +192,11 @@ Status ManifestFields::object(std::string_view key, JsonValue* value) const {
   return value->is_object() ? Status() : wrong(key, "is not an object");
 }
 
+Status ManifestFields::list(std::string_view key, JsonValue* value) const {
+  EDGEDEC_TRY(get(key, value));
+  return value->is_list() ? Status() : wrong(key, "is no list");
+}
+
 Status ManifestFields::scalars(std::string_view key, JsonValue* value) const {
   EDGEDEC_TRY(object(key, value));
   for (size_t i = 0; i < value->size(); ++i)

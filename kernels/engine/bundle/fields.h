@@ -55,6 +55,7 @@ class ManifestFields {
   Status maybe_id(std::string_view key, int64_t* value) const;  // -1 for null
   Status token_ids(std::string_view key, std::vector<int32_t>* value) const;
   Status object(std::string_view key, JsonValue* value) const;
+  Status list(std::string_view key, JsonValue* value) const;
   Status scalars(std::string_view key, JsonValue* value) const;  // an object of texts and numbers
   Status below(std::string_view key, ManifestFields* fields) const;
   Status wrong(std::string_view key, std::string_view why) const;

@@ -38,8 +38,20 @@ Status read_tokenizer(const ManifestFields& reader, TokenizerInfo* info) {
   return reader.flag("chat_template", &info->chat_template);
 }
 
+// Kinds of cache that this engine does not keep: recurrent states, keys of different sizes, keys that layers share.
+Status refuse_caches(const ManifestFields& reader, const std::string& model) {
+  JsonValue kinds;
+  EDGEDEC_TRY(reader.list("caches", &kinds));
+  bool states = false;
+  for (size_t at = 0; at < kinds.size(); ++at) states = states || kinds.at(at)["kind"].text() == "states";
+  const std::string kept = states ? "recurrent states" : "keys of more than one size";
+  return {Code::kUnsupported, model + " keeps " + kept + ", which EdgeDec's native engine does not have",
+          "run it on the CPU with Python"};
+}
+
 Status read_spec(const ManifestFields& reader, ModelSpec* spec) {
   EDGEDEC_TRY(reader.text("name", &spec->name));
+  if (reader.has("caches")) return refuse_caches(reader, spec->name);
   EDGEDEC_TRY(reader.text("architecture", &spec->architecture));
   EDGEDEC_TRY(reader.maybe_id("bos_id", &spec->bos_id));
   EDGEDEC_TRY(reader.token_ids("eos_ids", &spec->eos_ids));
