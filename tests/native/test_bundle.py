@@ -192,7 +192,7 @@ def test_kinds_of_cache_that_the_engine_lacks_are_named() -> None:
         assert found["message"] == f"tiny keeps {kept}, which EdgeDec's native engine does not have"
         assert Manifest.from_json(listed_files.sealed(facts)).spec.caches
     facts["spec"]["caches"] = 3
-    assert native(listed_files.sealed(facts))["message"].endswith("'caches' is no list")
+    assert native(listed_files.sealed(facts))["message"].endswith("'caches' of spec is no list")
 
 
 def test_changed_manifests_are_refused_as_python_refuses_them() -> None:
