@@ -126,6 +126,7 @@ def _search(config: RunConfig, bundles: Bundles, context: RunContext) -> SearchC
         return None
     known = context.known(bundles.target)
     missing = partial(_too_little, bundles.target, known) if known and config.memory is None else str
+    split = config.gpu_layers is not None and config.gpu_layers < manifest.spec.n_layers
     return SearchContext(
         manifest,
         context.home,
@@ -134,6 +135,7 @@ def _search(config: RunConfig, bundles: Bundles, context: RunContext) -> SearchC
         known,
         missing,
         bundles.target,
+        split,
     )
 
 

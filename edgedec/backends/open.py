@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
@@ -72,7 +73,8 @@ def open_backend(
         from edgedec.backends.gpu.placed import place_on_gpu
 
         refuse_kinds(manifest.name, manifest.spec.caches, "a GPU")
-        return place_on_gpu(bundle, manifest, place, threads=threads, progress=progress)
+        followed = replace(place, progress=progress)
+        return place_on_gpu(bundle, manifest, followed, threads=threads, drafting=drafting)
     if place.device != "cpu":
         raise UnsupportedError(
             f"{manifest.name} was exported {_NOT_FOR[place.device]}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgedec.core.cache_config import Device, KvType
-from edgedec.core.progress import Notice, ignore
+from edgedec.core.progress import Notice, Progress, ignore, silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class DevicePlace:
     """The number of layers, from the first on, that run there; the CPU runs the others. None: all."""
     notice: Notice = ignore
     """Hears of a device that was lost."""
+    progress: Progress = silent
+    """Follows how the weights get there."""
 
 
 ON_CPU = DevicePlace()

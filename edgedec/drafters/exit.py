@@ -63,6 +63,12 @@ class ExitKind(DrafterKind):
     def open(self, name: str, opening: OpenContext) -> OpenDrafter:
         """See ``DrafterKind.open``."""
         model, caps = opening.target, opening.target.backend.caps
+        if not caps.exits and model.backend.device_bytes():
+            raise UnsupportedError(
+                f"{model.name} cannot draft with its own layers: they run on two devices",
+                hint="run all of them on one, or use other drafters",
+                remedy=Remedy("gpu_layers"),
+            )
         if not caps.exits:
             raise UnsupportedError(
                 f"{model.name} cannot draft with its own layers: its bundle has no early exits",

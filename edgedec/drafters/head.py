@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.core.drafter_manifest import HEAD, DrafterManifest, Target
-from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError
+from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UnsupportedError
 from edgedec.core.head_facts import CONTEXT, LONGEST_PASS, TAPS, WAITING, HeadFacts
 from edgedec.drafters.artifacts import artifact, artifacts
 from edgedec.drafters.interface import (
@@ -100,6 +100,8 @@ def _head_model(folder: Path, bundle: Path, model: LoadedModel) -> HeadModel:
     from edgedec.backends.onnx.head_forward import HeadModel
 
     facts = HeadFacts.of(DrafterManifest.load(folder, verify=False).facts)  # it is verified already
+    if not model.backend.caps.taps and model.backend.device_bytes():
+        raise UnsupportedError("its layers run on two devices", hint="run all of them on one")
     taps = facts.read_from(model.spec.n_layers)
     if not set(taps) <= set(model.backend.caps.taps):
         which = f"the outputs of layers {', '.join(map(str, taps))}" if facts.taps else "hidden states"

@@ -50,11 +50,13 @@ class SearchContext:
     """Says why the machine has too little memory for ``known``; "" where it has enough."""
     bundle: Path | None = None
     """The target's, which may carry drafters."""
+    split: bool = False
+    """Whether the target's layers run on two devices."""
 
     @property
     def has_parts(self) -> bool:
-        """Whether drafters can run parts of the target: its bundle has the graph for that."""
-        return DRAFTING in self.manifest.files
+        """Whether drafters can run parts of the target: its bundle has the graph for that, one device all."""
+        return DRAFTING in self.manifest.files and not self.split
 
 
 @dataclass(frozen=True, slots=True)

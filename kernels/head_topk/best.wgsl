@@ -7,8 +7,9 @@
 //
 // Bindings: 1 logits f32[rows][COUNT], not read unless LOGITS; 2 lists vec2<u32>[rows][COUNT], not read where LOGITS
 //           (bind what is read twice); 3 best vec2<u32>[rows][ceil(COUNT / 1024)][K], written.
-// Constants: COUNT u32, entries of a row: of the vocabulary, or K * the lists of a row; K u32, 1 to 64; LOGITS bool.
-// Grid: (ceil(COUNT / 1024), rows, 1). Of `this_pass`: rows.
+// Constants: COUNT u32, entries of a row: of the vocabulary, or K * the lists of a row; K u32, 1 to 64; LOGITS bool;
+//            KEPT bool: the logits are those of a trimmed head, this_pass.kept a row.
+// Grid: (ceil(COUNT / 1024), rows, 1). Of `this_pass`: rows, kept.
 
 @group(0) @binding(1) var<storage, read> logits: array<f32>;
 @group(0) @binding(2) var<storage, read> lists: array<vec2<u32>>;
@@ -35,13 +36,14 @@ fn key_of(value: f32) -> u32 {
 }
 
 fn entry(row: u32, at: u32) -> vec2<u32> {
-  if (at >= COUNT) {
+  let count = select(COUNT, this_pass.kept, KEPT);
+  if (at >= count) {
     return NONE;
   }
   if (!LOGITS) {
-    return lists[row * COUNT + at];
+    return lists[row * count + at];
   }
-  let value = logits[row * COUNT + at];
+  let value = logits[row * count + at];
   if (ed_is_nan(value)) {
     return NONE;
   }
@@ -74,6 +76,12 @@ fn finish_merge(thread: u32, pairs: u32, step: u32) {
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) thread: u32) {
   if (group.y >= this_pass.rows) {
+    return;
+  }
+  if (KEPT && group.x * BLOCK >= this_pass.kept) {
+    if (thread < K) {
+      best[(group.y * groups.x + group.x) * K + thread] = NONE;
+    }
     return;
   }
   for (var i = thread; i < BLOCK; i += THREADS) {

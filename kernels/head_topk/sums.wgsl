@@ -3,11 +3,12 @@
 // The block sums of HeadTopK, and the softcap of its logits. Order of arithmetic: head_topk/head_topk.h and
 // head_topk/impl.h. A workgroup takes a block of 1,024 entries of one row.
 //
-// Bindings: 1 logits f32[rows][ROWS], replaced in place where SOFTCAP > 0;
-//           2 sums f32[rows][blocks][3], written: greatest logit, sum of e = exp(d), sum of e d; blocks = ceil(ROWS /
-//           1024).
-// Constants: ROWS u32, entries of the vocabulary; SOFTCAP f32, 0 for none.
-// Grid: (blocks, rows, 1). Of `this_pass`: inverse.
+// Bindings: 1 logits f32[rows][entries], replaced in place where SOFTCAP > 0;
+//           2 sums f32[rows][blocks][3], written: greatest logit, sum of e = exp(d), sum of e d; blocks =
+//           ceil(entries / 1024).
+// Constants: ROWS u32, entries of the vocabulary; KEPT bool: the entries are those of a trimmed head, this_pass.kept in
+//            place of ROWS; SOFTCAP f32, 0 for none.
+// Grid: (blocks, rows, 1). Of `this_pass`: inverse, kept.
 
 @group(0) @binding(1) var<storage, read_write> logits: array<f32>;
 @group(0) @binding(2) var<storage, read_write> sums: array<f32>;
@@ -40,9 +41,10 @@ fn greatest(thread: u32, mine: f32) -> f32 {
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) thread: u32) {
   let start = group.x * BLOCK;
-  let count = min(BLOCK, ROWS - start);
+  let entries = select(ROWS, this_pass.kept, KEPT);
+  let count = min(BLOCK, entries - start);
   let padded = (count + LANES - 1u) / LANES * LANES;
-  let row = group.y * ROWS + start;
+  let row = group.y * entries + start;
   let lowest = bitcast<f32>(LOWEST ^ this_pass.zero);
   var mine: array<f32, EACH>;
   var top = lowest;

@@ -1,16 +1,18 @@
+// with quant_linear/kept
+//
 // QuantLinear of a weight in floats: acc = fma(x[k], w[k], acc) in ascending inputs k, as quant_linear.h states.
 //
 // A workgroup computes a tile of 16 outputs for 16 tokens. Of 64 inputs at a time it widens the weights into workgroup
 // memory, beside the activations; then invocation (column, token) adds in ascending order.
 //
-// Constants: KIND, 0 F16, 1 BF16, 2 F32; COLS, inputs; OUTPUTS, FIRST, STRIDE, BIAS, RESIDUAL, HEAD as in
+// Constants: KIND, 0 F16, 1 BF16, 2 F32; COLS, inputs; OUTPUTS, FIRST, STRIDE, BIAS, RESIDUAL, HEAD, KEPT as in
 // quant_linear.wgsl. Terms do not matter.
 // Bindings: as in quant_linear.wgsl, but 2 is x f32[tokens][COLS].
-// Grid: (OUTPUTS / 16 rounded up, tokens / 16 rounded up, 1).
+// Grid: (OUTPUTS / 16 rounded up, or the tiles of a trimmed head; tokens / 16 rounded up, 1).
 
 @group(0) @binding(1) var<storage, read> weights: array<u32>;
 @group(0) @binding(2) var<storage, read> x: array<f32>;
-@group(0) @binding(3) var<storage, read> bias: array<f32>;
+@group(0) @binding(3) var<storage, read> bias: array<u32>;
 @group(0) @binding(4) var<storage, read> residual: array<f32>;
 @group(0) @binding(5) var<storage, read_write> out: array<f32>;
 
@@ -33,10 +35,12 @@ fn main(@builtin(local_invocation_id) local: vec3<u32>, @builtin(workgroup_id) p
   let y = local.y;
   let tokens = select(this_pass.tokens, this_pass.rows, HEAD);
   let token = place.y * 16u + y;
+  let tile = tile_of(place.x);
+  if (KEPT && tile >= (OUTPUTS + 15u) / 16u) { return; }
   var acc = 0.0;
   for (var first = 0u; first < COLS; first += SPAN) {
     let count = min(SPAN, COLS - first);
-    for (var i = y; i < count; i += 16u) { part[i * 16u + column] = weight(place.x, first + i, column); }
+    for (var i = y; i < count; i += 16u) { part[i * 16u + column] = weight(tile, first + i, column); }
     for (var i = column; i < count; i += 16u) {
       if (token < tokens) { inputs[y * SPAN + i] = x[token * COLS + first + i]; }
     }
@@ -46,11 +50,15 @@ fn main(@builtin(local_invocation_id) local: vec3<u32>, @builtin(workgroup_id) p
     }
     workgroupBarrier();
   }
+  if (KEPT) {
+    if (token < tokens) { finish_kept(token, place.x, column, acc); }
+    return;
+  }
   let output = place.x * 16u + column;
   if (token >= tokens || output >= OUTPUTS) { return; }
   let at = FIRST + output;
   var value = acc;
-  if (BIAS) { value = ed_add(value, bias[at]); }
+  if (BIAS) { value = ed_add(value, bitcast<f32>(bias[at])); }
   if (RESIDUAL) { value = ed_add(value, residual[token * STRIDE + at]); }
   out[token * STRIDE + at] = value;
 }

@@ -1,5 +1,6 @@
 // with quant_linear/formats
 // with quant_linear/term
+// with quant_linear/kept
 //
 // QuantLinear of a weight in integers: out[token][FIRST + n] = sum over k of x W, in the order of quant_linear.h.
 //
@@ -9,10 +10,11 @@
 //
 // Constants: those of formats.wgsl; RECORDS of a tile; GROUPS of a row of activations, as in quantise.wgsl; OUTPUTS of
 // this weight; FIRST, its first column in out; STRIDE, columns of out; TERMS; ROWS, 1 to 16, a multiple of TERMS: few
-// where few tokens come (TERMS for one token); BIAS, RESIDUAL, whether there are any; HEAD, as in quantise.wgsl.
-// Bindings: 1 weights; 2 activations, from quantise.wgsl; 3 bias f32[STRIDE]; 4 residual f32[tokens][STRIDE];
+// where few tokens come (TERMS for one token); BIAS, RESIDUAL, whether there are any; HEAD, as in quantise.wgsl; KEPT,
+// see kept.wgsl.
+// Bindings: 1 weights; 2 activations, from quantise.wgsl; 3 bias f32[STRIDE], as words; 4 residual f32[tokens][STRIDE];
 // 5 out f32[tokens][STRIDE]. Bind the weights for a bias or residual that is not there.
-// Grid: (OUTPUTS / 16 rounded up, tokens * TERMS / ROWS rounded up, 1).
+// Grid: (OUTPUTS / 16 rounded up, or the tiles of a trimmed head; tokens * TERMS / ROWS rounded up, 1).
 
 var<workgroup> products: array<f32, ROWS * 256u>;  // [row][group][column]
 
@@ -23,7 +25,9 @@ fn main(@builtin(local_invocation_id) local: vec3<u32>, @builtin(workgroup_id) p
   let tokens = select(this_pass.tokens, this_pass.rows, HEAD);
   let first_row = place.y * ROWS;
   let rows = min(ROWS, tokens * TERMS - min(first_row, tokens * TERMS));
-  let tile = place.x * RECORDS * WORDS;
+  let own_tile = tile_of(place.x);
+  if (KEPT && own_tile >= (OUTPUTS + 15u) / 16u) { return; }
+  let tile = own_tile * RECORDS * WORDS;
   let groups = RECORDS * PER_RECORD;
   var acc = 0.0;
   for (var first = 0u; first < groups; first += 16u) {
@@ -57,6 +61,8 @@ fn main(@builtin(local_invocation_id) local: vec3<u32>, @builtin(workgroup_id) p
       let both = ed_add(products[32u * y + column], products[32u * y + 16u + column]);
       finish(first_row / 2u + y, output, both);
     }
+  } else if (KEPT) {
+    if (y < rows) { finish_kept(first_row + y, place.x, column, acc); }
   } else if (y < rows && output < OUTPUTS) {
     finish(first_row + y, output, acc);
   }

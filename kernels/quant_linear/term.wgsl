@@ -3,7 +3,7 @@
 
 @group(0) @binding(1) var<storage, read> weights: array<u32>;
 @group(0) @binding(2) var<storage, read> acts: array<vec4<u32>>;
-@group(0) @binding(3) var<storage, read> bias: array<f32>;
+@group(0) @binding(3) var<storage, read> bias: array<u32>;
 @group(0) @binding(4) var<storage, read> residual: array<f32>;
 @group(0) @binding(5) var<storage, read_write> out: array<f32>;
 
@@ -46,7 +46,7 @@ fn term(w0: vec4<u32>, w1: vec4<u32>, w: Scales, x0: vec4<u32>, x1: vec4<u32>, s
 fn finish(token: u32, column: u32, sum: f32) {
   let at = FIRST + column;
   var value = sum;
-  if (BIAS) { value = ed_add(value, bias[at]); }
+  if (BIAS) { value = ed_add(value, bitcast<f32>(bias[at])); }
   if (RESIDUAL) { value = ed_add(value, residual[token * STRIDE + at]); }
   out[token * STRIDE + at] = value;
 }

@@ -44,8 +44,9 @@ fn rotate(thread: u32, token: u32, scale: f32) {
   for (var i = thread; i < HALF; i += THREADS) {
     let a = head[i * step];
     let b = head[i * step + other];
-    let c = rotary[token * DIM + i];
-    let s = rotary[token * DIM + HALF + i];
+    let at = (this_pass.first + token) * DIM + i;
+    let c = rotary[at];
+    let s = rotary[at + HALF];
     turned[i * step] = ed_mul(ed_sub(ed_mul(a, c), ed_mul(b, s)), scale);
     turned[i * step + other] = ed_mul(ed_add(ed_mul(a, s), ed_mul(b, c)), scale);
   }
@@ -85,5 +86,5 @@ fn store_query(thread: u32, token: u32, part: u32) {
 // the order of qkv.
 fn cache_row(token: u32, part: u32) -> u32 {
   let plane = LAYER * 2u * KV_HEADS + part - HEADS;
-  return plane * CAPACITY + this_pass.length + token;
+  return plane * CAPACITY + this_pass.length + this_pass.first + token;
 }

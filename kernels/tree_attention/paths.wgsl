@@ -8,7 +8,7 @@ struct Path {
 }
 
 fn path_of(token: u32) -> Path {
-  let at = token * (1u + this_pass.tokens);
+  let at = (this_pass.first + token) * (1u + this_pass.first + this_pass.tokens);
   let end = this_pass.length + paths[at] + 1u;
   return Path(select(0u, end - min(end, WINDOW), WINDOW > 0u), end, at + 1u);
 }

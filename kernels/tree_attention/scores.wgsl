@@ -7,14 +7,14 @@
 // one token.
 //
 // Bindings: 1 queries f32[tokens][HEADS][DIM];
-//           2 paths u32[tokens][1 + tokens]: the number of ancestors within the pass (0 for a root), then these and the
-//           token itself, ascending;
+//           2 paths u32[t][1 + t] with t = first + tokens: the number of ancestors within the pass (0 for a root), then
+//           these and the token itself, ascending. The tokens of this dispatch have the last rows;
 //           3 cache as in prepare.wgsl, as vec4<u32>[...][DIM / 8];
 //           4 scores f32[tokens][HEADS][STRIDE], written: entry i - first for index i of a path.
 // Constants: HEADS, KV_HEADS, DIM, CAPACITY, LAYER u32 as in prepare.wgsl; WINDOW u32, 0 for none; STRIDE u32:
 //            CAPACITY, or WINDOW where that is less.
-// Grid: (ceil(min(keys, WINDOW) / 64), HEADS, tokens) with keys = this_pass.length + this_pass.tokens. Of `this_pass`:
-//       length, tokens.
+// Grid: (ceil(min(keys, WINDOW) / 64), HEADS, tokens) with keys = this_pass.length + first + tokens. Of `this_pass`:
+//       length, first, tokens.
 
 @group(0) @binding(3) var<storage, read> cache: array<vec4<u32>>;
 

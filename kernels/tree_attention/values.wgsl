@@ -8,7 +8,7 @@
 // Bindings: 1 paths as in scores.wgsl; 2 weights f32[tokens][HEADS][STRIDE]; 3 sums f32[tokens][HEADS];
 //           4 cache u32[layers][2][KV_HEADS][CAPACITY][DIM / 2]; 5 out f32[tokens][HEADS][DIM], written.
 // Constants: HEADS, KV_HEADS, DIM, CAPACITY, LAYER, WINDOW, STRIDE u32 as in scores.wgsl.
-// Grid: (DIM / 16, KV_HEADS * ceil(HEADS / KV_HEADS / 8), tokens). Of `this_pass`: length, tokens.
+// Grid: (DIM / 16, KV_HEADS * ceil(HEADS / KV_HEADS / 8), tokens). Of `this_pass`: length, first, tokens.
 
 @group(0) @binding(4) var<storage, read> cache: array<u32>;
 

@@ -8,7 +8,7 @@
 // Bindings: 1 paths as in scores.wgsl; 2 scores f32[tokens][HEADS][STRIDE], turned into weights in place;
 //           3 sums f32[tokens][HEADS], written.
 // Constants: HEADS, WINDOW, STRIDE u32 as in scores.wgsl; SOFTCAP f32, 0 for none.
-// Grid: (HEADS, tokens, 1). Of `this_pass`: length, tokens.
+// Grid: (HEADS, tokens, 1). Of `this_pass`: length, first, tokens.
 
 @group(0) @binding(1) var<storage, read> paths: array<u32>;
 @group(0) @binding(2) var<storage, read_write> scores: array<f32>;

@@ -23,9 +23,9 @@ struct Pass {
   rows: u32,     // rows of the head
   zero: u32,     // 0, which no compiler knows
   inverse: f32,  // 1 / temperature
-  first: u32,
-  spare0: u32,
-  spare1: u32,
+  first: u32,    // tokens between those and this pass's, whose slots are filled already; `length` leaves them out
+  kept: u32,     // ids of a trimmed head
+  spare: u32,
 }
 
 @group(0) @binding(0) var<uniform> this_pass: Pass;

@@ -27,7 +27,7 @@ from tests.fixtures.foreign_gguf import FOREIGN, write_foreign
 from tests.fixtures.opened import decoder_forward, onnx_forward, shared_cache
 from tests.fixtures.tiny_decoder import write_decoder_bundle
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
-from tests.gpu.adapters import gpu_model
+from tests.gpu.adapters import drafting_model, gpu_model
 
 DRAFTING = ("drafting-llama", "drafting-int8-gemma3")
 SHARED = ("shared-llama", "shared-int8-gemma3")
@@ -37,7 +37,14 @@ EXACT = ("markov", "llama", "qwen2", "gemma2", "gemma3", "int8-llama", "int8-gem
 """
 GPU = ("gpu-llama", "gpu-gemma3")
 """On an adapter of WebGPU, a software one too."""
-PEEKS = ("markov", "drafting-qwen2", "drafting-deep.gemma3", *DRAFTING[1:], "drafting-int8-deep.llama")
+PEEKS = (
+    "markov",
+    "drafting-qwen2",
+    "drafting-deep.gemma3",
+    *DRAFTING[1:],
+    "drafting-int8-deep.llama",
+    "gpu-drafting-int8-qwen2",
+)
 REAL = [pytest.param(f"llama.cpp-{kind}", marks=pytest.mark.slow) for kind in ("llama", "gpt2", "mamba")]
 """llama.cpp itself, where it is installed; the last is recurrent."""
 LLAMA_TOLERANCE = 0.01
@@ -181,9 +188,11 @@ def _make(request: pytest.FixtureRequest) -> Make:
         model = request.getfixturevalue("npu_on_cpu")
         return Make(lambda capacity: model.forward(CacheConfig(capacity)), exact=False, tolerance=0.02)
     bundle = request.getfixturevalue("tiny_bundle")(kind.split("-")[-1])
+    kv: KvType = "int8" if "int8-" in kind else "fp16"
     if kind.startswith("gpu-"):
-        return Make(lambda capacity: gpu_model(bundle).forward(CacheConfig(capacity)))
-    manifest, kv = Manifest.load(bundle), "int8" if "int8-" in kind else "fp16"
+        on_gpu = drafting_model(bundle) if "drafting-" in kind else gpu_model(bundle)
+        return Make(lambda capacity: on_gpu.forward(CacheConfig(capacity, kv)), kv=kv)
+    manifest = Manifest.load(bundle)
 
     def fresh(capacity: int) -> Forward:
         if kind.startswith("shared-"):

@@ -57,3 +57,9 @@ def device() -> GpuDevice:
 def gpu_model(bundle: Path) -> GpuModel:
     """Load a bundle on the open device, once."""
     return GpuModel(bundle, Manifest.load(bundle), threads=1, device=device())
+
+
+@cache
+def drafting_model(bundle: Path) -> GpuModel:
+    """Load a bundle on the open device, once, so that it can draft with its own layers."""
+    return GpuModel(bundle, Manifest.load(bundle), threads=1, device=device(), drafting=True)

@@ -21,7 +21,7 @@ def steps(r: int, rows: int, k: int, softcap: float = 0.0) -> list[ChainStep]:
     found = [
         ChainStep(
             "head_topk/sums",
-            {"ROWS": rows, "SOFTCAP": softcap},
+            {"ROWS": rows, "SOFTCAP": softcap, "KEPT": False},
             ("logits", "sums"),
             ("logits", "sums"),
             (lists, r, 1),
@@ -33,15 +33,17 @@ def steps(r: int, rows: int, k: int, softcap: float = 0.0) -> list[ChainStep]:
         found.append(best_step(f"best{level}", f"best{level + 1}", lists * k, k, r, logits=False))
         lists, level = -(-lists * k // BLOCK), level + 1
     last = ("candidates",)
-    bind = (f"best{level}", "logits", "candidates")
+    bind = (f"best{level}", "logits", "candidates", f"best{level}")
     return [
         *found,
-        ChainStep("head_topk/candidates", {"K": k, "ROWS": rows}, bind, last, (-(-k // 64), r, 1)),
+        ChainStep(
+            "head_topk/candidates", {"K": k, "ROWS": rows, "KEPT": False}, bind, last, (-(-k // 64), r, 1)
+        ),
     ]
 
 
 def best_step(source: str, out: str, count: int, k: int, r: int, *, logits: bool) -> ChainStep:
-    consts = {"COUNT": count, "K": k, "LOGITS": logits}
+    consts = {"COUNT": count, "K": k, "LOGITS": logits, "KEPT": False}
     return ChainStep("head_topk/best", consts, (source, source, out), (out,), (-(-count // BLOCK), r, 1))
 
 

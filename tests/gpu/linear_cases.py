@@ -90,7 +90,7 @@ def linear_case(
         None if residual is None else np.ascontiguousarray(residual[:, here]),
         terms,
     )
-    consts |= {"OUTPUTS": w.rows, "FIRST": first, "STRIDE": stride, "HEAD": False}
+    consts |= {"OUTPUTS": w.rows, "FIRST": first, "STRIDE": stride, "HEAD": False, "KEPT": False}
     consts |= {"BIAS": bias is not None, "RESIDUAL": residual is not None}
     acts = x if FORMATS[w.format].is_float else quantised(x, terms)
     per_group = 16 if FORMATS[w.format].is_float else rows // terms

@@ -16,12 +16,21 @@ BLOCK = 1024
 
 @dataclass(frozen=True, slots=True)
 class HeadShape:
-    """The vocabulary's entries, how many candidates a row has, and how logits are scaled."""
+    """The vocabulary's entries, how many candidates a row has, and how logits are scaled.
+
+    ``kept``: entries of a trimmed head; 0: of the whole one.
+    """
 
     rows: int
     k: int
     softcap: float = 0.0
     temperature: float = 1.0
+    kept: int = 0
+
+    @property
+    def entries(self) -> int:
+        """Entries that take part."""
+        return self.kept or self.rows
 
 
 def blocks(rows: int) -> int:
@@ -34,7 +43,7 @@ def finish(
 ) -> dict[str, Array] | None:
     """Results of HeadTopK; None when the library refuses the arguments. ``logits`` are refined in place."""
     r, k = len(sums), shape.k
-    assert sums.shape == (r, blocks(shape.rows), 3)
+    assert sums.shape == (r, blocks(shape.entries), 3)
     found = {
         "values": np.empty((r, k), np.float32),
         "ids": np.empty((r, k), np.int32),
@@ -48,7 +57,7 @@ def finish(
         pointer(fine),
         r,
         shape.rows,
-        shape.rows,
+        shape.entries,
         k,
         ctypes.c_float(shape.softcap),
         ctypes.c_float(shape.temperature),

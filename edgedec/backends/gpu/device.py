@@ -67,6 +67,17 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """Bytes that go from one buffer into another, between dispatches."""
+
+    source: Slice
+    target: Slice
+
+
+Command = Dispatch | Copy
+
+
+@dataclass(frozen=True, slots=True)
 class Recorded:
     """Commands that can be submitted once, and the buffer that their ``reads`` are copied to."""
 
@@ -143,25 +154,32 @@ class GpuDevice:
         with self._errors(f"the kernel {kernel.name}"):
             return self._handle.create_bind_group(layout=kernel.layout, entries=entries)
 
-    def run(self, dispatches: Sequence[Dispatch], reads: Sequence[Slice] = ()) -> list[bytes]:
-        """Run ``dispatches`` in order in one submission, then return the bytes of ``reads``.
+    def run(self, commands: Sequence[Command], reads: Sequence[Slice] = ()) -> list[bytes]:
+        """Run ``commands`` in order in one submission, then return the bytes of ``reads``.
 
         Without ``reads`` nothing is waited for. Raises BackendError, DeviceLostError.
         """
-        recorded = self.record(dispatches, reads)
+        recorded = self.record(commands, reads)
         self.submit(recorded)
         return self.collect(recorded)
 
-    def record(self, dispatches: Sequence[Dispatch], reads: Sequence[Slice] = ()) -> Recorded:
-        """Record ``dispatches`` and the copies of ``reads``, to be submitted once. Raises BackendError."""
+    def record(self, commands: Sequence[Command], reads: Sequence[Slice] = ()) -> Recorded:
+        """Record ``commands`` and the copies of ``reads``, to be submitted once. Raises BackendError."""
         with self._errors("a pass"):
             encoder = self._handle.create_command_encoder()
-            if dispatches:
-                within = encoder.begin_compute_pass()
-                for one in dispatches:
-                    within.set_pipeline(one.kernel.pipeline)
-                    within.set_bind_group(0, one.group)
-                    within.dispatch_workgroups(*one.grid)
+            within = None
+            for one in commands:
+                if isinstance(one, Copy):
+                    if within:
+                        within.end()
+                    within = None
+                    _copied(encoder, one)
+                    continue
+                within = within or encoder.begin_compute_pass()
+                within.set_pipeline(one.kernel.pipeline)
+                within.set_bind_group(0, one.group)
+                within.dispatch_workgroups(*one.grid)
+            if within:
                 within.end()
             return self._finished(encoder, reads)
 
@@ -205,9 +223,7 @@ class GpuDevice:
         with self._errors("a copy"):
             encoder = self._handle.create_command_encoder()
             for source, target in pairs:
-                encoder.copy_buffer_to_buffer(
-                    source.buffer, source.offset, target.buffer, target.offset, source.nbytes
-                )
+                _copied(encoder, Copy(source, target))
             self._handle.queue.submit([encoder.finish()])
 
     def wait(self) -> None:
@@ -321,6 +337,12 @@ class GpuDevice:
     def _lose(self, why: str, error: Exception | None = None) -> NoReturn:
         self.lost = True
         raise DeviceLostError(f"the GPU {self.adapter.name} was lost: {why}") from error
+
+
+def _copied(encoder: Any, one: Copy) -> None:
+    """Record a copy, outside of a pass of dispatches."""
+    source, target = one.source, one.target
+    encoder.copy_buffer_to_buffer(source.buffer, source.offset, target.buffer, target.offset, source.nbytes)
 
 
 def _first_line(error: Exception) -> str:

@@ -8,9 +8,18 @@ from typing import Any
 import numpy as np
 
 from edgedec.backends.gpu import inputs
-from edgedec.backends.gpu.device import Dispatch, GpuDevice, Kernel, Recorded, Slice
-from edgedec.backends.gpu.inputs import GpuPass
-from edgedec.backends.gpu.program import ROTARY, KernelStep, Program, is_cache
+from edgedec.backends.gpu.device import Command, Copy, Dispatch, GpuDevice, Kernel, Recorded, Slice
+from edgedec.backends.gpu.inputs import GpuPass, Route, TrimmedIds
+from edgedec.backends.gpu.program import (
+    ROTARY,
+    TRIM_IDS,
+    TRIM_TILES,
+    WORD,
+    KernelStep,
+    Program,
+    is_cache,
+    kept_tap,
+)
 from edgedec.backends.gpu.shaders import source
 from edgedec.backends.gpu.weights import GpuWeights
 from edgedec.core.ledger import Ledger
@@ -19,14 +28,14 @@ from edgedec.core.rows import FloatArray
 _KEYS = 64
 """Keys after which grids may change: lists of dispatches are kept for as many."""
 _MOST_KEPT = 64
-_SHORT, _MOST_RECORDED = 16, 8
+_SHORT, _MOST_RECORDED = 16, 24
 """Tokens of passes that are recorded ahead, and passes that are."""
 
 _AT_ONCE = 64
 """Dispatches of a submission of a longer pass."""
 
-_PassKind = tuple[int, int, bool, int]
-"""Tokens, rows, whether whole rows are read, and keys by ``_KEYS``: all that decides the dispatches."""
+_BLOCK = 1024
+"""Entries of the vocabulary that have a sum."""
 
 Results = dict[str, bytes]
 """Buffers of the head's results, by the names of ``HeadEnding.results``; and "logits"."""
@@ -59,8 +68,9 @@ class Executor:
         self._uniform = device.uniform(inputs.UNIFORM_BYTES, "the facts of a pass")
         self._steps = [(step, *self._bound(step, variants)) for step in program.steps]
         self._settling = [(step, *self._bound(step, variants)) for step in program.settling]
-        self._lists: dict[_PassKind, list[Dispatch]] = {}
+        self._lists: dict[_PassKind, list[Command]] = {}
         self._recorded: dict[_PassKind, Recorded] = {}
+        self._kept: TrimmedIds | None = None
 
     def run(self, fed: GpuPass) -> Iterator[tuple[int, Results]]:
         """Compute a pass; yield the head's results in parts: their number of rows, and the buffers' bytes.
@@ -72,32 +82,45 @@ class Executor:
         parts = [fed.rows[first : first + most] for first in range(0, len(fed.rows), most)] or [()]
         for number, rows in enumerate(parts):
             self._write("@rows", np.asarray(rows, np.uint32))
-            facts = inputs.uniform(len(fed.tokens), fed.length, len(rows), fed.temperature)
-            self.device.write(self._uniform, facts)
-            reads = dict(self._reads(len(rows), fed.full)) if rows else {}
+            self._facts(fed, len(rows))
+            reads = dict(self._reads(fed, len(rows))) if rows else {}
             found = self._computed(fed, len(rows), list(reads.values()), first=number == 0)
             if rows:
                 yield len(rows), dict(zip(reads, found, strict=True))
             else:
                 self.device.wait()
 
+    def advance(self, fed: GpuPass) -> None:
+        """Start a pass whose route ends below the head. Raises BackendError, DeviceLostError."""
+        self._feed(fed)
+        self._facts(fed, 0)
+        self._computed(fed, 0, [], first=True)
+
+    def states(self, tokens: int, taps: Sequence[int]) -> FloatArray:
+        """Return the rows that are kept behind layers, side by side: f32[tokens, width].
+
+        Raises BackendError, DeviceLostError.
+        """
+        found = self.device.run([], [self._rows_of(kept_tap(layer), 0, tokens) for layer in taps])
+        return np.concatenate([np.frombuffer(one, np.float32).reshape(tokens, -1) for one in found], axis=1)
+
     def _computed(self, fed: GpuPass, rows: int, reads: list[Slice], *, first: bool) -> list[bytes]:
         """Run a part of a pass. Short passes recur: while one runs, the next of its kind is recorded.
 
         A long one is several submissions: some systems reset a GPU that is busy with one for two seconds.
         """
-        key, dispatches = self._key(fed, rows, first=first), self._dispatches(fed, rows, first=first)
+        key, commands = _pass_kind(fed, rows, first=first), self._commands(fed, rows, first=first)
         if len(fed.tokens) > _SHORT:
-            while len(dispatches) > _AT_ONCE:
-                self.device.run(dispatches[:_AT_ONCE])
-                dispatches = dispatches[_AT_ONCE:]
-            return self.device.run(dispatches, reads)
-        recorded = self._recorded.pop(key, None) or self.device.record(dispatches, reads)
+            while len(commands) > _AT_ONCE:
+                self.device.run(commands[:_AT_ONCE])
+                commands = commands[_AT_ONCE:]
+            return self.device.run(commands, reads)
+        recorded = self._recorded.pop(key, None) or self.device.record(commands, reads)
         self.device.submit(recorded)
         if not fed.full:
             if len(self._recorded) >= _MOST_RECORDED:
                 self._recorded.pop(next(iter(self._recorded)))
-            self._recorded[key] = self.device.record(dispatches, reads)
+            self._recorded[key] = self.device.record(commands, reads)
         return self.device.collect(recorded)
 
     def hidden(self, fed: GpuPass) -> FloatArray:
@@ -106,10 +129,10 @@ class Executor:
         Raises BackendError, DeviceLostError.
         """
         self._feed(fed)
-        tokens, name = len(fed.tokens), self.program.hidden
-        self.device.write(self._uniform, inputs.uniform(tokens, fed.length, 0))
-        whole = Slice(self._buffers[name].buffer, 0, tokens * self.program.buffers[name].bytes)
-        (found,) = self.device.run(self._dispatches(fed, 0, first=True), [whole])
+        self._facts(fed, 0)
+        tokens = len(fed.tokens)
+        whole = self._rows_of(self.program.hidden, 0, tokens)
+        (found,) = self.device.run(self._commands(fed, 0, first=True), [whole])
         return np.frombuffer(found, np.float32).reshape(tokens, -1)
 
     def timed(self, fed: GpuPass) -> list[tuple[KernelStep, float]]:
@@ -117,19 +140,17 @@ class Executor:
         self._feed(fed)
         rows = fed.rows[: self.program.max_rows]
         self._write("@rows", np.asarray(rows, np.uint32))
-        facts = inputs.uniform(len(fed.tokens), fed.length, len(rows), fed.temperature)
-        self.device.write(self._uniform, facts)
-        steps = [step for step, _, _ in self._chosen(len(fed.tokens), len(rows), fed.full, first=True)]
-        seconds = self.device.timed_run(self._dispatches(fed, len(rows), first=True))
-        return list(zip(steps, seconds, strict=True))
+        self._facts(fed, len(rows))
+        chosen = list(self._chosen(self._steps, fed, len(rows), first=True))
+        seconds = self.device.timed_run([_dispatch(one, fed, len(rows)) for one in chosen])
+        return [(one[0], taken) for one, taken in zip(chosen, seconds, strict=True)]
 
     def settle(self, start: int, kept: Sequence[int]) -> None:
         """Copy the slots ``start + kept[i]`` to ``start + i``, in every layer; ``kept`` ascends."""
         self._write("@kept", np.asarray(kept, np.uint32))
-        self.device.write(self._uniform, inputs.uniform(len(kept), start, 0))
-        self.device.run(
-            [_dispatch(step, kernel, group, len(kept), 0, start) for step, kernel, group in self._settling]
-        )
+        moved = GpuPass(kept, (), (), start, ())
+        self._facts(moved, 0)
+        self.device.run([_dispatch(one, moved, 0) for one in self._settling])
 
     def caches(self) -> list[Any]:
         """The buffers of the KV cache, a layer each."""
@@ -153,7 +174,16 @@ class Executor:
         slices = [self._weights.parts.get(name) or self._buffers[name] for name in step.bind]
         return kernel, self.device.bound(kernel, self._uniform, slices)
 
+    def _facts(self, fed: GpuPass, rows: int) -> None:
+        kept = len(fed.keep.ids) if fed.keep else 0
+        facts = inputs.uniform(len(fed.tokens), fed.length, rows, fed.temperature, first=fed.first, kept=kept)
+        self.device.write(self._uniform, facts)
+
     def _feed(self, fed: GpuPass) -> None:
+        if fed.keep is not None and fed.keep is not self._kept:
+            self._write(TRIM_TILES, fed.keep.tiles)
+            self._write(TRIM_IDS, fed.keep.ids.astype(np.uint32))
+            self._kept = fed.keep
         for name in self.program.inputs():
             if name == "@tokens":
                 self._write(name, np.asarray(fed.tokens, np.uint32))
@@ -172,43 +202,83 @@ class Executor:
         if name in self._buffers:
             self.device.write(self._buffers[name].buffer, data)
 
-    def _reads(self, rows: int, full: bool) -> Iterator[tuple[str, Slice]]:
+    def _rows_of(self, name: str, first: int, count: int) -> Slice:
+        row = self.program.buffers[name].bytes
+        return Slice(self._buffers[name].buffer, first * row, count * row)
+
+    def _reads(self, fed: GpuPass, rows: int) -> Iterator[tuple[str, Slice]]:
         head = self.program.head
         assert head is not None, "a pass with rows needs a head"
-        wanted = {**head.results, **({"logits": head.logits} if full else {})}
+        wanted = {**head.results, **({"logits": head.logits} if fed.full else {})}
+        entries = len(fed.keep.ids) if fed.keep else head.vocabulary
+        of_head = {"sums": -(-entries // _BLOCK) * 3 * WORD, "logits": entries * WORD}
         for name, buffer in wanted.items():
-            size = self.program.buffers[buffer]
-            yield name, Slice(self._buffers[buffer].buffer, 0, rows * size.bytes)
+            row = of_head.get(name, self.program.buffers[buffer].bytes)
+            yield name, Slice(self._buffers[buffer].buffer, 0, rows * row)
 
-    def _chosen(
-        self, tokens: int, rows: int, full: bool, *, first: bool
-    ) -> Iterator[tuple[KernelStep, Kernel, Any]]:
-        for one in self._steps:
+    def _chosen(self, steps: Sequence[_Bound], fed: GpuPass, rows: int, *, first: bool) -> Iterator[_Bound]:
+        head = ("rows", "whole" if fed.keep is None else "kept")
+        for one in steps:
             step = one[0]
-            wanted = first if step.when == "always" else rows and (full or step.when == "rows")
-            if wanted and step.runs(tokens):
+            wanted = first if step.when == "always" else rows and step.when in head
+            if wanted and step.runs(len(fed.tokens)):
                 yield one
 
-    def _key(self, fed: GpuPass, rows: int, *, first: bool) -> _PassKind:
-        tokens = len(fed.tokens)
-        keys = -(-(fed.length + tokens) // _KEYS) if first else -1
-        return tokens, rows, fed.full, keys
-
-    def _dispatches(self, fed: GpuPass, rows: int, *, first: bool) -> list[Dispatch]:
-        tokens, length = len(fed.tokens), fed.length
-        key = self._key(fed, rows, first=first)
+    def _commands(self, fed: GpuPass, rows: int, *, first: bool) -> list[Command]:
+        key = _pass_kind(fed, rows, first=first)
         if key not in self._lists:
             if len(self._lists) >= _MOST_KEPT:
                 self._lists.pop(next(iter(self._lists)))
-            chosen = self._chosen(tokens, rows, fed.full, first=first)
-            self._lists[key] = [
-                _dispatch(step, kernel, group, tokens, rows, length) for step, kernel, group in chosen
-            ]
+            self._lists[key] = list(self._pass(fed, rows) if first else self._layers(fed, rows, first=False))
         return self._lists[key]
 
+    def _pass(self, fed: GpuPass, rows: int) -> Iterator[Command]:
+        """A pass along its route: whole, or in two parts between which other layers may lie."""
+        route, first, count = fed.route, fed.first, len(fed.tokens)
+        if route is None:
+            yield from self._layers(fed, rows)
+            return
+        if route.below:
+            yield from self._layers(fed, 0, end=self.program.behind(route.below).steps)
+        if route.above:
+            above, source = self.program.behind(route.above), kept_tap(route.source)
+            yield Copy(self._rows_of(source, first, count), self._rows_of(above.out, 0, count))
+            yield from self._layers(fed, rows, begin=above.steps)
 
-def _dispatch(step: KernelStep, kernel: Kernel, group: Any, tokens: int, rows: int, length: int) -> Dispatch:
+    def _layers(
+        self, fed: GpuPass, rows: int, *, begin: int = 0, end: int | None = None, first: bool = True
+    ) -> Iterator[Command]:
+        """Run the steps from ``begin`` on, and copy rows that are to be kept as soon as they are there."""
+        count = len(fed.tokens)
+        for one in self.program.layers if first else ():
+            if one.layer in fed.taps and begin < one.steps <= (end or one.steps):
+                for bound in self._chosen(self._steps[begin : one.steps], fed, rows, first=first):
+                    yield _dispatch(bound, fed, rows)
+                kept = self._rows_of(kept_tap(one.layer), fed.first, count)
+                yield Copy(self._rows_of(one.out, 0, count), kept)
+                begin = one.steps
+        for bound in self._chosen(self._steps[begin:end], fed, rows, first=first):
+            yield _dispatch(bound, fed, rows)
+
+
+_Bound = tuple[KernelStep, Kernel, Any]
+"""A step, its compiled kernel, and its bound buffers."""
+_PassKind = tuple[int, int, int, bool, Route | None, tuple[int, ...], int, int, int]
+
+
+def _pass_kind(fed: GpuPass, rows: int, *, first: bool) -> _PassKind:
+    """All that decides the commands and reads of a part of a pass."""
+    tokens = len(fed.tokens)
+    keys = -(-(fed.length + fed.first + tokens) // _KEYS) if first else -1
+    kept, tiles = (len(fed.keep.ids), len(fed.keep.tiles)) if fed.keep else (0, 0)
+    return tokens, fed.first, rows, fed.full, fed.route, fed.taps, kept, tiles, keys
+
+
+def _dispatch(one: _Bound, fed: GpuPass, rows: int) -> Dispatch:
+    step, kernel, group = one
+    tokens = len(fed.tokens)
     # Grids that count keys are for all of ``_KEYS``: kernels leave out what there is not.
-    keys = -(-(length + tokens) // _KEYS) * _KEYS - tokens
-    x, y, z = (one.of(tokens, rows, keys) for one in step.grid)
+    keys = -(-(fed.length + fed.first + tokens) // _KEYS) * _KEYS - tokens
+    kept, tiles = (len(fed.keep.ids), len(fed.keep.tiles)) if fed.keep else (0, 0)
+    x, y, z = (count.of(tokens, rows, keys, kept, tiles) for count in step.grid)
     return Dispatch(kernel, group, (x, y, z))

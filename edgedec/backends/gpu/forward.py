@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.checks import check_tokens
 from edgedec.backends.gpu.cache import GpuCache
 from edgedec.backends.gpu.executor import Executor
 from edgedec.backends.gpu.head import head_rows_of
-from edgedec.backends.gpu.inputs import GpuPass
+from edgedec.backends.gpu.inputs import GpuPass, Route, TrimmedIds
 from edgedec.backends.head_rows import check_finite
+from edgedec.backends.peeked import NOTHING, peek_rows
 from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Capabilities, Forward, Sink, Source
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.rows import LAST_ROW, HeadRows, Rows
-from edgedec.memory import CacheBook
+from edgedec.core.rows import LAST_ROW, HeadRows, Keep, Rows
+from edgedec.memory import CacheBook, PlannedPass
 
 
 class GpuForward(CacheForward):
@@ -35,6 +37,11 @@ class GpuForward(CacheForward):
         self._head = executor.program.head
         self._cache = GpuCache(executor.device, spec, capacity, executor.program.kv, executor.caches())
         self._weight_bytes = weight_bytes
+        self._peeked = NOTHING
+        self._kept_taps: tuple[int, ...] = ()
+        """Layers whose rows are kept of all peeked tokens."""
+        self._tapped: tuple[int, ...] = ()
+        self._trimmed: TrimmedIds | None = None
 
     @property
     def executor(self) -> Executor:
@@ -52,7 +59,64 @@ class GpuForward(CacheForward):
         check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
         self._check_rows(rows)
         planned = self._book.plan(len(tokens), parents)
-        fed = GpuPass(
+        fed = self._pass(tokens, planned, rows)
+        exit, count = self._peeked.exit, self._peeked.shared(tokens, planned.parents)
+        if not {tap for tap in rows.taps if tap < exit} <= {*self._kept_taps}:
+            count = 0  # the peek did not know that they would be wanted
+        self._forget_peeked()
+        self._tapped = fed.taps
+        if count:
+            rest = replace(fed, tokens=tokens[count:], first=count, rows=(), route=Route(exit, 0, exit - 1))
+            if rest.tokens:
+                self._executor.advance(replace(rest, taps=self._kept_taps))
+            fed = replace(fed, route=Route(0, exit, exit - 1))
+        found = self._computed(fed)
+        if rows.taps:
+            hidden = self._executor.states(len(tokens), rows.taps)
+            self._ledger.hold(hidden, "hidden", hidden.nbytes)
+            found = replace(found, hidden=hidden)
+        self._book.append(planned)
+        return found
+
+    @property
+    def peeked(self) -> tuple[int, ...]:
+        """See ``Forward.peeked``."""
+        return self._peeked.tokens
+
+    def peek(
+        self,
+        tokens: Sequence[int],
+        *,
+        exit: int,
+        parents: Sequence[int] | None = None,
+        rows: Rows = LAST_ROW,
+        keep: Keep | None = None,
+        resume: int | None = None,
+    ) -> HeadRows:
+        """See ``Forward.peek``. Raises as ``extend``."""
+        if not self._caps.exits:
+            return super().peek(tokens, exit=exit, parents=parents, rows=rows, keep=keep, resume=resume)
+        rows = peek_rows(rows, keep)
+        before = self._peeked.at(exit, resume)
+        peeked = before.joined(tokens, parents, self._caps)
+        check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
+        self._check_rows(rows)
+        planned = self._book.plan(len(peeked), peeked.parents)
+        route = Route(exit, self._caps.exits[-1] if resume is None else resume, exit - 1)
+        kept = self._kept_taps if len(before) else self._kept_below(exit)
+        fed = replace(self._pass(tokens, planned, rows), first=len(before), route=route, taps=kept)
+        found = self._computed(fed)
+        self._peeked, self._kept_taps = peeked, kept
+        return found
+
+    def _kept_below(self, exit: int) -> tuple[int, ...]:
+        """Layers whose rows a draft keeps: the last before its exit, and those of the last pass."""
+        return tuple(sorted({exit - 1, *(tap for tap in self._tapped if tap < exit)}))
+
+    def _pass(self, tokens: Sequence[int], planned: PlannedPass, rows: Rows) -> GpuPass:
+        if rows.keep is not None and (self._trimmed is None or self._trimmed.ids is not rows.keep):
+            self._trimmed = TrimmedIds.of(rows.keep)
+        return GpuPass(
             tokens,
             planned.positions,
             planned.parents,
@@ -60,14 +124,26 @@ class GpuForward(CacheForward):
             rows.resolve(len(tokens)),
             rows.full,
             rows.temperature,
+            keep=self._trimmed if rows.keep is not None else None,
+            taps=tuple(sorted({*rows.taps})),
         )
+
+    def _computed(self, fed: GpuPass) -> HeadRows:
         found = head_rows_of(self._head, self._executor.run(fed), fed, self._ledger)
         check_finite(found.logsumexp)
-        self._book.append(planned)
         return found
+
+    def _forget_peeked(self) -> None:
+        self._peeked = NOTHING
+
+    def rewind(self, length: int) -> None:
+        """See ``Forward.rewind``."""
+        self._forget_peeked()
+        super().rewind(length)
 
     def keep_path(self, nodes: Sequence[int]) -> None:
         """See ``Forward.keep_path``. A path that begins the pass copies nothing."""
+        self._forget_peeked()
         sources, targets = self._book.keep(nodes)
         if sources:
             start = targets[0]

@@ -20,7 +20,8 @@ def head_rows_of(
     head: HeadEnding, parts: Iterable[tuple[int, Results]], fed: GpuPass, ledger: Ledger
 ) -> HeadRows:
     """Return the head rows of a pass whose results arrive in ``parts``. Raises BackendError."""
-    rows = len(fed.rows)
+    rows, ids_kept = len(fed.rows), fed.keep.ids if fed.keep else None
+    entries = head.vocabulary if ids_kept is None else len(ids_kept)
     values = np.empty((rows, head.k), np.float32)
     ids = np.empty((rows, head.k), np.int32)
     logsumexp, entropy = np.empty(rows, np.float32), np.empty(rows, np.float32)
@@ -32,7 +33,10 @@ def head_rows_of(
         of_part = slice(at, at + count)
         at += count
         if logits is not None:
-            logits[of_part] = np.frombuffer(found["logits"], np.float32).reshape(count, head.vocabulary)
+            given = np.frombuffer(found["logits"], np.float32).reshape(count, entries)
+            logits[of_part] = given if ids_kept is None else -np.inf
+            if ids_kept is not None:
+                logits[of_part, ids_kept] = given
         arrays = (values, ids, logsumexp, entropy, logits)
         outs = [None if one is None else ctypes.c_void_p(one[of_part].ctypes.data) for one in arrays]
         status = library.load().edgedec_head_finish(
@@ -42,7 +46,7 @@ def head_rows_of(
             found.get("fine"),
             count,
             head.vocabulary,
-            head.vocabulary,
+            entries,
             head.k,
             ctypes.c_float(head.softcap),
             ctypes.c_float(fed.temperature),

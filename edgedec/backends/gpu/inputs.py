@@ -11,10 +11,42 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedec.core.rows import FloatArray
+from edgedec.core.rows import FloatArray, Keep
 from edgedec.kernels import library
+from edgedec.kernels.packing.formats import TILE
 
 UNIFORM_BYTES = 32
+_NOT_KEPT = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The part of a program for drafting that a pass runs, between its exits.
+
+    ``below``: layers that tokens go through first. 0: none. ``above``: layers behind which they go on to the
+    head. 0: they do not. They go on with the rows that are kept behind the layer ``source``.
+    """
+
+    below: int
+    above: int
+    source: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrimmedIds:
+    """The ids of a trimmed head, and ``tiles`` u32[tiles, 17] of ``kernels/quant_linear/kept.wgsl``."""
+
+    ids: Keep
+    tiles: NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, ids: Keep) -> TrimmedIds:
+        """Find the tiles of ``ids``, which ascend."""
+        numbers, at = np.unique(ids // TILE, return_inverse=True)
+        tiles = np.full((len(numbers), 1 + TILE), _NOT_KEPT, np.uint32)
+        tiles[:, 0] = numbers
+        tiles[at, 1 + ids % TILE] = np.arange(len(ids))
+        return cls(ids, tiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +61,22 @@ class GpuPass:
     rows: Sequence[int]
     full: bool = False
     temperature: float = 1.0
+    first: int = 0
+    """Tokens before ``tokens`` that have positions and parents too, and whose slots are filled already."""
+    route: Route | None = None
+    """None: the whole program."""
+    keep: TrimmedIds | None = None
+    """A trimmed head; None: the whole one."""
+    taps: tuple[int, ...] = ()
+    """Layers whose rows are kept behind those of the ``first`` tokens, ascending."""
 
 
-def uniform(tokens: int, length: int, rows: int, temperature: float = 1.0) -> bytes:
+def uniform(
+    tokens: int, length: int, rows: int, temperature: float = 1.0, *, first: int = 0, kept: int = 0
+) -> bytes:
     """Return the struct ``Pass`` of ``kernels/wgsl/pass.wgsl``."""
-    return struct.pack("<4If3I", tokens, length, rows, 0, np.float32(1) / np.float32(temperature), 0, 0, 0)
+    inverse = np.float32(1) / np.float32(temperature)
+    return struct.pack("<4If3I", tokens, length, rows, 0, inverse, first, kept, 0)
 
 
 def paths(parents: Sequence[int]) -> NDArray[np.uint32]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from edgedec.backends.backend import DEFAULT_CACHE, BackendBase
 from edgedec.backends.gpu.adapter import Adapter, adapters, choose
 from edgedec.backends.gpu.arithmetic import Arithmetic, probe
-from edgedec.backends.gpu.build.build import build_program
+from edgedec.backends.gpu.build.build import KV_KINDS, build_program
 from edgedec.backends.gpu.build.builder import BuildLimits
 from edgedec.backends.gpu.device import GpuDevice
 from edgedec.backends.gpu.executor import Executor
@@ -16,11 +17,13 @@ from edgedec.backends.gpu.forward import GpuForward
 from edgedec.backends.gpu.program import Program
 from edgedec.backends.gpu.room import parts_of
 from edgedec.backends.gpu.weights import GpuWeights
-from edgedec.backends.onnx.graph import read_graph
+from edgedec.backends.onnx.drafting import NO_EXITS, Exits, exits_of_bundle
+from edgedec.backends.onnx.graph import OpGraph, read_graph
 from edgedec.core.cache_config import CacheConfig, KvType
+from edgedec.core.exits import LayerOutputs, out
 from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Ledger
-from edgedec.core.manifest import Manifest
+from edgedec.core.manifest import DRAFTING, Manifest
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.progress import Progress, silent
 
@@ -32,14 +35,27 @@ _SCORES_BYTES = 128 << 20
 _LEAST_PASS = 16
 
 
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """Counts memory on a device, and follows how weights get there.
+
+    ``ledger`` None: the ledger of each forward counts its memory, and nothing counts the weights.
+    """
+
+    ledger: Ledger | None = None
+    progress: Progress = silent
+
+
+NOT_COUNTED = Loading()
+
+
 class GpuModel(BackendBase):
     """The ``Backend`` of a bundle with EdgeDec's ops, on a GPU. Every forward over it shares the weights.
 
-    ``device``: an open one; None: that of the adapter that ``choose`` returns. ``progress`` is told how much
-    of the weights is written.
+    ``device``: an open one; None: that of the adapter that ``choose`` returns. ``drafting``: with exits,
+    hidden states and trimmed heads, as its ``drafting.onnx`` states them.
 
-    Whether it is exact is asked of the device: see ``arithmetic.probe``. ``device_ledger`` counts memory on
-    the device; None: the ledger of each forward does, and nothing counts the weights.
+    Whether it is exact is asked of the device: see ``arithmetic.probe``.
     Raises UsageError, UnsupportedError, BadFileError, BackendError, MemoryBudgetError.
     """
 
@@ -50,20 +66,21 @@ class GpuModel(BackendBase):
         *,
         threads: int | None = None,
         device: GpuDevice | None = None,
-        device_ledger: Ledger | None = None,
-        progress: Progress = silent,
+        loading: Loading = NOT_COUNTED,
+        drafting: LayerOutputs = False,
     ) -> None:
         self.device = device or GpuDevice.open(choose(adapters()))
         self.arithmetic = probe(self.device)
-        super().__init__(manifest.spec, _capabilities(manifest.spec, self.arithmetic), threads)
-        self._bundle = bundle
         self._graph = read_graph(bundle)
-        self._device_ledger = device_ledger
+        self._exits = wanted_exits(bundle, manifest, self._graph, drafting)
+        super().__init__(manifest.spec, self._capabilities(manifest.spec), threads)
+        self._bundle = bundle
+        self._device_ledger = loading.ledger
         program = self.program(CacheConfig())
-        if device_ledger is not None:
-            device_ledger.hold(self, "weights", program.weight_bytes())
+        if loading.ledger is not None:
+            loading.ledger.hold(self, "weights", program.weight_bytes())
         self._weights = GpuWeights(self.device, program)
-        self._weights.load(bundle, progress)
+        self._weights.load(bundle, loading.progress)
 
     @staticmethod
     def runtime_name() -> str:
@@ -92,7 +109,9 @@ class GpuModel(BackendBase):
         capacity, kv, caps = self._limits(cache)
         assert kv is not None, "kv_kinds is not empty"
         binding = self.device.limits["max-storage-buffer-binding-size"]
-        return self._built(build_limits(self._spec, capacity, caps.max_pass, binding, kv))
+        return self._built(
+            build_limits(self._spec, capacity, caps.max_pass, binding, kv, drafting=self._exits)
+        )
 
     def _built(self, limits: BuildLimits) -> Program:
         return build_program(self._graph, self._spec, limits)
@@ -106,12 +125,45 @@ class GpuModel(BackendBase):
         """See ``Backend.forward``. Raises DeviceLostError too."""
         own = ledger or Ledger()
         executor = self.executor(cache, own)
-        caps = _capabilities(self._spec, self.arithmetic, executor.program.max_pass)
+        caps = replace(self._caps, max_pass=executor.program.max_pass)
         return GpuForward(executor, self._spec, caps, own, self.weight_bytes)
+
+    def _capabilities(self, spec: ModelSpec) -> Capabilities:
+        return Capabilities(
+            max_pass=MAX_PASS_TOKENS,
+            trees=True,
+            full_rows=True,
+            exact=self.arithmetic.exact,
+            portable=True,
+            copies=True,
+            reserves=True,
+            kv_kinds=KV_KINDS,
+            taps=self._exits.taps,
+            exits=self._exits.exits,
+        )
+
+
+def wanted_exits(bundle: Path, manifest: Manifest, graph: OpGraph, drafting: LayerOutputs) -> Exits:
+    """Return the exits of a bundle, and layers that are wanted beside them, as far as ``graph`` has them.
+
+    None without ``drafting``, and where the bundle has no graph for it. Raises BadFileError.
+    """
+    if not drafting or DRAFTING not in manifest.files:
+        return NO_EXITS
+    found = exits_of_bundle(bundle, manifest.spec)
+    made = {name for node in graph.nodes for name in node.outputs}
+    more = () if isinstance(drafting, bool) else (tap for tap in drafting if out(tap) in made)
+    return replace(found, taps=tuple(sorted({*found.taps, *more})))
 
 
 def build_limits(
-    spec: ModelSpec, capacity: int, wanted: int, binding: int, kv: KvType = "fp16"
+    spec: ModelSpec,
+    capacity: int,
+    wanted: int,
+    binding: int,
+    kv: KvType = "fp16",
+    *,
+    drafting: Exits = NO_EXITS,
 ) -> BuildLimits:
     """Return the sizes of a program whose passes are over at most ``wanted`` tokens.
 
@@ -119,7 +171,7 @@ def build_limits(
     """
     each = spec.n_heads * capacity * 4
     longest = max(min(wanted, min(binding, _SCORES_BYTES) // each), min(_LEAST_PASS, wanted))
-    return BuildLimits(capacity, longest, min(MAX_ROWS, longest), binding, kv)
+    return BuildLimits(capacity, longest, min(MAX_ROWS, longest), binding, kv, drafting)
 
 
 def _described(adapter: Adapter, arithmetic: Arithmetic) -> str:
@@ -133,16 +185,3 @@ def _runtime(adapter: Adapter) -> str:
         return _described(adapter, probe(device))
     finally:
         device.close()
-
-
-def _capabilities(spec: ModelSpec, arithmetic: Arithmetic, most: int = MAX_PASS_TOKENS) -> Capabilities:
-    return Capabilities(
-        max_pass=most,
-        trees=True,
-        full_rows=True,
-        exact=arithmetic.exact,
-        portable=True,
-        copies=True,
-        reserves=True,
-        kv_kinds=("fp16", "int8"),
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from edgedec.backends.checks import checked_capacity
 from edgedec.backends.gpu.adapter import adapters, choose
 from edgedec.backends.gpu.build.build import build_lower, build_program
 from edgedec.backends.gpu.device import GpuDevice
-from edgedec.backends.gpu.model import MAX_PASS_TOKENS, GpuModel, build_limits
+from edgedec.backends.gpu.model import MAX_PASS_TOKENS, GpuModel, Loading, build_limits, wanted_exits
 from edgedec.backends.gpu.program import Program
 from edgedec.backends.gpu.recovering import RecoveringModel
 from edgedec.backends.gpu.room import DeviceRoom
@@ -18,9 +19,8 @@ from edgedec.backends.gpu.split import SplitModel, layers_for
 from edgedec.backends.onnx.graph import read_graph
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.core.device_place import DevicePlace
-from edgedec.core.exits import exits_of
+from edgedec.core.exits import LayerOutputs, exits_of
 from edgedec.core.manifest import DRAFTING, Manifest
-from edgedec.core.progress import Progress, silent
 
 
 def place_on_gpu(
@@ -30,18 +30,19 @@ def place_on_gpu(
     *,
     threads: int | None = None,
     device: GpuDevice | None = None,
-    progress: Progress = silent,
+    drafting: LayerOutputs = False,
 ) -> RecoveringModel:
     """Load a bundle of EdgeDec's own ops on a GPU; the CPU goes on where that is lost.
 
-    ``device``: an open one; None: that of the adapter that ``choose`` returns. Raises UsageError,
-    UnsupportedError, BadFileError, BackendError, and MemoryBudgetError for a model that does not fit
-    ``place.memory``, before anything is loaded.
+    ``device``: an open one; None: that of the adapter that ``choose`` returns. ``drafting``: see
+    ``GpuModel``; without effect where some layers run on the CPU. Raises UsageError, UnsupportedError,
+    BadFileError, BackendError, and MemoryBudgetError for a model that does not fit ``place.memory``, before
+    anything is loaded.
     """
     every = manifest.spec.n_layers
     layers = every if place.layers is None else layers_for(manifest, place.layers)
     device = device or GpuDevice.open(choose(adapters()))
-    ledger = _room(bundle, manifest, place, device).ledger(layers)
+    ledger = _room(bundle, manifest, place, device, drafting=drafting).ledger(layers)
     if place.layers is not None and layers != min(place.layers, every):
         place.notice(
             f"note: {manifest.name} is cut after {layers} layers, the next place below {place.layers}"
@@ -53,20 +54,31 @@ def place_on_gpu(
         )
     else:
         first = GpuModel(
-            bundle, manifest, threads=threads, device=device, device_ledger=ledger, progress=progress
+            bundle,
+            manifest,
+            threads=threads,
+            device=device,
+            loading=Loading(ledger, place.progress),
+            drafting=drafting,
         )
-    return RecoveringModel(first, partial(OnnxModel, bundle, manifest, threads=threads), place.notice)
+    whole = drafting if layers == every else False
+    spare = partial(OnnxModel, bundle, manifest, threads=threads, drafting=whole)
+    return RecoveringModel(first, spare, place.notice)
 
 
-def _room(bundle: Path, manifest: Manifest, place: DevicePlace, device: GpuDevice) -> DeviceRoom:
+def _room(
+    bundle: Path, manifest: Manifest, place: DevicePlace, device: GpuDevice, *, drafting: LayerOutputs
+) -> DeviceRoom:
     spec, graph = manifest.spec, read_graph(bundle)
     capacity = checked_capacity(spec, place.context)
     binding = device.limits["max-storage-buffer-binding-size"]
     limits = build_limits(spec, capacity, min(MAX_PASS_TOKENS, capacity), binding, place.kv)
 
+    drafts = wanted_exits(bundle, manifest, graph, drafting)
+
     def program(layers: int) -> Program:
         if layers == spec.n_layers:
-            return build_program(graph, spec, limits)
+            return build_program(graph, spec, replace(limits, drafting=drafts))
         return build_lower(graph, spec, limits, layers)
 
     cuts = exits_of(spec.n_layers) if DRAFTING in manifest.files else ()

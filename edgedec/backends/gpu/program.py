@@ -18,6 +18,10 @@ words, see ``cache_row_bytes``. Layers with a window come after the others; all 
 
 ``settling`` are the steps that keep a path of the last pass, which drafts need: ``@kept`` u32[tokens] has the
 kept tokens, ``length`` is that of the pass, and slot length + kept[i] goes to slot length + i.
+
+A program for drafting has ``layers``: places between its steps, behind some layers, whose rows a pass can
+copy to the buffer ``kept_tap``, for all tokens of a draft. At an exit among them a pass may end, or begin
+with those rows. Its head has steps for a trimmed one too, which bind ``TRIM_TILES`` and ``TRIM_IDS``.
 """
 
 from __future__ import annotations
@@ -31,9 +35,9 @@ from edgedec.backends.gpu.shaders import Const
 from edgedec.core.cache_config import KvType
 from edgedec.memory import kv_row_bytes
 
-When = Literal["always", "rows", "logits"]
-"""In every pass; where rows of the head are wanted; where whole rows of logits are."""
-GridUnit = Literal["once", "tokens", "rows", "keys"]
+When = Literal["always", "rows", "whole", "kept"]
+"""In every pass; where rows of the head are wanted; where they are of the whole head, or of a trimmed one."""
+GridUnit = Literal["once", "tokens", "rows", "keys", "kept", "tiles"]
 SizeUnit = Literal["once", "token", "row", "slot", "score"]
 
 FORMAT = 1
@@ -41,6 +45,8 @@ WORD = 4
 """Bytes of what kernels read and write at once."""
 ROTARY = "@rotary."
 """The beginning of the names of rotary tables."""
+TRIM_TILES, TRIM_IDS = "@trim.tiles", "@trim.ids"
+"""Inputs for a trimmed head: see ``kernels/quant_linear/kept.wgsl``, and its ids u32[kept]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +74,8 @@ class BufferSize:
 class GridCount:
     """ceil(value * times / over) workgroups.
 
-    The value is 1, the tokens or rows of the pass, or its keys: resident tokens and those of the pass. It is
-    at most ``most`` where that is not 0.
+    The value is 1, the tokens or rows of the pass, or its keys: resident tokens and those of the pass; or the
+    ids of a trimmed head, or the tiles that hold them. It is at most ``most`` where that is not 0.
     """
 
     per: GridUnit
@@ -77,9 +83,16 @@ class GridCount:
     over: int = 1
     most: int = 0
 
-    def of(self, tokens: int, rows: int, length: int) -> int:
+    def of(self, tokens: int, rows: int, length: int, kept: int = 0, tiles: int = 0) -> int:
         """Workgroups of a pass."""
-        value = {"once": 1, "tokens": tokens, "rows": rows, "keys": length + tokens}[self.per]
+        value = {
+            "once": 1,
+            "tokens": tokens,
+            "rows": rows,
+            "keys": length + tokens,
+            "kept": kept,
+            "tiles": tiles,
+        }[self.per]
         return -(-(min(value, self.most) if self.most else value) * self.times // self.over)
 
 
@@ -122,6 +135,15 @@ class HeadEnding:
 
 
 @dataclass(frozen=True, slots=True)
+class LayerEnd:
+    """The place behind a layer, and behind the first ``steps`` steps. ``out``: the buffer with its rows."""
+
+    layer: int
+    steps: int
+    out: str
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """Everything that an executor needs beside the kernels and ``weights.bin``."""
 
@@ -144,6 +166,12 @@ class Program:
     """NAME of a rotary table -> the inline tensor f32[dim] that each of its rows is multiplied by."""
     kv: KvType = "fp16"
     """Format of the KV cache."""
+    layers: tuple[LayerEnd, ...] = ()
+    """Ends of the layers that can be tapped, ascending. Empty: the program is not for drafting."""
+
+    def behind(self, layers: int) -> LayerEnd:
+        """Return the place behind so many layers."""
+        return next(one for one in self.layers if one.layer == layers - 1)
 
     def buffer_bytes(self, name: str) -> int:
         """Bytes of one buffer by itself."""
@@ -199,7 +227,13 @@ class Program:
         data["buffers"] = {name: BufferSize(**one) for name, one in data["buffers"].items()}
         for name in ("steps", "settling"):
             data[name] = tuple(_step(one) for one in data[name])
+        data["layers"] = tuple(LayerEnd(**one) for one in data["layers"])
         return cls(**data)
+
+
+def kept_tap(layer: int) -> str:
+    """The buffer with a layer's rows of all tokens of a draft."""
+    return f"drafting.tap.{layer}"
 
 
 def is_cache(name: str) -> bool:

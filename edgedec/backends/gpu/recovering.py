@@ -13,7 +13,7 @@ from edgedec.core.forward import Capabilities, Forward, Sink, Source
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.progress import Notice
-from edgedec.core.rows import LAST_ROW, HeadRows, Rows
+from edgedec.core.rows import LAST_ROW, HeadRows, Keep, Rows
 
 
 class RecoveringModel:
@@ -95,6 +95,20 @@ class RecoveringForward(DelegatingForward):
         """See ``Forward.extend``."""
         with self._recovery():
             return self._now.extend(tokens, parents=parents, rows=rows)
+
+    def peek(
+        self,
+        tokens: Sequence[int],
+        *,
+        exit: int,
+        parents: Sequence[int] | None = None,
+        rows: Rows = LAST_ROW,
+        keep: Keep | None = None,
+        resume: int | None = None,
+    ) -> HeadRows:
+        """See ``Forward.peek``."""
+        with self._recovery():
+            return super().peek(tokens, exit=exit, parents=parents, rows=rows, keep=keep, resume=resume)
 
     def keep_path(self, nodes: Sequence[int]) -> None:
         """See ``Forward.keep_path``."""

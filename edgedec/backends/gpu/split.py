@@ -12,7 +12,7 @@ from edgedec.backends.gpu.build.builder import BuildLimits
 from edgedec.backends.gpu.device import GpuDevice
 from edgedec.backends.gpu.executor import Executor
 from edgedec.backends.gpu.inputs import GpuPass
-from edgedec.backends.gpu.model import GpuModel
+from edgedec.backends.gpu.model import GpuModel, Loading
 from edgedec.backends.gpu.program import Program
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.backends.onnx.kv_memory import KvMemory
@@ -75,7 +75,7 @@ class LowerModel(GpuModel):
         device_ledger: Ledger | None = None,
     ) -> None:
         self.layers = layers
-        super().__init__(bundle, manifest, device=device, device_ledger=device_ledger)
+        super().__init__(bundle, manifest, device=device, loading=Loading(device_ledger))
 
     def _built(self, limits: BuildLimits) -> Program:
         return build_lower(self._graph, self._spec, limits, self.layers)

@@ -12,7 +12,8 @@ from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import MODEL
 
 Attribute = int | float | str | tuple[int, ...]
-_GRAPH = 7
+_GRAPH, _METADATA = 7, 14
+"""Fields of ModelProto."""
 _FLOAT, _INT, _STRING, _INTS = 1, 2, 3, 7
 """AttributeProto.type."""
 
@@ -75,6 +76,19 @@ def read_graph(bundle: Path) -> OpGraph:
     except (WireError, ValueError, OSError) as error:
         raise BadFileError(
             f"{MODEL} of the bundle is broken: {error}", hint="pull or export the model again"
+        ) from error
+
+
+def read_metadata(bundle: Path, graph: str) -> dict[str, str]:
+    """Read the facts that the file ``graph`` of ``bundle`` states. Raises BadFileError as ``read_graph``."""
+    check_graph(bundle, graph)
+    try:
+        data = memoryview((bundle / graph).read_bytes())
+        pairs = [dict(fields(_message(value))) for number, value in fields(data) if number == _METADATA]
+        return {_text(pair[1]): _text(pair[2]) for pair in pairs if {1, 2} <= pair.keys()}
+    except (WireError, ValueError, OSError) as error:
+        raise BadFileError(
+            f"{graph} of the bundle is broken: {error}", hint="pull or export the model again"
         ) from error
 
 

@@ -58,6 +58,11 @@ def check_graph(bundle: Path, graph: str = MODEL, *, standard: bool = False) -> 
         raise _refused(graph, str(error)) from error
 
 
+def other_model(graph: str) -> BadFileError:
+    """Return the error of a graph that is not the one of the manifest's model."""
+    return BadFileError(f"{graph} of the bundle is not the model that its manifest describes", hint=_AGAIN)
+
+
 def _refused(graph: str, why: str) -> BadFileError:
     return BadFileError(f"{graph} of the bundle is broken: {why}", hint=_AGAIN)
 

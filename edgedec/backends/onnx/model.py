@@ -9,7 +9,8 @@ from pathlib import Path
 from edgedec.backends.backend import DEFAULT_CACHE, BackendBase, Observe, Submit, unobserved
 from edgedec.backends.checks import check_sequences
 from edgedec.backends.onnx.batcher import Batcher
-from edgedec.backends.onnx.exits import NO_EXITS, read_exits
+from edgedec.backends.onnx.drafting import NO_EXITS
+from edgedec.backends.onnx.exits import read_exits
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.passes import OnnxPasses

@@ -13,7 +13,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from edgedec.backends.onnx.bound_pass import BoundPass, Fed, PassShape, States
-from edgedec.backends.onnx.exits import NO_EXITS, Exits
+from edgedec.backends.onnx.drafting import NO_EXITS, Exits
 from edgedec.backends.onnx.session import one_line_errors
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec

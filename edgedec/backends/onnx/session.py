@@ -9,7 +9,7 @@ from pathlib import Path
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as states
 
-from edgedec.backends.onnx.graph_guard import check_graph
+from edgedec.backends.onnx.graph_guard import check_graph, other_model
 from edgedec.core.errors import BackendError, BadFileError, EdgeDecError
 from edgedec.core.manifest import MODEL
 from edgedec.core.model_spec import ModelSpec
@@ -143,11 +143,6 @@ def _caches(spec: ModelSpec) -> dict[str, list[int | str | None]]:
 def _fits(shape: Sequence[int | str | None] | None, stated: Sequence[int | str | None]) -> bool:
     same = zip(shape or (), stated, strict=False)
     return shape is not None and len(shape) == len(stated) and all(b in (None, a) for a, b in same)
-
-
-def other_model(graph: str) -> BadFileError:
-    """Return the error of a graph that is not the one of the manifest's model."""
-    return BadFileError(f"{graph} of the bundle is not the model that its manifest describes", hint=_AGAIN)
 
 
 def _check_runtime(version: str) -> None:

@@ -6,17 +6,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 
 from edgedec.backends.gpu.build.attention import declare_cache, settling, tree_attention
-from edgedec.backends.gpu.build.builder import Builder, BuildLimits
+from edgedec.backends.gpu.build.builder import FLOAT, Builder, BuildLimits
 from edgedec.backends.gpu.build.embedding import quant_embedding
 from edgedec.backends.gpu.build.head import head_topk
 from edgedec.backends.gpu.build.linear import gated_mlp, quant_linear
 from edgedec.backends.gpu.build.memory import share_memory
 from edgedec.backends.gpu.build.rows import gather, rms_norm
-from edgedec.backends.gpu.program import HeadEnding, Program, is_cache
+from edgedec.backends.gpu.program import HeadEnding, LayerEnd, Program, is_cache, kept_tap
 from edgedec.backends.onnx.graph import OpGraph, OpNode
+from edgedec.core.cache_config import KvType
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.exits import out
 from edgedec.core.model_spec import ModelSpec
+
+KV_KINDS: tuple[KvType, ...] = ("fp16", "int8")
+"""Formats of a KV cache that kernels read and write, the default first."""
 
 _OPS: dict[str, Callable[[Builder, OpNode], None]] = {
     "QuantEmbedding": quant_embedding,
@@ -31,19 +35,41 @@ _HOST = ("RotaryTable", "Mul", "Concat")
 _HEAD = "HeadTopK"
 
 
+def check_bundle(graph: OpGraph, spec: ModelSpec, limits: BuildLimits) -> None:
+    """Check that GPUs have kernels for all that a bundle needs: its ops, and the kinds of its caches.
+
+    Raises UnsupportedError.
+    """
+    why = ""
+    missing = next((node.op for node in graph.nodes if node.op not in (*_OPS, *_HOST, _HEAD)), None)
+    alike = all((keys.kv_heads, keys.head_dim) == (spec.n_kv_heads, spec.head_dim) for keys in spec.keys)
+    if spec.states:
+        why = "the memory of recurrent layers has"
+    elif not alike or sum(keys.layers for keys in spec.keys) != spec.n_layers:
+        why = "keys that layers share, or of different sizes, have"
+    elif missing is not None:
+        why = f"the op {missing:.40} has"
+    elif limits.kv not in KV_KINDS:
+        why = f"a KV cache in {limits.kv} has"
+    if why:
+        raise UnsupportedError(f"{why} no kernel for GPUs", hint="run the model on the CPU")
+
+
 def build_program(graph: OpGraph, spec: ModelSpec, limits: BuildLimits) -> Program:
     """Build the program of ``graph``.
 
     Raises UnsupportedError for an op without kernels and sizes beyond ``limits``, BadFileError for a graph
     that is none of a bundle's.
     """
+    check_bundle(graph, spec, limits)
     build = Builder(graph, spec, limits)
     declare_cache(build)
     head = _steps(build, graph.nodes)
     if head is None:
         raise BadFileError("the graph of the bundle has no head")
     moves = settling(build)
-    program = _program(build, head)
+    _declare_drafting(build)
+    program = replace(_program(build, head), layers=tuple(build.layers))
     kept = frozenset((*head.results.values(), head.logits))
     buffers = share_memory(build.buffers, build.steps, program.buffer_bytes, kept)
     return replace(program, buffers=buffers, settling=moves)
@@ -58,6 +84,7 @@ def build_lower(graph: OpGraph, spec: ModelSpec, limits: BuildLimits, layers: in
     ends = [at for at, node in enumerate(graph.nodes) if last in node.outputs]
     if not ends:
         raise BadFileError(f"the graph of the bundle has no layer {layers}")
+    check_bundle(graph, spec, limits)
     build = Builder(graph, spec, limits)
     declare_cache(build)
     _steps(build, graph.nodes[: ends[0] + 1])
@@ -72,16 +99,36 @@ def build_lower(graph: OpGraph, spec: ModelSpec, limits: BuildLimits, layers: in
 
 def _steps(build: Builder, nodes: Iterable[OpNode]) -> HeadEnding | None:
     head: HeadEnding | None = None
+    ends = {out(layer): layer for layer in build.limits.drafting.taps}
     for node in nodes:
         if node.op == _HEAD:
             head = head_topk(build, node)
         elif node.op in _OPS:
             _OPS[node.op](build, node)
-        elif node.op not in _HOST:
-            raise UnsupportedError(
-                f"the op {node.op:.40} has no kernel for GPUs", hint="run the model on the CPU"
-            )
+        for name in node.outputs:
+            if name in ends:
+                build.layers.append(LayerEnd(ends[name], len(build.steps), name))
     return head
+
+
+def _declare_drafting(build: Builder) -> None:
+    """Declare the buffers for rows of drafts.
+
+    Raises BadFileError for a graph whose layers hand on more than one value at an exit, or have other names.
+    """
+    if tuple(one.layer for one in build.layers) != build.limits.drafting.taps or _leaks(build):
+        raise BadFileError("the graph of the bundle is not made of layers that a draft can end after")
+    for one in build.layers:
+        build.scratch(kept_tap(one.layer), "token", build.spec.hidden_size * FLOAT)
+
+
+def _leaks(build: Builder) -> bool:
+    """Whether a value from below an exit is read above it, beside the rows of the layer before it."""
+    for end in (one for one in build.layers if one.layer + 1 in build.limits.drafting.exits):
+        made = {name for step in build.steps[: end.steps] for name in step.bind if name in build.levels}
+        if any(made.intersection(step.bind) - {end.out} for step in build.steps[end.steps :]):
+            return True
+    return False
 
 
 def _program(build: Builder, head: HeadEnding | None) -> Program:

@@ -12,11 +12,13 @@ from edgedec.backends.gpu.program import (
     BufferSize,
     GridCount,
     KernelStep,
+    LayerEnd,
     SizeUnit,
     TensorPlace,
     When,
 )
 from edgedec.backends.gpu.shaders import Const
+from edgedec.backends.onnx.drafting import NO_EXITS, Exits
 from edgedec.backends.onnx.graph import GraphTensor, OpGraph, OpNode
 from edgedec.core.cache_config import KvType
 from edgedec.core.errors import BadFileError, UnsupportedError
@@ -38,6 +40,8 @@ class BuildLimits:
     binding: int
     kv: KvType = "fp16"
     """Format of the KV cache."""
+    drafting: Exits = NO_EXITS
+    """Exits and layers to tap; where there are any, the head can be trimmed too."""
 
 
 @dataclass
@@ -53,6 +57,7 @@ class Builder:
     steps: list[KernelStep] = field(default_factory=list)
     levels: dict[str, Level] = field(default_factory=dict)
     rotary_scale: dict[str, str] = field(default_factory=dict)
+    layers: list[LayerEnd] = field(default_factory=list)
 
     def level(self, node: OpNode) -> Level:
         """The level of an op: that of its first input."""

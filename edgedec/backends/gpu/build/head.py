@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from edgedec.backends.gpu.build.builder import Builder
+from dataclasses import replace
+
+from edgedec.backends.gpu.build.builder import FLOAT, Builder
 from edgedec.backends.gpu.build.linear import Product, multiply, quantised, table_pieces
 from edgedec.backends.gpu.formats import activation_groups, constants
-from edgedec.backends.gpu.program import GridCount, HeadEnding
+from edgedec.backends.gpu.program import TRIM_IDS, TRIM_TILES, GridCount, HeadEnding, When
 from edgedec.backends.onnx.graph import OpNode
-from edgedec.kernels.packing.formats import FORMATS
+from edgedec.kernels.packing.formats import FORMATS, TILE
 
 _BLOCK = 1024
 """Entries of the vocabulary that a workgroup reduces."""
@@ -22,28 +24,41 @@ def head_topk(build: Builder, node: OpNode) -> HeadEnding:
     softcap, blocks = node.real("softcap"), -(-vocabulary // _BLOCK)
     product = Product(table, format, vocabulary, cols, 0, vocabulary, 1)
     logits = build.made("logits", "row", vocabulary)
-    multiply(build, x, [product], logits)
     sums = build.made("head.sums", "row", blocks * 3)
-    build.step(
-        "head_topk/sums",
-        {"ROWS": vocabulary, "SOFTCAP": softcap},
-        (logits, sums),
-        (GridCount("once", blocks), GridCount("rows")),
-        when="rows",
-    )
     candidates = build.made("head.candidates", "row", 2 * k)
-    build.step(
-        "head_topk/candidates",
-        {"K": k, "ROWS": vocabulary},
-        (_best(build, logits, vocabulary, k), logits, candidates),
-        (GridCount("once", k, _THREADS), GridCount("rows")),
-        when="rows",
-    )
+    for when in _kinds(build, vocabulary):
+        kept = when == "kept"
+        multiply(build, x, [replace(product, when=when)], logits)
+        build.step(
+            "head_topk/sums",
+            {"ROWS": vocabulary, "SOFTCAP": softcap, "KEPT": kept},
+            (logits, sums),
+            (GridCount("kept", over=_BLOCK) if kept else GridCount("once", blocks), GridCount("rows")),
+            when=when,
+        )
+        best = _best(build, logits, vocabulary, k, when)
+        build.step(
+            "head_topk/candidates",
+            {"K": k, "ROWS": vocabulary, "KEPT": kept},
+            (best, logits, candidates, TRIM_IDS if kept else best),
+            (GridCount("once", k, _THREADS), GridCount("rows")),
+            when=when,
+        )
     results = {"sums": sums, "candidates": candidates}
     refined = bool(node.integer("refine")) and product.integer
     if refined:
         results["fine"] = _fine(build, x, product, k, candidates)
     return HeadEnding(k, vocabulary, blocks, refined, softcap, results, logits)
+
+
+def _kinds(build: Builder, vocabulary: int) -> tuple[When, ...]:
+    """The kinds of heads: the whole one, and in a program for drafting a trimmed one too."""
+    if not build.limits.drafting.taps:
+        return ("rows",)
+    tiles = -(-vocabulary // TILE)
+    build.scratch(TRIM_TILES, "once", tiles * (1 + TILE) * FLOAT)
+    build.scratch(TRIM_IDS, "once", vocabulary * FLOAT)
+    return ("whole", "kept")
 
 
 def _fine(build: Builder, x: str, product: Product, k: int, candidates: str) -> str:
@@ -69,7 +84,7 @@ def _fine(build: Builder, x: str, product: Product, k: int, candidates: str) -> 
     return fine
 
 
-def _best(build: Builder, logits: str, vocabulary: int, k: int) -> str:
+def _best(build: Builder, logits: str, vocabulary: int, k: int, when: When) -> str:
     """Build the steps that reduce each row to its k best; return the buffer that has them."""
     source, count, number = logits, vocabulary, 0
     while True:
@@ -77,10 +92,10 @@ def _best(build: Builder, logits: str, vocabulary: int, k: int) -> str:
         best = build.scratch(f"head.best{number}", "row", lists * k * _ENTRY_BYTES)
         build.step(
             "head_topk/best",
-            {"COUNT": count, "K": k, "LOGITS": number == 0},
+            {"COUNT": count, "K": k, "LOGITS": number == 0, "KEPT": number == 0 and when == "kept"},
             (source, source, best),
             (GridCount("once", lists), GridCount("rows")),
-            when="rows",
+            when=when,
         )
         if lists == 1:
             return best

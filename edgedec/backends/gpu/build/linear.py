@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from edgedec.backends.gpu.build.builder import Builder, Level
 from edgedec.backends.gpu.formats import FLOAT_KINDS, activation_groups, constants
-from edgedec.backends.gpu.program import GridCount
+from edgedec.backends.gpu.program import TRIM_TILES, GridCount, When
 from edgedec.backends.gpu.shaders import Const
 from edgedec.backends.onnx.graph import OpNode
 from edgedec.kernels.packing.formats import FORMATS, TILE
@@ -28,7 +28,10 @@ _THREADS = 64
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A weight in a product. ``first``: its first column in the output, which has ``stride`` columns."""
+    """A weight in a product. ``first``: its first column in the output, which has ``stride`` columns.
+
+    ``when``: the passes that have it; None: all that have its input.
+    """
 
     weight: str
     format: str
@@ -37,6 +40,7 @@ class Product:
     first: int
     stride: int
     terms: int
+    when: When | None = None
 
     @property
     def integer(self) -> bool:
@@ -93,12 +97,15 @@ def multiply(
                 "BIAS": bool(bias),
                 "RESIDUAL": bool(residual),
                 "HEAD": level == "row",
+                "KEPT": product.when == "kept",
             }
-            bind = (weight, build.weight(bias) if bias else weight, residual or weight, out)
+            added = TRIM_TILES if product.when == "kept" else build.weight(bias) if bias else weight
+            when = product.when or _usual(level)
+            made = _Made(consts, (weight, added, residual or weight, out), level, when)
             if product.integer:
-                _integers(build, product, consts, acts, bind, level)
+                _integers(build, product, made, acts)
             else:
-                _floats(build, product, consts, x, bind, level)
+                _floats(build, product, made, x)
 
 
 def quantised(build: Builder, x: str, cols: int, terms: int, level: Level) -> str:
@@ -111,22 +118,41 @@ def quantised(build: Builder, x: str, cols: int, terms: int, level: Level) -> st
         {"COLS": cols, "GROUPS": groups, "TERMS": terms, "HEAD": level == "row"},
         (x, acts),
         (GridCount("once", groups, _GROUPS_AT_ONCE), build.count(level)),
-        when="rows" if level == "row" else "always",
+        when=_usual(level),
     )
     return acts
 
 
-def _integers(
-    build: Builder, product: Product, consts: dict[str, Const], acts: str, bind: tuple[str, ...], level: Level
-) -> None:
-    weight, *rest = bind
-    spec = FORMATS[product.format]
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A part of a weight in a product: constants of its kernel, and what this binds beside its input."""
+
+    consts: dict[str, Const]
+    bind: tuple[str, ...]
+    level: Level
+    when: When
+
+    @property
+    def tiles(self) -> GridCount:
+        """Workgroups for its outputs."""
+        if self.when == "kept":
+            return GridCount("tiles")
+        return GridCount("once", int(self.consts["OUTPUTS"]), TILE)
+
+
+def _usual(level: Level) -> When:
+    return "rows" if level == "row" else "always"
+
+
+def _integers(build: Builder, product: Product, made: _Made, acts: str) -> None:
+    weight, *rest = made.bind
+    level, spec = made.level, FORMATS[product.format]
     consts = {
         **constants(product.format),
         "RECORDS": spec.records(product.cols),
         "GROUPS": activation_groups(product.cols),
         "TERMS": product.terms,
-        **consts,
+        **made.consts,
     }
     # A pass over one token has one row of the head at most; a prompt has few.
     few = min(_FEW, build.limits.max_pass) if level == "token" else build.limits.max_pass
@@ -135,9 +161,9 @@ def _integers(
             "quant_linear/quant_linear",
             {**consts, "ROWS": rows},
             (weight, acts, *rest),
-            (GridCount("once", int(consts["OUTPUTS"]), TILE), build.count(level, product.terms, rows)),
+            (made.tiles, build.count(level, product.terms, rows)),
             tokens=tokens,
-            when="rows" if level == "row" else "always",
+            when=made.when,
         )
     if few < build.limits.max_pass:
         build.step(
@@ -152,16 +178,14 @@ def _integers(
         )
 
 
-def _floats(
-    build: Builder, product: Product, consts: dict[str, Const], x: str, bind: tuple[str, ...], level: Level
-) -> None:
-    weight, *rest = bind
+def _floats(build: Builder, product: Product, made: _Made, x: str) -> None:
+    weight, *rest = made.bind
     build.step(
         "quant_linear/float_linear",
-        {"KIND": FLOAT_KINDS[product.format], "COLS": product.cols, **consts},
+        {"KIND": FLOAT_KINDS[product.format], "COLS": product.cols, **made.consts},
         (weight, x, *rest),
-        (GridCount("once", int(consts["OUTPUTS"]), TILE), build.count(level, over=_TOKENS)),
-        when="rows" if level == "row" else "always",
+        (made.tiles, build.count(made.level, over=_TOKENS)),
+        when=made.when,
     )
 
 

@@ -105,7 +105,7 @@ export class Gpu {
     const kept = this.#wasm.words(from, moves).map((slot) => slot - start);
     this.#write("@kept", kept);
     this.#facts({ tokens: moves, length: start, rows: 0, inverse: 1 });
-    this.#submit((pass) => this.#settling.dispatch(pass, { tokens: moves, length: start, rows: 0, full: false }, true));
+    this.#submit((pass) => this.#settling.dispatch(pass, { tokens: moves, length: start, rows: 0 }, true));
   }
 
   #feed(pass) {
@@ -122,10 +122,10 @@ export class Gpu {
   /** Run the steps for some rows of the head, the first time with all before the head. */
   async #part(pass, first, rows) {
     const { tokens, length, inverse } = pass;
-    const facts = { tokens, length, rows, full: pass.full === 1 };
+    const facts = { tokens, length, rows };
     this.#facts({ tokens, length, rows, inverse });
     if (rows) this.#write("@rows", this.#wasm.words(pass.chosen, pass.rows).subarray(first, first + rows));
-    const reads = rows ? this.#results(facts.full) : [];
+    const reads = rows ? this.#results(pass.full === 1) : [];
     const bytes = reads.reduce((sum, one) => sum + one.bytes * rows, 0);
     this.#submit((within) => this.#steps.dispatch(within, facts, first === 0), (encoder) => {
       let at = 0;

@@ -24,11 +24,11 @@ export class Steps {
     return made;
   }
 
-  /** Dispatch the steps of a pass. `facts`: tokens, rows, length, full; `first`: with those that are not the head's. */
+  /** Dispatch the steps of a pass. `facts`: tokens, rows, length; `first`: with those that are not the head's. */
   dispatch(pass, facts, first) {
     for (const { tokens, when, grid, pipeline, group } of this.#steps) {
       if (tokens && (facts.tokens < tokens[0] || facts.tokens > tokens[1])) continue;
-      if (when === "always" ? !first : !facts.rows || (when === "logits" && !facts.full)) continue;
+      if (when === "always" ? !first : !facts.rows) continue;
       pass.setPipeline(pipeline);
       pass.setBindGroup(0, group);
       pass.dispatchWorkgroups(...grid.map((count) => groups(count, facts)));
