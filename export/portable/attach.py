@@ -27,6 +27,7 @@ BODIES: dict[str, BodyBuilder] = {
     "RotaryTable": attention.rotary_table,
     "TreeAttention": attention.tree_attention,
     "GatedDelta": recurrent.gated_delta,
+    "ShortConv": recurrent.short_conv,
     "HeadTopK": head.head_topk,
 }
 """Functions that build the body of each op."""

@@ -32,7 +32,7 @@ def gated_delta(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[st
     )
     rows = body.op("Concat", qkv, gates, axis=1)
     path = _Path.of(body, inputs, rows, attrs["kernel"])
-    heads = _qkv(body, attrs, _silu(body, path.convolved(body, channels, conv, attrs["kernel"])))
+    heads = _qkv(body, attrs, _silu(body, path.convolved(body, conv, attrs["kernel"])))
     own = body.op("Gather", path.rows, path.own, axis=0)
     beta = body.op("Sigmoid", body.slice(own, channels, channels + v_heads, 1))
     a = body.op("Add", body.slice(own, channels + v_heads, channels + 2 * v_heads, 1), dt_bias)
@@ -66,6 +66,16 @@ def _qkv(body: Body, attrs: dict[str, Any], mixed: str) -> list[str]:
         *parts,
         body.reshape(body.slice(mixed, 2 * keys, 2 * keys + v_heads * v_dim, 1), 0, v_heads, v_dim),
     ]
+
+
+def short_conv(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
+    """Compute a gated short convolution, whose trail holds the products that it convolves."""
+    b, gate, x = body.node("Split", [inputs[0]], 3, "", axis=1, num_outputs=3)
+    rows = body.op("Mul", b, x)
+    path = _Path.of(body, inputs, rows, attrs["kernel"])
+    mixed = path.convolved(body, inputs[5], attrs["kernel"])
+    mixed = body.op("Slice", mixed, body.op("Neg", path.tokens), [_END], [0])
+    return [body.op("Mul", gate, mixed), body.op("Unsqueeze", rows, [0])]
 
 
 def _silu(body: Body, x: str) -> str:
@@ -111,9 +121,10 @@ class _Path:
         steps = body.op("Add", before, count)
         return cls(parents, before, rows, body.op("Max", up, [0]), own, count, steps)
 
-    def convolved(self, body: Body, channels: int, conv: str, taps: int) -> str:
-        """Return f32[steps, channels] of the convolution that ends at each step."""
-        rows, index, total = body.slice(self.rows, 0, channels, 1), self.own, ""
+    def convolved(self, body: Body, conv: str, taps: int) -> str:
+        """Return f32[steps, channels] of the convolution [channels, taps] that ends at each step."""
+        rows = body.op("Slice", self.rows, [0], body.size(conv, 0), [1])
+        index, total = self.own, ""
         for tap in reversed(range(taps)):
             term = body.op("Mul", body.op("Gather", rows, index, axis=0), body.element(conv, tap, 1))
             total = body.op("Add", total, term) if total else term

@@ -1,10 +1,10 @@
 // Shares out heads over threads, and writes the trail; the same for all instruction sets.
 #include "gated_delta/gated_delta.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "gated_delta/ingredients.h"
+#include "recurrent/walks.h"
 
 namespace edgedec::gated_delta {
 namespace {
@@ -29,17 +29,8 @@ size_t room_of(const Config& config, size_t copies) {
 }
 
 void run(const Row& row, Parallel& threads, const Config& config, const Weights& weights, const Job* jobs, size_t count) {
-  size_t steps = 0, at = 0;
-  for (size_t i = 0; i < count; ++i) steps += recurrent::steps_of(jobs[i].one);
-  auto* walks = scratch<recurrent::Walk>(Scratch::kWalks, count);
-  auto* all = scratch<recurrent::Step>(Scratch::kSteps, steps);
-  auto* zeros = scratch<float>(Scratch::kZeros, config.channels());
-  if (!walks || !all || !zeros) return threads.lack_memory();
-  std::fill_n(zeros, config.channels(), 0.0f);
-  for (size_t i = 0; i < count; ++i) {
-    walks[i] = recurrent::walk(jobs[i].one, config.taps, zeros, all + at);
-    at += walks[i].count;
-  }
+  const recurrent::Walk* walks = recurrent::all_walks(jobs, count, config.taps, config.channels());
+  if (!walks) return threads.lack_memory();
   auto head = [&](size_t task) {
     const size_t h = task % config.v_heads;
     const recurrent::Walk& walk = walks[task / config.v_heads];
@@ -49,6 +40,8 @@ void run(const Row& row, Parallel& threads, const Config& config, const Weights&
     row.head(config, weights, job.one, walk, h, job.state + h * config.k_dim * config.v_dim, job.out, room);
   };
   const size_t tasks = count * config.v_heads;
+  size_t steps = 0;
+  for (size_t i = 0; i < count; ++i) steps += walks[i].count;
   if (steps * config.state() < kWorthSharing)
     for (size_t task = 0; task < tasks; ++task) head(task);
   else
@@ -62,8 +55,7 @@ const char* problem(const Config& config) {
     if (!size || size > kMostSize) return "heads and their sizes must be 1 to 65536";
   if (config.v_heads % config.k_heads) return "v_heads must be a multiple of k_heads";
   if (config.k_dim % kLanes || config.v_dim % kLanes) return "k_dim and v_dim must be multiples of 16";
-  if (!config.taps || config.taps > recurrent::kMostTaps) return "kernel must be 1 to 8";
-  return nullptr;
+  return recurrent::taps_problem(config.taps);
 }
 
 }  // namespace edgedec::gated_delta

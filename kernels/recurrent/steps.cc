@@ -34,6 +34,8 @@ void find_rows(const Sequence& one, size_t taps, int64_t m, const float* zeros, 
 
 }  // namespace
 
+const char* taps_problem(size_t taps) { return taps && taps <= kMostTaps ? nullptr : "kernel must be 1 to 8"; }
+
 const char* problem(const Sequence& one, size_t taps) {
   const size_t undone = kTrailSlots - (taps - 1);
   if (one.length > kMostTokens || one.tokens > kMostTokens) return "length is not a possible number of tokens";

@@ -33,6 +33,9 @@ struct Sequence {
   size_t token_row;
 };
 
+// The error in the width of a convolution, in one line, or nullptr.
+const char* taps_problem(size_t taps);
+
 // The error in a sequence, in one line, or nullptr.
 const char* problem(const Sequence& one, size_t taps);
 

@@ -62,6 +62,8 @@ def seeds(folder: Path) -> list[tuple[Files, Files]]:
         _attention(heads=4, kv_heads=2, row=9, shared=1, window=3, ring=1, capacity=7),
         _gated_delta(parents=[-1, 0, 0, 2], length=(40,), applied=[33]),
         _gated_delta(parents=list(range(-1, 34)), length=(3,), applied=[1], kernel=3),
+        ("ShortConv", {"layer": 1, "kernel": 3}, _short_conv()),
+        ("GatedProduct", {"activation": "sigmoid"}, [tensor("f32", 3, 33), tensor("f32", 3, 33)]),
         _gated_delta(parents=[-1], length=(2, 2, 1, 7, 2, 0, 50), applied=[44, 7], tiled=1),
     ]
     for format in _FORMATS:
@@ -114,6 +116,17 @@ def _gated_delta(
         tensor("f32", 16),
     ]
     return "GatedDelta", {"layer": 1, "epsilon": 1e-6, **sizes, **more}, inputs
+
+
+def _short_conv() -> list[Tensor | None]:
+    return [
+        tensor("f32", 5, 3 * 32),
+        tensor("i64", 5, values=[-1, 0, 0, 2, -1]),
+        tensor("i64", 1, values=[70]),
+        tensor("i64", 1, values=[60]),
+        tensor("f32", 2, 32, 32),
+        tensor("f32", 32, 3),
+    ]
 
 
 def _quantised(format: str, cols: int) -> list[Case]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from edgedec.core.cache_kinds import TRAIL_SLOTS
 from tests.kernels.float_rows import F32, call
+from tests.kernels.recurrent import Memory
 
 F64 = npt.NDArray[np.float64]
 
@@ -59,8 +59,8 @@ class Layer:
         return self.v_heads * self.k_dim * self.v_dim
 
     @property
-    def undone(self) -> int:
-        return TRAIL_SLOTS - (self.taps - 1)
+    def outputs(self) -> int:
+        return self.v_heads * self.v_dim
 
     def config(self) -> Config:
         return Config(self.k_heads, self.v_heads, self.k_dim, self.v_dim, self.taps, 1e-6, self.tiled)
@@ -78,66 +78,26 @@ class Layer:
         return np.random.default_rng(self.seed + 2).standard_normal((count, self.width)).astype(np.float32)
 
     def rows(self, tokens: F32) -> F32:
-        """The rows that tokens leave in the trail."""
         return np.concatenate([tokens[:, : self.channels], tokens[:, -2 * self.v_heads :]], axis=1)
 
-
-@dataclass
-class Memory:
-    """Trail and state of one sequence, and what a caller counts. All rows of the trail are NaN at first."""
-
-    layer: Layer
-    trail: F32 = field(init=False)
-    state: F32 = field(init=False)
-    length: int = 0
-    applied: int = 0
-
-    def __post_init__(self) -> None:
-        self.trail = np.full((TRAIL_SLOTS, self.layer.trail), np.float32(np.nan))
-        self.state = np.zeros(self.layer.state, np.float32)
-
-    def run(self, row: str, tokens: F32, parents: Sequence[int] | None = None) -> F32:
-        """One pass. Its tokens are counted if they are a chain (``parents`` is None), else only tried."""
-        count = len(tokens)
-        chain = np.arange(-1, count - 1) if parents is None else parents
-        out = np.full((count, self.layer.v_heads * self.layer.v_dim), np.float32(np.nan))
-        assert status_of(row, self, tokens, chain, out) == 0
-        self.applied = self.length
-        if parents is None:
-            self.applied = max(self.length, self.length + count - self.layer.undone)
-            self.length += count
-        return out
-
-    def keep(self, path: Sequence[int]) -> None:
-        """Count tokens of the tree that the last pass tried, as a caller does who accepts them."""
-        rows = [self.trail[(self.length + node) % TRAIL_SLOTS].copy() for node in path]
-        for place, kept in enumerate(rows):
-            self.trail[(self.length + place) % TRAIL_SLOTS] = kept
-        self.length += len(path)
+    def call(self, row: str, memory: Memory, tokens: F32, parents: Sequence[int], out: F32) -> int:
+        return call(
+            "edgedec_gated_delta",
+            row,
+            ctypes.byref(self.config()),
+            np.ascontiguousarray(tokens),
+            np.asarray(parents, np.int64),
+            len(tokens),
+            memory.length,
+            memory.applied,
+            memory.trail,
+            memory.state,
+            *self.weights(),
+            out,
+        )
 
 
-def status_of(row: str, memory: Memory, tokens: F32, parents: Sequence[int], out: F32) -> int:
-    conv, decay, bias, norm = memory.layer.weights()
-    return call(
-        "edgedec_gated_delta",
-        row,
-        ctypes.byref(memory.layer.config()),
-        np.ascontiguousarray(tokens),
-        np.asarray(parents, np.int64),
-        len(tokens),
-        memory.length,
-        memory.applied,
-        memory.trail,
-        memory.state,
-        conv,
-        decay,
-        bias,
-        norm,
-        out,
-    )
-
-
-def silu(x: F64) -> F64:
+def _silu(x: F64) -> F64:
     return np.asarray(x / (1 + np.exp(-x)))
 
 
@@ -150,7 +110,7 @@ def reference(layer: Layer, tokens: F32) -> tuple[F64, F64]:
     z, b, a = np.split(x[:, layer.channels :], [values, values + layer.v_heads], axis=1)
     state, outs = np.zeros((layer.v_heads, layer.k_dim, layer.v_dim)), []
     for token in range(len(x)):
-        mixed = silu((padded[token : token + layer.taps].T * conv).sum(axis=1))
+        mixed = _silu((padded[token : token + layer.taps].T * conv).sum(axis=1))
         q, k = mixed[: 2 * keys].reshape(2, layer.k_heads, layer.k_dim)
         repeats = layer.v_heads // layer.k_heads
         order = np.arange(layer.v_heads)
@@ -164,5 +124,5 @@ def reference(layer: Layer, tokens: F32) -> tuple[F64, F64]:
         state = state + k[:, :, None] * delta[:, None]
         out = np.einsum("hij,hi->hj", state, q)
         out = out / np.sqrt((out**2).mean(axis=1, keepdims=True) + 1e-6) * norm
-        outs.append(out.ravel() * silu(z[token]))
+        outs.append(out.ravel() * _silu(z[token]))
     return np.array(outs), state

@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 
 from edgedec.export.model import DOMAIN, IR_VERSION, OPSET
 from edgedec.export.portable import attach_bodies
+from edgedec.kernels import library
 from tests.export.graphs import node
 from tests.portable.runner import options
 
@@ -66,6 +67,16 @@ def test_a_row_has_the_same_bits_alone(activation: str) -> None:
     whole = run(one, values, gate)
     for row in (0, 1, 181, 182, 516):
         np.testing.assert_array_equal(run(one, values[row : row + 1], gate[row : row + 1])[0], whole[row])
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_every_row_has_the_same_bits(activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    values, gate = inputs(33, 45)
+    found = []
+    for row in library.available():
+        monkeypatch.setenv("EDGEDEC_ISA", row)
+        found.append(run(session(activation, kernels=True), values, gate).tobytes())
+    assert len(set(found)) == 1
 
 
 def test_other_shapes_are_refused() -> None:

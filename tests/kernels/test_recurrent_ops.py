@@ -1,4 +1,4 @@
-"""GatedDelta through ONNX Runtime: several sequences at once, and inputs that do not fit."""
+"""GatedDelta and ShortConv through ONNX Runtime: several sequences at once, and inputs that do not fit."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from edgedec.core.errors import BackendError
 from edgedec.kernels import library
 from tests.fuzz.op_cases import graph, tensor
 from tests.kernels.gated_delta import F32, Layer
+from tests.kernels.short_conv import ShortConvLayer
 from tests.kernels.test_tree_attention import random_tree
 
 LAYER = Layer(k_heads=2, v_heads=4, k_dim=32, v_dim=32)
+CONV = ShortConvLayer(hidden=272)
 LAYERS, PARTS = 3, 4
 SIZES = {"k_heads": 2, "v_heads": 4, "k_dim": 32, "v_dim": 32, "kernel": 4, "epsilon": 1e-6, "layer": 1}
+CONV_KINDS = ("f32", "i64", "i64", "i64", "f32", "f32")
 KINDS = ("f32", "i64", "i64", "i64", "f32", "f32", "f32", "f32", "f32", "f32")
 
 
@@ -48,8 +51,9 @@ MIXES = {
 }
 
 
-def session(**more: Any) -> ort.InferenceSession:
-    model = graph("GatedDelta", SIZES | more, [tensor(kind, 1) for kind in KINDS])
+def session(op: str = "GatedDelta", **more: Any) -> ort.InferenceSession:
+    sizes, kinds = (SIZES, KINDS) if op == "GatedDelta" else ({"layer": 1, "kernel": 3}, CONV_KINDS)
+    model = graph(op, sizes | more, [tensor(kind, 1) for kind in kinds])
     options = ort.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 4, 2
     with one_line_errors(loading=True):
@@ -71,22 +75,26 @@ def run(made: ort.InferenceSession, values: list[NDArray[Any]]) -> F32:
     return out
 
 
-def memory(parts: int) -> list[NDArray[Any]]:
+def memory(parts: int, layer: Layer | ShortConvLayer = LAYER) -> list[NDArray[Any]]:
+    """A trail, and a state where the layer has one."""
     rng = np.random.default_rng(4)
-    trail = rng.standard_normal((LAYERS, parts * TRAIL_SLOTS, LAYER.trail), dtype=np.float32)
-    return [trail, rng.standard_normal((LAYERS, parts, LAYER.state), dtype=np.float32)]
+    trail = rng.standard_normal((LAYERS, parts * TRAIL_SLOTS, layer.trail), dtype=np.float32)
+    state = rng.standard_normal((LAYERS, parts, layer.state), dtype=np.float32)
+    return [trail, state] if layer.state else [trail]
 
 
 @pytest.mark.parametrize("row", library.available())
 @pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("op", ["GatedDelta", "ShortConv"])
 def test_each_sequence_has_the_bits_of_a_pass_of_its_own(
-    mix: str, row: str, monkeypatch: pytest.MonkeyPatch
+    op: str, mix: str, row: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDGEDEC_ISA", row)
-    made, weights, ones = session(), list(LAYER.weights()), MIXES[mix]
-    shared, alone = memory(PARTS), memory(PARTS)
+    layer: Layer | ShortConvLayer = LAYER if op == "GatedDelta" else CONV
+    made, weights, ones = session(op), list(layer.weights()), MIXES[mix]
+    shared, alone = memory(PARTS, layer), memory(PARTS, layer)
     rng = np.random.default_rng(1)
-    tokens = [rng.standard_normal((one.tokens, LAYER.width), dtype=np.float32) for one in ones]
+    tokens = [rng.standard_normal((one.tokens, layer.width), dtype=np.float32) for one in ones]
     parents = [
         np.array(random_tree(i, one.tokens) if one.tree else range(-1, one.tokens - 1), np.int64)
         for i, one in enumerate(ones)
@@ -99,10 +107,12 @@ def test_each_sequence_has_the_bits_of_a_pass_of_its_own(
     first = 0
     for one, own, tree in zip(ones, tokens, parents, strict=True):
         slots = slice(one.part * TRAIL_SLOTS, (one.part + 1) * TRAIL_SLOTS)
-        part = [np.ascontiguousarray(alone[0][:, slots]), alone[1][:, one.part : one.part + 1].copy()]
+        places = [slots, slice(one.part, one.part + 1)]
+        part = [np.ascontiguousarray(a[:, place]) for a, place in zip(alone, places, strict=False)]
         before = [own, tree, np.array([one.length]), np.array([one.applied])]
         expected = run(made, [*before, *part, *weights])
-        alone[0][:, slots], alone[1][:, one.part : one.part + 1] = part
+        for whole, place, own_part in zip(alone, places, part, strict=False):
+            whole[:, place] = own_part
         assert np.isfinite(expected).all()
         assert out[first : first + one.tokens].tobytes() == expected.tobytes()
         first += one.tokens
@@ -187,3 +197,33 @@ def test_impossible_sizes_are_refused_when_a_model_is_loaded(more: dict[str, int
 def test_layers_that_the_trail_lacks_are_refused(layer: int) -> None:
     with pytest.raises(BackendError, match="the trail must be"):
         run(session(layer=layer), inputs())
+
+
+CONV_WRONG: list[tuple[int, NDArray[Any], str]] = [
+    (0, np.zeros((3, CONV.width - 1), np.float32), "input 0 must be a matrix of 816 columns"),
+    (1, np.array([-1, 0, 2]), r"parents\[i\] must lie in \[-1, i\)"),
+    (2, np.array([39]), "applied is too far behind length"),
+    (4, np.zeros((LAYERS, 32, CONV.trail + 16), np.float32), "the trail must be"),
+    (4, np.zeros((1, 32, CONV.trail), np.float32), "the trail must be"),
+    (5, np.zeros((CONV.hidden, 4), np.float32), "conv_weight must be a matrix of 3 columns"),
+    (5, np.zeros((0, 3), np.float32), "conv_weight must be a matrix of 3 columns"),
+    (5, np.zeros((CONV.hidden - 1, 3), np.float32), "hidden must be a multiple of 16"),
+    (5, np.zeros((CONV.hidden - 16, 3), np.float32), "input 0 must be a matrix of 768 columns"),
+]
+
+
+@pytest.mark.parametrize(("place", "value", "what"), CONV_WRONG)
+def test_inputs_that_do_not_fit_a_convolution_are_refused(place: int, value: NDArray[Any], what: str) -> None:
+    values = [CONV.tokens(3), np.array([-1, 0, 0]), np.array([10]), np.array([8])]
+    values += [*memory(1, CONV), *CONV.weights()]
+    values[place] = value
+    before = values[4].tobytes()
+    with pytest.raises(BackendError, match=what) as refused:
+        run(session("ShortConv"), values)
+    assert "\n" not in refused.value.message
+    assert values[4].tobytes() == before
+
+
+def test_an_impossible_width_is_refused_when_a_model_is_loaded() -> None:
+    with pytest.raises(Exception, match="kernel must be 1 to 8"):
+        session("ShortConv", kernel=0)
