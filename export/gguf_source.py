@@ -61,6 +61,13 @@ class GgufSource:
             return (data.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
         raise UnsupportedError(f"tensor {tensor.name} is {tensor.type.name}", hint="norms and biases are F32")
 
+    def integers(self, tensor: TensorInfo) -> NDArray[np.int64]:
+        """Return a list of integers. Raises BadFileError, and UnsupportedError for another type."""
+        kinds = {GGMLQuantizationType.I32: np.int32, GGMLQuantizationType.I64: np.int64}
+        if tensor.type not in kinds or len(tensor.shape) != 1:
+            raise UnsupportedError(f"tensor {tensor.name} is {tensor.type.name}, no list of integers")
+        return self._read(tensor, tensor.offset, tensor.nbytes).view(kinds[tensor.type]).astype(np.int64)
+
     def _read(self, tensor: TensorInfo, offset: int, size: int) -> NDArray[np.uint8]:
         self._stream.seek(offset)
         data = np.fromfile(self._stream, dtype=np.uint8, count=size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -120,6 +120,11 @@ class CacheForward:
     def attention(self, tokens: Sequence[int]) -> FloatArray:
         """See ``Forward.attention``."""
         self._refuse("it does not report attention")
+
+    @property
+    def lent(self) -> Mapping[str, NDArray[np.float16]]:
+        """See ``Forward.lent``."""
+        self._refuse("no other graph can read its KV cache")
 
     def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
         """See ``Forward.select``."""

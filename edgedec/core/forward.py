@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -48,6 +48,8 @@ class Capabilities:
     """Most sequences that ``Backend.sequences`` can run in one pass; 1: none beside the first."""
     kv_kinds: tuple[KvType, ...] = ()
     """Formats of the cache to choose from, the default first. Empty: the runtime decides."""
+    lends: bool = False
+    """Whether drafters can read its keys and values where they lie (``lent``)."""
     taps: tuple[int, ...] = ()
     """Layers whose outputs a pass can return as hidden states (``Rows.taps``), ascending. Empty: none."""
     exits: tuple[int, ...] = ()
@@ -158,6 +160,13 @@ class Forward(Protocol):
     @property
     def peeked(self) -> tuple[int, ...]:
         """The tokens peeked since the cache last changed."""
+        ...
+
+    # caps.lends
+
+    @property
+    def lent(self) -> Mapping[str, NDArray[np.float16]]:
+        """Its keys and values by the names of the graph's inputs. To be read between passes, as they are."""
         ...
 
     # caps.portable

@@ -14,15 +14,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edgedec.core.head_facts import WAITING
 from edgedec.core.rows import FloatArray, HeadRows
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
-from edgedec.draft.choices import choices
 from edgedec.draft.drafter import Drafter
-from edgedec.draft.tree_builder import TreeBuilder
-from edgedec.sampling import DrawHistory, DrawParams
+from edgedec.draft.growth import LEAST_REACH, Growth
+from edgedec.sampling import DrawParams
 
 if TYPE_CHECKING:
     from edgedec.backends.onnx.head_forward import HeadForward
@@ -34,14 +32,6 @@ MOST_WAITING = WAITING
 """Tokens whose hidden states wait to be read. The drafter reads the end of a longer text, as if it began
 there.
 """
-_LEAST_REACH = 0.1
-"""Paths less probable than this are never followed: a step takes some hundredths of a pass of the target.
-Entropy does not count. A head that has not learned much is unsure nearly everywhere, and often right.
-"""
-_BEAM = 3
-"""Most nodes that share a pass."""
-_CLOSE = 0.4
-"""A node shares the pass of the first one if it is at least this probable beside it."""
 MOST_FED = 24
 """Most tokens of a pass over drafted nodes."""
 _LARGEST_HOLE = 1
@@ -117,7 +107,7 @@ class HeadDrafter(Drafter):
             return EMPTY
         tree = _Growth(self._head, self._tokens, self._start, self._params, self._answer)
         try:
-            return tree.grown(limit, max(floor, _LEAST_REACH)).best(limit, floor, self.name)
+            return tree.grown(limit, max(floor, LEAST_REACH)).best(limit, floor, self.name)
         finally:
             self._head.rewind(len(self._cached))
 
@@ -178,8 +168,10 @@ class HeadDrafter(Drafter):
         self._waiting = self._waiting[len(self._waiting) - left :]
 
 
-class _Growth:
+class _Growth(Growth):
     """One draft: nodes, their states, and the path of nodes that the cache holds."""
+
+    beam = 3
 
     def __init__(
         self,
@@ -189,32 +181,10 @@ class _Growth:
         params: DrawParams,
         answer: tuple[HeadRows, FloatArray],
     ) -> None:
-        self._head, self._params = head, params
-        self._base = head.length
-        self._position = len(tokens)
-        self._history = DrawHistory(params, tokens, said=len(tokens) - start)
-        self._tree = TreeBuilder()
-        self._out: dict[int, FloatArray] = {ROOT: answer[1]}
-        """The head's own output for each node that was fed."""
+        self._head, self._base = head, head.length
         self._held: list[int] = []
         """Nodes in the cache, a path."""
-        self._open: set[int] = set()
-        """Nodes that can be followed and were not."""
-        self._grow(ROOT, answer[0], 0)
-
-    def grown(self, limit: int, floor: float) -> TreeBuilder:
-        """Follow the most probable nodes, until nothing that follows can be among the ``limit`` best."""
-        reach = self._tree.reach
-        while self._open:
-            order = sorted(self._open, key=lambda node: (-reach[node], node))
-            lead = reach[order[0]]
-            if lead < floor or sum(one >= lead for one in reach) >= limit:
-                break
-            least = max(floor, _CLOSE * lead)
-            chosen = [node for node in order[:_BEAM] if reach[node] >= least]
-            if not self._feed(chosen):
-                break
-        return self._tree
+        super().__init__(tokens, start, params, answer)
 
     def _feed(self, chosen: list[int]) -> bool:
         """One pass over ``chosen`` and the nodes above them that the cache lacks; False if it has no room."""
@@ -236,29 +206,12 @@ class _Growth:
             rows=[at[node] for node in chosen],
         )
         for row, node in enumerate(chosen):
-            self._open.discard(node)
-            self._out[node] = found.out[at[node]]
-            self._grow(node, found.rows, row)
+            self._followed(node, found.rows, row, found.out[at[node]])
         if len(chosen) == 1:
             self._held += fed
         else:
             self._head.rewind(self._base + shared)
         return True
-
-    def _grow(self, node: int, rows: HeadRows, row: int) -> None:
-        """Add tokens that may follow ``node``."""
-        path_tokens = [self._tree.tokens[above] for above in self._tree.path(node)]
-        history = self._history.after(path_tokens)
-        reach = 1.0 if node == ROOT else self._tree.reach[node]
-        for token, prob in choices(
-            rows, row, self._params, self._position + len(path_tokens), history, _itself
-        ):
-            if reach * prob > 0.0:
-                self._open.add(self._tree.add(token, node, reach * prob))
-
-
-def _itself(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    return ids
 
 
 def _same(held: Sequence[int], path: Sequence[int]) -> int:

@@ -50,6 +50,10 @@ class MtpKind(DrafterKind):
         if any(one.kind == MTP for one in found):
             yield Offer(MTP)
 
+    def taps(self, name: str, search: SearchContext) -> tuple[int, ...]:
+        """See ``DrafterKind.taps``."""
+        return (search.manifest.spec.n_layers - 1,)
+
     def open(self, name: str, opening: OpenContext) -> OpenDrafter | None:
         """See ``DrafterKind.open``."""
         model = opening.target

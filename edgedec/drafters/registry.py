@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from edgedec.core.errors import UsageError
 from edgedec.draft import Lookup, Recycling
+from edgedec.drafters.assistant import AssistantKind
 from edgedec.drafters.exit import ExitKind
 from edgedec.drafters.head import HeadKind
 from edgedec.drafters.interface import DrafterKind, DrafterSpec, OpenDrafter, SearchContext
@@ -24,6 +25,7 @@ KINDS: tuple[DrafterKind, ...] = (
     ExitKind(),
     HeadKind(),
     MtpKind(),
+    AssistantKind(),
     ModelKind(),
 )
 """All kinds of drafters. A new one is its own file and a line here; the last one takes every other name."""

@@ -105,6 +105,7 @@ class SplitModel(OnnxModel):
             self._caps,
             exits=(),
             taps=(),
+            lends=False,
             portable=False,
             copies=False,
             evicts=False,

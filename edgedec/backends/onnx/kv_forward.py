@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -114,6 +114,11 @@ class KvForward(CacheForward):
         if not source._book.holds(length):
             self.rewind(0)
         return self.length
+
+    @property
+    def lent(self) -> Mapping[str, NDArray[np.float16]]:
+        """See ``Forward.lent``."""
+        return self._kv.arrays if self._caps.lends else super().lent
 
     @property
     def cache_layout(self) -> str:

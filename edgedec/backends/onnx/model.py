@@ -121,7 +121,7 @@ class OnnxModel(BackendBase):
         memory = self._memory(capacity, kv, caps.max_pass, count, ledger)
         most = max(batch_tokens, caps.max_pass)
         passes = self._passes(memory, most, capacity, ledger)
-        caps = replace(caps, attention=False, taps=(), exits=())
+        caps = replace(caps, attention=False, taps=(), exits=(), lends=False)
         shared = SequenceModel(self._spec, caps, self._weight_bytes)
         return Sequences(passes, memory, shared, count, most, submit)
 
@@ -150,6 +150,7 @@ def _capabilities(spec: ModelSpec) -> Capabilities:
         trees=True,
         full_rows=True,
         exact=True,
+        lends=True,
         portable=True,
         copies=True,
         evicts=not forgetful,
