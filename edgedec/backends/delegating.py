@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,11 @@ class DelegatingForward:
     @property
     def evicted(self) -> range:
         return self._now.evicted
+
+    @property
+    def lent(self) -> Mapping[str, NDArray[np.float16]]:
+        """See ``Forward.lent``."""
+        return self._now.lent
 
     @property
     def peeked(self) -> tuple[int, ...]:

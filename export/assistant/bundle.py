@@ -39,7 +39,7 @@ def export_assistant(
     """Write the assistant at ``source`` for the bundle at ``target`` to ``out``, and return its manifest.
 
     ``source``: a GGUF file, or a directory of safetensors whose matrices get the format ``quant``. ``facts``
-    go into the manifest. ``out`` is replaced in one step. Raises NotFoundError, BadFileError and StorageError,
+    go into the manifest. ``out`` is replaced in one step. Raises NotFoundError, BadFileError, StorageError,
     and UnsupportedError for a target that it does not fit.
     """
     manifest, table = Manifest.load(target), embedding_table(target)

@@ -75,7 +75,12 @@ class _Builder(GraphBuilder):
         read = self.op("RMSNorm", "read", ["taps", "target_norm"], epsilon=norm.epsilon)
         state = self.op("Concat", "state", [read, "states"], domain="", axis=0)
         table = self.table
-        lookup = {"format": table.format, "rows": table.rows, "cols": wide, "scale": math.sqrt(wide)}
+        lookup: dict[str, Any] = {
+            "format": table.format,
+            "rows": table.rows,
+            "cols": wide,
+            "scale": math.sqrt(wide),
+        }
         embedded = self.op("QuantEmbedding", "embedding", ["tokens", "table"], **lookup)
         both = self.op("Concat", "both", [embedded, state], domain="", axis=1)
         x = self.linear("nextn.pre_projection", both, (sizes.hidden, 2 * wide), terms=_TWO_TERMS)
@@ -150,7 +155,8 @@ class _Builder(GraphBuilder):
         """Score tokens: where there are clusters, those of the nearest, whose rows lie together."""
         table, hidden = self.matrix(TABLE, self.vocab, self.sizes.hidden), self.sizes.hidden
         none, keep = self.integers("no_logits", [0]), ""
-        facts = {"format": self.format(table), "rows": self.vocab, "cols": hidden, "k": self.k, "refine": 1}
+        facts: dict[str, Any] = {"format": self.format(table), "rows": self.vocab, "cols": hidden}
+        facts |= {"k": self.k, "refine": 1}
         if ordering is not None:
             keep = self.nearest(y)
         found = ["values", "places" if keep else "ids", "logsumexp", "entropy", "logits"]
@@ -167,9 +173,18 @@ class _Builder(GraphBuilder):
             CENTROIDS.removesuffix(".weight"), y, (sizes.centroids, sizes.hidden), terms=_TWO_TERMS
         )
         count = self.integers("chosen", [sizes.chosen])
-        self.node("TopK", "nearest", [near, count], ["", "clusters"], domain="", axis=1, sorted=0)
+        self.node("TopK", "nearest", [near, count], ["nearness", "clusters"], domain="", axis=1, sorted=0)
         flat = self.op("Reshape", "flat", ["clusters", self.integers("column", [-1])], domain="")
-        self.node("TopK", "sorted", [flat, count], ["ascending", ""], domain="", axis=0, largest=0, sorted=1)
+        self.node(
+            "TopK",
+            "sorted",
+            [flat, count],
+            ["ascending", "places_of_clusters"],
+            domain="",
+            axis=0,
+            largest=0,
+            sorted=1,
+        )
         column = self.op("Reshape", "as_column", ["ascending", self.integers("tall", [-1, 1])], domain="")
         first = self.op("Mul", "first_rows", [column, self.integers("each", [each])], domain="")
         rows = self.op("Add", "all_rows", [first, self.integers("within", list(range(each)))], domain="")
@@ -209,7 +224,8 @@ def _inputs(
         value("table", TensorProto.UINT8, [table.tiles, table.tile_bytes]),
     ]
     for name, keys in caches.items():
-        shape = [keys.layers, 2, keys.kv_heads, f"{name}_slots", kv_row_name(keys.head_dim)]
+        row = kv_row_name(keys.head_dim)
+        shape: list[str | int | None] = [keys.layers, 2, keys.kv_heads, f"{name}_slots", row]
         found.append(value(name, TensorProto.FLOAT16, shape))
     return found
 

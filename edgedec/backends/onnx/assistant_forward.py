@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,7 @@ class AssistantSteps:
         given = tap if state is None else state
         if given is None or slots < 1:
             raise ValueError("a step needs a state, and a token in the target's cache")
-        values = {
+        values: dict[str, Sequence[int] | NDArray[Any] | None] = {
             "tokens": (token,),
             "positions": (position,),
             "parents": (-1,),
