@@ -116,7 +116,10 @@ class Forward(Protocol):
         ...
 
     def rewind(self, length: int) -> None:
-        """Forget every token from position ``reachable(length)`` on. Raises ValueError beyond ``length``."""
+        """Forget every token from position ``reachable(length)`` on. Raises ValueError beyond ``length``.
+
+        With ``caps.most_undone`` the cache takes a checkpoint here, also where nothing is forgotten.
+        """
         ...
 
     def keep_path(self, nodes: Sequence[int]) -> None:

@@ -99,7 +99,9 @@ class Engine(CachedSequence):
         check_bias(params, self.spec)
         found = self.reusable(prompt)
         self._replies += 1
-        if found != self._forward.length:
+        if (
+            found != self._forward.length or self._forward.caps.most_undone
+        ):  # states note where a reply begins
             self._forward.rewind(found)
         if self.speculation:
             kept = common_prefix(self._committed, prompt)

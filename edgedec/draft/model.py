@@ -101,6 +101,8 @@ class ModelDrafter(Drafter):
             self._trimmed.follow(ids)
         with self._turns.drafting():
             head = self._catch_up(ids, self._drafted(LAST_ROW))
+            if self._forward.caps.most_undone:
+                self._forward.rewind(self._forward.length)  # the checkpoint that the next query goes back to
             tree = self._tree(head, limit, max(floor, _LEAST_REACH))
         return self._bridge.in_target_ids(tree).best(limit, floor, self.name)
 

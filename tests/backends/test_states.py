@@ -124,16 +124,34 @@ def test_a_long_chain_can_be_taken_back_as_far_as_its_rows_are_there() -> None:
     forward.rewind(30)
     check(forward, tokens[:30])
     feed(forward, tokens[30:50], 1)
-    # Tokens of replies leave the checkpoint where the prompt ended.
-    assert [forward.reachable(length) for length in (49, 48, 22, 20)] == [49, 21, 21, 0]
+    # The first pass behind the rewind took a checkpoint, where a reply would begin.
+    assert [forward.reachable(length) for length in (49, 48, 30, 29)] == [49, 30, 30, 0]
     forward.rewind(40)
-    assert forward.length == 21
-    check(forward, tokens[:21])
-    feed(forward, tokens[21:])
+    assert forward.length == 30
+    check(forward, tokens[:30])
+    feed(forward, tokens[30:])
     check(forward, tokens)
     forward.rewind(10)
     assert forward.length == 0
     check(forward, [])
+
+
+def test_tokens_drafted_one_by_one_are_taken_back_to_where_they_began() -> None:
+    forward, tokens = toy_forward(toy_spec()), text(60)
+    feed(forward, tokens)
+    for accepted in (2, 0, 5, 1):
+        forward.rewind(forward.length)
+        began = len(tokens)
+        drafted = text(6, accepted)
+        for token in drafted:
+            forward.extend([token])
+        tokens += drafted[:accepted]
+        if accepted < 5:
+            assert forward.reachable(len(tokens)) == began
+        forward.rewind(len(tokens))
+        feed(forward, tokens[forward.length :], 3)
+        check(forward, tokens)
+        next_row(forward, tokens)
 
 
 def test_trees_that_could_not_be_taken_back_are_refused() -> None:

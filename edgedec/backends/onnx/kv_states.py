@@ -12,7 +12,11 @@ _UNKNOWN = 1 << 62
 
 
 class KvStates:
-    """``memory`` of one sequence. ``CacheBook`` changes ``book``; ``follow`` lets the memory go with it."""
+    """``memory`` of one sequence. ``CacheBook`` changes ``book``; ``follow`` lets the memory go with it.
+
+    A checkpoint is taken behind a long pass, and behind the first pass after a rewind: there a reply, or a
+    draft, began, and may begin again.
+    """
 
     def __init__(self, memory: StateMemory) -> None:
         self._memory = memory
@@ -20,6 +24,8 @@ class KvStates:
         self.book = StateBook(most_undone(memory.kinds), applies=applies)
         self._covered = 0
         """Tokens that the states in memory cover."""
+        self._due = False
+        """Whether the next pass is the first one after a rewind."""
 
     @property
     def lock(self) -> threading.RLock:
@@ -32,10 +38,10 @@ class KvStates:
         self._covered = _UNKNOWN
 
     def done(self, *, keep: bool) -> None:
-        """Note that the pass was computed, and take a checkpoint if told so."""
-        if keep:
+        """Note that the pass was computed, and take a checkpoint if told so, or after a rewind."""
+        if (keep or self._due) and self.book.applied > self.book.checkpoint:
             self._keep()
-        self._covered = self.book.applied
+        self._covered, self._due = self.book.applied, False
 
     def _keep(self) -> None:
         self.book.checkpoint = 0  # until all of it is there
@@ -44,7 +50,7 @@ class KvStates:
 
     def follow(self) -> None:
         """Bring the states to those tokens that the book says they cover, after a rewind."""
-        applied = self.book.applied
+        applied, self._due = self.book.applied, True
         if applied < self._covered:
             self._covered = _UNKNOWN
             if applied:

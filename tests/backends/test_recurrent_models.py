@@ -1,0 +1,169 @@
+"""Models with recurrent layers, by the kernels: whatever passes led to n tokens, the same bits.
+
+A case is a random history: chains, trees, kept paths, rewinds, files and copied prefixes, perhaps in a batch.
+In the end its rows, states and keys are those of a model that was fed the same tokens one by one.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgedec.backends.onnx.kv_forward import KvForward
+from edgedec.backends.onnx.model import OnnxModel
+from edgedec.core.cache_config import CacheConfig
+from edgedec.core.manifest import Manifest
+from edgedec.core.rows import HeadRows, Rows
+from edgedec.memory import KvType
+from tests.fixtures.hybrid_bundles import HybridBundles, hybrid_bundles
+from tests.fixtures.tiny_hybrid import HYBRIDS
+
+__all__ = ["hybrid_bundles"]  # a fixture
+FULL = Rows(full=True)
+CAPACITY = 220
+LATEST = 170
+"""Tokens behind which histories go back."""
+FAST, ALL = range(12), range(12, 512)
+
+
+def model_of(bundle: Path) -> OnnxModel:
+    return OnnxModel(bundle, Manifest.load(bundle), threads=1, spin=False)
+
+
+def bits(rows: HeadRows) -> list[bytes]:
+    assert rows.logits is not None
+    return [row.tobytes() for row in rows.logits]
+
+
+class History:
+    """The tokens that a cache holds, with the row that each got."""
+
+    def __init__(self, forward: KvForward, rng: np.random.Generator) -> None:
+        self.forward, self.rng = forward, rng
+        self.tokens: list[int] = []
+        self.rows: list[bytes] = []
+        self.fell = 0
+        """Rewinds that left fewer tokens than asked for."""
+
+    def draw(self, count: int) -> list[int]:
+        return [int(token) for token in self.rng.integers(0, 250, count)]
+
+    def chain(self) -> None:
+        count = int(self.rng.integers(1, self.forward.caps.max_pass + 1 if self.rng.random() < 0.3 else 6))
+        tokens = self.draw(count)
+        self.rows += bits(self.forward.extend(tokens, rows=FULL))
+        self.tokens += tokens
+
+    def tree(self) -> None:
+        most = min(self.forward.caps.max_pass, self.forward.caps.most_undone)
+        count = int(self.rng.integers(1, most + 1))
+        tokens, parents = self.draw(count), [int(self.rng.integers(-1, at)) for at in range(count)]
+        rows = bits(self.forward.extend(tokens, parents=parents, rows=FULL))
+        path, node = [], int(self.rng.integers(-1, count))
+        while node >= 0:
+            path.insert(0, node)
+            node = parents[node]
+        if self.rng.random() < 0.2:
+            self.forward.rewind(len(self.tokens))
+            return
+        self.forward.keep_path(path)
+        self.tokens += [tokens[one] for one in path]
+        self.rows += [rows[one] for one in path]
+
+    def rewind(self) -> None:
+        back = 12 if self.rng.random() < 0.7 else 60
+        wanted = int(self.rng.integers(max(len(self.tokens) - back, 0), len(self.tokens) + 1))
+        self.cut(self.forward.reachable(wanted), wanted)
+        self.forward.rewind(wanted)
+
+    def cut(self, held: int, wanted: int) -> None:
+        self.fell += held < wanted
+        del self.tokens[held:], self.rows[held:]
+
+    def through_a_file(self, other: KvForward) -> None:
+        """Go on in ``other``, with what a file has of it."""
+        length = self.forward.reachable(len(self.tokens))
+        file = io.BytesIO()
+        self.forward.write_cache(file, length)
+        assert len(file.getvalue()) == self.forward.cache_bytes(length)
+        file.seek(0)
+        other.read_cache(file, length)
+        self.forward = other
+
+    def copied(self, other: KvForward) -> None:
+        """Go on in ``other``, with a copy of a prefix."""
+        wanted = int(self.rng.integers(0, len(self.tokens) + 1))
+        self.cut(other.copy_prefix(self.forward, wanted), wanted)
+        self.forward = other
+
+    def act(self, other: KvForward) -> None:
+        dice = self.rng.random()
+        if len(self.tokens) > LATEST or dice < 0.25:
+            self.rewind()
+        elif dice < 0.5:
+            self.chain()
+        elif dice < 0.9:
+            self.tree()
+        elif dice < 0.95:
+            self.through_a_file(other)
+        else:
+            self.copied(other)
+
+
+def states_of(forward: KvForward) -> dict[str, bytes]:
+    states = forward._kv.states
+    assert states is not None
+    return {name: array.tobytes() for name, array in states.arrays.items() if name.endswith("_state")}
+
+
+def keys_of(forward: KvForward) -> bytes:
+    return forward._kv.arrays["kv_cache"][:, :, :, : forward.length].tobytes()
+
+
+def check(history: History, plain: KvForward) -> None:
+    """Compare with one-token passes; one more token makes both apply all before it."""
+    last = history.draw(1)[0]
+    history.rows += bits(history.forward.extend([last], rows=FULL))
+    plain.rewind(0)
+    rows = [bits(plain.extend([token], rows=FULL))[0] for token in [*history.tokens, last]]
+    assert history.rows == rows
+    assert states_of(history.forward) == states_of(plain)
+    assert keys_of(history.forward) == keys_of(plain)
+
+
+def case(bundle: Path, seed: int) -> int:
+    """Run a case; return the rewinds that fell short."""
+    rng = np.random.default_rng(seed)
+    kv: KvType = "int8" if rng.random() < 0.3 else "fp16"
+    cache = CacheConfig(CAPACITY, kv, int(rng.choice([8, 33, 40, 64])))
+    model, count = model_of(bundle), int(rng.integers(1, 4))
+    if count > 1:
+        forwards = model.shared_cache(2 * count, cache, 64).forwards
+    else:
+        forwards = (model.forward(cache), model.forward(cache))
+    histories = [History(forward, rng) for forward in forwards[::2]]
+    spare = list(forwards[1::2])
+    for _ in range(int(rng.integers(4, 25))):
+        at = int(rng.integers(0, len(histories)))
+        before = histories[at].forward
+        histories[at].act(spare[at])
+        if histories[at].forward is not before:
+            spare[at] = before
+    plain = model.forward(cache)
+    for history in histories:
+        check(history, plain)
+    return sum(history.fell for history in histories)
+
+
+@pytest.mark.parametrize("architecture", HYBRIDS)
+def test_random_histories(architecture: str, hybrid_bundles: HybridBundles) -> None:
+    assert sum(case(hybrid_bundles(architecture), seed) for seed in FAST)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", HYBRIDS)
+def test_many_random_histories(architecture: str, hybrid_bundles: HybridBundles) -> None:
+    assert sum(case(hybrid_bundles(architecture), seed) for seed in ALL)
