@@ -12,7 +12,7 @@ from edgedec.export import export_gguf
 from edgedec.models.catalogue import CATALOGUE
 from tests.android.arm_engine import ArmRuns
 from tests.fixtures import twins
-from tests.fixtures.tiny_hybrid import WITHOUT_STATES
+from tests.fixtures.tiny_hybrid import PLAIN
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.kernels.arm import needs_arm
 from tests.native.cases import Case, PythonRuns, cases, differences
@@ -42,7 +42,7 @@ def same_answers(bundle: Path, phone: ArmRuns, every: list[Case], context: int) 
         python.close()
 
 
-@pytest.fixture(scope="module", params=WITHOUT_STATES)
+@pytest.fixture(scope="module", params=PLAIN)
 def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_bundle(tmp_path_factory.mktemp(request.param), request.param)
 

@@ -30,8 +30,10 @@ from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.gpu.adapters import drafting_model, gpu_model
 
 DRAFTING = ("drafting-llama", "drafting-int8-gemma3")
-SHARED = ("shared-llama", "shared-int8-gemma3")
-EXACT = ("markov", "llama", "qwen2", "gemma2", "gemma3", "int8-llama", "int8-gemma3", *SHARED, *DRAFTING)
+SHARED = ("shared-llama", "shared-int8-gemma3", "shared-deep.gemma4")
+BY_LAYER = ("deep.gemma4", "int8-deep.gemma4", "drafting-deep.gemma4")
+ALIKE = ("llama", "qwen2", "gemma2", "gemma3", "int8-llama", "int8-gemma3")
+EXACT = ("markov", *ALIKE, *BY_LAYER, *SHARED, *DRAFTING)
 """With "int8-", the cache is kept in int8; with "shared-", the cache has three sequences; with
 "drafting-", the graph is that for drafting.
 """

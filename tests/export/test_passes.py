@@ -16,7 +16,7 @@ from edgedec.export.passes import DEFAULT_PASSES, Pass, PassError, run_passes
 from edgedec.export.tensors import Tensors
 from tests.export.graphs import kinds, linear, make, matrix, node
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
-from tests.fixtures.tiny_hybrid import WITHOUT_STATES
+from tests.fixtures.tiny_hybrid import PLAIN
 
 
 class Rename(Pass):
@@ -58,7 +58,7 @@ def test_malformed_graphs_are_met_before_a_pass(model: ExportModel, message: str
         run_passes(model, [Rename("y")])
 
 
-@pytest.mark.parametrize("architecture", [name for name in WITHOUT_STATES if name != "gemma4"])
+@pytest.mark.parametrize("architecture", PLAIN)
 def test_default_passes(architecture: str, tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "m.gguf", architecture, shape=TinyShape(layers=3))
     with open_gguf(path) as source:

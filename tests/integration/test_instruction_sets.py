@@ -31,6 +31,7 @@ MODELS = {
     "tables": ("llama", {"*": "iq4_nl", "attn_q": "mxfp4", "ffn_up": "mxfp4"}, TinyShape()),
     "floats": ("qwen2", FLOATS, TinyShape(ffn=80)),
     "gemma3": ("gemma3", "q8_0", TinyShape(layers=3, hidden=96, heads=4, kv_heads=1, head_dim=32)),
+    "gemma4": ("gemma4", "q4_0", TinyShape(layers=7, hidden=96, heads=4, kv_heads=2, head_dim=48)),
 }
 
 

@@ -19,13 +19,13 @@ from edgedec.export import export_gguf
 from edgedec.memory import KvType
 from edgedec.models import Store
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
-from tests.fixtures.tiny_hybrid import WITHOUT_STATES
+from tests.fixtures.tiny_hybrid import PLAIN
 from tests.native.native_forward import NativeForward, NativeModel
 
 FULL = Rows(full=True)
 CAPACITY, LONGEST = 500, 40
 VOCABULARY = 250
-KINDS = [(name, "fp16") for name in WITHOUT_STATES] + [("llama", "int8"), ("gemma3", "int8")]
+KINDS = [(name, "fp16") for name in PLAIN] + [("llama", "int8"), ("gemma3", "int8")]
 Bundle = Callable[[str], Path]
 
 
