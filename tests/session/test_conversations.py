@@ -43,7 +43,12 @@ PARAMS = {
     "mirostat": DrawParams(temperature=0.9, mirostat=2.0, typical=0.95, seed=5),
     "counted": DrawParams(temperature=0.6, frequency_penalty=0.3, logit_bias=((2, -100.0),), seed=5),
 }
-MODELS = [("llama", "fp16", (1, 2, 4, 8)), ("gemma3", "fp16", (8,)), ("llama", "int8", (3,))]
+MODELS = [
+    ("llama", "fp16", (1, 2, 4, 8)),
+    ("gemma3", "fp16", (8,)),
+    ("gemma4", "fp16", (3,)),
+    ("llama", "int8", (3,)),
+]
 LIMIT_S = 60.0
 
 
@@ -130,7 +135,7 @@ def test_drafts_in_a_batch_whatever_passes_cost(model: Ready, tmp_path: Path) ->
     assert len(list((tmp_path / "costs").iterdir())) == 1
 
 
-@pytest.mark.parametrize("architecture", ["llama", "gemma3"])
+@pytest.mark.parametrize("architecture", ["llama", "gemma3", "gemma4"])
 def test_short_passes_of_a_plan_change_nothing(folder: Path, architecture: str) -> None:
     """Layers with a window keep little more than that window then."""
     params = DrawParams(temperature=0.9, seed=1)

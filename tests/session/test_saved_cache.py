@@ -57,7 +57,9 @@ def logits_of(session: Chat, bundle_model: Any) -> bytes:
     return bytes(rows.logits.tobytes())
 
 
-@pytest.mark.parametrize(("architecture", "small"), [("llama", False), ("gemma3", False), ("gemma3", True)])
+@pytest.mark.parametrize(
+    ("architecture", "small"), [("llama", False), ("gemma3", False), ("gemma3", True), ("gemma4", True)]
+)
 @pytest.mark.parametrize("settings", [GREEDY, SEEDED], ids=["greedy", "seeded"])
 def test_the_next_reply_is_the_one_that_would_have_come(
     folder: Path,
