@@ -17,7 +17,7 @@ from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.mtp_facts import GRAPH, MtpFacts
 from edgedec.core.rows import FloatArray
 from edgedec.export.draft_head.target import head_rows
-from tests.fixtures.mtp_layers import add_mtp, mtp_sizes, random_mtp, ungated
+from tests.fixtures.mtp_layers import add_mtp, mtp_sizes, random_mtp
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.reference.mtp import MtpReference
 
@@ -38,7 +38,7 @@ class Setting(NamedTuple):
 def make(folder: Path, quant: str = "f32") -> Setting:
     bundle = tiny_bundle(folder)
     spec = Manifest.load(bundle).spec
-    hyper = mtp_sizes(spec.hidden_size, ungated(), rotary_dim=32)
+    hyper = mtp_sizes(spec.hidden_size)
     arrays = random_mtp(hyper)
     made = add_mtp(bundle, hyper, arrays, quant)
     table = head_rows(bundle, np.arange(spec.vocab_size))  # the head is tied

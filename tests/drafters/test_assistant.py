@@ -25,8 +25,8 @@ from edgedec.sampling import DrawParams
 from tests.drafters.test_heads import GREEDY, PENALISED, SAMPLED, always, damage, plenty, reply
 from tests.fixtures.assistants import (
     CLUSTERS,
-    AssistantShape,
     random_assistant,
+    shape_for,
     target_with_rings,
     write_directory,
     write_gguf,
@@ -39,11 +39,10 @@ PROMPT = [5, 6, 7, 8, 9, 10, 11]
 class Place:
     """A target with layers of both kinds, and a home with an assistant for it."""
 
-    def __init__(self, folder: Path, **sizes: Any) -> None:
-        self.bundle, self.home = target_with_rings(folder), folder / "home"
+    def __init__(self, folder: Path, architecture: str = "gemma3", **sizes: Any) -> None:
+        self.bundle, self.home = target_with_rings(folder, architecture), folder / "home"
         self.manifest = Manifest.load(self.bundle)
-        spec = self.manifest.spec
-        self.shape = AssistantShape(spec.hidden_size, spec.vocab_size, **{"centroids": CLUSTERS, **sizes})
+        self.shape = shape_for(self.manifest.spec, **{"centroids": CLUSTERS, **sizes})
         self.arrays = random_assistant(self.shape)
         self.source = write_directory(folder / "source", self.shape, self.arrays)
         self.folder = self.home / "drafters" / Target.of(self.manifest).short_hash / ASSISTANT
@@ -62,8 +61,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 @pytest.mark.parametrize("kv", ["fp16", "int8"])
 @pytest.mark.parametrize("centroids", [0, CLUSTERS])
-def test_replies_are_those_without_drafts(tmp_path: Path, centroids: int, kv: str) -> None:
-    place = Place(tmp_path, centroids=centroids)
+@pytest.mark.parametrize("architecture", ["gemma3", "gemma4"])
+def test_replies_are_those_without_drafts(tmp_path: Path, architecture: str, centroids: int, kv: str) -> None:
+    place = Place(tmp_path, architecture, centroids=centroids)
     plain, drafted = place.runner("off", kv=kv).engine, place.runner(kv=kv).engine
     assert drafted.speculation
     with always(drafted):

@@ -20,7 +20,7 @@ from edgedec.draft.mtp import MtpDrafter
 from edgedec.drafters.trim import SAVED, ends_of, save_trim
 from edgedec.sampling import DrawParams
 from tests.drafters.test_heads import GREEDY, PENALISED, SAMPLED, always, damage, plenty, reply
-from tests.fixtures.mtp_layers import add_mtp, mtp_sizes, random_mtp, ungated
+from tests.fixtures.mtp_layers import add_mtp, mtp_sizes, random_mtp
 from tests.fixtures.tiny_models import prepared_run, tiny_bundle
 
 PROMPT = [5, 6, 7, 8, 9, 10, 11]
@@ -32,7 +32,7 @@ class Place:
     def __init__(self, folder: Path, architecture: str = "llama") -> None:
         self.bundle, self.home = tiny_bundle(folder, architecture), folder / "home"
         self.manifest = Manifest.load(self.bundle)
-        hyper = mtp_sizes(self.manifest.spec.hidden_size, ungated(), rotary_dim=32)
+        hyper = mtp_sizes(self.manifest.spec.hidden_size)
         self.folder = add_mtp(self.bundle, hyper, random_mtp(hyper))
         self.said: list[str] = []
 

@@ -21,8 +21,8 @@ from edgedec.export.assistant.bundle import export_assistant
 from edgedec.export.draft_head.target import head_rows, last_norm
 from tests.fixtures.assistants import (
     CLUSTERS,
-    AssistantShape,
     random_assistant,
+    shape_for,
     target_with_rings,
     write_directory,
 )
@@ -37,16 +37,12 @@ STEPS = 4
 class Both:
     """An assistant in transformers' hands and in ours, over the cache of one target."""
 
-    def __init__(self, folder: Path, centroids: int) -> None:
+    def __init__(self, folder: Path, architecture: str, centroids: int) -> None:
         torch = pytest.importorskip("torch")
         transformers = pytest.importorskip("transformers")
-        self.bundle = target_with_rings(folder)
+        self.bundle = target_with_rings(folder, architecture)
         self.manifest = Manifest.load(self.bundle)
-        spec = self.manifest.spec
-        vocab = spec.vocab_size
-        shape = AssistantShape(
-            spec.hidden_size, vocab, kv_heads=spec.n_kv_heads, window=spec.window, centroids=centroids
-        )
+        shape = shape_for(self.manifest.spec, centroids=centroids)
         arrays = random_assistant(shape)
         source = write_directory(folder / "source", shape, arrays)
         export_assistant(source, self.bundle, folder / "drafter", quant="f32")
@@ -111,8 +107,11 @@ def seen_keys(forward: Any, slots: int, window: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("centroids", [0, CLUSTERS], ids=["whole", "centroids"])
 @pytest.mark.parametrize("count", [TOKENS, 6], ids=["beyond the window", "within the window"])
-def test_steps_are_those_of_transformers(tmp_path: Path, centroids: int, count: int) -> None:
-    both = Both(tmp_path, centroids)
+@pytest.mark.parametrize("architecture", ["gemma3", "gemma4"])
+def test_steps_are_those_of_transformers(
+    tmp_path: Path, architecture: str, centroids: int, count: int
+) -> None:
+    both = Both(tmp_path, architecture, centroids)
     forward = onnx_forward(both.bundle, both.manifest, spin=False, drafting=True)
     last = both.manifest.spec.n_layers - 1
     tokens = np.random.default_rng(0).integers(0, both.shape.vocab, count + 1).tolist()

@@ -1,0 +1,109 @@
+"""Tiny models of Qwen3.5 with their MTP layer: written by the export, and exact over recurrent states."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from edgedec.assemble.config import RunConfig
+from edgedec.assemble.run_context import RunContext
+from edgedec.assemble.runner import Runner
+from edgedec.core.drafter_manifest import MTP, DrafterManifest
+from edgedec.core.errors import UnsupportedError
+from edgedec.core.manifest import WEIGHTS
+from edgedec.core.mtp_facts import GRAPH
+from edgedec.export import export_gguf, export_huggingface
+from edgedec.sampling import DrawParams
+from tests.drafters.test_heads import GREEDY, PENALISED, PROMPT, SAMPLED, always, reply
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fixtures.tiny_huggingface import write_huggingface
+from tests.fixtures.tiny_hybrid import DeltaShape
+from tests.fixtures.tiny_models import prepared_run
+
+SHAPE = TinyShape(layers=4, context=512, delta=DeltaShape(nextn=1))
+MODEL = "qwen35"
+
+
+@pytest.fixture(scope="module")
+def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny(tmp_path_factory.mktemp("qwen35") / "tiny.gguf", MODEL, shape=SHAPE)
+
+
+@pytest.fixture(scope="module")
+def bundle(gguf: Path) -> Path:
+    export_gguf(gguf, gguf.parent / "bundle")
+    return gguf.parent / "bundle"
+
+
+def runner(bundle: Path, draft: str, **settings: object) -> Runner:
+    config = RunConfig(**{"draft": draft, "threads": 1, "context": 256, **settings})  # type: ignore[arg-type]
+    return Runner(prepared_run(bundle, config, RunContext(bundle.parent / "home")))
+
+
+def test_a_directory_makes_the_same_drafter(gguf: Path, bundle: Path, tmp_path: Path) -> None:
+    source = write_huggingface(tmp_path / "source", gguf)
+    export_huggingface(source, tmp_path / "bundle", quant="q8_0")
+    made = [DrafterManifest.load(one / "drafters" / MTP) for one in (bundle, tmp_path / "bundle")]
+    assert made[0].files[WEIGHTS] == made[1].files[WEIGHTS]
+    assert made[0].files[GRAPH] == made[1].files[GRAPH]
+
+
+def test_replies_are_those_without_drafts(bundle: Path) -> None:
+    plain, drafted = runner(bundle, "off").engine, runner(bundle, "auto").engine
+    assert drafted.speculation
+    assert MTP in drafted.speculation.drafters
+    drafted.speculation.drop("lookup")
+    drafted.speculation.drop("recycling")
+    with always(drafted):
+        for params in (GREEDY, SAMPLED, PENALISED):
+            said = reply(plain, PROMPT, params)
+            assert reply(drafted, PROMPT, params) == said
+            longer = [*PROMPT, *said[:20], 3, 4, 5]
+            assert reply(drafted, longer, params) == reply(plain, longer, params)
+    assert drafted.speculation.tally.drafted > 100
+    assert drafted.speculation.drafters == (MTP,)
+
+
+def test_random_conversations_that_rewind_are_those_without_drafts(bundle: Path) -> None:
+    plain, drafted = runner(bundle, "off").engine, runner(bundle, "mtp,lookup").engine
+    draw = random.Random(2)
+    text = list(PROMPT)
+    with always(drafted):
+        for turn in range(25):
+            text = [*text[: draw.randrange(1, len(text) + 1)], *(draw.randrange(200) for _ in range(3))][:180]
+            params = DrawParams(temperature=draw.choice([0.0, 0.9]), seed=turn)
+            said = reply(plain, text, params, 12)
+            assert reply(drafted, text, params, 12) == said
+            text += said
+    assert drafted.speculation
+    assert MTP in drafted.speculation.drafters
+
+
+def test_a_prompt_longer_than_what_waits_is_read_in_step(bundle: Path) -> None:
+    prompt = [index * 7 % 200 for index in range(220)]
+    plain, drafted = runner(bundle, "off", context=300).engine, runner(bundle, "mtp", context=300).engine
+    with always(drafted):
+        assert reply(drafted, prompt, SAMPLED, 60) == reply(plain, prompt, SAMPLED, 60)
+    assert drafted.speculation
+    assert drafted.speculation.tally.drafted
+
+
+def test_a_checkpoint_without_the_layer_has_no_drafter(tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "tiny.gguf", MODEL, shape=TinyShape(layers=4))
+    export_gguf(path, tmp_path / "bundle")
+    assert not (tmp_path / "bundle" / "drafters").exists()
+
+
+def test_a_layer_with_a_table_of_its_own_is_refused_in_one_line(tmp_path: Path) -> None:
+    import numpy as np
+
+    table = np.zeros((369, SHAPE.hidden), np.float32)
+    path = write_tiny(
+        tmp_path / "tiny.gguf", MODEL, shape=SHAPE, extra_tensors={"blk.4.nextn.embed_tokens.weight": table}
+    )
+    with pytest.raises(UnsupportedError, match="a table of its own") as caught:
+        export_gguf(path, tmp_path / "bundle", backend="edgedec")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "bundle").exists()
