@@ -36,6 +36,8 @@ PARTS = (
     "tests/native/test_session_file.py",
     "tests/native/test_sampling.py",
     "tests/native/test_verify.py",
+    "tests/native/test_web.py",
+    "tests/native/test_web_thinking.py",
     "tests/native/test_text.py",
     "tests/native/test_text_template.py",
     "tests/native/test_text_hostile.py",

@@ -51,8 +51,48 @@ def test_a_request_names_the_values_of_the_body_and_no_others(modules: Path) -> 
     assert greedy["request"]["sampling"] == {"temperature": 0, "min_p": 0.1}
     assert sampled["request"]["sampling"] == {"top_k": 5}
     assert sampled["request"]["messages"] == [{"role": "user", "content": "hi"}]
-    assert (sampled["continues"], continued["continues"]) == (None, "so far")
+    assert (sampled["continues"], continued["continues"]) == (None, {"text": "so far", "thought": ""})
     assert continued["request"]["messages"] == sampled["request"]["messages"]
+
+
+def test_thinking_is_apart_from_the_reply_also_at_its_end(modules: Path) -> None:
+    script = """
+    import { chunkOf, endOf } from "./page/js/chunks.js";
+    const token = (text, thought) => ({ text, ...(thought ? { thought } : {}), drafter: null });
+    const tokens = [token("", "So"), token("", "."), token("Two", "!"), token("")];
+    out([chunkOf(tokens), chunkOf([token("x")]), ...endOf({ finish_reason: "stop", pieces: [token("<t")] })]);
+    """
+    both, plain, held, end = (one["choices"][0] for one in run(modules, script))
+    assert both["delta"] == {"content": "Two", "reasoning_content": "So.!"}
+    assert [one["text"] for one in both["edgedec"]["tokens"]] == ["Two", ""]
+    assert plain["delta"] == {"content": "x"}
+    assert held["delta"] == {"content": "<t"}
+    assert end["finish_reason"] == "stop"
+
+
+def test_a_reply_is_computed_again_up_to_its_thinking_and_text(modules: Path) -> None:
+    script = """
+    import { Replies } from "./run/replies.js";
+    const parts = [["", "So"], ["", "."], ["Two", ""], ["!", ""]];
+    const reply = async (request, heard) => {
+      for (const [text, thought] of parts) heard([{ text, thought }]);
+      return {};
+    };
+    const engine = { stop() {}, reply };
+    const ask = async (continues) => {
+      const heard = [];
+      const given = { request: { messages: [] }, continues };
+      const asked = new Replies().ask(async () => engine, 1, given, (more) => heard.push(...more));
+      await asked.catch(() => heard.push("changed"));
+      return heard.map((one) => one.text ?? one);
+    };
+    const cut = [["", "So"], ["Two", "So."], ["Two", "Other"]];
+    out(await Promise.all(cut.map(([text, thought]) => ask({ text, thought }))));
+    """
+    within, behind, other = run(modules, script)
+    assert within == ["", "Two", "!"]
+    assert behind == ["!"]
+    assert other[-1] == "changed"
 
 
 def test_a_fault_is_a_sentence_and_names_of_files_stay(modules: Path) -> None:

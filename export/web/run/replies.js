@@ -37,14 +37,14 @@ export class Replies {
     if (mine.stopped) return { finish_reason: "interrupted" };
     [this.#engine, this.#current] = [engine, mine.id];
     const key = keyOf(request);
-    const reply = { key, text: continues ?? "" };
+    const reply = { key, text: continues?.text ?? "", thought: continues?.thought ?? "" };
     const onward = (tokens) => {
-      reply.text += tokens.map(({ text }) => text).join("");
+      add(reply, tokens);
       heard(tokens);
     };
     try {
       if (continues === null) return await engine.reply(request, onward);
-      if (this.#latest?.engine === engine && this.#latest.key === key && this.#latest.text === continues) {
+      if (this.#latest?.engine === engine && this.#latest.key === key && same(this.#latest, continues)) {
         const { max_tokens, sampling, seed, stop, draft } = request;
         return await engine.reply({ continue: true, max_tokens, sampling, seed, stop, draft }, onward);
       }
@@ -57,25 +57,40 @@ export class Replies {
 
   /** Compute a reply once more, up to where it ended, and on: the same seed and settings give the same tokens. */
   async #again(engine, { max_tokens: most, ...request }, before, heard) {
-    let skipped = "";
+    const skipped = { text: "", thought: "" };
     let after = 0;
     const figures = await engine.reply(request, (tokens) => {
       const fresh = [];
       for (const token of tokens) {
-        if (skipped.length < before.length) skipped += token.text;
+        if (sizeOf(skipped) < sizeOf(before)) add(skipped, [token]);
         else if (!most || after < most) fresh.push(token);
       }
-      if (!before.startsWith(skipped.slice(0, before.length))) engine.stop();
+      if (!begins(before, skipped)) engine.stop();
       after += fresh.length;
       if (fresh.length) heard(fresh);
       if (most && after >= most) engine.stop();
     });
-    if (!before.startsWith(skipped.slice(0, before.length))) {
+    if (!begins(before, skipped)) {
       throw new Fault("unsupported", "the reply came out otherwise: its settings have changed since", "retry it");
     }
     return most && after >= most ? { ...figures, completion_tokens: after, finish_reason: "length" } : figures;
   }
 }
+
+/** Add the text of tokens to a reply's. */
+function add(reply, tokens) {
+  for (const { text, thought = "" } of tokens) {
+    reply.text += text;
+    reply.thought += thought;
+  }
+}
+
+const PARTS = ["thought", "text"];
+const sizeOf = (reply) => reply.text.length + reply.thought.length;
+const same = (a, b) => PARTS.every((part) => a[part] === b[part]);
+
+/** Say whether `skipped` is the beginning of the reply `before`, or goes on behind it. */
+const begins = (before, skipped) => PARTS.every((part) => before[part].startsWith(skipped[part].slice(0, before[part].length)));
 
 /** Return what a reply depends on; how long it may be is not part of it. */
 const keyOf = ({ messages, sampling, seed }) => JSON.stringify([messages, sampling, seed]);

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,8 @@ class Turns {
     return {static_cast<int64_t>(turn_.prompt.ids.size() + turn_.before.size()), reply_->reused(),
             static_cast<int64_t>(turn_.dropped)};
   }
+  // The text of that prompt; none where it was no conversation.
+  std::string_view prompt_text() const { return turn_.prompt.text; }
   // Hears the tokens of the reply that began.
   ReplyListener& listener() { return *reply_; }
   // Ends the reply, whose passes came to `done`: keeps it for the next turn and tells its figures.

@@ -119,7 +119,8 @@ EDGEDEC_WEB_API int32_t edgedec_web_next(edgedec_web* engine);
 EDGEDEC_WEB_API const edgedec_web_pass* edgedec_web_pass_of(edgedec_web* engine);
 
 // The pass was computed in `seconds`, and its results are in their places. The text is a list of what was committed:
-// [{"id": .., "text": .., "drafter": name or null, "seconds": since the beginning}, ..]; empty while a prompt is read.
+// [{"id": .., "text": .., "drafter": name or null, "seconds": since the beginning}, ..]; empty while a prompt is read. Where
+// a reply to messages thinks first, that part is the `thought` of its tokens and not their `text`, and tags are in neither.
 EDGEDEC_WEB_API int32_t edgedec_web_give(edgedec_web* engine, double seconds);
 
 // Ends the reply: after the pass under way, or before the one that edgedec_web_next would announce.

@@ -7,24 +7,27 @@ const SAMPLING = ["temperature", "top_p", "top_k", "min_p"];
 /** Return what the worker computes for the body of a request. */
 export function requestOf(body) {
   const messages = body.messages.map(({ role, content }) => ({ role, content }));
-  const continues = body.edgedec?.continue ? messages.pop().content : null;
+  const before = body.messages.at(-1);
+  const continues = body.edgedec?.continue ? { text: messages.pop().content, thought: before.reasoning_content ?? "" } : null;
   const sampling = Object.fromEntries(SAMPLING.filter((name) => name in body).map((name) => [name, body[name]]));
   const { seed, max_tokens = 0 } = body;
   return { request: { messages, sampling, seed, max_tokens, draft: ofBrowser.get("draft") !== "off" }, continues };
 }
 
-/** Return the chunk of some tokens. */
+/** Return the chunk of some tokens. Those of the thinking part have no source, as their text is not the reply's. */
 export function chunkOf(tokens) {
-  const text = tokens.map((token) => token.text).join("");
-  const sources = tokens.map(({ text: piece, drafter }) => ({ text: piece, source: drafter }));
-  return { choices: [{ delta: { content: text }, edgedec: { tokens: sources } }], usage: null };
+  const content = tokens.map((token) => token.text).join("");
+  const thought = tokens.map((token) => token.thought ?? "").join("");
+  const said = tokens.filter((token) => token.text || !token.thought);
+  const sources = said.map(({ text: piece, drafter }) => ({ text: piece, source: drafter }));
+  const delta = { content, ...(thought ? { reasoning_content: thought } : {}) };
+  return { choices: [{ delta, edgedec: { tokens: sources } }], usage: null };
 }
 
 /** Return the last chunks of a reply: what was held back, why it ended, and its figures. */
 export function endOf(figures, memory) {
-  const { finish_reason: reason, pieces = "" } = figures;
-  const text = Array.isArray(pieces) ? pieces.join("") : pieces;
-  const chunks = text ? [chunkOf([{ text, drafter: null }])] : [];
+  const { finish_reason: reason, pieces = [] } = figures;
+  const chunks = pieces.length ? [chunkOf(pieces)] : [];
   chunks.push({ choices: [{ delta: {}, finish_reason: reason }], usage: null });
   if (figures.completion_tokens) chunks.push({ choices: [], usage: usageOf(figures, memory) });
   return chunks;
