@@ -121,10 +121,12 @@ RECIPES: Mapping[str, Recipe] = _AtFirstUse(lambda: {name: one.recipe for name, 
 def recommended(nbytes: int) -> Entry:
     """Return the model to chat with in so much memory: of those that fit, the one with most parameters.
 
+    Architectures with kinds of cache of their own are left out: no real model of them was run yet.
     >>> recommended(2_000_000_000).name
     'qwen3-1.7b'
     """
-    fits = [one for one in CATALOGUE.values() if one.chats and one.memory() < 1.05 * nbytes]
+    known = [one for one in CATALOGUE.values() if one.chats and not one.spec.caches]
+    fits = [one for one in known if one.memory() < 1.05 * nbytes]
     return max(fits, key=lambda one: one.parameters)
 
 

@@ -57,7 +57,7 @@ def test_every_architecture_answers_as_python(bundle: Path, cpu: str, draft: str
         assert (phone.drafted > 20) == (draft != "off")
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", twins.EVERYWHERE)
 def test_twins_of_the_catalogue_answer_as_python(name: str, tmp_path: Path) -> None:
     """With their mixtures of formats, windows and positions; the context is short."""
     bundle = tmp_path / "bundle"

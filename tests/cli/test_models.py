@@ -64,7 +64,7 @@ def test_the_catalogue_fits_the_terminal(home: Home, width: int) -> None:
         assert max(len(line) for line in whole) <= width
     lines = run(home.services(), "list", "--all", env={"COLUMNS": str(width)}).stdout.splitlines()
     rows = [line for line in lines if line.startswith(("qwen", "phi"))]
-    assert len(rows) == 10
+    assert len(rows) == 13
     for row in rows:
         entry = CATALOGUE[row.split()[0]]
         shown = row.split("  ")[-1].strip().removesuffix("…")
@@ -191,7 +191,7 @@ def test_show_for_machines(home: Home) -> None:
 
 
 def test_show_of_an_unknown_model_names_those_that_are_near(home: Home) -> None:
-    assert_one_line(run(home.services(), "show", "quen3"), 3, "qwen3-0.6b", "qwen3-1.7b", "qwen3-4b")
+    assert_one_line(run(home.services(), "show", "quen3"), 3, "qwen3-")
     assert_one_line(run(home.services(), "show"), 2, "NAME")
 
 

@@ -29,7 +29,7 @@ from edgedec.export import export_gguf
 from edgedec.models.catalogue import CATALOGUE
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import tiny_bundle
-from tests.fixtures.twins import write_twin
+from tests.fixtures.twins import EVERYWHERE, write_twin
 from tests.gpu import adapters
 from tests.gpu.adapters import gpu_model
 
@@ -108,7 +108,7 @@ def test_int8_rows_with_scales_that_fill_words_or_do_not(dim: int, tmp_path: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(CATALOGUE))
+@pytest.mark.parametrize("name", EVERYWHERE)
 def test_the_twin_of_every_model_has_the_bits_of_the_cpu(name: str, tmp_path: Path) -> None:
     twin = tmp_path / "twin"
     export_gguf(write_twin(tmp_path / "twin.gguf", CATALOGUE[name]), twin)

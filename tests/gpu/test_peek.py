@@ -20,7 +20,7 @@ from edgedec.export import export_gguf
 from edgedec.models.catalogue import CATALOGUE
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import tiny_bundle
-from tests.fixtures.twins import write_twin
+from tests.fixtures.twins import EVERYWHERE, write_twin
 from tests.gpu import adapters
 from tests.gpu.adapters import drafting_model
 from tests.gpu.test_model import TREE, same, text
@@ -123,7 +123,7 @@ def test_more_rows_than_go_at_a_time_after_a_peek(deep: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(CATALOGUE))
+@pytest.mark.parametrize("name", EVERYWHERE)
 def test_the_twin_of_every_model_drafts_with_the_bits_of_the_cpu(name: str, tmp_path: Path) -> None:
     export_gguf(write_twin(tmp_path / "twin.gguf", CATALOGUE[name]), tmp_path / "twin")
     spec = Manifest.load(tmp_path / "twin").spec

@@ -39,10 +39,14 @@ def test_a_twin_has_the_features_of_its_model(twin: tuple[Entry, Path, Path]) ->
     entry, _, bundle = twin
     spec, model = Manifest.load(bundle).spec, entry.spec
     assert spec.architecture == model.architecture
-    assert spec.n_heads * model.n_kv_heads == spec.n_kv_heads * model.n_heads
+    if model.architecture != "gemma4":  # whose kinds of layers have other numbers of heads
+        assert spec.n_heads * model.n_kv_heads == spec.n_kv_heads * model.n_heads
     assert bool(spec.n_window_layers) == bool(model.n_window_layers)
     assert bool(spec.table_bytes) == bool(model.table_bytes)
-    if model.n_window_layers:
+    assert [(kind.name, bool(kind.layers)) for kind in spec.kinds] == [
+        (kind.name, True) for kind in model.kinds
+    ]
+    if model.n_window_layers and not model.caches:
         assert spec.n_layers // 6 == spec.n_layers - spec.n_window_layers
         assert model.n_layers // 6 == model.n_layers - model.n_window_layers
 
@@ -56,12 +60,13 @@ def test_a_twin_computes_what_its_file_means(twin: tuple[Entry, Path, Path]) -> 
 
 def test_the_kernels_compute_it_too(twin: tuple[Entry, Path, Path]) -> None:
     """They round activations: another token is the most probable only where two nearly are."""
-    _, gguf, bundle = twin
+    entry, gguf, bundle = twin
     expected = reference_logits(gguf, TOKENS, dtype=np.float64)
     got = onnx_forward(bundle, threads=1).extend(TOKENS, rows=Rows(full=True)).logits
     assert got is not None
     error = got - expected
-    assert np.sqrt(np.square(error).mean()) < 0.06 * expected.std()
+    bound = 0.08 if entry.spec.architecture == "gemma4" else 0.06  # it has three products more a layer
+    assert np.sqrt(np.square(error).mean()) < bound * expected.std()
     top = np.sort(expected, axis=1)
     clear = top[:, -1] - top[:, -2] > 2 * np.abs(error).max()
     assert (got.argmax(axis=1) == expected.argmax(axis=1))[clear].all()

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -40,13 +41,14 @@ class Exports:
 
 def write_bundle(
     out: Path, gguf: Path, name: str | None, provenance: Mapping[str, str] | None = None
-) -> None:
-    """A directory that counts as a bundle and tells which GGUF it came from."""
+) -> SimpleNamespace:
+    """Write a directory that counts as a bundle and tells which GGUF it came from; return its manifest."""
     with atomic_path(out, directory=True) as temporary:
         (temporary / "weights.bin").write_bytes(gguf.read_bytes()[:100])
         digest = hashlib.sha256(gguf.read_bytes()).hexdigest()
         manifest = {"name": name, "sha256": digest, "source": {"sha256": digest, **(provenance or {})}}
         (temporary / "manifest.json").write_text(json.dumps(manifest))
+    return SimpleNamespace(name=name, kind="edgedec", source=manifest["source"])
 
 
 @pytest.fixture
@@ -60,11 +62,11 @@ def exports(monkeypatch: pytest.MonkeyPatch) -> Exports:
         name: str | None = None,
         card: ModelCard,
         progress: Callable[[str, int, int], None] | None = None,
-    ) -> None:
+    ) -> SimpleNamespace:
         seen.calls.append((str(source), dict(card.provenance)))
         if seen.fail:
             raise seen.fail
-        write_bundle(out, source, name, card.provenance)
+        return write_bundle(out, source, name, card.provenance)
 
     monkeypatch.setattr("edgedec.export.export_gguf", export_gguf, raising=False)
     return seen

@@ -38,7 +38,7 @@ seen = []
 
 def export_gguf(source, out, *, name=None, card=None, progress=None):
     seen.append(dict(card.provenance))
-    write_bundle(out, source, name, card.provenance)
+    return write_bundle(out, source, name, card.provenance)
 
 edgedec.export.export_gguf = export_gguf
 stages, notices = [], []

@@ -33,7 +33,7 @@ def export_gguf(source, out, *, name=None, card=None, progress=None):
         (partial / "weights.bin").write_bytes(b"half")
         print("reached export", flush=True)
         sys.stdin.read()
-    write_bundle(out, source, name)
+    return write_bundle(out, source, name)
 
 def progress(stage, done, total):
     if stage == stall and done > total // 3:
