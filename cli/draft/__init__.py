@@ -12,6 +12,7 @@ MAKERS = {
     "tables": Subcommand("edgedec.cli.draft.tables", "Make tables, so that the first reply is drafted too."),
     "trim": Subcommand("edgedec.cli.draft.trim", "Choose the ids that a head computes when it drafts."),
     "train": Subcommand("edgedec.cli.draft.train", "Train a head or a small model that drafts for a model."),
+    "import": Subcommand("edgedec.cli.draft.import_", "Install a drafting head that others trained."),
     "export": Subcommand("edgedec.cli.draft.export", "Write a drafting head as a GGUF file for llama.cpp."),
     "list": Subcommand("edgedec.cli.draft.list", "Show the drafters that belong to models."),
 }
@@ -29,6 +30,7 @@ MAKERS = {
         "edgedec draft trim -m qwen2.5-coder-1.5b --plot trim.svg",
         "edgedec draft tables -m qwen2.5-coder-1.5b",
         "edgedec draft train -m qwen2.5-coder-1.5b --minutes 60",
+        "edgedec draft import AngelSlim/Qwen3-1.7B_eagle3 -m qwen3-1.7b",
         "edgedec draft list",
     ),
 )

@@ -119,5 +119,7 @@ def _quality(kind: str, facts: Mapping[str, Any]) -> str:
         return f"{found[1]:.2f} tokens a pass where it was {found[0]:.2f} without" if len(found) == 2 else ""
     if kind == TRIM and "coverage" in facts:
         return f"{facts['ids']:,} tokens, which are {facts['coverage']:.1%} of what the model says"
+    if "agreement" in facts:
+        return f"it agrees with {facts['agreement']:.0%} of what the model writes; by {facts['made with']}"
     tokens = facts.get("held-out tokens a pass")
     return f"{tokens:.2f} tokens a pass" if tokens is not None else ""

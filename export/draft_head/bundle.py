@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,8 @@ from edgedec.export.passes.infra import run_passes
 from edgedec.export.tensors import Tensors
 from edgedec.export.writer import BundleWriter, check_space, weights_bytes
 
+Judge = Callable[[Path, HeadFacts], Mapping[str, Scalar]]
+
 
 def export_head(
     weights: HeadWeights,
@@ -34,15 +36,16 @@ def export_head(
     out: Path,
     *,
     quant: str = "q8_0",
-    facts: Mapping[str, Scalar] | None = None,
+    facts: Mapping[str, Scalar] | Judge | None = None,
     progress: Progress = silent,
 ) -> DrafterManifest:
     """Write the head ``weights`` for the bundle at ``target`` to the folder ``out``, and return its manifest.
 
     ``quant`` is as in ``edgedec.export.export_huggingface``: a format, or one for each of attn, mlp and head.
-    ``facts`` go into the manifest: how it was made, its licence, what was measured. ``out`` must be new,
-    empty or a drafter's folder; it is replaced in one step. Raises UnsupportedError for a target of another
-    kind or shape, UsageError for ``quant`` and ``out``, BadFileError and StorageError.
+    ``facts`` go into the manifest: how it was made, its licence, what was measured; or a function that
+    returns them for the folder of the finished files, and may refuse them. ``out`` must be new, empty or a
+    drafter's folder; it is replaced in one step. Raises UnsupportedError for a target of another kind or
+    shape, UsageError for ``quant`` and ``out``, BadFileError and StorageError.
     """
     formats, manifest = parse_quant(quant), Manifest.load(target)
     table = embedding_table(target) if weights.embedding is None else None
@@ -57,8 +60,10 @@ def export_head(
         graph = model.to_onnx(HEAD, {"format": "edgedec-drafter"})
         writer.bytes(GRAPH, graph.SerializeToString(deterministic=True))
         writer.weights(model, source, progress)
-        stated = {"quant": quant, **_facts(weights, table, model).stated(), **_options(weights)}
-        made = DrafterManifest(HEAD, Target.of(manifest), writer.files, {**(facts or {}), **stated})
+        sizes = _facts(weights, table, model)
+        known = facts(directory, sizes) if callable(facts) else facts or {}
+        stated = {**known, "quant": quant, **sizes.stated(), **_options(weights)}
+        made = DrafterManifest(HEAD, Target.of(manifest), writer.files, stated)
         DrafterManifest.from_json(made.to_json())
         made.save(directory)
     return made

@@ -92,29 +92,39 @@ class ModelHub:
 
     def _directory(self, located: Located, into: Path, progress: Progress) -> Path:
         """Fetch ``config.json`` first, and the rest if EdgeDec builds a graph for it."""
-        import huggingface_hub as hub
-
         from edgedec.export import check_huggingface
 
         self.reserve(located.bytes)
-        into.mkdir(parents=True, exist_ok=True)
-        before = 0
-        for remote in sorted(located.files, key=lambda one: one.path != CONFIG):
-            file = replace(located.file, file=remote.path)
-            expected = Expected(remote.path, remote.bytes, remote.sha256)
+        return fetch_files(located, into, progress, check_huggingface)
 
-            def report(stage: str, done: int, total: int, before: int = before) -> None:
-                progress(stage, before + done, max(located.bytes, before + done))
 
-            with plain_errors(file):
-                url = hub.hf_hub_url(file.repo, remote.path, revision=file.revision)
-                hub.get_hf_file_metadata(url)
-            path = _download(url, expected, into, report)
-            _check_git(path, remote)
-            before += path.stat().st_size
-            if remote.path == CONFIG:
-                check_huggingface(into)
-        return into
+def fetch_files(
+    located: Located, into: Path, progress: Progress, checked: Callable[[Path], None] = lambda folder: None
+) -> Path:
+    """Download all files of ``located`` to ``into``, ``config.json`` first, which ``checked`` may refuse.
+
+    Sizes and hashes must be those of the hub. Raises the errors of ``DownloadSource.fetch``.
+    """
+    import huggingface_hub as hub
+
+    into.mkdir(parents=True, exist_ok=True)
+    before = 0
+    for remote in sorted(located.files, key=lambda one: one.path != CONFIG):
+        file = replace(located.file, file=remote.path)
+        expected = Expected(remote.path, remote.bytes, remote.sha256)
+
+        def report(stage: str, done: int, total: int, before: int = before) -> None:
+            progress(stage, before + done, max(located.bytes, before + done))
+
+        with plain_errors(file):
+            url = hub.hf_hub_url(file.repo, remote.path, revision=file.revision)
+            hub.get_hf_file_metadata(url)
+        path = _download(url, expected, into, report)
+        _check_git(path, remote)
+        before += path.stat().st_size
+        if remote.path == CONFIG:
+            checked(into)
+    return into
 
 
 def _download(url: str, expected: Expected, into: Path, progress: Progress) -> Path:

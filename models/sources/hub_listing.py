@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 CONFIG = "config.json"
 _TEXTS = (CONFIG, "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
+HEAD_WEIGHTS = (_WEIGHTS, "pytorch_model.bin")
+"""Files of the weights of a drafting head, the first choice first."""
 _SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
 _SHA256, _SHA1 = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{40}")
 _TIMEOUT_S = 10.0
@@ -63,6 +65,45 @@ def locate(wanted: HubFile) -> Located:
     NotFoundError, which names similar repositories or the quantisations there are, UnsupportedError, and
     DownloadError when the hub is out of reach or refuses.
     """
+    found = _listing(wanted)
+    if not any(path.lower().endswith(".gguf") for path in found.files):
+        return found.located(_directory(wanted, found.files))
+    path = choose(found.files, wanted.quant, wanted.repo)
+    usual = wanted.quant is None or path == choose(found.files, None, wanted.repo)
+    return found.located([path], path, usual=usual)
+
+
+def locate_head(wanted: HubFile) -> Located:
+    """Ask the hub for the files of a drafting head: its config and weights, or else a GGUF file.
+
+    Raises as ``locate`` does.
+    """
+    found = _listing(wanted)
+    weights = [name for name in HEAD_WEIGHTS if name in found.files][:1]
+    if CONFIG in found.files and weights and not wanted.quant:
+        return found.located([CONFIG, *weights])
+    path = wanted.file or choose(found.files, wanted.quant, wanted.repo)
+    if path not in found.files:
+        raise NotFoundError(f"{wanted.repo} on the model hub has no file {path}")
+    return found.located([path], path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """The files of a repository by path, all of one commit."""
+
+    wanted: HubFile
+    files: dict[str, RemoteFile]
+    commit: str | None
+    licence: Licence | None
+
+    def located(self, paths: list[str], file: str | None = None, *, usual: bool = True) -> Located:
+        """Return some of the files; ``file``: the GGUF among them."""
+        wanted = replace(self.wanted, file=file, revision=self.commit)
+        return Located(wanted, tuple(self.files[path] for path in paths), usual, self.licence)
+
+
+def _listing(wanted: HubFile) -> _Listing:
     import huggingface_hub as hub
 
     try:
@@ -71,19 +112,11 @@ def locate(wanted: HubFile) -> Located:
                 wanted.repo, revision=wanted.revision, files_metadata=True, timeout=_TIMEOUT_S
             )
             remote = {file.path: file for file in map(_remote, found.siblings or ()) if file is not None}
-            commit = _matching(_SHA1, found.sha)
+            return _Listing(wanted, remote, _matching(_SHA1, found.sha), _licence(found))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DownloadError(f"the model hub sent a listing of {wanted.repo} that cannot be read") from error
     except NoRepositoryError as error:
         raise _with_similar(wanted, error) from error
-    licence = _licence(found)
-    if not any(path.lower().endswith(".gguf") for path in remote):
-        directory = tuple(remote[path] for path in _directory(wanted, remote))
-        return Located(replace(wanted, revision=commit), directory, usual=True, licence=licence)
-    path = choose(remote, wanted.quant, wanted.repo)
-    usual = wanted.quant is None or path == choose(remote, None, wanted.repo)
-    file = replace(wanted, file=path, revision=commit)
-    return Located(file, (remote[path],), usual, licence)
 
 
 def _remote(sibling: RepoSibling) -> RemoteFile | None:

@@ -1,0 +1,118 @@
+"""Installs an EAGLE-3 head of another trainer for a model: read, converted, and compared with its target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from edgedec.core.cache_config import CacheConfig
+from edgedec.core.drafter_manifest import HEAD, DrafterManifest, Target
+from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.head_facts import HeadFacts
+from edgedec.core.home import ARTIFACTS
+from edgedec.core.listed_files import Scalar
+from edgedec.core.manifest import DRAFTING, WEIGHTS, Manifest
+from edgedec.core.progress import Progress, silent
+from edgedec.export.draft_head.bundle import check_fits, export_head
+from edgedec.export.draft_head.installed import PackedRows
+from edgedec.export.draft_head.target import embedding_table
+from edgedec.export.draft_head.weights import HeadWeights, RowReader
+from edgedec.export.eagle3.agreement import CONTEXT, HeadAgreement, agreement, layers_to_measure, own_texts
+from edgedec.export.eagle3.reading import ForeignHead, is_head_directory, read_head_directory
+
+QUANT = "q8_0"
+_COMPARED = 64
+"""Rows by which two tables are compared."""
+_ALIKE = 0.15
+"""Rows are the same if they differ by less of their length: as much as 4 bits round away."""
+
+
+def install_head(
+    path: Path,
+    bundle: Path,
+    home: Path,
+    *,
+    facts: Mapping[str, Scalar] | None = None,
+    progress: Progress = silent,
+) -> DrafterManifest:
+    """Read the head at ``path``, and install it for the model in ``bundle`` once it agrees with it.
+
+    ``facts`` go into the manifest. A head that was there before stays until then. Raises NotFoundError,
+    BadFileError for damaged files and a head that agrees too seldom, UnsupportedError for one that the graph
+    cannot express and for a model that hands out no hidden states, StorageError.
+    """
+    manifest = Manifest.load(bundle)
+    if DRAFTING not in manifest.files:
+        raise UnsupportedError(
+            f"{manifest.name} hands out no hidden states, which a head reads",
+            hint="pull or export the model again",
+        )
+    found = read_foreign_head(path, manifest)
+    weights = without_copy(found.weights, bundle)
+    check_fits(weights, manifest)
+
+    def judged(folder: Path, sizes: HeadFacts) -> Mapping[str, Scalar]:
+        measured = measure(folder, sizes, bundle, manifest, progress)
+        measured.check(manifest.name)
+        return {
+            "made with": found.layout,
+            **({"trained for": found.trained_for} if found.trained_for else {}),
+            **(facts or {}),
+            "agreement": round(measured.rate, 4),
+            "tokens it was measured on": measured.tokens,
+        }
+
+    place = home / ARTIFACTS / Target.of(manifest).short_hash / HEAD
+    return export_head(weights, bundle, place, quant=QUANT, facts=judged, progress=progress)
+
+
+def read_foreign_head(path: Path, manifest: Manifest) -> ForeignHead:
+    """Read the head at ``path`` for the model of ``manifest``. Raises as ``install_head`` does."""
+    if path.is_dir() and not is_head_directory(path):
+        raise BadFileError(f"{path} holds no EAGLE-3 head", hint="name its folder, with config.json")
+    return read_head_directory(path, manifest.spec)
+
+
+def without_copy(weights: HeadWeights, bundle: Path) -> HeadWeights:
+    """Return the head without its embedding, if that is a copy of the target's: the target's is used then."""
+    own = weights.embedding
+    if own is None:
+        return weights
+    table = embedding_table(bundle)
+    shape = (table.tiles, table.tile_bytes)
+    packed = np.memmap(bundle / WEIGHTS, np.uint8, "r", table.offset, shape)
+    theirs = PackedRows(table.format, packed, (table.rows, table.cols))
+    return replace(weights, embedding=None) if _alike(own, theirs) else weights
+
+
+def measure(
+    folder: Path, sizes: HeadFacts, bundle: Path, manifest: Manifest, progress: Progress = silent
+) -> HeadAgreement:
+    """Return how often the head in ``folder`` agrees with its target. Raises BackendError, BadFileError."""
+    from edgedec.backends.onnx.head_forward import HeadModel
+    from edgedec.loaded_model import load_model
+
+    readings = layers_to_measure(sizes.read_from(manifest.spec.n_layers), manifest.spec.n_layers)
+    layers = tuple(sorted({tap for reading in readings for tap in reading}))
+    model = load_model(bundle, drafting=layers)
+    if not {*layers} <= {*model.backend.caps.taps}:
+        which = ", ".join(str(layer) for layer in layers if layer not in model.backend.caps.taps)
+        raise UnsupportedError(f"{manifest.name} does not hand out the outputs of layers {which}")
+    head = HeadModel(folder, bundle, sizes, manifest.spec.vocab_size, threads=model.threads)
+    context = min(CONTEXT, manifest.spec.context_length)
+    texts = own_texts(model, model.backend.forward(CacheConfig(context)), layers, progress)
+    return agreement(head, texts, readings)
+
+
+def _alike(own: RowReader, theirs: RowReader) -> bool:
+    """Return whether some rows over the whole length of two tables are the same but for rounding."""
+    if own.shape[1:] != theirs.shape[1:] or own.shape[0] > theirs.shape[0]:
+        return False
+    for row in np.linspace(0, own.shape[0] - 1, _COMPARED).astype(int).tolist():
+        mine, other = own.read(row, row + 1), theirs.read(row, row + 1)
+        if np.linalg.norm(mine - other) > _ALIKE * np.linalg.norm(other) + 1e-6:
+            return False
+    return True

@@ -1,0 +1,129 @@
+"""Drafting heads from a loopback hub: fetched, gone on with, compared with the hub's hashes, installed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from pathlib import Path
+
+import pytest
+
+from edgedec.core.manifest import Manifest
+from edgedec.export import export_gguf
+from tests.fixtures.eagle3_heads import Eagle3, agreeing_head, write_head
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.models.conftest import tree
+from tests.models.test_hub import Hub, hub
+from tests.models.test_hub_models import edgedec, files_of
+
+__all__ = ["hub"]
+
+REPO = "owner/tiny_eagle3"
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("deep")
+    source = write_tiny(folder / "deep.gguf", shape=TinyShape(layers=12, context=512))
+    export_gguf(source, folder / "bundle", name="deep")
+    return folder / "bundle"
+
+
+@pytest.fixture(scope="module")
+def files(deep: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of a head for ``deep``, with others that nobody reads."""
+    head = agreeing_head(deep, (1, 5, 8))
+    return {**files_of(write_head(tmp_path_factory.mktemp("h") / "h", "angelslim", head)), "README.md": b"#"}
+
+
+def test_a_head_is_fetched_checked_and_installed(hub: Hub, deep: Path, files: dict[str, bytes]) -> None:
+    commit = hub.site.add_repository(REPO, files, large=r"safetensors$")
+    done = edgedec(hub, "draft", "import", REPO, "-m", str(deep), "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["model"], found["facts"]["revision"]) == ("deep", commit)
+    assert found["facts"]["licence"] == "apache-2.0"
+    assert found["facts"]["agreement"] > 0.8
+    asked = {request.path.rpartition("/")[2] for request in hub.site.requests if "/resolve/" in request.path}
+    assert asked == {"config.json", "model.safetensors"}
+    assert not any(name.startswith("downloads") for name in tree(hub.home))
+    listed = edgedec(hub, "draft", "list", "-m", str(deep))
+    assert "by AngelSlim" in listed.stdout
+    with_head = edgedec(hub, "generate", "-m", str(deep), "Hi", "--max-tokens", "12", "--json")
+    without = edgedec(
+        hub, "generate", "-m", str(deep), "Hi", "--max-tokens", "12", "--draft", "off", "--json"
+    )
+    assert json.loads(with_head.stdout)["text"] == json.loads(without.stdout)["text"]
+
+
+def test_an_interrupted_download_goes_on(hub: Hub, deep: Path, files: dict[str, bytes]) -> None:
+    commit = hub.site.add_repository(REPO, files, large=r"safetensors$")
+    weights = f"/{REPO}/resolve/{commit}/model.safetensors"
+    hub.site.script[weights] = deque([("drop", 1000), *[("status", 403)]])
+    assert edgedec(hub, "draft", "import", REPO, "-m", str(deep)).returncode == 6
+    assert any(name.endswith("model.safetensors.part") for name in tree(hub.home))
+    assert edgedec(hub, "draft", "import", REPO, "-m", str(deep)).returncode == 0
+    assert hub.site.of(weights)[-1].headers["range"] == "bytes=1000-"
+
+
+def test_ctrl_c_leaves_a_download_to_go_on_with(hub: Hub, deep: Path, files: dict[str, bytes]) -> None:
+    commit = hub.site.add_repository(REPO, files, large=r"safetensors$")
+    weights = f"/{REPO}/resolve/{commit}/model.safetensors"
+    hub.site.script[weights] = deque([("slow", 1.0)])
+    command = [sys.executable, "-m", "edgedec.cli.main", "draft", "import", REPO, "-m", str(deep)]
+    environment = {**hub.environment, "EDGEDEC_HOME": str(hub.home)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        for _ in range(300):
+            if any(name.endswith(".part") for name in tree(hub.home)):
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert not list((hub.home / "drafters").glob("*/head"))
+    assert edgedec(hub, "draft", "import", REPO, "-m", str(deep)).returncode == 0
+    assert "range" in hub.site.of(weights)[-1].headers
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_a_file_that_is_not_the_listed_one_is_refused(
+    hub: Hub, deep: Path, files: dict[str, bytes], name: str
+) -> None:
+    commit = hub.site.add_repository(REPO, files, large=r"safetensors$")
+    other = bytearray(files[name])
+    other[-3] ^= 1
+    hub.site.files[f"/{REPO}/resolve/{commit}/{name}"] = bytes(other)
+    done = edgedec(hub, "draft", "import", REPO, "-m", str(deep))
+    assert done.returncode == 4
+    assert name in done.stderr.splitlines()[-1]
+
+
+def test_what_is_no_head_is_refused_before_its_weights_come(
+    hub: Hub, deep: Path, files: dict[str, bytes]
+) -> None:
+    config = {**json.loads(files["config.json"]), "architectures": ["LlamaForCausalLM"]}
+    config.pop("draft_vocab_size")
+    commit = hub.site.add_repository(REPO, {**files, "config.json": json.dumps(config).encode()})
+    done = edgedec(hub, "draft", "import", REPO, "-m", str(deep))
+    assert done.returncode == 5
+    assert "holds no EAGLE-3 head" in done.stderr.splitlines()[-1]
+    assert not hub.site.of(f"/{REPO}/resolve/{commit}/model.safetensors")
+
+
+def test_a_head_that_does_not_agree_is_refused_in_a_line(hub: Hub, deep: Path, tmp_path: Path) -> None:
+    vocab = Manifest.load(deep).spec.vocab_size
+    head = write_head(tmp_path / "head", "specforge", Eagle3(64, vocab, 80, {}), pickled=True)
+    hub.site.add_repository(REPO, files_of(head), large=r"bin$")
+    for reference in (str(head), REPO):
+        done = edgedec(hub, "draft", "import", reference, "-m", str(deep))
+        assert done.returncode == 4
+        assert "the head agrees with" in done.stderr.splitlines()[-1]
+        assert "Traceback" not in done.stderr
+    assert not any("head" in name for name in tree(hub.home))
+    assert edgedec(hub, "draft", "import", "owner/nothing", "-m", str(deep)).returncode == 3
+    assert edgedec(hub, "draft", "import", "./nothing", "-m", str(deep)).returncode == 3
