@@ -1,8 +1,8 @@
-"""Fetch a drafting head from the model hub or the disk, and install it for a model."""
+"""Fetch a drafting head from the model hub or the disk, to be installed for a model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from edgedec.core.drafter_manifest import DrafterManifest
@@ -22,23 +22,25 @@ _ENDING = "--head"
 """Ending of the name of a head's downloads, which the model of the same repository does not have."""
 
 
+Install = Callable[[Path, Mapping[str, Scalar]], DrafterManifest]
+"""Installs a head for a model by its folder or GGUF file, with facts for its manifest."""
+
+
 def import_head(
-    reference: str, bundle: Path, home: Path, *, notice: Notice, progress: Progress
+    reference: str, home: Path, install: Install, *, notice: Notice, progress: Progress
 ) -> DrafterManifest:
-    """Install the head ``reference`` for the model in ``bundle``, and return its manifest.
+    """Fetch the head ``reference``, ``install`` it, and return its manifest.
 
     ``reference`` is the path of a folder or a GGUF file, or ``owner/repo`` on the model hub. The next call
-    goes on with an interrupted download. Raises the errors of ``Store.pull`` and of ``install_head``.
+    goes on with an interrupted download. Raises the errors of ``Store.pull`` and of ``install``.
     """
-    from edgedec.export.eagle3.install import install_head
-
     if exists(reference) or not (names_hub(reference) or may_name_hub(reference)):
         path = Path(reference).expanduser()
         if not path.exists():
             raise NotFoundError(
                 f"no such file or directory: {path}", hint="name a folder, a GGUF file, or owner/repo"
             )
-        return install_head(path, bundle, home, facts={"made of": path.resolve().name}, progress=progress)
+        return install(path, {"made of": path.resolve().name})
     file, layout = parse_hub(reference), Layout(home)
     name = hub_name(file) + _ENDING
 
@@ -49,7 +51,7 @@ def import_head(
         work = layout.downloads(name)
         path, facts = _fetched(file, layout, work, notice, progress)
         try:
-            made = install_head(path, bundle, home, facts=facts, progress=progress)
+            made = install(path, facts)
         except (BadFileError, UnsupportedError):
             layout.discard(work)  # another attempt would find the same
             raise

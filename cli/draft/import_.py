@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
 from edgedec.cli import options as opt
@@ -9,7 +13,12 @@ from edgedec.cli import screen
 from edgedec.cli.bench.inputs import find_bundle
 from edgedec.cli.progress import notice, reporter
 from edgedec.cli.services import services
+from edgedec.core.home import ARTIFACTS
 from edgedec.core.units import size
+
+if TYPE_CHECKING:
+    from edgedec.core.drafter_manifest import DrafterManifest
+    from edgedec.core.listed_files import Scalar
 
 
 @click.command(
@@ -40,18 +49,30 @@ def command(ctx: click.Context, head: str, model: str, as_json: bool) -> None:
     that reads other layers, is refused, and the head that was there before stays. Replies do not change.
     Ctrl-C stops a download, and the same command goes on.
     """
-    from edgedec.core.drafter_manifest import Target
-    from edgedec.core.home import ARTIFACTS
-    from edgedec.core.manifest import Manifest
-    from edgedec.models.heads import import_head
-
     bundle, home = find_bundle(ctx, model), services(ctx).store().home
-    with reporter() as progress:
-        made = import_head(head, bundle, home, notice=notice, progress=progress)
-    name, facts = Manifest.load(bundle).name, dict(made.facts)
-    place = home / ARTIFACTS / Target.of(Manifest.load(bundle)).short_hash / made.kind
+    made = fetch_head(head, bundle, home)
+    name, facts = made.target.name, dict(made.facts)
+    place = home / ARTIFACTS / made.target.short_hash / made.kind
     if as_json:
         screen.show_json({"model": name, "folder": str(place), "bytes": made.total_bytes, "facts": facts})
-        return
-    agrees = f"it agrees with {facts['agreement']:.0%} of {facts['tokens it was measured on']} tokens"
-    click.echo(f"{size(made.total_bytes)} in {place}: {agrees}, and drafts for {name} from now on")
+    else:
+        click.echo(f"{size(made.total_bytes)} in {place}: {agreed(made)}, and drafts for {name} from now on")
+
+
+def fetch_head(reference: str, bundle: Path, home: Path) -> DrafterManifest:
+    """Fetch a head and install it for the model in ``bundle``. Raises as ``import_head`` does."""
+    from edgedec.export.eagle3.install import install_head
+    from edgedec.models.heads import import_head
+
+    with reporter() as progress:
+
+        def install(path: Path, facts: Mapping[str, Scalar]) -> DrafterManifest:
+            return install_head(path, bundle, home, facts=facts, progress=progress)
+
+        return import_head(reference, home, install, notice=notice, progress=progress)
+
+
+def agreed(made: DrafterManifest) -> str:
+    """Return how often an installed head agrees with its target, as words."""
+    facts = made.facts
+    return f"it agrees with {facts['agreement']:.0%} of {facts['tokens it was measured on']} tokens"

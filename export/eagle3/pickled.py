@@ -113,8 +113,9 @@ def _parameter(tensor: _Tensor, *_: Any) -> _Tensor:
 
 def _flat(described: Any) -> dict[str, _Tensor]:
     """Return the tensors of a state dictionary, which may lie in another one under one name."""
-    if isinstance(described, dict) and len(described) == 1 and isinstance(*described.values(), dict):
-        (described,) = described.values()
+    if isinstance(described, dict) and len(described) == 1:
+        (only,) = described.values()
+        described = only if isinstance(only, dict) else described
     found = described.items() if isinstance(described, dict) else ()
     return {name: one for name, one in found if isinstance(name, str) and isinstance(one, _Tensor)}
 
