@@ -87,4 +87,4 @@ def _check_config(folder: Path) -> None:
     from edgedec.export.eagle3.reading import is_head_directory
 
     if not is_head_directory(folder):
-        raise UnsupportedError("the repository holds no EAGLE-3 head", hint="`edgedec pull` fetches models")
+        raise UnsupportedError("the repository holds no EAGLE-3 head", hint="it may hold a model")

@@ -4,7 +4,7 @@ Both compute the same (``weights``), with these differences in how they write it
 
 - llama.cpp turns neighbouring elements of queries and keys, so their rows are reordered.
 - It counts the layer that reads hidden states, not the one that wrote them: ``target_layers`` is one more.
-- ``d2t`` are the ids that the head predicts. The embedding table is the target's own, which llama.cpp shares.
+- ``d2t`` are the ids that the head predicts. A file without an embedding table has the target's.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 from gguf.constants import GGUFValueType
 
-from edgedec.core.errors import BadFileError
+from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.exits import taps_of
+from edgedec.export.blocks.rotary import ROPE_FACTORS
 from edgedec.export.calibration.search import quantise
 from edgedec.export.draft_head.installed import InstalledHead
 from edgedec.export.draft_head.weights import Floats, HeadWeights
@@ -23,6 +24,8 @@ from edgedec.export.gguf_source import open_gguf
 from edgedec.export.gguf_writer import ARCHITECTURE, GgufTensor, Value, metadata_of, write_gguf
 
 EAGLE3 = "eagle3"
+_PIECE = 4096
+"""Rows of a table that are quantised at a time."""
 NAMES = {
     "fc": "fc.weight",
     "norm_embed": "blk.0.attn_norm.weight",
@@ -37,32 +40,42 @@ NAMES = {
     "ffn_down": "blk.0.ffn_down.weight",
     "output_norm": "output_norm.weight",
     "head": "output.weight",
+    "norm_taps": "enc.output_norm.weight",
+    "rope_factors": ROPE_FACTORS,
 }
-_TURNED = ("attn_q", "attn_k")
+EMBEDDING = "token_embd.weight"
+TURNED = ("attn_q", "attn_k")
 
 
 def write_head_gguf(path: Path, head: InstalledHead, target: Path, *, name: str) -> None:
     """Write ``head`` for the model in the GGUF file ``target``, which has the tokens and the layers.
 
-    Raises NotFoundError, BadFileError for another target than the head's, StorageError.
+    Raises NotFoundError, BadFileError for another target than the head's, UnsupportedError for a head that
+    llama.cpp's graph cannot express, StorageError.
     """
     weights = head.weights
+    _check(weights)
     with open_gguf(target) as gguf:
         prefix = gguf.metadata.get(ARCHITECTURE)
         sizes = {key: gguf.metadata.get(f"{prefix}.{key}") for key in ("embedding_length", "block_count")}
         vocabulary = gguf.metadata.get("tokenizer.ggml.tokens", [])
         context = gguf.metadata.get(f"{prefix}.context_length")
-    if sizes["embedding_length"] != weights.hidden or len(vocabulary) <= weights.keep[-1]:
+    if (
+        sizes["embedding_length"] != (weights.tap_size or weights.hidden)
+        or len(vocabulary) <= weights.keep[-1]
+    ):
         raise BadFileError(f"{target} is not the model that the head drafts for", hint="name its file")
     layers, tokens = sizes["block_count"], metadata_of(target)
     if not isinstance(layers, int) or not isinstance(context, int):
         raise BadFileError(f"{target} lacks its sizes", hint="download it again")
     metadata = _facts(weights, layers, context, name)
     metadata |= {key: value for key, value in tokens.items() if key.startswith("tokenizer.")}
-    tensors = [GgufTensor("d2t", weights.keep)]
+    tensors = [GgufTensor("d2t", weights.keep), *_embedding(head)]
     for mine, theirs in NAMES.items():
-        values: Floats = getattr(weights, mine)
-        if mine in _TURNED:
+        values: Floats | None = getattr(weights, mine)
+        if values is None:
+            continue
+        if mine in TURNED:
             values = neighbours(values, weights.head_dim)
         if values.ndim == 1:
             tensors.append(GgufTensor(theirs, values))
@@ -70,6 +83,26 @@ def write_head_gguf(path: Path, head: InstalledHead, target: Path, *, name: str)
             format = head.formats[mine]
             tensors.append(GgufTensor(theirs, quantise(values, format), format))
     write_gguf(path, metadata, tensors)
+
+
+def _check(weights: HeadWeights) -> None:
+    """Raise UnsupportedError for what llama.cpp's graph of a head does not have."""
+    for name, there in (
+        ("a norm of each layer that it reads", weights.norm_each),
+        ("norms of queries and keys", weights.q_norm is not None),
+        ("a normed state for its next step", weights.norm_output),
+    ):
+        if there:
+            raise UnsupportedError(f"the head has {name}, and llama.cpp's architecture {EAGLE3} does not")
+
+
+def _embedding(head: InstalledHead) -> list[GgufTensor]:
+    table = head.weights.embedding
+    if table is None:
+        return []
+    format, rows = head.formats["embedding"], table.shape[0]
+    pieces = [quantise(table.read(at, min(at + _PIECE, rows)), format) for at in range(0, rows, _PIECE)]
+    return [GgufTensor(EMBEDDING, np.concatenate(pieces), format)]
 
 
 def neighbours(matrix: Floats, head_dim: int) -> Floats:
@@ -92,12 +125,14 @@ def _facts(weights: HeadWeights, layers: int, context: int, name: str) -> dict[s
         "attention.layer_norm_rms_epsilon": Value(weights.epsilon, real),
         "rope.dimension_count": Value(weights.head_dim, number),
         "rope.freq_base": Value(weights.rope_base, real),
-        "target_hidden_size": Value(weights.hidden, number),
-        "norm_before_residual": Value(False, GGUFValueType.BOOL),
+        "target_hidden_size": Value(weights.tap_size or weights.hidden, number),
+        "norm_before_residual": Value(weights.norm_before_residual, GGUFValueType.BOOL),
         "target_layers": Value(
-            [tap + 1 for tap in taps_of(layers)], GGUFValueType.ARRAY, GGUFValueType.INT32
+            [tap + 1 for tap in weights.taps or taps_of(layers)], GGUFValueType.ARRAY, GGUFValueType.INT32
         ),
     }
+    if weights.norm_taps is not None:
+        found["norm_before_fc"] = Value(True, GGUFValueType.BOOL)
     text = GGUFValueType.STRING
     first = {ARCHITECTURE: Value(EAGLE3, text), "general.name": Value(name, text)}
     return first | {f"{EAGLE3}.{key}": value for key, value in found.items()}

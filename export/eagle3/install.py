@@ -21,6 +21,7 @@ from edgedec.export.draft_head.installed import PackedRows
 from edgedec.export.draft_head.target import embedding_table
 from edgedec.export.draft_head.weights import HeadWeights, RowReader
 from edgedec.export.eagle3.agreement import CONTEXT, HeadAgreement, agreement, layers_to_measure, own_texts
+from edgedec.export.eagle3.gguf import read_head_gguf
 from edgedec.export.eagle3.reading import ForeignHead, is_head_directory, read_head_directory
 
 QUANT = "q8_0"
@@ -71,7 +72,9 @@ def install_head(
 
 def read_foreign_head(path: Path, manifest: Manifest) -> ForeignHead:
     """Read the head at ``path`` for the model of ``manifest``. Raises as ``install_head`` does."""
-    if path.is_dir() and not is_head_directory(path):
+    if not path.is_dir():
+        return read_head_gguf(path, manifest.spec)
+    if not is_head_directory(path):
         raise BadFileError(f"{path} holds no EAGLE-3 head", hint="name its folder, with config.json")
     return read_head_directory(path, manifest.spec)
 

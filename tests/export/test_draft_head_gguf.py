@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +10,18 @@ import pytest
 from gguf import quants
 
 from edgedec.core.drafter_manifest import Target
-from edgedec.core.errors import BadFileError
+from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.exits import taps_of
 from edgedec.core.manifest import Manifest
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.export.draft_head.gguf import NAMES, neighbours, write_head_gguf
 from edgedec.export.draft_head.installed import InstalledHead, read_head
 from edgedec.export.draft_head.reference import _turned
+from edgedec.export.draft_head.weights import HeadWeights
+from edgedec.export.eagle3.gguf import read_head_gguf
 from edgedec.export.gguf_source import open_gguf
 from edgedec.training.initial import halves
-from tests.fixtures.draft_heads import random_head
+from tests.fixtures.draft_heads import VARIANTS, random_head, varied
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import tiny_bundle
 
@@ -61,8 +64,9 @@ def test_the_file_has_the_heads_own_values(bundle: Path, tmp_path: Path, quant: 
     path = tmp_path / "head.gguf"
     write_head_gguf(path, head, bundle.parent / "llama-0.gguf", name="a head")
     with open_gguf(path) as gguf:
-        assert gguf.tensors.keys() == {"d2t", *NAMES.values()}
-        for mine, theirs in NAMES.items():
+        usual = {mine: name for mine, name in NAMES.items() if mine in head.weights.shapes()}
+        assert gguf.tensors.keys() == {"d2t", *usual.values()}
+        for mine, theirs in usual.items():
             tensor, wanted = gguf.tensors[theirs], getattr(head.weights, mine)
             if wanted.ndim == 1:
                 assert np.array_equal(gguf.vector(tensor), wanted)
@@ -109,3 +113,65 @@ def test_a_head_of_another_model_or_a_damaged_one_is_refused(bundle: Path, tmp_p
     graph.write_bytes(graph.read_bytes()[:-50])
     with pytest.raises(BadFileError):
         read_head(tmp_path / "head", Target.of(Manifest.load(bundle)))
+
+
+WRITTEN = ("residual", "before", "factors", "taps", "embedding")
+"""Heads of other trainers that llama.cpp's architecture can express."""
+
+
+@pytest.mark.parametrize("kind", ["", *VARIANTS])
+def test_a_head_of_another_trainer_comes_back_from_its_file(bundle: Path, tmp_path: Path, kind: str) -> None:
+    manifest = Manifest.load(bundle)
+    spec = manifest.spec
+    made = random_head(spec.hidden_size, spec.vocab_size, ids=64)
+    made = varied(made, spec.vocab_size, kind) if kind else made
+    export_head(made, bundle, tmp_path / "head", quant="f32,head=f32")
+    path, read = tmp_path / "head.gguf", read_head(tmp_path / "head", Target.of(manifest))
+    if kind and kind not in WRITTEN:
+        with pytest.raises(UnsupportedError, match="architecture eagle3 does not"):
+            write_head_gguf(path, read, bundle.parent / "llama-0.gguf", name="a head")
+        return
+    write_head_gguf(path, read, bundle.parent / "llama-0.gguf", name="a head")
+    again = read_head_gguf(path, spec).weights
+    assert again.taps == (made.taps or taps_of(spec.n_layers))
+    for field in fields(HeadWeights):
+        mine, theirs = getattr(made, field.name), getattr(again, field.name)
+        if field.name == "embedding" and mine is not None:
+            mine, theirs = mine.read(5, 9), theirs.read(5, 9)
+        if field.name != "taps" and mine is not None:
+            np.testing.assert_allclose(theirs, mine, rtol=1e-6, err_msg=field.name)
+        assert (mine is None) == (theirs is None)
+
+
+@pytest.mark.parametrize("quant", ["q8_0", "q4_0", "q4_1"])
+def test_a_quantised_file_has_the_values_of_its_blocks(bundle: Path, tmp_path: Path, quant: str) -> None:
+    head = installed(bundle, tmp_path / "head", quant)
+    write_head_gguf(tmp_path / "head.gguf", head, bundle.parent / "llama-0.gguf", name="a head")
+    again = read_head_gguf(tmp_path / "head.gguf", Manifest.load(bundle).spec).weights
+    for name in head.weights.shapes():
+        np.testing.assert_array_equal(getattr(again, name), getattr(head.weights, name), err_msg=name)
+
+
+def test_files_that_are_no_heads_are_refused_in_a_line(bundle: Path, tmp_path: Path) -> None:
+    spec = Manifest.load(bundle).spec
+    with pytest.raises(UnsupportedError, match="architecture 'llama', not an EAGLE-3 head"):
+        read_head_gguf(bundle.parent / "llama-0.gguf", spec)
+    path = tmp_path / "head.gguf"
+    head = installed(bundle, tmp_path / "head")
+    write_head_gguf(path, head, bundle.parent / "llama-0.gguf", name="a head")
+    whole = path.read_bytes()
+    for end in (0, 20, 400, len(whole) // 2, len(whole) - 2000):
+        path.write_bytes(whole[:end])
+        with pytest.raises(BadFileError):
+            read_head_gguf(path, spec)
+    path.write_bytes(whole)
+    with pytest.raises(BadFileError, match="outside the 20 of"):
+        read_head_gguf(path, replace(spec, vocab_size=20))
+    for old, new, words in (
+        (b"eagle3.target_layers", b"eagle3.target_xayers", "not a list of layers"),
+        (b"blk.0.ffn_up.weight", b"blk.0.ffn_xp.weight", "'blk.0.ffn_xp.weight'"),
+        (b"eagle3.feed_forward_length", b"eagle3.feed_forward_xength", "feed_forward_length is None"),
+    ):
+        path.write_bytes(whole.replace(old, new))
+        with pytest.raises((BadFileError, UnsupportedError), match=words):
+            read_head_gguf(path, spec)

@@ -16,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from edgedec.core.drafter_manifest import Target
+from edgedec.core.exits import taps_of
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.export import export_gguf
@@ -24,7 +25,8 @@ from edgedec.export.draft_head.gguf import write_head_gguf
 from edgedec.export.draft_head.installed import read_head
 from edgedec.export.draft_head.reference import fused, layer, logits
 from edgedec.export.draft_head.weights import Floats, HeadWeights
-from tests.fixtures.draft_heads import random_head
+from tests.export.test_draft_head_gguf import WRITTEN
+from tests.fixtures.draft_heads import random_head, varied
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import CONTEXT, run_tiny
 
@@ -158,12 +160,13 @@ class Context:
         return np.stack([np.ctypeslib.as_array(row, (self.vocab,)).copy() for row in rows])
 
 
-@pytest.fixture
-def head(tmp_path: Path, target: Path) -> tuple[HeadWeights, Path]:
-    """A head for the target, and its file."""
+@pytest.fixture(params=["", *WRITTEN])
+def head(request: pytest.FixtureRequest, tmp_path: Path, target: Path) -> tuple[HeadWeights, Path]:
+    """A head for the target, and its file; of other trainers, too."""
     bundle = target.parent / "bundle"
     manifest = Manifest.load(bundle)
     made = random_head(manifest.spec.hidden_size, manifest.spec.vocab_size, ids=64)
+    made = varied(made, manifest.spec.vocab_size, request.param) if request.param else made
     export_head(made, bundle, tmp_path / "head", quant="attn=f32,mlp=f32,head=f32")
     read = read_head(tmp_path / "head", Target.of(manifest))
     write_head_gguf(tmp_path / "head.gguf", read, target, name="a head")
@@ -178,10 +181,11 @@ def test_llama_cpp_computes_the_logits_of_a_head(target: Path, head: tuple[HeadW
         "_Z30llama_set_embeddings_layer_inpP13llama_contextjb",
         None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_bool,
     )  # fmt: skip
-    for reader in (3, 4):  # the layers after those that are tapped: 2, 3 and 3 of six
+    readers = [tap + 1 for tap in weights.taps or taps_of(SHAPE.layers)]
+    for reader in set(readers):
         watch(context.pointer, reader, True)
     context.feed(DECODE, TOKENS, None)
-    taps = np.concatenate([context.hidden(reader, count, d) for reader in (3, 4, 4)], axis=1)
+    taps = np.concatenate([context.hidden(reader, count, d) for reader in readers], axis=1)
     drafter = Context(path, context)
     show = staged(
         "_Z26llama_set_embeddings_nextnP13llama_contextbb",
@@ -193,7 +197,8 @@ def test_llama_cpp_computes_the_logits_of_a_head(target: Path, head: tuple[HeadW
     assert np.allclose(states, fused(weights, taps[:-1]), atol=1e-3)
     drafter.feed(DECODE, TOKENS[1:], states)
     found, outputs = drafter.logits(count - 1), drafter.states(count - 1, d)
-    embedded = embedding(target)[TOKENS[1:]]
+    table = embedding(target) if weights.embedding is None else weights.embedding.read(0, context.vocab)
+    embedded = table[TOKENS[1:]]
     places = np.arange(count - 1, dtype=np.int64)
     expected = layer(weights, states, embedded, places, np.tril(np.ones((count - 1,) * 2, dtype=np.bool_)))
     assert np.allclose(outputs, expected, atol=1e-2)

@@ -1,0 +1,167 @@
+"""Reads an EAGLE-3 head from a GGUF file of llama.cpp's architecture ``eagle3``.
+
+``draft_head.gguf`` writes such files.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gguf import quants
+from gguf.constants import GGMLQuantizationType
+from numpy.typing import NDArray
+
+from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.model_spec import ModelSpec
+from edgedec.export.draft_head.gguf import EAGLE3, EMBEDDING, NAMES, TURNED
+from edgedec.export.draft_head.weights import Floats, HeadWeights
+from edgedec.export.eagle3.config import checked_taps
+from edgedec.export.eagle3.reading import ForeignHead, ordered_ids
+from edgedec.export.gguf_header import TensorInfo
+from edgedec.export.gguf_source import GgufSource, open_gguf
+from edgedec.export.gguf_writer import ARCHITECTURE
+
+LAYOUT = "llama.cpp"
+_SCALINGS = ("none", "linear")
+_OTHERS = ("d2t", EMBEDDING)
+
+
+@dataclass(frozen=True, slots=True)
+class GgufRows:
+    """A matrix of a GGUF file, read by rows."""
+
+    path: Path
+    tensor: TensorInfo
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.tensor.shape
+
+    def read(self, start: int, stop: int) -> Floats:
+        """See ``weights.RowReader``."""
+        with open_gguf(self.path) as gguf:
+            return _rows(gguf, self.tensor, start, stop)
+
+
+def read_head_gguf(path: Path, spec: ModelSpec) -> ForeignHead:
+    """Read the head in the file ``path`` for a target of the sizes ``spec``.
+
+    Raises NotFoundError, BadFileError for a damaged file, UnsupportedError for another architecture and for a
+    head that the graph cannot express.
+    """
+    with open_gguf(path) as gguf:
+        if (architecture := gguf.metadata.get(ARCHITECTURE)) != EAGLE3:
+            raise UnsupportedError(
+                f"{path.name} is of the architecture {str(architecture)[:40]!r}, not an EAGLE-3 head"
+            )
+        arrays = _numbers(gguf, spec) | _tensors(gguf)
+        if (gguf.metadata.get(f"{EAGLE3}.norm_before_fc") is True) != ("norm_taps" in arrays):
+            raise BadFileError(f"{path.name} has another norm before fc than it states")
+        keep, order = _kept(gguf, arrays.get("head"), spec)
+        if order is not None and "head" in arrays:
+            arrays["head"] = arrays["head"][order]
+        weights = HeadWeights.of({**arrays, "keep": keep})
+        table = gguf.tensors.get(EMBEDDING)
+    if table is not None and len(table.shape) != 2:
+        raise BadFileError(f"tensor {EMBEDDING} has shape {list(table.shape)}")
+    embedding = None if table is None else GgufRows(path, table)
+    return ForeignHead(replace(weights, embedding=embedding), LAYOUT, stated=True)
+
+
+def _numbers(gguf: GgufSource, spec: ModelSpec) -> dict[str, Any]:
+    hidden, heads = _size(gguf, "embedding_length"), _size(gguf, "attention.head_count")
+    head_dim = _size(gguf, "attention.key_length", max(hidden // heads, 1))
+    if _size(gguf, "block_count", 1) != 1:
+        raise UnsupportedError("the head has several layers, and only heads of one layer are supported")
+    if _size(gguf, "rope.dimension_count", head_dim) != head_dim:
+        raise UnsupportedError("a head that rotates a part of its queries is not supported")
+    kind = gguf.metadata.get(f"{EAGLE3}.rope.scaling.type", "none")
+    if kind not in _SCALINGS:
+        raise UnsupportedError(f"rope scaling of the kind {ascii(kind)[:40]} is not supported in a head")
+    width = _size(gguf, "target_hidden_size", hidden)
+    found = {
+        "hidden": hidden,
+        "heads": heads,
+        "kv_heads": _size(gguf, "attention.head_count_kv", heads),
+        "head_dim": head_dim,
+        "ffn": _size(gguf, "feed_forward_length"),
+        "tap_size": 0 if width == hidden else width,
+        "rope_base": _real(gguf, "rope.freq_base", 10000.0),
+        "epsilon": _real(gguf, "attention.layer_norm_rms_epsilon", 1e-5),
+        "norm_before_residual": gguf.metadata.get(f"{EAGLE3}.norm_before_residual") is True,
+        "taps": checked_taps(gguf.metadata.get(f"{EAGLE3}.target_layers"), 1, spec.n_layers),
+    }
+    arrays: dict[str, Any] = {name: np.array(value) for name, value in found.items()}
+    if kind == "linear":
+        factor = _real(gguf, "rope.scaling.factor", 1.0)
+        arrays["rope_factors"] = np.full(head_dim // 2, factor, np.float32)
+    return arrays
+
+
+def _tensors(gguf: GgufSource) -> dict[str, Any]:
+    fields = {theirs: mine for mine, theirs in NAMES.items()}
+    head_dim = _size(gguf, "attention.key_length", 0) or 1
+    arrays: dict[str, Any] = {}
+    for name, tensor in gguf.tensors.items():
+        if name in _OTHERS:
+            continue
+        if name not in fields:
+            raise UnsupportedError(f"the head has a tensor {name[:60]!r}, which is not supported")
+        if not 1 <= len(tensor.shape) <= 2:
+            raise BadFileError(f"tensor {name} has shape {list(tensor.shape)}")
+        field = fields[name]
+        values = gguf.vector(tensor) if len(tensor.shape) == 1 else _rows(gguf, tensor, 0, tensor.shape[0])
+        arrays[field] = halves(values, head_dim) if field in TURNED else values
+    return arrays
+
+
+def _rows(gguf: GgufSource, tensor: TensorInfo, start: int, stop: int) -> Floats:
+    try:
+        values = quants.dequantize(gguf.rows(tensor, start, stop), tensor.type)
+    except NotImplementedError as error:
+        raise UnsupportedError(f"tensor {tensor.name} is {tensor.type.name}, which cannot be read") from error
+    return np.asarray(values, dtype=np.float32).reshape(stop - start, *tensor.shape[1:])
+
+
+def _kept(
+    gguf: GgufSource, head: Floats | None, spec: ModelSpec
+) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """Return the ids that the head predicts, ascending, and the order of its rows in them."""
+    tensor = gguf.tensors.get("d2t")
+    if tensor is None:
+        count = spec.vocab_size if head is None else len(head)
+        if count > spec.vocab_size:
+            raise UnsupportedError(f"the head predicts {count} tokens, and the model has {spec.vocab_size}")
+        return np.arange(count, dtype=np.int64), None
+    if tensor.type != GGMLQuantizationType.I64 or len(tensor.shape) != 1:
+        raise BadFileError("d2t of the head is no list of whole numbers")
+    ids = gguf.rows(tensor, 0, tensor.shape[0]).view("<i8").ravel().astype(np.int64)
+    if head is not None and ids.size != len(head):
+        raise BadFileError(f"d2t of the head names {ids.size} tokens, and the head has {len(head)} rows")
+    return ordered_ids(ids, None, spec)
+
+
+def halves(matrix: Floats, head_dim: int) -> Floats:
+    """Reorder rows whose rotary pairs are (2i, 2i + 1) within a head into pairs (i, i + head_dim / 2)."""
+    if matrix.ndim != 2 or head_dim % 2 or matrix.shape[0] % head_dim:
+        raise BadFileError(f"queries or keys of the head have shape {matrix.shape}")
+    heads = matrix.reshape(-1, head_dim // 2, 2, matrix.shape[1])
+    return np.ascontiguousarray(heads.transpose(0, 2, 1, 3)).reshape(matrix.shape)
+
+
+def _size(gguf: GgufSource, key: str, default: int | None = None) -> int:
+    value = gguf.metadata.get(f"{EAGLE3}.{key}", default)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 24:
+        raise BadFileError(f"{EAGLE3}.{key} is {ascii(value)[:40]}, not a size")
+    return value
+
+
+def _real(gguf: GgufSource, key: str, default: float) -> float:
+    value = gguf.metadata.get(f"{EAGLE3}.{key}", default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise BadFileError(f"{EAGLE3}.{key} is {ascii(value)[:40]}, not a number")
+    return float(value)
