@@ -102,6 +102,7 @@ EXAMPLES = (
         "draft tables",
         left_out="takes minutes to hours; tests/cli/test_draft.py, test_draft_trim.py have tiny models",
     ),
+    Example(guide("drafting"), "draft import", left_out=GIGABYTES),
     Example(guide("drafting"), "--draft auto,exit", models=("gemma3-270m",)),
     Example(guide("drafting"), "bench drafts", left_out=STUDY),
     Example(guide("energy"), "--objective energy", prints=r"\b18\b"),
