@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgedec.core.cache_kinds import TRAIL_SLOTS, States
+from edgedec.core.cache_kinds import States
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.export.architectures.base import Architecture
 from edgedec.export.metadata_keys import MetadataKeys
@@ -13,6 +13,7 @@ ATTENTION, DELTA, CONV = "attention", "delta", "conv"
 """Kinds of layers by what mixes their tokens; the last two are names of ``States`` too."""
 _DELTA_PERIOD = 4
 _MOST_HEADS = 1 << 16
+_MOST_TAPS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,6 @@ def delta_sizes(keys: MetadataKeys) -> DeltaSizes:
 def _kernel(keys: MetadataKeys, key: str) -> int:
     """Return the width of a convolution."""
     kernel = keys.size(key)
-    if not 2 <= kernel <= TRAIL_SLOTS // 2:
+    if not 2 <= kernel <= _MOST_TAPS:
         raise UnsupportedError(f"the model has convolutions over {kernel} tokens, which are not supported")
     return kernel

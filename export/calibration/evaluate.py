@@ -15,6 +15,7 @@ import onnx
 from numpy.typing import NDArray
 
 from edgedec.core.progress import Steps
+from edgedec.export.calibration.recurrent import RECURRENT, sigmoid
 from edgedec.export.model import ExportModel, PackedWeight, VectorWeight, attributes
 
 F32 = NDArray[np.float32]
@@ -90,6 +91,8 @@ class _Run:
             out = self.linear(self.matrix(names[3]), self.values[names[0]], names[1])
         elif kind == "TreeAttention":
             out = self.attention(attrs, names)
+        elif kind in RECURRENT:
+            out = self.recurrent(kind, attrs, names)
         else:
             inputs = [self.value(name) for name in names if name != "rows"]
             out = _PLAIN[kind](attrs, *inputs)
@@ -143,6 +146,11 @@ class _Run:
                 mixed[span, head] = _attend(attrs, q[span, head], k[span, shared], v[span, shared])
         return mixed.reshape(len(qkv), -1)
 
+    def recurrent(self, kind: str, attrs: dict[str, Any], names: list[str]) -> F32:
+        first, compute = RECURRENT[kind]
+        projected, weights = self.value(names[0]), [self.value(name) for name in names[first:]]
+        return np.concatenate([compute(attrs, projected[span], weights) for span in self.spans])
+
 
 def _attend(attrs: dict[str, Any], q: F32, k: F32, v: F32) -> F32:
     scores = q @ k.T * np.float32(attrs["scale"])
@@ -177,29 +185,23 @@ def _rotary_table(_attrs: dict[str, Any], positions: NDArray[np.int64], frequenc
     return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
 
 
-def _sigmoid(_attrs: dict[str, Any], x: F32) -> NDArray[Any]:
-    """Return 1 / (1 + exp(-x)) without overflow."""
-    y: F32 = 0.5 * (1 + np.tanh(0.5 * x))
-    return y
-
-
-def _gelu(_attrs: dict[str, Any], x: F32) -> NDArray[Any]:
+def _gelu(x: F32) -> F32:
     inner = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x**3)
     y: F32 = 0.5 * x * (1 + np.tanh(inner))
     return y
 
 
-def _gated(attrs: dict[str, Any], values: F32, gate: F32) -> NDArray[Any]:
-    active = _sigmoid if attrs["activation"] == "sigmoid" else _gelu
-    return active(attrs, gate) * values
-
-
+_ACTIVATIONS: dict[str, Callable[[F32], F32]] = {
+    "sigmoid": sigmoid,
+    "silu": lambda x: x * sigmoid(x),
+    "gelu_tanh": _gelu,
+}
 _PLAIN: dict[str, Callable[..., NDArray[Any] | list[NDArray[Any]]]] = {
     "RMSNorm": _norm,
     "RotaryTable": _rotary_table,
-    "Sigmoid": _sigmoid,
-    "Gelu": _gelu,
-    "GatedProduct": _gated,
+    "Sigmoid": lambda attrs, x: sigmoid(x),
+    "Gelu": lambda attrs, x: _gelu(x),
+    "GatedProduct": lambda attrs, x, gate: x * _ACTIVATIONS[attrs["activation"]](gate),
     "Constant": lambda attrs: np.asarray(attrs["value_ints"]),
     "Reshape": lambda attrs, x, shape: x.reshape(shape.astype(np.int64)),
     "Split": lambda attrs, x: np.split(x, attrs["num_outputs"], axis=1),

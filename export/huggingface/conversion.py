@@ -44,7 +44,7 @@ class Conversion:
         if self.squeezed:
             found = found.reshape(len(found), -1)
         if self.columns is not None:
-            found = found[:, self.columns]
+            found = np.ascontiguousarray(found[:, self.columns])
         return found if self.values is None else self.values(found)
 
 

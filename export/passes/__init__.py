@@ -9,12 +9,14 @@ from edgedec.export.passes.fuse_qkv import FuseQkv
 from edgedec.export.passes.fuse_residual import FuseResidual
 from edgedec.export.passes.infra import Pass, PassError, run_passes
 from edgedec.export.passes.return_new_kv import ReturnNewKv
+from edgedec.export.passes.return_states import ReturnStates
 
 DEFAULT_PASSES: tuple[Pass, ...] = (
     FuseQkv(),
     FuseGatedMlp(),
     FuseResidual(),
     ReturnNewKv(),
+    ReturnStates(),
     AttachBodies(),
     ExternaliseWeights(),
 )

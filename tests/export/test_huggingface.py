@@ -16,6 +16,7 @@ from edgedec.export.huggingface.groups import parse_quant, show_quant
 from edgedec.text.tokenizer import Tokenizer
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_huggingface import F32, save_tensors, write_huggingface
+from tests.fixtures.tiny_hybrid import DeltaShape
 from tests.reference.graph import graph_logits
 from tests.reference.model import reference_logits
 
@@ -29,13 +30,16 @@ SHAPES = {
     "gemma2": TinyShape(layers=3),
     "gemma3": TinyShape(layers=7, heads=4, kv_heads=1, head_dim=32),
     "gemma4": TinyShape(layers=7),
+    "qwen35": TinyShape(layers=5, head_dim=32, delta=DeltaShape(nextn=1)),
+    "lfm2": TinyShape(layers=5),
 }
+EXACT = ["qwen2", "qwen3", "gemma2", "gemma3", "gemma4", "phi3", "qwen35", "lfm2"]
 FILES = ("weights.bin", "model.onnx", "tokenizer.json", "chat_template.jinja")
 
 
 def both(tmp_path: Path, architecture: str, quant: str, **options: Any) -> tuple[Path, Path, Path]:
     """(the GGUF file, its bundle, the bundle of the directory with the same weights)."""
-    formats = {"*": quant, "token_embd": "q8_0", "output": "q8_0"}
+    formats = {"*": quant, "token_embd": "q8_0", "output": "q8_0", **_of_a_row_a_head(quant)}
     tied = options.pop("tied", True)
     shape = SHAPES[architecture]
     gguf = write_tiny(tmp_path / "m.gguf", architecture, formats=formats, shape=shape, tied=tied)
@@ -45,8 +49,13 @@ def both(tmp_path: Path, architecture: str, quant: str, **options: Any) -> tuple
     return gguf, tmp_path / "from-gguf", tmp_path / "from-hf"
 
 
+def _of_a_row_a_head(quant: str) -> dict[str, str]:
+    """Formats of the small matrices of recurrent layers, which get eight bits at least."""
+    return dict.fromkeys(("ssm_alpha", "ssm_beta"), quant if quant in ("bf16", "f16", "f32") else "q8_0")
+
+
 @pytest.mark.parametrize("quant", QUANTS)
-@pytest.mark.parametrize("architecture", ["qwen2", "qwen3", "gemma2", "gemma3", "gemma4", "phi3"])
+@pytest.mark.parametrize("architecture", EXACT)
 def test_values_that_a_format_can_represent_are_kept_exactly(
     architecture: str, quant: str, tmp_path: Path
 ) -> None:

@@ -11,11 +11,25 @@ from edgedec.core.manifest import FileEntry, Manifest
 from edgedec.core.rows import ALL_ROWS
 from edgedec.export import export_gguf
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fixtures.tiny_hybrid import DeltaShape
 
 Files = dict[str, bytes]
 """By path below the folder of an input; a ``Link`` is made a symbolic link."""
 SHAPE = TinyShape(layers=1, hidden=32, ffn=32, heads=2, kv_heads=1, context=32)
-MODELS = (("llama", "q4_1"), ("qwen2", "q8_0"), ("gemma3", "q5_0"), ("gemma4", "q4_0"))
+SHAPES = {
+    "gemma4": replace(SHAPE, layers=5),  # the last one shares keys
+    "qwen35": replace(SHAPE, layers=2, delta=DeltaShape(k_dim=16, v_dim=16, rotary=4, period=2, nextn=1)),
+    "lfm2": replace(SHAPE, layers=3),
+}
+"""Sizes of models that need more than one layer."""
+MODELS = (
+    ("llama", "q4_1"),
+    ("qwen2", "q8_0"),
+    ("gemma3", "q5_0"),
+    ("gemma4", "q4_0"),
+    ("qwen35", "q8_0"),
+    ("lfm2", "q4_0"),
+)
 OUTSIDE = "../outside"
 """Beside the folder of an input: a directory with the files ``secret`` and ``weights.bin``."""
 
@@ -52,8 +66,9 @@ def alone(
 def tiny_gguf(folder: Path, architecture: str, formats: str) -> Path:
     """A model as small as the kernels allow, made once."""
     path = folder / f"{architecture}.gguf"
-    shape = replace(SHAPE, layers=5) if architecture == "gemma4" else SHAPE  # the last one shares keys
-    return path if path.exists() else write_tiny(path, architecture, formats=formats, shape=shape)
+    if not path.exists():
+        write_tiny(path, architecture, formats=formats, shape=SHAPES.get(architecture, SHAPE))
+    return path
 
 
 def tiny_bundle(folder: Path, architecture: str, formats: str) -> Path:
@@ -71,7 +86,7 @@ def parts_of_bundles(*damaged: str) -> Callable[[Path], list[tuple[Files, Files]
         out = []
         for architecture, formats in MODELS:
             bundle = tiny_bundle(folder, architecture, formats)
-            files = {path.name: path.read_bytes() for path in bundle.iterdir()}
+            files = {path.name: path.read_bytes() for path in bundle.iterdir() if path.is_file()}
             rest = {name: data for name, data in files.items() if name not in damaged}
             out.append(({name: files[name] for name in damaged}, rest))
         return out

@@ -10,6 +10,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
+from edgedec.core.cache_kinds import TRAIL_SLOTS
 from edgedec.core.manifest import Manifest
 from edgedec.kernels import library
 
@@ -54,7 +55,14 @@ class Runner:
             for node in self.session.get_inputs()
             if node.name in slots
         }
-        self.length = 0
+        self.length = self.applied = 0
+        """Tokens that are resident, and those that states of recurrent layers cover."""
+        self.kinds = Manifest.load(bundle).spec.states
+        self.states: dict[str, Array] = {}
+        for kind in self.kinds:
+            self.states[f"{kind.name}_trail"] = np.zeros((kind.layers, TRAIL_SLOTS, kind.trail), np.float32)
+            if kind.state:
+                self.states[f"{kind.name}_state"] = np.zeros((kind.layers, 1, kind.state), np.float32)
 
     def run(
         self,
@@ -79,6 +87,8 @@ class Runner:
             "rows": np.arange(len(tokens), dtype=np.int64),
             "want_logits": np.array([int(want_logits)], dtype=np.int64),
             **self.caches,
+            **self.states,
+            **({"applied": np.array([self.applied], np.int64)} if self.states else {}),
             **({} if attention is None else {"attention": attention}),
         }
         names = [node.name for node in self.session.get_outputs()]
@@ -88,5 +98,18 @@ class Runner:
         for cache in self.caches.values():
             cache[:, :, :, slots % cache.shape[3]] = new[: len(cache)]
             new = new[len(cache) :]
+        self._keep_states(out, chain=list(chosen) == list(range(-1, len(tokens) - 1)), count=len(tokens))
         self.length += len(tokens)
         return out
+
+    def _keep_states(self, out: Mapping[str, Array], *, chain: bool, count: int) -> None:
+        """Store what bodies return for trails and states; the kernels have written them."""
+        for kind in self.kinds:
+            rows = out[f"{kind.name}_trail_new"][:, -TRAIL_SLOTS:]
+            slots = np.arange(self.length + count)[self.length + count - rows.shape[1] :]
+            self.states[f"{kind.name}_trail"][:, slots % TRAIL_SLOTS] = rows
+            after = out.get(f"{kind.name}_state_new")
+            if after is not None and after.size:
+                self.states[f"{kind.name}_state"][:] = after
+        undone = min((kind.undone for kind in self.kinds), default=0)
+        self.applied = max(self.length, self.length + count - undone) if chain else self.length

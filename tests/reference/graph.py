@@ -60,7 +60,7 @@ def _run(
             continue  # what a caller without kernels would put into its cache
         found = OPS[node.op_type](_attributes(node), *[values[name] for name in node.input])
         outputs = [node.output[-1]] if node.op_type == "HeadTopK" else node.output
-        values.update(zip(outputs, found if isinstance(found, list) else [found], strict=True))
+        values.update(zip(outputs, found if isinstance(found, list) else [found], strict=False))
     return values, list(graph.node)
 
 

@@ -52,6 +52,15 @@ SIZES = {
     "eos_token_id": None,
     "pad_token_id": 0,
 }
+DELTA = {
+    "head_dim": 32,
+    "layer_types": None,
+    "full_attention_interval": 2,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 32,  # whole blocks of q8_0, whose order in a row changes
+}
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", {"tie_word_embeddings": True}),
     "llama-3.1": ("llama", {"rope_parameters": LLAMA3}),
@@ -75,6 +84,29 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma3": (
         "gemma3_text",
         {"head_dim": 32, "sliding_window": 8, "num_hidden_layers": 7, "query_pre_attn_scalar": 40},
+    ),
+    "qwen3.5": ("qwen3_5_text", DELTA),
+    "qwen3.5-equal-heads": (
+        "qwen3_5_text",
+        {
+            **DELTA,
+            "tie_word_embeddings": True,
+            "linear_num_value_heads": 2,
+            "linear_conv_kernel_dim": 3,
+            "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "partial_rotary_factor": 0.5},
+        },
+    ),
+    "qwen3.5-three-values-a-key": ("qwen3_5_text", {**DELTA, "linear_num_value_heads": 6}),
+    "lfm2": ("lfm2", {"full_attn_idxs": [1, 3], "num_hidden_layers": 4}),
+    "lfm2-wide": (
+        "lfm2",
+        {
+            "layer_types": ["conv", "conv", "full_attention"],
+            "tie_word_embeddings": False,
+            "conv_L_cache": 4,
+            "block_auto_adjust_ff_dim": False,
+        },
     ),
 }
 
@@ -120,11 +152,13 @@ def _fill(model: Any) -> None:
 
     rng = np.random.default_rng(1)
     with torch.no_grad():
-        for weight in dict.fromkeys(model.parameters()):
+        for name, weight in model.named_parameters():
             values = rng.normal(0, weight.shape[-1] ** -0.5, tuple(weight.shape)).astype(np.float32)
             if values.ndim == 2:
                 kind = GGMLQuantizationType.Q8_0
                 values = quants.dequantize(quants.quantize(values, kind), kind)
+            elif name.endswith("A_log"):
+                values -= 3  # a long memory: of one token the sign of q.k decides, and rounding may turn it
             else:
                 values += weight.numpy()
             weight.copy_(torch.from_numpy(values))
