@@ -18,7 +18,7 @@ _TAGS = (
 )
 _VARIABLES = ("enable_thinking", "thinking")
 """Names that templates give their switch; the last is that of Granite and DeepSeek."""
-_ASKED = r"\{%%-?\s*(?:el)?if\b[^%%]*?(?<![.\w'\"])%s\b"
+_ASKED = r"\{[%%{][^%%}]*?\b(?:el)?if\b[^%%}]*?(?<![.\w'\"])%s\b"
 
 
 def thinking_tags(template: str) -> tuple[str, str]:

@@ -63,6 +63,7 @@ def test_the_end_of_thinking_is_known_at_once() -> None:
         ),
         ("{%- if thinking is defined and thinking -%}x{%- endif %}", "thinking"),
         ("{% if x %}{% elif thinking %}{% endif %}", "thinking"),
+        ("{{- 'a' if enable_thinking is true else 'b' }}", "enable_thinking"),
         ("{% if m.thinking %}{% endif %}{% if enable_thinking %}{% endif %}", "enable_thinking"),
     ],
 )
