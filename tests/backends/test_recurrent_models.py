@@ -6,6 +6,7 @@ In the end its rows, states and keys are those of a model that was fed the same 
 
 from __future__ import annotations
 
+import hashlib
 import io
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from edgedec.backends.onnx.model import OnnxModel
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import HeadRows, Rows
+from edgedec.kernels import library
 from edgedec.memory import KvType
 from tests.fixtures.hybrid_bundles import HybridBundles, hybrid_bundles
 from tests.fixtures.tiny_hybrid import HYBRIDS
@@ -26,7 +28,7 @@ FULL = Rows(full=True)
 CAPACITY = 220
 LATEST = 170
 """Tokens behind which histories go back."""
-FAST, ALL = range(12), range(12, 512)
+FAST, ALL, ROWS = range(12), range(12, 512), range(512, 515)
 
 
 def model_of(bundle: Path) -> OnnxModel:
@@ -134,8 +136,8 @@ def check(history: History, plain: KvForward) -> None:
     assert keys_of(history.forward) == keys_of(plain)
 
 
-def case(bundle: Path, seed: int) -> int:
-    """Run a case; return the rewinds that fell short."""
+def case(bundle: Path, seed: int) -> tuple[int, str]:
+    """Run a case; return the rewinds that fell short, and a hash of all rows and states."""
     rng = np.random.default_rng(seed)
     kv: KvType = "int8" if rng.random() < 0.3 else "fp16"
     cache = CacheConfig(CAPACITY, kv, int(rng.choice([8, 33, 40, 64])))
@@ -153,17 +155,32 @@ def case(bundle: Path, seed: int) -> int:
         if histories[at].forward is not before:
             spare[at] = before
     plain = model.forward(cache)
+    found = hashlib.sha256()
     for history in histories:
         check(history, plain)
-    return sum(history.fell for history in histories)
+        for part in (*history.rows, *states_of(history.forward).values()):
+            found.update(part)
+    return sum(history.fell for history in histories), found.hexdigest()
 
 
 @pytest.mark.parametrize("architecture", HYBRIDS)
 def test_random_histories(architecture: str, hybrid_bundles: HybridBundles) -> None:
-    assert sum(case(hybrid_bundles(architecture), seed) for seed in FAST)
+    assert sum(case(hybrid_bundles(architecture), seed)[0] for seed in FAST)
+
+
+@pytest.mark.parametrize("architecture", HYBRIDS)
+def test_histories_have_the_same_bits_under_every_row(
+    architecture: str, hybrid_bundles: HybridBundles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = {}
+    for isa in library.available():
+        monkeypatch.setenv("EDGEDEC_ISA", isa)
+        found[isa] = [case(hybrid_bundles(architecture), seed)[1] for seed in ROWS]
+    assert "scalar" in found
+    assert all(digests == found["scalar"] for digests in found.values()), found
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", HYBRIDS)
 def test_many_random_histories(architecture: str, hybrid_bundles: HybridBundles) -> None:
-    assert sum(case(hybrid_bundles(architecture), seed) for seed in ALL)
+    assert sum(case(hybrid_bundles(architecture), seed)[0] for seed in ALL)
