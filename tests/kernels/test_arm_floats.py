@@ -12,7 +12,10 @@ import pytest
 from tests.kernels import attention, float_rows, test_math, test_rms_norm, test_rotary_table
 from tests.kernels.arm import ArmLibrary, needs_arm
 from tests.kernels.float_rows import Array, call, same_bits
+from tests.kernels.recurrent import Memory, RecurrentLayer
+from tests.kernels.short_conv import ShortConvLayer
 from tests.kernels.test_math import COMBINES, MAPS, all_exponents, half_neighbours
+from tests.kernels.test_recurrent_passes import DELTAS
 from tests.kernels.test_tree_attention import random_tree
 
 pytestmark = needs_arm
@@ -188,3 +191,19 @@ def test_tree_attention_of_many_shapes(same_on_arm: Compare, seed: int) -> None:
     model = replace(model, interleaved=bool(flags[0]), norms=bool(flags[1]), int8=bool(flags[2]))
     parents, x = random_tree(seed, tokens), model.tokens(tokens)
     same_on_arm(partial(attend, model, x, parents, model.cache(length, length + tokens), length))
+
+
+@pytest.mark.parametrize("layer", [DELTAS[0], DELTAS[2], ShortConvLayer(hidden=272)], ids=str)
+def test_recurrent_ops(same_on_arm: Compare, layer: RecurrentLayer) -> None:
+    text = layer.tokens(60)
+
+    def passes(row: str) -> Array:
+        memory = Memory(layer)
+        outs = [
+            memory.run(row, text[:40]),
+            memory.run(row, text[40:41]),
+            memory.run(row, text[41:], random_tree(1, 19)),
+        ]
+        return np.concatenate([part.ravel() for part in (*outs, memory.state, memory.trail)])
+
+    same_on_arm(passes)
