@@ -11,12 +11,14 @@
 //   gate     beta    = 1 / (1 + e^-b)
 //            e       = e^(decay softplus(a + dt_bias))          softplus(x) = max(0, x) + float(log(1 + e^-|x|)), the log
 //                                                               in double
-//   step     S[i][j] = e S[i][j]
-//            m[j]    = sum over i of S[i][j] k[i]               from 0, ascending, one fused multiply-add each
+//   step     m[j]    = e (sum over i of S[i][j] k[i])          from 0, ascending, one fused multiply-add each
 //            d[j]    = beta (v[j] - m[j])
-//            S[i][j] = k[i] d[j] + S[i][j]                      fused
-//            o[j]    = sum over i of S[i][j] q[i]               from 0, ascending, one fused multiply-add each
+//            o[j]    = (k q) d[j] + e (sum over i of S[i][j] q[i])   as m; k q in sixteen lanes, folded; the last
+//                                                               operation fused
+//            S[i][j] = k[i] d[j] + e S[i][j]                    fused, after e S[i][j] was rounded
 //   norm     out[j]  = ((o[j] f) weight[j]) silu(z[j])          f = 1 / sqrt(mean of o^2 + epsilon), as in RMSNorm
+//
+// The output is that of the new state, o = q S: it needs no second walk through the state.
 //
 // So an output, and the state after n tokens, depend on the tokens before them only: not on how these were cut into
 // passes, on siblings, pieces or threads, nor on the instruction set. Source: Yang et al., "Gated Delta Networks" (2024).

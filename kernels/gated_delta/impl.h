@@ -1,8 +1,7 @@
 // The steps of one head, shared by the rows.
 //
 // Columns of a state do not depend on each other. So a strip of columns goes through all steps of a piece while it stays
-// in the first-level cache. A step and the first half of the next one share a sweep over the strip: the decayed state
-// is what lies in memory between them.
+// in the first-level cache. The sweep that updates the state of a step also sums up what the next step reads of it.
 #pragma once
 
 #include "gated_delta/ingredients.h"
@@ -10,112 +9,122 @@
 namespace edgedec::gated_delta {
 namespace {
 
-// A strip of a state: row i begins at at[i * stride]; null: there is none.
+// A strip of a state: row i begins at at[i * stride].
 struct Strip {
   float* at;
   size_t stride;
 };
 
-// What a sweep computes for the next step: its decayed state, and m.
-struct Next {
-  float decay;
-  const float* k;
-  Strip to;
-  float* m;
+// What a step reads of its parent's state: sums over the rows times k, and times q where it has an output.
+struct Reading {
+  const float *k, *q;
+  float *by_k, *by_q;
 };
 
-// The first half of a step that does not follow the one before.
-template <class V, int N>
-void begin(size_t k_dim, const Strip& from, const Next& next) {
-  V m[N];
-  const V decay = V::broadcast(next.decay);
+// N vectors of sums, to which rows are added.
+template <class V, int N, bool Out>
+struct Sums {
+  V by_k[N], by_q[N];
+
+  EDGEDEC_INLINE Sums() {
 #pragma GCC unroll 4
-  for (int c = 0; c < N; ++c) m[c] = V::broadcast(0.0f);
-  for (size_t i = 0; i < k_dim; ++i) {
-    const V k = V::broadcast(next.k[i]);
+    for (int c = 0; c < N; ++c) by_k[c] = by_q[c] = V::broadcast(0.0f);
+  }
+  EDGEDEC_INLINE void add(int c, const V& s, const Reading& to, size_t i) {
+    by_k[c] = V::fma(s, V::broadcast(to.k[i]), by_k[c]);
+    if constexpr (Out) by_q[c] = V::fma(s, V::broadcast(to.q[i]), by_q[c]);
+  }
+  EDGEDEC_INLINE void store(const Reading& to) const {
 #pragma GCC unroll 4
     for (int c = 0; c < N; ++c) {
-      const V s = V::mul(decay, V::load(from.at + i * from.stride + c * kLanes));
-      m[c] = V::fma(s, k, m[c]);
-      s.store(next.to.at + i * next.to.stride + c * kLanes);
+      by_k[c].store(to.by_k + c * kLanes);
+      if constexpr (Out) by_q[c].store(to.by_q + c * kLanes);
     }
   }
+};
+
+template <class V, int N, bool Out>
+void read(size_t k_dim, const Strip& from, const Reading& to) {
+  Sums<V, N, Out> sums;
+  for (size_t i = 0; i < k_dim; ++i)
 #pragma GCC unroll 4
-  for (int c = 0; c < N; ++c) m[c].store(next.m + c * kLanes);
+    for (int c = 0; c < N; ++c) sums.add(c, V::load(from.at + i * from.stride + c * kLanes), to, i);
+  sums.store(to);
 }
 
-// The second half of a step on the decayed state `from`, with output (q, out), with a kept state, and with the first
-// half of the next step.
-template <class V, int N, bool Out, bool Keep, bool More>
-void finish(size_t k_dim, const Strip& from, const float* k, const float* d, const float* q, float* out,
-            const Strip& keep, const Next& next) {
-  V o[N], m[N], delta[N];
-  const V decay = V::broadcast(next.decay);
+// The new state of a step. With More the next step reads it, with Out for an output, too.
+template <class V, int N, bool More, bool Out>
+void update(size_t k_dim, const Strip& from, float decay, const float* k, const float* d, const Strip& to,
+            const Reading& next) {
+  Sums<V, N, Out> sums;
+  V delta[N];
+  const V e = V::broadcast(decay);
 #pragma GCC unroll 4
-  for (int c = 0; c < N; ++c) {
-    o[c] = m[c] = V::broadcast(0.0f);
-    delta[c] = V::load(d + c * kLanes);
-  }
+  for (int c = 0; c < N; ++c) delta[c] = V::load(d + c * kLanes);
   for (size_t i = 0; i < k_dim; ++i) {
     const V key = V::broadcast(k[i]);
 #pragma GCC unroll 4
     for (int c = 0; c < N; ++c) {
-      V s = V::fma(key, delta[c], V::load(from.at + i * from.stride + c * kLanes));
-      if constexpr (Out) o[c] = V::fma(s, V::broadcast(q[i]), o[c]);
-      if constexpr (Keep) s.store(keep.at + i * keep.stride + c * kLanes);
-      if constexpr (More) {
-        s = V::mul(decay, s);
-        m[c] = V::fma(s, V::broadcast(next.k[i]), m[c]);
-        s.store(next.to.at + i * next.to.stride + c * kLanes);
-      }
+      const V s = V::fma(key, delta[c], V::mul(e, V::load(from.at + i * from.stride + c * kLanes)));
+      s.store(to.at + i * to.stride + c * kLanes);
+      if constexpr (More) sums.add(c, s, next, i);
     }
   }
-#pragma GCC unroll 4
-  for (int c = 0; c < N; ++c) {
-    if constexpr (Out) o[c].store(out + c * kLanes);
-    if constexpr (More) m[c].store(next.m + c * kLanes);
-  }
-}
-
-template <class V, int N>
-void finish_any(size_t k_dim, const Strip& from, const float* k, const float* d, const float* q, float* out,
-                const Strip& keep, const Next& next) {
-  using Fn = void (*)(size_t, const Strip&, const float*, const float*, const float*, float*, const Strip&, const Next&);
-  static constexpr Fn all[] = {
-      finish<V, N, false, false, false>, finish<V, N, false, false, true>, finish<V, N, false, true, false>,
-      finish<V, N, false, true, true>,   finish<V, N, true, false, false>, finish<V, N, true, false, true>,
-      finish<V, N, true, true, false>,   finish<V, N, true, true, true>};
-  const int which = (out != nullptr) * 4 + (keep.at != nullptr) * 2 + (next.to.at != nullptr);
-  all[which](k_dim, from, k, d, q, out, keep, next);
+  if constexpr (More) sums.store(next);
 }
 
 // The strip of columns [column, column + 16 N) through the steps of a piece.
 template <class V, int N>
-void strip(const Config& config, const Piece& piece, const Ingredients& have, float* state, float* copies, float* out,
-           size_t column) {
-  constexpr size_t kWidth = N * kLanes;
-  const size_t k_dim = config.k_dim, v_dim = config.v_dim;
-  float m[kWidth], d[kWidth];
-  const auto place = [&](int32_t which) -> Strip {
-    if (which == recurrent::kState) return {state + column, v_dim};
-    return {copies + static_cast<size_t>(which + 1) * k_dim * kWidth, kWidth};  // the first one is of no step
-  };
-  // Where step i finds its decayed state.
-  const auto work = [&](size_t i) { return i < piece.committed ? place(recurrent::kState) : Strip{copies, kWidth}; };
-  const auto half = [&](size_t i) { return Next{have.decay[i], have.k + i * k_dim, work(i), m}; };
-  for (size_t i = 0; i < piece.count; ++i) {
-    const recurrent::Step& step = piece.steps[i];
-    if (i == 0 || !step.follows) begin<V, N>(k_dim, place(i == 0 ? recurrent::kState : step.from), half(i));
-    const V beta = V::broadcast(have.beta[i]);
-    for (size_t c = 0; c < kWidth; c += kLanes)
-      V::mul(beta, V::sub(V::load(have.v + i * v_dim + column + c), V::load(m + c))).store(d + c);
-    const bool last = i + 1 == piece.count, followed = !last && piece.steps[i + 1].follows;
-    const int32_t keep = last && i < piece.committed ? recurrent::kState : step.keep;
-    float* to = step.token < 0 ? nullptr : out + static_cast<size_t>(step.token) * config.values() + column;
-    finish_any<V, N>(k_dim, work(i), have.k + i * k_dim, d, have.q + i * k_dim, to,
-                     keep == recurrent::kNone ? Strip{} : place(keep), followed ? half(i + 1) : Next{});
+struct StripWalk {
+  static constexpr size_t kWidth = N * kLanes;
+  const Config& config;
+  const Piece& piece;
+  const Ingredients& have;
+  float *state, *out;
+  size_t column;
+  float by_k[kWidth], by_q[kWidth], d[kWidth];
+
+  Strip whole_state() const { return {state + column, config.v_dim}; }
+  Strip copy(int32_t which) const {  // the first one is the work space of steps that none but the next one reads
+    return {have.copies + static_cast<size_t>(which + 1) * config.k_dim * kWidth, kWidth};
   }
-}
+  // Where the state of step i goes. A dense strip is faster than the state's own rows: those share few sets of a cache.
+  Strip place(size_t i) const {
+    if (i + 1 == piece.committed) return whole_state();
+    return i < piece.committed || piece.steps[i].keep == recurrent::kNone ? copy(-1) : copy(piece.steps[i].keep);
+  }
+  Strip parent(size_t i) const {
+    if (i > 0 && piece.steps[i].follows) return place(i - 1);
+    return i == 0 || piece.steps[i].from == recurrent::kState ? whole_state() : copy(piece.steps[i].from);
+  }
+  Reading reading(size_t i) { return {have.k + i * config.k_dim, have.q + i * config.k_dim, by_k, by_q}; }
+  bool has_out(size_t i) const { return piece.steps[i].token >= 0; }
+
+  // d and the output of step i, from the sums.
+  void apply(size_t i) {
+    const V e = V::broadcast(have.decay[i]), beta = V::broadcast(have.beta[i]), kq = V::broadcast(have.kq[i]);
+    float* to = has_out(i) ? out + static_cast<size_t>(piece.steps[i].token) * config.values() + column : nullptr;
+    for (size_t c = 0; c < kWidth; c += kLanes) {
+      const V m = V::mul(e, V::load(by_k + c));
+      const V delta = V::mul(beta, V::sub(V::load(have.v + i * config.v_dim + column + c), m));
+      delta.store(d + c);
+      if (to) V::fma(kq, delta, V::mul(e, V::load(by_q + c))).store(to + c);
+    }
+  }
+
+  void run() {
+    for (size_t i = 0; i < piece.count; ++i) {
+      const Strip from = parent(i);
+      if (i == 0 || !piece.steps[i].follows)
+        (has_out(i) ? read<V, N, true> : read<V, N, false>)(config.k_dim, from, reading(i));
+      apply(i);
+      if (piece.steps[i].leaf) continue;
+      const bool more = i + 1 < piece.count && piece.steps[i + 1].follows;
+      const auto how = !more ? update<V, N, false, false> : has_out(i + 1) ? update<V, N, true, true> : update<V, N, true, false>;
+      how(config.k_dim, from, have.decay[i], have.k + i * config.k_dim, d, place(i), more ? reading(i + 1) : Reading{});
+    }
+  }
+};
 
 template <class V>
 void norm_out(const Config& config, const float* weight, const float* z, float* out) {
@@ -138,8 +147,9 @@ void head(const Config& config, const Weights& weights, const recurrent::Sequenc
     find_ingredients<V>(config, weights, piece, head, &have);
     size_t column = 0;
     for (; column + N * kLanes <= config.v_dim; column += N * kLanes)
-      strip<V, N>(config, piece, have, state, have.copies, out, column);
-    for (; column < config.v_dim; column += kLanes) strip<V, 1>(config, piece, have, state, have.copies, out, column);
+      StripWalk<V, N>{config, piece, have, state, out, column, {}, {}, {}}.run();
+    for (; column < config.v_dim; column += kLanes)
+      StripWalk<V, 1>{config, piece, have, state, out, column, {}, {}, {}}.run();
     for (size_t i = 0; i < piece.count; ++i) {
       const int32_t m = piece.steps[i].token;
       if (m < 0) continue;

@@ -1,4 +1,4 @@
-// What the steps of a head need of their tokens: q, k, v, beta and the decay.
+// What the steps of a head need of their tokens: q, k, v, k q, beta and the decay.
 #pragma once
 
 #include "gated_delta/gated_delta.h"
@@ -27,12 +27,12 @@ inline Piece piece_at(const recurrent::Walk& walk, size_t done) {
 
 // Arrays in a head's scratch, and the weights of its convolution as [taps][of q, k and v].
 struct Ingredients {
-  float *q, *k, *v, *beta, *decay, *conv, *copies;  // by step; copies: strips of states
+  float *q, *k, *v, *beta, *decay, *kq, *conv, *copies;  // by step; copies: strips of states
 };
 
 inline size_t ingredient_floats(const Config& config) {
   const size_t head = 2 * config.k_dim + config.v_dim;
-  return kMostSteps * (head + 2) + config.taps * head;
+  return kMostSteps * (head + 3) + config.taps * head;
 }
 
 inline Ingredients lay_out(const Config& config, float* room) {
@@ -42,7 +42,8 @@ inline Ingredients lay_out(const Config& config, float* room) {
   have.v = have.k + kMostSteps * config.k_dim;
   have.beta = have.v + kMostSteps * config.v_dim;
   have.decay = have.beta + kMostSteps;
-  have.conv = have.decay + kMostSteps;
+  have.kq = have.decay + kMostSteps;
+  have.conv = have.kq + kMostSteps;
   have.copies = have.conv + config.taps * (2 * config.k_dim + config.v_dim);
   return have;
 }
@@ -82,6 +83,13 @@ EDGEDEC_INLINE void normalise(float* x, size_t d, const V* scale) {
     const V y = V::mul(V::load(x + i), factor);
     (scale ? V::mul(y, *scale) : y).store(x + i);
   }
+}
+
+template <class V>
+EDGEDEC_INLINE float product(const float* x, const float* y, size_t d) {
+  V sum = V::broadcast(0.0f);
+  for (size_t i = 0; i < d; i += kLanes) sum = V::fma(V::load(x + i), V::load(y + i), sum);
+  return V::reduce_add(sum);
 }
 
 // log(1 + t) for 0 <= t <= 1, of the first n lanes; the others are left.
@@ -124,6 +132,7 @@ void find_ingredients(const Config& config, const Weights& weights, const Piece&
       if (wanted && which < 2) normalise<V>(x, part.size, which == 0 ? &scale : nullptr);
       conv += config.taps * part.size;
     }
+    if (step.token >= 0) have->kq[i] = product<V>(have->k + i * config.k_dim, have->q + i * config.k_dim, config.k_dim);
     const float* row = step.rows[config.taps - 1] + (step.token < 0 ? config.channels() : config.channels() + config.values());
     have->beta[i] = row[head];
     have->decay[i] = row[config.v_heads + head];

@@ -53,13 +53,16 @@ Walk walk(const Sequence& one, size_t taps, const float* zeros, Step* steps) {
     const int64_t m = static_cast<int64_t>(i) - static_cast<int64_t>(before);
     find_rows(one, taps, m, zeros, step.rows);
     step.token = m < 0 ? kNone : static_cast<int32_t>(m);
-    step.keep = i + 1 == made.committed ? kState : kNone;
+    step.keep = kNone;
     step.from = kState;
     step.follows = i > 0;
+    step.leaf = i >= made.committed;
     if (i < made.committed) continue;
     const int64_t parent = one.parents[m] + static_cast<int64_t>(before);  // the step
     step.follows = i > 0 && parent == static_cast<int64_t>(i) - 1;
-    if (step.follows || parent < static_cast<int64_t>(made.committed)) continue;
+    if (parent < static_cast<int64_t>(made.committed)) continue;
+    steps[parent].leaf = false;
+    if (step.follows) continue;
     int32_t& kept = steps[parent].keep;
     if (kept == kNone) kept = static_cast<int32_t>(made.copies++);
     step.from = kept;

@@ -45,8 +45,9 @@ struct Step {
   const float* rows[kMostTaps];  // what the convolution reads, the oldest first; the last one is the token's own
   int32_t token;                 // of the pass, or kNone for one in the trail
   bool follows;                  // its parent is the step before
+  bool leaf;                     // no step begins from its state
   int32_t from;                  // where its parent's state is, where it does not follow: kState or a copy
-  int32_t keep;                  // where its own state goes for others: kNone, kState or a copy
+  int32_t keep;                  // the copy that keeps its own state for steps that do not follow it, or kNone
 };
 
 // Steps in order: `committed` ones, then the tried ones.
