@@ -77,8 +77,18 @@ class _Builder(BlockBuilder):
         mlp = gated_mlp(self, block, normed, self.hyper.ffn_of(layer))
         if self.arch.post_norms:
             mlp = self.norm(block + "post_ffw_norm", mlp)
-        x = self.op("Add", block + ("after_mlp" if own else "out"), [x, mlp], domain="")
-        return add_per_layer(self, layer, x, own) if own else x
+        return self.end(layer, [x, mlp], own)
+
+    def end(self, layer: int, parts: list[str], own: str) -> str:
+        """Add what comes behind the MLP: the sum, the per-layer embedding, and the factor of the layer."""
+        block = f"blk.{layer}."
+        factor = block + "layer_output_scale.weight"
+        scaled = self.arch.sizes_by_layer and self.tensors.has(factor)
+        last = block + ("unscaled" if scaled else "out")
+        x = self.op("Add", block + "after_mlp" if own else last, parts, domain="")
+        if own:
+            x = add_per_layer(self, layer, x, own, last)
+        return self.op("Mul", block + "out", [x, self.vector(factor, 1)], domain="") if scaled else x
 
     def mixer(self, layer: int, x: str, rotary: str) -> str:
         """Add the part of a layer in which a token sees those before it."""

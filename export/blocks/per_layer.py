@@ -47,15 +47,10 @@ def per_layer_inputs(builder: BlockBuilder, x: str) -> list[str]:
     return names
 
 
-def add_per_layer(builder: BlockBuilder, layer: int, x: str, own: str) -> str:
-    """Add the rest of a layer: x + norm(projection(gelu(gate x) * own)), times a factor of the layer."""
+def add_per_layer(builder: BlockBuilder, layer: int, x: str, own: str, out: str) -> str:
+    """Add x + norm(projection(gelu(gate x) * own)), and call it ``out``."""
     hyper, block = builder.hyper, f"blk.{layer}."
     gate = builder.linear(block + "inp_gate", x, (hyper.per_layer, hyper.hidden))
     gated = builder.op("GatedProduct", block + "per_layer_gated", [own, gate], activation="gelu_tanh")
     added = builder.linear(block + "proj", gated, (hyper.hidden, hyper.per_layer))
-    factor = block + "layer_output_scale.weight"
-    name = block + ("after_per_layer" if builder.tensors.has(factor) else "out")
-    x = builder.op("Add", name, [x, builder.norm(block + "post_norm", added)], domain="")
-    if not builder.tensors.has(factor):
-        return x
-    return builder.op("Mul", block + "out", [x, builder.vector(factor, 1)], domain="")
+    return builder.op("Add", out, [x, builder.norm(block + "post_norm", added)], domain="")

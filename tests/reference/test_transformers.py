@@ -61,6 +61,7 @@ DELTA = {
     "linear_key_head_dim": 16,
     "linear_value_head_dim": 32,  # whole blocks of q8_0, whose order in a row changes
 }
+GEMMA4_OWN = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", {"tie_word_embeddings": True}),
     "llama-3.1": ("llama", {"rope_parameters": LLAMA3}),
@@ -79,6 +80,36 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
             "query_pre_attn_scalar": 40,
             "attn_logit_softcapping": 2.0,
             "final_logit_softcapping": 3.0,
+        },
+    ),
+    "gemma4": (
+        "gemma4_text",
+        {
+            "hidden_size": 96,
+            "intermediate_size": 160,
+            "num_hidden_layers": 8,
+            "head_dim": 32,
+            "global_head_dim": 64,
+            "sliding_window": 8,
+            "num_kv_shared_layers": 4,
+            "use_double_wide_mlp": True,
+            "hidden_size_per_layer_input": 32,
+            "vocab_size_per_layer_input": 320,
+            "final_logit_softcapping": 3.0,
+            "layer_types": [*GEMMA4_OWN, *GEMMA4_OWN[1:3], *GEMMA4_OWN[1:3]],
+        },
+    ),
+    "gemma4-keys-are-values": (
+        "gemma4_text",
+        {
+            "num_hidden_layers": 4,
+            "head_dim": 32,
+            "global_head_dim": 64,
+            "sliding_window": 8,
+            "attention_k_eq_v": True,
+            "num_global_key_value_heads": 1,
+            "hidden_size_per_layer_input": 0,
+            "layer_types": [*GEMMA4_OWN[:3], "full_attention"],
         },
     ),
     "gemma3": (
@@ -162,6 +193,9 @@ def _fill(model: Any) -> None:
             else:
                 values += weight.numpy()
             weight.copy_(torch.from_numpy(values))
+        for name, weight in model.named_parameters():
+            if "gemma4" in model.config.model_type and name.endswith(("q_norm.weight", "k_norm.weight")):
+                weight.mul_(weight.shape[0] ** -0.25)  # they take the place of a factor on scores
 
 
 def test_the_graph_computes_the_same_logits(made: Made) -> None:
