@@ -1,12 +1,11 @@
 // Floats taken apart into integers and put together again, for the exact variants.
 
 // The biased exponent and the fraction, its leading one at bit 23, of the bits of a positive finite number.
-// A subnormal has an exponent below 1.
+// A subnormal has an exponent below 1: its bits, converted to a float, have their leading one in place.
 fn ed_unpack(bits: u32) -> vec2<i32> {
-  let fraction = bits & 0x7fffffu;
-  if (bits > fraction) { return vec2<i32>(i32(bits >> 23u), i32(fraction | 0x800000u)); }
-  let n = countLeadingZeros(fraction) - 8u;
-  return vec2<i32>(1 - i32(n), i32(fraction << n));
+  let tiny = bits < 0x800000u;
+  let found = select(bits, bitcast<u32>(f32(i32(bits))), tiny);
+  return vec2<i32>(i32(found >> 23u) - select(0, 149, tiny), i32((found & 0x7fffffu) | 0x800000u));
 }
 
 // The float of a sign (bit 31), the biased exponent that the leading one has, which may be out of range, and a fraction

@@ -57,39 +57,29 @@ fn ed_fma(a: f32, b: f32, c: f32) -> f32 {
   let lo1 = lo0 + (middle << 12u);
   let lo2 = lo1 + (high << 24u);
   let hi = (high >> 8u) + (middle >> 20u) + u32(lo1 < lo0) + u32(lo2 < lo1);
-  var p = vec2<u32>((hi << 14u) | (lo2 >> 18u), lo2 << 14u);
+  let p = vec2<u32>((hi << 14u) | (lo2 >> 18u), lo2 << 14u);
   var exponent = m.x + n.x - 314;
 
-  let sign = (u ^ v) & 0x80000000u;
-  let minus = w & 0x80000000u;
-  var q = vec2<u32>(0u, 0u);
-  if (z != 0u) {
-    let o = ed_unpack(z);
-    q = vec2<u32>(u32(o.y) << 5u, 0u);
-    let apart = exponent - (o.x - 187);
-    if (apart >= 0) {
-      q = ed_shift_sticky(q, u32(apart));
-    } else {
-      p = ed_shift_sticky(p, u32(-apart));
-      exponent = exponent - apart;
-    }
-  }
+  // Both frames with the larger exponent: no branches, which some devices would compute both sides of.
+  let o = ed_unpack(z);
+  let none = z == 0u;
+  let q = vec2<u32>(select(u32(o.y) << 5u, 0u, none), 0u);
+  let apart = select(exponent - (o.x - 187), 0, none);
+  let below = apart < 0;
+  let above = select(p, q, below);
+  let shifted = ed_shift_sticky(select(q, p, below), u32(abs(apart)));
+  exponent = exponent + max(-apart, 0);
 
-  var s = vec2<u32>(0u, 0u);
-  var result_sign = sign;
-  if (sign == minus) {
-    let sum = p.y + q.y;
-    s = vec2<u32>(p.x + q.x + u32(sum < p.y), sum);
-  } else {
-    if (q.x > p.x || (q.x == p.x && q.y > p.y)) {
-      let swap = p;
-      p = q;
-      q = swap;
-      result_sign = minus;
-    }
-    s = vec2<u32>(p.x - q.x - u32(p.y < q.y), p.y - q.y);
-    if ((s.x | s.y) == 0u) { return bitcast<f32>(this_pass.zero); }
-  }
+  var sign = select(u ^ v, w, below) & 0x80000000u;
+  let minus = ((u ^ v ^ w) >> 31u) == 1u;
+  let sum = above.y + shifted.y;
+  let more = vec2<u32>(above.x + shifted.x + u32(sum < shifted.y), sum);
+  let rest = above.y - shifted.y;
+  let less = vec2<u32>(above.x - shifted.x - u32(above.y < shifted.y), rest);
+  let over = minus && (less.x >> 31u) == 1u;
+  var s = select(more, select(less, vec2<u32>(~less.x + u32(rest == 0u), 0u - rest), over), minus);
+  sign = sign ^ select(0u, 0x80000000u, over);
+  if ((s.x | s.y) == 0u) { return bitcast<f32>(this_pass.zero); }
   if (s.x == 0u) {
     s = vec2<u32>(s.y, 0u);
     exponent = exponent - 32;
@@ -97,5 +87,5 @@ fn ed_fma(a: f32, b: f32, c: f32) -> f32 {
   let lead = countLeadingZeros(s.x);
   let top = (s.x << lead) | select(0u, s.y >> ((32u - lead) & 31u), lead != 0u);
   let sticky = u32((s.y << lead) != 0u);
-  return ed_pack(result_sign, exponent - i32(lead) + 190, top | sticky);
+  return ed_pack(sign, exponent - i32(lead) + 190, top | sticky);
 }
