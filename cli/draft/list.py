@@ -14,7 +14,7 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.services import services
-from edgedec.core.drafter_manifest import HEAD, TABLES, TRIM
+from edgedec.core.drafter_manifest import ASSISTANT, HEAD, MTP, TABLES, TRIM
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.units import size
 from edgedec.models.layout import is_bundle
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _USES = {
     TABLES: "what the model says most, so that its first reply is drafted too",
     HEAD: "a trained head, which guesses what the model says next",
+    MTP: "the model's own layer for further tokens",
+    ASSISTANT: "the assistant that the model's makers trained for it",
     TRIM: "a smaller vocabulary for drafts, so that they take less time",
 }
 
@@ -105,7 +107,8 @@ def _show(found: list[dict[str, Any]]) -> None:
             if "error" in one:
                 click.echo(f"  {one['kind']:<6}  not usable: {one['error']}")
                 continue
-            shipped = ", comes with EdgeDec" if one["shipped"] else ", made here"
+            giver = "the model" if one["kind"] in (MTP, ASSISTANT) else "EdgeDec"
+            shipped = f", comes with {giver}" if one["shipped"] else ", made here"
             click.echo(f"  {one['kind']:<6}  {_USES[one['kind']]}: {size(one['bytes'])}{shipped}")
             if words := _quality(one["kind"], one["facts"]):
                 click.echo(f"  {'':<6}  {words}")

@@ -138,7 +138,7 @@ class CacheForward:
             raise ValueError(f"hidden states of layers {rows.taps}: there are {self._caps.taps}")
         if rows.keep is None or rows.keep is self._kept:
             return
-        if not self._caps.exits:
+        if not self._caps.trims:
             self._refuse("its head cannot be trimmed")
         check_keep(rows.keep, self._spec.vocab_size)
         self._kept = rows.keep

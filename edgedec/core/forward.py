@@ -53,9 +53,12 @@ class Capabilities:
     taps: tuple[int, ...] = ()
     """Layers whose outputs a pass can return as hidden states (``Rows.taps``), ascending. Empty: none."""
     exits: tuple[int, ...] = ()
-    """Numbers of layers after which ``peek`` can compute logits, ascending; the last is all layers. Not empty
-    where a head can be trimmed too (``Rows.keep``).
-    """
+    """Numbers of layers after which ``peek`` can compute logits, ascending; the last is all layers."""
+
+    @property
+    def trims(self) -> bool:
+        """Whether a head can be trimmed (``Rows.keep``)."""
+        return bool(self.exits or self.taps)
 
 
 class Sink(Protocol):

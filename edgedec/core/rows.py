@@ -54,7 +54,7 @@ class Rows:
     """Also return the outputs of these layers, of every token of the pass; they are of ``Capabilities.taps``.
     """
     keep: Keep | None = field(default=None, compare=False)
-    """Compute the head for these ids only; None: for the whole vocabulary. Needs ``Capabilities.exits``."""
+    """Compute the head for these ids only; None: for the whole vocabulary. Needs ``Capabilities.trims``."""
 
     def resolve(self, tokens: int) -> Sequence[int]:
         """Indices for a pass over ``tokens`` tokens. Raises ValueError on one outside the pass."""

@@ -127,7 +127,7 @@ def time_steps(
 
 def require_trims(model: str, caps: Capabilities) -> None:
     """Raise UnsupportedError unless the head can compute some of its ids only."""
-    if not caps.exits:
+    if not caps.trims:
         raise UnsupportedError(
             f"the head of {model} cannot be trimmed: its bundle has no graph for drafting",
             hint="export or pull the model again",
