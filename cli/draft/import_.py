@@ -35,14 +35,15 @@ if TYPE_CHECKING:
 @opt.json_option
 @click.pass_context
 def command(ctx: click.Context, head: str, model: str, as_json: bool) -> None:
-    """Install an EAGLE-3 head that others trained for a model. It drafts from the next start on.
+    """Install an EAGLE-3 head or an assistant that others trained for a model, which then drafts unnamed.
 
     HEAD is one of these:
 
     \b
     - a folder with config.json and safetensors or pytorch_model.bin, as SpecForge, AngelSlim and speculators
       write them
-    - a GGUF file of llama.cpp's architecture eagle3
+    - an assistant of Gemma 4 (gemma4_assistant), in safetensors
+    - a GGUF file of llama.cpp's architectures eagle3 and gemma4-assistant
     - OWNER/REPO of the model hub (huggingface.co) with either
 
     The model writes some text, and the head has to agree with enough of it: a head for another model, or one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -26,6 +26,9 @@ from edgedec.export.passes.infra import run_passes
 from edgedec.export.tensors import Tensors
 from edgedec.export.writer import BundleWriter, check_space, weights_bytes
 
+FactsOf = Callable[[Path, AssistantFacts], Mapping[str, Scalar]]
+"""Returns facts about the assistant that was written to a folder, or raises if it is not to stay."""
+
 
 def export_assistant(
     source: Path,
@@ -33,7 +36,7 @@ def export_assistant(
     out: Path,
     *,
     quant: str = "q8_0",
-    facts: Mapping[str, Scalar] | None = None,
+    facts: FactsOf | None = None,
     progress: Progress = silent,
 ) -> DrafterManifest:
     """Write the assistant at ``source`` for the bundle at ``target`` to ``out``, and return its manifest.
@@ -55,7 +58,8 @@ def export_assistant(
             graph = model.to_onnx(ASSISTANT, {"format": "edgedec-drafter"})
             writer.bytes(GRAPH, graph.SerializeToString(deterministic=True))
             writer.weights(model, weights, progress)
-            stated = {**(facts or {}), **asdict(_facts(weights, table, model))}
+            sizes = _facts(weights, table, model)
+            stated = {**(facts(directory, sizes) if facts else {}), **asdict(sizes)}
             made = DrafterManifest(ASSISTANT, Target.of(manifest), writer.files, stated)
             DrafterManifest.from_json(made.to_json())
             made.save(directory)

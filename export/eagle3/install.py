@@ -16,6 +16,7 @@ from edgedec.core.home import ARTIFACTS
 from edgedec.core.listed_files import Scalar
 from edgedec.core.manifest import DRAFTING, WEIGHTS, Manifest
 from edgedec.core.progress import Progress, silent
+from edgedec.export.assistant.install import install_assistant, is_assistant
 from edgedec.export.draft_head.bundle import check_fits, export_head
 from edgedec.export.draft_head.installed import PackedRows
 from edgedec.export.draft_head.target import embedding_table
@@ -41,10 +42,13 @@ def install_head(
 ) -> DrafterManifest:
     """Read the head at ``path``, and install it for the model in ``bundle`` once it agrees with it.
 
-    ``facts`` go into the manifest. A head that was there before stays until then. Raises NotFoundError,
-    BadFileError for damaged files and a head that agrees too seldom, UnsupportedError for one that the graph
-    cannot express and for a model that hands out no hidden states, StorageError.
+    An assistant of Gemma 4 is installed as one. ``facts`` go into the manifest. A head that was there before
+    stays until then. Raises NotFoundError, BadFileError for damaged files and a head that agrees too seldom,
+    UnsupportedError for one that the graph cannot express and for a model that hands out no hidden states,
+    StorageError.
     """
+    if is_assistant(path):
+        return install_assistant(path, bundle, home, facts=facts, progress=progress)
     manifest = Manifest.load(bundle)
     if DRAFTING not in manifest.files:
         raise UnsupportedError(

@@ -1,0 +1,99 @@
+"""Installs an assistant for a model: read, converted, and compared with what its target writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from edgedec.core.assistant_facts import AssistantFacts
+from edgedec.core.cache_config import CacheConfig
+from edgedec.core.drafter_manifest import ASSISTANT, DrafterManifest, Target
+from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.home import ARTIFACTS
+from edgedec.core.listed_files import Scalar
+from edgedec.core.manifest import DRAFTING, Manifest
+from edgedec.core.progress import Progress, silent
+from edgedec.core.rows import Rows
+from edgedec.export.assistant.bundle import export_assistant
+from edgedec.export.assistant.sizes import ARCHITECTURE, MODEL_TYPE
+from edgedec.export.eagle3.agreement import CONTEXT, LEAST, own_texts
+from edgedec.export.gguf_source import open_gguf
+from edgedec.export.huggingface.files import read_object
+
+
+def is_assistant(path: Path) -> bool:
+    """Return whether ``path`` is an assistant of Gemma 4: a directory, or a GGUF file.
+
+    Raises BadFileError and UnsupportedError for a broken config.json or a broken GGUF file.
+    """
+    if path.is_dir():
+        return read_object(path / "config.json").get("model_type") == MODEL_TYPE
+    with open_gguf(path) as gguf:
+        return gguf.metadata.get("general.architecture") == ARCHITECTURE
+
+
+def install_assistant(
+    path: Path,
+    bundle: Path,
+    home: Path,
+    *,
+    facts: Mapping[str, Scalar] | None = None,
+    least: float = LEAST,
+    progress: Progress = silent,
+) -> DrafterManifest:
+    """Read the assistant at ``path``, and install it for the model in ``bundle`` once it agrees with it.
+
+    ``facts`` go into the manifest. An assistant that was there before stays until then. Raises as
+    ``export_assistant`` does, UnsupportedError for a model that it cannot draft for, and BadFileError for an
+    assistant that predicts fewer than ``least`` of the tokens that the model writes.
+    """
+    manifest = Manifest.load(bundle)
+    if DRAFTING not in manifest.files:
+        raise UnsupportedError(
+            f"{manifest.name} hands out no hidden states, which an assistant reads",
+            hint="pull or export the model again",
+        )
+
+    def judged(folder: Path, sizes: AssistantFacts) -> Mapping[str, Scalar]:
+        hits, tokens = agreement(folder, sizes, bundle, progress)
+        if hits < least * tokens:
+            found = f"{hits / tokens:.0%} of {tokens} tokens that {manifest.name} wrote"
+            raise BadFileError(f"the assistant agrees with {found}", hint="it was made for another model")
+        agreed = round(hits / tokens, 4)
+        return {
+            "made with": MODEL_TYPE,
+            **(facts or {}),
+            "agreement": agreed,
+            "tokens it was measured on": tokens,
+        }
+
+    place = home / ARTIFACTS / Target.of(manifest).short_hash / ASSISTANT
+    return export_assistant(path, bundle, place, facts=judged, progress=progress)
+
+
+def agreement(
+    folder: Path, sizes: AssistantFacts, bundle: Path, progress: Progress = silent
+) -> tuple[int, int]:
+    """Return how many of the target's own tokens the assistant in ``folder`` predicts, and of how many.
+
+    Raises BadFileError and BackendError.
+    """
+    from edgedec.backends.onnx.assistant_forward import AssistantModel
+    from edgedec.loaded_model import load_model
+
+    last = Manifest.load(bundle).spec.n_layers - 1
+    model = load_model(bundle, drafting=(last,))
+    if not model.backend.caps.lends or last not in model.backend.caps.taps:
+        raise UnsupportedError(f"{model.name} does not let an assistant read its KV cache")
+    forward = model.backend.forward(CacheConfig(min(CONTEXT, model.spec.context_length)))
+    steps = AssistantModel(folder, bundle, sizes, threads=model.threads).steps(forward.lent)
+    hits = count = 0
+    for text in own_texts(model, forward, (last,), progress):
+        forward.rewind(0)
+        forward.extend(text.tokens[: text.prompt], rows=Rows(()))
+        for place in range(text.prompt, len(text.tokens) - 1):
+            found = steps.step(text.tokens[place], position=place, slots=place, tap=text.hidden[place - 1])
+            hits += int(found.rows.ids[0, 0] == text.tokens[place + 1])
+            count += 1
+            forward.extend(text.tokens[place : place + 1], rows=Rows(()))
+    return hits, max(count, 1)
