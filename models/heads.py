@@ -84,7 +84,7 @@ def _fetched(
 
 def _check_config(folder: Path) -> None:
     """Raise UnsupportedError, before weights come, for a folder that is no head and no assistant."""
-    from edgedec.export.assistant.install import is_assistant
+    from edgedec.export.assistant.source import is_assistant
     from edgedec.export.eagle3.reading import is_head_directory
 
     if not is_head_directory(folder) and not is_assistant(folder):

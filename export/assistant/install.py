@@ -15,21 +15,8 @@ from edgedec.core.manifest import DRAFTING, Manifest
 from edgedec.core.progress import Progress, silent
 from edgedec.core.rows import Rows
 from edgedec.export.assistant.bundle import export_assistant
-from edgedec.export.assistant.sizes import ARCHITECTURE, MODEL_TYPE
+from edgedec.export.assistant.sizes import MODEL_TYPE
 from edgedec.export.eagle3.agreement import CONTEXT, LEAST, own_texts
-from edgedec.export.gguf_source import open_gguf
-from edgedec.export.huggingface.files import read_object
-
-
-def is_assistant(path: Path) -> bool:
-    """Return whether ``path`` is an assistant of Gemma 4: a directory, or a GGUF file.
-
-    Raises BadFileError and UnsupportedError for a broken config.json or a broken GGUF file.
-    """
-    if path.is_dir():
-        return read_object(path / "config.json").get("model_type") == MODEL_TYPE
-    with open_gguf(path) as gguf:
-        return gguf.metadata.get("general.architecture") == ARCHITECTURE
 
 
 def install_assistant(

@@ -13,7 +13,13 @@ from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.export.assistant.sizes import AssistantSizes, from_config, from_metadata
+from edgedec.export.assistant.sizes import (
+    ARCHITECTURE,
+    MODEL_TYPE,
+    AssistantSizes,
+    from_config,
+    from_metadata,
+)
 from edgedec.export.calibration.search import quantise
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.export.gguf_source import GgufSource, open_gguf
@@ -88,6 +94,17 @@ class AssistantSource:
     def vector(self, tensor: TensorInfo) -> NDArray[np.float32]:
         """See ``WeightSource``."""
         return self._floats(tensor.name)
+
+
+def is_assistant(path: Path) -> bool:
+    """Return whether ``path`` is an assistant of Gemma 4: a directory, or a GGUF file.
+
+    Raises BadFileError and UnsupportedError for a broken config.json or a broken GGUF file.
+    """
+    if path.is_dir():
+        return read_object(path / "config.json").get("model_type") == MODEL_TYPE
+    with open_gguf(path) as gguf:
+        return gguf.metadata.get("general.architecture") == ARCHITECTURE
 
 
 @contextmanager

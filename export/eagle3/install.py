@@ -16,7 +16,8 @@ from edgedec.core.home import ARTIFACTS
 from edgedec.core.listed_files import Scalar
 from edgedec.core.manifest import DRAFTING, WEIGHTS, Manifest
 from edgedec.core.progress import Progress, silent
-from edgedec.export.assistant.install import install_assistant, is_assistant
+from edgedec.export.assistant.install import install_assistant
+from edgedec.export.assistant.source import is_assistant
 from edgedec.export.draft_head.bundle import check_fits, export_head
 from edgedec.export.draft_head.installed import PackedRows
 from edgedec.export.draft_head.target import embedding_table
