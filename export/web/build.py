@@ -14,18 +14,7 @@ from pathlib import Path
 
 from edgedec import kernels
 from edgedec.core.errors import BackendError, EdgeDecError, NotFoundError, UnsupportedError
-
-WASM = "edgedec.wasm"
-_INSTALL = "pip install cmake ninja ziglang==0.17.1"
-_COMMAND = "python -m edgedec.export.web.build"
-
-
-def wasm_path() -> Path:
-    """Return the engine for browsers. Raises NotFoundError where this installation has none."""
-    path = Path(str(kernels.__file__)).parent / WASM
-    if path.is_file():
-        return path
-    raise NotFoundError(f"there is no {WASM} here", hint=f"{_INSTALL}, then {_COMMAND} in a source checkout")
+from edgedec.export.web.wasm import INSTALL, WASM
 
 
 def build(source: Path, folder: Path) -> Path:
@@ -36,7 +25,7 @@ def build(source: Path, folder: Path) -> Path:
     missing = [name for name in ("cmake", "ninja") if not shutil.which(name)]
     missing += [] if importlib.util.find_spec("ziglang") else ["ziglang"]
     if missing:
-        raise UnsupportedError(f"{WASM} cannot be compiled without {', '.join(missing)}", hint=_INSTALL)
+        raise UnsupportedError(f"{WASM} cannot be compiled without {', '.join(missing)}", hint=INSTALL)
     toolchain = source / "kernels" / "wasm" / "toolchain.cmake"
     if not toolchain.is_file():
         raise NotFoundError("this is no source checkout of EdgeDec", hint="call it in one")

@@ -14,8 +14,8 @@ from edgedec.backends.gpu.model import build_limits
 from edgedec.backends.gpu.program import KernelStep, Program
 from edgedec.backends.onnx.graph import read_graph
 from edgedec.core.manifest import Manifest
-from edgedec.export.web.build import wasm_path
 from edgedec.export.web.cpu import CPU_PROGRAM, write_cpu_program
+from edgedec.export.web.wasm import wasm_path
 
 SHADERS, PROBE, PROGRAM = "run/shaders.json", "run/probe.json", "model/program.json"
 WASM, CPU = "run/edgedec.wasm", f"model/{CPU_PROGRAM}"

@@ -14,7 +14,7 @@ import pytest
 
 from edgedec.core.errors import NotFoundError
 from edgedec.export import export_gguf
-from edgedec.export.web.build import wasm_path
+from edgedec.export.web.wasm import wasm_path
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.native.web import Pass, WebEngine

@@ -14,7 +14,7 @@ import pytest
 import edgedec
 from edgedec.core.errors import NotFoundError
 from edgedec.export.web import WebOrder, write_web_folder
-from edgedec.export.web.build import wasm_path
+from edgedec.export.web.wasm import wasm_path
 from edgedec.models.store import Store
 from tests.patience import PATIENCE_S
 from tests.server.page.acting import ask, ended
@@ -93,9 +93,9 @@ def accepted(page: Any) -> int:
     return int(found[1]) if found else 0
 
 
-def begun(page: Any) -> None:
+def begun(page: Any, *, minutes: float = PATIENCE_S / 60) -> None:
     """Load the model, however long a GPU made of software takes to compile."""
-    page.set_default_timeout(PATIENCE_S * 1000)
+    page.set_default_timeout(minutes * 60_000)
     fetched(page)
 
 
@@ -171,14 +171,21 @@ def test_a_cut_reply_goes_on_with_the_tokens_of_an_uncut_one(
         assert as_written(page) == python_reply(tiny, "sampled", "off", QUESTION, TOKENS)
 
 
-def test_a_real_model_replies_as_in_python(opened: Callable[..., Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("device", "tokens"), [("cpu", TOKENS), ("gpu", 16)])
+def test_a_real_model_replies_as_in_python(
+    opened: Callable[..., Any], tmp_path: Path, device: str, tokens: int
+) -> None:
     name, question = "smollm2-135m", "Name three colours."
     try:
         bundle = Store().path(name)
     except NotFoundError:
         pytest.skip(f"the real model is not installed: edgedec pull {name}")
-    with serving(_written(bundle, tmp_path)) as url, opened(url, accept_downloads=True) as page:
-        begun(page)
-        settings(page, "greedy", TOKENS)
+    with (
+        serving(_written(bundle, tmp_path)) as url,
+        opened(url, gpu=device == "gpu", device=device, accept_downloads=True) as page,
+    ):
+        begun(page, minutes=15)
+        assert ("same bits as the CPU" in page.inner_text("#device-words")) == (device == "gpu")
+        settings(page, "greedy", tokens)
         ask(page, question)
-        assert as_written(page) == python_reply(bundle, "greedy", "off", question, TOKENS)
+        assert as_written(page) == python_reply(bundle, "greedy", "off", question, tokens)

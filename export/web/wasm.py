@@ -1,0 +1,21 @@
+"""The engine for browsers of this installation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgedec import kernels
+from edgedec.core.errors import NotFoundError
+
+WASM = "edgedec.wasm"
+INSTALL = "pip install cmake ninja ziglang==0.17.1"
+"""The compiler that makes it."""
+_COMMAND = "python -m edgedec.export.web.build"
+
+
+def wasm_path() -> Path:
+    """Return the engine for browsers. Raises NotFoundError where this installation has none."""
+    path = Path(str(kernels.__file__)).parent / WASM
+    if path.is_file():
+        return path
+    raise NotFoundError(f"there is no {WASM} here", hint=f"{INSTALL}, then {_COMMAND} in a source checkout")
