@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from edgedec.control import Controller, Costs, DraftAnswer, Query, Round, RoundTimes, Uncontrolled
 from edgedec.control.tally import Tally
+from edgedec.core.errors import DeviceLostError
 from edgedec.core.progress import Notice
 from edgedec.core.rows import FloatArray, HeadRows, tapped
 from edgedec.core.tree import EMPTY, DraftTree
@@ -236,6 +237,8 @@ class Speculation:
         for drafter in tuple(self._drafters if drafters is None else drafters):
             try:
                 act(drafter)
+            except DeviceLostError:  # the target's, where it drafts itself: the engine begins the round again
+                raise
             except Exception as error:  # whatever it is: decoding goes on without this drafter
                 self.drop(drafter.name)
                 if self._notice:

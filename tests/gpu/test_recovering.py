@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -13,10 +13,11 @@ from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.errors import BackendError, DeviceLostError
 from edgedec.core.forward import Forward
 from edgedec.core.ledger import Ledger
-from edgedec.core.rows import LAST_ROW, HeadRows, Rows
+from edgedec.core.rows import LAST_ROW, HeadRows, Keep, Rows
 from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
-from edgedec.draft import Lookup
+from edgedec.draft import Drafter, Lookup
+from edgedec.draft.exit import ExitDrafter
 from edgedec.sampling import DrawParams
 
 PROMPT = [1, 2, 3, 1, 2, 3, 1, 2]
@@ -35,6 +36,19 @@ class LosingForward(MarkovForward):
     ) -> HeadRows:
         self._use()
         return super().extend(tokens, parents=parents, rows=rows)
+
+    def peek(
+        self,
+        tokens: Sequence[int],
+        *,
+        exit: int,
+        parents: Sequence[int] | None = None,
+        rows: Rows = LAST_ROW,
+        keep: Keep | None = None,
+        resume: int | None = None,
+    ) -> HeadRows:
+        self._use()
+        return super().peek(tokens, exit=exit, parents=parents, rows=rows, keep=keep, resume=resume)
 
     def keep_path(self, nodes: Sequence[int]) -> None:
         self._use()
@@ -72,18 +86,22 @@ def replies(engine: Engine, params: DrawParams) -> list[list[int]]:
     return [first, [step.token for step in engine.generate(more, params, max_tokens=20, stop_ids=())]]
 
 
-def speculation(drafted: bool) -> Speculation | None:
-    return Speculation([Lookup()]) if drafted else None
+def engine(forward: Forward, drafts: str) -> Engine:
+    drafters: dict[str, Callable[[], Drafter]] = {
+        "lookup": Lookup,
+        "exit": lambda: ExitDrafter(forward, forward.caps.exits[-1]),
+    }
+    return Engine(forward, speculation=Speculation([drafters[drafts]()]) if drafts else None)
 
 
 @pytest.mark.parametrize("params", [DrawParams(), SAMPLED])
-@pytest.mark.parametrize("drafted", [False, True])
+@pytest.mark.parametrize("drafts", ["", "lookup", "exit"])
 @pytest.mark.parametrize("at", range(1, 40, 3))
-def test_tokens_are_those_of_an_undisturbed_run(at: int, drafted: bool, params: DrawParams) -> None:
+def test_tokens_are_those_of_an_undisturbed_run(at: int, drafts: str, params: DrawParams) -> None:
     lines: list[str] = []
     model = RecoveringModel(Toy(at), Toy, lines.append)
-    found = replies(Engine(model.forward(), speculation=speculation(drafted)), params)
-    assert found == replies(Engine(Toy().forward(), speculation=speculation(drafted)), params)
+    found = replies(engine(model.forward(), drafts), params)
+    assert found == replies(engine(Toy().forward(), drafts), params)
     assert len(lines) <= 1
     for line in lines:
         assert line.startswith("note: the GPU Toy was lost")
