@@ -16,6 +16,7 @@ import pytest
 from edgedec.backends.onnx.kv_forward import KvForward
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.core.cache_config import CacheConfig
+from edgedec.core.errors import EdgeDecError
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.kernels import library
@@ -178,6 +179,36 @@ def test_histories_have_the_same_bits_under_every_row(
         found[isa] = [case(hybrid_bundles(architecture), seed)[1] for seed in ROWS]
     assert "scalar" in found
     assert all(digests == found["scalar"] for digests in found.values()), found
+
+
+@pytest.mark.parametrize("architecture", HYBRIDS)
+def test_damaged_files_of_states_end_in_one_line(architecture: str, hybrid_bundles: HybridBundles) -> None:
+    """Whatever bytes they have: refused, or states of a cache that can be fed and emptied."""
+    rng = np.random.default_rng(3)
+    model, length = model_of(hybrid_bundles(architecture)), 50
+    forward, plain = (model.forward(CacheConfig(CAPACITY)) for _ in range(2))
+    tokens = [int(token) for token in rng.integers(0, 250, length)]
+    forward.extend(tokens)
+    file = io.BytesIO()
+    forward.write_cache(file, length)
+    first = forward._kv.nbytes(length) - forward._kv.states.file_bytes if forward._kv.states else 0
+    refused = 0
+    for _ in range(200):
+        data = bytearray(file.getvalue())
+        for at in rng.integers(first, len(data), int(rng.integers(1, 40))):
+            data[at] = rng.choice([0x7F, 0xFF, 0, int(rng.integers(256))])
+        if rng.random() < 0.5:
+            data[first : first + 8] = file.getvalue()[first : first + 8]
+        if rng.random() < 0.1:
+            del data[int(rng.integers(len(data))) :]
+        try:
+            forward.read_cache(io.BytesIO(data), length)
+            forward.extend([5, 6])
+        except (EOFError, EdgeDecError):
+            refused += 1
+        forward.rewind(0)
+    assert refused > 20
+    assert bits(forward.extend(tokens, rows=FULL)) == bits(plain.extend(tokens, rows=FULL))
 
 
 @pytest.mark.slow
