@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from onnx import helper
@@ -50,8 +51,11 @@ class GraphBuilder:
 
     def reshape(self, name: str, x: str, shape: tuple[int, ...]) -> str:
         """Add a view of ``x`` of another shape, and return its name."""
-        self.node("Constant", f"{name}_shape", [], [f"{name}_shape"], domain="", value_ints=list(shape))
-        return self.op("Reshape", name, [x, f"{name}_shape"], domain="")
+        return self.op("Reshape", name, [x, self.constant(f"{name}_shape", shape)], domain="")
+
+    def constant(self, name: str, values: Sequence[int]) -> str:
+        """Add a vector of int64, and return its name."""
+        return self.op("Constant", name, [], domain="", value_ints=list(values))
 
     def rows(self, matrix: str) -> int:
         """Return the number of rows of a matrix that was added."""

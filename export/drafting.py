@@ -22,6 +22,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from edgedec.core import exits as names
+from edgedec.export.blocks.asked import FIRST
 from edgedec.export.model import CACHE, DOMAIN, ExportModel
 from edgedec.export.passes.infra import PassError, check_well_formed
 from edgedec.export.passes.return_new_kv import OUTPUT as NEW_KV
@@ -55,8 +56,9 @@ def drafting_graph(
 
 
 def _with_taps(model: ExportModel, taps: tuple[int, ...], hidden: int) -> ExportModel:
-    """Return the graph with hidden states and ids to keep, and no exits."""
-    nodes = [_copied(node) for node in model.nodes]
+    """Return the graph with hidden states of all tokens and ids to keep, and no exits."""
+    every = helper.make_node("Constant", [], [FIRST], FIRST, value_ints=[0])
+    nodes = [every if node.name == FIRST else _copied(node) for node in model.nodes]
     head = next((node for node in nodes if node.op_type == _ENDING[-1]), None)
     if head is None:
         raise PassError("the graph has no head")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from edgedec.export import recurrent
+from edgedec.export.blocks.asked import asked_among, first_asked, from_first
 from edgedec.export.blocks.attention import attention
 from edgedec.export.blocks.base import BlockBuilder, softcap
 from edgedec.export.blocks.delta import gated_delta
@@ -43,9 +44,16 @@ class _Builder(BlockBuilder):
         lookup = {**self.table(table), "scale": scale, "alone": int(not tied)}
         x = self.op("QuantEmbedding", "embedding", ["tokens", table], **lookup)
         own = per_layer_inputs(self, x) if hyper.per_layer else [""] * hyper.layers
+        rows = "rows"
         for layer, rotary in enumerate(rotary_tables(self)):
-            x = self.layer(layer, x, rotary, own[layer])
-        x = self.op("Gather", "selected", [x, "rows"], domain="", axis=0)
+            if layer == hyper.own:
+                first_asked(self)
+                rows, x = asked_among(self), from_first(self, "from_first", x)
+            mine = own[layer]
+            if mine and layer >= hyper.own:
+                mine = from_first(self, f"{mine}.from_first", mine)
+            x = self.layer(layer, x, rotary, mine)
+        x = self.op("Gather", "selected", [x, rows], domain="", axis=0)
         x = self.norm(self.arch.last_norm, x)
         head = table if tied else self.matrix("output.weight", self.vocab, hyper.hidden)
         cap = softcap(hyper.final_softcap)

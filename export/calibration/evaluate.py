@@ -15,6 +15,7 @@ import onnx
 from numpy.typing import NDArray
 
 from edgedec.core.progress import Steps
+from edgedec.export.blocks.asked import FIRST
 from edgedec.export.calibration.recurrent import RECURRENT, sigmoid
 from edgedec.export.model import ExportModel, PackedWeight, VectorWeight, attributes
 
@@ -82,6 +83,9 @@ class _Run:
         attrs, names = attributes(node), list(node.input)
         kind = node.op_type
         out: NDArray[Any] | list[NDArray[Any]]
+        if node.name.startswith(FIRST):
+            self.values[node.output[0]] = np.zeros(1, dtype=np.float32)  # all rows are asked for
+            return
         if kind == "HeadTopK":
             self.watch(self.matrix(names[1]), self.values[names[0]])
             return
@@ -208,6 +212,7 @@ _PLAIN: dict[str, Callable[..., NDArray[Any] | list[NDArray[Any]]]] = {
     "Add": lambda attrs, a, b: a + b,
     "Mul": lambda attrs, a, b: a * b,
     "Concat": lambda attrs, *parts: np.concatenate(parts, axis=1),
-    "Gather": lambda attrs, x: x,  # every row is selected
+    "Gather": lambda attrs, x, *_: x,  # every row is selected
+    "Slice": lambda attrs, x, *_: x,
 }
 """Ops without matrices: functions from attributes and inputs to the result."""

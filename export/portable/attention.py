@@ -53,8 +53,11 @@ def warm_tree_attention(body: Body, attrs: dict[str, Any], inputs: list[str]) ->
 
 def _attention(body: Body, attrs: dict[str, Any], inputs: list[str], warm: str) -> list[str]:
     """Compute attention; ``warm`` is the number of tokens before those of ``qkv``, "" for none."""
-    _, rotary, parents, length, kv_cache, *_ = inputs
-    rotary = _own(body, rotary, warm)
+    qkv, rotary, parents, length, kv_cache, *_ = inputs
+    before = warm
+    if attrs.get("shared") and not warm:  # the last tokens alone may be computed
+        before = body.op("Sub", body.size(parents, 0), body.size(qkv, 0))
+    rotary = _own(body, rotary, before)
     heads, kv_heads, dim = attrs["num_heads"], attrs["num_kv_heads"], attrs["head_dim"]
     q, new = _prepared(body, attrs, inputs, rotary)
     stored = body.op("Add", length, warm) if warm else length
@@ -65,7 +68,7 @@ def _attention(body: Body, attrs: dict[str, Any], inputs: list[str], warm: str) 
     q = body.reshape(body.op("Transpose", q, perm=[1, 0, 2]), kv_heads, heads // kv_heads, -1, dim)
     scores = body.op("MatMul", q, body.op("Transpose", keys, perm=[0, 1, 3, 2]))
     scores = softcapped(body, scores, attrs)
-    visible = _own(body, _visible(body, parents, length, slots, attrs["window"]), warm)
+    visible = _own(body, _visible(body, parents, length, slots, attrs["window"]), before)
     hidden = body.op("Not", visible)
     scores = body.op("Where", hidden, np.float32(-1e30), scores)
     mixed = body.op("MatMul", body.op("Softmax", scores, axis=-1), values)

@@ -15,6 +15,7 @@ from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.core.cache_kinds import Keys
 from edgedec.core.exits import taps_of
 from edgedec.core.manifest import DRAFTING, Manifest
+from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
@@ -94,6 +95,28 @@ def test_prompts_have_the_bits_of_single_tokens(bundle: Path) -> None:
     for token in tokens[:54]:
         one.extend([token])
     assert bits(one.extend(tokens[54:], rows=FULL)) == bits(many.extend(tokens[54:], rows=FULL))
+
+
+@pytest.mark.parametrize("kv", ["fp16", "int8"])
+def test_rows_that_are_asked_for_have_the_bits_of_all(kv: KvType, bundle: Path) -> None:
+    """Layers without keys of their own compute the others only where they lie behind the first of these."""
+    rng = np.random.default_rng(3)
+    some, every = opened(bundle, kv), opened(bundle, kv)
+    for number in range(40):
+        size = int(rng.integers(1, LONGEST + 1))
+        tokens = text(size, number)
+        parents = [int(rng.integers(-1, i)) for i in range(size)] if number % 3 == 0 else None
+        wanted = tuple(sorted(rng.choice(size, int(rng.integers(0, size + 1)), replace=False).tolist()))
+        got = some.extend(tokens, parents=parents, rows=Rows(wanted, full=True))
+        whole = every.extend(tokens, parents=parents, rows=FULL)
+        for at, row in enumerate(wanted):
+            assert got.values[at].tobytes() == whole.values[row].tobytes()
+            assert got.logits is not None
+            assert whole.logits is not None
+            assert got.logits[at].tobytes() == whole.logits[row].tobytes()
+        if parents is not None:
+            for forward in (some, every):
+                forward.keep_path([0])
 
 
 @pytest.mark.parametrize("params", [DrawParams(), DrawParams(temperature=0.8, top_k=20, seed=3)])

@@ -87,6 +87,21 @@ def test_bodies_agree_with_the_kernels(window: int) -> None:
     np.testing.assert_allclose((values**2).mean(axis=-1), 1.0, rtol=1e-3)
 
 
+@pytest.mark.parametrize("window", [0, 12])
+@pytest.mark.parametrize("count", [0, 1, 4])
+@pytest.mark.parametrize("kernels", [True, False])
+def test_the_last_tokens_alone_may_be_computed(window: int, count: int, kernels: bool) -> None:
+    """Nothing reads the others of a layer that shares keys, where the head is not asked for them."""
+    model = Model(norms=True, window=window, ring=window > 0)
+    whole = feeds_of(model, model.cache(LENGTH, LENGTH + TOKENS))
+    _, every, _ = run(model, whole, kernels=kernels)
+    last = feeds_of(model, model.cache(LENGTH, LENGTH + TOKENS))
+    last["q"] = last["q"][TOKENS - count :]
+    _, some, _ = run(model, last, kernels=kernels)
+    assert some.shape == (count, every.shape[1])
+    np.testing.assert_allclose(some, every[TOKENS - count :], atol=0 if kernels else 1e-5)
+
+
 @pytest.mark.parametrize("other", ["", "own"])
 def test_shared_keys_need_the_output_of_their_layer_and_none_of_their_own(other: str) -> None:
     model = Model(norms=True)
