@@ -25,6 +25,10 @@ IDS = "keep.i32"
 """The kept ids, ascending, as little-endian int32."""
 SAVED = "saved_share"
 """The fact that says which part of a pass's bytes a trimmed head leaves unread, 0 to 1."""
+FIRST_IDS = 32_768
+"""Ids that a layer for further tokens computes where nobody chose any."""
+_LARGE = 2
+"""Vocabularies of so many times as many ids are trimmed to them."""
 _AGAIN = "make it again, or remove it"
 
 
@@ -98,13 +102,24 @@ def trimmed_head(
 def trimmed_layer(model: LoadedModel, own: int, head: int, home: Path | None) -> TrimmedHead | None:
     """Return the trimmed head of a model for a drafter that reads ``own`` bytes and the model's ``head``.
 
-    None where there is none. Raises BadFileError and UnsupportedError for a damaged one.
+    Where none was made, the first ids of a large vocabulary, which are its frequent ones: merges are learned
+    in the order of how often they occur. None for a smaller one. Raises BadFileError and UnsupportedError for
+    a damaged one.
     """
-    found = _found(model.manifest, home, model.bundle)
+    found = _found(model.manifest, home, model.bundle) or _first_ids(model.manifest, own, head)
     if found is None:
         return None
     whole, kept = max(model.backend.weight_bytes, 1), head * found[0].size / model.spec.vocab_size
     return TrimmedHead(found[0], break_even((own + head) / whole, (own + kept) / whole), found[1])
+
+
+def _first_ids(manifest: Manifest, own: int, head: int) -> tuple[Keep, float] | None:
+    """Return the first ids and those of the ends, and the part of such a drafter's bytes that they save."""
+    vocab = manifest.spec.vocab_size
+    if vocab < _LARGE * FIRST_IDS:
+        return None
+    ids = np.union1d(np.arange(FIRST_IDS, dtype=np.int64), np.array(ends_of(manifest), np.int64))
+    return ids, (1.0 - ids.size / vocab) * head / (own + head)
 
 
 def _found(manifest: Manifest, home: Path | None, bundle: Path | None = None) -> tuple[Keep, float] | None:

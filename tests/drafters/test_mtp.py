@@ -17,6 +17,7 @@ from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.mtp_facts import GRAPH
 from edgedec.draft.mtp import MtpDrafter
+from edgedec.drafters import trim
 from edgedec.drafters.trim import SAVED, ends_of, save_trim
 from edgedec.sampling import DrawParams
 from tests.drafters.test_heads import GREEDY, PENALISED, SAMPLED, always, damage, plenty, reply
@@ -141,6 +142,23 @@ def test_a_trimmed_head_of_the_target_is_its_own(tmp_path: Path) -> None:
         assert reply(runner.engine, PROMPT, SAMPLED) == reply(plain, PROMPT, SAMPLED)
     assert drafter._layer.keep is None or drafter._layer.keep.size == kept.size
     assert drafter.nbytes() >= kept.nbytes
+
+
+def test_the_head_of_a_large_vocabulary_is_trimmed_to_its_first_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path)
+    monkeypatch.setattr(trim, "FIRST_IDS", 100)
+    plain, runner = place.runner("off").engine, place.runner()
+    assert runner.engine.speculation
+    (drafter,) = runner.engine.speculation._drafters
+    assert isinstance(drafter, MtpDrafter)
+    drafter.begin(PROMPT, 0)
+    drafter.propose(1)
+    assert drafter._layer.keep is not None
+    assert drafter._layer.keep.tolist() == sorted({*range(100), *ends_of(place.manifest)})
+    with always(runner.engine):
+        assert reply(runner.engine, PROMPT, SAMPLED) == reply(plain, PROMPT, SAMPLED)
 
 
 @pytest.mark.parametrize("name", [GRAPH, WEIGHTS, DRAFTER])
