@@ -14,6 +14,7 @@ ATTENTION, DELTA, CONV = "attention", "delta", "conv"
 _DELTA_PERIOD = 4
 _MOST_HEADS = 1 << 16
 _MOST_TAPS = 8
+_NO_ATTENTION = "the model has no layer with attention, which is not supported"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def read_recurrent(
         case _:
             return None
     if ATTENTION not in found.kinds:
-        raise UnsupportedError("the model has no layer with attention, which is not supported")
+        raise UnsupportedError(_NO_ATTENTION)
     return found
 
 
@@ -110,10 +111,12 @@ def key_heads(keys: MetadataKeys, heads: int) -> int:
     stated = keys.get("attention.head_count_kv")
     if not isinstance(stated, list) or 0 not in stated:
         return keys.size("attention.head_count_kv", heads)
-    found = sorted({count for count in stated if count})
-    if len(found) != 1:
+    found = {count for count in stated if type(count) is int and count > 0}
+    if not found:
+        raise UnsupportedError(_NO_ATTENTION)
+    if len(found) > 1:
         raise UnsupportedError("attention.head_count_kv differs between layers, which is not supported")
-    return int(found[0])
+    return found.pop()
 
 
 def nextn_layers(keys: MetadataKeys, architecture: Architecture, blocks: int) -> int:
