@@ -36,7 +36,10 @@ _LABELS = {
     "copy": "copying",
     "send": "sending",
     "speed": "timing passes",
+    "agreement": "comparing with texts of the model",
 }
+_COUNTED = ("agreement",)
+"""Stages that count steps, not bytes."""
 
 
 class Reporter(Protocol):
@@ -105,7 +108,8 @@ class Lines:
         if now < self._next and not finished:
             return
         self._next, self._spoke = now + LINE_EVERY_S, not finished
-        click.echo(f"{_label(stage)}: {_amount(done, total)}", err=True)
+        amount = f"{done} of {total}" if stage in _COUNTED else _amount(done, total)
+        click.echo(f"{_label(stage)}: {amount}", err=True)
 
 
 class Bars:
@@ -116,6 +120,7 @@ class Bars:
         self._begun: float | None = None
         self._stages: dict[str, Any] = {}
         self._drawn: Any = None
+        self._counts = False
 
     def __enter__(self) -> Self:
         return self
@@ -127,10 +132,14 @@ class Bars:
     def __call__(self, stage: str, done: int, total: int) -> None:
         now = self._clock()
         self._begun = now if self._begun is None else self._begun
-        if self._drawn is None:
-            if now - self._begun < QUIET_S:
-                return
-            self._drawn = _rich_progress()
+        if self._drawn is None and now - self._begun < QUIET_S:
+            return
+        counts = stage in _COUNTED
+        if self._drawn is None or counts != self._counts:
+            if self._drawn is not None:
+                self._drawn.stop()
+            self._counts, self._stages = counts, {}
+            self._drawn = _rich_progress(counts)
             self._drawn.start()
         if stage not in self._stages:
             self._stages[stage] = self._drawn.add_task(_label(stage), total=total or None)
@@ -145,15 +154,15 @@ def _amount(done: int, total: int) -> str:
     return f"{size(done)} of {size(total)} ({100 * done // total}%)" if total else size(done)
 
 
-def _rich_progress() -> Any:
+def _rich_progress(counts: bool) -> Any:
     from rich import progress
     from rich.console import Console
 
+    amounts = [progress.DownloadColumn(), progress.TransferSpeedColumn()]
     return progress.Progress(
         progress.TextColumn("{task.description}"),
         progress.BarColumn(),
-        progress.DownloadColumn(),
-        progress.TransferSpeedColumn(),
+        *([progress.MofNCompleteColumn()] if counts else amounts),
         progress.TimeRemainingColumn(),
         console=Console(stderr=True),
     )

@@ -10,7 +10,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
 from edgedec.cli.command import Command, option
 from edgedec.cli.services import services
-from edgedec.core.errors import NotFoundError, UsageError
+from edgedec.core.errors import EdgeDecError, NotFoundError, UsageError
 from edgedec.core.units import size
 
 
@@ -31,11 +31,18 @@ from edgedec.core.units import size
 @click.option("--force", is_flag=True, help="Fetch and prepare it again even if it is installed.")
 @click.option("--file", "source", type=click.Path(path_type=Path), metavar="GGUF",
               help="Use this local file, download nothing; a known model's hash is checked.")  # fmt: skip
+@click.option("--no-drafter", is_flag=True, help="Leave out the drafter that others trained for it.")
 @option("--keep-source", is_flag=True, rare=True, help="Keep the downloaded GGUF too.")
 @opt.json_option
 @click.pass_context
 def command(
-    ctx: click.Context, name: str, force: bool, source: Path | None, keep_source: bool, as_json: bool
+    ctx: click.Context,
+    name: str,
+    force: bool,
+    source: Path | None,
+    no_drafter: bool,
+    keep_source: bool,
+    as_json: bool,
 ) -> None:
     """Fetch a model, check it, and turn it into a bundle in the store.
 
@@ -51,7 +58,7 @@ def command(
     A path that exists comes before OWNER/REPO. HF_TOKEN opens gated repositories, HF_ENDPOINT names a mirror.
 
     The next pull continues an interrupted one. An installed model stays usable until its replacement is
-    complete.
+    complete. A drafter that others trained for a known model comes with it; `edgedec draft import` says more.
     """
     from edgedec.models.pairs import missing_drafter
 
@@ -69,8 +76,32 @@ def command(
     if drafter := missing_drafter(path, store):
         more = f"`edgedec pull {drafter.name}` ({size(drafter.recipe.bytes)})"
         progress.notice(f"note: {path.name} replies faster with a draft model beside it: {more}")
+    fetched = None if no_drafter or source is not None else _with_published(path, store.home)
     total = sum(file.stat().st_size for file in path.iterdir())
     if as_json:
-        screen.show_json({"name": path.name, "path": str(path), "bytes": total})
+        found = {"name": path.name, "path": str(path), "bytes": total}
+        screen.show_json(found | ({"drafter": fetched} if fetched else {}))
     else:
         click.echo(f"{path.name} is ready ({size(total)})")
+
+
+def _with_published(bundle: Path, home: Path) -> str | None:
+    """Fetch the drafter that others trained for a model; return its repository if it was installed now.
+
+    The model is ready without it: what hinders it costs a line.
+    """
+    from edgedec.cli.draft.import_ import fetch_head
+    from edgedec.models.pairs import missing_published
+
+    found = missing_published(bundle, home)
+    if found is None:
+        return None
+    amount = f"about {size(found.bytes)}"
+    progress.notice(f"{bundle.name} comes with a drafter: {found.repo}, {amount}; --no-drafter leaves it out")
+    try:
+        fetch_head(found.repo, bundle, home)
+    except EdgeDecError as error:
+        again = f"`edgedec draft import {found.repo} -m {bundle.name}` tries again"
+        progress.notice(f"note: {bundle.name} runs without {found.repo}: {error.message}; {again}")
+        return None
+    return found.repo

@@ -156,6 +156,11 @@ def _lines(known: Known) -> list[tuple[str, str]]:
     if entry and entry.drafter:
         use = "once it is installed" if known_drafter(entry.name) else f"with --draft auto,{entry.drafter}"
         lines.append(("drafter", f"{entry.drafter}, {use}"))
+    if entry and entry.published:
+        found = entry.published
+        lines.append(
+            ("published", f"{found.repo}, a drafter of ~{size(found.bytes)} that a pull fetches too")
+        )
     if known.bundle and (carried := _carried(known.bundle)):
         lines.append(("carries", carried))
     lines += [("source", _source(known)), ("hash", _hash(known)), ("architecture", _architecture(spec))]
@@ -252,6 +257,7 @@ def _document(known: Known) -> dict[str, object]:
             "parameters": entry.parameters,
             "good_for": entry.good_for,
             "drafter": entry.drafter,
+            "published": asdict(entry.published) if entry.published else None,
             "chats": entry.chats,
             "thinks": entry.thinks,
             "tested": entry.tested,

@@ -29,6 +29,17 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
+class PublishedDrafter:
+    """A head or an assistant for one model: its repository on the model hub, and about its bytes.
+
+    The hub states sizes and hashes when it is fetched.
+    """
+
+    repo: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A model of the catalogue."""
 
@@ -41,6 +52,8 @@ class Entry:
     good_for: str
     tested: Literal["real", "twin"] = "twin"
     """How the tests know it: the model itself runs, or a small random one with the same features."""
+    published: PublishedDrafter | None = None
+    """A drafter that others trained for this very model."""
     drafter: str | None = None
     """Name of a smaller model that can draft for this one: of the same vocabulary, or tried with it."""
     chats: bool = True
@@ -94,6 +107,8 @@ def _entries() -> dict[str, Entry]:
 
 def _entry(row: dict[str, Any], licences: Mapping[str, Licence]) -> Entry:
     own = {key: row[key] for key in Entry.__dataclass_fields__ if key in row and key != "spec"}
+    if "published" in own:
+        own["published"] = PublishedDrafter(**own["published"])
     recipe = Recipe(
         name=row["name"],
         title=row["title"],

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgedec.core.device_folder import carried_model
+from edgedec.core.drafter_manifest import ASSISTANT, HEAD, Target
 from edgedec.core.errors import EdgeDecError
-from edgedec.core.manifest import Manifest
-from edgedec.models.catalogue import CATALOGUE, Entry
+from edgedec.core.manifest import DRAFTING, Manifest
+from edgedec.drafters.artifacts import artifacts
+from edgedec.models.catalogue import CATALOGUE, Entry, PublishedDrafter
 from edgedec.models.recipes import Recipe
 from edgedec.models.store import Store
 
@@ -49,6 +51,16 @@ def missing_drafter(bundle: Path, store: Store) -> Entry | None:
         return None
     drafter = _drafter_of(bundle)
     return None if drafter is None or _installed(drafter, store) else drafter
+
+
+def missing_published(bundle: Path, home: Path) -> PublishedDrafter | None:
+    """Return the drafter that others trained for the model at ``bundle``, if one is known and not there."""
+    manifest = _manifest(bundle)
+    entry = CATALOGUE.get(manifest.name) if manifest else None
+    if manifest is None or entry is None or entry.published is None or DRAFTING not in manifest.files:
+        return None
+    there = {one.kind for one in artifacts(Target.of(manifest), home, bundle)}
+    return None if there & {HEAD, ASSISTANT} else entry.published
 
 
 def _drafter_of(bundle: Path) -> Entry | None:

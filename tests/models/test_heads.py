@@ -1,4 +1,4 @@
-"""Drafting heads from a loopback hub: fetched, gone on with, compared with the hub's hashes, installed."""
+"""Drafters of others from a loopback hub: fetched, gone on with, compared with its hashes, installed."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from edgedec.core.manifest import Manifest
 from edgedec.export import export_gguf
+from edgedec.models.catalogue import CATALOGUE
 from tests.fixtures.eagle3_heads import Eagle3, agreeing_head, write_head
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.models.conftest import tree
@@ -125,3 +126,62 @@ def test_a_head_that_does_not_agree_is_refused_in_a_line(hub: Hub, deep: Path, t
     assert not any("head" in name for name in tree(hub.home))
     assert edgedec(hub, "draft", "import", "owner/nothing", "-m", str(deep)).returncode == 3
     assert edgedec(hub, "draft", "import", "./nothing", "-m", str(deep)).returncode == 3
+
+
+QWEN = "qwen3-1.7b"
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, dict[str, bytes]]:
+    """A tiny model in the place of one of the catalogue, and the files of a drafter trained for it."""
+    folder = tmp_path_factory.mktemp("named")
+    source = write_tiny(folder / "m.gguf", "qwen3", shape=TinyShape(layers=12, context=512))
+    export_gguf(source, folder / "bundle", name=QWEN)
+    head = write_head(folder / "head", "angelslim", agreeing_head(folder / "bundle", (1, 5, 8)), pickled=True)
+    return source.read_bytes(), files_of(head)
+
+
+def offered(hub: Hub, named: tuple[bytes, dict[str, bytes]], *, drafter: bool = True) -> str:
+    """Put both on the hub under the names of the catalogue; return the drafter's repository."""
+    entry = CATALOGUE[QWEN]
+    assert entry.recipe.hub
+    assert entry.published
+    hub.site.add_repository(entry.recipe.hub.repo, {"m-Q4_K_M.gguf": named[0]})
+    if drafter:
+        hub.site.add_repository(entry.published.repo, named[1], large=r"bin$")
+    return entry.published.repo
+
+
+def test_pull_brings_the_drafter_that_others_trained(hub: Hub, named: tuple[bytes, dict[str, bytes]]) -> None:
+    repo = offered(hub, named)
+    done = edgedec(hub, "pull", QWEN, "--json")
+    assert done.returncode == 0, done.stderr
+    assert f"{QWEN} comes with a drafter: {repo}, about 274.0 MB; --no-drafter leaves it out" in done.stderr
+    assert json.loads(done.stdout)["drafter"] == repo
+    listed = edgedec(hub, "draft", "list", "-m", QWEN, "--json")
+    assert [one["kind"] for one in json.loads(listed.stdout)["drafters"]] == ["head"]
+    reply = ("generate", "-m", QWEN, "Hi", "--max-tokens", "12", "--json", "--temperature", "0")
+    told = [json.loads(edgedec(hub, *reply, "--draft", draft).stdout) for draft in ("auto", "off")]
+    assert told[0]["text"] == told[1]["text"]
+    assert "head" in told[0]["stats"]["drafted_by"]
+    before = len(hub.site.requests)
+    again = edgedec(hub, "pull", QWEN)
+    assert (again.returncode, len(hub.site.requests)) == (0, before)
+    assert repo not in again.stderr
+
+
+def test_no_drafter_leaves_it_out(hub: Hub, named: tuple[bytes, dict[str, bytes]]) -> None:
+    repo = offered(hub, named)
+    done = edgedec(hub, "pull", QWEN, "--no-drafter")
+    assert done.returncode == 0, done.stderr
+    assert not any(repo in request.path for request in hub.site.requests)
+    assert not (hub.home / "drafters").exists()
+
+
+def test_a_drafter_that_cannot_be_had_costs_a_line(hub: Hub, named: tuple[bytes, dict[str, bytes]]) -> None:
+    repo = offered(hub, named, drafter=False)
+    done = edgedec(hub, "pull", QWEN)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{QWEN} is ready")
+    (line,) = (line for line in done.stderr.splitlines() if "runs without" in line)
+    assert f"`edgedec draft import {repo} -m {QWEN}` tries again" in line
