@@ -8,6 +8,7 @@ from pathlib import Path
 
 from edgedec.bench.plots import memory_plan
 from edgedec.cli.plan import LOST, WHY, in_mb
+from edgedec.core.cache_kinds import Keys, States
 from edgedec.core.model_spec import ModelSpec
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts, ModelMemory, footprint
 from edgedec.memory.plan import milestones
@@ -20,7 +21,8 @@ SPEC = ModelSpec("small", "llama", 49152, 30, 9, 3, 64, 576, 8192, ffn_size=1536
 
 
 def test_every_part_of_a_plan_has_its_words() -> None:
-    model = ModelMemory(SPEC, 98_000_000, threads=2, hidden=3 * 576, exits=8)
+    kinds = (Keys("kv_cache", 10, 3, 64), States("delta", 20, 600, 3, 9000))
+    model = ModelMemory(replace(SPEC, caches=kinds), 98_000_000, threads=2, hidden=3 * 576, exits=8)
     everything = MemoryFacts(model, 85_000_000, drawing=120, small=model, speckv=True)
     parts = footprint(everything, MemoryChoice(4096, tables=1_000_000, model_drafts=True))
     assert parts.keys() == WHY.keys()
