@@ -24,8 +24,8 @@ void write_trail(const Config& config, const recurrent::Sequence& one) {
 
 }  // namespace
 
-size_t room_of(const Config& config, size_t copies) {
-  return ingredient_floats(config) + (1 + copies) * config.k_dim * kStripVectors * kLanes;
+size_t room_of(const Row& row, const Config& config, size_t copies) {
+  return ingredient_floats(config) + (1 + copies) * config.k_dim * row.columns;
 }
 
 void run(const Row& row, Parallel& threads, const Config& config, const Weights& weights, const Job* jobs, size_t count) {
@@ -35,7 +35,7 @@ void run(const Row& row, Parallel& threads, const Config& config, const Weights&
     const size_t h = task % config.v_heads;
     const recurrent::Walk& walk = walks[task / config.v_heads];
     const Job& job = jobs[task / config.v_heads];
-    float* room = scratch<float>(Scratch::kRecurrence, room_of(config, walk.copies));
+    float* room = scratch<float>(Scratch::kRecurrence, room_of(row, config, walk.copies));
     if (!room) return threads.lack_memory();
     row.head(config, weights, job.one, walk, h, job.state + h * config.k_dim * config.v_dim, job.out, room);
   };

@@ -50,20 +50,21 @@ struct Weights {
   const float* norm;     // [v_dim]
 };
 
-// Steps of one value head, from state[k_dim][v_dim] to out[tokens][values]; room: room_of().
+// Steps of one value head, from state[k_dim][v_dim] to out[tokens][values]; room: floats of room_of().
 using HeadFn = void (*)(const Config& config, const Weights& weights, const recurrent::Sequence& one,
                         const recurrent::Walk& walk, size_t head, float* state, float* out, float* room);
 
 struct Row {
   const char* name;
   HeadFn head;
+  size_t columns;  // of a state that it takes together, at most
 };
 
 // The row of that name, or nullptr when this build has none. Check cpu_has() before running it.
 const Row* find_row(const char* name);
 
 // Floats of scratch that one head needs.
-size_t room_of(const Config& config, size_t copies);
+size_t room_of(const Row& row, const Config& config, size_t copies);
 
 // A sequence, its state [v_heads][k_dim][v_dim], and its outputs [tokens][values].
 struct Job {

@@ -9,6 +9,11 @@
 namespace edgedec::gated_delta {
 namespace {
 
+// Vectors of a strip: as many as there are registers for.
+constexpr int kRow = 8;  // a whole row of most models' states, which is read as it lies in memory
+template <class V>
+constexpr int kStrip = V::kAccumulators >= 12 ? kRow : 2;
+
 // A strip of a state: row i begins at at[i * stride].
 struct Strip {
   float* at;
@@ -27,15 +32,15 @@ struct Sums {
   V by_k[N], by_q[N];
 
   EDGEDEC_INLINE Sums() {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int c = 0; c < N; ++c) by_k[c] = by_q[c] = V::broadcast(0.0f);
   }
-  EDGEDEC_INLINE void add(int c, const V& s, const Reading& to, size_t i) {
-    by_k[c] = V::fma(s, V::broadcast(to.k[i]), by_k[c]);
-    if constexpr (Out) by_q[c] = V::fma(s, V::broadcast(to.q[i]), by_q[c]);
+  EDGEDEC_INLINE void add(int c, const V& s, const V& k, const V& q) {
+    by_k[c] = V::fma(s, k, by_k[c]);
+    if constexpr (Out) by_q[c] = V::fma(s, q, by_q[c]);
   }
   EDGEDEC_INLINE void store(const Reading& to) const {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int c = 0; c < N; ++c) {
       by_k[c].store(to.by_k + c * kLanes);
       if constexpr (Out) by_q[c].store(to.by_q + c * kLanes);
@@ -46,9 +51,13 @@ struct Sums {
 template <class V, int N, bool Out>
 void read(size_t k_dim, const Strip& from, const Reading& to) {
   Sums<V, N, Out> sums;
-  for (size_t i = 0; i < k_dim; ++i)
-#pragma GCC unroll 4
-    for (int c = 0; c < N; ++c) sums.add(c, V::load(from.at + i * from.stride + c * kLanes), to, i);
+  for (size_t i = 0; i < k_dim; ++i) {
+    const V k = V::broadcast(to.k[i]), q = V::broadcast(Out ? to.q[i] : 0.0f);
+    // The next strip, which the hardware's prefetchers do not foresee; harmless past the end.
+    for (int c = 0; c < N && N < kRow; ++c) __builtin_prefetch(from.at + i * from.stride + (N + c) * kLanes);
+#pragma GCC unroll 8
+    for (int c = 0; c < N; ++c) sums.add(c, V::load(from.at + i * from.stride + c * kLanes), k, q);
+  }
   sums.store(to);
 }
 
@@ -59,15 +68,16 @@ void update(size_t k_dim, const Strip& from, float decay, const float* k, const 
   Sums<V, N, Out> sums;
   V delta[N];
   const V e = V::broadcast(decay);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int c = 0; c < N; ++c) delta[c] = V::load(d + c * kLanes);
   for (size_t i = 0; i < k_dim; ++i) {
-    const V key = V::broadcast(k[i]);
-#pragma GCC unroll 4
+    const V key = V::broadcast(k[i]);  // all three before a store, which they might overlap for all the compiler knows
+    const V next_k = V::broadcast(More ? next.k[i] : 0.0f), next_q = V::broadcast(Out ? next.q[i] : 0.0f);
+#pragma GCC unroll 8
     for (int c = 0; c < N; ++c) {
       const V s = V::fma(key, delta[c], V::mul(e, V::load(from.at + i * from.stride + c * kLanes)));
       s.store(to.at + i * to.stride + c * kLanes);
-      if constexpr (More) sums.add(c, s, next, i);
+      if constexpr (More) sums.add(c, s, next_k, next_q);
     }
   }
   if constexpr (More) sums.store(next);
@@ -126,6 +136,14 @@ struct StripWalk {
   }
 };
 
+// All strips of N vectors from a column on that the head has; returns the column behind them.
+template <class V, int N>
+size_t strips(const Config& config, const Piece& piece, const Ingredients& have, float* state, float* out, size_t column) {
+  for (; column + N * kLanes <= config.v_dim; column += N * kLanes)
+    StripWalk<V, N>{config, piece, have, state, out, column, {}, {}, {}}.run();
+  return column;
+}
+
 template <class V>
 void norm_out(const Config& config, const float* weight, const float* z, float* out) {
   const V factor = inverse_rms<V>(out, config.v_dim, config.epsilon);
@@ -138,18 +156,15 @@ void norm_out(const Config& config, const float* weight, const float* z, float* 
 template <class V>
 void head(const Config& config, const Weights& weights, const recurrent::Sequence& one, const recurrent::Walk& walk,
           size_t head, float* state, float* out, float* room) {
-  constexpr int N = kStripVectors;
   Ingredients have = lay_out(config, room);
   transpose_conv(config, weights.conv, head, have.conv);
   out += head * config.v_dim;
   for (size_t done = 0; done < walk.count;) {
     const Piece piece = piece_at(walk, done);
     find_ingredients<V>(config, weights, piece, head, &have);
-    size_t column = 0;
-    for (; column + N * kLanes <= config.v_dim; column += N * kLanes)
-      StripWalk<V, N>{config, piece, have, state, out, column, {}, {}, {}}.run();
-    for (; column < config.v_dim; column += kLanes)
-      StripWalk<V, 1>{config, piece, have, state, out, column, {}, {}, {}}.run();
+    size_t column = strips<V, kStrip<V>>(config, piece, have, state, out, 0);
+    column = strips<V, 2>(config, piece, have, state, out, column);
+    strips<V, 1>(config, piece, have, state, out, column);
     for (size_t i = 0; i < piece.count; ++i) {
       const int32_t m = piece.steps[i].token;
       if (m < 0) continue;
@@ -162,7 +177,7 @@ void head(const Config& config, const Weights& weights, const recurrent::Sequenc
 
 template <class V>
 constexpr Row make_row(const char* name) {
-  return {name, head<V>};
+  return {name, head<V>, kStrip<V> * kLanes};
 }
 
 }  // namespace

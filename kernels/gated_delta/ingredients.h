@@ -11,7 +11,6 @@ namespace edgedec::gated_delta {
 namespace {
 
 constexpr size_t kMostSteps = 2 * recurrent::kPiece;  // of a piece
-constexpr int kStripVectors = 2;                      // of a strip
 
 // Steps that a head takes together: `committed` ones first.
 struct Piece {

@@ -23,7 +23,7 @@ DELTAS = [
     Layer(k_heads=2, v_heads=6, k_dim=32, v_dim=32, tiled=True, seed=1),
     Layer(k_heads=3, v_heads=3, k_dim=128, v_dim=128, seed=2),
     Layer(k_heads=2, v_heads=2, k_dim=16, v_dim=64, taps=1, seed=3),
-    Layer(k_heads=1, v_heads=2, k_dim=48, v_dim=80, taps=8, seed=4),
+    Layer(k_heads=1, v_heads=2, k_dim=48, v_dim=176, taps=8, seed=4),
 ]
 LAYERS: list[RecurrentLayer] = [
     *DELTAS,

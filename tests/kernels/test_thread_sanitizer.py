@@ -23,6 +23,7 @@ HOST = ROOT / "tests" / "kernels" / "threads_host.cc"
 PARTS = (
     "tests/kernels/test_threads.py",
     "tests/kernels/test_sequences.py",
+    "tests/kernels/test_recurrent_ops.py",
     "tests/native/test_api.py",
     "tests/native/test_api_drafters.py",
     "tests/backends/test_contract.py",
