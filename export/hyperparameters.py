@@ -157,7 +157,7 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
     layers = blocks - nextn
     windows = _windows(keys, architecture, layers)
     by_layer = read_layer_sizes(keys, windows) if architecture.sizes_by_layer else None
-    kv_heads = by_layer.kv_heads[-1] if by_layer else key_heads(keys, heads)
+    kv_heads = by_layer.kv_heads[-1] if by_layer else key_heads(keys, architecture, heads)
     head_dim = keys.size("attention.key_length", hidden // heads)
     for count in by_layer.kv_heads if by_layer else (kv_heads,):
         _check_heads(keys, heads, count, head_dim)

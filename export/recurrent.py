@@ -103,19 +103,21 @@ def read_recurrent(
     return found
 
 
-def key_heads(keys: MetadataKeys, heads: int) -> int:
-    """Return the number of key heads of the layers with attention; a list has 0 for other layers.
+def key_heads(keys: MetadataKeys, architecture: Architecture, heads: int) -> int:
+    """Return the number of key heads of the layers with attention; a list has 0 for convolutions.
 
     Raises BadFileError or UnsupportedError.
     """
     stated = keys.get("attention.head_count_kv")
-    if not isinstance(stated, list) or 0 not in stated:
+    if not isinstance(stated, list) or architecture.recurrent != CONV:
         return keys.size("attention.head_count_kv", heads)
     found = {count for count in stated if type(count) is int and count > 0}
     if not found:
         raise UnsupportedError(_NO_ATTENTION)
     if len(found) > 1:
-        raise UnsupportedError("attention.head_count_kv differs between layers, which is not supported")
+        raise UnsupportedError(
+            "the model has layers with different numbers of key heads, which is not supported"
+        )
     return found.pop()
 
 

@@ -103,6 +103,13 @@ def _inside(directory: Path) -> Mapping[str, Any]:
     return found
 
 
+def test_a_list_of_key_heads_may_have_no_zeros(tmp_path: Path) -> None:
+    """Of an LFM2 whose layers all have attention."""
+    small = write_tiny(tmp_path / "l.gguf", "lfm2", shape=TinyShape(layers=2))
+    spec = export_gguf(small, tmp_path / "lfm2", backend="edgedec").spec
+    assert spec.kinds == (Keys("kv_cache", 2, 2, 16),)
+
+
 @pytest.mark.parametrize("kind", ["qwen3_5_moe", "lfm2_moe"])
 def test_models_of_experts_are_refused(kind: str, tmp_path: Path) -> None:
     _, directory = written(tmp_path)
