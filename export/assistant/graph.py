@@ -36,7 +36,7 @@ from edgedec.export.blocks.rotary import inverse_frequencies
 from edgedec.export.builder import GraphBuilder
 from edgedec.export.draft_head.target import EmbeddingTable, LastNorm
 from edgedec.export.interface import HEAD_K
-from edgedec.export.model import CACHE, RINGS, ExportModel, PackedWeight, VectorWeight
+from edgedec.export.model import CACHE, RINGS, ExportModel, VectorWeight
 from edgedec.export.tensors import Tensors
 from edgedec.memory import kv_row_name
 
@@ -202,15 +202,8 @@ class _Builder(GraphBuilder):
     def integers(self, name: str, values: list[int]) -> str:
         """Add a constant i64[n], once for each name."""
         if not any(node.name == name for node in self.model.nodes):
-            tensor = numpy_helper.from_array(np.array(values, np.int64), name)
-            self.node("Constant", name, [], [name], domain="", value=tensor)
+            self.constant(name, values)
         return name
-
-    def bytes_of(self, name: str) -> int:
-        """Return the packed bytes of a matrix that was added."""
-        weight = self.model.weights[name]
-        assert isinstance(weight, PackedWeight)
-        return weight.nbytes
 
 
 def _inputs(
