@@ -26,6 +26,7 @@ __all__ = ["build_tokenizer"]
 
 # llama.cpp's defaults for SentencePiece models, for settings that the file leaves out.
 _SPM_UNKNOWN, _SPM_BOS, _SPM_EOS = 0, 1, 2
+_RANKED = "gemma4"
 
 
 def build_tokenizer(metadata: Mapping[str, Any]) -> tuple[str, TokenizerInfo]:
@@ -37,9 +38,9 @@ def build_tokenizer(metadata: Mapping[str, Any]) -> tuple[str, TokenizerInfo]:
     model = metadata.get(f"{PREFIX}model")
     if model == "gpt2":
         return _build_bpe(metadata)
-    if model == "llama":
-        return _build_spm(metadata)
-    hint = "supported: gpt2 (byte-level BPE), llama (SentencePiece)"
+    if model in ("llama", _RANKED):
+        return _build_spm(metadata, ranked=model == _RANKED)
+    hint = "supported: gpt2 (byte-level BPE), llama (SentencePiece), gemma4 (the same with ranked merges)"
     raise UnsupportedError(f"tokenizer of kind {model!r}", hint=hint)
 
 
@@ -57,16 +58,19 @@ def _name(value: Any) -> str | None:
     return value
 
 
-def _build_spm(metadata: Mapping[str, Any]) -> tuple[str, TokenizerInfo]:
+def _build_spm(metadata: Mapping[str, Any], *, ranked: bool) -> tuple[str, TokenizerInfo]:
     vocab = read_vocabulary(metadata)
     size = len(vocab.tokens)
     unknown = token_id(metadata, "unknown", size)
     sections = spm_sections(
         vocab,
-        add_space_prefix=bool(metadata.get(f"{PREFIX}add_space_prefix", True)),
+        add_space_prefix=bool(metadata.get(f"{PREFIX}add_space_prefix", not ranked)),
         unknown=min(_SPM_UNKNOWN, size - 1) if unknown is None else unknown,
+        ranked=ranked,
     )
     bos = token_id(metadata, "bos", size)
+    if ranked:
+        return _finish(metadata, vocab, sections, _Ids("spm", bos, True, None))
     if bos is None:
         bos = _SPM_BOS if size > _SPM_BOS else None
     return _finish(metadata, vocab, sections, _Ids("spm", bos, True, _SPM_EOS))

@@ -58,14 +58,30 @@ def derive_merges(vocab: GgufVocabulary) -> list[tuple[str, str]]:
     return merges
 
 
-def spm_sections(vocab: GgufVocabulary, *, add_space_prefix: bool, unknown: int | None) -> dict[str, Any]:
+def stated_merges(vocab: GgufVocabulary) -> list[tuple[str, str]]:
+    """Return the merges of a file that has them (``tokenizer.ggml.model`` = gemma4), in order of rank.
+
+    Raises BadFileError when there are none, or one uses or makes a token that the vocabulary lacks.
+    """
+    if not vocab.merges:
+        raise BadFileError("tokenizer.ggml.merges is missing: a gemma4 tokenizer cannot work without it")
+    known = set(vocab.tokens)
+    for left, right in vocab.merges:
+        if not known.issuperset((left, right, left + right)):
+            raise BadFileError(f"tokenizer.ggml.merges: {left!r} + {right!r} is no merge of tokens")
+    return list(dict.fromkeys(vocab.merges))
+
+
+def spm_sections(
+    vocab: GgufVocabulary, *, add_space_prefix: bool, unknown: int | None, ranked: bool = False
+) -> dict[str, Any]:
     """Return the normalizer, pre-tokenizer, decoder and model sections of tokenizer.json.
 
-    Raises BadFileError when the scores are missing.
+    ``ranked``: the file has the merges. Raises BadFileError when those, or the scores, are missing.
     """
-    if not vocab.scores:
+    if not ranked and not vocab.scores:
         raise BadFileError("tokenizer.ggml.scores is missing: a SentencePiece tokenizer needs it")
-    merges = derive_merges(vocab)
+    merges = stated_merges(vocab) if ranked else derive_merges(vocab)
     # The short form "a b" cannot hold tokens that contain a space.
     plain = not any(" " in half for pair in merges for half in pair)
     escape = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.core.errors import BadFileError
 from edgedec.export.tokenizer.spm import canonical_split, derive_merges
 from edgedec.export.tokenizer.vocabulary import read_vocabulary
 from tests.fixtures.tiny_tokenizers import built, spm_metadata, texts_of
@@ -96,3 +97,27 @@ def test_tokens_that_contain_a_space_use_the_long_form_of_merges(tmp_path: Path)
     metadata = spm_metadata({"a": -1.0, "b": -2.0, "a b": -4.0, "ab": -3.0, "aba b": -5.0})
     tokenizer = built(tmp_path, metadata)
     assert texts_of(tokenizer, tokenizer.encode("ab", add_bos=False)) == ["ab"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_merges_of_the_file_give_the_ids_that_its_scores_give(tmp_path: Path, seed: int) -> None:
+    """A gemma4 tokenizer states the merges that others derive."""
+    rng = random.Random(seed)
+    letters = rng.choice(["ab", "abc▁", "aé▁日"])
+    scores = random_vocabulary(rng, letters)
+    merges = [f"{a} {b}" for a, b in derive_merges(read_vocabulary(spm_metadata(scores)))]
+    (tmp_path / "ranked").mkdir()
+    derived = built(tmp_path, spm_metadata(scores))
+    ranked = built(tmp_path / "ranked", spm_metadata(scores, model="gemma4", merges=merges, scores=[]))
+    for _ in range(30):
+        text = "".join(rng.choices(letters.replace("▁", " ") + "ß\n", k=rng.randint(1, 40)))
+        ids = ranked.encode(text)
+        assert ids == derived.encode(text)
+        assert ranked.decode(ids) == derived.decode(ids)
+
+
+@pytest.mark.parametrize(("merges", "words"), [([], "merges is missing"), (["a q"], "is no merge of tokens")])
+def test_merges_that_are_missing_or_wrong(tmp_path: Path, merges: list[str], words: str) -> None:
+    metadata = spm_metadata({"a": -1.0, "b": -2.0, "ab": -3.0}, model="gemma4", merges=merges)
+    with pytest.raises(BadFileError, match=words):
+        built(tmp_path, metadata)
