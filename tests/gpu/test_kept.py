@@ -36,9 +36,9 @@ def kept_logits(device: GpuDevice, w: Packed, x: F32, keep: TrimmedIds, first: i
     consts |= {"BIAS": False, "RESIDUAL": False}
     acts = x if is_float else quantised(x, 1)
     inputs = (part.data, acts, keep.tiles, part.data, empty(r * kept))
-    case = KernelCase(
-        kernel, consts, inputs, {5: empty(r * kept)}, (len(keep.tiles), 1, 1), {"rows": r, "kept": kept}
-    )
+    grid, facts = (len(keep.tiles), 1, 1), {"rows": r, "kept": kept}
+    tiny = w.format == "mxfp4"  # its least two scales are subnormal
+    case = KernelCase(kernel, consts, inputs, {5: empty(r * kept)}, grid, facts, subnormals=tiny)
     return np.frombuffer(run(device, case)[5], np.float32).reshape(r, kept)
 
 
