@@ -105,13 +105,13 @@ def _show(found: list[dict[str, Any]]) -> None:
         click.echo(model)
         for one in drafters:
             if "error" in one:
-                click.echo(f"  {one['kind']:<6}  not usable: {one['error']}")
+                click.echo(f"  {one['kind']:<9}  not usable: {one['error']}")
                 continue
             giver = "the model" if one["kind"] in (MTP, ASSISTANT) else "EdgeDec"
             shipped = f", comes with {giver}" if one["shipped"] else ", made here"
-            click.echo(f"  {one['kind']:<6}  {_USES[one['kind']]}: {size(one['bytes'])}{shipped}")
+            click.echo(f"  {one['kind']:<9}  {_USES[one['kind']]}: {size(one['bytes'])}{shipped}")
             if words := _quality(one["kind"], one["facts"]):
-                click.echo(f"  {'':<6}  {words}")
+                click.echo(f"  {'':<9}  {words}")
     click.echo("A model uses its drafters unasked, and replies the same. --json has all facts.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from edgedec.assemble.config import RunConfig
@@ -14,9 +15,11 @@ from edgedec.core.drafter_manifest import MTP, DrafterManifest
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.manifest import WEIGHTS
 from edgedec.core.mtp_facts import GRAPH
+from edgedec.core.rows import Rows
 from edgedec.export import export_gguf, export_huggingface
 from edgedec.sampling import DrawParams
 from tests.drafters.test_heads import GREEDY, PENALISED, PROMPT, SAMPLED, always, reply
+from tests.fixtures.opened import onnx_forward
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_huggingface import write_huggingface
 from tests.fixtures.tiny_hybrid import DeltaShape
@@ -90,6 +93,17 @@ def test_a_prompt_longer_than_what_waits_is_read_in_step(bundle: Path) -> None:
     assert drafted.speculation.tally.drafted
 
 
+def test_the_head_of_a_model_without_exits_can_be_trimmed(bundle: Path) -> None:
+    forward = onnx_forward(bundle, drafting=True)
+    assert forward.caps.exits == ()
+    assert forward.caps.trims
+    whole = forward.extend([5, 6, 7])
+    forward.rewind(forward.reachable(0))
+    keep = np.sort(whole.ids[0, 3:20]).astype(np.int64)
+    found = forward.extend([5, 6, 7], rows=Rows(last=True, keep=keep))
+    assert found.ids[0, : keep.size].tolist() == whole.ids[0, 3:20].tolist()
+
+
 def test_a_checkpoint_without_the_layer_has_no_drafter(tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "tiny.gguf", MODEL, shape=TinyShape(layers=4))
     export_gguf(path, tmp_path / "bundle")
@@ -97,8 +111,6 @@ def test_a_checkpoint_without_the_layer_has_no_drafter(tmp_path: Path) -> None:
 
 
 def test_a_layer_with_a_table_of_its_own_is_refused_in_one_line(tmp_path: Path) -> None:
-    import numpy as np
-
     table = np.zeros((369, SHAPE.hidden), np.float32)
     path = write_tiny(
         tmp_path / "tiny.gguf", MODEL, shape=SHAPE, extra_tensors={"blk.4.nextn.embed_tokens.weight": table}
