@@ -39,8 +39,8 @@ class Conversion:
             found = fetch(start, stop)
         else:
             picked = self.rows[start:stop]
-            low = int(picked.min(initial=0)) if not picked.size else int(picked.min())
-            found = fetch(low, int(picked.max(initial=low - 1)) + 1)[picked - low]
+            runs = np.split(picked, np.flatnonzero(np.diff(picked) != 1) + 1)
+            found = np.concatenate([fetch(int(run[0]), int(run[-1]) + 1) for run in runs])
         if self.squeezed:
             found = found.reshape(len(found), -1)
         if self.columns is not None:
