@@ -121,7 +121,8 @@ def _tensors(gguf: GgufSource) -> dict[str, Any]:
 
 def _rows(gguf: GgufSource, tensor: TensorInfo, start: int, stop: int) -> Floats:
     try:
-        values = quants.dequantize(gguf.rows(tensor, start, stop), tensor.type)
+        with np.errstate(all="ignore"):  # the weights of a head are checked to be finite
+            values = quants.dequantize(gguf.rows(tensor, start, stop), tensor.type)
     except NotImplementedError as error:
         raise UnsupportedError(f"tensor {tensor.name} is {tensor.type.name}, which cannot be read") from error
     return np.asarray(values, dtype=np.float32).reshape(stop - start, *tensor.shape[1:])

@@ -59,8 +59,9 @@ def head_of(config: Eagle3Config, stored: Mapping[str, StoredTensor], spec: Mode
         name: _floats(one) for name, one in stored.items() if name not in ("embedding", "d2t", "t2d")
     }
     if "norm_taps.0" in arrays:
-        if "norm_taps" in arrays or any(f"norm_taps.{at}" not in arrays for at in range(TAPS)):
-            raise BadFileError("the norms before fc are not three, or two kinds of them")
+        parts = [arrays.get(f"norm_taps.{at}") for at in range(TAPS)]
+        if "norm_taps" in arrays or any(part is None or part.ndim != 1 for part in parts):
+            raise BadFileError("the norms before fc of the head are not three, or two kinds of them")
         arrays["norm_taps"] = np.concatenate([arrays.pop(f"norm_taps.{at}") for at in range(TAPS)])
         arrays["norm_each"] = np.array(True)
     if config.norms_taps and "norm_taps" not in arrays:

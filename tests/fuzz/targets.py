@@ -16,7 +16,7 @@ from edgedec.core.manifest import CHAT_TEMPLATE, MANIFEST, MODEL, TOKENIZER, WEI
 from edgedec.core.version import __version__
 from edgedec.export import export_gguf
 from tests.fixtures.tiny_decoder import write_decoder_bundle
-from tests.fuzz import bench, drafts, huggingface, op_cases, places, store
+from tests.fuzz import bench, drafts, eagle3, huggingface, op_cases, places, store
 from tests.fuzz.mutate import mutate_json, mutate_template
 from tests.fuzz.mutate_gguf import mutate_gguf
 from tests.fuzz.mutate_onnx import mutate_bundle
@@ -45,6 +45,21 @@ _MODEL_PARTS = (
     "bundle",
     ".json",
     "rope",
+)
+_HEAD_PARTS = (
+    "head",
+    "config.json",
+    "tensor",
+    "model",
+    "eagle3",
+    "d2t",
+    "rope",
+    "activation",
+    "attn",
+    "GGUF",
+    "gguf",
+    "metadata",
+    "layers",
 )
 _OP_PARTS = ("ai.edgedec", "Node", "node", "input", "output", MODEL, op_cases.CALL)
 _MESSAGES = (
@@ -177,6 +192,7 @@ _ALL = (
         ("template",),
     ),
     Target("session", _talk_seeds_2, alone(TALK, mutate_json), read_talk_2, (TALK,)),
+    Target("eagle3", eagle3.seeds, eagle3.mutate, eagle3.read, _HEAD_PARTS),
     Target("drafts", drafts.seeds, drafts.mutate, drafts.read, ("history",)),
     Target("questions", bench.question_seeds, bench.mutate, bench.read_question_file, (bench.QUESTIONS,)),
     Target("saved", bench.saved_seeds, bench.mutate, bench.read_saved, (bench.SAVED,)),
