@@ -124,8 +124,8 @@ class _Builder(GraphBuilder):
 
     def head(self, x: str) -> None:
         head = self.matrix("head", self.ids, self.weights.hidden)
-        self.constant("no_logits", np.zeros(1, np.int64))
-        self.constant("keep", self.weights.keep.astype(np.int32))
+        self.literal("no_logits", np.zeros(1, np.int64))
+        self.literal("keep", self.weights.keep.astype(np.int32))
         k = min(HEAD_K, self.ids)
         facts: dict[str, Any] = {"format": self.format(head), "rows": self.ids, "cols": self.weights.hidden}
         found = ["values", "places", "logsumexp", "entropy", "logits"]
@@ -151,7 +151,7 @@ class _Builder(GraphBuilder):
             terms=terms,
         )
 
-    def constant(self, name: str, values: Any) -> None:
+    def literal(self, name: str, values: Any) -> None:
         """Add a constant of any type."""
         self.node("Constant", name, [], [name], domain="", value=numpy_helper.from_array(values, name))
 
