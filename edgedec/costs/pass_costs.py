@@ -25,6 +25,8 @@ LONGEST_TOKENS = 16
 _ROUNDS, _MOST_ROUNDS = 3, 9
 _ENOUGH_S = 0.5
 """More than the fewest rounds are made only while they are quicker than this."""
+_PATIENCE_S = 20.0
+"""Beyond it one round has to do: a slow device would take minutes for three."""
 _QUIET_S = 1.0
 
 
@@ -85,7 +87,7 @@ def measure_costs(
     ratios: dict[int, list[float]] = {size: [] for size in sizes_up_to(longest, forward)[1:]}
     ones = [timed.run(forward, 1)]
     for turn in range(_MOST_ROUNDS):
-        if turn >= _ROUNDS and timed.elapsed > _ENOUGH_S:
+        if timed.elapsed > (_PATIENCE_S if turn < _ROUNDS else _ENOUGH_S) and turn:
             break
         for place, size in enumerate(ratios):
             seconds = timed.run(forward, size)

@@ -70,6 +70,16 @@ def test_what_passes_cost_in_relation_to_one_token_is_the_same_under_any_load(
     assert relative(found) == pytest.approx(relative(COSTS["fp16"]), rel=0.12)
 
 
+def test_a_slow_device_is_measured_in_one_round(loaded: LoadedModel) -> None:
+    machine = Machine(lambda now: 500.0)
+    found = measure_costs(on_machine(loaded, machine).backend.forward(), machine.clock, lambda line: None)
+    assert relative(found) == pytest.approx(relative(COSTS["fp16"]))
+    one_round = 500.0 * (
+        5 * COSTS["fp16"].seconds(1) + sum(COSTS["fp16"].seconds(size) for size in (2, 4, 8, 16))
+    )
+    assert machine.now == pytest.approx(one_round)
+
+
 def test_a_file_says_when_and_under_which_load(loaded: LoadedModel, tmp_path: Path) -> None:
     costs = start(loaded, tmp_path, Machine(), now=7000.0)
     assert costs.file
