@@ -65,7 +65,7 @@ def test_the_kernels_compute_it_too(twin: tuple[Entry, Path, Path]) -> None:
     got = onnx_forward(bundle, threads=1).extend(TOKENS, rows=Rows(full=True)).logits
     assert got is not None
     error = got - expected
-    bound = 0.08 if entry.spec.architecture == "gemma4" else 0.06  # it has three products more a layer
+    bound = 0.08 if entry.spec.caches else 0.06  # their layers have more products, and states add rounding up
     assert np.sqrt(np.square(error).mean()) < bound * expected.std()
     top = np.sort(expected, axis=1)
     clear = top[:, -1] - top[:, -2] > 2 * np.abs(error).max()

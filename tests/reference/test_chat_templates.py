@@ -38,6 +38,7 @@ CONVERSATIONS: dict[str, list[dict[str, Any]]] = {
     ],
 }
 FOLDER = Path(__file__).parents[1] / "text" / "templates"
+OWN_FOLDER = Path(__file__).parent / "templates"
 OWN = ("channels", "thinks")
 """Templates with tools and a switch for thinking, with the constructs that Gemma 4 and Qwen3.5 use."""
 PLAIN = ("chatml", "llama3", "qwen2.5-coder", "smollm2")
@@ -67,7 +68,8 @@ def test_plain_turns_are_rendered_as_with_transformers(name: str, conversation: 
 
 
 def _source(name: str) -> str:
-    return (FOLDER / f"{name}.jinja").read_text(encoding="utf-8")
+    folder = OWN_FOLDER if name in OWN else FOLDER
+    return (folder / f"{name}.jinja").read_text(encoding="utf-8")
 
 
 def _theirs(source: str, messages: list[dict[str, Any]], **inputs: Any) -> str:
