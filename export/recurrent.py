@@ -72,7 +72,7 @@ class Recurrent:
 
     @property
     def states(self) -> tuple[States, ...]:
-        """What the layers remember; empty if all are attention."""
+        """Kinds of states that the layers keep; empty if all are attention."""
         return tuple(
             sizes.states(self.kinds.count(kind))
             for kind, sizes in ((DELTA, self.delta), (CONV, self.conv))

@@ -26,7 +26,7 @@ class AssistantSizes:
     ffn: int
     heads: int
     head_dim: int
-    """Of layers that see all tokens."""
+    """Size of heads of layers that see all tokens."""
     local_head_dim: int
     windows: tuple[bool, ...]
     window: int

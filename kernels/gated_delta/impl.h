@@ -20,7 +20,7 @@ struct Strip {
   size_t stride;
 };
 
-// What a step reads of its parent's state: sums over the rows times k, and times q where it has an output.
+// A step's reading of its parent's state: sums over the rows times k, and times q where it has an output.
 struct Reading {
   const float *k, *q;
   float *by_k, *by_q;

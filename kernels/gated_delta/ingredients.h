@@ -1,4 +1,4 @@
-// What the steps of a head need of their tokens: q, k, v, k q, beta and the decay.
+// Ingredients of the steps of a head, for each token: q, k, v, k q, beta and the decay.
 #pragma once
 
 #include "gated_delta/gated_delta.h"

@@ -1,4 +1,4 @@
-// What recurrent ops share: the trail of a sequence, and a pass as a list of steps.
+// Parts that recurrent ops share: the trail of a sequence, and a pass as a list of steps.
 //
 // A trail is a ring with a row for each of a sequence's newest tokens: slot s is row s mod 32. A row holds what the
 // recurrence needs of its token, the inputs of the convolution first. The state of a sequence covers its first

@@ -21,7 +21,7 @@ WHOLE, RINGS = Keys("kv_cache", 2, 1, 64), Keys("kv_window", 3, 2, 32, 8)
 KINDS = (WHOLE, RINGS)
 CAPACITY, RING = 400, 280
 LAYERS = 9
-"""Of them four share the keys of others."""
+"""Layers of the model; four of them share the keys of others."""
 
 
 def spec_of(*kinds: Keys) -> ModelSpec:

@@ -104,7 +104,7 @@ def _inside(directory: Path) -> Mapping[str, Any]:
 
 
 def test_a_list_of_key_heads_may_have_no_zeros(tmp_path: Path) -> None:
-    """Of an LFM2 whose layers all have attention."""
+    """An LFM2 whose layers all have attention has a head count for each."""
     small = write_tiny(tmp_path / "l.gguf", "lfm2", shape=TinyShape(layers=2))
     spec = export_gguf(small, tmp_path / "lfm2", backend="edgedec").spec
     assert spec.kinds == (Keys("kv_cache", 2, 2, 16),)

@@ -31,7 +31,7 @@ class Config(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Layer:
-    """What stays the same from pass to pass."""
+    """Sizes and weights, which stay the same from pass to pass."""
 
     k_heads: int = 2
     v_heads: int = 4

@@ -1,4 +1,4 @@
-"""What a caller of the recurrent ops keeps of a sequence, for their tests."""
+"""State of a sequence that a caller of the recurrent ops keeps, for their tests."""
 
 from __future__ import annotations
 

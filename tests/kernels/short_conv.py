@@ -14,7 +14,7 @@ from tests.kernels.recurrent import Memory
 
 @dataclass(frozen=True)
 class ShortConvLayer:
-    """What stays the same from pass to pass."""
+    """Sizes and weights, which stay the same from pass to pass."""
 
     hidden: int = 48
     taps: int = 3

@@ -28,7 +28,9 @@ CASES = {
     "lfm2": ("lfm2", TinyShape(layers=5)),
 }
 ROUNDING, MEAN_ROUNDING = 0.2, 0.03
-"""Of the largest logit, between bodies and kernels, which round inputs to 8 bits. Seen: 0.11 and 0.012.
+"""Bounds, as parts of the largest logit, between bodies and kernels, which round inputs to 8 bits.
+
+Seen: 0.11 and 0.012.
 
 A layer that has read one token norms q.k times its value: rounding may turn the sign of a small product.
 """
