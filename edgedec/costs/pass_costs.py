@@ -87,7 +87,7 @@ def measure_costs(
     ratios: dict[int, list[float]] = {size: [] for size in sizes_up_to(longest, forward)[1:]}
     ones = [timed.run(forward, 1)]
     for turn in range(_MOST_ROUNDS):
-        if timed.elapsed > (_PATIENCE_S if turn < _ROUNDS else _ENOUGH_S) and turn:
+        if turn and timed.elapsed > (_PATIENCE_S if turn < _ROUNDS else _ENOUGH_S):
             break
         for place, size in enumerate(ratios):
             seconds = timed.run(forward, size)

@@ -20,9 +20,10 @@ class CostSeries {
 
   // Tokens of the next pass; 0: there were enough.
   int next() const;
-  // Whether enough passes were timed where they take long: more rounds are made only within kEnoughS seconds.
-  bool may_end() const { return timed_ && !within() && turn() >= kRounds; }
-  static constexpr double kEnoughS = 0.5;
+  // Whether the rounds may end here, and the seconds beyond which they do: all of them are made only where passes are
+  // quick, and one has to do where three would take minutes.
+  bool may_end() const { return timed_ && !within() && turn(); }
+  double patience() const { return turn() < kRounds ? 20.0 : 0.5; }
   // The next pass took so long.
   void took(double seconds);
   // Whether the latest pass ends a pair, and the part of the fewest rounds that is done then.

@@ -55,7 +55,7 @@ Status measure_costs(Forward& forward, Clock& clock, Notice* notice, Points* sec
   TimedPasses timed(forward, clock, notice);
   CostSeries series(forward.capacity(), forward.max_pass());
   while (const int size = series.next()) {
-    if (series.may_end() && timed.elapsed() > CostSeries::kEnoughS) break;
+    if (series.may_end() && timed.elapsed() > series.patience()) break;
     double took;
     EDGEDEC_TRY(timed.run(size, &took));
     series.took(took);

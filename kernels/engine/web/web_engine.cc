@@ -166,7 +166,7 @@ Status WebEngine::next_of_reply(const WantedPass** pass, std::string* out) {
 
 Status WebEngine::next_of_measuring(const WantedPass** pass, std::string* out) {
   const int size = series_->next();
-  const bool enough = !size || (series_->may_end() && clock_.now() - began_ > CostSeries::kEnoughS);
+  const bool enough = !size || (series_->may_end() && clock_.now() - began_ > series_->patience());
   EDGEDEC_TRY(forward_->rewind(0));
   if (enough || stop_.is_set()) return end_measuring(out);
   timed_ = {Span<const int32_t>(zeros_).first(static_cast<size_t>(size)), {}, Rows::all(), &timed_rows_};
