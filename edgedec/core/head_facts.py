@@ -10,6 +10,7 @@ from edgedec.core.errors import BadFileError
 from edgedec.core.exits import taps_of
 from edgedec.core.listed_files import Scalar
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.table_facts import TableFacts, layer_spec
 
 GRAPH = "head.onnx"
 """Its graph, with the weights beside it."""
@@ -68,6 +69,11 @@ class HeadFacts:
             raise BadFileError("the drafting head states impossible taps")
 
     @property
+    def table(self) -> TableFacts:
+        """The embedding: the target's, or its own among its weights."""
+        return TableFacts(self.table_offset, self.table_tiles, self.table_tile_bytes)
+
+    @property
     def width(self) -> int:
         """Numbers of a token's hidden states."""
         return TAPS * (self.tap_size or self.hidden)
@@ -95,19 +101,7 @@ class HeadFacts:
 
     def spec(self, context: int) -> ModelSpec:
         """The head as a model of one layer, whose cache holds ``context`` positions."""
-        return ModelSpec(
-            name="drafting head",
-            architecture=HEAD,
-            vocab_size=self.ids,
-            n_layers=1,
-            n_heads=self.heads,
-            n_kv_heads=self.kv_heads,
-            head_dim=self.head_dim,
-            hidden_size=self.hidden,
-            context_length=context,
-            head_k=self.head_k,
-            ffn_size=self.ffn,
-        )
+        return layer_spec(self, "drafting head", HEAD, context)
 
 
 def _layers(text: object) -> tuple[int, ...]:

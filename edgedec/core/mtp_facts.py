@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 from edgedec.core.drafter_manifest import MTP
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.table_facts import TableFacts, check_sizes, sizes_of
+from edgedec.core.table_facts import TableFacts, check_sizes, layer_spec, sizes_of
 
 GRAPH = "mtp.onnx"
 """Its graph, with the weights beside it."""
-LONGEST_PASS = 64
-"""Most tokens of its passes."""
 _WHAT = "the MTP drafter"
 
 
@@ -59,16 +57,4 @@ class MtpFacts:
 
     def spec(self, context: int) -> ModelSpec:
         """The drafter as a model of one layer, whose cache holds ``context`` positions."""
-        return ModelSpec(
-            name="MTP layer",
-            architecture=MTP,
-            vocab_size=self.ids,
-            n_layers=1,
-            n_heads=self.heads,
-            n_kv_heads=self.kv_heads,
-            head_dim=self.head_dim,
-            hidden_size=self.hidden,
-            context_length=context,
-            head_k=self.head_k,
-            ffn_size=self.ffn,
-        )
+        return layer_spec(self, "MTP layer", MTP, context)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
 from edgedec.core.errors import BadFileError
+from edgedec.core.model_spec import ModelSpec
 
 _MOST = 1 << 31
 _T = TypeVar("_T")
@@ -43,3 +44,20 @@ def sizes_of(kind: type[_T], facts: Mapping[str, object], what: str) -> _T:
             raise BadFileError(f"{what} does not state its {field.name}")
         values[field.name] = value
     return kind(**values)
+
+
+def layer_spec(facts: Any, name: str, architecture: str, context: int) -> ModelSpec:
+    """Return a drafter of these sizes as a model of one layer, whose cache holds ``context`` positions."""
+    return ModelSpec(
+        name=name,
+        architecture=architecture,
+        vocab_size=facts.ids,
+        n_layers=1,
+        n_heads=facts.heads,
+        n_kv_heads=facts.kv_heads,
+        head_dim=facts.head_dim,
+        hidden_size=facts.hidden,
+        context_length=context,
+        head_k=facts.head_k,
+        ffn_size=facts.ffn,
+    )

@@ -1,31 +1,17 @@
-"""The trained head of a target as a drafter: found by the hash of its weights, checked, opened and built.
-
-Memory: its weights; a cache of at most 1024 positions; the scratch of its passes; hidden states of 128
-tokens, W numbers each; buffers of 4 (W + 3 D + 4 K + 14) P' bytes, with K entries a row and P' = 64 tokens
-in a pass.
-"""
+"""The trained head of a target as a drafter. Its cache holds at most 1024 positions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgedec.core.drafter_manifest import HEAD, DrafterManifest, Target
-from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UnsupportedError
-from edgedec.core.head_facts import CONTEXT, LONGEST_PASS, TAPS, WAITING, HeadFacts
-from edgedec.drafters.artifacts import artifact, artifacts
-from edgedec.drafters.interface import (
-    BuildContext,
-    DrafterKind,
-    DrafterSpec,
-    Offer,
-    OpenContext,
-    OpenDrafter,
-    SearchContext,
-)
-from edgedec.memory.footprint import DrafterMemory, MemoryChoice, cache_bytes, scratch_bytes
+from edgedec.core.drafter_manifest import HEAD
+from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError
+from edgedec.core.head_facts import CONTEXT, TAPS, HeadFacts
+from edgedec.drafters.carried import CarriedKind, facts_in, layer_bytes
+from edgedec.drafters.interface import BuildContext, OpenContext, OpenDrafter, SearchContext
+from edgedec.memory.footprint import DrafterMemory, MemoryChoice
 
 if TYPE_CHECKING:
     from edgedec.backends.onnx.head_forward import HeadModel
@@ -33,40 +19,28 @@ if TYPE_CHECKING:
     from edgedec.loaded_model import LoadedModel
 
 
-class HeadKind(DrafterKind):
+class HeadKind(CarriedKind):
     """Drafts with the trained head that belongs to the target."""
 
     name = HEAD
-    parts = True
-
-    def unnamed(self, search: SearchContext, chosen: Sequence[DrafterSpec]) -> Iterator[Offer]:
-        """Yield the head, where there is one."""
-        if search.batch or not search.has_parts:
-            return
-        found = artifacts(Target.of(search.manifest), search.home, search.bundle)
-        if any(one.kind == HEAD for one in found):
-            yield Offer(HEAD)
+    title = "trained head"
+    remedy = "train one, or use other drafters"
 
     def taps(self, name: str, search: SearchContext) -> tuple[int, ...]:
         """See ``DrafterKind.taps``."""
-        found = artifacts(Target.of(search.manifest), search.home, search.bundle)
-        folder = next((one.path for one in found if one.kind == HEAD), None)
+        folder = self.folder(search)
         try:
-            return HeadFacts.of(DrafterManifest.load(folder, verify=False).facts).taps if folder else ()
+            return HeadFacts.of(facts_in(folder)).taps if folder else ()
         except EdgeDecError:
             return ()  # opening it says why
 
-    def open(self, name: str, opening: OpenContext) -> OpenDrafter | None:
-        """See ``DrafterKind.open``."""
-        model = opening.target
-        try:
-            folder = artifact(model.manifest, HEAD, opening.home, model.bundle)
-            if folder and model.bundle:
-                return _OpenHead(_head_model(folder, model.bundle, model))
-        except EdgeDecError as error:
-            opening.notice(f"{model.name} runs without its trained head: {error.message}")
-            return None
-        raise NotFoundError(f"{model.name} has no trained head", hint="train one, or use other drafters")
+    def opened(self, folder: Path, bundle: Path, opening: OpenContext) -> OpenDrafter:
+        """See ``CarriedKind.opened``."""
+        from edgedec.backends.onnx.head_forward import HeadModel
+
+        facts, model = HeadFacts.of(facts_in(folder)), opening.target
+        _check_fits(facts, model)
+        return _OpenHead(HeadModel(folder, bundle, facts, model.spec.vocab_size, threads=model.threads))
 
 
 class _OpenHead(OpenDrafter):
@@ -87,19 +61,11 @@ class _OpenHead(OpenDrafter):
 
 
 def rest_bytes(facts: HeadFacts, threads: int, choice: MemoryChoice, sequences: int = 1) -> int:
-    """Return the bytes of a head beside its weights: cache, scratch, buffers, hidden states that wait."""
-    context = min(choice.context, CONTEXT)
-    longest, spec = min(LONGEST_PASS, context), facts.spec(CONTEXT)
-    buffers = longest * (4 * (facts.width + 3 * spec.hidden_size + 4 * spec.head_k + 4) + 5 * 8)
-    waiting = WAITING * facts.width * 4
-    cache = cache_bytes(spec, context, "fp16", longest)
-    return cache + scratch_bytes(spec, threads, longest, context) + buffers + waiting
+    """Return the bytes of a head beside its weights."""
+    return layer_bytes(facts.spec(CONTEXT), facts.width, threads, min(choice.context, CONTEXT))
 
 
-def _head_model(folder: Path, bundle: Path, model: LoadedModel) -> HeadModel:
-    from edgedec.backends.onnx.head_forward import HeadModel
-
-    facts = HeadFacts.of(DrafterManifest.load(folder, verify=False).facts)  # it is verified already
+def _check_fits(facts: HeadFacts, model: LoadedModel) -> None:
     if not model.backend.caps.taps and model.backend.device_bytes():
         raise UnsupportedError("its layers run on two devices", hint="run all of them on one")
     taps = facts.read_from(model.spec.n_layers)
@@ -109,4 +75,3 @@ def _head_model(folder: Path, bundle: Path, model: LoadedModel) -> HeadModel:
     if facts.width != TAPS * model.spec.hidden_size:
         width = f"{facts.width} numbers a token, and the model has {TAPS * model.spec.hidden_size}"
         raise BadFileError(f"it reads {width}")
-    return HeadModel(folder, bundle, facts, model.spec.vocab_size, threads=model.threads)

@@ -1,34 +1,23 @@
-"""The MTP layer of a target as a drafter: found in the target's bundle, checked, opened and built.
+"""The MTP layer of a target as a drafter, whose cache is as long as the target's.
 
-Memory: its weights; a cache as long as the target's; the scratch of its passes; their buffers; hidden states
-of 128 tokens. The target's embedding and head are the target's weights.
+The target's embedding and head are the target's weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgedec.core.drafter_manifest import MTP, DrafterManifest, Target
-from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError
-from edgedec.core.head_facts import WAITING
-from edgedec.core.mtp_facts import LONGEST_PASS, MtpFacts
+from edgedec.core.drafter_manifest import MTP
+from edgedec.core.errors import EdgeDecError
+from edgedec.core.mtp_facts import MtpFacts
 from edgedec.draft.mtp import MORE_SLOTS, MtpDrafter
 from edgedec.draft.trimmed import TrimmedHead
-from edgedec.drafters.artifacts import artifact, artifacts
-from edgedec.drafters.interface import (
-    BuildContext,
-    DrafterKind,
-    DrafterSpec,
-    Offer,
-    OpenContext,
-    OpenDrafter,
-    SearchContext,
-)
+from edgedec.drafters.carried import CarriedKind, check_last_layer, facts_in, layer_bytes
+from edgedec.drafters.interface import BuildContext, OpenContext, OpenDrafter
 from edgedec.drafters.trim import trimmed_layer
-from edgedec.memory.footprint import DrafterMemory, MemoryChoice, cache_bytes, scratch_bytes
+from edgedec.memory.footprint import DrafterMemory, MemoryChoice
 
 if TYPE_CHECKING:
     from edgedec.backends.onnx.mtp_forward import MtpModel
@@ -36,38 +25,21 @@ if TYPE_CHECKING:
     from edgedec.loaded_model import LoadedModel
 
 
-class MtpKind(DrafterKind):
+class MtpKind(CarriedKind):
     """Drafts with the layer of the target that predicts further tokens."""
 
     name = MTP
-    parts = True
+    title = "MTP layer"
+    remedy = "use other drafters, or export a checkpoint that has one"
 
-    def unnamed(self, search: SearchContext, chosen: Sequence[DrafterSpec]) -> Iterator[Offer]:
-        """Yield it where the target's bundle has one."""
-        if search.batch or not search.has_parts:
-            return
-        found = artifacts(Target.of(search.manifest), search.home, search.bundle)
-        if any(one.kind == MTP for one in found):
-            yield Offer(MTP)
+    def opened(self, folder: Path, bundle: Path, opening: OpenContext) -> OpenDrafter:
+        """See ``CarriedKind.opened``."""
+        from edgedec.backends.onnx.mtp_forward import MtpModel
 
-    def taps(self, name: str, search: SearchContext) -> tuple[int, ...]:
-        """See ``DrafterKind.taps``."""
-        return (search.manifest.spec.n_layers - 1,)
-
-    def open(self, name: str, opening: OpenContext) -> OpenDrafter | None:
-        """See ``DrafterKind.open``."""
-        model = opening.target
-        try:
-            folder = artifact(model.manifest, MTP, opening.home, model.bundle)
-            if folder and model.bundle:
-                layer = _mtp_model(folder, model.bundle, model)
-                return _OpenMtp(layer, _trimmed(layer, model, opening))
-        except EdgeDecError as error:
-            opening.notice(f"{model.name} runs without its MTP layer: {error.message}")
-            return None
-        raise NotFoundError(
-            f"{model.name} has no MTP layer", hint="use other drafters, or export a checkpoint that has one"
-        )
+        facts, model = MtpFacts.of(facts_in(folder)), opening.target
+        check_last_layer(model, facts.hidden, facts.ids)
+        layer = MtpModel(folder, bundle, facts, threads=model.threads)
+        return _OpenMtp(layer, _trimmed(layer, model, opening))
 
 
 class _OpenMtp(OpenDrafter):
@@ -86,24 +58,9 @@ class _OpenMtp(OpenDrafter):
 
 
 def rest_bytes(facts: MtpFacts, threads: int, trimmed: int, choice: MemoryChoice, sequences: int = 1) -> int:
-    """Return the bytes beside its weights: cache, scratch, buffers, hidden states that wait, kept ids."""
+    """Return the bytes beside its weights, with ids that its head is trimmed to."""
     context = choice.context + MORE_SLOTS
-    longest, spec = min(LONGEST_PASS, context), facts.spec(context)
-    buffers = longest * (4 * (4 * spec.hidden_size + 4 * spec.head_k + 4) + 5 * 8) + 8 * facts.ids
-    waiting = WAITING * spec.hidden_size * 4
-    cache = cache_bytes(spec, context, "fp16", longest)
-    return cache + scratch_bytes(spec, threads, longest, context) + buffers + waiting + trimmed
-
-
-def _mtp_model(folder: Path, bundle: Path, model: LoadedModel) -> MtpModel:
-    from edgedec.backends.onnx.mtp_forward import MtpModel
-
-    facts = MtpFacts.of(DrafterManifest.load(folder, verify=False).facts)  # it is verified already
-    if model.spec.n_layers - 1 not in model.backend.caps.taps:
-        raise BadFileError("its bundle hands out no hidden states", hint="pull or export the model again")
-    if (facts.hidden, facts.ids) != (model.spec.hidden_size, model.spec.vocab_size):
-        raise BadFileError(f"it is for a model of {facts.hidden} numbers a token and {facts.ids} tokens")
-    return MtpModel(folder, bundle, facts, threads=model.threads)
+    return layer_bytes(facts.spec(context), facts.hidden, threads, context) + 8 * facts.ids + trimmed
 
 
 def _trimmed(layer: MtpModel, model: LoadedModel, opening: OpenContext) -> TrimmedHead | None:

@@ -17,8 +17,8 @@ from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.export import export_gguf
 from edgedec.export.draft_head.bundle import export_head
-from tests.drafters.test_heads import GREEDY, PROMPT, SAMPLED, always, reply
 from tests.fixtures.draft_heads import VARIANTS, random_head, varied
+from tests.fixtures.replies import GREEDY, PROMPT, SAMPLED, always, reply
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import prepared_run
 

@@ -12,7 +12,7 @@ from edgedec.assemble.runner import Runner
 from edgedec.decode.engine import Engine
 from edgedec.export import export_gguf
 from edgedec.sampling import DrawParams
-from tests.drafters.test_heads import always, reply
+from tests.fixtures.replies import always, reply
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_hybrid import HYBRIDS, DeltaShape
 from tests.fixtures.tiny_models import prepared_run

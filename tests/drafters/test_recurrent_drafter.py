@@ -14,8 +14,8 @@ from edgedec.decode.engine import Engine
 from edgedec.draft.model import ModelDrafter
 from edgedec.memory import KvType
 from edgedec.sampling import DrawParams
-from tests.drafters.test_heads import always, reply
 from tests.fixtures.hybrid_bundles import HybridBundles, hybrid_bundles
+from tests.fixtures.replies import always, reply
 from tests.fixtures.tiny_hybrid import HYBRIDS
 from tests.fixtures.tiny_models import prepared_run
 

@@ -20,8 +20,8 @@ from edgedec.core.manifest import Manifest
 from edgedec.drafters.trim import SAVED, ends_of, save_trim
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.models import Store
-from tests.drafters.test_heads import always
 from tests.fixtures.draft_heads import random_head
+from tests.fixtures.replies import always
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.gpu import adapters
 

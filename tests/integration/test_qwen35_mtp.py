@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +16,8 @@ from edgedec.core.manifest import WEIGHTS
 from edgedec.core.mtp_facts import GRAPH
 from edgedec.core.rows import Rows
 from edgedec.export import export_gguf, export_huggingface
-from edgedec.sampling import DrawParams
-from tests.drafters.test_heads import GREEDY, PENALISED, PROMPT, SAMPLED, always, reply
 from tests.fixtures.opened import onnx_forward
+from tests.fixtures.replies import SAMPLED, always, check_replies, check_turns, reply
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_huggingface import write_huggingface
 from tests.fixtures.tiny_hybrid import DeltaShape
@@ -60,26 +58,15 @@ def test_replies_are_those_without_drafts(bundle: Path) -> None:
     drafted.speculation.drop("lookup")
     drafted.speculation.drop("recycling")
     with always(drafted):
-        for params in (GREEDY, SAMPLED, PENALISED):
-            said = reply(plain, PROMPT, params)
-            assert reply(drafted, PROMPT, params) == said
-            longer = [*PROMPT, *said[:20], 3, 4, 5]
-            assert reply(drafted, longer, params) == reply(plain, longer, params)
+        check_replies(plain, drafted)
     assert drafted.speculation.tally.drafted > 100
     assert drafted.speculation.drafters == (MTP,)
 
 
 def test_random_conversations_that_rewind_are_those_without_drafts(bundle: Path) -> None:
     plain, drafted = runner(bundle, "off").engine, runner(bundle, "mtp,lookup").engine
-    draw = random.Random(2)
-    text = list(PROMPT)
     with always(drafted):
-        for turn in range(25):
-            text = [*text[: draw.randrange(1, len(text) + 1)], *(draw.randrange(200) for _ in range(3))][:180]
-            params = DrawParams(temperature=draw.choice([0.0, 0.9]), seed=turn)
-            said = reply(plain, text, params, 12)
-            assert reply(drafted, text, params, 12) == said
-            text += said
+        check_turns(plain, drafted, 2)
     assert drafted.speculation
     assert MTP in drafted.speculation.drafters
 

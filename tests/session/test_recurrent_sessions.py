@@ -26,9 +26,9 @@ from edgedec.memory.plan import peak
 from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.reply import Settings
-from tests.drafters.test_heads import always
 from tests.fixtures.hybrid_bundles import HybridBundles, hybrid_bundles
 from tests.fixtures.ready import chat_of
+from tests.fixtures.replies import always
 from tests.fixtures.sessions import restore_session, save_session
 from tests.fixtures.tiny_hybrid import HYBRIDS
 from tests.fixtures.tiny_models import opened, run_tiny

@@ -10,9 +10,18 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from edgedec.backends.onnx.head_forward import HeadPass
 from edgedec.backends.onnx.session import one_line_errors, open_session
-from edgedec.backends.onnx.step_buffers import AGAIN, StepBuffers, found_rows, head_outputs, mapped_table
+from edgedec.backends.onnx.step_buffers import (
+    AGAIN,
+    HeadPass,
+    StepBuffers,
+    fits,
+    found_pass,
+    head_outputs,
+    head_shapes,
+    mapped_table,
+    shapes_of,
+)
 from edgedec.core.assistant_facts import GRAPH, AssistantFacts
 from edgedec.core.errors import BadFileError
 from edgedec.core.ledger import Ledger
@@ -114,7 +123,7 @@ class AssistantSteps:
         facts = self._facts
         unread = facts.head_bytes * (facts.ids - facts.scored) // facts.ids
         self.bytes_read += self._weight_bytes - unread + self._key_bytes(slots)
-        return HeadPass(found_rows(found, facts.ids, _WHAT), found["out"])
+        return found_pass(found, facts.ids, _WHAT)
 
     def _key_bytes(self, slots: int) -> int:
         """Return the bytes of the keys and values in one layer of each kind."""
@@ -137,23 +146,16 @@ def _checked_caches(session: ort.InferenceSession, facts: AssistantFacts) -> dic
 
     Raises BadFileError unless the graph has the inputs and outputs that ``facts`` state.
     """
-    with one_line_errors(loading=True, graph=GRAPH):
-        shapes = {node.name: node.shape for node in (*session.get_inputs(), *session.get_outputs())}
-    stated = {
+    shapes = shapes_of(session, GRAPH)
+    rows: dict[str, list[Any]] = {
         **{name: [facts.target_hidden] for name in ("taps", "states", "out")},
-        **{name: [] for name in (*_NUMBERS, "logsumexp", "entropy")},
-        "values": [facts.head_k],
-        "ids": [facts.head_k],
-        "table": [facts.table_tile_bytes],
+        **{name: [] for name in _NUMBERS},
+        **head_shapes(facts.head_k),
     }
     caches = {name: tuple(shapes[name][:3]) for name in _CACHES if name in shapes}
-    if (
-        not caches
-        or shapes.keys() != {*stated, *caches}
-        or any(shapes[name][1:] != rest for name, rest in stated.items())
-        or shapes["table"][0] != facts.table_tiles
-        or any(len(shapes[name]) != 5 or not all(isinstance(one, int) for one in shape)
-               for name, shape in caches.items())
-    ):  # fmt: skip
+    whole = all(isinstance(one, int) for shape in caches.values() for one in shape)
+    if not (caches and whole and fits(shapes, rows, {"table": facts.table}, caches)) or (
+        any(len(shapes[name]) != 5 for name in caches)
+    ):
         raise BadFileError(f"{GRAPH} of the drafter is not what its manifest describes", hint=AGAIN)
     return caches

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from edgedec.backends.head_rows import check_finite
+from edgedec.backends.onnx.session import one_line_errors
 from edgedec.core.errors import BadFileError
-from edgedec.core.rows import HeadRows
+from edgedec.core.rows import FloatArray, HeadRows
 from edgedec.core.table_facts import TableFacts
 
 _MOST_KEPT = 64
@@ -21,6 +23,17 @@ AGAIN = "make the drafter again, or remove it"
 Array = NDArray[Any]
 Counts = Mapping[str, int]
 """Numbers of rows of a shape, by what is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadPass:
+    """The results of a pass over n tokens: the rows asked for, and ``out`` f32[n, d].
+
+    ``out`` are the states of the next drafted tokens.
+    """
+
+    rows: HeadRows
+    out: FloatArray
 
 
 class StepBuffers:
@@ -85,13 +98,17 @@ def head_outputs(rows: int, k: int) -> dict[str, tuple[Array, str]]:
     }
 
 
-def found_rows(found: Mapping[str, Array], vocab_size: int, what: str) -> HeadRows:
-    """Return the rows among the outputs of a step. Raises BadFileError for ids outside the vocabulary."""
+def found_pass(found: Mapping[str, Array], vocab_size: int, what: str, *, padded: bool = True) -> HeadPass:
+    """Return the outputs of a step; ``padded``: rows of few ids end with -1.
+
+    Raises BadFileError for ids outside the vocabulary.
+    """
     check_finite(found["logsumexp"])
     ids = found["ids"]
-    if ids.size and not -1 <= ids.min() <= ids.max() < vocab_size:
+    if ids.size and not -padded <= ids.min() <= ids.max() < vocab_size:
         raise BadFileError(f"{what} predicts ids outside the vocabulary", hint=AGAIN)
-    return HeadRows(found["values"], ids, found["logsumexp"], found["entropy"])
+    rows = HeadRows(found["values"], ids, found["logsumexp"], found["entropy"])
+    return HeadPass(rows, found["out"])
 
 
 def mapped_table(weights: Path, table: TableFacts, what: str) -> NDArray[np.uint8]:
@@ -99,3 +116,26 @@ def mapped_table(weights: Path, table: TableFacts, what: str) -> NDArray[np.uint
     if table.offset + table.nbytes > weights.stat().st_size:
         raise BadFileError(f"{what} expects a table outside the weights of its target", hint=AGAIN)
     return np.memmap(weights, np.uint8, "r", table.offset, (table.tiles, table.tile_bytes))
+
+
+Shapes = Mapping[str, list[Any]]
+
+
+def shapes_of(session: ort.InferenceSession, graph: str) -> dict[str, list[Any]]:
+    """Return the shape of each input and output, by name."""
+    with one_line_errors(loading=True, graph=graph):
+        return {node.name: node.shape for node in (*session.get_inputs(), *session.get_outputs())}
+
+
+def fits(shapes: Shapes, rows: Shapes, tables: Mapping[str, TableFacts], others: Iterable[str]) -> bool:
+    """Return whether ``shapes`` are those of ``rows`` behind a first dimension, ``tables`` and ``others``."""
+    return (
+        shapes.keys() == {*rows, *tables, *others}
+        and all(shapes[name][1:] == rest for name, rest in rows.items())
+        and all(shapes[name] == [one.tiles, one.tile_bytes] for name, one in tables.items())
+    )
+
+
+def head_shapes(k: int) -> dict[str, list[Any]]:
+    """Return the shapes of a row of the outputs of a head."""
+    return {"values": [k], "ids": [k], "logsumexp": [], "entropy": []}

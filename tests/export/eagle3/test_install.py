@@ -17,8 +17,8 @@ from edgedec.core.manifest import Manifest
 from edgedec.export import export_gguf
 from edgedec.export.eagle3.agreement import HeadAgreement
 from edgedec.export.eagle3.install import install_head
-from tests.drafters.test_heads import GREEDY, PROMPT, SAMPLED, always, reply
 from tests.fixtures.eagle3_heads import Eagle3, agreeing_head, write_head
+from tests.fixtures.replies import GREEDY, PROMPT, SAMPLED, always, reply
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import prepared_run
 
