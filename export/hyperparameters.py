@@ -22,6 +22,7 @@ from edgedec.export.recurrent import (
     nextn_layers,
     read_recurrent,
 )
+from edgedec.export.yarn import Yarn, read_yarn
 
 _MOST_LAYERS = 1000
 # Keys that change the arithmetic beyond what the graph can express, and their neutral values.
@@ -35,6 +36,10 @@ _REFUSED: dict[str, tuple[Any, ...]] = {
     "residual_scale": (1.0, 0.0),
     "logit_scale": (1.0, 0.0),
     "rope.scaling.attn_factor": (1.0, 0.0),
+    "rope.scaling.yarn_attn_factor": (1.0,),
+    "rope.scaling.yarn_ext_factor": (1.0,),
+    "attention.temperature_scale": (0.0,),
+    "attention.temperature_length": (0,),
 }
 
 
@@ -67,6 +72,8 @@ class Hyperparameters:
     """The layers that are no attention; None: there are none."""
     nextn: int = 0
     """Layers behind the others that predict further tokens; the graph leaves them out."""
+    yarn: Yarn | None = None
+    """Scaling of the rotary positions; None: none, or a linear one."""
     by_layer: LayerSizes | None = None
     """Sizes that differ between layers; None: all layers are alike but for their windows."""
 
@@ -161,7 +168,9 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
     head_dim = keys.size("attention.key_length", hidden // heads)
     for count in by_layer.kv_heads if by_layer else (kv_heads,):
         _check_heads(keys, heads, count, head_dim)
-    rotary_dim, factor = _rotary_dim(keys, architecture, head_dim), _rotary_factor(keys, architecture)
+    yarn = read_yarn(keys, architecture)
+    rotary_dim = _rotary_dim(keys, architecture, head_dim)
+    factor = yarn.attention if yarn else _rotary_factor(keys, architecture)
     whole = rotary_dim == head_dim
     return Hyperparameters(
         architecture=architecture,
@@ -185,6 +194,7 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
         final_softcap=keys.number("final_logit_softcapping", architecture.softcaps[1]),
         recurrent=read_recurrent(keys, architecture, layers, hidden),
         nextn=nextn,
+        yarn=yarn,
         by_layer=by_layer,
     )
 
@@ -216,12 +226,13 @@ def _rotary_factor(keys: MetadataKeys, architecture: Architecture) -> float:
 
 
 def _context(keys: MetadataKeys, architecture: Architecture) -> int:
-    """Return the context in tokens, for LongRoPE the original one.
+    """Return the context in tokens; the original one for LongRoPE and for queries with a temperature.
 
-    Beyond it LongRoPE uses other factors, and keys already in the KV cache cannot be changed.
+    Beyond it LongRoPE uses other factors, and keys already in the KV cache cannot be changed. Within it a
+    temperature is 1.
     """
     context = keys.size("context_length")
-    if architecture.long_rope:
+    if architecture.long_rope or keys.number("attention.temperature_scale", 0.0):
         context = min(context, keys.size("rope.scaling.original_context_length", context))
     return context
 
@@ -248,7 +259,7 @@ def _rope_base(keys: MetadataKeys, key: str, default: float) -> float:
 
 def _rope_divisor(keys: MetadataKeys, architecture: Architecture) -> float:
     kind = keys.get("rope.scaling.type")
-    if kind == "longrope" and architecture.long_rope:
+    if (kind == "longrope" and architecture.long_rope) or (kind == "yarn" and architecture.yarn):
         return 1.0
     factor = keys.number("rope.scaling.factor", keys.number("rope.scale_linear", 1.0)) or 1.0
     if kind in (None, "none"):

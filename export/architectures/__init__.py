@@ -8,14 +8,30 @@ from edgedec.export.architectures.gemma3 import GEMMA3
 from edgedec.export.architectures.gemma4 import GEMMA4
 from edgedec.export.architectures.lfm2 import LFM2
 from edgedec.export.architectures.llama import LLAMA
+from edgedec.export.architectures.mistral3 import MISTRAL3
 from edgedec.export.architectures.phi3 import PHI3
 from edgedec.export.architectures.qwen2 import QWEN2
 from edgedec.export.architectures.qwen3 import QWEN3
+from edgedec.export.architectures.qwen3vl import QWEN3VL
 from edgedec.export.architectures.qwen35 import QWEN35
 from edgedec.export.architectures.smollm3 import SMOLLM3
 
 __all__ = ["ARCHITECTURES", "Architecture"]
 
 ARCHITECTURES: dict[str, Architecture] = {
-    a.name: a for a in (LLAMA, QWEN2, QWEN3, GEMMA2, GEMMA3, PHI3, SMOLLM3, QWEN35, LFM2, GEMMA4)
+    a.name: a
+    for a in (
+        LLAMA,
+        QWEN2,
+        QWEN3,
+        GEMMA2,
+        GEMMA3,
+        PHI3,
+        SMOLLM3,
+        MISTRAL3,
+        QWEN3VL,
+        QWEN35,
+        LFM2,
+        GEMMA4,
+    )
 }

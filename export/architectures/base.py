@@ -30,6 +30,8 @@ class Architecture:
     """Rotary base of layers with a window; None: the base of the others."""
     long_rope: bool = False
     """LongRoPE: two sets of factors, for contexts up to the original one (used here) and beyond."""
+    yarn: bool = False
+    """Rotary positions may be scaled by YaRN."""
     no_rope_period: int = 0
     """Every n-th layer rotates nothing: its tokens have no positions; 0: all layers rotate."""
     partial_rotary: bool = False

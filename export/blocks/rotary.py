@@ -44,7 +44,7 @@ def head_order(hyper: Hyperparameters) -> NDArray[np.int64]:
 def rotary_tables(builder: BlockBuilder) -> list[str]:
     """Return each layer's rotary table: the plain one, that of windows, or one that rotates nothing."""
     hyper = builder.hyper
-    factors = None
+    factors = hyper.yarn.divisors(hyper.rope_base, hyper.rotary_dim) if hyper.yarn else None
     for name in (ROPE_FACTORS, *((LONG_FACTORS, SHORT_FACTORS) if builder.arch.long_rope else ())):
         if builder.tensors.has(name):  # the last one counts
             factors = builder.tensors.vector(name, hyper.rotary_dim // 2).values

@@ -16,6 +16,7 @@ from edgedec.export.huggingface.by_layer import sizes_by_layer
 from edgedec.export.huggingface.conversion import SHORT_CONV, Conversions, delta_conversions
 from edgedec.export.huggingface.fields import Fields
 from edgedec.export.huggingface.hybrid import lfm2_fields, lfm2_keys, qwen35_fields, qwen35_keys
+from edgedec.export.huggingface.ministral import ministral3_keys
 from edgedec.export.huggingface.rope import read_rope
 from edgedec.export.metadata_keys import MetadataKeys
 from edgedec.export.recurrent import delta_sizes
@@ -62,17 +63,26 @@ FAMILIES: dict[str, _Family] = {
     "llama": _Family(replace(ARCHITECTURES["llama"], interleaved=False)),
     "qwen2": _Family(ARCHITECTURES["qwen2"]),
     "qwen3": _Family(ARCHITECTURES["qwen3"]),
+    "qwen3_vl_text": _Family(ARCHITECTURES["qwen3vl"], rope_base=5e5),
     "phi3": _Family(ARCHITECTURES["phi3"]),
     "smollm3": _Family(replace(ARCHITECTURES["smollm3"], interleaved=False), tied=True, rope_base=2e6),
+    "ministral3": _Family(
+        replace(ARCHITECTURES["mistral3"], interleaved=False), rope_base=1e6, keys=ministral3_keys
+    ),
     "gemma2": _Family(ARCHITECTURES["gemma2"], tied=True, norm_offset=1.0),
     "gemma3_text": _Family(ARCHITECTURES["gemma3"], tied=True, rope_base=1e6, norm_offset=1.0),
     "gemma4_text": _Family(ARCHITECTURES["gemma4"], tied=True, rope_base=1e6),
     "qwen3_5_text": _Family(ARCHITECTURES["qwen35"], norm_offset=1.0, fields=qwen35_fields, keys=qwen35_keys),
     "lfm2": _Family(ARCHITECTURES["lfm2"], tied=True, rope_base=1e6, fields=lfm2_fields, keys=lfm2_keys),
 }
+_PIXTRAL = tuple(
+    f"{begin}{part}." for begin in ("model.", "") for part in ("vision_tower", "multi_modal_projector")
+)
 _TOWERS = ("vision_tower", "audio_tower", "embed_vision", "embed_audio")
 _SEEING = {
     "qwen3_5": ("qwen3_5_text", ("model.visual.",)),
+    "qwen3_vl": ("qwen3_vl_text", ("model.visual.",)),
+    "mistral3": ("ministral3", _PIXTRAL),
     "gemma4": ("gemma4_text", tuple(f"model.{part}." for part in _TOWERS)),
     "lfm2_vl": ("lfm2", ("model.vision_tower.", "model.multi_modal_projector.")),
 }
@@ -81,6 +91,8 @@ _REFUSED = {
     "gemma3": "the text-only models, gemma3_text, are supported",
     "qwen3_5_moe": "the dense models, qwen3_5, are supported",
     "qwen3_5_moe_text": "the dense models, qwen3_5, are supported",
+    "qwen3_vl_moe": "the dense models, qwen3_vl, are supported",
+    "qwen3_vl_moe_text": "the dense models, qwen3_vl, are supported",
     "lfm2_moe": "the dense models, lfm2, are supported",
 }
 _ACTIVATIONS = {"silu": ("silu",), "gelu_tanh": ("gelu_pytorch_tanh", "gelu_new")}
@@ -142,7 +154,7 @@ def _text_part(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, .
         return data, ()
     text, left_out = _SEEING[kind]
     outer = {key: data[key] for key in ("tie_word_embeddings", "quantization_config") if key in data}
-    return {**inner, **outer, "model_type": text}, left_out
+    return {**inner, **outer, "model_type": inner.get("model_type") or text}, left_out
 
 
 def _conversions(architecture: Architecture, values: Mapping[str, Any]) -> Conversions:

@@ -73,7 +73,13 @@ _WHOLE = {
     "layer_scalar": "layer_output_scale.weight",
 }
 """Names that end otherwise than with .weight or .bias."""
-_LAYERS, _INNER = "model.layers.", "model.language_model."
+_LAYERS = "model.layers."
+_INNER = {
+    "model.language_model.": "model.",
+    "language_model.model.": "model.",
+    "language_model.lm_head.": "lm_head.",
+}
+"""Begins of names in the text part of a model that sees, and those of a text model."""
 NEXTN = "mtp."
 """Begin of the names of the layers that predict further tokens."""
 _NEXTN_TOP = {
@@ -89,8 +95,10 @@ def gguf_name(architecture: Architecture, name: str, layers: int = 0) -> str:
 
     ``layers``: of the model, behind which a GGUF file has those that predict further tokens.
     """
-    if name.startswith(_INNER):  # the text part of a model that sees
-        name = "model." + name.removeprefix(_INNER)
+    for begin, plain in _INNER.items():
+        if name.startswith(begin):
+            name = plain + name.removeprefix(begin)
+            break
     if name in _TOP:
         return _TOP[name]
     if name.startswith(NEXTN):

@@ -51,6 +51,8 @@ def read_rope(config: Fields, head_dim: int, context: int, base: float, architec
         return _long_rope(rope, config, metadata, context)
     if kind != "default":
         metadata["rope.scaling.type"] = kind
+    if kind == "yarn" and architecture.yarn:
+        return Rope(metadata | _yarn(rope, context))
     if kind == "linear":
         metadata["rope.scaling.factor"] = rope.positive("factor")
     return Rope(metadata)
@@ -94,6 +96,24 @@ def _long_rope(rope: Fields, config: Fields, metadata: dict[str, Any], context: 
         rope.numbers("short_factor", metadata["rope.dimension_count"] // 2), dtype=np.float32
     )
     return Rope(metadata, {SHORT_FACTORS: factors})
+
+
+def _yarn(rope: Fields, context: int) -> dict[str, Any]:
+    """Return the keys of YaRN. ``mscale`` is 1 in a GGUF file, as in the models that use it."""
+    original = rope.size("original_max_position_embeddings")
+    factor, strength = rope.positive("factor", context / original), rope.number("mscale_all_dim", 0.0)
+    strength = strength if rope.number("mscale", 0.0) else 0.0
+    if strength and rope.number("mscale") != 1:
+        raise UnsupportedError("an mscale of YaRN other than 1 is not supported")
+    if rope.data.get("attention_factor") is not None or not rope.flag("truncate", True):
+        raise UnsupportedError("attention_factor and truncate of YaRN are not supported")
+    return {
+        "rope.scaling.factor": factor,
+        "rope.scaling.original_context_length": original,
+        "rope.scaling.yarn_beta_fast": rope.number("beta_fast", 0.0) or 32.0,
+        "rope.scaling.yarn_beta_slow": rope.number("beta_slow", 0.0) or 1.0,
+        "rope.scaling.yarn_log_multiplier": strength,
+    }
 
 
 def _llama3_factors(rope: Fields, base: float, head_dim: int) -> NDArray[np.float32]:

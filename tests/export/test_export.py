@@ -99,6 +99,21 @@ CASES = {
             "shape": TinyShape(layers=4, hidden=256, ffn=512, heads=4, kv_heads=1, head_dim=64),
         },
     ),
+    "qwen3vl": Case("qwen3vl", {"formats": {"*": "q5_1", "attn_v": "q8_0"}, "tied": False}),
+    "mistral3": Case("mistral3", {"formats": {"*": "q4_0", "attn_v": "q8_0"}}),
+    "mistral3-without-yarn": Case(
+        "mistral3", {"extra": {"mistral3.rope.scaling.type": "none", "mistral3.rope.scaling.factor": 1.0}}
+    ),
+    "mistral3-strong-yarn": Case(
+        "mistral3",
+        {
+            "extra": {
+                "mistral3.rope.freq_base": 40.0,
+                "mistral3.rope.scaling.factor": 16.0,
+                "mistral3.rope.scaling.yarn_beta_fast": 8.0,
+            }
+        },
+    ),
     "gemma2": Case("gemma2", {"formats": {"*": "q5_0", "ffn_down": "q4_1"}, "shape": TinyShape(layers=4)}),
     "gemma2-uncapped": Case("gemma2", {"extra": UNCAPPED}),
     "gemma3": Case("gemma3", {"formats": {"*": "q5_1", "attn_output": "q4_0"}, "shape": TinyShape(layers=7)}),
@@ -216,6 +231,15 @@ def test_long_rope_ends_with_the_original_context(tmp_path: Path) -> None:
     assert Manifest.load(bundle).spec.context_length == 64
 
 
+@pytest.mark.parametrize(("temperature", "context"), [(0.1, 128), (0.0, 512)])
+def test_queries_with_a_temperature_end_with_the_original_context(
+    temperature: float, context: int, tmp_path: Path
+) -> None:
+    extra = {"mistral3.attention.temperature_scale": temperature}
+    _, bundle = export(tmp_path, "mistral3", shape=TinyShape(context=128), extra=extra)
+    assert Manifest.load(bundle).spec.context_length == context
+
+
 def test_a_window_that_holds_the_whole_context_is_none(tmp_path: Path) -> None:
     """Phi-3.5 and Phi-4 mini state a window of 262,144 tokens."""
     whole = {**PHI3_LONG["extra"], "phi3.attention.sliding_window": 64}
@@ -233,6 +257,16 @@ REFUSED: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
     ("llama", {"formats": "tq2_0", "shape": WIDE}, UnsupportedError, "token_embd.weight is TQ2_0, .* q4_k"),
     ("llama", {"formats": {"attn_q": "tq1_0"}, "shape": WIDE}, UnsupportedError, "attn_q.weight is TQ1_0"),
     ("llama", {"extra": {"llama.rope.scaling.type": "yarn"}}, UnsupportedError, "rope scaling 'yarn'"),
+    ("llama", {"extra": {"llama.attention.temperature_scale": 0.1}}, UnsupportedError, "temperature_scale"),
+    ("mistral3", {"extra": {"mistral3.attention.temperature_length": 9}}, UnsupportedError, "_length = 9"),
+    ("mistral3", {"extra": {"mistral3.rope.scaling.yarn_ext_factor": 0.5}}, UnsupportedError, "ext_factor"),
+    (
+        "mistral3",
+        {"extra": {"mistral3.rope.scaling.factor": 0.5}},
+        BadFileError,
+        "YaRN parameters contradict",
+    ),
+    ("mistral3", {"extra": {"mistral3.rope.freq_base": 1.0}}, BadFileError, "YaRN parameters contradict"),
     (
         "llama",
         {"extra": {"llama.rope.dimension_count": 8}},

@@ -26,6 +26,8 @@ SHAPES = {
     "smollm3": TinyShape(layers=5),
     "qwen2": TinyShape(),
     "qwen3": TinyShape(head_dim=32),
+    "qwen3vl": TinyShape(head_dim=32),
+    "mistral3": TinyShape(head_dim=32),
     "phi3": TinyShape(),
     "gemma2": TinyShape(layers=3),
     "gemma3": TinyShape(layers=7, heads=4, kv_heads=1, head_dim=32),
@@ -33,7 +35,7 @@ SHAPES = {
     "qwen35": TinyShape(layers=5, head_dim=32, delta=DeltaShape(nextn=1)),
     "lfm2": TinyShape(layers=5),
 }
-EXACT = ["qwen2", "qwen3", "gemma2", "gemma3", "gemma4", "phi3", "qwen35", "lfm2"]
+EXACT = ["qwen2", "qwen3", "qwen3vl", "gemma2", "gemma3", "gemma4", "phi3", "qwen35", "lfm2"]
 FILES = ("weights.bin", "model.onnx", "tokenizer.json", "chat_template.jinja")
 
 

@@ -34,6 +34,11 @@ def refused(source: Path, error: type[EdgeDecError], message: str) -> None:
     assert not list(source.parent.glob("out*"))
 
 
+def yarn(**changes: object) -> dict[str, object]:
+    usual = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 64}
+    return {**usual, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1, **changes}
+
+
 CONFIGS: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
     ("llama", {"model_type": "mamba"}, UnsupportedError, "model type 'mamba' .* llama, qwen2, qwen3"),
     ("llama", {"model_type": None}, BadFileError, "config.json lacks model_type"),
@@ -73,6 +78,16 @@ CONFIGS: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
     ("phi3", {"partial_rotary_factor": 0.45}, UnsupportedError, "partial rotary positions .7 of 16."),
     ("smollm3", {"no_rope_layers": [1, 0]}, UnsupportedError, "no_rope_layers in .* not every 4th"),
     ("smollm3", {"no_rope_layer_interval": 3}, UnsupportedError, "not every 4th"),
+    ("qwen3vl", {"model_type": "qwen3_vl_moe"}, UnsupportedError, "the dense models, qwen3_vl"),
+    ("mistral3", {"sliding_window": 8}, UnsupportedError, "a sliding window in mistral3"),
+    ("mistral3", {"rope_parameters": None}, BadFileError, "lacks rope_parameters"),
+    ("mistral3", {"rope_parameters": yarn(factor=0.5)}, BadFileError, "YaRN parameters contradict"),
+    ("mistral3", {"rope_parameters": yarn(beta_slow=64.0)}, BadFileError, "YaRN parameters contradict"),
+    ("mistral3", {"rope_parameters": yarn(rope_theta=1.0)}, BadFileError, "YaRN parameters contradict"),
+    ("mistral3", {"rope_parameters": yarn(mscale=0.7)}, UnsupportedError, "an mscale of YaRN"),
+    ("mistral3", {"rope_parameters": yarn(attention_factor=2.0)}, UnsupportedError, "attention_factor"),
+    ("mistral3", {"rope_parameters": yarn(truncate=False)}, UnsupportedError, "truncate"),
+    ("mistral3", {"rope_parameters": yarn(original_max_position_embeddings=0)}, BadFileError, "not a size"),
     ("llama", {"hidden_act": "relu"}, UnsupportedError, "activation 'relu'"),
     ("llama", {"quantization_config": {"bits": 4}}, UnsupportedError, "quantised already"),
     ("llama", {"final_logit_softcapping": 30.0}, UnsupportedError, "final_logit_softcapping"),

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError
 from edgedec.core.manifest import Manifest
 from edgedec.export import export_gguf, export_huggingface
 from edgedec.export.notes import notes
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
-from tests.fixtures.tiny_huggingface import write_huggingface
+from tests.fixtures.tiny_huggingface import save_tensors, write_huggingface
 
 SHAPE = TinyShape(layers=7)
 TOWERS: dict[str, Any] = {
@@ -30,11 +31,11 @@ def source_of(tmp_path: Path, **options: Any) -> Path:
     return write_huggingface(tmp_path / "source", gguf, **options)
 
 
-def see(source: Path) -> None:
+def see(source: Path, kind: str = "gemma4") -> None:
     """Make a directory of the text part one of the whole model, as its makers publish it."""
     text = json.loads((source / "config.json").read_text())
     tied = {"tie_word_embeddings": text["tie_word_embeddings"]}
-    whole = {"model_type": "gemma4", "text_config": text, "vision_config": {}, "audio_config": {}, **tied}
+    whole = {"model_type": kind, "text_config": text, "vision_config": {}, "audio_config": {}, **tied}
     (source / "config.json").write_text(json.dumps(whole))
 
 
@@ -49,6 +50,63 @@ def test_the_text_part_of_a_model_that_sees_and_hears(tmp_path: Path) -> None:
     assert manifest.spec == Manifest.load(tmp_path / "text").spec
     (line,) = notes(manifest)
     assert line == "note: same reads text only: 4 tensors for pictures are left out"
+
+
+EYES: dict[str, tuple[str, dict[str, Any]]] = {
+    "qwen3vl": (
+        "qwen3_vl",
+        {
+            "model.visual.patch_embed.proj.weight": np.ones((4, 3, 2, 5, 5), np.float32),
+            "model.visual.deepstack_merger_list.0.norm.weight": np.ones(9, np.float32),
+        },
+    ),
+    "mistral3": (
+        "mistral3",
+        {
+            "vision_tower.patch_conv.weight": np.ones((4, 3, 5, 5), np.float32),
+            "multi_modal_projector.linear_1.weight": np.ones((64, 9), np.float32),
+        },
+    ),
+}
+SPELLINGS = {  # those of transformers today, and those of files that were made before
+    "today": (("model.", "model.language_model."), ("lm_head.", "lm_head.")),
+    "before": (("model.", "language_model.model."), ("lm_head.", "language_model.lm_head.")),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("architecture", EYES)
+def test_models_that_see_alone(architecture: str, tied: bool, spelling: str, tmp_path: Path) -> None:
+    gguf = write_tiny(tmp_path / "m.gguf", architecture, tied=tied)
+    plain = write_huggingface(tmp_path / "plain", gguf)
+    export_huggingface(plain, tmp_path / "text", name="same")
+    kind, towers = EYES[architecture]
+    tensors = dict(load_file(plain / "model.safetensors"))
+    renamed = {_spelt(name, SPELLINGS[spelling]): values for name, values in tensors.items()}
+    whole = write_huggingface(tmp_path / "whole", gguf)
+    save_tensors(whole, {**renamed, **towers})
+    see(whole, kind)
+    manifest = export_huggingface(whole, tmp_path / "bundle", name="same")
+    for name in ("model.onnx", "drafting.onnx", "weights.bin"):
+        assert (tmp_path / "bundle" / name).read_bytes() == (tmp_path / "text" / name).read_bytes(), name
+    assert notes(manifest) == ["note: same reads text only: 2 tensors for pictures are left out"]
+
+
+def _spelt(name: str, pairs: tuple[tuple[str, str], ...]) -> str:
+    begin, other = next(pair for pair in pairs if name.startswith(pair[0]))
+    return other + name.removeprefix(begin)
+
+
+@pytest.mark.parametrize("inner", ["mistral", "mistral4", "qwen3_vl_moe_text"])
+def test_other_models_that_see_are_refused(inner: str, tmp_path: Path) -> None:
+    source = write_huggingface(tmp_path / "source", write_tiny(tmp_path / "m.gguf", "mistral3"))
+    see(source, "mistral3")
+    config = json.loads((source / "config.json").read_text())
+    config["text_config"]["model_type"] = inner
+    (source / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UnsupportedError, match=f"model type '{inner}' is not supported"):
+        export_huggingface(source, tmp_path / "bundle")
 
 
 def test_towers_in_a_gguf_file(tmp_path: Path) -> None:

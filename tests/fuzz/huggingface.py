@@ -14,7 +14,7 @@ from tests.fixtures.tiny_huggingface import write_huggingface
 from tests.fuzz.mutate import INTERESTING, integer, mutate_bytes, mutate_json, mutate_template, value
 from tests.fuzz.target import MODELS, OUTSIDE, Files, Link, run_bundle, tiny_gguf
 
-_STORED = (("F32", 1), ("BF16", 2), ("F16", 3), ("F32", 2), ("F32", 2), ("BF16", 1))
+_STORED = (("F32", 1), ("BF16", 2), ("F16", 3), ("F32", 2), ("F32", 2), ("BF16", 1), ("F16", 1), ("F32", 1))
 _DTYPES = ("F32", "F16", "BF16", "F64", "I64", "U8", "BOOL", "F8_E4M3", "I32", "f32", "", "X" * 300)
 _NAMES = (
     "",

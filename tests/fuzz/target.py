@@ -29,6 +29,8 @@ MODELS = (
     ("gemma4", "q4_0"),
     ("qwen35", "q8_0"),
     ("lfm2", "q4_0"),
+    ("qwen3vl", "q5_1"),
+    ("mistral3", "q4_0"),
 )
 OUTSIDE = "../outside"
 """Beside the folder of an input: a directory with the files ``secret`` and ``weights.bin``."""

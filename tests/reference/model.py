@@ -1,5 +1,5 @@
-"""An oracle: the forward pass of llama, smollm3, qwen2, qwen3, qwen35, lfm2, gemma2, gemma3 and phi3 in plain
-NumPy, from the dequantised weights of a GGUF file.
+"""An oracle: the forward pass of llama, smollm3, mistral3, qwen2, qwen3, qwen3vl, qwen35, lfm2, gemma2,
+gemma3 and phi3 in plain NumPy, from the dequantised weights of a GGUF file.
 
 Nothing is shared with the exporter but the reader of the file: names, norms, rotary pairs and windows are
 written out again here from the models' published definitions (transformers' modeling files), in float32 or
@@ -168,16 +168,27 @@ class Model:
         for name in ("rope_freqs.weight", "rope_factors_short.weight"):
             if name in self.source.tensors:
                 frequencies /= self.source.vector(self.source.tensors[name])
-        if not local:
+        if self.key("rope.scaling.type") == "yarn":
+            frequencies = self.between(frequencies, base)
+        elif not local:
             frequencies /= self.key("rope.scaling.factor", 1.0)
         angles = np.arange(len(x))[:, None, None] * frequencies
         factor = self.key("rope.scaling.attn_factor", 1.0)
         cos, sin = ((factor * f(angles)).astype(self.dtype) for f in (np.cos, np.sin))
-        axis = 3 if self.name in ("llama", "smollm3") else 2
+        axis = 3 if self.name in ("llama", "smollm3", "mistral3") else 2
         pair = x.reshape(*x.shape[:2], *((half, 2) if axis == 3 else (2, half)))
         first, second = np.take(pair, 0, axis=axis), np.take(pair, 1, axis=axis)
         turned = np.stack([first * cos - second * sin, second * cos + first * sin], axis=axis)
         return np.concatenate([turned.reshape(x.shape), kept], axis=2)
+
+    def between(self, fast: NDArray[np.float64], base: float) -> NDArray[np.float64]:
+        """YaRN's frequencies: those of pairs that turn seldom in the first context are divided."""
+        count, context = len(fast), self.key("rope.scaling.original_context_length")
+        turns = (self.key("rope.scaling.yarn_beta_fast"), self.key("rope.scaling.yarn_beta_slow"))
+        first, last = (count * np.log(context / (2 * np.pi * n)) / np.log(base) for n in turns)
+        first, last = max(np.floor(first), 0), min(np.ceil(last), 2 * count - 1)
+        slow = np.clip((np.arange(count) - first) / max(last - first, 1e-3), 0, 1)
+        return np.asarray(slow * fast / self.key("rope.scaling.factor") + (1 - slow) * fast)
 
     def norm(self, name: str, x: Array) -> Array:
         mean = np.mean(np.square(x), axis=-1, keepdims=True, dtype=self.dtype)

@@ -20,6 +20,8 @@ SHAPES = {
     "smollm3": TinyShape(layers=5),
     "qwen2": TinyShape(layers=3),
     "qwen3": TinyShape(layers=3),
+    "qwen3vl": TinyShape(layers=3),
+    "mistral3": TinyShape(layers=3),
     "gemma2": TinyShape(layers=3),
     "gemma3": TinyShape(layers=7),
     "gemma4": TinyShape(layers=7),
@@ -44,6 +46,10 @@ UNREAD = {
 }
 
 
+UNKNOWN = (*HYBRIDS, "qwen3vl", "mistral3")
+"""Architectures whose GGUF files transformers does not read."""
+
+
 @pytest.mark.parametrize("architecture", SHAPES)
 def test_a_token_sees_only_what_came_before(architecture: str, tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "m.gguf", architecture, shape=SHAPES[architecture])
@@ -63,6 +69,22 @@ def test_a_window_hides_what_is_behind_it(tmp_path: Path) -> None:
     np.testing.assert_allclose(changed[8:], whole[8:], atol=1e-10)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["llama", "qwen3", "mistral3", "qwen3vl"])
+def test_llama_cpp_agrees(architecture: str, tmp_path: Path) -> None:
+    """It rounds keys and values to fp16."""
+    llama = pytest.importorskip("llama_cpp")
+    path = write_tiny(
+        tmp_path / "m.gguf", architecture, formats="f32", shape=TinyShape(layers=3, head_dim=32)
+    )
+    model = llama.Llama(str(path), n_ctx=256, n_threads=1, logits_all=True, verbose=False)
+    tokens = TOKENS * 4
+    model.eval(tokens)
+    got, expected = model.scores[: len(tokens)], reference_logits(path, tokens, dtype=np.float64)
+    np.testing.assert_allclose(got, expected, atol=2e-3 * np.abs(expected).max())
+    assert (got.argmax(axis=1) == expected.argmax(axis=1)).all()
+
+
 def transformers_logits(path: Path, tokens: list[int], **config: Any) -> NDArray[np.float32]:
     """Logits f32[T, V] of the model that transformers loads from a GGUF file (extra ``bench``)."""
     torch = import_module("torch")
@@ -75,7 +97,7 @@ def transformers_logits(path: Path, tokens: list[int], **config: Any) -> NDArray
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", [name for name in SHAPES if name not in HYBRIDS])
+@pytest.mark.parametrize("architecture", [name for name in SHAPES if name not in UNKNOWN])
 def test_transformers_agrees(architecture: str, tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "m.gguf", architecture, shape=SHAPES[architecture])
     expected = transformers_logits(path, TOKENS, **UNREAD.get(architecture, {}))

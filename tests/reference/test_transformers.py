@@ -61,6 +61,19 @@ DELTA = {
     "linear_key_head_dim": 16,
     "linear_value_head_dim": 32,  # whole blocks of q8_0, whose order in a row changes
 }
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 1e4,
+    "factor": 4.0,
+    "original_max_position_embeddings": 64,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "llama_4_scaling_beta": 0.1,
+}
+EYE = {"hidden_size": 32, "intermediate_size": 32, "patch_size": 4, "out_hidden_size": 128}
+"""Sizes of a part that sees, which is left out."""
 GEMMA4_OWN = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", {"tie_word_embeddings": True}),
@@ -68,6 +81,26 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama-linear": ("llama", {"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4}}),
     "qwen2": ("qwen2", {}),
     "qwen3": ("qwen3", {"head_dim": 48}),
+    "qwen3-vl": (
+        "qwen3_vl",
+        {
+            "text_config": {**SIZES, "head_dim": 48, "rope_parameters": None},
+            "vision_config": {**EYE, "num_heads": 2, "depth": 2, "deepstack_visual_indexes": [0]},
+        },
+    ),
+    "ministral3": ("ministral3", {"head_dim": 32, "rope_parameters": YARN}),
+    "ministral3-plain-mscale": (
+        "ministral3",
+        {"head_dim": 32, "tie_word_embeddings": True, "rope_parameters": {**YARN, "mscale_all_dim": 0.0}},
+    ),
+    "ministral3-that-sees": (
+        "mistral3",
+        {
+            "text_config": {**SIZES, "model_type": "ministral3", "head_dim": 32, "rope_parameters": YARN},
+            "vision_config": {**EYE, "model_type": "pixtral", "num_attention_heads": 2},
+            "tie_word_embeddings": False,
+        },
+    ),
     "phi3": ("phi3", {}),
     "phi3-window": ("phi3", {"sliding_window": 9}),
     "phi3-long-rope": ("phi3", {"original_max_position_embeddings": 64, "rope_parameters": LONG}),
@@ -165,9 +198,11 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     kind, options = MODELS[request.param]
-    config = transformers.AutoConfig.for_model(kind, **{**SIZES, **options})
+    sees = "vision_config" in options
+    config = transformers.AutoConfig.for_model(kind, **(options if sees else {**SIZES, **options}))
     torch.manual_seed(0)
-    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    maker = transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
+    model = maker.from_config(config, attn_implementation="eager").eval()
     _fill(model)
     folder = tmp_path_factory.mktemp(request.param)
     model.save_pretrained(folder / "source", max_shard_size="200KB")
