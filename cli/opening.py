@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from edgedec.cli import contradictions, progress
+from edgedec.cli.published import with_published
 from edgedec.cli.services import services
 from edgedec.control.switching import SwitchRule
 from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
-from edgedec.models.catalogue import DEFAULT_MODEL
+from edgedec.models.catalogue import CATALOGUE, DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from edgedec.api import Model
@@ -53,17 +54,28 @@ def run_config(
 def fetch_bundles(ctx: click.Context, name: str, config: RunConfig) -> Bundles:
     """Pull or export a model and its draft models if they are missing, with progress.
 
-    The first time, one line says what the default model is for, and which models to take for more.
+    A model that was missing brings the drafter that others trained for it, as with ``edgedec pull``, where
+    ``config`` leaves the choice of drafters open. The first time, one line says what the default model is
+    for, and which models to take for more.
     """
     from edgedec.api import fetch
+    from edgedec.drafters.registry import AUTO
 
     store = services(ctx).store()
     first = name == DEFAULT_MODEL and not store.list()
+    bare = _has_published(name) and name not in {model.name for model in store.list()}
     with progress.reporter() as report:
         found = fetch(name, config, store, report)
+    if bare and AUTO in config.draft.split(","):
+        with_published(found.target, store.home, f"`edgedec pull {name} --no-drafter`")
     if first:
         progress.notice(first_words())
     return found
+
+
+def _has_published(name: str) -> bool:
+    entry = CATALOGUE.get(name)
+    return entry is not None and entry.published is not None
 
 
 def first_words() -> str:

@@ -9,8 +9,9 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
 from edgedec.cli.command import Command, option
+from edgedec.cli.published import with_published
 from edgedec.cli.services import services
-from edgedec.core.errors import EdgeDecError, NotFoundError, UsageError
+from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.units import size
 
 
@@ -76,32 +77,11 @@ def command(
     if drafter := missing_drafter(path, store):
         more = f"`edgedec pull {drafter.name}` ({size(drafter.recipe.bytes)})"
         progress.notice(f"note: {path.name} replies faster with a draft model beside it: {more}")
-    fetched = None if no_drafter or source is not None else _with_published(path, store.home)
+    left_out = no_drafter or source is not None
+    fetched = None if left_out else with_published(path, store.home, "--no-drafter")
     total = sum(file.stat().st_size for file in path.iterdir())
     if as_json:
         found = {"name": path.name, "path": str(path), "bytes": total}
         screen.show_json(found | ({"drafter": fetched} if fetched else {}))
     else:
         click.echo(f"{path.name} is ready ({size(total)})")
-
-
-def _with_published(bundle: Path, home: Path) -> str | None:
-    """Fetch the drafter that others trained for a model; return its repository if it was installed now.
-
-    The model is ready without it: what hinders it costs a line.
-    """
-    from edgedec.cli.draft.import_ import fetch_head
-    from edgedec.models.pairs import missing_published
-
-    found = missing_published(bundle, home)
-    if found is None:
-        return None
-    amount = f"about {size(found.bytes)}"
-    progress.notice(f"{bundle.name} comes with a drafter: {found.repo}, {amount}; --no-drafter leaves it out")
-    try:
-        fetch_head(found.repo, bundle, home)
-    except EdgeDecError as error:
-        again = f"`edgedec draft import {found.repo} -m {bundle.name}` tries again"
-        progress.notice(f"note: {bundle.name} runs without {found.repo}: {error.message}; {again}")
-        return None
-    return found.repo

@@ -170,6 +170,53 @@ def test_pull_brings_the_drafter_that_others_trained(hub: Hub, named: tuple[byte
     assert repo not in again.stderr
 
 
+def generated(hub: Hub, *more: str) -> subprocess.CompletedProcess[str]:
+    settings = ("--max-tokens", "12", "--temperature", "0", "--json")
+    done = edgedec(hub, "generate", "-m", QWEN, "Hi", *settings, *more)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_generate_brings_what_pull_brings(hub: Hub, named: tuple[bytes, dict[str, bytes]]) -> None:
+    """The first command that needs a model leaves the same files as ``pull``, and drafts with them."""
+    repo = offered(hub, named)
+    first = generated(hub)
+    assert f"{repo}, about 274.0 MB; `edgedec pull {QWEN} --no-drafter` leaves it out" in first.stderr
+    assert "head" in json.loads(first.stdout)["stats"]["drafted_by"]
+    made = {name for name in tree(hub.home) if name.startswith(("models", "drafters"))}
+    assert json.loads(generated(hub, "--draft", "off").stdout)["text"] == json.loads(first.stdout)["text"]
+    before = len(hub.site.requests)
+    assert edgedec(hub, "pull", QWEN).returncode == 0
+    assert len(hub.site.requests) == before
+    assert made == {name for name in tree(hub.home) if name.startswith(("models", "drafters"))}
+
+
+@pytest.mark.parametrize("draft", ["off", "lookup"])
+def test_drafters_that_are_named_bring_no_other(
+    hub: Hub, named: tuple[bytes, dict[str, bytes]], draft: str
+) -> None:
+    repo = offered(hub, named)
+    assert repo not in generated(hub, "--draft", draft).stderr
+    assert not any(repo in request.path for request in hub.site.requests)
+
+
+def test_a_model_that_was_pulled_without_its_drafter_stays_so(
+    hub: Hub, named: tuple[bytes, dict[str, bytes]]
+) -> None:
+    repo = offered(hub, named)
+    assert edgedec(hub, "pull", QWEN, "--no-drafter").returncode == 0
+    assert repo not in generated(hub).stderr
+    assert not any(repo in request.path for request in hub.site.requests)
+
+
+def test_generate_does_without_a_drafter_that_cannot_be_had(
+    hub: Hub, named: tuple[bytes, dict[str, bytes]]
+) -> None:
+    repo = offered(hub, named, drafter=False)
+    (line,) = (line for line in generated(hub).stderr.splitlines() if "runs without" in line)
+    assert f"`edgedec draft import {repo} -m {QWEN}` tries again" in line
+
+
 def test_no_drafter_leaves_it_out(hub: Hub, named: tuple[bytes, dict[str, bytes]]) -> None:
     repo = offered(hub, named)
     done = edgedec(hub, "pull", QWEN, "--no-drafter")
