@@ -71,17 +71,24 @@ class TrimmedHead:
             self._full = self._rate > (self._bound * _BACK if self._full else self._bound)
 
 
+def chain_gain(step: float, outside: float = 0.0) -> float:
+    """Return the tokens that a round with a usual chain of drafts commits for the time of a pass.
+
+    ``step``: cost of a draft step in passes; ``outside``: rate of tokens that it cannot draft, 0 to 1.
+    """
+    return chain_efficiency(_ACCEPTANCE * (1.0 - outside), _STEPS) / (1.0 + _STEPS * step)
+
+
 def break_even(step: float, trimmed: float) -> float:
     """Return the rate of tokens outside the subset at which a trimmed head is no longer worth its savings.
 
     ``step``, ``trimmed``: cost of a draft step with the full and with the trimmed head, in passes of the
-    target. At this rate, 0 to 1, a usual chain gains as much for the time of its round with both.
+    target. At this rate, 0 to 1, a usual chain gains as much with both.
     """
-    cost = (1.0 + _STEPS * trimmed) / (1.0 + _STEPS * step)
-    needed = chain_efficiency(_ACCEPTANCE, _STEPS) * cost
+    needed = chain_gain(step)
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = (low + high) / 2
-        enough = chain_efficiency(_ACCEPTANCE * (1.0 - middle), _STEPS) > needed
+        enough = chain_gain(trimmed, middle) > needed
         low, high = (middle, high) if enough else (low, middle)
     return low

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,11 +46,12 @@ def test_a_trimmed_head_of_the_target_is_its_own(tmp_path: Path) -> None:
     assert drafter.nbytes() >= kept.nbytes
 
 
-def test_the_head_of_a_large_vocabulary_is_trimmed_to_its_first_ids(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("shares", "chosen"), [({90: 0.2, 100: 0.9}, 100), ({90: 0.9, 100: 0.9001}, 90)])
+def test_the_head_of_a_large_vocabulary_is_trimmed_to_as_many_first_ids_as_pay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shares: dict[int, float], chosen: int
 ) -> None:
     place = MtpPlace(tmp_path)
-    monkeypatch.setattr(trim, "FIRST_IDS", 100)
+    monkeypatch.setattr(trim, "FIRST_IDS", {**shares, 200: 1.0})  # 200 are more than half of the vocabulary
     plain, runner = place.runner("off").engine, place.runner()
     assert runner.engine.speculation
     (drafter,) = runner.engine.speculation._drafters
@@ -57,6 +59,22 @@ def test_the_head_of_a_large_vocabulary_is_trimmed_to_its_first_ids(
     drafter.begin(PROMPT, 0)
     drafter.propose(1)
     assert drafter._layer.keep is not None
-    assert drafter._layer.keep.tolist() == sorted({*range(100), *ends_of(place.manifest)})
+    assert drafter._layer.keep.tolist() == sorted({*range(chosen), *ends_of(place.manifest)})
     with always(runner.engine):
         assert reply(runner.engine, PROMPT, SAMPLED) == reply(plain, PROMPT, SAMPLED)
+
+
+@pytest.mark.parametrize(
+    ("own", "head", "whole", "ids"),
+    [(0.012, 0.27, 0.55, 16_384), (0.064, 0.675, 2.6, 32_768), (0.1, 0.5, 20.0, 65_536)],
+    ids=["0.8B", "4B", "larger"],
+)
+def test_a_small_model_has_a_smaller_head(
+    tmp_path: Path, own: float, head: float, whole: float, ids: int
+) -> None:
+    """Gigabytes of the layer, of the model's head and of a pass."""
+    manifest = MtpPlace(tmp_path).manifest
+    manifest = replace(manifest, spec=replace(manifest.spec, vocab_size=248_320))
+    found = trim._first_ids(manifest, lambda count: (own + head * count / 248_320) / whole)
+    assert found is not None
+    assert ids <= found[0].size <= ids + len(ends_of(manifest))
