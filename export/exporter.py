@@ -12,6 +12,7 @@ from edgedec.core.manifest import Manifest, Scalar, TokenizerInfo
 from edgedec.core.progress import Progress, silent
 from edgedec.export.architectures import ARCHITECTURES, Architecture
 from edgedec.export.bundle import About, Contents, printable_name, write_bundle
+from edgedec.export.drafter_files import refuse_drafter
 from edgedec.export.gguf_source import GgufSource, open_gguf
 from edgedec.export.hyperparameters import read_hyperparameters
 from edgedec.export.interrupt import terminations_raise
@@ -36,6 +37,7 @@ def export_gguf(
     report, card = progress or silent, card or ModelCard()
     check_target(out)
     with open_gguf(source) as gguf, terminations_raise():
+        refuse_drafter(gguf)
         about = gguf_about(gguf, name, card, report)
         if backend == LLAMA_CPP:
             return bundle_for_llama_cpp(gguf, out, about)

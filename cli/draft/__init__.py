@@ -12,8 +12,8 @@ MAKERS = {
     "tables": Subcommand("edgedec.cli.draft.tables", "Make tables, so that the first reply is drafted too."),
     "trim": Subcommand("edgedec.cli.draft.trim", "Choose the ids that a head computes when it drafts."),
     "train": Subcommand("edgedec.cli.draft.train", "Train a head or a small model that drafts for a model."),
-    "import": Subcommand("edgedec.cli.draft.import_", "Install a drafting head that others trained."),
-    "export": Subcommand("edgedec.cli.draft.export", "Write a drafting head as a GGUF file for llama.cpp."),
+    "import": Subcommand("edgedec.cli.draft.import_", "Install a drafter that others made."),
+    "export": Subcommand("edgedec.cli.draft.export", "Write a drafter as a GGUF file for llama.cpp."),
     "list": Subcommand("edgedec.cli.draft.list", "Show the drafters that belong to models."),
 }
 """Subcommands by name. A new one is a module and a line here."""

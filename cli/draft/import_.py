@@ -1,4 +1,4 @@
-"""``edgedec draft import``: install a drafting head that others trained for a model."""
+"""``edgedec draft import``: install a drafter that others made for a model."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 @click.command(
     "import",
-    short_help="Install a drafting head that others trained for a model.",
+    short_help="Install a drafter that others made for a model.",
     epilog=opt.examples(
         "edgedec draft import AngelSlim/Qwen3-1.7B_eagle3 -m qwen3-1.7b",
         "edgedec draft import ./my-head -m ./my-model",
+        "edgedec draft import mtp-Qwen3.5-0.8B-Q8_0.gguf -m qwen3.5-0.8b",
         "edgedec draft import head.gguf -m qwen3-4b --json",
     ),
 )
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 @opt.json_option
 @click.pass_context
 def command(ctx: click.Context, head: str, model: str, as_json: bool) -> None:
-    """Install an EAGLE-3 head or an assistant that others trained for a model, which then drafts unnamed.
+    """Install an EAGLE-3 head, an assistant or an MTP layer, which then drafts for the model unnamed.
 
     HEAD is one of these:
 
@@ -44,10 +45,11 @@ def command(ctx: click.Context, head: str, model: str, as_json: bool) -> None:
       write them
     - an assistant of Gemma 4 (gemma4_assistant), in safetensors
     - a GGUF file of llama.cpp's architectures eagle3 and gemma4-assistant
+    - a GGUF file with the MTP layer of the model (nextn): mtp-*.gguf, or a whole model that has one
     - OWNER/REPO of the model hub (huggingface.co) with either
 
-    The model writes some text, and the head has to agree with enough of it: a head for another model, or one
-    that reads other layers, is refused, and the head that was there before stays. Replies do not change.
+    The model writes some text, and the drafter has to agree with enough of it: one for another model, or one
+    that reads other layers, is refused, and the drafter that was there before stays. Replies do not change.
     Ctrl-C stops a download, and the same command goes on.
     """
     bundle, home = find_bundle(ctx, model), services(ctx).store().home

@@ -20,6 +20,7 @@ from edgedec.core.manifest import WEIGHTS
 from edgedec.export.blocks.rotary import inverse_frequencies
 from edgedec.export.draft_head.weights import FLAGS, HeadWeights
 from edgedec.export.model import attributes
+from edgedec.export.stored import bytes_of, matrices_of, vector_of
 from edgedec.kernels.packing.layout import TILE, dequantise
 
 
@@ -59,27 +60,27 @@ def _read(
     for node in graph.node:
         facts = attributes(node)
         if node.op_type in ("QuantLinear", "GatedMLP", "HeadTopK"):
-            for name, format, rows in _matrices(node, facts, stored):
+            for name, format, rows in matrices_of(node, facts, stored):
                 cols = int(str(facts["cols"]))
-                packed = _bytes(stored[name], data).reshape(tuple(stored[name].dims))
+                packed = bytes_of(stored[name], data).reshape(tuple(stored[name].dims))
                 arrays[name], formats[name] = dequantise(format, packed, rows, cols), format
         elif node.op_type == "RMSNorm":
             name = node.input[1]
-            arrays[name] = _vector(stored[name], data)
+            arrays[name] = vector_of(stored[name], data)
             arrays["epsilon"] = np.array(float(str(facts["epsilon"])))
         elif node.op_type == "TreeAttention":
             names = {"heads": "num_heads", "kv_heads": "num_kv_heads", "head_dim": "head_dim"}
             arrays |= {mine: np.array(int(str(facts[theirs]))) for mine, theirs in names.items()}
             norms = [name for name in node.input[5:7] if name]
-            arrays |= {name: _vector(stored[name], data) for name in norms}
+            arrays |= {name: vector_of(stored[name], data) for name in norms}
         elif node.op_type == "QuantEmbedding" and node.input[1] in stored:
             formats["embedding"] = str(facts["format"])
             tensor, rows = stored[node.input[1]], int(str(facts["rows"]))
-            packed = _bytes(tensor, data).reshape(tuple(tensor.dims))
+            packed = bytes_of(tensor, data).reshape(tuple(tensor.dims))
             embedding = PackedRows(formats["embedding"], packed, (rows, int(str(facts["cols"]))))
         elif node.op_type == "Constant" and node.output[0] == "keep":
             arrays["keep"] = numpy_helper.to_array(node.attribute[0].t)
-    inverse = _vector(stored["inv_freq"], data).astype(np.float64)
+    inverse = vector_of(stored["inv_freq"], data).astype(np.float64)
     arrays |= _rotary(inverse, stated.get("rope_base"))
     arrays["hidden"] = np.array(arrays["output_norm"].size)
     arrays["ffn"] = np.array(len(arrays["ffn_up"]))
@@ -116,24 +117,3 @@ class PackedRows:
         tiles = self.packed[first : -(-stop // TILE)]
         values = dequantise(self.format, tiles, len(tiles) * TILE, cols)
         return values[start - first * TILE : stop - first * TILE]
-
-
-def _matrices(
-    node: onnx.NodeProto, facts: Mapping[str, Any], stored: Mapping[str, onnx.TensorProto]
-) -> list[tuple[str, str, int]]:
-    """Return name, format and rows of each matrix of an op."""
-    names = [name for name in node.input if name in stored and len(stored[name].dims) == 2]
-    formats = str(facts.get("formats", facts.get("format"))).split(",")
-    rows = facts["rows"] if isinstance(facts["rows"], list) else [facts["rows"]] * len(names)
-    return list(zip(names, formats, rows, strict=True))
-
-
-def _vector(tensor: onnx.TensorProto, data: NDArray[np.uint8]) -> NDArray[np.float32]:
-    return np.array(_bytes(tensor, data).view("<f4"), dtype=np.float32)
-
-
-def _bytes(tensor: onnx.TensorProto, data: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    if not tensor.external_data:
-        return np.frombuffer(tensor.raw_data, dtype=np.uint8)
-    place = {entry.key: int(entry.value) for entry in tensor.external_data if entry.key != "location"}
-    return np.asarray(data[place["offset"] : place["offset"] + place["length"]])

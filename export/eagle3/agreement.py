@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.backends.onnx.head_forward import HeadModel
+from edgedec.backends.onnx.mtp_forward import MtpModel
 from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Progress, silent
@@ -95,7 +96,7 @@ def own_texts(
 
 
 def agreement(
-    head: HeadModel, texts: Sequence[OwnText], readings: Sequence[tuple[int, ...]]
+    head: HeadModel | MtpModel, texts: Sequence[OwnText], readings: Sequence[tuple[int, ...]]
 ) -> HeadAgreement:
     """Return how often ``head`` agrees as it reads the first of ``readings``, and as it reads the others."""
     rates = []
@@ -127,7 +128,7 @@ def _written(forward: Forward, prompt: list[int], layers: tuple[int, ...], stops
             return OwnText(tuple(tokens), len(prompt), layers, np.concatenate(parts))
 
 
-def _hits(head: HeadModel, text: OwnText, taps: tuple[int, ...]) -> NDArray[np.bool_]:
+def _hits(head: HeadModel | MtpModel, text: OwnText, taps: tuple[int, ...]) -> NDArray[np.bool_]:
     """Return for each token that the target wrote but the first whether the head predicts it."""
     forward, hidden = head.forward(CONTEXT), tapped(text.hidden, text.layers, taps)
     count = len(text.tokens) - 2

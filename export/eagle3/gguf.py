@@ -44,7 +44,7 @@ class GgufRows:
     def read(self, start: int, stop: int) -> Floats:
         """See ``weights.RowReader``."""
         with open_gguf(self.path) as gguf:
-            return _rows(gguf, self.tensor, start, stop)
+            return float_rows(gguf, self.tensor, start, stop)
 
 
 def read_head_gguf(path: Path, spec: ModelSpec) -> ForeignHead:
@@ -56,7 +56,8 @@ def read_head_gguf(path: Path, spec: ModelSpec) -> ForeignHead:
     with open_gguf(path) as gguf:
         if (architecture := gguf.metadata.get(ARCHITECTURE)) != EAGLE3:
             raise UnsupportedError(
-                f"{path.name} is of the architecture {str(architecture)[:40]!r}, not an EAGLE-3 head"
+                f"{path.name} is of the architecture {str(architecture)[:40]!r}, not an EAGLE-3 head",
+                hint="an assistant of Gemma 4 and an MTP layer (blk.N.nextn) can be imported, too",
             )
         arrays = _numbers(gguf, spec) | _tensors(gguf)
         if (gguf.metadata.get(f"{EAGLE3}.norm_before_fc") is True) != ("norm_taps" in arrays):
@@ -114,12 +115,15 @@ def _tensors(gguf: GgufSource) -> dict[str, Any]:
         if not 1 <= len(tensor.shape) <= 2:
             raise BadFileError(f"tensor {name} has shape {list(tensor.shape)}")
         field = fields[name]
-        values = gguf.vector(tensor) if len(tensor.shape) == 1 else _rows(gguf, tensor, 0, tensor.shape[0])
+        values = (
+            gguf.vector(tensor) if len(tensor.shape) == 1 else float_rows(gguf, tensor, 0, tensor.shape[0])
+        )
         arrays[field] = halves(values, head_dim) if field in TURNED else values
     return arrays
 
 
-def _rows(gguf: GgufSource, tensor: TensorInfo, start: int, stop: int) -> Floats:
+def float_rows(gguf: GgufSource, tensor: TensorInfo, start: int, stop: int) -> Floats:
+    """Return rows of a matrix as floats. Raises BadFileError, and UnsupportedError for an unknown format."""
     try:
         with np.errstate(all="ignore"):  # the weights of a head are checked to be finite
             values = quants.dequantize(gguf.rows(tensor, start, stop), tensor.type)

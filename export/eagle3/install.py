@@ -6,31 +6,26 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from edgedec.core.cache_config import CacheConfig
-from edgedec.core.drafter_manifest import HEAD, DrafterManifest, Target
+from edgedec.core.drafter_manifest import HEAD, MTP, DrafterManifest, Target
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.head_facts import HeadFacts
 from edgedec.core.home import ARTIFACTS
 from edgedec.core.listed_files import Scalar
-from edgedec.core.manifest import DRAFTING, WEIGHTS, Manifest
+from edgedec.core.manifest import DRAFTING, Manifest
 from edgedec.core.progress import Progress, silent
 from edgedec.export.assistant.install import install_assistant
 from edgedec.export.assistant.source import is_assistant
 from edgedec.export.draft_head.bundle import check_fits, export_head
-from edgedec.export.draft_head.installed import PackedRows
-from edgedec.export.draft_head.target import embedding_table
-from edgedec.export.draft_head.weights import HeadWeights, RowReader
+from edgedec.export.draft_head.compare import has_targets_table
+from edgedec.export.draft_head.weights import HeadWeights
+from edgedec.export.drafter_files import drafter_in
 from edgedec.export.eagle3.agreement import CONTEXT, HeadAgreement, agreement, layers_to_measure, own_texts
 from edgedec.export.eagle3.gguf import read_head_gguf
 from edgedec.export.eagle3.reading import ForeignHead, is_head_directory, read_head_directory
+from edgedec.export.mtp.install import install_mtp
 
 QUANT = "q8_0"
-_COMPARED = 64
-"""Rows by which two tables are compared."""
-_ALIKE = 0.15
-"""Rows are the same if they differ by less of their length: as much as 4 bits round away."""
 
 
 def install_head(
@@ -43,13 +38,15 @@ def install_head(
 ) -> DrafterManifest:
     """Read the head at ``path``, and install it for the model in ``bundle`` once it agrees with it.
 
-    An assistant of Gemma 4 is installed as one. ``facts`` go into the manifest. A head that was there before
-    stays until then. Raises NotFoundError, BadFileError for damaged files and a head that agrees too seldom,
-    UnsupportedError for one that the graph cannot express and for a model that hands out no hidden states,
-    StorageError.
+    An assistant of Gemma 4 and an MTP layer are installed as such. ``facts`` go into the manifest. A drafter
+    that was there before stays until then. Raises NotFoundError, BadFileError for damaged files and a head
+    that agrees too seldom, UnsupportedError for one that the graph cannot express and for a model that hands
+    out no hidden states, StorageError.
     """
     if is_assistant(path):
         return install_assistant(path, bundle, home, facts=facts, progress=progress)
+    if not path.is_dir() and drafter_in(path) == MTP:
+        return install_mtp(path, bundle, home, facts=facts, progress=progress)
     manifest = Manifest.load(bundle)
     if DRAFTING not in manifest.files:
         raise UnsupportedError(
@@ -87,13 +84,9 @@ def read_foreign_head(path: Path, manifest: Manifest) -> ForeignHead:
 def without_copy(weights: HeadWeights, bundle: Path) -> HeadWeights:
     """Return the head without its embedding, if that is a copy of the target's: the target's is used then."""
     own = weights.embedding
-    if own is None:
+    if own is None or not has_targets_table(own, bundle):
         return weights
-    table = embedding_table(bundle)
-    shape = (table.tiles, table.tile_bytes)
-    packed = np.memmap(bundle / WEIGHTS, np.uint8, "r", table.offset, shape)
-    theirs = PackedRows(table.format, packed, (table.rows, table.cols))
-    return replace(weights, embedding=None) if _alike(own, theirs) else weights
+    return replace(weights, embedding=None)
 
 
 def measure(
@@ -113,14 +106,3 @@ def measure(
     context = min(CONTEXT, manifest.spec.context_length)
     texts = own_texts(model, model.backend.forward(CacheConfig(context)), layers, progress)
     return agreement(head, texts, readings)
-
-
-def _alike(own: RowReader, theirs: RowReader) -> bool:
-    """Return whether some rows over the whole length of two tables are the same but for rounding."""
-    if own.shape[1:] != theirs.shape[1:] or own.shape[0] > theirs.shape[0]:
-        return False
-    for row in np.linspace(0, own.shape[0] - 1, _COMPARED).astype(int).tolist():
-        mine, other = own.read(row, row + 1), theirs.read(row, row + 1)
-        if np.linalg.norm(mine - other) > _ALIKE * np.linalg.norm(other) + 1e-6:
-            return False
-    return True

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 from edgedec.core.drafter_manifest import MTP, DrafterManifest, Target
 from edgedec.core.home import ARTIFACTS
+from edgedec.core.listed_files import Scalar
 from edgedec.core.manifest import Manifest
 from edgedec.core.mtp_facts import GRAPH, MtpFacts
 from edgedec.core.progress import Progress, silent
@@ -19,6 +21,9 @@ from edgedec.export.passes import DEFAULT_PASSES, run_passes
 from edgedec.export.source import WeightSource
 from edgedec.export.tensors import Tensors
 from edgedec.export.writer import BundleWriter
+
+FactsOf = Callable[[Path, MtpFacts], Mapping[str, Scalar]]
+"""Returns facts about the drafter that was written to a folder, or raises if it is not to stay."""
 
 
 def has_mtp(source: WeightSource, hyper: Hyperparameters) -> bool:
@@ -38,16 +43,32 @@ def write_mtp(
     It is made of the first layer for further tokens, which is applied to its own output for those beyond.
     Raises BadFileError, UnsupportedError for a layer with tables of its own, StorageError.
     """
-    table, head = embedding_table(bundle), head_table(bundle)
-    own = MtpSource(source, hyper.layers)
-    model = build_graph(hyper, Tensors(own), table, head)
-    run_passes(model, DEFAULT_PASSES)
     folder = bundle / ARTIFACTS / MTP
     folder.mkdir(parents=True)
+    export_mtp(MtpSource(source, hyper.layers), hyper, bundle, folder, manifest, progress=progress)
+
+
+def export_mtp(
+    own: MtpSource,
+    hyper: Hyperparameters,
+    bundle: Path,
+    folder: Path,
+    manifest: Manifest,
+    *,
+    facts: FactsOf | None = None,
+    progress: Progress = silent,
+) -> DrafterManifest:
+    """Write the drafter of the layer ``own`` to the empty ``folder``, for the model in ``bundle``.
+
+    ``facts`` go into its manifest. Raises as ``write_mtp``.
+    """
+    table, head = embedding_table(bundle), head_table(bundle)
+    model = build_graph(hyper, Tensors(own), table, head)
+    run_passes(model, DEFAULT_PASSES)
     writer = BundleWriter(folder, {})
     writer.model(model, MTP, {"format": "edgedec-drafter"}, GRAPH)
     writer.weights(model, own, progress)
-    facts = MtpFacts(
+    sizes = MtpFacts(
         hidden=hyper.hidden,
         heads=hyper.heads,
         kv_heads=hyper.kv_heads,
@@ -62,4 +83,7 @@ def write_mtp(
         head_tiles=head.tiles,
         head_tile_bytes=head.tile_bytes,
     )
-    DrafterManifest(MTP, Target.of(manifest), writer.files, asdict(facts)).save(folder)
+    stated = {**(facts(folder, sizes) if facts else {}), **asdict(sizes)}
+    made = DrafterManifest(MTP, Target.of(manifest), writer.files, stated)
+    made.save(folder)
+    return made

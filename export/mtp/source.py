@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from gguf.constants import GGMLQuantizationType
 from numpy.typing import NDArray
 
 from edgedec.core.errors import UnsupportedError
@@ -20,12 +21,15 @@ NEEDED = "nextn.eh_proj.weight"
 class MtpSource:
     """Implements ``WeightSource`` over those tensors of ``source`` that lie in the block ``layer``.
 
-    They have the block 0 here. The target's last norm is there too. Raises UnsupportedError for a layer with
+    They have the block 0 here. The target's last norm is there too: ``last_norm``, else that of ``source``.
+    Raises UnsupportedError for a layer with
     an embedding or a head of its own.
     """
 
-    def __init__(self, source: WeightSource, layer: int) -> None:
-        self._source = source
+    def __init__(
+        self, source: WeightSource, layer: int, last_norm: NDArray[np.float32] | None = None
+    ) -> None:
+        self._source, self._last_norm = source, last_norm
         block = f"blk.{layer}."
         theirs = {
             name: "blk.0." + name.removeprefix(block) for name in source.tensors if name.startswith(block)
@@ -35,9 +39,11 @@ class MtpSource:
             if "blk.0." + name in theirs.values():
                 raise UnsupportedError(f"its MTP layer has a table of its own, {name}")
         self._theirs = {ours: name for name, ours in theirs.items() if name in source.tensors}
-        self.tensors: Mapping[str, TensorInfo] = {
-            ours: replace(source.tensors[name], name=ours) for ours, name in self._theirs.items()
-        }
+        tensors = {ours: replace(source.tensors[name], name=ours) for ours, name in self._theirs.items()}
+        if last_norm is not None:
+            f32 = GGMLQuantizationType.F32
+            tensors[_LAST_NORM] = TensorInfo(_LAST_NORM, f32, last_norm.shape, 0, last_norm.nbytes)
+        self.tensors: Mapping[str, TensorInfo] = tensors
 
     @property
     def title(self) -> str:
@@ -54,6 +60,8 @@ class MtpSource:
 
     def vector(self, tensor: TensorInfo) -> NDArray[np.float32]:
         """See ``WeightSource``."""
+        if tensor.name == _LAST_NORM and self._last_norm is not None:
+            return self._last_norm
         return self._source.vector(self._of(tensor))
 
     def _of(self, tensor: TensorInfo) -> TensorInfo:

@@ -28,11 +28,12 @@ from numpy.typing import NDArray
 
 from edgedec.kernels.packing.formats import FORMATS, GROUP, TILE, Format
 from edgedec.kernels.packing.gguf_blocks import U8, Blocks, split_blocks
+from edgedec.kernels.packing.join_blocks import join_blocks
 from edgedec.kernels.packing.quants import pack_quants, unpack_quants
 from edgedec.kernels.packing.scales import pack_scales, unpack_scales
 
 __all__ = ["FORMATS", "GROUP", "TILE", "Format"]
-__all__ += ["chunk_rows", "dequantise", "dequantise_blocks", "pack", "pack_chunks", "unpack"]
+__all__ += ["chunk_rows", "dequantise", "dequantise_blocks", "pack", "pack_chunks", "unpack", "unpack_rows"]
 
 _CHUNK_ELEMENTS = 1 << 22
 
@@ -75,6 +76,20 @@ def unpack(format: str, packed: U8, rows: int, cols: int) -> Blocks:
     if spec.bits == 8:
         quants = quants ^ np.uint8(0x80)
     return unpack_scales(spec, quants, tiles, rows, cols)
+
+
+def unpack_rows(format: str, packed: U8, rows: int, cols: int) -> U8:
+    """Return the GGUF rows u8[rows, row_bytes] that ``pack`` made ``packed`` of, bit for bit.
+
+    Raises ValueError when the shape does not match.
+    """
+    spec = FORMATS[format]
+    if not spec.is_float:
+        return join_blocks(format, unpack(format, packed, rows, cols))
+    _check_shape(spec, packed, rows, cols)
+    numbers = np.ascontiguousarray(packed).view(f"<u{spec.block_bytes}").reshape(-1, cols, TILE)
+    turned = np.ascontiguousarray(numbers.transpose(0, 2, 1)).reshape(-1, cols)[:rows]
+    return turned.view(np.uint8)
 
 
 def dequantise(format: str, packed: U8, rows: int, cols: int) -> NDArray[np.float32]:

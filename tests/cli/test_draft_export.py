@@ -1,4 +1,4 @@
-"""``edgedec draft export``, on a model and a head of random weights."""
+"""``edgedec draft export``, on models and drafters of random weights, and what reads its files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from pathlib import Path
 
 from edgedec.core.drafter_manifest import Target
 from edgedec.core.manifest import Manifest
+from edgedec.export import export_gguf
 from edgedec.export.draft_head.bundle import export_head
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_generate_batch import real
 from tests.fixtures.draft_heads import random_head
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fixtures.tiny_hybrid import DeltaShape
 from tests.fixtures.tiny_models import tiny_bundle
 
 
@@ -26,3 +29,31 @@ def test_the_command_writes_the_head_of_a_model(home: Home, tmp_path: Path) -> N
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["bytes"] == Path(out).stat().st_size
     assert_one_line(run(real(home), *arguments), 2, "exists", "name a new file")
+
+
+def test_the_command_writes_the_mtp_layer_of_a_model(home: Home, tmp_path: Path) -> None:
+    shape = TinyShape(layers=4, context=512, delta=DeltaShape(nextn=1))
+    source, bundle = write_tiny(tmp_path / "tiny.gguf", "qwen35", shape=shape), tmp_path / "bundle"
+    export_gguf(source, bundle)
+    out = str(tmp_path / "mtp-tiny.gguf")
+    arguments = ("draft", "export", "-m", str(bundle), "--from", str(source), "-o", out)
+    result = run(real(home), *arguments)
+    assert result.exit_code == 0, result.output
+    assert "the mtp of Tiny qwen35" in result.stdout
+    target = Target.of(Manifest.load(bundle))
+    export_head(
+        random_head(64, target.vocab_size, ids=64),
+        bundle,
+        home.path / "drafters" / target.short_hash / "head",
+    )
+    Path(out).unlink()
+    assert_one_line(run(real(home), *arguments), 2, "several drafters", "head, mtp")
+    result = run(real(home), *arguments, "--json", "mtp")
+    assert json.loads(result.stdout)["kind"] == "mtp"
+    refused = run(real(home), "draft", "import", out, "-m", str(bundle))
+    assert_one_line(refused, 4, "the MTP layer agrees with", "made for another model")
+    llama = str(tiny_bundle(tmp_path))
+    refused = run(real(home), "draft", "import", out, "-m", llama)
+    assert_one_line(refused, 5, "architecture 'qwen35'", "the model's own checkpoint")
+    refused = run(real(home), "export", out, "-o", str(tmp_path / "no"))
+    assert_one_line(refused, 5, "holds the MTP layer of a model alone", "as a drafter of its model")

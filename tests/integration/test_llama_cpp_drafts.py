@@ -106,16 +106,18 @@ def staged(name: str, result: Any, *arguments: Any) -> Any:
 
 
 class Context:
-    """A file of llama.cpp and a context, through the C API."""
+    """A file of llama.cpp and a context, through the C API. ``mtp``: for a layer of further tokens."""
 
-    def __init__(self, path: Path, other: Context | None = None) -> None:
+    def __init__(self, path: Path, other: Context | None = None, *, mtp: bool = False) -> None:
         params = llama_cpp.llama_model_default_params()
+        params.load_mtp = mtp
         self.model = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
         assert self.model, path
         params = llama_cpp.llama_context_default_params()
         params.n_ctx, params.n_threads, params.n_threads_batch = 256, 1, 1
         params.flash_attn_type = 0
         params.type_k = params.type_v = 0
+        params.ctx_type = llama_cpp.LLAMA_CONTEXT_TYPE_MTP if mtp else llama_cpp.LLAMA_CONTEXT_TYPE_DEFAULT
         if other is not None:
             params.ctx_other = other.pointer
         self.pointer = llama_cpp.llama_init_from_model(self.model, params)
@@ -143,8 +145,13 @@ class Context:
         assert llama_cpp.llama_process(self.pointer, kind, batch) == 0
         llama_cpp.llama_batch_ext_free(batch)
 
+    def show_states(self, *, masked: bool) -> None:
+        """Have passes keep what ``states`` returns: of all tokens, or (``masked``) of those with logits."""
+        name = "_Z26llama_set_embeddings_nextnP13llama_contextbb"
+        staged(name, None, ctypes.c_void_p, ctypes.c_bool, ctypes.c_bool)(self.pointer, True, masked)
+
     def states(self, count: int, width: int) -> Floats:
-        """The outputs before the last norm."""
+        """What a drafter reads in its next step: the outputs before or behind the last norm."""
         name = "_Z26llama_get_embeddings_nextnP13llama_context"
         read = staged(name, ctypes.POINTER(ctypes.c_float), ctypes.c_void_p)
         return np.ctypeslib.as_array(read(self.pointer), (count, width)).copy()
@@ -187,11 +194,7 @@ def test_llama_cpp_computes_the_logits_of_a_head(target: Path, head: tuple[HeadW
     context.feed(DECODE, TOKENS, None)
     taps = np.concatenate([context.hidden(reader, count, d) for reader in readers], axis=1)
     drafter = Context(path, context)
-    show = staged(
-        "_Z26llama_set_embeddings_nextnP13llama_contextbb",
-        None, ctypes.c_void_p, ctypes.c_bool, ctypes.c_bool,
-    )  # fmt: skip
-    show(drafter.pointer, True, True)
+    drafter.show_states(masked=True)
     drafter.feed(ENCODE, None, taps[:-1])
     states = drafter.states(count - 1, d)
     assert np.allclose(states, fused(weights, taps[:-1]), atol=1e-3)

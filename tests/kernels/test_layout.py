@@ -8,7 +8,7 @@ from gguf import GGMLQuantizationType, quants
 from numpy.typing import NDArray
 
 from edgedec.kernels.packing.gguf_blocks import split_blocks
-from edgedec.kernels.packing.layout import FORMATS, TILE, dequantise, pack, pack_chunks, unpack
+from edgedec.kernels.packing.layout import FORMATS, TILE, dequantise, pack, pack_chunks, unpack, unpack_rows
 from tests.fixtures.random_rows import random_rows
 
 INT_FORMATS = [name for name, spec in FORMATS.items() if not spec.is_float]
@@ -35,6 +35,15 @@ def test_integers_and_scales_survive(name: str, rows: int, blocks: int) -> None:
         if theirs is not None:
             assert ours.dtype == theirs.dtype
             np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(("rows", "blocks"), SHAPES)
+def test_any_bits_come_back(name: str, rows: int, blocks: int) -> None:
+    size = blocks * FORMATS[name].block_bytes
+    raw = np.random.default_rng(rows).integers(0, 256, (rows, size), dtype=np.uint8)
+    cols = blocks * FORMATS[name].block
+    np.testing.assert_array_equal(unpack_rows(name, pack(name, raw), rows, cols), raw)
 
 
 @pytest.mark.parametrize("name", FORMATS)

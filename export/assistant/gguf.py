@@ -1,0 +1,145 @@
+"""Writes an assistant as a GGUF file of llama.cpp's architecture ``gemma4-assistant``.
+
+As llama.cpp's converter does, it leaves out the clusters of the vocabulary: llama.cpp scores all of it, and
+refuses a file that has clusters. EdgeDec reads such a file as an assistant without clusters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from gguf.constants import GGUFValueType
+from numpy.typing import NDArray
+from onnx import numpy_helper
+
+from edgedec.core.assistant_facts import GRAPH, AssistantFacts
+from edgedec.core.drafter_manifest import DrafterManifest, Target
+from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.manifest import Manifest
+from edgedec.export.assistant.sizes import ARCHITECTURE
+from edgedec.export.assistant.source import CENTROIDS, ROPE_FACTORS, TABLE
+from edgedec.export.gguf_source import open_gguf
+from edgedec.export.gguf_writer import ARCHITECTURE as ARCHITECTURE_KEY
+from edgedec.export.gguf_writer import GgufTensor, Value, metadata_of, write_gguf
+from edgedec.export.model import CACHE, RINGS, attributes
+from edgedec.export.stored import StoredWeights
+
+_STILL = 1e30
+"""Divisor of the frequency of a pair that does not turn."""
+_NUMBER, _REAL, _TEXT = GGUFValueType.UINT32, GGUFValueType.FLOAT32, GGUFValueType.STRING
+
+
+def write_assistant_gguf(path: Path, folder: Path, manifest: Manifest, source: Path, *, name: str) -> None:
+    """Write the assistant in ``folder`` for the model of ``manifest``, whose GGUF file is ``source``.
+
+    That file has the tokens. Raises NotFoundError, BadFileError for a damaged assistant and for another file
+    than the model's, UnsupportedError for an assistant that llama.cpp cannot express, StorageError.
+    """
+    stated = DrafterManifest.load(folder)
+    stated.check_target(Target.of(manifest))
+    facts = AssistantFacts.of(stated.facts)
+    with open_gguf(source) as gguf:
+        tokens = gguf.metadata.get("tokenizer.ggml.tokens")
+        width = gguf.metadata.get(f"{gguf.metadata.get(ARCHITECTURE_KEY)}.embedding_length")
+        if width != facts.target_hidden or not isinstance(tokens, list) or len(tokens) != facts.ids:
+            raise BadFileError(
+                f"{source} is not the model that the assistant drafts for", hint="name its file"
+            )
+    if facts.hidden == facts.target_hidden:
+        raise UnsupportedError("llama.cpp has no assistants as wide as their model", hint="use it here")
+    try:
+        stored = StoredWeights(folder, GRAPH)
+        layers = _layers(stored)
+        tensors = _tensors(stored, layers)
+    except Exception as error:  # a damaged graph fails in protobuf, NumPy or by a name that it lacks
+        raise BadFileError(f"{folder} holds no assistant", hint="import it again") from error
+    words = {key: one for key, one in metadata_of(source).items() if key.startswith("tokenizer.")}
+    metadata = {ARCHITECTURE_KEY: Value(ARCHITECTURE, _TEXT), "general.name": Value(name, _TEXT)}
+    metadata |= _metadata(facts, layers, manifest) | words
+    write_gguf(path, metadata, tensors)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layers:
+    """Facts of the layers in a graph. ``local``: whether each sees only the newest tokens."""
+
+    local: tuple[bool, ...]
+    heads: tuple[int, ...]
+    """Key heads of the cache that each reads."""
+    dims: dict[str, int]
+    """Size of a head, by the cache that the layers read."""
+    frequencies: dict[str, NDArray[np.float32]]
+    window: int
+    epsilon: float
+
+
+def _layers(stored: StoredWeights) -> _Layers:
+    nodes = [node for node in stored.graph.node if node.op_type == "TreeAttention"]
+    nodes.sort(key=lambda node: int(node.name.split(".")[1]))
+    facts = [attributes(node) for node in nodes]
+    caches = [node.input[4] for node in nodes]
+    return _Layers(
+        tuple(cache == RINGS for cache in caches),
+        tuple(int(str(one["num_kv_heads"])) for one in facts),
+        {cache: int(str(one["head_dim"])) for cache, one in zip(caches, facts, strict=True)},
+        {cache: stored.vector(f"{cache}.inv_freq") for cache in set(caches)},
+        max(int(str(one["window"])) for one in facts),
+        float(str(facts[0]["epsilon"])),
+    )
+
+
+def _tensors(stored: StoredWeights, layers: _Layers) -> list[GgufTensor]:
+    found = {name: stored.tensor(name) for name in stored.names() if name != CENTROIDS}
+    ordering = next((node for node in stored.graph.node if node.output[0] == "ordering"), None)
+    if ordering is not None:  # rows of the table lie by cluster
+        order = numpy_helper.to_array(ordering.attribute[0].t)
+        table = np.empty_like(found[TABLE].data)
+        table[order] = found[TABLE].data
+        found[TABLE] = GgufTensor(TABLE, table, found[TABLE].format)
+    if CACHE in layers.frequencies:
+        divisors = np.where(layers.frequencies[CACHE] > 0, 1.0, _STILL).astype(np.float32)
+        found[ROPE_FACTORS] = GgufTensor(ROPE_FACTORS, divisors)
+    return list(found.values())
+
+
+def _metadata(facts: AssistantFacts, layers: _Layers, manifest: Manifest) -> dict[str, Value]:
+    count = len(layers.local)
+    wide = layers.dims.get(CACHE, layers.dims.get(RINGS, 0))
+    narrow = layers.dims.get(RINGS, wide)
+    found = {
+        "block_count": count,
+        "context_length": manifest.spec.context_length,
+        "embedding_length": facts.hidden,
+        "embedding_length_out": facts.target_hidden,
+        "embedding_length_per_layer_input": 0,
+        "nextn_predict_layers": count,
+        "feed_forward_length": facts.ffn,
+        "attention.head_count": facts.heads,
+        "attention.key_length": wide,
+        "attention.value_length": wide,
+        "attention.key_length_swa": narrow,
+        "attention.value_length_swa": narrow,
+        "attention.sliding_window": layers.window or 512,
+        "attention.shared_kv_layers": count,
+        "rope.dimension_count": wide,
+        "rope.dimension_count_swa": narrow,
+    }
+    metadata = {key: Value(value, _NUMBER) for key, value in found.items()}
+    array = GGUFValueType.ARRAY
+    metadata["attention.head_count_kv"] = Value(list(layers.heads), array, _NUMBER)
+    pattern = Value(list(layers.local), array, GGUFValueType.BOOL)
+    metadata["attention.sliding_window_pattern"] = pattern
+    metadata["attention.layer_norm_rms_epsilon"] = Value(layers.epsilon, _REAL)
+    for key, cache in (("rope.freq_base", CACHE), ("rope.freq_base_swa", RINGS)):
+        if cache in layers.frequencies:
+            metadata[key] = Value(_base(layers.frequencies[cache]), _REAL)
+    return {f"{ARCHITECTURE}.{key}": value for key, value in metadata.items()}
+
+
+def _base(frequencies: NDArray[np.float32]) -> float:
+    """Return the base of the frequencies base^(-i/n), of which the last may be 0."""
+    last = int(np.flatnonzero(frequencies)[-1])
+    steps = frequencies.size / last if last else 1.0
+    return float(f"{float(frequencies[last]) ** -steps:.6g}")

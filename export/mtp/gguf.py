@@ -1,0 +1,105 @@
+"""Writes the MTP layer of a model as a GGUF file of its own, as llama.cpp's converter does with ``--mtp``.
+
+Such a file has the metadata of the model, with one layer more, and of its tensors the embedding, the head and
+the last norm. The layers of the model itself are missing. llama.cpp drafts with it beside the model, and
+EdgeDec reads it (``mtp.install``).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gguf.constants import GGUFValueType
+from numpy.typing import NDArray
+
+from edgedec.core.drafter_manifest import DrafterManifest, Target
+from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.manifest import Manifest
+from edgedec.core.mtp_facts import GRAPH
+from edgedec.export.architectures import ARCHITECTURES
+from edgedec.export.blocks.gated_attention import gate_rows, key_rows, query_rows
+from edgedec.export.blocks.rotary import head_order
+from edgedec.export.gguf_source import GgufSource, open_gguf
+from edgedec.export.gguf_writer import GgufTensor, Value, metadata_of, write_gguf
+from edgedec.export.hyperparameters import Hyperparameters, read_hyperparameters
+from edgedec.export.stored import StoredWeights
+
+FROM_TARGET = ("token_embd.weight", "output.weight", "output_norm.weight")
+_BY_LAYER = "attention.recurrent_layers"
+"""A list that has an entry for each layer; readers compute it from the interval of attention without it."""
+_ORDERS = ("attn_q", "attn_q_gate", "attn_k", "attn_q_norm", "attn_k_norm")
+"""What the kernels have in another order than a GGUF file."""
+
+
+def write_mtp_gguf(path: Path, folder: Path, manifest: Manifest, source: Path, *, name: str) -> None:
+    """Write the drafter in ``folder`` for the model of ``manifest``, whose GGUF file is ``source``.
+
+    Raises NotFoundError, BadFileError for a damaged drafter and for another file than the model's,
+    UnsupportedError, StorageError.
+    """
+    stated = DrafterManifest.load(folder)
+    stated.check_target(Target.of(manifest))
+    with open_gguf(source) as gguf:
+        hyper = _sizes(gguf, manifest)
+        arch, block = hyper.architecture.name, f"blk.{hyper.layers}."
+        tensors = [_copied(gguf, tensor) for tensor in FROM_TARGET if tensor in gguf.tensors]
+    try:
+        tensors += _layer(StoredWeights(folder, GRAPH), hyper, block)
+    except Exception as error:  # a damaged graph fails in protobuf, NumPy or by a name that it lacks
+        raise BadFileError(f"{folder} holds no MTP layer", hint="export the model again") from error
+    number = GGUFValueType.UINT32
+    metadata = metadata_of(source) | {
+        "general.name": Value(name, GGUFValueType.STRING),
+        f"{arch}.block_count": Value(hyper.layers + 1, number),
+        f"{arch}.nextn_predict_layers": Value(1, number),
+    }
+    metadata.pop(f"{arch}.{_BY_LAYER}", None)
+    write_gguf(path, metadata, tensors)
+
+
+def _sizes(gguf: GgufSource, manifest: Manifest) -> Hyperparameters:
+    """Return the sizes of the model that the GGUF file holds. Raises BadFileError for another one."""
+    spec, known = manifest.spec, gguf.metadata.get("general.architecture")
+    found: tuple[object, ...] = ()
+    if known == spec.architecture and known in ARCHITECTURES:
+        hyper = read_hyperparameters(ARCHITECTURES[known], gguf.metadata)
+        found = hyper.layers, hyper.hidden, len(gguf.metadata.get("tokenizer.ggml.tokens") or ())
+    if found != (spec.n_layers, spec.hidden_size, spec.vocab_size):
+        raise BadFileError(f"{gguf.path} is not the model that the layer drafts for", hint="name its file")
+    if not hyper.architecture.gated_attention:
+        raise UnsupportedError(f"the MTP layer of a {spec.architecture} model has no GGUF form")
+    return hyper
+
+
+def _copied(gguf: GgufSource, name: str) -> GgufTensor:
+    tensor = gguf.tensors[name]
+    if len(tensor.shape) == 1:
+        return GgufTensor(name, gguf.vector(tensor))
+    return GgufTensor(name, gguf.rows(tensor, 0, tensor.shape[0]), tensor.format)
+
+
+def _layer(stored: StoredWeights, hyper: Hyperparameters, block: str) -> list[GgufTensor]:
+    """Return the tensors of the layer in the order of rows and elements that a GGUF file has."""
+    mine = "blk.0."
+    found = {name.removeprefix(mine): name for name in stored.names() if name.startswith(mine)}
+    moved = {f"{name}.weight": stored.tensor(found.pop(f"{name}.weight")) for name in _ORDERS}
+    tensors = [GgufTensor(block + name, *_parts(stored, ours)) for name, ours in found.items()]
+    query, gate = moved["attn_q.weight"], moved["attn_q_gate.weight"]
+    both = np.empty((2 * len(query.data), query.data.shape[1]), np.uint8)
+    both[query_rows(hyper)], both[gate_rows(hyper)] = query.data, gate.data
+    tensors.append(GgufTensor(f"{block}attn_q.weight", both, query.format))
+    key, keys = moved["attn_k.weight"], np.empty_like(moved["attn_k.weight"].data)
+    keys[key_rows(hyper)] = key.data
+    tensors.append(GgufTensor(f"{block}attn_k.weight", keys, key.format))
+    for name in ("attn_q_norm.weight", "attn_k_norm.weight"):
+        values = np.empty(hyper.head_dim, np.float32)
+        values[head_order(hyper)] = moved[name].data
+        tensors.append(GgufTensor(block + name, values))
+    return tensors
+
+
+def _parts(stored: StoredWeights, name: str) -> tuple[NDArray[Any], str | None]:
+    tensor = stored.tensor(name)
+    return tensor.data, tensor.format

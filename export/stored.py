@@ -1,0 +1,97 @@
+"""Reads the weights of a finished graph back: matrices as the GGUF blocks that they were packed from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from edgedec.core.manifest import WEIGHTS
+from edgedec.export.gguf_writer import GgufTensor
+from edgedec.export.model import attributes
+from edgedec.kernels.packing.layout import FORMATS, TILE, chunk_rows, unpack_rows
+
+_WITH_MATRICES = ("QuantLinear", "GatedMLP", "HeadTopK")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMatrix:
+    """A packed matrix [rows, cols]: u8[tiles, bytes of a tile]."""
+
+    format: str
+    rows: int
+    cols: int
+    packed: NDArray[np.uint8]
+
+    def blocks(self) -> NDArray[np.uint8]:
+        """Return its rows as GGUF blocks, u8[rows, bytes of a row]."""
+        out = np.empty((self.rows, FORMATS[self.format].row_bytes(self.cols)), np.uint8)
+        step = chunk_rows(self.cols)
+        for start in range(0, self.rows, step):
+            end = min(start + step, self.rows)
+            tiles = self.packed[start // TILE : -(-end // TILE)]
+            out[start:end] = unpack_rows(self.format, tiles, end - start, self.cols)
+        return out
+
+
+class StoredWeights:
+    """The weights of the graph ``name`` in ``folder``, by their names.
+
+    A damaged graph fails with an error of protobuf or NumPy, or a KeyError.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.graph = onnx.load(str(folder / name), load_external_data=False).graph
+        self._stored = {tensor.name: tensor for tensor in self.graph.initializer}
+        self._data = np.memmap(folder / WEIGHTS, dtype=np.uint8, mode="r")
+        self.matrices: dict[str, StoredMatrix] = {}
+        for node in self.graph.node:
+            if node.op_type in _WITH_MATRICES:
+                facts = attributes(node)
+                for matrix, format, rows in matrices_of(node, facts, self._stored):
+                    packed = bytes_of(self._stored[matrix], self._data)
+                    shape = tuple(self._stored[matrix].dims)
+                    cols = int(str(facts["cols"]))
+                    self.matrices[matrix] = StoredMatrix(format, rows, cols, packed.reshape(shape))
+
+    def vector(self, name: str) -> NDArray[np.float32]:
+        """Return a small f32 vector."""
+        return vector_of(self._stored[name], self._data)
+
+    def tensor(self, name: str) -> GgufTensor:
+        """Return a weight as it was in a GGUF file."""
+        if name not in self.matrices:
+            return GgufTensor(name, self.vector(name))
+        matrix = self.matrices[name]
+        return GgufTensor(name, matrix.blocks(), matrix.format)
+
+    def names(self) -> list[str]:
+        """Return the names of the weights that a GGUF file would have."""
+        return [name for name in self._stored if name.endswith(".weight")]
+
+
+def matrices_of(
+    node: onnx.NodeProto, facts: Mapping[str, Any], stored: Mapping[str, onnx.TensorProto]
+) -> list[tuple[str, str, int]]:
+    """Return name, format and rows of each matrix of an op."""
+    names = [name for name in node.input if name in stored and len(stored[name].dims) == 2]
+    formats = str(facts.get("formats", facts.get("format"))).split(",")
+    rows = facts["rows"] if isinstance(facts["rows"], list) else [facts["rows"]] * len(names)
+    return list(zip(names, formats if names else [], rows, strict=True))
+
+
+def vector_of(tensor: onnx.TensorProto, data: NDArray[np.uint8]) -> NDArray[np.float32]:
+    return np.array(bytes_of(tensor, data).view("<f4"), dtype=np.float32)
+
+
+def bytes_of(tensor: onnx.TensorProto, data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the bytes of a weight in the graph or in weights.bin."""
+    if not tensor.external_data:
+        return np.frombuffer(tensor.raw_data, dtype=np.uint8)
+    place = {entry.key: int(entry.value) for entry in tensor.external_data if entry.key != "location"}
+    return np.asarray(data[place["offset"] : place["offset"] + place["length"]])
