@@ -20,7 +20,7 @@ _WITH_MATRICES = ("QuantLinear", "GatedMLP", "HeadTopK")
 
 
 @dataclass(frozen=True, slots=True)
-class StoredMatrix:
+class GraphMatrix:
     """A packed matrix [rows, cols]: u8[tiles, bytes of a tile]."""
 
     format: str
@@ -39,7 +39,7 @@ class StoredMatrix:
         return out
 
 
-class StoredWeights:
+class GraphWeights:
     """The weights of the graph ``name`` in ``folder``, by their names.
 
     A damaged graph fails with an error of protobuf or NumPy, or a KeyError.
@@ -49,7 +49,7 @@ class StoredWeights:
         self.graph = onnx.load(str(folder / name), load_external_data=False).graph
         self._stored = {tensor.name: tensor for tensor in self.graph.initializer}
         self._data = np.memmap(folder / WEIGHTS, dtype=np.uint8, mode="r")
-        self.matrices: dict[str, StoredMatrix] = {}
+        self.matrices: dict[str, GraphMatrix] = {}
         for node in self.graph.node:
             if node.op_type in _WITH_MATRICES:
                 facts = attributes(node)
@@ -57,7 +57,7 @@ class StoredWeights:
                     packed = bytes_of(self._stored[matrix], self._data)
                     shape = tuple(self._stored[matrix].dims)
                     cols = int(str(facts["cols"]))
-                    self.matrices[matrix] = StoredMatrix(format, rows, cols, packed.reshape(shape))
+                    self.matrices[matrix] = GraphMatrix(format, rows, cols, packed.reshape(shape))
 
     def vector(self, name: str) -> NDArray[np.float32]:
         """Return a small f32 vector."""

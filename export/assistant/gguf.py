@@ -24,7 +24,7 @@ from edgedec.export.gguf_source import open_gguf
 from edgedec.export.gguf_writer import ARCHITECTURE as ARCHITECTURE_KEY
 from edgedec.export.gguf_writer import GgufTensor, Value, metadata_of, write_gguf
 from edgedec.export.model import CACHE, RINGS, attributes
-from edgedec.export.stored import StoredWeights
+from edgedec.export.stored import GraphWeights
 
 _STILL = 1e30
 """Divisor of the frequency of a pair that does not turn."""
@@ -50,7 +50,7 @@ def write_assistant_gguf(path: Path, folder: Path, manifest: Manifest, source: P
     if facts.hidden == facts.target_hidden:
         raise UnsupportedError("llama.cpp has no assistants as wide as their model", hint="use it here")
     try:
-        stored = StoredWeights(folder, GRAPH)
+        stored = GraphWeights(folder, GRAPH)
         layers = _layers(stored)
         tensors = _tensors(stored, layers)
     except Exception as error:  # a damaged graph fails in protobuf, NumPy or by a name that it lacks
@@ -75,7 +75,7 @@ class _Layers:
     epsilon: float
 
 
-def _layers(stored: StoredWeights) -> _Layers:
+def _layers(stored: GraphWeights) -> _Layers:
     nodes = [node for node in stored.graph.node if node.op_type == "TreeAttention"]
     nodes.sort(key=lambda node: int(node.name.split(".")[1]))
     facts = [attributes(node) for node in nodes]
@@ -90,7 +90,7 @@ def _layers(stored: StoredWeights) -> _Layers:
     )
 
 
-def _tensors(stored: StoredWeights, layers: _Layers) -> list[GgufTensor]:
+def _tensors(stored: GraphWeights, layers: _Layers) -> list[GgufTensor]:
     found = {name: stored.tensor(name) for name in stored.names() if name != CENTROIDS}
     ordering = next((node for node in stored.graph.node if node.output[0] == "ordering"), None)
     if ordering is not None:  # rows of the table lie by cluster

@@ -22,7 +22,7 @@ from edgedec.export.source import WeightSource
 from edgedec.export.tensors import Tensors
 from edgedec.export.writer import BundleWriter
 
-FactsOf = Callable[[Path, MtpFacts], Mapping[str, Scalar]]
+LayerFactsOf = Callable[[Path, MtpFacts], Mapping[str, Scalar]]
 """Returns facts about the drafter that was written to a folder, or raises if it is not to stay."""
 
 
@@ -45,24 +45,23 @@ def write_mtp(
     """
     folder = bundle / ARTIFACTS / MTP
     folder.mkdir(parents=True)
-    export_mtp(MtpSource(source, hyper.layers), hyper, bundle, folder, manifest, progress=progress)
+    export_mtp(MtpSource(source, hyper), bundle, folder, manifest, progress=progress)
 
 
 def export_mtp(
     own: MtpSource,
-    hyper: Hyperparameters,
     bundle: Path,
     folder: Path,
     manifest: Manifest,
     *,
-    facts: FactsOf | None = None,
+    facts: LayerFactsOf | None = None,
     progress: Progress = silent,
 ) -> DrafterManifest:
     """Write the drafter of the layer ``own`` to the empty ``folder``, for the model in ``bundle``.
 
     ``facts`` go into its manifest. Raises as ``write_mtp``.
     """
-    table, head = embedding_table(bundle), head_table(bundle)
+    hyper, table, head = own.hyper, embedding_table(bundle), head_table(bundle)
     model = build_graph(hyper, Tensors(own), table, head)
     run_passes(model, DEFAULT_PASSES)
     writer = BundleWriter(folder, {})

@@ -24,7 +24,7 @@ from edgedec.export.blocks.rotary import head_order
 from edgedec.export.gguf_source import GgufSource, open_gguf
 from edgedec.export.gguf_writer import GgufTensor, Value, metadata_of, write_gguf
 from edgedec.export.hyperparameters import Hyperparameters, read_hyperparameters
-from edgedec.export.stored import StoredWeights
+from edgedec.export.stored import GraphWeights
 
 FROM_TARGET = ("token_embd.weight", "output.weight", "output_norm.weight")
 _BY_LAYER = "attention.recurrent_layers"
@@ -46,7 +46,7 @@ def write_mtp_gguf(path: Path, folder: Path, manifest: Manifest, source: Path, *
         arch, block = hyper.architecture.name, f"blk.{hyper.layers}."
         tensors = [_copied(gguf, tensor) for tensor in FROM_TARGET if tensor in gguf.tensors]
     try:
-        tensors += _layer(StoredWeights(folder, GRAPH), hyper, block)
+        tensors += _layer(GraphWeights(folder, GRAPH), hyper, block)
     except Exception as error:  # a damaged graph fails in protobuf, NumPy or by a name that it lacks
         raise BadFileError(f"{folder} holds no MTP layer", hint="export the model again") from error
     number = GGUFValueType.UINT32
@@ -80,7 +80,7 @@ def _copied(gguf: GgufSource, name: str) -> GgufTensor:
     return GgufTensor(name, gguf.rows(tensor, 0, tensor.shape[0]), tensor.format)
 
 
-def _layer(stored: StoredWeights, hyper: Hyperparameters, block: str) -> list[GgufTensor]:
+def _layer(stored: GraphWeights, hyper: Hyperparameters, block: str) -> list[GgufTensor]:
     """Return the tensors of the layer in the order of rows and elements that a GGUF file has."""
     mine = "blk.0."
     found = {name.removeprefix(mine): name for name in stored.names() if name.startswith(mine)}
@@ -100,6 +100,6 @@ def _layer(stored: StoredWeights, hyper: Hyperparameters, block: str) -> list[Gg
     return tensors
 
 
-def _parts(stored: StoredWeights, name: str) -> tuple[NDArray[Any], str | None]:
+def _parts(stored: GraphWeights, name: str) -> tuple[NDArray[Any], str | None]:
     tensor = stored.tensor(name)
     return tensor.data, tensor.format

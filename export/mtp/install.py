@@ -74,9 +74,9 @@ def install_mtp(
     with open_gguf(path) as gguf:
         hyper = layer_sizes(gguf, manifest)
         check_embedding(gguf, bundle, manifest.name)
-        source = MtpSource(gguf, hyper.layers, last_norm(bundle).weight)
+        source = MtpSource(gguf, hyper, last_norm(bundle).weight)
         with atomic_path(place, directory=True) as folder:
-            return export_mtp(source, hyper, bundle, folder, manifest, facts=judged, progress=progress)
+            return export_mtp(source, bundle, folder, manifest, facts=judged, progress=progress)
 
 
 def layer_sizes(gguf: GgufSource, manifest: Manifest) -> Hyperparameters:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from edgedec.core.errors import UnsupportedError
 from edgedec.export.gguf_header import TensorInfo
+from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.source import WeightSource
 
 _OWN_TABLES = ("nextn.embed_tokens.weight", "nextn.shared_head_head.weight")
@@ -19,18 +20,17 @@ NEEDED = "nextn.eh_proj.weight"
 
 
 class MtpSource:
-    """Implements ``WeightSource`` over those tensors of ``source`` that lie in the block ``layer``.
+    """Implements ``WeightSource`` over the tensors of ``source`` in the block behind the model's last one.
 
     They have the block 0 here. The target's last norm is there too: ``last_norm``, else that of ``source``.
-    Raises UnsupportedError for a layer with
-    an embedding or a head of its own.
+    Raises UnsupportedError for a layer with an embedding or a head of its own.
     """
 
     def __init__(
-        self, source: WeightSource, layer: int, last_norm: NDArray[np.float32] | None = None
+        self, source: WeightSource, hyper: Hyperparameters, last_norm: NDArray[np.float32] | None = None
     ) -> None:
-        self._source, self._last_norm = source, last_norm
-        block = f"blk.{layer}."
+        self.hyper, self._source, self._last_norm = hyper, source, last_norm
+        block = f"blk.{hyper.layers}."
         theirs = {
             name: "blk.0." + name.removeprefix(block) for name in source.tensors if name.startswith(block)
         }

@@ -22,8 +22,8 @@ from edgedec.export.eagle3.install import install_head
 from edgedec.export.gguf_source import open_gguf
 from edgedec.export.mtp.gguf import write_mtp_gguf
 from edgedec.export.mtp.install import install_mtp
-from tests.drafters.test_heads import GREEDY, PROMPT, SAMPLED, always, reply
 from tests.fixtures.mtp_layers import without_layer
+from tests.fixtures.replies import GREEDY, PROMPT, SAMPLED, always, reply
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_huggingface import write_huggingface
 from tests.fixtures.tiny_hybrid import DeltaShape
