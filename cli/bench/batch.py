@@ -46,7 +46,7 @@ class BatchOptions(StudyOptions):
 )
 @opt.model_option
 @click.option(
-    "--batch", "sizes", multiple=True, type=click.IntRange(1, 16), metavar="N", default=(1, 2, 4, 8),
+    "--batch", "sizes", multiple=True, type=click.IntRange(1, 32), metavar="N", default=(1, 2, 4, 8),
     help="Conversations in a batch; may be given several times (default: 1, 2, 4 and 8).",
 )  # fmt: skip
 @click.option(

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from edgedec.training.gather import Gathered
     from edgedec.training.rollouts import RolloutWriter
 
-_BATCH = 8
+_BATCH = 32
 """Prompts that are answered at a time, in one pass."""
+_BATCH_WITHIN_BUDGET = 8
 CONTEXT_TOKENS = 1024
 _REPLY_TOKENS = 256
 
@@ -135,7 +136,7 @@ def _config(options: RolloutOptions) -> RunConfig:
         threads=options.threads,
         context=options.context,
         memory=options.memory,
-        conversations=_BATCH,
+        conversations=_BATCH_WITHIN_BUDGET if options.memory else _BATCH,
         sampling=SamplingParams.greedy() if options.greedy else None,
     )
 

@@ -24,7 +24,7 @@ from edgedec.telemetry.cores import check_usable
 Objective = Literal["time", "energy"]
 MemoryRule = Callable[[MemoryFacts, MemoryChoice], int]
 """Computes a budget in bytes from the sizes of the loaded models and the choice that nothing limits."""
-MOST_CONVERSATIONS = 16
+MOST_CONVERSATIONS = 32
 """Sequences in a batch. Beyond them a pass costs as much per token as a prompt's."""
 NO_TEMPLATE = ""
 """In place of a chat template: messages are text to continue."""

@@ -403,6 +403,7 @@ class Chat:
     def _begun(
         self, start: Start, logprobs: int | None, ended: Callable[[Reply], None] = lambda reply: None
     ) -> Reply:
+        self._host.fetch(start.prompt)
         settings = replace(self._settings, logprobs=logprobs)
         if start.reader and self.syntax.inputs.tools:
             settings = replace(settings, spelled=self.syntax.spelled)

@@ -10,15 +10,18 @@ import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from edgedec.core.errors import GrammarError, UsageError
+from edgedec.core.errors import EdgeDecError, GrammarError, UsageError
 from edgedec.session.chat import Chat
-from edgedec.session.prompt import conversation_of
+from edgedec.session.host import Host
+from edgedec.session.prompt import Message, conversation_of
 from edgedec.session.reply import Reply, Settings
-from edgedec.session.samples import SampleTask, SharedPrompt
-from edgedec.session.tasks import Answer, Task, TaskQueue
+from edgedec.session.samples import SampleTask
+from edgedec.session.shared_prefix import FirstPrompt, SharedPrefixes
+from edgedec.session.tasks import Answer, LedTask, Task, TaskQueue
 
 if TYPE_CHECKING:
     from edgedec.assemble.batch import Batch
@@ -53,8 +56,16 @@ class Conversations:
     def __init__(self, batch: Batch, settings: Settings | None = None, *, system: str | None = None) -> None:
         self._batch = batch
         codec, messages = batch.model.codec, conversation_of((), system)
+        self._prefixes = SharedPrefixes(batch.engines)
         self.chats = tuple(
-            Chat(engine, codec.clone(), settings, messages=messages) for engine in batch.engines
+            Chat(
+                engine,
+                codec.clone(),
+                settings,
+                messages=messages,
+                host=Host(fetch=partial(self._prefixes.copy_to, number)),
+            )
+            for number, engine in enumerate(batch.engines)
         )
         """Use each from one thread, inside ``reply``."""
         self._interrupted = False
@@ -80,7 +91,8 @@ class Conversations:
         ``raw`` continues a text as it stands, without the chat template. A text that does not fit has the
         error in its ``Answer``. After ``interrupt``, or when the iteration is abandoned, no more are begun.
         """
-        yield from self._run([_TextTask(text, raw=raw) for text in texts])
+        first = FirstPrompt() if self._awaited(texts[:2], raw=raw) else None
+        yield from self._run([_TextTask(text, at, first, raw=raw) for at, text in enumerate(texts)])
 
     def samples(
         self, text: str, count: int, *, raw: bool = False, logprobs: int | None = None, as_done: bool = False
@@ -103,9 +115,25 @@ class Conversations:
             raise UsageError(f"{count} samples are not possible", hint="ask for 1 or more")
         params = self.chats[0].settings.params
         self._batch.make_room_for(params, logprobs=bool(logprobs))
-        shared = SharedPrompt()
-        tasks = [SampleTask(text, at, shared, raw=raw, logprobs=logprobs) for at in range(count)]
+        first = FirstPrompt()
+        tasks = [SampleTask(text, at, first, raw=raw, logprobs=logprobs) for at in range(count)]
         return self._run(tasks, as_done=as_done)
+
+    def _awaited(self, texts: Sequence[str], *, raw: bool) -> bool:
+        """Whether all texts but the first wait for its prompt, of which they copy the beginning."""
+        if len(texts) < 2 or not self._prefixes.copies:
+            return False
+        chat = self.chats[0]
+        try:
+            one, other = (
+                chat.prompts.of_text(text)
+                if raw
+                else chat.prompts.build([*conversation_of((), chat.system), Message("user", text)]).ids
+                for text in texts
+            )
+        except EdgeDecError:  # the answer to the text will have it
+            return False
+        return self._prefixes.awaited(one, other)
 
     def _run(self, tasks: Sequence[Task], *, as_done: bool = False) -> Generator[Answer, None, None]:
         work = TaskQueue(tasks)
@@ -200,10 +228,11 @@ class Conversations:
             chat.last = None
 
 
-class _TextTask(Task):
+class _TextTask(LedTask):
     """The answer to one text, by itself."""
 
-    def __init__(self, text: str, *, raw: bool) -> None:
+    def __init__(self, text: str, number: int, first: FirstPrompt | None, *, raw: bool) -> None:
+        super().__init__(number, first)
         self._text, self._raw = text, raw
 
     def begin(self, chat: Chat) -> Reply:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,15 +38,21 @@ def _always(params: DrawParams, logprobs: bool, form: bool) -> None:
     """Let every reply begin."""
 
 
+def _own(prompt: Sequence[int]) -> None:
+    """Begin with what the chat's own cache holds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """The model of a chat, as far as the chat asks for it.
 
     ``ready`` is called before a reply begins, with the way it is drawn, whether log-probabilities are
     reported, and whether it must have a form; it raises the error that stands against it. ``notice`` gets
-    lines for the user, ``clock`` gives seconds.
+    lines for the user, ``clock`` gives seconds. ``fetch`` is told the prompt that comes next, and may take
+    its beginning into the chat's cache.
     """
 
     notice: Notice = ignore
     ready: Callable[[DrawParams, bool, bool], None] = _always
     clock: Clock = time.perf_counter
+    fetch: Callable[[Sequence[int]], None] = _own

@@ -7,7 +7,6 @@ copy, and then share each pass with it.
 from __future__ import annotations
 
 import re
-import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,17 +14,15 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.last_number import last_number
-from edgedec.session.tasks import Task
+from edgedec.session.shared_prefix import FirstPrompt
+from edgedec.session.tasks import LedTask
 
 if TYPE_CHECKING:
-    from edgedec.decode.cached_sequence import CachedSequence
     from edgedec.sampling import DrawParams
     from edgedec.session.chat import Chat
     from edgedec.session.reply import Reply
 
 _SEEDS = 1 << 64
-_TRIES = 3
-"""Copies of a prompt: one fails where its source begins another sample meanwhile, of the same prompt."""
 
 
 def with_seed(params: DrawParams, sample: int) -> DrawParams:
@@ -33,89 +30,25 @@ def with_seed(params: DrawParams, sample: int) -> DrawParams:
     return replace(params, seed=(params.seed + sample) % _SEEDS)
 
 
-class SharedPrompt:
-    """The prompt of several samples, once the first of them has computed it."""
-
-    def __init__(self) -> None:
-        self._ready = threading.Event()
-        self._source: CachedSequence | None = None
-        self._tokens = 0
-
-    def wait(self) -> None:
-        """Wait until the prompt is computed, or will not be."""
-        self._ready.wait()
-
-    def computed(self, engine: CachedSequence, tokens: int) -> None:
-        """Note that ``engine`` holds the prompt of so many tokens."""
-        if not self._ready.is_set():
-            self._source, self._tokens = engine, tokens
-            self._ready.set()
-
-    def over(self) -> None:
-        """Let the others begin, whatever became of the first."""
-        self._ready.set()
-
-    def copy_to(self, engine: CachedSequence) -> None:
-        """Copy the prompt, but for its last token, into ``engine`` where that lacks it.
-
-        Where that is not possible after all, the reply computes its prompt.
-        """
-        source, wanted = self._source, self._tokens - 1
-        if source is None or source is engine or not engine.forward.caps.copies:
-            return
-        if wanted < 1 or engine.reusable(source.committed[: self._tokens]) >= wanted:
-            return
-        try:
-            for _ in range(_TRIES):
-                if engine.adopt_prefix(source, wanted):
-                    return
-        except EdgeDecError:
-            engine.reset()
-
-
-class SampleTask(Task):
+class SampleTask(LedTask):
     """Sample ``number`` of a text; ``raw``: without the chat template. ``logprobs``: as in ``Chat.reply``."""
 
     def __init__(
-        self, text: str, number: int, shared: SharedPrompt, *, raw: bool, logprobs: int | None
+        self, text: str, number: int, first: FirstPrompt, *, raw: bool, logprobs: int | None
     ) -> None:
-        self._text, self._number, self._shared = text, number, shared
-        self._raw, self._logprobs = raw, logprobs
-        self._begun: tuple[CachedSequence, Reply] | None = None
-
-    def wait(self) -> None:
-        """See ``Task.wait``. The first sample waits for nothing."""
-        if self._number:
-            self._shared.wait()
+        super().__init__(number, first)
+        self._text, self._raw, self._logprobs = text, raw, logprobs
 
     def begin(self, chat: Chat) -> Reply:
         """See ``Task.begin``."""
-        if self._number:
-            self._shared.copy_to(chat.engine.home)
         params = chat.settings.params
-        chat.adjust(params=with_seed(params, self._number))
+        chat.adjust(params=with_seed(params, self.number))
         try:
-            reply = (
-                chat.complete(self._text, logprobs=self._logprobs)
-                if self._raw
-                else chat.reply(self._text, logprobs=self._logprobs, final=True)
-            )
+            if self._raw:
+                return chat.complete(self._text, logprobs=self._logprobs)
+            return chat.reply(self._text, logprobs=self._logprobs, final=True)
         finally:
             chat.adjust(params=params)
-        self._begun = chat.engine.home, reply
-        return reply
-
-    def said(self, reply: Reply) -> None:
-        """See ``Task.said``."""
-        if self._number == 0 and self._begun is not None and reply.tokens:
-            self._shared.computed(self._begun[0], len(reply.prompt))
-
-    def over(self) -> None:
-        """See ``Task.over``."""
-        if self._number == 0:
-            if self._begun is not None:
-                self.said(self._begun[1])
-            self._shared.over()
 
 
 def mean_logprob(reply: Reply) -> float | None:

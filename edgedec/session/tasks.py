@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from edgedec.session.chat import Chat
     from edgedec.session.reply import Reply
+    from edgedec.session.shared_prefix import FirstPrompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,31 @@ class Task(ABC):
     def over(self) -> None:
         """Hear that the task is over, however it ended. Default: ignore it."""
         return
+
+
+class LedTask(Task):
+    """A reply whose prompt begins as that of the first task, which the others wait for: see ``FirstPrompt``.
+
+    None for ``first``: nobody waits.
+    """
+
+    def __init__(self, number: int, first: FirstPrompt | None) -> None:
+        self.number, self._first = number, first
+
+    def wait(self) -> None:
+        """See ``Task.wait``. The first task waits for nothing."""
+        if self.number and self._first:
+            self._first.wait()
+
+    def said(self, reply: Reply) -> None:
+        """See ``Task.said``."""
+        if not self.number and reply.tokens:
+            self.over()
+
+    def over(self) -> None:
+        """See ``Task.over``."""
+        if not self.number and self._first:
+            self._first.over()
 
 
 class TaskQueue:

@@ -87,12 +87,12 @@ def test_a_capacity_that_the_model_was_not_made_for(tiny_bundle: Bundles, capaci
         backend.forward(CacheConfig(capacity))
 
 
-@pytest.mark.parametrize(("count", "error"), [(0, UsageError), (17, UnsupportedError)])
+@pytest.mark.parametrize(("count", "error"), [(0, UsageError), (33, UnsupportedError)])
 def test_more_sequences_than_a_pass_can_have(
     tiny_bundle: Bundles, count: int, error: type[Exception]
 ) -> None:
     bundle = tiny_bundle("llama")
     backend = open_backend(bundle, Manifest.load(bundle), threads=1)
-    assert backend.caps.sequences == 16
+    assert backend.caps.sequences == 32
     with pytest.raises(error, match=str(count)):
         backend.sequences(count, CacheConfig(32), batch_tokens=32)

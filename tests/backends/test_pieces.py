@@ -18,6 +18,8 @@ def test_a_piece_slows_replies_down_by_half_as_much_again_as_they_take(
 ) -> None:
     size = PieceSize()
     size.passed(1.0, 16)  # before it is known what replies take
+    assert size.tokens == 0
+    size.passed(plain, 0)
     assert size.tokens == 8
     for _ in range(60):
         size.passed(plain, 0)

@@ -154,7 +154,7 @@ def test_a_file_of_damaged_lines_alone(home: Home, bundle: Path, tmp_path: Path)
         (("--input", "{}", "-p", "x"), ["--input goes without"]),
         (("--input", "{}", "--trace"), ["--input goes without"]),
         (("--input", "{}", "--when-full", "slide"), ["--input goes without"]),
-        (("--input", "{}", "--batch", "17"), ["a batch of 17 conversations", "1 to 16"]),
+        (("--input", "{}", "--batch", "33"), ["a batch of 33 conversations", "1 to 32"]),
         (("--input", "{}", "--draft", "exit"), ["cannot draft for a batch"]),
         (("--input", "{}", "--history"), ["--history"]),
         (("--input", os.devnull), ["no prompt"]),

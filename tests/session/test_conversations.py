@@ -15,6 +15,7 @@ from edgedec.control import Uncontrolled
 from edgedec.core.cache_config import KvType
 from edgedec.core.errors import BackendError, ContextFullError, UnsupportedError, UsageError
 from edgedec.costs.cost_file import CostFile
+from edgedec.decode.checks import common_prefix
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts
 from edgedec.memory.plan import peak
 from edgedec.sampling import DrawParams
@@ -261,8 +262,38 @@ def test_a_pass_that_fails_is_said_to_all_and_the_next_one_is_right(
     assert second == expected
 
 
+@pytest.mark.parametrize("name", ["greedy", "sampled"])
+def test_the_beginning_that_prompts_share_is_computed_once(model: Ready, name: str) -> None:
+    """The others copy it, and say what they say alone; later replies copy from whichever cache has most."""
+    system = "You are a helpful assistant, and the cat sat on the mat while the dog ran away."
+    texts = [f"{system} {text}" for text in TEXTS]
+    settings = Settings(PARAMS[name], max_tokens=12)
+    chat, expected = chat_of(model, settings), []
+    for text in texts:
+        reply = chat.complete(text)
+        reply.read()
+        expected.append(reply.tokens)
+        chat.engine.reset()
+    several = several_of(model, 3, settings)
+    with several:
+        found = [one.reply for one in several.answers(texts, raw=True) if one.reply]
+    assert [one.tokens for one in found] == expected
+    shared = min(common_prefix(found[0].prompt, one.prompt) for one in found[1:])
+    assert shared > 16
+    assert [one.reused >= shared for one in found] == [False] + [True] * (len(texts) - 1)
+
+
+def test_prompts_that_begin_otherwise_wait_for_nobody(model: Ready) -> None:
+    several = several_of(model, 2, Settings(max_tokens=4))
+    with several:
+        prefixes = several._prefixes
+        assert not prefixes.awaited([1, 2, 3], [4, 5, 6])
+        assert prefixes.awaited([1] * 20, [1] * 9)
+        assert [one.reply.reused for one in several.answers(["One", "two"], raw=True) if one.reply] == [0, 0]
+
+
 def test_batches_that_are_not_possible(model: Ready, tmp_path: Path) -> None:
-    for count in (0, 17):
+    for count in (0, 33):
         with pytest.raises(UsageError, match="not possible"):
             several_of(model, count)
     with pytest.raises(UsageError, match="exit cannot draft"):

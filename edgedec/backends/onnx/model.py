@@ -29,7 +29,7 @@ from edgedec.memory.footprint import scratch_bytes
 from edgedec.telemetry.process import mapped_bytes
 
 MAX_PASS_TOKENS = 512
-MOST_SEQUENCES = 16
+MOST_SEQUENCES = 32
 """Beyond them passes cost as much per token as prompts do."""
 _WINDOWED = ("gemma2", "gemma3", "phi3")
 """Architectures with layers that see only the newest tokens: after an eviction they would see others."""

@@ -25,14 +25,19 @@ class PieceSize:
     """How many tokens of prompts a pass has beside those of replies."""
 
     def __init__(self) -> None:
-        self._replies_s = 0.0
-        """Seconds of a pass without a piece."""
+        self._replies_s: float | None = None
+        """Seconds of a pass without a piece; None before there was one."""
         self._token_s = 0.0
         """Seconds that a token of a piece adds."""
 
     @property
     def tokens(self) -> int:
-        """Tokens of the next pass's pieces."""
+        """Tokens of the next pass's pieces; 0 until a pass has shown what replies take alone.
+
+        Otherwise all prompts at the beginning would be read in the shortest pieces.
+        """
+        if self._replies_s is None:
+            return 0
         if not self._replies_s or not self._token_s:
             return SHORTEST
         return int(min(max((_SLOWER - 1.0) * self._replies_s / self._token_s, SHORTEST), _LONGEST))
@@ -63,5 +68,5 @@ def cut(request: PassRequest, tokens: int) -> tuple[PassRequest, PassRequest]:
     return first, replace(request, tokens=request.tokens[tokens:], rows=rows)
 
 
-def _mixed(before: float, seconds: float) -> float:
+def _mixed(before: float | None, seconds: float) -> float:
     return before + _WEIGHT * (seconds - before) if before else seconds

@@ -21,6 +21,7 @@ from edgedec.bench.harness.memory_levels import drafts_end
 from edgedec.bench.harness.runtimes import OwnRun
 from edgedec.control.tally import Count, Tally
 from edgedec.core.errors import MemoryBudgetError, UnsupportedError
+from edgedec.core.forward import Forward
 from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.rows import ALL_ROWS, Rows
 from edgedec.core.version import __version__
@@ -98,10 +99,11 @@ class Peer:
             facts |= self._plan()
         runner = self.model.runner
         if isinstance(runner, Batch):
+            with runner.sequences.reply(0):
+                _warm_up(runner.sequences.forwards[0])
             return {**facts, "capacity": runner.sequences.forwards[0].capacity, "kv": runner.kv}
         forward = runner.forward
-        forward.extend([0] * min(_WARM_UP_TOKENS, forward.capacity, forward.caps.max_pass), rows=ALL_ROWS)
-        forward.rewind(0)
+        _warm_up(forward)
         facts |= {"max_pass": forward.caps.max_pass, "planned_bytes": forward.nbytes()}
         return {**facts, "capacity": forward.capacity, "kv": runner.kv}
 
@@ -316,3 +318,9 @@ def _more(after: Judged, before: Judged) -> Judged:
         ]
         for name, counts in after.items()
     }
+
+
+def _warm_up(forward: Forward) -> None:
+    """Read the weights once, so that no figure has the time that takes."""
+    forward.extend([0] * min(_WARM_UP_TOKENS, forward.capacity, forward.caps.max_pass), rows=ALL_ROWS)
+    forward.rewind(0)
