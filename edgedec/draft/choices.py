@@ -29,6 +29,8 @@ ToTargetIds = Callable[[Ids], Ids]
 
 FEW = 4
 """Choices looked at per position."""
+_FEW_KEYED = 8
+"""Most tokens whose noise is computed one by one."""
 _LEAST_NATS = -700.0
 """Logarithm below which a probability is 0: ``portable.exp`` does not reach lower."""
 
@@ -47,6 +49,8 @@ def choices(
     T they are the softmax of logits + T * G, G the noise of that position: its confidence in the token that
     it would draw here. This becomes the greedy case as T falls.
     """
+    if params.greedy and not params.adjusts:
+        return _surest(rows.values[row, :FEW].tolist(), rows.ids[row, :FEW].tolist(), rows, row)
     count = int(np.count_nonzero(rows.values[row] > -np.inf))  # fewer than k of a trimmed vocabulary
     values, ids = rows.values[row, :count].astype(np.float64), rows.ids[row, :count].astype(np.int64)
     if params.adjusts:
@@ -54,10 +58,14 @@ def choices(
     if not ids.size:
         return []
     if params.greedy:
-        nats = (values[:FEW] - float(rows.logsumexp[row])).tolist()
-        return [(token, _prob(one)) for token, one in zip(ids[:FEW].tolist(), nats, strict=True)]
+        return _surest(values[:FEW].tolist(), ids[:FEW].tolist(), rows, row)
     temperature = temperature_of(params, rows, row)
     return _keyed(values, ids, _Drawing(params, temperature, position), to_target)
+
+
+def _surest(values: list[float], ids: list[int], rows: HeadRows, row: int) -> list[tuple[int, float]]:
+    total = rows.logsumexp.item(row)
+    return [(token, _prob(value - total)) for token, value in zip(ids, values, strict=True) if token >= 0]
 
 
 def _prob(nats: float) -> float:
@@ -66,8 +74,17 @@ def _prob(nats: float) -> float:
 
 def _adjusted(values: F64, ids: Ids, adjustment: Adjustment, to_target: ToTargetIds) -> tuple[F64, Ids]:
     """Apply penalties, and the bias of the target's ids; leave out what it bans."""
-    every = zip(values.tolist(), ids.tolist(), to_target(ids).tolist(), strict=True)
-    values = np.array([adjustment.one(value, token, theirs) for value, token, theirs in every])
+    tokens = ids.tolist()
+    if adjustment.biased:
+        theirs = to_target(ids).tolist()
+        touched = range(len(tokens))
+    else:
+        theirs, found = tokens, adjustment.touched_of(tokens)
+        touched = [place for place, token in enumerate(tokens) if token in found]
+    for place in touched:
+        values[place] = adjustment.one(values.item(place), tokens[place], theirs[place])
+    if not touched:
+        return values, ids
     order = warpers.canonical_order(values, ids)[: np.count_nonzero(values > -np.inf)]
     return values[order], ids[order]
 
@@ -79,18 +96,26 @@ class _Drawing(NamedTuple):
 
 
 def _keyed(values: F64, ids: Ids, how: _Drawing, to_target: ToTargetIds) -> list[tuple[int, float]]:
-    scaled = (values - values[0]) / how.temperature
+    params, most = how.params, values.size
+    most = min(params.top_k, most) if params.top_k else most
+    scaled = (values[:most] - values[0]) / how.temperature
     weights = portable.exp(scaled)
-    kept = np.arange(_survivors(weights, how.params))
-    for cut in cuts(how.params, None):
-        places = cut.step(Shares(scaled[kept] - scaled[kept[0]], complete=True), cut.value)
+    count = _survivors(weights, params)
+    scaled, weights, ids = scaled[:count], weights[:count], ids[:count]
+    for cut in cuts(params, None):
+        places = cut.step(Shares(scaled - scaled[0], complete=True), cut.value)
         assert places is not None, "it is complete"
-        kept = kept[places]
-    weights, ids, theirs = weights[kept], ids[kept], to_target(ids[kept])
-    known = theirs >= 0
-    weights, ids, theirs = weights[known], ids[known], theirs[known]
-    if not ids.size:
-        return []
+        scaled, weights, ids = scaled[places], weights[places], ids[places]
+    theirs = to_target(ids)
+    if theirs.min() < 0:
+        known = theirs >= 0
+        weights, ids, theirs = weights[known], ids[known], theirs[known]
+    if ids.size > _FEW_KEYED:
+        return _raced(weights, ids, theirs, how)
+    return _raced_few(weights.tolist(), ids.tolist(), theirs.tolist(), how)
+
+
+def _raced(weights: F64, ids: Ids, theirs: Ids, how: _Drawing) -> list[tuple[int, float]]:
     times = noise.exponential(how.params.seed, how.position, theirs) / weights
     order = np.lexsort((theirs, times))
     surety = portable.exp(how.temperature * portable.log(times[order[0]] / times))
@@ -98,13 +123,30 @@ def _keyed(values: F64, ids: Ids, how: _Drawing, to_target: ToTargetIds) -> list
     return list(zip(ids[order[:FEW]].tolist(), probs.tolist(), strict=True))
 
 
+def _raced_few(
+    weights: list[float], ids: list[int], theirs: list[int], how: _Drawing
+) -> list[tuple[int, float]]:
+    """``_raced`` of so few that NumPy's calls would take longer than the arithmetic: the same bits."""
+    if len(ids) < 2:  # nothing to race against
+        return [(token, 1.0) for token in ids]
+    noises = noise.exponentials(how.params.seed, how.position, theirs)
+    times = [one / weight for one, weight in zip(noises, weights, strict=True)]
+    order = sorted(range(len(times)), key=lambda at: (times[at], theirs[at]))
+    first = times[order[0]]
+    surety = [portable.exp_one(how.temperature * portable.log_one(first / time)) for time in times]
+    total = 0.0
+    for one in surety:
+        total += one
+    return [(ids[at], surety[at] / total) for at in order[:FEW]]
+
+
 def _survivors(weights: F64, params: DrawParams) -> int:
-    """How many of the head's best the warpers leave before those of ``sampling.narrowing``.
+    """How many of the top-k the warpers leave before those of ``sampling.narrowing``.
 
     Top-n-sigma would need the whole row and is left out, and so is mirostat, whose state is the target's.
     """
-    count = min(params.top_k, weights.size) if params.top_k else weights.size
+    count = weights.size
     if params.top_p < 1.0:
-        left = weights[:count]
-        count = warpers.top_p_count(left, warpers.total_of(left), params.top_p, complete=True) or count
+        total = warpers.total_of(weights)
+        count = warpers.top_p_count(weights, total, params.top_p, complete=True) or count
     return warpers.at_least_count(weights[:count], params.min_p, complete=True) or 1

@@ -34,6 +34,8 @@ _LEAST_REACH = 0.02
 _UNSURE_NATS = 4.0
 """Entropy above which nothing is drafted; AdaEDL's bound on acceptance, 1 - sqrt(0.2 H), is 0.1 there."""
 _NO_ROWS = Rows(indices=())
+_SIBLINGS = 2
+"""Most nodes that share a pass."""
 _CLOSE = 0.5
 """A runner-up at least this probable beside the first shares its pass, which costs about a third more."""
 
@@ -196,7 +198,7 @@ class ModelDrafter(Drafter):
         following = self._grow(tree, ROOT, head, 0)
         while following and len(self._cached) < self._forward.capacity:
             lead = tree.reach[following[0]]
-            if lead < floor or sum(reach >= lead for reach in tree.reach) >= limit:
+            if lead < floor or len([reach for reach in tree.reach if reach >= lead]) >= limit:
                 break
             fed = self._together(tree, following, max(floor, _CLOSE * lead))
             following = self._step(tree, fed)
@@ -204,11 +206,9 @@ class ModelDrafter(Drafter):
 
     def _together(self, tree: TreeBuilder, following: list[int], least: float) -> list[int]:
         """Nodes of the next pass: the first, and the second if it is probable and there is room."""
-        both = following[:2]
         room = self._forward.capacity - len(self._cached)
-        if len(both) == 2 and (tree.reach[both[1]] < least or not self._forward.caps.trees or room < 2):
-            return both[:1]
-        return both
+        together = len(following) == _SIBLINGS and tree.reach[following[1]] >= least
+        return following if together and self._forward.caps.trees and room >= _SIBLINGS else following[:1]
 
     def _step(self, tree: TreeBuilder, fed: list[int]) -> list[int]:
         """One pass over siblings; the one with the better continuation stays in the cache."""
@@ -217,13 +217,13 @@ class ModelDrafter(Drafter):
             return self._grow(tree, fed[0], self._feed(tokens, self._drafted(LAST_ROW)), 0)
         head = self._pass(tokens, [ROOT] * len(fed), self._drafted(ALL_ROWS))
         grown = [self._grow(tree, node, head, row) for row, node in enumerate(fed)]
-        kept = max(range(len(fed)), key=lambda row: max((tree.reach[n] for n in grown[row]), default=0.0))
+        kept = max(range(len(fed)), key=lambda row: tree.reach[grown[row][0]] if grown[row] else 0.0)
         self._forward.keep_path([kept])
         self._cached.append(tokens[kept])
         return grown[kept]
 
     def _grow(self, tree: TreeBuilder, node: int, head: HeadRows, row: int) -> list[int]:
-        """Add tokens that may follow ``node``; return those that can be followed in turn, best first."""
+        """Add tokens that may follow ``node``; return those that may be followed in turn, best first."""
         if head.entropy[row] > _UNSURE_NATS:
             return []
         path = tree.path(node)
@@ -234,7 +234,11 @@ class ModelDrafter(Drafter):
         position = self._position + (0 if self._params.greedy else self._bridge.length(path_tokens))
         found = choices(head, row, self._params, position, history, self._bridge.to_target_ids)
         added = [(token, tree.add(token, node, reach * prob)) for token, prob in found if reach * prob > 0.0]
-        return [place for token, place in added if not self._bridge.ends(token)]
+        following: list[int] = []
+        for token, place in added:
+            if len(following) < _SIBLINGS and not self._bridge.ends(token):
+                following.append(place)
+        return following
 
 
 def common_length(first: Sequence[int], second: Sequence[int], block: int = 256) -> int:

@@ -47,6 +47,16 @@ class Adjustment:
             value -= count * self._frequency + self._presence
         return value
 
+    @property
+    def biased(self) -> bool:
+        """Whether there is a bias, which may change any logit."""
+        return bool(self._bias)
+
+    def touched_of(self, tokens: list[int]) -> set[int]:
+        """Return those of ``tokens`` whose logits penalties change."""
+        found = self._history.occurred.among(tokens) if self._penalty != 1.0 else set()
+        return found | self._history.said.keys() & set(tokens) if self._counts else found
+
     def touched(self) -> Ids:
         """Return the ids, each once, whose logits may change."""
         if not self._bias and not self._counts:

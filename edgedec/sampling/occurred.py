@@ -37,6 +37,10 @@ class Occurred:
     def __contains__(self, token: object) -> bool:
         return token in self._known
 
+    def among(self, tokens: Sequence[int]) -> set[int]:
+        """Return those of ``tokens`` that occurred."""
+        return self._known.intersection(tokens)
+
     def ids(self) -> NDArray[np.int64]:
         """The ids i64[n], each once. Not to be changed."""
         return self._buffer[: self._count]
@@ -66,6 +70,9 @@ class _After(Occurred):
 
     def __contains__(self, token: object) -> bool:
         return token in self._new or token in self._base
+
+    def among(self, tokens: Sequence[int]) -> set[int]:
+        return self._base.among(tokens).union(token for token in self._new if token in tokens)
 
     def ids(self) -> NDArray[np.int64]:
         return np.concatenate([self._base.ids(), self._new])

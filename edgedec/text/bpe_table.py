@@ -10,6 +10,7 @@ import ctypes
 import json
 import struct
 import zlib
+from array import array
 from collections.abc import Iterator
 from dataclasses import asdict
 from enum import IntEnum
@@ -145,13 +146,11 @@ class BpeTable:
         data = text.encode()
         room = len(data) + 64
         while True:
-            ids = np.empty(room, np.uint32)
-            count = self._call("encode", specials, data, len(data), ids.ctypes.data, room)
+            ids = array("I", bytes(4 * room))  # not NumPy's, whose address takes as long as encoding a word
+            count = self._call("encode", specials, data, len(data), ids.buffer_info()[0], room)
             if count != _NO_ROOM:
-                break
+                return ids[: self._checked(count)].tolist()
             room *= 2
-        found: list[int] = ids[: self._checked(count)].tolist()
-        return found
 
     @cached_property
     def _kinds(self) -> Any:

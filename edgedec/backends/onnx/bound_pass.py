@@ -105,10 +105,10 @@ class BoundPass:
         self._binding = session.io_binding()
         self._hidden_size = spec.hidden_size
         rows = shape.rows
-        self._tokens = np.zeros(shape.tokens, dtype=np.int64)
-        self._positions, self._parents = (np.zeros(shape.placed, dtype=np.int64) for _ in range(2))
-        self._length = np.zeros(shape.lengths, dtype=np.int64)
-        self._rows = np.zeros(rows, dtype=np.int64)
+        # In one piece of memory: short passes are so frequent that every call of NumPy counts.
+        self._ints = np.zeros(shape.tokens + 2 * shape.placed + shape.lengths + rows, dtype=np.int64)
+        ends = np.cumsum([shape.tokens, shape.placed, shape.placed, shape.lengths])
+        self._tokens, self._positions, self._parents, self._length, self._rows = np.split(self._ints, ends)
         self._want = np.array([int(shape.full)], dtype=np.int64)
         self._values = np.empty((rows, spec.head_k), dtype=np.float32)
         self._ids = np.empty((rows, spec.head_k), dtype=np.int32)
@@ -173,11 +173,7 @@ class BoundPass:
 
     def run(self, fed: Fed) -> tuple[HeadRows, States]:
         """See ``OnnxPasses.run_with_states``."""
-        self._tokens[:] = fed.tokens
-        self._positions[:] = fed.positions
-        self._parents[:] = fed.parents
-        self._length[:] = fed.lengths
-        self._rows[:] = fed.rows
+        self._ints[:] = (*fed.tokens, *fed.positions, *fed.parents, *fed.lengths, *fed.rows)
         self._temperature[0] = fed.temperature
         logits = None
         if self._shape.full:

@@ -44,7 +44,10 @@ class OnnxForward(KvForward):
         """
         planned, fed = self._planned(tokens, parents, rows)
         with self.computing(planned):
-            return self._beyond_peeked(fed, rows.taps) if self._caps.taps else self._passes.run(fed)
+            if rows.taps or self._peeked is not NOTHING:
+                return self._beyond_peeked(fed, rows.taps)
+            self._tapped = ()
+            return self._passes.run(fed)
 
     def _beyond_peeked(self, fed: Fed, taps: tuple[int, ...]) -> HeadRows:
         """Compute a pass whose first tokens may be the peeked ones, which are forgotten then."""
