@@ -1,9 +1,10 @@
 """When a drafter computes the kept ids of its head, and when all of them.
 
 A trimmed head reads fewer bytes, and cannot draft a token that it lacks. Coverage is high on text like the
-replies that were counted and low elsewhere: another language, rare names. So the rate of the target's tokens
-outside the subset decides, over about the last ``_SPAN_TOKENS`` of them. Above ``bound`` the full head
-drafts, until the rate has fallen to half of that.
+replies that were counted and low elsewhere: another language, rare names. Rare names come again: so ids that
+occur in the text are kept too, as long as it goes on. The rate of the target's tokens outside all of these
+decides, over about the last ``_SPAN_TOKENS`` of them. Above ``bound`` the full head drafts, until the rate
+has fallen to half of that.
 """
 
 from __future__ import annotations
@@ -18,9 +19,15 @@ from edgedec.metrics.mbsu import chain_efficiency
 _SPAN_TOKENS = 64
 _BACK = 0.5
 """Share of the bound below which the trimmed head drafts again."""
+_REACH = 256
+"""Tokens at the end of a text that begins whose ids are kept."""
+_MOST_ADDED = 1024
+"""Most ids of the text that are kept; where there are more, those of before are forgotten."""
 _STEPS = 4
 _ACCEPTANCE = 0.7
 """A usual chain, for which the bound is computed: its length, and how often a token of it is right."""
+_RARE = 0.5
+"""How often a token outside would be right, as a part of that: rare tokens are foreseen less often."""
 
 
 class TrimmedHead:
@@ -32,6 +39,9 @@ class TrimmedHead:
     def __init__(self, ids: Keep, bound: float, saved: float = 0.0) -> None:
         self.saved = saved
         self._ids = ids
+        self._room = np.empty(ids.size + _MOST_ADDED, np.int64)
+        """The ids with those of the text. In one place: passes of many shapes hold on to what they kept."""
+        self._kept = ids
         self._bound = bound
         self._rate = 0.0
         self._full = False
@@ -44,7 +54,7 @@ class TrimmedHead:
     @property
     def keep(self) -> Keep | None:
         """Keep that the next draft is made of; None for all."""
-        return None if self._full else self._ids
+        return None if self._full else self._kept
 
     @property
     def outside(self) -> float:
@@ -54,21 +64,36 @@ class TrimmedHead:
     def begin(self) -> None:
         """Start another text. Its tokens so far are no replies and do not count."""
         self._read = None
+        self._kept = self._ids
 
     def follow(self, text: Sequence[int]) -> None:
         """Note the committed ``text``, in the drafter's ids; those since the last call count."""
-        if self._read is not None and len(text) > self._read:
-            self._heard(np.asarray(text[self._read :], dtype=np.int64))
+        begins = self._read is None
+        fresh = text[-_REACH:] if self._read is None else text[self._read :]
         self._read = len(text)
+        if len(fresh):
+            self._note(np.asarray(fresh, dtype=np.int64), counts=not begins)
 
     def nbytes(self) -> int:
-        return self._ids.nbytes
+        return self._ids.nbytes + self._room.nbytes
 
-    def _heard(self, tokens: Keep) -> None:
-        places = np.minimum(np.searchsorted(self._ids, tokens), self._ids.size - 1)
-        for missed in (self._ids[places] != tokens).tolist():
-            self._rate += (missed - self._rate) / _SPAN_TOKENS
-            self._full = self._rate > (self._bound * _BACK if self._full else self._bound)
+    def _note(self, tokens: Keep, *, counts: bool) -> None:
+        places = np.minimum(np.searchsorted(self._kept, tokens), self._kept.size - 1)
+        outside = self._kept[places] != tokens
+        if counts:
+            for missed in outside.tolist():
+                self._rate += (missed - self._rate) / _SPAN_TOKENS
+                self._full = self._rate > (self._bound * _BACK if self._full else self._bound)
+        if outside.any():
+            self._add(np.unique(tokens[outside]))
+
+    def _add(self, ids: Keep) -> None:
+        if self._kept.size + ids.size > self._room.size:
+            self._kept = self._ids
+            ids = ids[:_MOST_ADDED]
+        merged = np.insert(self._kept, np.searchsorted(self._kept, ids), ids)
+        self._kept = self._room[: merged.size]
+        self._kept[:] = merged
 
 
 def chain_gain(step: float, outside: float = 0.0) -> float:
@@ -89,6 +114,6 @@ def break_even(step: float, trimmed: float) -> float:
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = (low + high) / 2
-        enough = chain_gain(trimmed, middle) > needed
+        enough = chain_gain(trimmed, _RARE * middle) > needed
         low, high = (middle, high) if enough else (low, middle)
     return low

@@ -119,7 +119,7 @@ def test_a_draft_model_drafts_with_its_trimmed_head(
         found: set[int] = set()
         for first in range(5, 45):
             small.begin([first, 6, 7], 0)
-            found.update(small.propose(8).tokens)
+            found.update(set(small.propose(8).tokens) - {first, 6, 7})
         return found
 
     every = drafted()
