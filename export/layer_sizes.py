@@ -44,7 +44,9 @@ def read_layer_sizes(keys: MetadataKeys, windows: tuple[int, ...]) -> LayerSizes
     for kind in (True, False):
         alike = [layer for layer, window in enumerate(windows) if (window > 0) == kind]
         if len({sizes.kv_heads[layer] for layer in alike}) > 1:
-            raise UnsupportedError("the key heads differ between layers of one kind, which is not supported")
+            raise UnsupportedError(
+                "the model's key heads differ between layers of one kind, which is not supported"
+            )
         if alike and (not kind or alike[-1] >= layers - sizes.shared) and alike[0] >= layers - sizes.shared:
             raise BadFileError(f"the model's last {sizes.shared} layers find no keys to share")
     if all(windows):

@@ -14,6 +14,7 @@ ATTENTION, DELTA, CONV = "attention", "delta", "conv"
 _DELTA_PERIOD = 4
 _MOST_HEADS = 1 << 16
 _MOST_TAPS = 8
+_MOST_CHANNELS = 1 << 20
 _NO_ATTENTION = "the model has no layer with attention, which is not supported"
 
 
@@ -149,6 +150,8 @@ def delta_sizes(keys: MetadataKeys) -> DeltaSizes:
         raise BadFileError(
             f"the model's recurrent layers have {inner} values in {v_heads} heads, and {k_heads} key heads"
         )
+    if (channels := 2 * k_heads * k_dim + inner) > _MOST_CHANNELS:
+        raise BadFileError(f"the model's recurrent layers have {channels} channels, more than any model")
     if k_dim % 16 or inner // v_heads % 16:
         raise UnsupportedError(
             f"the model has recurrent heads of {k_dim} and {inner // v_heads}, which are not supported",

@@ -30,9 +30,9 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class PublishedDrafter:
-    """A head or an assistant for one model: its repository on the model hub, and about its bytes.
+    """A head or an assistant for one model: its repository on the model hub, and the bytes of its tensors.
 
-    The hub states sizes and hashes when it is fetched.
+    Their file has some more. The hub states sizes and hashes when it is fetched.
     """
 
     repo: str

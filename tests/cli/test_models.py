@@ -94,7 +94,7 @@ def test_show_of_a_model_that_is_not_installed(home: Home) -> None:
         "licence": "Apache-2.0, https://www.apache.org/licenses/LICENSE-2.0",
         "replies": "temperature 0.6, top-k 20, top-p 0.95; may think first",
         "drafter": "qwen3-0.6b, with --draft auto,qwen3-0.6b",
-        "published": "AngelSlim/Qwen3-1.7B_eagle3, a drafter of ~274.0 MB that a pull fetches too",
+        "published": "AngelSlim/Qwen3-1.7B_eagle3, a drafter of ~274.1 MB that a pull fetches too",
         "source": "hf:unsloth/Qwen3-1.7B-GGUF:Q4_K_M",
         "hash": "SHA-256 as the hub states it, kept once it is installed",
         "architecture": "qwen3, 28 layers, vocabulary of 151936",

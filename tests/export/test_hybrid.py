@@ -125,6 +125,7 @@ def test_models_of_experts_are_refused(kind: str, tmp_path: Path) -> None:
     ("changes", "error", "message"),
     [
         ({"linear_num_value_heads": 3}, BadFileError, "96 values in 3 heads, and 2 key heads"),
+        ({"linear_key_head_dim": 1 << 24}, BadFileError, "channels, more than any model"),
         ({"linear_key_head_dim": 24}, UnsupportedError, "recurrent heads of 24 and 32"),
         ({"linear_conv_kernel_dim": 9}, UnsupportedError, "convolutions over 9 tokens"),
         ({"layer_types": ["linear_attention"] * 4}, UnsupportedError, "no layer with attention"),

@@ -13,6 +13,9 @@ from safetensors.numpy import load_file
 from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError
 from edgedec.core.manifest import Manifest
 from edgedec.export import export_gguf, export_huggingface
+from edgedec.export.architectures import ARCHITECTURES
+from edgedec.export.gguf_source import open_gguf
+from edgedec.export.hyperparameters import read_hyperparameters
 from edgedec.export.notes import notes
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_huggingface import save_tensors, write_huggingface
@@ -164,6 +167,16 @@ def test_what_the_graph_cannot_express(
     source = source_of(tmp_path, config=changes)
     with pytest.raises(kind, match=words):
         export_huggingface(source, tmp_path / "bundle")
+
+
+def test_key_heads_that_differ_between_layers_of_one_kind(tmp_path: Path) -> None:
+    gguf = write_tiny(tmp_path / "m.gguf", "gemma4", shape=SHAPE)
+    with open_gguf(gguf) as source:
+        keys = dict(source.metadata)
+    heads = keys["gemma4.attention.head_count_kv"]
+    keys["gemma4.attention.head_count_kv"] = [3 - heads[0], *heads[1:]]
+    with pytest.raises(UnsupportedError, match="the model's key heads differ between layers of one kind"):
+        read_hyperparameters(ARCHITECTURES["gemma4"], keys)
 
 
 def test_sizes_as_transformers_saves_them(tmp_path: Path) -> None:

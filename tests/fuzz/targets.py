@@ -61,7 +61,7 @@ _HEAD_PARTS = (
     "metadata",
     "layers",
 )
-_OP_PARTS = ("ai.edgedec", "Node", "node", "input", "output", MODEL, op_cases.CALL)
+_OP_PARTS = ("ai.edgedec", "Node", "node", "input", "output", "OrtValue", MODEL, op_cases.CALL)
 _MESSAGES = (
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "Hello <|im_end|> <bos>"},

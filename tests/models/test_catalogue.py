@@ -69,7 +69,7 @@ def _lfm2(spec: ModelSpec) -> int:
 def test_names_are_unique_and_nobody_is_left_out() -> None:
     written = (ROOT / "models" / "catalogue.toml").read_text(encoding="utf-8")
     assert list(CATALOGUE) == [entry.name for entry in ENTRIES]
-    assert len(CATALOGUE) == written.count("[[family.model]]") == 29
+    assert len(CATALOGUE) == written.count("[[family.model]]") == 32
     assert {name: entry.recipe for name, entry in CATALOGUE.items()} == dict(RECIPES)
 
 
@@ -96,6 +96,34 @@ def test_sizes_fit_each_other(entry: Entry) -> None:
     assert entry.recipe.bytes * 8 / weights == pytest.approx(bits, rel=0.6)  # tables may have more
     read = entry.recipe.bytes - entry.spec.table_bytes
     assert read < entry.memory() < 3.1 * read
+
+
+def test_a_published_drafter_is_as_large_as_its_tensors() -> None:
+    """By the sizes in the drafters' config.json, which heads share with their models."""
+    published = {entry.name: entry.published.bytes for entry in ENTRIES if entry.published}
+    heads = {name: _head(CATALOGUE[name].spec) for name in ("qwen3-1.7b", "qwen3-4b")}
+    assert published == heads | {"gemma4-e2b": _assistant(1536), "gemma4-e4b": _assistant(2560)}
+
+
+def _head(spec: ModelSpec) -> int:
+    """Bytes of an EAGLE-3 head in 16 bits, for 32,000 tokens: it reads two states beside each other.
+
+    The offset of each of them has 64 bits, the mark of each token of the model 8.
+    """
+    hidden, tokens = spec.hidden_size, 32_000
+    queries, keys = spec.n_heads * spec.head_dim, spec.n_kv_heads * spec.head_dim
+    layer = 2 * hidden * (queries + 2 * keys) + hidden * queries + 3 * hidden * spec.ffn_size
+    return 2 * (3 * hidden**2 + layer + tokens * hidden + 4 * hidden) + 8 * tokens + spec.vocab_size
+
+
+def _assistant(target_hidden: int) -> int:
+    """Bytes of an assistant of Gemma 4 in 16 bits; the place of each token in its clusters has 64."""
+    hidden, ffn, heads, vocab, clusters = 256, 2048, 4, 262_144, 2048
+    head_dims = (256, 256, 256, 512)
+    queries = sum(2 * heads * dim * hidden + dim for dim in head_dims)  # with their norms
+    layers = queries + 4 * (3 * hidden * ffn + 4 * hidden + 1)
+    projections = 3 * target_hidden * hidden
+    return 2 * ((vocab + clusters) * hidden + projections + layers + hidden) + 8 * vocab
 
 
 @every

@@ -156,7 +156,7 @@ def test_pull_brings_the_drafter_that_others_trained(hub: Hub, named: tuple[byte
     repo = offered(hub, named)
     done = edgedec(hub, "pull", QWEN, "--json")
     assert done.returncode == 0, done.stderr
-    assert f"{QWEN} comes with a drafter: {repo}, about 274.0 MB; --no-drafter leaves it out" in done.stderr
+    assert f"{QWEN} comes with a drafter: {repo}, about 274.1 MB; --no-drafter leaves it out" in done.stderr
     assert json.loads(done.stdout)["drafter"] == repo
     listed = edgedec(hub, "draft", "list", "-m", QWEN, "--json")
     assert [one["kind"] for one in json.loads(listed.stdout)["drafters"]] == ["head"]
@@ -181,7 +181,7 @@ def test_generate_brings_what_pull_brings(hub: Hub, named: tuple[bytes, dict[str
     """The first command that needs a model leaves the same files as ``pull``, and drafts with them."""
     repo = offered(hub, named)
     first = generated(hub)
-    assert f"{repo}, about 274.0 MB; `edgedec pull {QWEN} --no-drafter` leaves it out" in first.stderr
+    assert f"{repo}, about 274.1 MB; `edgedec pull {QWEN} --no-drafter` leaves it out" in first.stderr
     assert "head" in json.loads(first.stdout)["stats"]["drafted_by"]
     made = {name for name in tree(hub.home) if name.startswith(("models", "drafters"))}
     assert json.loads(generated(hub, "--draft", "off").stdout)["text"] == json.loads(first.stdout)["text"]
