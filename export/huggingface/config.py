@@ -93,6 +93,9 @@ _REFUSED = {
     "qwen3_5_moe_text": "the dense models, qwen3_5, are supported",
     "qwen3_vl_moe": "the dense models, qwen3_vl, are supported",
     "qwen3_vl_moe_text": "the dense models, qwen3_vl, are supported",
+    "granitemoehybrid": "there is no op for Mamba-2 layers; llama.cpp runs GGUF files of it",
+    "gemma3n": "there is no op for its AltUp layers; llama.cpp runs GGUF files of it",
+    "gemma3n_text": "there is no op for its AltUp layers; llama.cpp runs GGUF files of it",
     "lfm2_moe": "the dense models, lfm2, are supported",
 }
 _ACTIVATIONS = {"silu": ("silu",), "gelu_tanh": ("gelu_pytorch_tanh", "gelu_new")}

@@ -254,6 +254,8 @@ REFUSED: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
         UnsupportedError,
         "architecture 'mamba' .* llama, qwen2, qwen3, gemma2, gemma3, phi3, smollm3",
     ),
+    ("granitehybrid", {}, UnsupportedError, "architecture 'granitehybrid' is not supported"),
+    ("gemma3n", {}, UnsupportedError, "architecture 'gemma3n' is not supported"),
     ("llama", {"formats": "tq2_0", "shape": WIDE}, UnsupportedError, "token_embd.weight is TQ2_0, .* q4_k"),
     ("llama", {"formats": {"attn_q": "tq1_0"}, "shape": WIDE}, UnsupportedError, "attn_q.weight is TQ1_0"),
     ("llama", {"extra": {"llama.rope.scaling.type": "yarn"}}, UnsupportedError, "rope scaling 'yarn'"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from edgedec.core.errors import EdgeDecError
 from edgedec.text.template import ChatTemplate
 from edgedec.text.template_inputs import TemplateInputs, complete_tool
 from edgedec.text.thinking import thinking_option
@@ -41,6 +42,8 @@ FOLDER = Path(__file__).parents[1] / "text" / "templates"
 OWN_FOLDER = Path(__file__).parent / "templates"
 OWN = ("channels", "thinks")
 """Templates with tools and a switch for thinking, with the constructs that Gemma 4 and Qwen3.5 use."""
+SEEING = ("sees", "alternates")
+"""Templates with tools and pictures, with the constructs that Qwen3-VL and Ministral 3 use."""
 PLAIN = ("chatml", "llama3", "qwen2.5-coder", "smollm2")
 
 
@@ -67,8 +70,27 @@ def test_plain_turns_are_rendered_as_with_transformers(name: str, conversation: 
     assert ChatTemplate(source, bos="<s>", eos="</s>").render(messages) == _theirs(source, messages)
 
 
+@pytest.mark.parametrize("conversation", CONVERSATIONS)
+@pytest.mark.parametrize("name", SEEING)
+def test_tools_of_models_that_see_are_rendered_as_with_transformers(name: str, conversation: str) -> None:
+    source, messages = _source(name), CONVERSATIONS[conversation]
+    for tools in ([], [WEATHER, NOW]):
+        ours = ChatTemplate(source, bos="<s>", eos="</s>").render(messages, TemplateInputs(tools))
+        given = [complete_tool(tool) for tool in tools] or None
+        assert ours == _theirs(source, messages, tools=given)
+
+
+@pytest.mark.parametrize(
+    "messages", [[{"role": "user", "content": "a"}] * 2, [{"role": "developer", "content": "a"}]]
+)
+def test_a_conversation_that_a_template_refuses_is_one_line(messages: list[dict[str, Any]]) -> None:
+    with pytest.raises(EdgeDecError, match=r"Roles must alternate\.|There is no role developer\.") as caught:
+        ChatTemplate(_source("alternates"), bos="<s>", eos="</s>").render(messages)
+    assert "\n" not in str(caught.value)
+
+
 def _source(name: str) -> str:
-    folder = OWN_FOLDER if name in OWN else FOLDER
+    folder = OWN_FOLDER if name in OWN + SEEING else FOLDER
     return (folder / f"{name}.jinja").read_text(encoding="utf-8")
 
 
