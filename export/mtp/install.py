@@ -72,14 +72,19 @@ def install_mtp(
 
     place = home / ARTIFACTS / Target.of(manifest).short_hash / MTP
     with open_gguf(path) as gguf:
-        hyper = layer_sizes(gguf, manifest)
-        check_embedding(gguf, bundle, manifest.name)
-        source = MtpSource(gguf, hyper, last_norm(bundle).weight)
+        source = layer_for(gguf, bundle, manifest)
         with atomic_path(place, directory=True) as folder:
             return export_mtp(source, bundle, folder, manifest, facts=judged, progress=progress)
 
 
-def layer_sizes(gguf: GgufSource, manifest: Manifest) -> Hyperparameters:
+def layer_for(gguf: GgufSource, bundle: Path, manifest: Manifest) -> MtpSource:
+    """Return the MTP layer in an open GGUF file, for the model in ``bundle``. Raises as ``install_mtp``."""
+    hyper = _sizes(gguf, manifest)
+    _check_embedding(gguf, bundle, manifest.name)
+    return MtpSource(gguf, hyper, last_norm(bundle).weight)
+
+
+def _sizes(gguf: GgufSource, manifest: Manifest) -> Hyperparameters:
     """Return the sizes in a GGUF file with an MTP layer.
 
     Raises BadFileError, and UnsupportedError for a file without one, or with one of another model.
@@ -122,7 +127,7 @@ class _Table:
         return float_rows(self.gguf, self.tensor, start, stop)
 
 
-def check_embedding(gguf: GgufSource, bundle: Path, model: str) -> None:
+def _check_embedding(gguf: GgufSource, bundle: Path, model: str) -> None:
     """Raise UnsupportedError if the file has another embedding than the model, beyond rounding."""
     tensor = gguf.tensors.get(_TABLE)
     if tensor is not None and not has_targets_table(_Table(gguf, tensor), bundle):

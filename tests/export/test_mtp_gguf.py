@@ -81,6 +81,8 @@ def test_a_model_without_the_layer_gets_it_from_the_file(gguf: Path, tmp_path: P
     again = tmp_path / "again.gguf"
     write_mtp_gguf(again, folder, Manifest.load(bundle), tmp_path / "plain.gguf", name="its layer")
     assert contents(again) == contents(gguf.parent / "mtp-tiny.gguf")
+    from_safetensors = written(tmp_path / "other", tmp_path / "plain.gguf", tmp_path / "other.gguf")
+    assert contents(from_safetensors) == contents(again)
 
 
 def contents(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:

@@ -16,7 +16,7 @@ from edgedec.core.manifest import CHAT_TEMPLATE, MANIFEST, MODEL, TOKENIZER, WEI
 from edgedec.core.version import __version__
 from edgedec.export import export_gguf
 from tests.fixtures.tiny_decoder import write_decoder_bundle
-from tests.fuzz import bench, drafts, eagle3, huggingface, op_cases, places, store
+from tests.fuzz import bench, drafts, eagle3, huggingface, makers, op_cases, places, store
 from tests.fuzz.mutate import mutate_json, mutate_template
 from tests.fuzz.mutate_gguf import mutate_gguf
 from tests.fuzz.mutate_onnx import mutate_bundle
@@ -77,7 +77,8 @@ def _decoder_seeds(folder: Path) -> list[tuple[Files, Files]]:
 
 
 def _gguf_seeds(folder: Path) -> list[tuple[Files, Files]]:
-    return [({GGUF: tiny_gguf(folder, *model).read_bytes()}, {}) for model in MODELS]
+    models = [({GGUF: tiny_gguf(folder, *model).read_bytes()}, {}) for model in MODELS]
+    return models + [({GGUF: data}, {}) for files, _ in makers.seeds(folder) for data in files.values()]
 
 
 def _talk_seeds(folder: Path) -> list[tuple[Files, Files]]:
@@ -193,6 +194,7 @@ _ALL = (
     ),
     Target("session", _talk_seeds_2, alone(TALK, mutate_json), read_talk_2, (TALK,)),
     Target("eagle3", eagle3.seeds, eagle3.mutate, eagle3.read, _HEAD_PARTS),
+    Target("makers", makers.seeds, makers.mutate, makers.read, _MODEL_PARTS),
     Target("drafts", drafts.seeds, drafts.mutate, drafts.read, ("history",)),
     Target("questions", bench.question_seeds, bench.mutate, bench.read_question_file, (bench.QUESTIONS,)),
     Target("saved", bench.saved_seeds, bench.mutate, bench.read_saved, (bench.SAVED,)),
