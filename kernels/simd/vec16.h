@@ -9,7 +9,8 @@
 //   load_i8                      sixteen int8, exact
 //   broadcast_f16                one binary16 in all lanes
 //   reduce_add                   folds 16 -> 8 -> 4 -> 2 -> 1, lane i with lane i + half
-//   reduce_add_each(v)           lane j = reduce_add(v[j])
+//   fold(v), unfold(f)           reduce_add of sixteen vectors in two steps: kFold of them, by fold_index(), make a
+//                                Fold, and all Folds make a vector whose lane j = reduce_add(v[j])
 //   Ints                         sixteen int32 lanes, two's complement with wrap-around
 // A NaN is a NaN in all of them, but its payload may differ.
 //
@@ -28,6 +29,9 @@ namespace edgedec {
 namespace {
 
 constexpr int kLanes = 16;
+
+// Which of sixteen vectors is the i-th of Fold t.
+constexpr int fold_index(int t, int i) { return t + 4 * i; }
 
 // fp32 to fp16 in integer code: round half to even, overflow to infinity.
 EDGEDEC_INLINE uint16_t float_to_half(float value) {
@@ -54,6 +58,9 @@ EDGEDEC_INLINE float quiet_half_to_float(uint16_t h) {
 
 struct Vec16Scalar {
   static constexpr int kAccumulators = 4;  // Vec16 values that a register tile should keep
+  static constexpr int kTile = 4;          // the same for products of queries with keys, and of weights with values
+  static constexpr int kFold = 1;          // 1 or 4
+  using Fold = float;
   float lane[kLanes];
 
   struct Ints {
@@ -187,15 +194,26 @@ struct Vec16Scalar {
       for (int i = 0; i < half; ++i) r.lane[i] = r.lane[i] + r.lane[i + half];
     return r.lane[0];
   }
-  static EDGEDEC_INLINE Vec16Scalar reduce_add_each(const Vec16Scalar* v) {
-    return map([=](int i) { return reduce_add(v[i]); });
-  }
+  static EDGEDEC_INLINE Fold fold(const Vec16Scalar* v) { return reduce_add(*v); }
+  static EDGEDEC_INLINE Vec16Scalar unfold(const Fold* f) { return load(f); }
   static EDGEDEC_INLINE float reduce_max(V a) {
     float top = a.lane[0];
     for (int i = 1; i < kLanes; ++i) top = a.lane[i] > top ? a.lane[i] : top;
     return top;
   }
 };
+
+// Lane j = reduce_add(v[j]).
+template <class V>
+EDGEDEC_INLINE V reduce_add_each(const V* v) {
+  typename V::Fold folds[kLanes / V::kFold];
+  for (int t = 0; t < kLanes / V::kFold; ++t) {
+    V x[V::kFold];
+    for (int i = 0; i < V::kFold; ++i) x[i] = v[fold_index(t, i)];
+    folds[t] = V::fold(x);
+  }
+  return V::unfold(folds);
+}
 
 }  // namespace
 }  // namespace edgedec

@@ -10,6 +10,9 @@ namespace {
 
 struct Vec16Avx2 {
   static constexpr int kAccumulators = 6;  // twelve of the sixteen registers
+  static constexpr int kTile = 4;  // a value in a register pair lies beside them
+  static constexpr int kFold = 1;
+  using Fold = __m128;
   __m256 lo, hi;
 
   struct Ints {
@@ -113,25 +116,27 @@ struct Vec16Avx2 {
   static EDGEDEC_INLINE V from_ints(Ints a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
 
   static EDGEDEC_INLINE float reduce_add(V a) {
-    const __m256 eight = _mm256_add_ps(a.lo, a.hi);
-    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    const __m128 four = fold(&a), two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
   }
-  // The same three folds as reduce_add, on eight vectors at a time: the shuffles move whole vectors' parts together.
-  static EDGEDEC_INLINE __m256 fold8(const V* v) {
-    __m256 four[4], two[2];
-    for (int i = 0; i < 4; ++i) {
-      const __m256 a = _mm256_add_ps(v[i].lo, v[i].hi), b = _mm256_add_ps(v[i + 4].lo, v[i + 4].hi);
-      four[i] = _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
-    }
+  // Folds 16 -> 8 -> 4.
+  static EDGEDEC_INLINE Fold fold(const V* x) {
+    const __m256 eight = _mm256_add_ps(x->lo, x->hi);
+    return _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  }
+  // Folds 4 -> 2 -> 1.
+  static EDGEDEC_INLINE __m256 both(__m128 a, __m128 b) {
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(a), b, 1);
+  }
+  static EDGEDEC_INLINE __m256 unfold8(const Fold* four) {
+    __m256 two[2];
     for (int i = 0; i < 2; ++i) {
-      const __m256 a = four[2 * i], b = four[2 * i + 1];
+      const __m256 a = both(four[2 * i], four[2 * i + 4]), b = both(four[2 * i + 1], four[2 * i + 5]);
       two[i] = _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));
     }
     return _mm256_add_ps(_mm256_shuffle_ps(two[0], two[1], 0x88), _mm256_shuffle_ps(two[0], two[1], 0xdd));
   }
-  static EDGEDEC_INLINE V reduce_add_each(const V* v) { return {fold8(v), fold8(v + 8)}; }
+  static EDGEDEC_INLINE V unfold(const Fold* four) { return {unfold8(four), unfold8(four + 8)}; }
   static EDGEDEC_INLINE float reduce_max(V a) {
     const __m256 eight = _mm256_max_ps(a.lo, a.hi);
     const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));

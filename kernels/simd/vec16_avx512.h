@@ -21,6 +21,9 @@ namespace {
 
 struct Vec16Avx512 {
   static constexpr int kAccumulators = 12;
+  static constexpr int kTile = 24;  // of the 32 registers
+  static constexpr int kFold = 4;
+  using Fold = __m512;
   __m512 v;
 
   struct Ints {
@@ -93,21 +96,23 @@ struct Vec16Avx512 {
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
   }
-  // The folds of reduce_add on sixteen vectors at once; the order of the inputs puts sum j into lane j.
-  static EDGEDEC_INLINE V reduce_add_each(const V* x) {
-    __m512 four[4], two[2];
-    for (int i = 0; i < 4; ++i) {
-      const __m512 ab = fold_halves(x[i].v, x[i + 4].v), cd = fold_halves(x[i + 8].v, x[i + 12].v);
-      four[i] = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
-    }
+  // Folds 16 -> 8 -> 4: fold_index() puts sum j into lane j in the end. A blend takes what is in its place already: it
+  // runs on more ports than a shuffle.
+  static EDGEDEC_INLINE Fold fold(const V* x) {
+    const __m512 ab = fold_halves(x[0].v, x[1].v), cd = fold_halves(x[2].v, x[3].v);
+    return _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+  }
+  static EDGEDEC_INLINE __m512 fold_halves(__m512 a, __m512 b) {
+    return _mm512_add_ps(_mm512_mask_blend_ps(0xff00, a, b), _mm512_shuffle_f32x4(a, b, 0x4e));
+  }
+  // Folds 4 -> 2 -> 1.
+  static EDGEDEC_INLINE V unfold(const Fold* four) {
+    __m512 two[2];
     for (int i = 0; i < 2; ++i) {
       const __m512 a = four[2 * i], b = four[2 * i + 1];
       two[i] = _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));
     }
     return {_mm512_add_ps(_mm512_shuffle_ps(two[0], two[1], 0x88), _mm512_shuffle_ps(two[0], two[1], 0xdd))};
-  }
-  static EDGEDEC_INLINE __m512 fold_halves(__m512 a, __m512 b) {
-    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
   }
   static EDGEDEC_INLINE float reduce_max(V a) {
     const __m512 eight = _mm512_max_ps(a.v, _mm512_shuffle_f32x4(a.v, a.v, 0x4e));

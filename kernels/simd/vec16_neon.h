@@ -10,6 +10,9 @@ namespace {
 
 struct Vec16Neon {
   static constexpr int kAccumulators = 6;  // 24 of the 32 registers
+  static constexpr int kTile = 6;
+  static constexpr int kFold = 1;
+  using Fold = float32x4_t;
   float32x4_t v[4];
 
   struct Ints {
@@ -145,11 +148,11 @@ struct Vec16Neon {
     const float32x4_t four = fold4(a);
     return vpadds_f32(vadd_f32(vget_low_f32(four), vget_high_f32(four)));
   }
-  // The folds of reduce_add on four vectors at a time.
-  static EDGEDEC_INLINE Vec16Neon reduce_add_each(const Vec16Neon* x) {
+  static EDGEDEC_INLINE Fold fold(const Vec16Neon* x) { return fold4(*x); }
+  static EDGEDEC_INLINE Vec16Neon unfold(const Fold* f) {
     return each([=](int i) {
-      const Vec16Neon* four = x + 4 * i;
-      return vpaddq_f32(fold2(fold4(four[0]), fold4(four[1])), fold2(fold4(four[2]), fold4(four[3])));
+      const Fold* four = f + 4 * i;
+      return vpaddq_f32(fold2(four[0], four[1]), fold2(four[2], four[3]));
     });
   }
   static EDGEDEC_INLINE float reduce_max(V a) {

@@ -13,6 +13,9 @@ namespace {
 
 struct Vec16Wasm {
   static constexpr int kAccumulators = 3;  // 12 of the 16 registers that most machines have
+  static constexpr int kTile = 3;
+  static constexpr int kFold = 1;
+  using Fold = float;
   v128_t v[4];
 
   struct Ints {
@@ -143,11 +146,8 @@ struct Vec16Wasm {
     const v128_t four = fold4(a), two = wasm_f32x4_add(four, upper(four));
     return wasm_f32x4_extract_lane(two, 0) + wasm_f32x4_extract_lane(two, 1);
   }
-  static EDGEDEC_INLINE Vec16Wasm reduce_add_each(const Vec16Wasm* x) {
-    float lane[kLanes];
-    for (int i = 0; i < kLanes; ++i) lane[i] = reduce_add(x[i]);
-    return load(lane);
-  }
+  static EDGEDEC_INLINE Fold fold(const Vec16Wasm* x) { return reduce_add(*x); }
+  static EDGEDEC_INLINE Vec16Wasm unfold(const Fold* f) { return load(f); }
   static EDGEDEC_INLINE float reduce_max(V a) {
     const v128_t four = greater(greater(a.v[0], a.v[2]), greater(a.v[1], a.v[3])), two = greater(four, upper(four));
     const float first = wasm_f32x4_extract_lane(two, 0), second = wasm_f32x4_extract_lane(two, 1);

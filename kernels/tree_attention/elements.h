@@ -11,6 +11,9 @@ namespace {
 
 // dim fp16 numbers.
 struct Halves {
+  static constexpr bool kPrefetch = true;
+  static constexpr bool kWidens = false;  // whether several tiles of queries repay a buffer of widened rows
+
   static EDGEDEC_INLINE size_t row(size_t dim) { return dim; }
   static EDGEDEC_INLINE const char* at(const uint16_t* row, size_t c) { return reinterpret_cast<const char*>(row + c); }
 
@@ -26,6 +29,8 @@ struct Halves {
 
 // dim int8 numbers, then an fp16 scale for every 32 of them. An element is their product, which is exact in fp32.
 struct Int8s {
+  static constexpr bool kPrefetch = true;
+  static constexpr bool kWidens = true;
   static constexpr size_t kGroup = 32;
   static constexpr uint16_t kNoScale = 0x7e00;  // NaN, for a group that int8 cannot hold
 
@@ -35,6 +40,14 @@ struct Int8s {
   template <class V>
   static EDGEDEC_INLINE V load(const uint16_t* row, size_t dim, size_t c) {
     return V::mul(V::load_i8(at(row, c)), V::broadcast_f16(row[dim / 2 + c / kGroup]));
+  }
+  template <class V>
+  static EDGEDEC_INLINE void widen(const uint16_t* row, size_t dim, size_t c0, size_t c1, float* wide) {
+    for (size_t c = c0, end; c < c1; c = end) {
+      end = (c / kGroup + 1) * kGroup < c1 ? (c / kGroup + 1) * kGroup : c1;
+      const V scale = V::broadcast_f16(row[dim / 2 + c / kGroup]);
+      for (; c < end; c += kLanes) V::mul(V::load_i8(at(row, c)), scale).store(wide + (c - c0));
+    }
   }
   template <class V>
   static EDGEDEC_INLINE void store(const float* x, uint16_t* row, size_t dim) {
@@ -70,6 +83,21 @@ struct Int8s {
       for (int i = 0; i < kLanes; ++i) bytes[c + static_cast<size_t>(i)] = static_cast<char>(whole[i]);
     }
     return scale;
+  }
+};
+
+// dim floats: a few rows that were widened, near at hand.
+struct Floats {
+  static constexpr bool kPrefetch = false;
+
+  static const uint16_t* rows(const float* wide) { return reinterpret_cast<const uint16_t*>(wide); }
+  static EDGEDEC_INLINE size_t row(size_t dim) { return 2 * dim; }
+  static EDGEDEC_INLINE const char* at(const uint16_t* row, size_t c) {
+    return reinterpret_cast<const char*>(row + 2 * c);
+  }
+  template <class V>
+  static EDGEDEC_INLINE V load(const uint16_t* row, size_t, size_t c) {
+    return V::load(reinterpret_cast<const float*>(row) + c);
   }
 };
 

@@ -1,8 +1,9 @@
 // The two inner loops of attention over a run of consecutive cache slots: scores, and the weighted sum of values.
 //
-// Both take several query vectors that read the same keys, so that a key or value is read and widened once for up to
-// six of them. A tile keeps V::kAccumulators sums in registers. Tiles decide which sums run side by side, never the
-// order of the operations inside one.
+// Both take several query vectors that read the same keys, so that a key or value is read once for all of them, and
+// widened once for each tile of them. A tile keeps V::kTile sums in registers. Tiles decide which sums run side by
+// side, never the order of the operations inside one. int8 takes longer to widen: where there are several tiles, a
+// block of keys or values is widened into a buffer in L1 before.
 //
 // Keys and values are prefetched: the hardware's prefetchers stop at the end of a 4 KiB page, and do not see that
 // strips of a block of values lead to the next block. Measured on Zen 3, 8,000 tokens beyond the caches, one token, one
@@ -15,16 +16,22 @@ namespace edgedec::tree_attention {
 namespace {
 
 constexpr int kTileQueries = 6;
+constexpr int kTileKeys = 8;           // at most: each has a pointer
 constexpr size_t kValueBlock = 32;     // values that stay in L1 while the tiles of a block pass over them
+constexpr size_t kStrip = 128;         // elements of a value that a block takes at a time
+constexpr size_t kWorthWidening = 2 * kTileQueries;
+constexpr size_t kWideFloats = kValueBlock * kStrip;
 constexpr size_t kAhead = 4096;        // bytes between the key in use and the prefetched one
 constexpr size_t kLine = 32;           // elements to prefetch at a time: fp16 numbers in a cache line
 
-// The other side of a tile with `queries` rows: the greatest power of two that fits the accumulators.
-constexpr int across(int accumulators, int queries) {
+// The other side of a tile with `queries` rows: the greatest power of two that fits the sums.
+constexpr int across(int sums, int queries) {
   int n = 1;
-  while (2 * n * queries <= accumulators) n *= 2;
+  while (2 * n * queries <= sums) n *= 2;
   return n;
 }
+
+constexpr int least(int a, int b) { return a < b ? a : b; }
 
 // Queries of the next tile: tiles of nearly equal size, not a full one and a small rest.
 EDGEDEC_INLINE size_t tile_size(size_t left) {
@@ -32,67 +39,71 @@ EDGEDEC_INLINE size_t tile_size(size_t left) {
   return left > kTileQueries ? (left + 1) / 2 : left;
 }
 
-// sums[q][first + j] = the sixteen lanes of <query[q], keys[j]> for K keys.
-template <class V, class E, int Q, int K>
-EDGEDEC_INLINE void dot_tile(const float* const* query, const uint16_t* keys, size_t dim, V (*sums)[kLanes],
-                             size_t first) {
-  const size_t row = E::row(dim);
+// Folds t .. t + T - 1 of <query[q], keys[j]> over the j < n <= 16 that go into them.
+template <class V, class E, int Q, int T>
+EDGEDEC_INLINE void fold_tile(const float* const* query, const uint16_t* keys, size_t dim, size_t n, int t,
+                              typename V::Fold (*folds)[kLanes / V::kFold]) {
+  constexpr int K = T * V::kFold;
+  const uint16_t* key[K];
+  for (int j = 0; j < K; ++j) {
+    const auto index = static_cast<size_t>(fold_index(t + j / V::kFold, j % V::kFold));
+    key[j] = keys + (index < n ? index : n - 1) * E::row(dim);  // a key twice has two sums, of which one counts
+  }
   V acc[Q][K];
 #pragma GCC unroll 8
   for (int q = 0; q < Q; ++q)
 #pragma GCC unroll 8
     for (int j = 0; j < K; ++j) acc[q][j] = V::broadcast(0.0f);
   for (size_t c = 0; c < dim; c += kLanes) {
-    V key[K];
-    if (c % kLine == 0)
+    if (E::kPrefetch && c % kLine == 0)
 #pragma GCC unroll 8
-      for (int j = 0; j < K; ++j) __builtin_prefetch(E::at(keys + static_cast<size_t>(j) * row, c) + kAhead);
+      for (int j = 0; j < K; ++j) __builtin_prefetch(E::at(key[j], c) + kAhead);
+    V wide[K];
 #pragma GCC unroll 8
-    for (int j = 0; j < K; ++j) key[j] = E::template load<V>(keys + static_cast<size_t>(j) * row, dim, c);
+    for (int j = 0; j < K; ++j) wide[j] = E::template load<V>(key[j], dim, c);
 #pragma GCC unroll 8
     for (int q = 0; q < Q; ++q) {
       const V x = V::load(query[q] + c);
 #pragma GCC unroll 8
-      for (int j = 0; j < K; ++j) acc[q][j] = V::fma(x, key[j], acc[q][j]);
+      for (int j = 0; j < K; ++j) acc[q][j] = V::fma(x, wide[j], acc[q][j]);
     }
   }
 #pragma GCC unroll 8
   for (int q = 0; q < Q; ++q)
 #pragma GCC unroll 8
-    for (int j = 0; j < K; ++j) sums[q][first + static_cast<size_t>(j)] = acc[q][j];
+    for (int u = 0; u < T; ++u) folds[q][t + u] = V::fold(acc[q] + u * V::kFold);
 }
 
 // scores[q][j] = <query[q], keys[j]> for n <= 16 keys.
 template <class V, class E, int Q>
 void score_tile(const float* const* query, const uint16_t* keys, size_t dim, size_t n, float* const* scores) {
-  constexpr int K = across(V::kAccumulators, Q);
-  V sums[Q][kLanes];
-  size_t j = 0;
-  for (; j + K <= n; j += K) dot_tile<V, E, Q, K>(query, keys + j * E::row(dim), dim, sums, j);
-  for (; j < n; ++j) dot_tile<V, E, Q, 1>(query, keys + j * E::row(dim), dim, sums, j);
-  for (; j < kLanes; ++j)
-    for (int q = 0; q < Q; ++q) sums[q][j] = V::broadcast(0.0f);
+  constexpr int kFolds = kLanes / V::kFold;
+  constexpr int T = least(across(V::kTile, Q * V::kFold), kTileKeys / V::kFold);
+  typename V::Fold folds[Q][kFolds];
+  for (int t = 0; t < kFolds; t += T)
+    fold_tile<V, E, Q, T>(query, keys, dim, n, static_cast<size_t>(fold_index(t, 0)) < n ? t : 0, folds);
   for (int q = 0; q < Q; ++q) {
-    const V total = V::reduce_add_each(sums[q]);
+    const V total = V::unfold(folds[q]);
     n == kLanes ? total.store(scores[q]) : total.store_partial(scores[q], n);
   }
 }
 
-// out[q] += weights[q][j] * values[j], j ascending, for D * 16 of the elements.
+// out[q] += weights[q][j] * values[j], j ascending, for D * 16 of the elements, from c on in a value. `out` begins
+// `shift` elements later.
 template <class V, class E, int Q, int D>
 EDGEDEC_INLINE void sum_tile(const float* const* weights, const uint16_t* values, size_t dim, size_t n,
-                             float* const* out, size_t c) {
+                             float* const* out, size_t shift, size_t c) {
   const size_t row = E::row(dim);
   V acc[Q][D];
 #pragma GCC unroll 8
   for (int q = 0; q < Q; ++q)
 #pragma GCC unroll 8
-    for (int i = 0; i < D; ++i) acc[q][i] = V::load(out[q] + c + static_cast<size_t>(i) * kLanes);
+    for (int i = 0; i < D; ++i) acc[q][i] = V::load(out[q] + shift + c + static_cast<size_t>(i) * kLanes);
   for (size_t j = 0; j < n; ++j) {
-    V value[D];
-    if (c % kLine == 0)
+    if (E::kPrefetch && c % kLine == 0)
 #pragma GCC unroll 8
       for (int i = 0; i < D; i += 2) __builtin_prefetch(E::at(values + (j + kValueBlock) * row, c + i * kLanes));
+    V value[D];
 #pragma GCC unroll 8
     for (int i = 0; i < D; ++i)
       value[i] = E::template load<V>(values + j * row, dim, c + static_cast<size_t>(i) * kLanes);
@@ -106,17 +117,21 @@ EDGEDEC_INLINE void sum_tile(const float* const* weights, const uint16_t* values
 #pragma GCC unroll 8
   for (int q = 0; q < Q; ++q)
 #pragma GCC unroll 8
-    for (int i = 0; i < D; ++i) acc[q][i].store(out[q] + c + static_cast<size_t>(i) * kLanes);
+    for (int i = 0; i < D; ++i) acc[q][i].store(out[q] + shift + c + static_cast<size_t>(i) * kLanes);
 }
 
-// Elements [c0, c1) of the sums.
+// Elements [c, end) of the sums, D * 16 at a time and the rest in smaller tiles.
+template <class V, class E, int Q, int D>
+EDGEDEC_INLINE void value_columns(const float* const* weights, const uint16_t* values, size_t dim, size_t n,
+                                  float* const* out, size_t shift, size_t c, size_t end) {
+  for (; c + D * kLanes <= end; c += D * kLanes) sum_tile<V, E, Q, D>(weights, values, dim, n, out, shift, c);
+  if constexpr (D > 1) value_columns<V, E, Q, D / 2>(weights, values, dim, n, out, shift, c, end);
+}
+
 template <class V, class E, int Q>
-void value_tile(const float* const* weights, const uint16_t* values, size_t dim, size_t n, float* const* out, size_t c0,
-                size_t c1) {
-  constexpr int D = across(V::kAccumulators, Q);
-  size_t c = c0;
-  for (; c + D * kLanes <= c1; c += D * kLanes) sum_tile<V, E, Q, D>(weights, values, dim, n, out, c);
-  for (; c < c1; c += kLanes) sum_tile<V, E, Q, 1>(weights, values, dim, n, out, c);
+void value_tile(const float* const* weights, const uint16_t* values, size_t dim, size_t n, float* const* out,
+                size_t shift, size_t c0, size_t c1) {
+  value_columns<V, E, Q, least(across(V::kTile, Q), 8)>(weights, values, dim, n, out, shift, c0, c1);
 }
 
 #define EDGEDEC_BY_QUERIES(n, CALL) \
@@ -129,40 +144,86 @@ void value_tile(const float* const* weights, const uint16_t* values, size_t dim,
     default: CALL(6); break;        \
   }
 
+// Scores of n <= 16 keys for all queries, from j on.
+template <class V, class E>
+EDGEDEC_INLINE void score_tiles(const float* const* query, size_t queries, const uint16_t* keys, size_t dim, size_t n,
+                                float* const* scores, size_t j) {
+  for (size_t q = 0, size; q < queries; q += size) {
+    size = tile_size(queries - q);
+    float* at[kTileQueries];
+    for (size_t i = 0; i < size; ++i) at[i] = scores[q + i] + j;
+#define CALL(Q) score_tile<V, E, Q>(query + q, keys, dim, n, at)
+    EDGEDEC_BY_QUERIES(size, CALL)
+#undef CALL
+  }
+}
+
+// out[q] += sum over j of weights[q][j0 + j] * values[j] for all queries and n values.
+template <class V, class E>
+EDGEDEC_INLINE void value_tiles(const float* const* weights, size_t queries, const uint16_t* values, size_t dim,
+                                size_t n, float* const* out, size_t shift, size_t c0, size_t c1, size_t j0) {
+  for (size_t q = 0, size; q < queries; q += size) {
+    size = tile_size(queries - q);
+    const float* at[kTileQueries];
+    for (size_t i = 0; i < size; ++i) at[i] = weights[q + i] + j0;
+#define CALL(Q) value_tile<V, E, Q>(at, values, dim, n, out + q, shift, c0, c1)
+    EDGEDEC_BY_QUERIES(size, CALL)
+#undef CALL
+  }
+}
+#undef EDGEDEC_BY_QUERIES
+
+// Elements [c0, c1) of n rows as floats.
+template <class V, class E>
+EDGEDEC_INLINE void widen(const uint16_t* rows, size_t dim, size_t n, size_t c0, size_t c1, float* wide) {
+  for (size_t j = 0; j < n; ++j, rows += E::row(dim), wide += c1 - c0) {
+    for (size_t c = c0; c < c1; c += 2 * kLine) __builtin_prefetch(E::at(rows, c) + kAhead);
+    E::template widen<V>(rows, dim, c0, c1, wide);
+  }
+}
+
 // scores[q][j] = <query[q], keys[j]> for all queries and n keys in consecutive rows.
 template <class V, class E>
 void score_run(const float* const* query, size_t queries, const uint16_t* keys, size_t dim, size_t n,
                float* const* scores) {
-  for (size_t j = 0; j < n; j += kLanes) {
+  for (size_t j = 0; j < n; j += kLanes, keys += kLanes * E::row(dim)) {
     const size_t count = n - j < kLanes ? n - j : kLanes;
-    for (size_t q = 0, size; q < queries; q += size) {
-      size = tile_size(queries - q);
-      float* at[kTileQueries];
-      for (size_t i = 0; i < size; ++i) at[i] = scores[q + i] + j;
-#define CALL(Q) score_tile<V, E, Q>(query + q, keys + j * E::row(dim), dim, count, at)
-      EDGEDEC_BY_QUERIES(size, CALL)
-#undef CALL
+    if constexpr (E::kWidens) {
+      if (queries >= kWorthWidening && kLanes * dim <= kWideFloats) {
+        alignas(64) float wide[kWideFloats];
+        widen<V, E>(keys, dim, count, 0, dim, wide);
+        score_tiles<V, Floats>(query, queries, Floats::rows(wide), dim, count, scores, j);
+        continue;
+      }
+    }
+    score_tiles<V, E>(query, queries, keys, dim, count, scores, j);
+  }
+}
+
+// The sum of value_run() over n values that stay in L1, for a strip of their elements.
+template <class V, class E>
+EDGEDEC_INLINE void value_strip(const float* const* weights, size_t queries, const uint16_t* values, size_t dim,
+                                size_t n, float* const* out, size_t c0, size_t c1, size_t j0) {
+  if constexpr (E::kWidens) {
+    if (queries >= kWorthWidening) {
+      alignas(64) float wide[kWideFloats];
+      widen<V, E>(values, dim, n, c0, c1, wide);
+      return value_tiles<V, Floats>(weights, queries, Floats::rows(wide), c1 - c0, n, out, c0, 0, c1 - c0, j0);
     }
   }
+  value_tiles<V, E>(weights, queries, values, dim, n, out, 0, c0, c1, j0);
 }
 
 // out[q] += sum over j of weights[q][j] * values[j] for n values in consecutive rows, elements [c0, c1).
 template <class V, class E>
 void value_run(const float* const* weights, size_t queries, const uint16_t* values, size_t dim, size_t n,
                float* const* out, size_t c0, size_t c1) {
-  for (size_t j = 0; j < n; j += kValueBlock) {
+  for (size_t j = 0; j < n; j += kValueBlock, values += kValueBlock * E::row(dim)) {
     const size_t count = n - j < kValueBlock ? n - j : kValueBlock;
-    for (size_t q = 0, size; q < queries; q += size) {
-      size = tile_size(queries - q);
-      const float* at[kTileQueries];
-      for (size_t i = 0; i < size; ++i) at[i] = weights[q + i] + j;
-#define CALL(Q) value_tile<V, E, Q>(at, values + j * E::row(dim), dim, count, out + q, c0, c1)
-      EDGEDEC_BY_QUERIES(size, CALL)
-#undef CALL
-    }
+    for (size_t c = c0; c < c1; c += kStrip)
+      value_strip<V, E>(weights, queries, values, dim, count, out, c, c1 - c < kStrip ? c1 : c + kStrip, j);
   }
 }
-#undef EDGEDEC_BY_QUERIES
 
 }  // namespace
 }  // namespace edgedec::tree_attention

@@ -63,7 +63,7 @@ void reduce_add_each(const float* x, float* y, size_t n) {
   for (size_t i = 0; i < n / kLanes; i += kLanes) {
     V v[kLanes];
     for (int j = 0; j < kLanes; ++j) v[j] = V::load(x + (i + j) * kLanes);
-    V::reduce_add_each(v).store(y + i);
+    edgedec::reduce_add_each(v).store(y + i);
   }
 }
 

@@ -219,6 +219,20 @@ def test_tokens_together_equal_tokens_one_by_one(row: str, count: int, window: i
 
 
 @pytest.mark.parametrize("row", float_rows())
+@pytest.mark.parametrize("group", range(1, 9))
+@pytest.mark.parametrize("dim", [16, 112, 144, 272])
+@pytest.mark.parametrize("int8", [False, True])
+def test_tiles_of_any_size_have_the_bits_of_single_tokens(row: str, dim: int, group: int, int8: bool) -> None:
+    """Whatever is left over beside full tiles: queries, keys, values and elements; widened before or not."""
+    model = Model(heads=group, kv_heads=1, dim=dim, seed=group, int8=int8)
+    tokens, parents, length = model.tokens(7), [-1, 0, 1, 2, 0, 4, 5], 27 + group
+    out = run(row, model, tokens, parents, model.cache(length, 50), length)
+    for token in (0, 3, 6):
+        plain = one_by_one(row, model, tokens[path(parents, token)], length, 50)
+        assert same_bits(out[token], plain[-1]), token
+
+
+@pytest.mark.parametrize("row", float_rows())
 @pytest.mark.parametrize("length", CONTEXTS)
 @pytest.mark.parametrize("int8", [False, True])
 def test_together_equals_one_by_one_around_the_window(row: str, length: int, int8: bool) -> None:
