@@ -117,6 +117,8 @@ def command(
             raise UsageError(
                 f"{name_of} is for Hugging Face directories", hint="a GGUF file keeps its weights as they are"
             )
+    from edgedec.export.mtp.check import checked_mtp
+
     if backend and source.is_dir():
         raise UsageError("--backend is for GGUF files", hint="leave it out")
     if out.exists() and not _replaceable(out):
@@ -146,6 +148,10 @@ def command(
     manifest = write(out)
     for line in notes(manifest):
         progress.notice(line)
+    with progress.reporter() as report:
+        refused = checked_mtp(out, report)
+    if refused:
+        progress.notice(refused)
     total = sum(file.stat().st_size for file in out.iterdir())
     if as_json:
         document = {

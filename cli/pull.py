@@ -61,6 +61,7 @@ def command(
     The next pull continues an interrupted one. An installed model stays usable until its replacement is
     complete. A drafter that others trained for a known model comes with it; `edgedec draft import` says more.
     """
+    from edgedec.export.mtp.check import checked_mtp
     from edgedec.models.pairs import missing_drafter
 
     store = services(ctx).store()
@@ -72,6 +73,9 @@ def command(
     before = {model.name for model in store.list()}
     with progress.reporter() as report:
         path = store.pull(name, force=force, source=source, keep_source=keep_source, progress=report)
+        refused = checked_mtp(path, report)
+    if refused:
+        progress.notice(refused)
     if source is not None and not force and path.name in before:
         progress.notice(f"note: {path.name} was installed already; --force prepares it from {source}")
     if drafter := missing_drafter(path, store):

@@ -16,7 +16,7 @@ from edgedec.core.progress import Progress, silent
 from edgedec.core.rows import Rows
 from edgedec.export.assistant.bundle import export_assistant
 from edgedec.export.assistant.sizes import MODEL_TYPE
-from edgedec.export.eagle3.agreement import CONTEXT, LEAST, own_texts
+from edgedec.export.own_texts import CONTEXT, LEAST, TokenAgreement, own_texts
 
 
 def install_assistant(
@@ -42,17 +42,11 @@ def install_assistant(
         )
 
     def judged(folder: Path, sizes: AssistantFacts) -> Mapping[str, Scalar]:
-        hits, tokens = agreement(folder, sizes, bundle, progress)
-        if hits < least * tokens:
-            found = f"{hits / tokens:.0%} of {tokens} tokens that {manifest.name} wrote"
-            raise BadFileError(f"the assistant agrees with {found}", hint="it was made for another model")
-        agreed = round(hits / tokens, 4)
-        return {
-            "made with": MODEL_TYPE,
-            **(facts or {}),
-            "agreement": agreed,
-            "tokens it was measured on": tokens,
-        }
+        found = agreement(folder, sizes, bundle, progress)
+        if found.rate < least:
+            line = found.found("the assistant", manifest.name)
+            raise BadFileError(line, hint="it was made for another model")
+        return {"made with": MODEL_TYPE, **(facts or {}), **found.facts()}
 
     place = home / ARTIFACTS / Target.of(manifest).short_hash / ASSISTANT
     return export_assistant(path, bundle, place, facts=judged, progress=progress)
@@ -60,8 +54,8 @@ def install_assistant(
 
 def agreement(
     folder: Path, sizes: AssistantFacts, bundle: Path, progress: Progress = silent
-) -> tuple[int, int]:
-    """Return how many of the target's own tokens the assistant in ``folder`` predicts, and of how many.
+) -> TokenAgreement:
+    """Return how often the assistant in ``folder`` agrees with its target.
 
     Raises BadFileError and BackendError.
     """
@@ -83,4 +77,4 @@ def agreement(
             hits += int(found.rows.ids[0, 0] == text.tokens[place + 1])
             count += 1
             forward.extend(text.tokens[place : place + 1], rows=Rows(()))
-    return hits, max(count, 1)
+    return TokenAgreement(hits, count)

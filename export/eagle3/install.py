@@ -20,10 +20,11 @@ from edgedec.export.draft_head.bundle import check_fits, export_head
 from edgedec.export.draft_head.compare import has_targets_table
 from edgedec.export.draft_head.weights import HeadWeights
 from edgedec.export.drafter_files import drafter_in
-from edgedec.export.eagle3.agreement import CONTEXT, HeadAgreement, agreement, layers_to_measure, own_texts
+from edgedec.export.eagle3.agreement import HeadAgreement, agreement, layers_to_measure
 from edgedec.export.eagle3.gguf import read_head_gguf
 from edgedec.export.eagle3.reading import ForeignHead, is_head_directory, read_head_directory
 from edgedec.export.mtp.install import install_mtp
+from edgedec.export.own_texts import CONTEXT, own_texts
 
 QUANT = "q8_0"
 
@@ -64,8 +65,7 @@ def install_head(
             "made with": found.layout,
             **({"trained for": found.trained_for} if found.trained_for else {}),
             **(facts or {}),
-            "agreement": round(measured.rate, 4),
-            "tokens it was measured on": measured.tokens,
+            **measured.own.facts(),
         }
 
     place = home / ARTIFACTS / Target.of(manifest).short_hash / HEAD

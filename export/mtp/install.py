@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgedec.core.cache_config import CacheConfig
 from edgedec.core.drafter_manifest import MTP, DrafterManifest, Target
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.files import atomic_path
@@ -23,13 +22,14 @@ from edgedec.export.architectures import ARCHITECTURES
 from edgedec.export.draft_head.compare import has_targets_table
 from edgedec.export.draft_head.target import last_norm
 from edgedec.export.draft_head.weights import Floats
-from edgedec.export.eagle3.agreement import CONTEXT, LEAST, agreement, own_texts
 from edgedec.export.eagle3.gguf import float_rows
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.export.gguf_source import GgufSource, open_gguf
 from edgedec.export.hyperparameters import Hyperparameters, read_hyperparameters
 from edgedec.export.mtp.bundle import export_mtp, has_mtp
+from edgedec.export.mtp.check import agreement
 from edgedec.export.mtp.source import MtpSource
+from edgedec.export.own_texts import LEAST
 
 LAYOUT = "nextn"
 _TABLE = "token_embd.weight"
@@ -59,16 +59,11 @@ def install_mtp(
         )
 
     def judged(folder: Path, sizes: MtpFacts) -> Mapping[str, Scalar]:
-        rate, tokens = _agreement(folder, sizes, bundle, progress)
-        if rate < least:
-            found = f"{rate:.0%} of {tokens} tokens that {manifest.name} wrote"
-            raise BadFileError(f"the MTP layer agrees with {found}", hint="it was made for another model")
-        return {
-            "made with": LAYOUT,
-            **(facts or {}),
-            "agreement": round(rate, 4),
-            "tokens it was measured on": tokens,
-        }
+        found = agreement(folder, sizes, bundle, progress)
+        if found.rate < least:
+            line = found.found("the MTP layer", manifest.name)
+            raise BadFileError(line, hint="it was made for another model")
+        return {"made with": LAYOUT, **(facts or {}), **found.facts()}
 
     place = home / ARTIFACTS / Target.of(manifest).short_hash / MTP
     with open_gguf(path) as gguf:
@@ -134,19 +129,3 @@ def _check_embedding(gguf: GgufSource, bundle: Path, model: str) -> None:
         raise UnsupportedError(
             f"{gguf.path.name} has another embedding than {model}: it belongs to another model", hint=_OWN
         )
-
-
-def _agreement(folder: Path, sizes: MtpFacts, bundle: Path, progress: Progress) -> tuple[float, int]:
-    """Return the share of the target's own tokens that the layer predicts, and of how many.
-
-    Raises BadFileError and BackendError.
-    """
-    from edgedec.backends.onnx.mtp_forward import MtpModel
-    from edgedec.loaded_model import load_model
-
-    last = (Manifest.load(bundle).spec.n_layers - 1,)
-    model = load_model(bundle, drafting=last)
-    context = min(CONTEXT, model.spec.context_length)
-    texts = own_texts(model, model.backend.forward(CacheConfig(context)), last, progress)
-    found = agreement(MtpModel(folder, bundle, sizes, threads=model.threads), texts, (last,))
-    return found.rate, found.tokens

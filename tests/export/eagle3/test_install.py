@@ -17,6 +17,7 @@ from edgedec.core.manifest import Manifest
 from edgedec.export import export_gguf
 from edgedec.export.eagle3.agreement import HeadAgreement
 from edgedec.export.eagle3.install import install_head
+from edgedec.export.own_texts import TokenAgreement
 from tests.fixtures.eagle3_heads import Eagle3, agreeing_head, write_head
 from tests.fixtures.replies import GREEDY, PROMPT, SAMPLED, always, reply
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
@@ -122,10 +123,10 @@ def test_what_cannot_be_is_refused(deep: Path, head: Eagle3, tmp_path: Path) -> 
 
 
 def test_agreement_is_judged_beside_other_layers() -> None:
-    HeadAgreement((1, 2, 3), 100, 0.3, (((0, 1, 2), 0.34), ((2, 3, 4), 0.1))).check("m")
+    HeadAgreement((1, 2, 3), TokenAgreement(30, 100), (((0, 1, 2), 0.34), ((2, 3, 4), 0.1))).check("m")
     for found in (
-        HeadAgreement((1, 2, 3), 100, 0.19),
-        HeadAgreement((1, 2, 3), 100, 0.5, (((0, 1, 2), 0.6),)),
+        HeadAgreement((1, 2, 3), TokenAgreement(19, 100)),
+        HeadAgreement((1, 2, 3), TokenAgreement(50, 100), (((0, 1, 2), 0.6),)),
     ):
         with pytest.raises(BadFileError, match="agrees with"):
             found.check("m")

@@ -1,0 +1,59 @@
+"""Compares the MTP layer in a bundle with its target: it stays where it predicts what the target writes."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from edgedec.core.cache_config import CacheConfig
+from edgedec.core.drafter_manifest import DRAFTER, MTP, DrafterManifest
+from edgedec.core.errors import BadFileError, EdgeDecError
+from edgedec.core.files import storage_errors
+from edgedec.core.home import ARTIFACTS
+from edgedec.core.manifest import Manifest
+from edgedec.core.mtp_facts import MtpFacts
+from edgedec.core.progress import Progress, silent
+from edgedec.export.own_texts import CONTEXT, LEAST, TokenAgreement, layer_agreement, own_texts
+
+_MEASURED = "agreement"
+
+
+def checked_mtp(bundle: Path, progress: Progress = silent) -> str:
+    """Measure how often the MTP layer in ``bundle`` agrees with the model, and write that beside it.
+
+    A damaged layer and one that agrees too seldom are removed. Returns the line that says so, or why nothing
+    could be measured; "" where it agrees or did before, and for a bundle without one. Raises StorageError.
+    """
+    folder = bundle / ARTIFACTS / MTP
+    if not (folder / DRAFTER).exists():
+        return ""
+    name = Manifest.load(bundle).name
+    try:
+        made = DrafterManifest.load(folder)
+        if _MEASURED in made.facts:
+            return ""
+        found = agreement(folder, MtpFacts.of(made.facts), bundle, progress)
+        if found.rate < LEAST:
+            raise BadFileError(found.found("it", name))
+    except BadFileError as error:
+        with storage_errors(str(folder)):
+            shutil.rmtree(folder)
+        return f"{name} goes without its MTP layer: {error.message}"
+    except EdgeDecError as error:
+        return f"the MTP layer of {name} was not compared with it: {error.message}"
+    replace(made, facts={**made.facts, **found.facts()}).save(folder)
+    return ""
+
+
+def agreement(folder: Path, sizes: MtpFacts, bundle: Path, progress: Progress = silent) -> TokenAgreement:
+    """Return how often the layer in ``folder`` agrees with its target. Raises BackendError, BadFileError."""
+    from edgedec.backends.onnx.mtp_forward import MtpModel
+    from edgedec.loaded_model import load_model
+
+    last = Manifest.load(bundle).spec.n_layers - 1
+    model = load_model(bundle, drafting=(last,))
+    layer = MtpModel(folder, bundle, sizes, threads=model.threads)
+    context = min(CONTEXT, model.spec.context_length)
+    texts = own_texts(model, model.backend.forward(CacheConfig(context)), (last,), progress)
+    return layer_agreement([layer.forward(CONTEXT) for _ in texts], texts, (last,))
