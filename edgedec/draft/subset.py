@@ -5,7 +5,8 @@ counts the ids that the target generates, and keeps the most frequent. The targe
 head, so a token outside the subset costs a draft, never a token.
 
 Two rules choose. ``best_ids`` takes single ids. ``best_tiles`` takes whole tiles of ``TILE`` rows, which the
-kernel reads and computes at once: rows of a tile that has a kept one cost nothing more.
+kernel reads and computes at once: rows of a tile that has a kept one cost nothing more. It may take stretches
+of several tiles, which are read quicker.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ Frequencies = NDArray[np.float64] | Counts
 
 TILE = 16
 """Rows of the head's table that are computed together."""
+STRETCH = 4 * TILE
+"""Rows that are read without a pause: a kernel computes four tiles at a time, and reads ahead."""
 
 _CLOSING = (
     *("\n", "\n\n", "    ", "```", "```\n", '"""', " {", " [", " (", ' "', "()", "[]", "{}"),
@@ -80,20 +83,20 @@ def best_ids(frequencies: Frequencies, always: Keep, size: int) -> Keep:
     return np.sort(order[: max(size, always.size)])
 
 
-def best_tiles(frequencies: Frequencies, always: Keep, size: int) -> Keep:
-    """Return the ids of about ``size / TILE`` whole tiles, ascending.
+def best_tiles(frequencies: Frequencies, always: Keep, size: int, rows: int = TILE) -> Keep:
+    """Return the ids of about ``size / rows`` whole stretches of ``rows`` ids, ascending.
 
-    First come tiles with an id of ``always``, then those with the greatest sum of frequencies (ties: the
-    lower tile). The last tile of a vocabulary may be a partial one.
+    First come stretches with an id of ``always``, then those with the greatest sum of frequencies (ties: the
+    lower one). The last one of a vocabulary may be a partial one.
     """
     count = frequencies.size
-    tiles = -(-count // TILE)
-    sums = np.zeros(tiles * TILE)
+    stretches = -(-count // rows)
+    sums = np.zeros(stretches * rows)
     sums[:count] = frequencies
-    forced = np.zeros(tiles, dtype=np.int64)
-    forced[always // TILE] = 1
-    chosen = best_ids(sums.reshape(tiles, TILE).sum(axis=1), np.flatnonzero(forced), size // TILE)
-    ids = (chosen[:, None] * TILE + np.arange(TILE)).ravel()
+    forced = np.zeros(stretches, dtype=np.int64)
+    forced[always // rows] = 1
+    chosen = best_ids(sums.reshape(stretches, rows).sum(axis=1), np.flatnonzero(forced), size // rows)
+    ids = (chosen[:, None] * rows + np.arange(rows)).ravel()
     return ids[ids < count]
 
 

@@ -14,11 +14,11 @@ from edgedec.bench.studies.trim import STEPS, StepTimes, Subset, TrimReport, sub
 from edgedec.bench.studies.weights import PassWeights
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows
-from edgedec.draft.subset import TILE, Counts
+from edgedec.draft.subset import Counts
 from edgedec.metrics.mbsu import Weights, mbsu
 
 VOCAB = 640
-ALWAYS = np.array([0, 600], dtype=np.int64)
+ALWAYS = np.array([0, 40], dtype=np.int64)
 
 
 def falling() -> Counts:
@@ -44,7 +44,7 @@ class Timed(MarkovForward):
 
 def report(**others: Counts) -> TrimReport:
     counts, forward = falling(), Timed()
-    heads = subsets(counts, ALWAYS, (64, 128, 256))
+    heads = subsets(counts, ALWAYS, (128, 192, 256))
     times = time_steps(
         forward, heads, repeat=3, progress=lambda stage, done, total: None, clock=lambda: forward.now
     )
@@ -53,19 +53,19 @@ def report(**others: Counts) -> TrimReport:
 
 
 def test_every_size_is_compared_in_tiles_and_in_single_ids_and_the_full_head_comes_last() -> None:
-    heads = subsets(falling(), ALWAYS, [256, 64, 10_000])
+    heads = subsets(falling(), ALWAYS, [256, 128, 10_000])
     assert [(head.whole, head.ids.size) for head in heads[:-1]] == [
-        (True, 64),
-        (False, 64),
+        (True, 128),
+        (False, 128),
         (True, 256),
         (False, 256),
     ]
     assert heads[-1].full
     for head in heads:
-        assert {0, 600} <= set(head.ids.tolist())
+        assert {0, 40} <= set(head.ids.tolist())
     tiles, single = heads[:2]
-    assert tiles.rows == 64
-    assert single.rows > 3 * TILE * 4
+    assert tiles.rows == 128
+    assert single.rows > 3 * tiles.rows
     assert heads[-1].share == 1.0
 
 
@@ -88,7 +88,7 @@ def test_the_gain_is_that_of_a_chain_whose_tokens_lie_outside_sometimes() -> Non
     assert full.coverage == full.acceptance / 0.7 == 1.0
     accepted = 0.7 * point.coverage
     efficiency = 1 + accepted + accepted**2 + accepted**3 + accepted**4
-    expected = mbsu(efficiency, STEPS, Weights(1_000 + 640.0), Weights(8_400.0)).streamed
+    expected = mbsu(efficiency, STEPS, Weights(1_000 + 1_280.0), Weights(8_400.0)).streamed
     assert point.mbsu.streamed == pytest.approx(expected)
     assert found.gain(point).streamed == pytest.approx(expected / full.mbsu.streamed)
     assert found.gain(point).parameters < 1.0  # the head is the embedding: it stays a parameter

@@ -128,3 +128,12 @@ def test_ids_that_no_head_can_be_trimmed_to_are_named(keep: list[int], fault: st
     assert found is not None
     assert fault in found
     assert subset.fault_of(np.array([2, 3, 7]), 8, [2, 3]) is None
+
+
+def test_stretches_are_chosen_and_kept_as_a_whole() -> None:
+    counts = np.zeros(20 * TILE, np.int64)
+    counts[[3, 4 * TILE + 1, 9 * TILE]] = [1, 5, 7]
+    kept = subset.best_tiles(counts, np.array([19 * TILE]), 12 * TILE, subset.STRETCH)
+    tiles = np.unique(kept // TILE).tolist()
+    assert tiles == [4, 5, 6, 7, 8, 9, 10, 11, 16, 17, 18, 19]
+    assert kept.size == 12 * TILE

@@ -22,7 +22,17 @@ from edgedec.core.errors import UnsupportedError
 from edgedec.core.forward import Capabilities, Forward
 from edgedec.core.progress import Progress
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, Keep, Rows
-from edgedec.draft.subset import TILE, Counts, best_ids, best_tiles, coverage, coverages, expected, tiles_of
+from edgedec.draft.subset import (
+    STRETCH,
+    TILE,
+    Counts,
+    best_ids,
+    best_tiles,
+    coverage,
+    coverages,
+    expected,
+    tiles_of,
+)
 from edgedec.metrics.mbsu import Mbsu, chain_efficiency, mbsu
 
 SIZES = (2048, 4096, 8192, 16384, 32768)
@@ -41,7 +51,7 @@ _WORTH = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Subset:
-    """Ids of a head, ascending. ``whole``: they fill tiles, and were chosen as such."""
+    """Ids of a head, ascending. ``whole``: they fill stretches of tiles, and were chosen as such."""
 
     ids: Keep
     whole: bool
@@ -70,8 +80,11 @@ def subsets(counts: Counts, always: Keep, sizes: Sequence[int] = SIZES) -> list[
     """
     found, likely = [], expected(counts)
     for size in sorted(sizes):
-        for choose, whole in ((best_tiles, True), (best_ids, False)):
-            subset = Subset(choose(likely, always, size), whole, counts.size)
+        for ids, whole in (
+            (best_tiles(likely, always, size, STRETCH), True),
+            (best_ids(likely, always, size), False),
+        ):
+            subset = Subset(ids, whole, counts.size)
             if subset.ids.size < counts.size:
                 found.append(subset)
     return [*found, Subset(np.arange(counts.size, dtype=np.int64), True, counts.size)]
