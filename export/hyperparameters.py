@@ -25,6 +25,7 @@ from edgedec.export.recurrent import (
 from edgedec.export.yarn import Yarn, read_yarn
 
 _MOST_LAYERS = 1000
+_MOST_HEAD_DIM = 1 << 20
 # Keys that change the arithmetic beyond what the graph can express, and their neutral values.
 _REFUSED: dict[str, tuple[Any, ...]] = {
     "expert_count": (0,),
@@ -204,7 +205,7 @@ def _check_heads(keys: MetadataKeys, heads: int, kv_heads: int, head_dim: int) -
         raise BadFileError(f"the model's {heads} query heads can not share {kv_heads} key heads")
     if keys.size("attention.value_length", head_dim) != head_dim:
         raise UnsupportedError("the model has keys and values of different sizes, which are not supported")
-    if head_dim % 16:
+    if head_dim % 16 or head_dim > _MOST_HEAD_DIM:
         raise UnsupportedError(
             f"the model has a head size of {head_dim}, which is not supported", hint="multiples of 16 are"
         )

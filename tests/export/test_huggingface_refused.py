@@ -82,6 +82,7 @@ CONFIGS: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
     ("llama", {"model_type": "granitemoehybrid"}, UnsupportedError, "no op for Mamba-2 layers; llama.cpp"),
     ("llama", {"model_type": "gemma3n"}, UnsupportedError, "no op for its AltUp layers; llama.cpp"),
     ("llama", {"model_type": "gemma3n_text"}, UnsupportedError, "no op for its AltUp layers; llama.cpp"),
+    ("mistral3", {"head_dim": 1 << 24}, UnsupportedError, "a head size of 16777216"),
     ("mistral3", {"sliding_window": 8}, UnsupportedError, "a sliding window in mistral3"),
     ("mistral3", {"rope_parameters": None}, BadFileError, "lacks rope_parameters"),
     ("mistral3", {"rope_parameters": yarn(factor=0.5)}, BadFileError, "YaRN parameters contradict"),
