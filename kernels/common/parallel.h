@@ -38,6 +38,18 @@ void parallel_for(Parallel& threads, size_t n, Body& body) {
   threads.run(n, [](void* context, size_t i) { (*static_cast<Body*>(context))(i); }, &body);
 }
 
+// Rounds of waiting for another thread before a yield: 30 to 500 us, by CPU. A piece takes microseconds, and on a busy
+// machine a yield costs milliseconds: only a thread that was suspended is worth one.
+constexpr int kSpins = 1 << 13;
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
 // Work that every task of a parallel section needs done first, in pieces that the threads of that section share. It
 // needs no section of its own: a thread that joins early computes some pieces, one that joins late finds them done.
 class SharedPieces {
@@ -58,18 +70,6 @@ class SharedPieces {
   }
 
  private:
-  // 30 to 500 us, by CPU. A piece takes microseconds, and on a busy machine a yield costs milliseconds: only a thread
-  // that was suspended is worth one.
-  static constexpr int kSpins = 1 << 13;
-
-  static void relax() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-  }
-
   const size_t count_;
   std::atomic<size_t> next_{0}, done_{0};
 };

@@ -81,7 +81,7 @@ struct GatedDelta {
 
 }  // namespace
 
-const OrtCustomOp* gated_delta_op() {
+const KernelOp* gated_delta_op() {
   static const CustomOp<GatedDelta> op;
   return &op;
 }

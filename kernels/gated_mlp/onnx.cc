@@ -46,7 +46,7 @@ struct GatedMlp {
 
 }  // namespace
 
-const OrtCustomOp* gated_mlp_op() {
+const KernelOp* gated_mlp_op() {
   static const CustomOp<GatedMlp> op;
   return &op;
 }

@@ -44,7 +44,7 @@ struct GatedProduct {
 
 }  // namespace
 
-const OrtCustomOp* gated_product_op() {
+const KernelOp* gated_product_op() {
   static const CustomOp<GatedProduct> op;
   return &op;
 }

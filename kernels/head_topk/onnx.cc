@@ -69,7 +69,7 @@ struct HeadTopK {
 
 }  // namespace
 
-const OrtCustomOp* head_topk_op() {
+const KernelOp* head_topk_op() {
   static const CustomOp<HeadTopK> op;
   return &op;
 }

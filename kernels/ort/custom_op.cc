@@ -7,65 +7,25 @@
 namespace edgedec::ort {
 namespace {
 
-// True when the call succeeded; the status of a failed one is released.
+constexpr char kNoName[] = "an input or output that it needs has no name";
+
+}  // namespace
+
 bool succeeded(Api api, OrtStatus* status) {
   if (!status) return true;
   api.ReleaseStatus()(status);
   return false;
 }
 
-}  // namespace
-
-void Info::missing(const char* name) const {
-  fail(std::string("attribute ") + name + " is missing or of the wrong type");
-}
-
-int64_t Info::integer(const char* name) const {
-  int64_t value = 0;
-  if (!succeeded(api_, api_.KernelInfoGetAttribute_int64()(info_, name, &value))) missing(name);
-  return value;
-}
-
-int64_t Info::integer(const char* name, int64_t otherwise) const {
-  int64_t value;
-  return succeeded(api_, api_.KernelInfoGetAttribute_int64()(info_, name, &value)) ? value : otherwise;
-}
-
-float Info::real(const char* name) const {
-  float value = 0.0f;
-  if (!succeeded(api_, api_.KernelInfoGetAttribute_float()(info_, name, &value))) missing(name);
-  return value;
-}
-
-float Info::real(const char* name, float otherwise) const {
-  float value;
-  return succeeded(api_, api_.KernelInfoGetAttribute_float()(info_, name, &value)) ? value : otherwise;
-}
-
-std::string Info::text(const char* name) const {
-  char buffer[256] = {};
-  size_t size = sizeof buffer;
-  if (!succeeded(api_, api_.KernelInfoGetAttribute_string()(info_, name, buffer, &size))) missing(name);
-  return std::string(buffer);
-}
-
-std::vector<int64_t> Info::integers(const char* name) const {
-  size_t size = 0;
-  succeeded(api_, api_.KernelInfoGetAttributeArray_int64()(info_, name, nullptr, &size));
-  std::vector<int64_t> values(size);
-  if (size && succeeded(api_, api_.KernelInfoGetAttributeArray_int64()(info_, name, values.data(), &size))) return values;
-  missing(name);
-  return {};
-}
-
-std::vector<std::string> Info::words(const char* name) const {
-  std::vector<std::string> words(1);
-  for (char c : text(name))
-    if (c == ',')
-      words.emplace_back();
-    else
-      words.back() += c;
-  return words;
+bool read_tensor(Api api, const OrtValue* value, Tensor* found) {
+  OrtTensorTypeAndShapeInfo* info = nullptr;
+  if (!succeeded(api, api.GetTensorTypeAndShape()(value, &info))) return false;
+  bool known = succeeded(api, api.GetTensorElementType()(info, &found->type)) &&
+               succeeded(api, api.GetDimensionsCount()(info, &found->rank)) && found->rank <= kMostRank &&
+               succeeded(api, api.GetDimensions()(info, found->dims, found->rank)) &&
+               succeeded(api, api.GetTensorShapeElementCount()(info, &found->elements));
+  api.ReleaseTensorTypeAndShapeInfo()(info);
+  return known && succeeded(api, api.GetTensorMutableData()(const_cast<OrtValue*>(value), &found->data));
 }
 
 bool Context::succeeded(OrtStatus* status) const {
@@ -75,12 +35,18 @@ bool Context::succeeded(OrtStatus* status) const {
 }
 
 size_t Context::inputs() const {
+  if (op_) return op_->inputs();
   size_t count = 0;
   succeeded(api_.KernelContext_GetInputCount()(context_, &count));
   return count;
 }
 
+bool Context::has(size_t input) const {
+  return input < inputs() && (op_ ? op_->input(input) != nullptr : value(input) != nullptr);
+}
+
 size_t Context::outputs() const {
+  if (op_) return op_->outputs();
   size_t count = 0;
   succeeded(api_.KernelContext_GetOutputCount()(context_, &count));
   return count;
@@ -103,18 +69,46 @@ void* Context::raw(const OrtValue* value) const {
   if (value)
     succeeded(api_.GetTensorMutableData()(const_cast<OrtValue*>(value), &data));
   else
-    fail("an input or output that it needs has no name");
+    fail(kNoName);
   return data;
 }
 
 // The shape of an input, to be released; false where it has none.
 bool Context::describe(size_t input, OrtTensorTypeAndShapeInfo** info) const {
   const OrtValue* tensor = value(input);
-  if (!tensor) fail("an input or output that it needs has no name");
+  if (!tensor) fail(kNoName);
   return tensor && succeeded(api_.GetTensorTypeAndShape()(tensor, info));
 }
 
+void* Context::address_of(size_t input) const {
+  if (!op_) return raw(value(input));
+  const Tensor* found = op_->input(input);
+  if (!found) fail(kNoName);
+  return found ? found->data : nullptr;
+}
+
+void* Context::made(size_t index, const int64_t* shape, size_t rank) {
+  if (!op_) return raw(output_value(index, shape, rank));
+  if (index >= op_->outputs() || !op_->named(index)) return fail(kNoName), nullptr;
+  void* found = nullptr;
+  if (!op_->output(index, shape, rank, &found)) fail(kNoMemory);
+  return found;
+}
+
+void* Context::made_if_named(size_t index, const int64_t* shape, size_t rank) {
+  if (index >= outputs()) return nullptr;
+  if (op_) return op_->named(index) ? made(index, shape, rank) : nullptr;
+  const OrtValue* value = output_value(index, shape, rank);
+  return value ? raw(value) : nullptr;
+}
+
+bool Context::tensor(size_t input, Tensor* found) const { return read_tensor(api_, value(input), found); }
+
 std::vector<int64_t> Context::shape(size_t input) const {
+  if (op_) {
+    if (const Tensor* found = op_->input(input)) return {found->dims, found->dims + found->rank};
+    return fail(kNoName), std::vector<int64_t>();
+  }
   OrtTensorTypeAndShapeInfo* info;
   if (!describe(input, &info)) return {};
   size_t rank = 0;
@@ -134,6 +128,10 @@ int Context::rows(size_t input, int64_t columns) const {
 }
 
 size_t Context::elements(size_t input) const {
+  if (op_) {
+    if (const Tensor* found = op_->input(input)) return found->elements;
+    return fail(kNoName), 0;
+  }
   OrtTensorTypeAndShapeInfo* info;
   if (!describe(input, &info)) return 0;
   size_t n = 0;
@@ -143,6 +141,7 @@ size_t Context::elements(size_t input) const {
 }
 
 void Context::run(size_t n, void (*body)(void*, size_t), void* context) {
+  if (op_) return op_->threads().run(n, body, context);
 #ifdef EDGEDEC_THREAD_SANITIZER
   OrderedSection section(body, context);
   body = OrderedSection::part;
@@ -178,7 +177,9 @@ const char* isa(const Info& info) {
 
 OrtStatus* outcome(Api api, const char* op, const Problem& problem) {
   if (problem.ok()) return nullptr;
-  return api.CreateStatus()(kInvalidArgument, (std::string("ai.edgedec.") + op + ": " + problem.problem()).c_str());
+  const std::string& text = problem.problem();
+  const bool named = text.compare(0, std::size(kDomain) - 1, kDomain) == 0;  // by the op of a region
+  return api.CreateStatus()(kInvalidArgument, named ? text.c_str() : (kDomain + ("." + (op + (": " + text)))).c_str());
 }
 
 }  // namespace edgedec::ort

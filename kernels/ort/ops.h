@@ -4,7 +4,7 @@
 
 namespace edgedec::ort {
 
-#define OP(name) const OrtCustomOp* name();
+#define OP(name) const KernelOp* name();
 #include "ort/ops.inc"
 #undef OP
 

@@ -84,6 +84,8 @@ constexpr uint32_t kApiVersion = 18;
   X(Run, 9, OrtStatus*,                                                                                          \
     (OrtSession*, const OrtRunOptions*, const char* const*, const OrtValue* const*, size_t,                      \
      const char* const*, size_t, OrtValue**))                                                                    \
+  X(CreateSessionFromArray, 8, OrtStatus*,                                                                       \
+    (const OrtEnv*, const void*, size_t, const OrtSessionOptions*, OrtSession**))                                \
   X(CreateSessionOptions, 10, OrtStatus*, (OrtSessionOptions**))                                                 \
   X(DisableMemPattern, 17, OrtStatus*, (OrtSessionOptions*))                                                     \
   X(SetSessionLogSeverityLevel, 22, OrtStatus*, (OrtSessionOptions*, int))                                       \
@@ -106,6 +108,7 @@ constexpr uint32_t kApiVersion = 18;
     (const OrtMemoryInfo*, void*, size_t, const int64_t*, size_t, int, OrtValue**))                              \
   X(GetTensorMutableData, 51, OrtStatus*, (OrtValue*, void**))                                                   \
   X(CastTypeInfoToTensorInfo, 55, OrtStatus*, (const OrtTypeInfo*, const OrtTensorTypeAndShapeInfo**))           \
+  X(GetTensorElementType, 60, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, int*))                              \
   X(GetDimensionsCount, 61, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, size_t*))                             \
   X(GetDimensions, 62, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, int64_t*, size_t))                         \
   X(GetSymbolicDimensions, 63, OrtStatus*, (const OrtTensorTypeAndShapeInfo*, const char**, size_t))             \
@@ -139,6 +142,11 @@ constexpr uint32_t kApiVersion = 18;
   X(BindInput, 136, OrtStatus*, (OrtIoBinding*, const char*, const OrtValue*))                                   \
   X(BindOutput, 137, OrtStatus*, (OrtIoBinding*, const char*, const OrtValue*))                                  \
   X(KernelInfoGetAttributeArray_int64, 163, OrtStatus*, (const OrtKernelInfo*, const char*, int64_t*, size_t*))  \
+  X(KernelInfo_GetInputCount, 230, OrtStatus*, (const OrtKernelInfo*, size_t*))                                  \
+  X(KernelInfo_GetOutputCount, 231, OrtStatus*, (const OrtKernelInfo*, size_t*))                                 \
+  X(KernelInfo_GetInputName, 232, OrtStatus*, (const OrtKernelInfo*, size_t, char*, size_t*))                    \
+  X(KernelInfo_GetOutputName, 233, OrtStatus*, (const OrtKernelInfo*, size_t, char*, size_t*))                   \
+  X(KernelInfoGetConstantInput_tensor, 249, OrtStatus*, (const OrtKernelInfo*, size_t, int*, const OrtValue**))  \
   X(KernelContext_ParallelFor, 274, OrtStatus*,                                                                  \
     (const OrtKernelContext*, void (*)(void*, size_t), size_t, size_t, void*))
 
@@ -152,7 +160,7 @@ struct Api {
 #undef X
 };
 
-enum ElementType { kFloat = 1, kUint8 = 2, kInt32 = 6, kInt64 = 7, kFloat16 = 10 };
+enum ElementType { kAny = 0, kFloat = 1, kUint8 = 2, kInt32 = 6, kInt64 = 7, kFloat16 = 10 };
 enum Characteristic { kRequired = 0, kOptional = 1, kVariadic = 2 };
 constexpr int kFail = 1, kInvalidArgument = 2, kNoSuchFile = 3, kNoModel = 4, kInvalidProtobuf = 7, kInvalidGraph = 10;
 constexpr int kFatal = 4;  // of log severities: errors arrive as statuses, and nothing is printed

@@ -44,7 +44,7 @@ struct QuantEmbedding {
 
 }  // namespace
 
-const OrtCustomOp* quant_embedding_op() {
+const KernelOp* quant_embedding_op() {
   static const CustomOp<QuantEmbedding> op;
   return &op;
 }

@@ -44,7 +44,7 @@ struct QuantLinear {
 
 }  // namespace
 
-const OrtCustomOp* quant_linear_op() {
+const KernelOp* quant_linear_op() {
   static const CustomOp<QuantLinear> op;
   return &op;
 }

@@ -38,7 +38,7 @@ struct RmsNorm {
 
 }  // namespace
 
-const OrtCustomOp* rms_norm_op() {
+const KernelOp* rms_norm_op() {
   static const CustomOp<RmsNorm> op;
   return &op;
 }

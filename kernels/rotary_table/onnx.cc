@@ -24,7 +24,7 @@ struct RotaryTable {
 
 }  // namespace
 
-const OrtCustomOp* rotary_table_op() {
+const KernelOp* rotary_table_op() {
   static const CustomOp<RotaryTable> op;
   return &op;
 }

@@ -52,7 +52,7 @@ struct ShortConv {
 
 }  // namespace
 
-const OrtCustomOp* short_conv_op() {
+const KernelOp* short_conv_op() {
   static const CustomOp<ShortConv> op;
   return &op;
 }

@@ -195,7 +195,7 @@ struct TreeAttention {
 
 }  // namespace
 
-const OrtCustomOp* tree_attention_op() {
+const KernelOp* tree_attention_op() {
   static const CustomOp<TreeAttention> op;
   return &op;
 }

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import onnx
+from google.protobuf.message import DecodeError
 from onnx import TensorProto, helper
 
+from edgedec.kernels import library
 from edgedec.kernels.packing import layout
-from tests.fuzz.mutate import INTERESTING, integer
+from tests.fuzz.mutate import INTERESTING, integer, mutate_bytes
 from tests.fuzz.mutate_onnx import mutate_node
 from tests.fuzz.target import Files
 
@@ -69,7 +72,32 @@ def seeds(folder: Path) -> list[tuple[Files, Files]]:
     for format in _FORMATS:
         cols = 256 if layout.FORMATS[format].record == 256 else 64
         cases += _quantised(format, cols)
-    return [({GRAPH: graph(*case).SerializeToString(), CALL: _call(case[2])}, {}) for case in cases]
+    made = [({GRAPH: graph(*case).SerializeToString(), CALL: _call(case[2])}, {}) for case in cases]
+    return [*made, ({GRAPH: region(2).SerializeToString(), CALL: json.dumps(_REGION_CALL).encode()}, {})]
+
+
+_REGION_WEIGHT = weight("q4_0", 32, 64)
+_REGION_CALL = {"x": tensor("f32", 2, 64), "norm": tensor("f32", 64), "weight": _REGION_WEIGHT}
+
+
+def region(threads: int) -> onnx.ModelProto:
+    """A norm and a product as one node: y[2, 32] of x[2, 64], norm[64] and a weight."""
+    attributes = {"cols": 64, "formats": "q4_0", "rows": [32], "terms": 1}
+    nodes = [
+        helper.make_node("RMSNorm", ["x", "norm"], ["normed"], domain="ai.edgedec", epsilon=1e-6),
+        helper.make_node(
+            "QuantLinear", ["normed", "", "", "weight"], ["y"], domain="ai.edgedec", **attributes
+        ),
+    ]
+    inputs = [
+        helper.make_tensor_value_info(name, TYPES[given["type"]], given["shape"])
+        for name, given in _REGION_CALL.items()
+    ]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("ai.edgedec", 1)]
+    body = helper.make_graph(nodes, "region", inputs, outputs)
+    plain = helper.make_model(body, opset_imports=opsets, ir_version=10).SerializeToString()
+    return onnx.load_model_from_string(library.with_regions(plain, threads) or plain)
 
 
 def _attention(
@@ -174,12 +202,30 @@ def _call(inputs: list[Tensor | None]) -> bytes:
 def mutate(files: Files, rng: random.Random) -> None:
     """Other shapes, values, lengths and alignments of what goes in (mostly); or another node."""
     if rng.random() < 0.25:
-        files[GRAPH] = mutate_node(files[GRAPH], rng)
+        files[GRAPH] = (_program if rng.random() < 0.5 else mutate_node)(files[GRAPH], rng)
         return
     call = json.loads(files[CALL])
     for given in [call[name] for name in rng.sample(sorted(call), rng.choice((1, 1, 1, min(2, len(call)))))]:
         rng.choice((_shape, _shape, _values, _values, _short))(given, rng)
     files[CALL] = json.dumps(call).encode()
+
+
+def _program(data: bytes, rng: random.Random) -> bytes:
+    """Damage the ops of a region; a node that is none as others do."""
+    try:
+        model = onnx.load_model_from_string(data)
+    except DecodeError:
+        return mutate_node(data, rng)
+    for attribute in (one for node in model.graph.node for one in node.attribute if one.name == "ops"):
+        if rng.random() < 0.3:
+            attribute.s = mutate_bytes(attribute.s, rng)
+            return model.SerializeToString()
+        with suppress(DecodeError):
+            inner = onnx.ModelProto(graph=onnx.GraphProto.FromString(attribute.s))
+            changed = onnx.ModelProto.FromString(mutate_node(inner.SerializeToString(), rng))
+            attribute.s = changed.graph.SerializeToString()
+            return model.SerializeToString()
+    return mutate_node(data, rng)
 
 
 def _shape(given: Tensor, rng: random.Random) -> None:

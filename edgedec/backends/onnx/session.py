@@ -52,13 +52,15 @@ def open_session(
 ) -> ort.InferenceSession:
     """Load the file ``graph`` of ``bundle`` with its weights mapped, not copied.
 
-    ``threads`` compute threads (None: one per physical core), which ``spin`` for a moment between ops.
-    ``change`` makes another graph of the file's, over the same weights.
+    ``threads`` compute threads (None: one per physical core), which ``spin`` for a moment between nodes.
+    Runs of EdgeDec's ops are one node each (``library.with_regions``). ``change`` makes another graph of the
+    file's, over the same weights.
     Raises BadFileError when the graph or weights are broken, BackendError when the runtime or the kernel
     library refuses, UsageError for an EDGEDEC_ISA that cannot run here.
     """
     _check_runtime(ort.__version__)
     library.isa()
+    threads = threads or physical_cores()
     options = _options(threads, spin)
     # The exporter fused the graph already; further passes only cost load time.
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -66,11 +68,11 @@ def open_session(
     check_graph(bundle, graph)
     with one_line_errors(loading=True, graph=graph):
         options.register_custom_ops_library(str(library.library_path()))
-        if change:
-            options.add_session_config_entry(_WEIGHTS_FOLDER, str(bundle))
-            data = change((bundle / graph).read_bytes())
-            return ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-        return ort.InferenceSession(str(bundle / graph), options, providers=["CPUExecutionProvider"])
+        data = (bundle / graph).read_bytes()
+        data = change(data) if change else data
+        data = library.with_regions(data, threads) or data
+        options.add_session_config_entry(_WEIGHTS_FOLDER, str(bundle))
+        return ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
 
 def open_standard_session(
@@ -93,7 +95,7 @@ def _options(threads: int | None, spin: bool) -> ort.SessionOptions:
     options.log_severity_level = _SILENT
     options.intra_op_num_threads = threads or physical_cores()
     options.inter_op_num_threads = 1
-    # Spinning threads start the next op at once, but starve each other when cores are shared.
+    # Spinning threads start the next node at once, but starve each other when cores are shared.
     options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spin)))
     # After a pass they would go on for a while: in the way of another model, and a waste of battery.
     options.add_session_config_entry("session.force_spinning_stop", "1")

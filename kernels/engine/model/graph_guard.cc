@@ -2,16 +2,16 @@
 
 #include <string_view>
 
+#include "common/wire.h"
 #include "engine/base/files.h"
 #include "engine/bundle/manifest.h"
 
 namespace edgedec::engine {
 namespace {
 
-constexpr size_t kMostBytes = size_t{64} << 20;
+using wire::Fields;
+
 constexpr int kMostDepth = 100;
-constexpr const char* kNoModel = "it is no ONNX model";
-constexpr const char* kCut = "it is cut short";
 
 // Messages of onnx.proto3 in which tensors can be.
 enum Kind : uint8_t { kModel, kTraining, kGraph, kFunction, kNode, kAttribute, kSparse, kTensor };
@@ -34,73 +34,19 @@ constexpr uint64_t kDims = 1, kDataType = 2, kExternalData = 13, kDataLocation =
 // Bytes of an element by TensorProto.DataType; 0 for types that no weight has.
 constexpr uint8_t kElementBytes[] = {0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8, 4, 8, 0, 0, 2};
 
-// The wire format of protobuf: field numbers with their values, integers or the bytes of anything longer.
-class Fields {
- public:
-  explicit Fields(Span<const uint8_t> message) : left_(message) {}
-
-  // Reads the next field. False at the end, and where `wrong` says why.
-  bool next() {
-    if (left_.empty() || wrong) return false;
-    uint64_t key = 0;
-    if (!varint(&key)) return false;
-    number = key >> 3;
-    const uint64_t wire = key & 7;
-    is_bytes = wire != 0;
-    if (wire == 0) return varint(&value);
-    uint64_t length = wire == 1 ? 8 : 4;
-    if (wire == 2 ? !varint(&length) : wire != 1 && wire != 5) return fail(wrong ? wrong : kNoModel);
-    if (length > left_.size()) return fail(kCut);
-    bytes = left_.first(length);
-    left_ = left_.from(length);
-    return true;
-  }
-
-  uint64_t number = 0, value = 0;
-  bool is_bytes = false;
-  Span<const uint8_t> bytes;
-  const char* wrong = nullptr;
-
-  // Reads an unsigned number of at most 64 bits.
-  bool varint(uint64_t* found) {
-    *found = 0;
-    for (int shift = 0; shift < 70; shift += 7) {
-      if (left_.empty()) return fail(kCut);
-      const uint8_t byte = left_[0];
-      left_ = left_.from(1);
-      *found |= shift < 64 ? static_cast<uint64_t>(byte & 0x7F) << shift : 0;
-      if (byte < 0x80) return true;
-    }
-    return fail(kNoModel);
-  }
-  bool empty() const { return left_.empty(); }
-
- private:
-  bool fail(const char* why) {
-    wrong = why;
-    return false;
-  }
-
-  Span<const uint8_t> left_;
-};
-
-std::string_view text_of(Span<const uint8_t> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 // Where an external tensor says that it is.
 struct Place {
   std::string_view location, offset, length;
   int entries = 0;
 
-  const char* add(Span<const uint8_t> entry) {
+  const char* add(std::string_view entry) {
     Fields fields(entry);
     std::string_view key, value;
     while (fields.next())
       if (fields.is_bytes && fields.number == 1)
-        key = text_of(fields.bytes);
+        key = fields.bytes;
       else if (fields.is_bytes && fields.number == 2)
-        value = text_of(fields.bytes);
+        value = fields.bytes;
     ++entries;
     if (key == "location") location = value;
     if (key == "offset") offset = value;
@@ -123,7 +69,7 @@ class GraphWalk {
   explicit GraphWalk(uint64_t weights) : size_(weights) {}
 
   // Walks this message and all inside it.
-  const char* walk(Kind kind, Span<const uint8_t> message, int depth) {
+  const char* walk(Kind kind, std::string_view message, int depth) {
     if (kind == kTensor) return check_tensor(message);
     if (depth > kMostDepth) return "its graphs are nested too deeply";
     Fields fields(message);
@@ -137,7 +83,7 @@ class GraphWalk {
   }
 
  private:
-  const char* check_tensor(Span<const uint8_t> message) {
+  const char* check_tensor(std::string_view message) {
     Place place;
     uint64_t elements = 1, type = 0, location = 0;
     Fields fields(message);
@@ -197,7 +143,7 @@ class GraphWalk {
 }  // namespace
 
 const char* wrong_with_graph(Span<const uint8_t> graph, uint64_t weights) {
-  return GraphWalk(weights).walk(kModel, graph, 0);
+  return GraphWalk(weights).walk(kModel, {reinterpret_cast<const char*>(graph.data()), graph.size()}, 0);
 }
 
 Status check_graph(const std::string& bundle, const char* graph) {
@@ -208,7 +154,7 @@ Status check_graph(const std::string& bundle, const char* graph) {
   const int64_t size = file_size(path_in(bundle, kWeightsFile));
   if (size < 0) return refused("its weights cannot be read");
   std::string content;
-  if (const Status read = read_file(path_in(bundle, graph), kMostBytes, &content); !read.ok()) return refused(read.message());
+  if (const Status read = read_file(path_in(bundle, graph), kMostGraphBytes, &content); !read.ok()) return refused(read.message());
   const Span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(content.data()), content.size());
   const char* wrong = wrong_with_graph(bytes, static_cast<uint64_t>(size));
   return wrong ? refused(wrong) : Status();

@@ -12,6 +12,8 @@
 
 namespace edgedec::engine {
 
+constexpr size_t kMostGraphBytes = size_t{64} << 20;
+
 // Checks the file `graph` of a bundle: every external tensor lies inside the file of weights, its bytes end before that
 // file does, and they are as many as its type and shape take. kBadFile.
 Status check_graph(const std::string& bundle, const char* graph);

@@ -11,9 +11,12 @@
 #include "engine/model/graph_guard.h"
 #include "engine/model/ports.h"
 #include "ort/ops.h"
+#include "ort/with_regions.h"
 
 namespace edgedec::engine {
 namespace {
+
+constexpr const char* kWeightsFolder = "session.model_external_initializers_file_folder_path";
 
 Status check_isa() {
   if (selected_isa()) return {};
@@ -81,8 +84,14 @@ Status open_session(const Runtime& runtime, const std::string& bundle, const cha
   EDGEDEC_TRY(runtime.check(api.CreateSessionOptions()(&options)));
   const OptionsOwner owner(options, {api});
   EDGEDEC_TRY(set_options(runtime, threads, spin, options));
+  std::string model;
+  EDGEDEC_TRY(read_file(path_in(bundle, graph), kMostGraphBytes, &model));
+  const std::string regions = ort::with_regions(model, threads);
+  if (!regions.empty()) model = regions;
+  EDGEDEC_TRY(runtime.check(api.AddSessionConfigEntry()(options, kWeightsFolder, bundle.c_str())));
   OrtSession* made = nullptr;
-  EDGEDEC_TRY(runtime.check(api.CreateSession()(runtime.env(), path_in(bundle, graph).c_str(), options, &made), true));
+  EDGEDEC_TRY(runtime.check(
+      api.CreateSessionFromArray()(runtime.env(), model.data(), model.size(), options, &made), true));
   *session = SessionOwner(made, {api});
   return {};
 }

@@ -1,0 +1,193 @@
+#include "ort/with_regions.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "common/capi.h"
+#include "common/wire.h"
+#include "ort/program.h"
+
+namespace edgedec::ort {
+namespace {
+
+using wire::Fields;
+using Names = std::unordered_set<std::string_view>;
+
+constexpr uint64_t kGraph = 7;                                // of ModelProto
+constexpr uint64_t kNode = 1, kOutput = 12, kValueInfo = 13;  // of GraphProto
+constexpr size_t kFewest = 2;                                 // ops that are worth a region
+
+// A message of protobuf, as it is written.
+class Message {
+ public:
+  Message& add(uint64_t field, std::string_view bytes) {
+    varint(field << 3 | 2);
+    varint(bytes.size());
+    text_.append(bytes);
+    return *this;
+  }
+  Message& add(uint64_t field, uint64_t value) {
+    varint(field << 3);
+    varint(value);
+    return *this;
+  }
+  Message& copy(std::string_view whole) {
+    text_.append(whole);
+    return *this;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  void varint(uint64_t left) {
+    for (; left >= 0x80; left >>= 7) text_.push_back(static_cast<char>(left | 0x80));
+    text_.push_back(static_cast<char>(left));
+  }
+
+  std::string text_;
+};
+
+struct Read {
+  Node node;
+  std::string_view message;
+  const KernelOp* op = nullptr;  // null outside regions
+};
+
+// A graph's nodes, and everything else that it holds.
+struct Graph {
+  std::vector<Read> nodes;
+  Message rest;
+  Names outputs, typed;
+};
+
+std::string_view first_text(std::string_view message) {
+  Fields fields(message);
+  while (fields.next())
+    if (fields.number == 1 && fields.is_bytes) return fields.bytes;
+  return {};
+}
+
+// A node with a graph of its own may read any value.
+bool has_graph(const Node& node) {
+  constexpr uint64_t kGraphType = 5, kGraphsType = 10;
+  for (const Attribute& one : node.attributes)
+    if (one.type == kGraphType || one.type == kGraphsType) return true;
+  return false;
+}
+
+// False for a graph that cannot be read, or whose nodes have graphs.
+bool read_graph(std::string_view message, Graph* graph) {
+  Fields fields(message);
+  while (fields.next()) {
+    if (fields.number == kNode && fields.is_bytes) {
+      Read read;
+      read.message = fields.bytes;
+      if (read_node(fields.bytes, &read.node) || has_graph(read.node)) return false;
+      if (read.node.domain == kDomain && read.node.plain) read.op = op_named(read.node.op);
+      graph->nodes.push_back(std::move(read));
+      continue;
+    }
+    graph->rest.copy(fields.whole);
+    if (fields.is_bytes && fields.number == kOutput) graph->outputs.insert(first_text(fields.bytes));
+    if (fields.is_bytes && fields.number == kValueInfo) graph->typed.insert(first_text(fields.bytes));
+  }
+  return !fields.wrong;
+}
+
+// The last node that reads each value.
+std::unordered_map<std::string_view, size_t> last_readers(const Graph& graph) {
+  std::unordered_map<std::string_view, size_t> last;
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    for (std::string_view name : graph.nodes[i].node.inputs) last[name] = i;
+  for (std::string_view name : graph.outputs) last[name] = graph.nodes.size();
+  return last;
+}
+
+// ValueInfoProto of a tensor whose shape is not known.
+std::string value_info(std::string_view name, int type) {
+  const Message tensor = Message().add(1, static_cast<uint64_t>(type));
+  return Message().add(1, name).add(2, Message().add(1, tensor.text()).text()).text();
+}
+
+std::string attribute(std::string_view name, int64_t value) {
+  return Message().add(1, name).add(3, static_cast<uint64_t>(value)).add(20, uint64_t{Attribute::kInteger}).text();
+}
+
+std::string attribute(std::string_view name, std::string_view value) {
+  return Message().add(1, name).add(4, value).add(20, uint64_t{Attribute::kText}).text();
+}
+
+// The node of the run [first, end), and the types of its outputs.
+void add_region(const Graph& graph, size_t first, size_t end, const std::unordered_map<std::string_view, size_t>& last,
+                int threads, Message* to) {
+  Message region, ops;
+  Names known;
+  for (size_t i = first; i < end; ++i) {
+    const Read& one = graph.nodes[i];
+    ops.add(kNode, one.message);
+    for (std::string_view name : one.node.inputs)
+      if (!name.empty() && known.insert(name).second) region.add(1, name);
+    known.insert(one.node.outputs.begin(), one.node.outputs.end());
+  }
+  for (size_t i = first; i < end; ++i) {
+    const Node& node = graph.nodes[i].node;
+    for (size_t at = 0; at < node.outputs.size(); ++at) {
+      const std::string_view name = node.outputs[at];
+      const auto reader = last.find(name);
+      if (name.empty() || reader == last.end() || reader->second < end) continue;
+      region.add(2, name);
+      const int type = output_type(*graph.nodes[i].op, at);
+      if (type > 0 && !graph.outputs.count(name) && !graph.typed.count(name)) to->add(kValueInfo, value_info(name, type));
+    }
+  }
+  region.add(3, "region." + std::to_string(first)).add(4, std::string_view("Region"));
+  region.add(5, attribute("ops", ops.text())).add(5, attribute("threads", threads)).add(7, std::string_view(kDomain));
+  to->add(kNode, region.text());
+}
+
+// The graph's message; empty where it has no run of ops.
+std::string with_regions(const Graph& graph, int threads) {
+  Message made;
+  bool any = false;
+  const auto last = last_readers(graph);
+  for (size_t first = 0, end = 0; first < graph.nodes.size(); first = end) {
+    end = first + 1;
+    while (graph.nodes[first].op && end < graph.nodes.size() && graph.nodes[end].op) ++end;
+    if (graph.nodes[first].op && end - first >= kFewest) {
+      add_region(graph, first, end, last, threads, &made);
+      any = true;
+    } else {
+      for (size_t i = first; i < end; ++i) made.add(kNode, graph.nodes[i].message);
+    }
+  }
+  return any ? made.copy(graph.rest.text()).text() : std::string();
+}
+
+}  // namespace
+
+std::string with_regions(std::string_view model, int threads) {
+  Graph graph;
+  Message made;
+  Fields fields(model);
+  while (fields.next())  // protobuf reads several graphs as one
+    if (fields.number != kGraph || !fields.is_bytes)
+      made.copy(fields.whole);
+    else if (!read_graph(fields.bytes, &graph))
+      return {};
+  if (fields.wrong) return {};
+  const std::string regions = with_regions(graph, threads);
+  return regions.empty() ? regions : made.add(kGraph, regions).text();
+}
+
+}  // namespace edgedec::ort
+
+// A model with regions in memory that edgedec_free frees, and its length; null where it has none.
+EDGEDEC_EXPORT char* edgedec_with_regions(const char* model, size_t bytes, int threads, size_t* length) {
+  const std::string made = edgedec::ort::with_regions({model, bytes}, threads);
+  *length = made.size();
+  auto* copy = made.empty() ? nullptr : static_cast<char*>(std::malloc(made.size()));
+  if (copy) std::memcpy(copy, made.data(), made.size());
+  return copy;
+}
