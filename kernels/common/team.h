@@ -95,6 +95,9 @@ class Team : public Parallel {
     return false;
   }
 
+  // For the destructor alone: a team lies on a stack, and a phone's library has no such function for aligned memory.
+  static void operator delete(void*) {}
+
   static void wait(int spins) { spins < kSpins ? relax() : static_cast<void>(sched_yield()); }
 
   const size_t shares_;

@@ -1,6 +1,7 @@
 #include "ort/custom_op.h"
 
 #include <cstdlib>
+#include <cstring>
 
 #include "common/thread_order.h"
 
@@ -178,7 +179,7 @@ const char* isa(const Info& info) {
 OrtStatus* outcome(Api api, const char* op, const Problem& problem) {
   if (problem.ok()) return nullptr;
   const std::string& text = problem.problem();
-  const bool named = text.compare(0, std::size(kDomain) - 1, kDomain) == 0;  // by the op of a region
+  const bool named = std::strncmp(text.c_str(), kDomain, std::size(kDomain) - 1) == 0;  // by the op of a region
   return api.CreateStatus()(kInvalidArgument, named ? text.c_str() : (kDomain + ("." + (op + (": " + text)))).c_str());
 }
 

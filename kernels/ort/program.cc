@@ -49,25 +49,26 @@ Step::Step(Step&& other) noexcept
 Program::Program(std::string_view nodes, const std::vector<std::string>& input_names,
                  const std::vector<std::string>& outputs)
     : inputs(input_names.size()) {
-  for (const std::string& name : input_names)
-    if (!add_value(name, kAny)) fail("two of its inputs are named alike");
+  if (inputs > kMostValues) fail("it has too many values");
+  for (size_t i = 0; ok() && i < inputs; ++i)
+    if (!add_value(input_names[i], kAny)) fail("two of its inputs are named alike");
   wire::Fields fields(nodes);
   while (ok() && fields.next())
     if (fields.number == 1 && fields.is_bytes) add(fields.bytes);
   if (fields.wrong || steps.empty()) fail("its ops cannot be read");
   made.assign(types.size(), -1);
   for (size_t i = 0; ok() && i < outputs.size(); ++i) {
-    const auto found = numbers_.find(outputs[i]);
-    if (found == numbers_.end() || static_cast<size_t>(found->second) < inputs)
+    const size_t* found = numbers_.find(outputs[i]);
+    if (!found || *found < inputs)
       fail("no op makes its output " + outputs[i].substr(0, 80));
     else
-      made[static_cast<size_t>(found->second)] = static_cast<int>(i);
+      made[*found] = static_cast<int>(i);
   }
   if (ok()) find_last_uses();
 }
 
 bool Program::add_value(std::string_view name, int type) {
-  if (!numbers_.emplace(name, static_cast<int>(types.size())).second) return false;
+  if (!numbers_.add(name, types.size())) return false;
   types.push_back(type);
   return true;
 }
@@ -78,6 +79,7 @@ void Program::add(std::string_view message) {
   const std::string name(node.op.substr(0, 40));
   const KernelOp* op = op_named(node.op);
   if (!op) return fail("it has no op " + name);
+  if (types.size() + node.outputs.size() > kMostValues) return fail("it has too many values");
   const Info info(node.attributes);
   Step step(op, op->make(info));
   if (!step.kernel) info.fail(kNoMemory);
@@ -101,12 +103,11 @@ void Program::read_inputs(const Node& node, Step* step) {
 
 // The value of that name, which is there already and is of that type.
 int Program::value(std::string_view name, int type) {
-  const auto at = numbers_.find(std::string(name));
-  if (at == numbers_.end()) return fail("no op before makes " + std::string(name.substr(0, 80))), -1;
-  const auto found = static_cast<size_t>(at->second);
-  if (types[found] == kAny) types[found] = type;
-  if (types[found] != type) fail(std::string(name.substr(0, 80)) + " is of another type");
-  return static_cast<int>(found);
+  const size_t* found = numbers_.find(name);
+  if (!found) return fail("no op before makes " + std::string(name.substr(0, 80))), -1;
+  if (types[*found] == kAny) types[*found] = type;
+  if (types[*found] != type) fail(std::string(name.substr(0, 80)) + " is of another type");
+  return static_cast<int>(*found);
 }
 
 void Program::make_outputs(const Node& node, Step* step) {

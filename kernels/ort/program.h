@@ -2,10 +2,10 @@
 #pragma once
 
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "ort/custom_op.h"
+#include "ort/numbers.h"
 
 namespace edgedec::ort {
 
@@ -48,7 +48,7 @@ class Program : public Problem {
   void make_outputs(const Node& node, Step* step);
   void find_last_uses();
 
-  std::unordered_map<std::string, int> numbers_;  // of values by name
+  Numbers<std::string> numbers_;  // of values
 };
 
 }  // namespace edgedec::ort

@@ -2,8 +2,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "common/capi.h"
@@ -14,7 +12,7 @@ namespace edgedec::ort {
 namespace {
 
 using wire::Fields;
-using Names = std::unordered_set<std::string_view>;
+using Names = Numbers<std::string_view>;
 
 constexpr uint64_t kGraph = 7;                                // of ModelProto
 constexpr uint64_t kNode = 1, kOutput = 12, kValueInfo = 13;  // of GraphProto
@@ -59,7 +57,9 @@ struct Read {
 struct Graph {
   std::vector<Read> nodes;
   Message rest;
-  Names outputs, typed;
+  std::vector<std::string_view> outputs;
+  Names typed;  // values whose types it states
+  size_t values = 0;
 };
 
 std::string_view first_text(std::string_view message) {
@@ -77,7 +77,7 @@ bool has_graph(const Node& node) {
   return false;
 }
 
-// False for a graph that cannot be read, or whose nodes have graphs.
+// False for a graph that cannot be read, has nodes with graphs, or is larger than any of ours.
 bool read_graph(std::string_view message, Graph* graph) {
   Fields fields(message);
   while (fields.next()) {
@@ -85,23 +85,26 @@ bool read_graph(std::string_view message, Graph* graph) {
       Read read;
       read.message = fields.bytes;
       if (read_node(fields.bytes, &read.node) || has_graph(read.node)) return false;
+      if ((graph->values += read.node.inputs.size() + read.node.outputs.size()) > kMostValues) return false;
       if (read.node.domain == kDomain && read.node.plain) read.op = op_named(read.node.op);
       graph->nodes.push_back(std::move(read));
       continue;
     }
     graph->rest.copy(fields.whole);
-    if (fields.is_bytes && fields.number == kOutput) graph->outputs.insert(first_text(fields.bytes));
-    if (fields.is_bytes && fields.number == kValueInfo) graph->typed.insert(first_text(fields.bytes));
+    if (!fields.is_bytes || (fields.number != kOutput && fields.number != kValueInfo)) continue;
+    if (++graph->values > kMostValues) return false;
+    graph->typed.add(first_text(fields.bytes), 0);
+    if (fields.number == kOutput) graph->outputs.push_back(first_text(fields.bytes));
   }
   return !fields.wrong;
 }
 
 // The last node that reads each value.
-std::unordered_map<std::string_view, size_t> last_readers(const Graph& graph) {
-  std::unordered_map<std::string_view, size_t> last;
-  for (size_t i = 0; i < graph.nodes.size(); ++i)
-    for (std::string_view name : graph.nodes[i].node.inputs) last[name] = i;
-  for (std::string_view name : graph.outputs) last[name] = graph.nodes.size();
+Names last_readers(const Graph& graph) {
+  Names last;
+  for (std::string_view name : graph.outputs) last.add(name, graph.nodes.size());
+  for (size_t i = graph.nodes.size(); i-- > 0;)
+    for (std::string_view name : graph.nodes[i].node.inputs) last.add(name, i);
   return last;
 }
 
@@ -120,26 +123,25 @@ std::string attribute(std::string_view name, std::string_view value) {
 }
 
 // The node of the run [first, end), and the types of its outputs.
-void add_region(const Graph& graph, size_t first, size_t end, const std::unordered_map<std::string_view, size_t>& last,
-                int threads, Message* to) {
+void add_region(Graph& graph, size_t first, size_t end, Names& last, int threads, Message* to) {
   Message region, ops;
   Names known;
   for (size_t i = first; i < end; ++i) {
     const Read& one = graph.nodes[i];
     ops.add(kNode, one.message);
     for (std::string_view name : one.node.inputs)
-      if (!name.empty() && known.insert(name).second) region.add(1, name);
-    known.insert(one.node.outputs.begin(), one.node.outputs.end());
+      if (!name.empty() && known.add(name, i)) region.add(1, name);
+    for (std::string_view name : one.node.outputs) known.add(name, i);
   }
   for (size_t i = first; i < end; ++i) {
     const Node& node = graph.nodes[i].node;
     for (size_t at = 0; at < node.outputs.size(); ++at) {
       const std::string_view name = node.outputs[at];
-      const auto reader = last.find(name);
-      if (name.empty() || reader == last.end() || reader->second < end) continue;
+      const size_t* reader = last.find(name);
+      if (name.empty() || !reader || *reader < end) continue;
       region.add(2, name);
       const int type = output_type(*graph.nodes[i].op, at);
-      if (type > 0 && !graph.outputs.count(name) && !graph.typed.count(name)) to->add(kValueInfo, value_info(name, type));
+      if (type > 0 && graph.typed.add(name, 0)) to->add(kValueInfo, value_info(name, type));
     }
   }
   region.add(3, "region." + std::to_string(first)).add(4, std::string_view("Region"));
@@ -148,10 +150,10 @@ void add_region(const Graph& graph, size_t first, size_t end, const std::unorder
 }
 
 // The graph's message; empty where it has no run of ops.
-std::string with_regions(const Graph& graph, int threads) {
+std::string with_regions(Graph& graph, int threads) {
   Message made;
   bool any = false;
-  const auto last = last_readers(graph);
+  Names last = last_readers(graph);
   for (size_t first = 0, end = 0; first < graph.nodes.size(); first = end) {
     end = first + 1;
     while (graph.nodes[first].op && end < graph.nodes.size() && graph.nodes[end].op) ++end;
