@@ -71,14 +71,6 @@ def load(path: Path | None = None) -> ctypes.CDLL:
     library.edgedec_selected_isa.restype = ctypes.c_char_p
     library.edgedec_read_bandwidth.restype = ctypes.c_double
     library.edgedec_read_bandwidth.argtypes = [ctypes.c_size_t, ctypes.c_int]
-    library.edgedec_with_regions.restype = ctypes.c_void_p
-    library.edgedec_with_regions.argtypes = [
-        ctypes.c_char_p,
-        ctypes.c_size_t,
-        ctypes.c_int,
-        ctypes.POINTER(ctypes.c_size_t),
-    ]
-    library.edgedec_free.argtypes = [ctypes.c_void_p]
     return library
 
 
@@ -89,12 +81,14 @@ def with_regions(model: bytes, threads: int) -> bytes | None:
     (``kernels/ort/with_regions.h``).
     """
     kernels, length = load(library_path()), ctypes.c_size_t()
-    if not (made := kernels.edgedec_with_regions(model, len(model), threads, ctypes.byref(length))):
+    kernels.edgedec_with_regions.restype = ctypes.c_void_p
+    size = ctypes.c_size_t(len(model))
+    if not (made := kernels.edgedec_with_regions(model, size, threads, ctypes.byref(length))):
         return None
     try:
         return ctypes.string_at(made, length.value)
     finally:
-        kernels.edgedec_free(made)
+        kernels.edgedec_free(ctypes.c_void_p(made))
 
 
 def rows() -> list[str]:
