@@ -46,12 +46,18 @@ def command(ctx: click.Context, head: str, model: str, as_json: bool) -> None:
     - an assistant of Gemma 4 (gemma4_assistant), in safetensors
     - a GGUF file of llama.cpp's architectures eagle3 and gemma4-assistant
     - a GGUF file with the MTP layer of the model (nextn): mtp-*.gguf, or a whole model that has one
-    - OWNER/REPO of the model hub (huggingface.co) with either
+    - an adapter of `edgedec draft train --kind small`, which is merged once with the model that it changes
+    - OWNER/REPO of the model hub (huggingface.co) with either, but for adapters
 
     The model writes some text, and the drafter has to agree with enough of it: one for another model, or one
     that reads other layers, is refused, and the drafter that was there before stays. Replies do not change.
     Ctrl-C stops a download, and the same command goes on.
     """
+    from edgedec.export.adapter import is_adapter
+
+    if is_adapter(Path(head)):
+        _merge(ctx, Path(head), as_json)
+        return
     bundle, home = find_bundle(ctx, model), services(ctx).store().home
     made = fetch_head(head, bundle, home)
     name, facts = made.target.name, dict(made.facts)
@@ -60,6 +66,20 @@ def command(ctx: click.Context, head: str, model: str, as_json: bool) -> None:
         screen.show_json({"model": name, "folder": str(place), "bytes": made.total_bytes, "facts": facts})
     else:
         click.echo(f"{size(made.total_bytes)} in {place}: {agreed(made)}, and drafts for {name} from now on")
+
+
+def _merge(ctx: click.Context, file: Path, as_json: bool) -> None:
+    """Install the model that an adapter makes of another one."""
+    from edgedec.export.adapter import WeightAdapter
+    from edgedec.models.adapters import install_adapter
+
+    about = WeightAdapter.load(file).about
+    with reporter() as progress:
+        folder = install_adapter(file, services(ctx).store().home, progress=progress)
+    if as_json:
+        screen.show_json({"model": about.name, "folder": str(folder), "facts": about.facts})
+    else:
+        click.echo(f"{about.name} in {folder}; draft with it: --draft {about.name} with {about.target}")
 
 
 def fetch_head(reference: str, bundle: Path, home: Path) -> DrafterManifest:

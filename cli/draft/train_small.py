@@ -29,13 +29,19 @@ _LAYERS = 8
 
 def train(ctx: click.Context, options: training.TrainOptions) -> None:
     """Train a small model and install it."""
+    from edgedec.cli.draft import train_adapter
+    from edgedec.training.adapter_training import has_other_tokens
     from edgedec.training.small_training import SMALL_RECIPE, SmallSettings, SmallTraining
 
     bundle = find_bundle(ctx, options.model)
     home = services(ctx).store().home
+    source = gguf_of(home, options.source or options.model)
+    if options.source and not options.layers and has_other_tokens(bundle, source):
+        train_adapter.train(ctx, options, bundle, source, home)
+        return
     layers, device = options.layers or _LAYERS, options.device
     settings = SmallSettings(layers, ids=options.ids, device=device)
-    job = SmallTraining(bundle, gguf_of(home, options.source or options.model), home, settings)
+    job = SmallTraining(bundle, source, home, settings)
     replies = training.gathered(ctx, job.manifest, job.store, options)
     with training.alone(job.folder), steps() as progress:
         data = _data(job, bundle, replies, options, progress)

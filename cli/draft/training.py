@@ -75,7 +75,7 @@ class TrainOptions:
     source: str | None = declared(option(
         "--from", "source", metavar="GGUF", rare=True,
         help="For --kind small: the file that layers are taken of, or an installed model pulled with "
-        "--keep-source (default: the model itself).",
+        "--keep-source (default: the model itself). One with other tokens is adapted as a whole.",
     ))
     layers: int | None = declared(option(
         "--layers", type=click.IntRange(min=2), metavar="N", rare=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,16 @@ def kept_ids(
 
     They are the ``most`` most frequent of ``replies``, with those that must not lack.
     """
+
+    def chosen() -> NDArray[np.int64]:
+        counts = counted((one.reply for one in replies), spec.vocab_size)
+        return best_ids(counts, always_kept(tokenizer, spec.eos_ids), min(most, spec.vocab_size))
+
+    return first_chosen(folder, chosen)
+
+
+def first_chosen(folder: Path, choose: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return the ids in the file in ``folder``, or write those of ``choose``. Raises BadFileError."""
     path = folder / KEEP
     if path.is_file():
         try:
@@ -32,8 +42,7 @@ def kept_ids(
         except (OSError, ValueError) as error:
             raise BadFileError(f"{path} cannot be read", hint="remove it") from error
         return found
-    counts = counted((one.reply for one in replies), spec.vocab_size)
-    keep = best_ids(counts, always_kept(tokenizer, spec.eos_ids), min(most, spec.vocab_size))
+    keep = choose()
     with atomic_path(path) as temporary, temporary.open("wb") as stream:
         np.save(stream, keep, allow_pickle=False)
     return keep

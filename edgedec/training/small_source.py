@@ -56,11 +56,13 @@ class SmallSource:
     Raises NotFoundError, BadFileError, and UnsupportedError for an architecture that training does not know.
     """
 
-    def __init__(self, path: Path, count: int) -> None:
+    def __init__(self, path: Path, count: int | None = None) -> None:
+        """``count``: layers to keep; None: all."""
         self.path = path
         with open_gguf(path) as gguf:
             self.metadata: Mapping[str, object] = gguf.metadata
             whole = _hyperparameters(gguf)
+            count = whole.layers if count is None else count
             self.kept = kept_layers(whole.layers, count)
             self.hyper = replace(whole, layers=count, windows=whole.windows[:count])
             self.names = {new: old for old in gguf.tensors if (new := self._renamed(old)) is not None}

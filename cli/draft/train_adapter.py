@@ -1,0 +1,64 @@
+"""``edgedec draft train --kind small`` out of a model with other tokens: an adapter for that model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgedec.cli.bench.inputs import steps
+from edgedec.cli.draft import training
+from edgedec.cli.progress import notice, reporter
+from edgedec.core.units import size
+
+if TYPE_CHECKING:
+    from edgedec.training.unrolling import Agreement
+
+
+def train(ctx: click.Context, options: training.TrainOptions, bundle: Path, source: Path, home: Path) -> None:
+    """Train an adapter, and install the model that it makes."""
+    from edgedec.training.adapter_training import (
+        ADAPTER_RECIPE,
+        MEASURED_DEPTHS,
+        AdapterSettings,
+        AdapterTraining,
+    )
+    from edgedec.training.unrolling import no_agreement
+
+    job = AdapterTraining(bundle, source, home, AdapterSettings(ids=options.ids, device=options.device))
+    replies = training.gathered(ctx, job.manifest, job.store, options)
+    with training.alone(job.folder), steps() as progress:
+        data = job.data(replies, progress)
+        trainer, before = job.trainer(data, ADAPTER_RECIPE)
+        notice(f"before: {_shown(sum(before.values(), no_agreement(MEASURED_DEPTHS)))}")
+        if not training.trained(trainer, options, progress):
+            notice(f"stopped at step {trainer.step}; the same command goes on")
+            raise KeyboardInterrupt
+        after = job.by_kind(trainer.learner, data)
+        found = sum(after.values(), no_agreement(MEASURED_DEPTHS))
+        facts = job.facts(trainer, replies, before, after)
+    with reporter() as progress:
+        file, made = job.export(trainer, facts, progress)
+    if options.plot:
+        from edgedec.training.log import TrainingLog
+
+        TrainingLog(job.folder).draw(options.plot, title=job.name)
+    shown = {
+        "model": job.manifest.name,
+        "draft": job.name,
+        "adapter": str(file),
+        "folder": str(made),
+        "bytes": file.stat().st_size,
+        "training": str(job.folder),
+    }
+    words = [
+        f"{size(file.stat().st_size)} in {file}: all that another machine with {source.name} needs",
+        f"draft with it: edgedec chat -m {job.manifest.name} --draft {job.name}",
+    ]
+    training.show(shown, facts, found, words, options)
+
+
+def _shown(found: Agreement) -> str:
+    rates = ", ".join(f"{rate:.2f}" for rate in found.rates)
+    return f"agreement {rates} by depth, {found.tokens_a_pass:.2f} tokens a pass"

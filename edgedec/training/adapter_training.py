@@ -1,0 +1,218 @@
+"""From a target's replies and a small model with other tokens to an adapter: training, file, bundle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgedec.core.drafter_manifest import Target
+from edgedec.core.errors import BadFileError
+from edgedec.core.files import atomic_path, sha256_of
+from edgedec.core.home import TRAINING
+from edgedec.core.listed_files import Scalar
+from edgedec.core.manifest import Manifest
+from edgedec.core.progress import Progress
+from edgedec.draft.subset import always_kept, best_ids, counted
+from edgedec.drafters.pairing import paired, require
+from edgedec.export.adapter import AdapterFacts, WeightAdapter, merge
+from edgedec.export.gguf_source import open_gguf
+from edgedec.export.tokenizer import build_tokenizer
+from edgedec.models.adapters import adapter_file, install_adapter
+from edgedec.models.layout import slug
+from edgedec.text.encoder import LibraryEncoder
+from edgedec.text.tokenizer import Tokenizer
+from edgedec.training.batch import KeptIds
+from edgedec.training.data import TrainingData
+from edgedec.training.features import Features
+from edgedec.training.head_training import Replies
+from edgedec.training.kept_ids import first_chosen
+from edgedec.training.recipe import TrainingRecipe
+from edgedec.training.retold import Retelling
+from edgedec.training.rollouts import Rollout, RolloutStore, rollouts_folder
+from edgedec.training.small_source import SmallSource
+from edgedec.training.target_weights import KnownRows
+from edgedec.training.unrolling import Agreement, agreement, no_agreement
+
+if TYPE_CHECKING:
+    from edgedec.training.adapter_learner import AdapterLearner
+    from edgedec.training.trainer import Trainer
+
+ADAPTER_RECIPE = TrainingRecipe(peak_rate=1e-3, batch_tokens=2600, depths=1)
+RANK = 16
+_BEFORE = "before.json"
+MEASURED_DEPTHS = 5
+_HASH_DIGITS = 16
+
+ByKind = dict[str, Agreement]
+"""Agreement by kind of text."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterSettings:
+    """Settings of one adapter: ``ids`` of the small model that it learns, ``rank`` of each change."""
+
+    ids: int = 16384
+    rank: int = RANK
+    device: str = "cpu"
+
+
+class AdapterTraining:
+    """Training of an adapter for the model in the GGUF file ``source``, which drafts for that in ``bundle``.
+
+    Raises UnsupportedError for a source whose tokens cannot say enough of the target's text, and the errors
+    of ``SmallSource``.
+    """
+
+    def __init__(self, bundle: Path, source: Path, home: Path, settings: AdapterSettings) -> None:
+        self._settings, self._home = settings, home
+        self.manifest = Manifest.load(bundle)
+        self.target = Target.of(self.manifest)
+        self.source = SmallSource(source)
+        target = Tokenizer.load(bundle, self.manifest.tokenizer)
+        self.tokenizer = _tokenizer(self.source.metadata)
+        require(paired(target, self.tokenizer), self.manifest.name, source.name)
+        self.sha256 = sha256_of(source)
+        made_of = f"adapter-{settings.rank}-{self.sha256[:_HASH_DIGITS]}"
+        self.folder = home / TRAINING / self.target.short_hash / made_of
+        self.store = RolloutStore(rollouts_folder(home, self.target))
+        self.name = slug(f"{source.stem}-for-{self.manifest.name}")
+        self._retelling = Retelling(target, self.tokenizer, self.source.vocabulary)
+        self._kinds: list[str] = []
+
+    def data(self, replies: Replies, progress: Progress) -> TrainingData:
+        """Return the replies in the small model's tokens, and its tables."""
+        train, held_out = (list(self._retold(some, progress)) for some in (replies.train, replies.held_out))
+        self._kinds = [kind for _, kind in held_out]
+        size = self.source.vocabulary
+
+        def chosen() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+            counts = counted((text.ids[:, 0].tolist() for text, _ in train), size)
+            always = always_kept(self.tokenizer, self.tokenizer.info.eos_ids)
+            return best_ids(counts, always, min(self._settings.ids, size))
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        keep = first_chosen(self.folder, chosen)
+        texts = [text for text, _ in train]
+        return TrainingData(
+            train=texts,
+            lengths=[len(text.end_of_prompt().tokens) for text in texts],
+            held_out=[text for text, _ in held_out],
+            vocabulary=KeptIds(keep, size),
+            embedding=KnownRows(self.source.embedding),
+            rows=self.source.head.gather(keep),
+        )
+
+    def trainer(
+        self, data: TrainingData, recipe: TrainingRecipe = ADAPTER_RECIPE
+    ) -> tuple[Trainer[AdapterLearner], ByKind]:
+        """Return the trainer, which goes on from the last checkpoint, and the agreement before any training.
+
+        Raises BadFileError.
+        """
+        from edgedec.training.adapter_learner import AdapterLearner
+        from edgedec.training.trainer import Trainer
+
+        settings = self._settings
+        learner = AdapterLearner(self.source, data, recipe, rank=settings.rank, device=settings.device)
+        before = self._before(learner, data)
+        return Trainer(learner, data, recipe, self.folder), before
+
+    def by_kind(self, learner: AdapterLearner, data: TrainingData) -> ByKind:
+        """Return how often drafts of the small model are the held-out replies, by kind of text."""
+        found: ByKind = {}
+        for at, kind in enumerate(self._kinds):
+            hits = learner.hits(data.held_out[at].end_of_prompt(), MEASURED_DEPTHS)
+            found[kind] = found.get(kind, no_agreement(MEASURED_DEPTHS)) + agreement(hits)
+        return found
+
+    def facts(
+        self, trainer: Trainer[AdapterLearner], replies: Replies, before: ByKind, after: ByKind
+    ) -> dict[str, Scalar]:
+        """Return what is known about the adapter, for its file, the model's manifest and the report."""
+        found: dict[str, Scalar] = {
+            "replies": len(replies.train),
+            "reply tokens": replies.tokens,
+            "tokens trained on": trainer.tokens,
+            "steps": trainer.step,
+            "seconds of training": round(trainer.seconds, 1),
+            "rank": self._settings.rank,
+            "held-out replies": len(replies.held_out),
+        }
+        for when, measured in (("before", before), ("after", after)):
+            whole = sum(measured.values(), no_agreement(MEASURED_DEPTHS))
+            found[f"tokens a pass {when}"] = round(whole.tokens_a_pass, 3)
+            found |= {
+                f"agreement at depth {depth} {when}": round(rate, 4)
+                for depth, rate in enumerate(whole.rates, 1)
+            }
+            found |= {
+                f"agreement on {kind} {when}": round(one.rates[0], 4)
+                for kind, one in sorted(measured.items())
+            }
+        return found
+
+    def export(
+        self, trainer: Trainer[AdapterLearner], facts: Mapping[str, Scalar], progress: Progress
+    ) -> tuple[Path, Path]:
+        """Write the adapter, and install the model that it is merged to; return its file and the bundle.
+
+        Raises UnsupportedError for an adapter that is too large, StorageError.
+        """
+        about = AdapterFacts(
+            self.name, self.source.path.name, self.sha256, self.target.name, self.target.sha256,
+            facts=dict(facts),
+        )  # fmt: skip
+        adapter = WeightAdapter(about, trainer.learner.pairs())
+        file = adapter_file(self._home, self.name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        merged = merge(adapter, self.source.path, self.folder / "merged.gguf")
+        (self.folder / "merged.gguf").unlink()
+        replace(adapter, about=replace(about, merged=merged)).save(file)
+        return file, install_adapter(file, self._home, base=self.source.path, progress=progress)
+
+    def _retold(self, replies: Iterable[Rollout], progress: Progress) -> Iterable[tuple[Features, str]]:
+        some = list(replies)
+        for done, rollout in enumerate(some, 1):
+            if (text := self._retelling.retold(rollout)) is not None:
+                yield text, self._retelling.kind(rollout)
+            progress("replies", done, len(some))
+
+    def _before(self, learner: AdapterLearner, data: TrainingData) -> ByKind:
+        """Measure once what the small model agrees with as it is."""
+        path = self.folder / _BEFORE
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            return {kind: _agreement_of(one) for kind, one in kept.items()}
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise BadFileError(f"{path} cannot be read", hint="remove it") from error
+        found = self.by_kind(learner, data)
+        with atomic_path(path) as temporary:
+            temporary.write_text(json.dumps({kind: asdict(one) for kind, one in found.items()}))
+        return found
+
+
+def _agreement_of(kept: Mapping[str, Any]) -> Agreement:
+    lists = {name: tuple(int(count) for count in kept[name]) for name in ("reached", "agreed")}
+    return Agreement(**lists, rounds=int(kept["rounds"]), tokens=int(kept["tokens"]))
+
+
+def has_other_tokens(bundle: Path, source: Path) -> bool:
+    """Whether the model in the GGUF file ``source`` has other tokens than that in ``bundle``."""
+    with open_gguf(source) as gguf:
+        theirs = _tokenizer(gguf.metadata)
+    return not paired(Tokenizer.load(bundle, Manifest.load(bundle).tokenizer), theirs).same
+
+
+def _tokenizer(metadata: Mapping[str, object]) -> Tokenizer:
+    """Return the tokenizer in the metadata of a GGUF file."""
+    from tokenizers import Tokenizer as Backend  # slow import
+
+    text, info = build_tokenizer(metadata)
+    return Tokenizer(LibraryEncoder(Backend.from_str(text)), info)
