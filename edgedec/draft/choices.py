@@ -8,7 +8,7 @@ to be exact: the head's few best logits stand for the whole vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -75,9 +75,9 @@ def _prob(nats: float) -> float:
 def _adjusted(values: F64, ids: Ids, adjustment: Adjustment, to_target: ToTargetIds) -> tuple[F64, Ids]:
     """Apply penalties, and the bias of the target's ids; leave out what it bans."""
     tokens = ids.tolist()
+    touched: Sequence[int]
     if adjustment.biased:
-        theirs = to_target(ids).tolist()
-        touched = range(len(tokens))
+        theirs, touched = to_target(ids).tolist(), range(len(tokens))
     else:
         theirs, found = tokens, adjustment.touched_of(tokens)
         touched = [place for place, token in enumerate(tokens) if token in found]
