@@ -77,8 +77,7 @@ def _decoder_seeds(folder: Path) -> list[tuple[Files, Files]]:
 
 
 def _gguf_seeds(folder: Path) -> list[tuple[Files, Files]]:
-    models = [({GGUF: tiny_gguf(folder, *model).read_bytes()}, {}) for model in MODELS]
-    return models + [({GGUF: data}, {}) for files, _ in makers.seeds(folder) for data in files.values()]
+    return [({GGUF: tiny_gguf(folder, *model).read_bytes()}, {}) for model in MODELS]
 
 
 def _talk_seeds(folder: Path) -> list[tuple[Files, Files]]:
@@ -194,7 +193,7 @@ _ALL = (
     ),
     Target("session", _talk_seeds_2, alone(TALK, mutate_json), read_talk_2, (TALK,)),
     Target("eagle3", eagle3.seeds, eagle3.mutate, eagle3.read, _HEAD_PARTS),
-    Target("makers", makers.seeds, makers.mutate, makers.read, _MODEL_PARTS),
+    Target("makers", makers.seeds, makers.mutate, makers.read, (*_MODEL_PARTS, "assistant")),
     Target("drafts", drafts.seeds, drafts.mutate, drafts.read, ("history",)),
     Target("questions", bench.question_seeds, bench.mutate, bench.read_question_file, (bench.QUESTIONS,)),
     Target("saved", bench.saved_seeds, bench.mutate, bench.read_saved, (bench.SAVED,)),
