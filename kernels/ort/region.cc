@@ -2,6 +2,8 @@
 // together (common/team.h). ort/with_regions.h puts regions into a graph when it is opened.
 //
 // Its inputs and outputs are those of the ops that lie outside the run. Attributes: ops, the nodes as in the file; threads.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -21,21 +23,26 @@ size_t element_bytes(int type) {
   }
 }
 
-// Memory of values between ops. A block that is free serves the next value of its size: layers are alike. Together they
-// never take more than the values that are there at once.
+// Memory of values between ops, which goes back to the system after the pass. A block that is free serves the next value of
+// its size: layers are alike.
 class Blocks {
  public:
   ~Blocks() {
-    for (const Block& one : taken_) std::free(one.data);
-    drop_free();
+    for (const auto* blocks : {&taken_, &free_})
+      for (const Block& one : *blocks) one.bytes < kMapped ? std::free(one.data) : static_cast<void>(munmap(one.data, one.bytes));
   }
 
+  // Null without memory.
   void* take(size_t bytes) {
     for (Block& one : free_)
       if (one.bytes == bytes) return move(one, &free_, &taken_);
-    drop_free();
     void* data = nullptr;
-    if (posix_memalign(&data, 64, std::max<size_t>(bytes, 1)) != 0) return nullptr;
+    if (bytes < kMapped) {
+      if (posix_memalign(&data, 64, std::max<size_t>(bytes, 1)) != 0) return nullptr;
+    } else {
+      data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (data == MAP_FAILED) return nullptr;
+    }
     taken_.push_back({data, bytes});
     return data;
   }
@@ -53,6 +60,8 @@ class Blocks {
     void* data;
     size_t bytes;
   };
+  // The heap keeps large blocks that it is given back, one set for each thread that has led.
+  static constexpr size_t kMapped = 64 << 10;
 
   static void* move(Block& one, std::vector<Block>* from, std::vector<Block>* to) {
     const Block moved = one;
@@ -60,11 +69,6 @@ class Blocks {
     from->pop_back();
     to->push_back(moved);
     return moved.data;
-  }
-
-  void drop_free() {
-    for (const Block& one : free_) std::free(one.data);
-    free_.clear();
   }
 
   std::vector<Block> taken_, free_;
