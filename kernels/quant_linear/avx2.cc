@@ -8,8 +8,8 @@ namespace {
 
 struct Madd {
   // Eight bits do not fit vpmaddubsw as unsigned, so they are multiplied as |w| times x with the sign of w.
-  static constexpr bool kSignedBytes = true;
-  // Zen 3, one core: without the buffer two tokens are faster by 20 to 40 %, four by up to 20 %; six are slower.
+  static constexpr bool kSignedBytes = true, kFloatHalves = false;
+  // Eight sums, two registers of quants, one of activations. More tokens go four at a time over unpacked quants.
   static constexpr int kFew = 4;
 
   // Steps that fit 16 bits: max quant * 127 * 2 * steps <= 32767.
@@ -23,11 +23,13 @@ struct Madd {
   }
 
   // Without it GCC computes the products of many steps first and spills them, which costs two thirds of the speed.
-  // Clang keeps the order by itself, and with it would lose a fifth.
+  // Clang does so for several tokens; for one it finds a better order itself.
+  template <int R>
   static EDGEDEC_INLINE void in_order([[maybe_unused]] Pair& p) {
-#if !defined(__clang__)
-    asm volatile("" : "+x"(p.a), "+x"(p.b));
+#if defined(__clang__)
+    if constexpr (R == 1) return;
 #endif
+    asm volatile("" : "+x"(p.a), "+x"(p.b));
   }
 
   // Widens 16-bit sums to 32 bits; the scale of a half, if it has one, goes in on the way.
@@ -40,30 +42,63 @@ struct Madd {
     return _mm256_shuffle_epi8(sc, s < kSteps / 2 ? low : _mm256_add_epi8(low, _mm256_set1_epi8(2)));
   }
 
+  template <class F>
+  static EDGEDEC_INLINE Pair products(__m256i a, __m256i b, __m256i v) {
+    return {product<F>(a, v), product<F>(b, v)};
+  }
+  static EDGEDEC_INLINE Pair add16(const Pair& p, const Pair& q) {
+    return {_mm256_add_epi16(p.a, q.a), _mm256_add_epi16(p.b, q.b)};
+  }
+
+  // Adds the products of the steps from s0 on whose sums fit 16 bits, widened by fa and fb.
   template <class F, int R, class W>
-  static EDGEDEC_INLINE void dot(const W& w, const Pair& sc, const int8_t* const* x, Pair* total) {
+  static EDGEDEC_INLINE void add_span(const W& w, int s0, const int8_t* const* x, __m256i fa, __m256i fb, Pair* total) {
     constexpr int span = kSpan<F>;
-    for (int r = 0; r < R; ++r) total[r] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
-#pragma GCC unroll 8
-    for (int s0 = 0; s0 < kSteps; s0 += span) {
-      Pair part[R];
-#pragma GCC unroll 8
-      for (int s = s0; s < s0 + span; ++s) {
-        const __m256i a = w.at(s, 0), b = w.at(s, 1);
-        for (int r = 0; r < R; ++r) {
-          const __m256i v = broadcast4(x[r], s);
-          const Pair p = {product<F>(a, v), product<F>(b, v)};
-          part[r] = s == s0 ? p : Pair{_mm256_add_epi16(part[r].a, p.a), _mm256_add_epi16(part[r].b, p.b)};
-          in_order(part[r]);
-        }
-      }
-      const __m256i fa = factor<F>(sc.a, s0), fb = factor<F>(sc.b, s0);
+    const auto widen = [&](int r, const Pair& p) {
+      total[r] = {_mm256_add_epi32(total[r].a, _mm256_madd_epi16(p.a, fa)),
+                  _mm256_add_epi32(total[r].b, _mm256_madd_epi16(p.b, fb))};
+      if constexpr (span < 4) in_order<R>(total[r]);
+    };
+    if constexpr (span <= 2) {  // the quants have registers together: token by token
+      const __m256i a0 = w.at(s0, 0), b0 = w.at(s0, 1), a1 = w.at(s0 + span - 1, 0), b1 = w.at(s0 + span - 1, 1);
       for (int r = 0; r < R; ++r) {
-        total[r] = {_mm256_add_epi32(total[r].a, _mm256_madd_epi16(part[r].a, fa)),
-                    _mm256_add_epi32(total[r].b, _mm256_madd_epi16(part[r].b, fb))};
-        if constexpr (span < 4) in_order(total[r]);
+        const Pair p = products<F>(a0, b0, broadcast4(x[r], s0));
+        if constexpr (span == 1)
+          widen(r, p);
+        else
+          widen(r, add16(p, products<F>(a1, b1, broadcast4(x[r], s0 + 1))));
+      }
+      return;
+    }
+    Pair part[R];
+#pragma GCC unroll 8
+    for (int s = s0; s < s0 + span; ++s) {
+      const __m256i a = w.at(s, 0), b = w.at(s, 1);
+      for (int r = 0; r < R; ++r) {
+        const Pair p = products<F>(a, b, broadcast4(x[r], s));
+        part[r] = s == s0 ? p : add16(part[r], p);
+        in_order<R>(part[r]);
       }
     }
+    for (int r = 0; r < R; ++r) widen(r, part[r]);
+  }
+
+  // The sums of a group for R tokens. With scales of halves they begin at what the offset of the quants adds, negative.
+  template <class F, int R, class W>
+  static EDGEDEC_INLINE void sums(const W& w, const GroupScales& sc, const int8_t* const* x, const int32_t* const* sum,
+                                  PairF* out) {
+    Pair total[R];
+    for (int r = 0; r < R; ++r) {
+      total[r] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+      if constexpr (kHalves<F> && F::kOffset != 0) {
+        const __m256i offset = _mm256_set1_epi16(-F::kOffset);
+        total[r] = times_sums({_mm256_mullo_epi16(sc.sc.a, offset), _mm256_mullo_epi16(sc.sc.b, offset)}, sum[r]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int s0 = 0; s0 < kSteps; s0 += kSpan<F>)
+      add_span<F, R>(w, s0, x, factor<F>(sc.sc.a, s0), factor<F>(sc.sc.b, s0), total);
+    for (int r = 0; r < R; ++r) out[r] = floats(total[r]);
   }
 };
 

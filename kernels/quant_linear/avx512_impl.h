@@ -175,6 +175,7 @@ struct Columns512 {
   static constexpr int kFew = 8;
 #endif
   static constexpr int kRowsAtOnce = kFew;
+  static constexpr bool kUnpacks = false;
 
   static EDGEDEC_INLINE Sums zero() { return _mm512_setzero_ps(); }
   static EDGEDEC_INLINE void store(const Sums& acc, float* out, int columns) { store_columns(acc, out, columns); }

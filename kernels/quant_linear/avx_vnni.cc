@@ -7,32 +7,56 @@ namespace edgedec::quant_linear::avx_vnni {
 namespace {
 
 struct Vnni {
-  static constexpr bool kSignedBytes = false;
-  static constexpr int kFew = 2;  // the sums of three would not all have a register
+  static constexpr bool kSignedBytes = false, kFloatHalves = true;
+  static constexpr int kFew = 4;  // eight sums, two registers of quants, one of activations
 
+  // One set of sums for all steps, or, with scales of halves, one after the other. The integers and their products with
+  // scales are below 2^24: floats hold them, and only the last sum of two such products rounds.
   template <class F, int R, class W>
-  static EDGEDEC_INLINE void dot(const W& w, const Pair& sc, const int8_t* const* x, Pair* total) {
-    Pair half[2][R];
-    for (auto& h : half)
-      for (auto& p : h) p = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+  static EDGEDEC_INLINE void sums(const W& w, const GroupScales& sc, const int8_t* const* x, const int32_t* const* sum,
+                                  PairF* out) {
+    constexpr int kParts = kHalves<F> ? 2 : 1, kEach = kSteps / kParts;
+#pragma GCC unroll 2
+    for (int part = 0; part < kParts; ++part) {
+      Pair p[R];
+      for (int r = 0; r < R; ++r) p[r].a = p[r].b = start<F>(sum[r] + part);
 #pragma GCC unroll 8
-    for (int s = 0; s < kSteps; ++s) {
-      const __m256i a = w.at(s, 0), b = w.at(s, 1);
+      for (int s = part * kEach; s < (part + 1) * kEach; ++s) {
+        const __m256i a = w.at(s, 0), b = w.at(s, 1);
+        for (int r = 0; r < R; ++r) {
+          const __m256i v = broadcast4(x[r], s);
+          p[r] = {_mm256_dpbusd_avx_epi32(p[r].a, a, v), _mm256_dpbusd_avx_epi32(p[r].b, b, v)};
+          in_order<W>(p[r]);
+        }
+      }
       for (int r = 0; r < R; ++r) {
-        const __m256i v = broadcast4(x[r], s);
-        Pair& p = half[s / (kSteps / 2)][r];
-        p = {_mm256_dpbusd_avx_epi32(p.a, a, v), _mm256_dpbusd_avx_epi32(p.b, b, v)};
+        const PairF f = floats(p[r]), &scale = sc.half[part];
+        if constexpr (!kHalves<F>)
+          out[r] = f;
+        else if (part == 0)
+          out[r] = {_mm256_mul_ps(f.a, scale.a), _mm256_mul_ps(f.b, scale.b)};
+        else
+          out[r] = {_mm256_fmadd_ps(f.a, scale.a, out[r].a), _mm256_fmadd_ps(f.b, scale.b, out[r].b)};
       }
     }
-    for (int r = 0; r < R; ++r) total[r] = {join<F>(half[0][r].a, half[1][r].a, sc.a), join<F>(half[0][r].b, half[1][r].b, sc.b)};
   }
 
-  // Scales of halves: each times its scale, the low and the high 16 bits of a column's pair.
+  // Keeps compilers from mixing steps, for which registers lack. From records Clang finds a better order itself.
+  template <class W>
+  static EDGEDEC_INLINE void in_order([[maybe_unused]] Pair& p) {
+#if defined(__clang__)
+    if constexpr (!W::kBuffered) return;
+#endif
+    asm volatile("" : "+x"(p.a), "+x"(p.b));
+  }
+
+  // With scales of halves sums begin at what the offset of the quants adds to them, negative.
   template <class F>
-  static EDGEDEC_INLINE __m256i join(__m256i lo, __m256i hi, __m256i sc) {
-    if constexpr (!kHalves<F>) return _mm256_add_epi32(lo, hi);
-    const __m256i sc0 = _mm256_srai_epi32(_mm256_slli_epi32(sc, 16), 16), sc1 = _mm256_srai_epi32(sc, 16);
-    return _mm256_add_epi32(_mm256_mullo_epi32(lo, sc0), _mm256_mullo_epi32(hi, sc1));
+  static EDGEDEC_INLINE __m256i start(const int32_t* sum) {
+    if constexpr (!kHalves<F> || F::kOffset == 0) return _mm256_setzero_si256();
+    constexpr int kShift = F::kOffset == 32 ? 5 : 2;
+    static_assert(!kHalves<F> || F::kOffset == 0 || F::kOffset == 1 << kShift, "a power of two");
+    return _mm256_sub_epi32(_mm256_setzero_si256(), _mm256_slli_epi32(_mm256_set1_epi32(*sum), kShift));
   }
 };
 

@@ -220,6 +220,7 @@ template <class D>
 struct NeonColumns {
   using Sums = ColumnsF;
   static constexpr int kFew = 1, kRowsAtOnce = 32;
+  static constexpr bool kUnpacks = false;
 
   static EDGEDEC_INLINE Sums zero() {
     Sums acc;

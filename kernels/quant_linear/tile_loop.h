@@ -12,6 +12,7 @@ namespace {
 //   C::kRowsAtOnce              the most tokens for which a tile streams by once; their float sums fit the first-level cache
 //   C::group<F, ODD, N>(...)    adds group g of a record; ODD: its parity. N: the number of tokens up to kFew, so that
 //                               accumulators stay in registers, else 0
+//   C::kUnpacks                 whether more than kFew tokens go by C::pair<F>(...) instead, two groups at a time
 template <class F, class C, int N>
 void tile_rows(const Weight& w, const Acts& x, int tile, int m0, int n, float* out, size_t ldo) {
   constexpr int kGroups = F::kRecord / kGroup;
@@ -23,8 +24,12 @@ void tile_rows(const Weight& w, const Acts& x, int tile, int m0, int n, float* o
   for (int r = 0; r < records; ++r, rec += F::kBytes)
     for (int g = 0; g < kGroups; g += 2) {
       prefetch_pair<F>(rec, g);
-      C::template group<F, 0, N>(rec, g, x, m0, n, r * kGroups + g, acc);
-      C::template group<F, 1, N>(rec, g + 1, x, m0, n, r * kGroups + g + 1, acc);
+      if constexpr (N == 0 && C::kUnpacks) {
+        C::template pair<F>(rec, g, x, m0, n, r * kGroups + g, acc);
+      } else {
+        C::template group<F, 0, N>(rec, g, x, m0, n, r * kGroups + g, acc);
+        C::template group<F, 1, N>(rec, g + 1, x, m0, n, r * kGroups + g + 1, acc);
+      }
     }
   const int columns = w.rows - tile * kTile;
   for (int m = 0; m < count; ++m) C::store(acc[m], out + m * ldo, columns);

@@ -189,6 +189,7 @@ EDGEDEC_INLINE void part_of(int part, const W& w, const GroupScales& s, const To
 struct WasmColumns {
   using Sums = Columns;
   static constexpr int kFew = 1, kRowsAtOnce = 32;
+  static constexpr bool kUnpacks = false;
 
   static EDGEDEC_INLINE Sums zero() {
     const v128_t none = wasm_f32x4_const_splat(0.0f);
