@@ -78,9 +78,14 @@ def with_regions(model: bytes, threads: int) -> bytes | None:
     """Return a graph with its runs of EdgeDec's ops as regions; None for one without, or one that is broken.
 
     A region is one node: its ``threads`` stay together from its first op to its last
-    (``kernels/ort/with_regions.h``).
+    (``kernels/ort/with_regions.h``). Raises BackendError for a library of an older version.
     """
     kernels, length = load(library_path()), ctypes.c_size_t()
+    if not hasattr(kernels, "edgedec_with_regions"):
+        raise BackendError(
+            f"the kernel library {library_path()} is of an older version than this package",
+            hint="install EdgeDec again: pip install --force-reinstall edgedec-runtime",
+        )
     kernels.edgedec_with_regions.restype = ctypes.c_void_p
     size = ctypes.c_size_t(len(model))
     if not (made := kernels.edgedec_with_regions(model, size, threads, ctypes.byref(length))):

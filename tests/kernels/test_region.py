@@ -94,6 +94,12 @@ def test_a_graph_without_runs_of_ops_stays() -> None:
     assert library.with_regions(b"no model", 2) is None
 
 
+def test_a_library_of_an_older_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "load", lambda _: object())
+    with pytest.raises(EdgeDecError, match="older version"):
+        library.with_regions(b"", 1)
+
+
 def run_region(model: onnx.ModelProto, threads: int) -> np.ndarray[Any, Any]:
     options = ort.SessionOptions()
     options.log_severity_level = 4

@@ -24,6 +24,7 @@ PARTS = (
     "tests/kernels/test_threads.py",
     "tests/kernels/test_sequences.py",
     "tests/kernels/test_recurrent_ops.py",
+    "tests/kernels/test_region.py",
     "tests/native/test_api.py",
     "tests/native/test_api_drafters.py",
     "tests/backends/test_contract.py",
