@@ -104,21 +104,26 @@ struct Unpacked {
   }
 };
 
-// Unpacked groups for R tokens. A function of its own, so that the compiler gives it all registers.
+// Unpacked groups for n tokens from m on in blocks of R: groups outside and blocks inside, so that addresses grow by equal
+// steps, which prefetchers follow. A function of its own, so that the compiler gives it all registers.
 template <class F, class D, int R>
-__attribute__((noinline)) void unpacked_block(const Unpacked<F, D>& u, const Acts& x, int m, int index, PairF* acc) {
+__attribute__((noinline)) void unpacked_blocks(const Unpacked<F, D>& u, const Acts& acts, int m, int n, int index,
+                                               PairF* acc) {
+  const Acts x = acts;
 #pragma GCC unroll 1
-  for (int g = 0; g < 2; ++g) group_tokens<F, D, R>(FromBuffer{u.quants[g]}, u.scales[g], x, m, index + g, acc);
+  for (int g = 0; g < 2; ++g)
+    for (int i = 0; i < n; i += R)
+      group_tokens<F, D, R>(FromBuffer{u.quants[g]}, u.scales[g], x, m + i, index + g, acc + i);
 }
 
+// More than D::kFew tokens in the fewest blocks, each of R or R - 1.
 template <class F, class D, int R = D::kFew>
 EDGEDEC_INLINE void unpacked_tokens(const Unpacked<F, D>& u, const Acts& x, int m, int n, int index, PairF* acc) {
-  if constexpr (R == 1)
-    unpacked_block<F, D, 1>(u, x, m, index, acc);
-  else if (n == R)
-    unpacked_block<F, D, R>(u, x, m, index, acc);
-  else
-    unpacked_tokens<F, D, R - 1>(u, x, m, n, index, acc);
+  const int blocks = (n + D::kFew - 1) / D::kFew, large = (n - blocks * (R - 1)) * R;
+  if constexpr (R > 2)
+    if (large <= 0) return unpacked_tokens<F, D, R - 1>(u, x, m, n, index, acc);
+  unpacked_blocks<F, D, R>(u, x, m, large, index, acc);
+  if (large < n) unpacked_blocks<F, D, R - 1>(u, x, m + large, n - large, index, acc + large);
 }
 
 EDGEDEC_INLINE void store_columns(const PairF& acc, float* out, int columns) {
@@ -155,11 +160,7 @@ struct Columns256 {
     Unpacked<F, D> u;
     u.template set<0>(rec, g);
     u.template set<1>(rec, g + 1);
-    int blocks = (n + kFew - 1) / kFew;
-    for (int m = 0, here; m < n; m += here, --blocks) {
-      here = (n - m + blocks - 1) / blocks;
-      unpacked_tokens<F, D>(u, x, m0 + m, here, index, acc + m);
-    }
+    unpacked_tokens<F, D>(u, x, m0, n, index, acc);
   }
 };
 
