@@ -81,12 +81,13 @@ def with_regions(model: bytes, threads: int) -> bytes | None:
     (``kernels/ort/with_regions.h``). Raises BackendError for a library of an older version.
     """
     kernels, length = load(library_path()), ctypes.c_size_t()
-    if not hasattr(kernels, "edgedec_with_regions"):
+    try:
+        kernels.edgedec_with_regions.restype = ctypes.c_void_p
+    except AttributeError:
         raise BackendError(
             f"the kernel library {library_path()} is of an older version than this package",
             hint="install EdgeDec again: pip install --force-reinstall edgedec-runtime",
-        )
-    kernels.edgedec_with_regions.restype = ctypes.c_void_p
+        ) from None
     size = ctypes.c_size_t(len(model))
     if not (made := kernels.edgedec_with_regions(model, size, threads, ctypes.byref(length))):
         return None
