@@ -168,7 +168,7 @@ def test_within_a_budget_the_cache_is_made_once_and_the_plan_is_kept(
         {"memory": "much"},
         {"draft": ""},
         {"draft_tokens": 16},
-        {"conversations": 17},
+        {"conversations": 33},
         {"kv": "int3"},
         {"when_full": "explode"},
     ],
