@@ -1,8 +1,8 @@
 """An adapter: low-rank changes of a model's matrices, in a small file that is merged where it is installed.
 
 Matrix W becomes W + up @ down. The products are added one rank after the other, in float32 without fused
-operations, and the result is quantised once, in the format that W has. So every machine gets the same bits;
-the file states their hash, and a merge that ends with another one is refused.
+operations, and the result is quantised once, in the format that W has. The file states the hash of the merged
+matrices. A merge that ends with another hash is refused.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def merge(adapter: WeightAdapter, base: Path, out: Path) -> str:
 
 
 def merged_matrix(values: NDArray[np.float32], low: Low) -> NDArray[np.float32]:
-    """Return ``values`` + up @ down with the same bits on every machine."""
+    """Return ``values`` + up @ down, added one rank after the other."""
     down, up = (array.astype(np.float32) for array in low)
     delta = np.zeros_like(values)
     for rank in range(len(down)):
