@@ -10,7 +10,7 @@ from edgedec.core.units import size
 
 
 def with_published(bundle: Path, home: Path, without: str) -> str | None:
-    """Fetch the drafter that others trained for a model; return its repository if it was installed now.
+    """Fetch the drafter that others trained for a model; return its repository, or None.
 
     The model is ready without it: what hinders it costs a line. ``without``: how to leave it out.
     """

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _BATCH = 32
 """Prompts that are answered at a time, in one pass."""
 _BATCH_WITHIN_BUDGET = 8
+"""The same with ``--memory``: each conversation takes a KV cache of its own from the budget."""
 CONTEXT_TOKENS = 1024
 _REPLY_TOKENS = 256
 

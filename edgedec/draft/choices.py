@@ -141,7 +141,7 @@ def _raced_few(
 
 
 def _survivors(weights: F64, params: DrawParams) -> int:
-    """How many of the top-k the warpers leave before those of ``sampling.narrowing``.
+    """Count those of the top-k that the warpers before ``sampling.narrowing`` leave.
 
     Top-n-sigma would need the whole row and is left out, and so is mirostat, whose state is the target's.
     """

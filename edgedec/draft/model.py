@@ -242,7 +242,7 @@ class ModelDrafter(Drafter):
 
 
 def common_length(first: Sequence[int], second: Sequence[int], block: int = 256) -> int:
-    """How many tokens two lists begin with alike; compares slices, which Python does quickly."""
+    """Count the tokens that two lists begin with alike. Python compares slices quickly."""
     most = min(len(first), len(second))
     start = 0
     while start < most and first[start : start + block] == second[start : start + block]:

@@ -27,7 +27,7 @@ _STEPS = 4
 _ACCEPTANCE = 0.7
 """A usual chain, for which the bound is computed: its length, and how often a token of it is right."""
 _RARE = 0.5
-"""How often a token outside would be right, as a part of that: rare tokens are foreseen less often."""
+"""Acceptance rate of a token outside, as a part of ``_ACCEPTANCE``: rare tokens are foreseen less often."""
 
 
 class TrimmedHead:

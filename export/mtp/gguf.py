@@ -30,7 +30,7 @@ FROM_TARGET = ("token_embd.weight", "output.weight", "output_norm.weight")
 _BY_LAYER = "attention.recurrent_layers"
 """A list that has an entry for each layer; readers compute it from the interval of attention without it."""
 _ORDERS = ("attn_q", "attn_q_gate", "attn_k", "attn_q_norm", "attn_k_norm")
-"""What the kernels have in another order than a GGUF file."""
+"""Tensors whose rows or elements the kernels have in another order than a GGUF file."""
 
 
 def write_mtp_gguf(path: Path, folder: Path, manifest: Manifest, source: Path, *, name: str) -> None:

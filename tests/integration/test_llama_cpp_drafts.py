@@ -151,7 +151,7 @@ class Context:
         staged(name, None, ctypes.c_void_p, ctypes.c_bool, ctypes.c_bool)(self.pointer, True, masked)
 
     def states(self, count: int, width: int) -> Floats:
-        """What a drafter reads in its next step: the outputs before or behind the last norm."""
+        """The states that a drafter reads in its next step: the outputs before or behind the last norm."""
         name = "_Z26llama_get_embeddings_nextnP13llama_context"
         read = staged(name, ctypes.POINTER(ctypes.c_float), ctypes.c_void_p)
         return np.ctypeslib.as_array(read(self.pointer), (count, width)).copy()

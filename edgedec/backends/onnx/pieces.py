@@ -22,7 +22,7 @@ _WEIGHT = 0.2
 
 
 class PieceSize:
-    """How many tokens of prompts a pass has beside those of replies."""
+    """The number of prompt tokens in a pass beside those of replies."""
 
     def __init__(self) -> None:
         self._replies_s: float | None = None
