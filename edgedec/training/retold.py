@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from edgedec.draft.bridge import TextBridge
+from edgedec.draft.model import common_length
 from edgedec.drafters.pairing import control_tokens
 from edgedec.text.tokenizer import Tokenizer
 from edgedec.training.features import LONGEST_TOKENS, Features
@@ -35,7 +34,7 @@ class Retelling:
         before = bridge.read()
         bridge.commit(rollout.reply)
         tokens = np.array(bridge.read()[: LONGEST_TOKENS + 1], np.int32)
-        first = _common(before, tokens.tolist()) - 1
+        first = common_length(before, tokens.tolist()) - 1
         if first < 0 or len(tokens) < first + 2:
             return None
         ids = tokens[first + 1 :, None]
@@ -51,8 +50,3 @@ class Retelling:
         """Return the kind of text that a reply is: one with a block of code, or prose."""
         spelled = b"".join(self._target.token_bytes(token) for token in rollout.reply)
         return CODE if _FENCE in spelled else PROSE
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
