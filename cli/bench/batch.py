@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgedec.assemble.config import MOST_CONVERSATIONS
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
@@ -46,7 +47,8 @@ class BatchOptions(StudyOptions):
 )
 @opt.model_option
 @click.option(
-    "--batch", "sizes", multiple=True, type=click.IntRange(1, 32), metavar="N", default=(1, 2, 4, 8),
+    "--batch", "sizes", multiple=True, type=click.IntRange(1, MOST_CONVERSATIONS), metavar="N",
+    default=(1, 2, 4, 8),
     help="Conversations in a batch; may be given several times (default: 1, 2, 4 and 8).",
 )  # fmt: skip
 @click.option(

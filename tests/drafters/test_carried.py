@@ -27,12 +27,8 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.mark.parametrize(
     ("kind", "architecture", "how"),
     [
-        *(
-            (HEAD, name, {"quant": quant})
-            for name in ("llama", "qwen2", "gemma3")
-            for quant in ("q8_0", "q4_0,head=q4_0")
-        ),
-        *((MTP, name, {}) for name in ("llama", "qwen2", "gemma3")),
+        *((HEAD, name, {"quant": quant}) for name in ARCHITECTURES for quant in ("q8_0", "q4_0,head=q4_0")),
+        *((MTP, name, {}) for name in ARCHITECTURES),
         *((ASSISTANT, name, {"centroids": count}) for name in ("gemma3", "gemma4") for count in (0, 41)),
     ],
     ids=str,
