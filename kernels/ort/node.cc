@@ -3,11 +3,14 @@
 #include <cstring>
 
 #include "common/wire.h"
+#include "ort/numbers.h"
 
 namespace edgedec::ort {
 namespace {
 
 using wire::Fields;
+
+constexpr char kTooMany[] = "a node has too many parts";  // each takes many times its bytes in the file
 
 // Numbers stand one by one, or packed.
 const char* add_integers(const Fields& field, std::vector<int64_t>* integers) {
@@ -19,6 +22,7 @@ const char* add_integers(const Fields& field, std::vector<int64_t>* integers) {
   uint64_t value = 0;
   while (!packed.empty()) {
     if (!packed.varint(&value)) return packed.wrong;
+    if (integers->size() >= kMostValues) return kTooMany;
     integers->push_back(static_cast<int64_t>(value));
   }
   return nullptr;
@@ -28,7 +32,7 @@ const char* read_attribute(std::string_view message, Attribute* found) {
   Fields fields(message);
   while (fields.next()) {
     if (fields.number == 1 && fields.is_bytes) found->name = fields.bytes;
-    if (fields.number == 2 && fields.bytes.size() == sizeof(float))
+    if (fields.number == 2 && fields.is_bytes && fields.bytes.size() == sizeof(float))
       std::memcpy(&found->real, fields.bytes.data(), sizeof(float));
     if (fields.number == 3 && !fields.is_bytes) found->integer = static_cast<int64_t>(fields.value);
     if (fields.number == 4 && fields.is_bytes) found->text = fields.bytes;
@@ -50,6 +54,7 @@ const char* read_node(std::string_view message, Node* node) {
   Fields fields(message);
   while (fields.next()) {
     if (!fields.is_bytes) continue;
+    if (node->parts() >= kMostValues) return kTooMany;
     if (fields.number == 1) node->inputs.push_back(fields.bytes);
     if (fields.number == 2) node->outputs.push_back(fields.bytes);
     if (fields.number == 4) node->op = fields.bytes;

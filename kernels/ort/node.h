@@ -22,6 +22,8 @@ struct Node {
   std::vector<std::string_view> inputs, outputs;  // "" is one that is missing
   std::vector<Attribute> attributes;
   bool plain = true;  // every attribute is of a type that Attribute names
+
+  size_t parts() const { return inputs.size() + outputs.size() + attributes.size(); }
 };
 
 // Reads a NodeProto, which has to outlive the node. Null, or why it is none.

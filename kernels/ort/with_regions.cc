@@ -85,7 +85,7 @@ bool read_graph(std::string_view message, Graph* graph) {
       Read read;
       read.message = fields.bytes;
       if (read_node(fields.bytes, &read.node) || has_graph(read.node)) return false;
-      if ((graph->values += read.node.inputs.size() + read.node.outputs.size()) > kMostValues) return false;
+      if ((graph->values += 1 + read.node.parts()) > kMostValues) return false;
       if (read.node.domain == kDomain && read.node.plain) read.op = op_named(read.node.op);
       graph->nodes.push_back(std::move(read));
       continue;

@@ -94,6 +94,18 @@ def test_a_graph_without_runs_of_ops_stays() -> None:
     assert library.with_regions(b"no model", 2) is None
 
 
+@pytest.mark.parametrize("crowd", ["nodes", "ports", "attributes"])
+def test_graphs_of_a_size_that_no_model_has_stay(tmp_path: Path, crowd: str) -> None:
+    model = onnx.load(tiny_bundle(tmp_path, "llama") / MODEL, load_external_data=False)
+    if crowd == "nodes":
+        model.graph.node.extend(onnx.NodeProto() for _ in range(20_000))
+    elif crowd == "ports":
+        model.graph.node.append(onnx.NodeProto(input=[""] * 20_000))
+    else:
+        model.graph.node.append(onnx.NodeProto(attribute=[onnx.AttributeProto()] * 20_000))
+    assert library.with_regions(model.SerializeToString(), 2) is None
+
+
 def test_a_library_of_an_older_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "load", lambda _: object())
     with pytest.raises(EdgeDecError, match="older version"):
