@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.forward import Forward
 from edgedec.core.listed_files import Scalar
+from edgedec.core.manifest import DRAFTING, Manifest
 from edgedec.core.progress import Progress, silent
 from edgedec.core.rows import FloatArray, Rows, tapped
 from edgedec.loaded_model import LoadedModel
@@ -64,9 +67,28 @@ class TokenAgreement:
         """Return it in words, for the drafter ``what`` of the model ``name``."""
         return f"{what} agrees with {self.rate:.0%} of {self.tokens} tokens that {name} wrote"
 
+    def check(self, what: str, name: str, least: float = LEAST) -> None:
+        """Raise BadFileError for the drafter ``what`` of the model ``name`` below a rate of ``least``."""
+        if self.rate < least:
+            raise BadFileError(self.found(what, name), hint="it was made for another model")
+
     def facts(self) -> dict[str, Scalar]:
         """Return the facts of a manifest."""
         return {"agreement": round(self.rate, 4), "tokens it was measured on": self.tokens}
+
+
+def manifest_of_target(bundle: Path, what: str) -> Manifest:
+    """Return the manifest of ``bundle``, whose hidden states the drafter ``what`` reads.
+
+    Raises UnsupportedError where it hands out none.
+    """
+    manifest = Manifest.load(bundle)
+    if DRAFTING not in manifest.files:
+        raise UnsupportedError(
+            f"{manifest.name} hands out no hidden states, which {what} reads",
+            hint="pull or export the model again",
+        )
+    return manifest
 
 
 def own_texts(

@@ -8,15 +8,15 @@ from pathlib import Path
 from edgedec.core.assistant_facts import AssistantFacts
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.drafter_manifest import ASSISTANT, DrafterManifest, Target
-from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.errors import UnsupportedError
 from edgedec.core.home import ARTIFACTS
 from edgedec.core.listed_files import Scalar
-from edgedec.core.manifest import DRAFTING, Manifest
+from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress, silent
 from edgedec.core.rows import Rows
 from edgedec.export.assistant.bundle import export_assistant
 from edgedec.export.assistant.sizes import MODEL_TYPE
-from edgedec.export.own_texts import CONTEXT, LEAST, TokenAgreement, own_texts
+from edgedec.export.own_texts import CONTEXT, LEAST, TokenAgreement, manifest_of_target, own_texts
 
 
 def install_assistant(
@@ -34,18 +34,11 @@ def install_assistant(
     ``export_assistant`` does, UnsupportedError for a model that it cannot draft for, and BadFileError for an
     assistant that predicts fewer than ``least`` of the tokens that the model writes.
     """
-    manifest = Manifest.load(bundle)
-    if DRAFTING not in manifest.files:
-        raise UnsupportedError(
-            f"{manifest.name} hands out no hidden states, which an assistant reads",
-            hint="pull or export the model again",
-        )
+    manifest = manifest_of_target(bundle, "an assistant")
 
     def judged(folder: Path, sizes: AssistantFacts) -> Mapping[str, Scalar]:
         found = agreement(folder, sizes, bundle, progress)
-        if found.rate < least:
-            line = found.found("the assistant", manifest.name)
-            raise BadFileError(line, hint="it was made for another model")
+        found.check("the assistant", manifest.name, least)
         return {"made with": MODEL_TYPE, **(facts or {}), **found.facts()}
 
     place = home / ARTIFACTS / Target.of(manifest).short_hash / ASSISTANT

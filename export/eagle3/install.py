@@ -12,7 +12,7 @@ from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.head_facts import HeadFacts
 from edgedec.core.home import ARTIFACTS
 from edgedec.core.listed_files import Scalar
-from edgedec.core.manifest import DRAFTING, Manifest
+from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress, silent
 from edgedec.export.assistant.install import install_assistant
 from edgedec.export.assistant.source import is_assistant
@@ -24,7 +24,7 @@ from edgedec.export.eagle3.agreement import HeadAgreement, agreement, layers_to_
 from edgedec.export.eagle3.gguf import read_head_gguf
 from edgedec.export.eagle3.reading import ForeignHead, is_head_directory, read_head_directory
 from edgedec.export.mtp.install import install_mtp
-from edgedec.export.own_texts import CONTEXT, own_texts
+from edgedec.export.own_texts import CONTEXT, manifest_of_target, own_texts
 
 QUANT = "q8_0"
 
@@ -48,12 +48,7 @@ def install_head(
         return install_assistant(path, bundle, home, facts=facts, progress=progress)
     if not path.is_dir() and drafter_in(path) == MTP:
         return install_mtp(path, bundle, home, facts=facts, progress=progress)
-    manifest = Manifest.load(bundle)
-    if DRAFTING not in manifest.files:
-        raise UnsupportedError(
-            f"{manifest.name} hands out no hidden states, which a head reads",
-            hint="pull or export the model again",
-        )
+    manifest = manifest_of_target(bundle, "a head")
     found = read_foreign_head(path, manifest)
     weights = without_copy(found.weights, bundle)
     check_fits(weights, manifest)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.core.drafter_manifest import MTP, DrafterManifest, Target
-from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.errors import UnsupportedError
 from edgedec.core.files import atomic_path
 from edgedec.core.home import ARTIFACTS
 from edgedec.core.listed_files import Scalar
-from edgedec.core.manifest import DRAFTING, Manifest
+from edgedec.core.manifest import Manifest
 from edgedec.core.mtp_facts import MtpFacts
 from edgedec.core.progress import Progress, silent
 from edgedec.export.architectures import ARCHITECTURES
@@ -29,7 +29,7 @@ from edgedec.export.hyperparameters import Hyperparameters, read_hyperparameters
 from edgedec.export.mtp.bundle import export_mtp, has_mtp
 from edgedec.export.mtp.check import agreement
 from edgedec.export.mtp.source import MtpSource
-from edgedec.export.own_texts import LEAST
+from edgedec.export.own_texts import LEAST, manifest_of_target
 
 LAYOUT = "nextn"
 _TABLE = "token_embd.weight"
@@ -51,18 +51,11 @@ def install_mtp(
     NotFoundError, BadFileError for a damaged file and for a layer that predicts fewer than ``least`` of the
     tokens that the model writes, UnsupportedError for a layer of another model, StorageError.
     """
-    manifest = Manifest.load(bundle)
-    if DRAFTING not in manifest.files:
-        raise UnsupportedError(
-            f"{manifest.name} hands out no hidden states, which an MTP layer reads",
-            hint="pull or export the model again",
-        )
+    manifest = manifest_of_target(bundle, "an MTP layer")
 
     def judged(folder: Path, sizes: MtpFacts) -> Mapping[str, Scalar]:
         found = agreement(folder, sizes, bundle, progress)
-        if found.rate < least:
-            line = found.found("the MTP layer", manifest.name)
-            raise BadFileError(line, hint="it was made for another model")
+        found.check("the MTP layer", manifest.name, least)
         return {"made with": LAYOUT, **(facts or {}), **found.facts()}
 
     place = home / ARTIFACTS / Target.of(manifest).short_hash / MTP

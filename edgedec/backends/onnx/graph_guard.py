@@ -38,10 +38,10 @@ _SIZES = {1: 4, 2: 1, 3: 1, 4: 2, 5: 2, 6: 4, 7: 8, 9: 1, 10: 2, 11: 8, 12: 4, 1
 """Bytes of an element by TensorProto.DataType."""
 
 
-def check_graph(bundle: Path, graph: str = MODEL, *, standard: bool = False) -> None:
-    """Raise BadFileError unless every external tensor of the file ``graph`` lies inside ``weights.bin``.
+def check_graph(bundle: Path, graph: str = MODEL, *, standard: bool = False) -> bytes:
+    """Return the file ``graph``. Raises BadFileError unless its external tensors lie inside ``weights.bin``.
 
-    Its bytes have to end before that file does, and have to be as many as its type and shape take. With
+    Their bytes have to end before that file does, and have to be as many as type and shape take. With
     ``standard``, no op may be of another domain than ONNX's own: ONNX Runtime has ops that read files.
     """
     try:
@@ -56,6 +56,7 @@ def check_graph(bundle: Path, graph: str = MODEL, *, standard: bool = False) -> 
         _check_parts(memoryview(data), size, standard)
     except WireError as error:
         raise _refused(graph, str(error)) from error
+    return data
 
 
 def other_model(graph: str) -> BadFileError:

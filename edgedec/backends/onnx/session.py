@@ -65,10 +65,9 @@ def open_session(
     # The exporter fused the graph already; further passes only cost load time.
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.add_session_config_entry("session.disable_prepacking", "1")
-    check_graph(bundle, graph)
+    data = check_graph(bundle, graph)
     with one_line_errors(loading=True, graph=graph):
         options.register_custom_ops_library(str(library.library_path()))
-        data = (bundle / graph).read_bytes()
         data = change(data) if change else data
         data = library.with_regions(data, threads) or data
         options.add_session_config_entry(_WEIGHTS_FOLDER, str(bundle))
