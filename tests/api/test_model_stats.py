@@ -27,7 +27,7 @@ def opened(bundle: Path, home: Path, **settings: object) -> Model:
 
 
 def test_they_are_the_figures_of_the_parts(bundle: Path, tmp_path: Path) -> None:
-    with opened(bundle, tmp_path, memory="600MB") as model:
+    with opened(bundle, tmp_path, memory="1GB") as model:
         reply = model.complete(TEXT * 3, max_tokens=24)
         reply.read()
         stats, runner = model.stats(reply), model.single
