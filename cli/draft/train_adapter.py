@@ -29,7 +29,7 @@ def train(ctx: click.Context, options: training.TrainOptions, bundle: Path, sour
     job = AdapterTraining(bundle, source, home, AdapterSettings(ids=options.ids, device=options.device))
     replies = training.gathered(ctx, job.manifest, job.store, options)
     with training.alone(job.folder), steps() as progress:
-        data = job.data(replies, progress)
+        data = job.data(replies, progress, _kinds(options.prompts))
         trainer, before = job.trainer(data, ADAPTER_RECIPE)
         notice(f"before: {_shown(sum(before.values(), no_agreement(MEASURED_DEPTHS)))}")
         if not training.trained(trainer, options, progress):
@@ -57,6 +57,14 @@ def train(ctx: click.Context, options: training.TrainOptions, bundle: Path, sour
         f"draft with it: edgedec chat -m {job.manifest.name} --draft {job.name}",
     ]
     training.show(shown, facts, found, words, options)
+
+
+def _kinds(prompts: Path | None) -> dict[str, str]:
+    """Return the kinds that a file of prompts states, by the keys of their replies."""
+    from edgedec.bench.harness.texts import read_kinds
+    from edgedec.training.rollouts import key_of
+
+    return {key_of(text): kind for text, kind in read_kinds(prompts).items()} if prompts else {}
 
 
 def _shown(found: Agreement) -> str:

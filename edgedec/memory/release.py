@@ -9,8 +9,10 @@ from pathlib import Path
 
 _DONT_NEED = 4
 """MADV_DONTNEED of Linux."""
-_ARENA_MAX, _MMAP_THRESHOLD = -8, -3
-"""M_ARENA_MAX and M_MMAP_THRESHOLD of glibc's mallopt."""
+_ARENA_MAX, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -8, -3, -1
+"""M_ARENA_MAX, M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of glibc's mallopt."""
+_LARGEST_IN_HEAP = 32 * 1024 * 1024
+_MOST_INT = 2**31 - 1
 _CODE = re.compile(
     r"^([0-9a-f]+)-([0-9a-f]+) r-xp \S+ \S+ [1-9][0-9]* .*\n(?:[A-Z]\S*:.*\n)*?Anonymous: +0 kB$", re.M
 )
@@ -39,6 +41,17 @@ def share_heaps(heaps: int, largest: int) -> bool:
         return False
     option = getattr(ctypes.CDLL(None), "mallopt", None)
     return bool(option and option(_ARENA_MAX, heaps) and option(_MMAP_THRESHOLD, largest))
+
+
+def keep_freed() -> bool:
+    """Keep what is freed for the next blocks; return whether it took (glibc only).
+
+    By default large blocks come from the system and go back to it, and each page of the next one is cleared.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    option = getattr(ctypes.CDLL(None), "mallopt", None)
+    return bool(option and option(_MMAP_THRESHOLD, _LARGEST_IN_HEAP) and option(_TRIM_THRESHOLD, _MOST_INT))
 
 
 def release_code() -> None:

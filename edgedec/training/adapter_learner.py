@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from edgedec.export.adapter import Low
 from edgedec.export.hyperparameters import Hyperparameters
@@ -17,7 +17,7 @@ from edgedec.telemetry.machine import describe
 from edgedec.training.data import TrainingData
 from edgedec.training.recipe import TrainingRecipe
 from edgedec.training.small_learner import SmallLearner
-from edgedec.training.small_model import SmallModel
+from edgedec.training.small_model import OUTPUT_NORM, SmallModel
 from edgedec.training.small_source import SmallSource
 from edgedec.training.target_weights import Floats
 
@@ -33,6 +33,7 @@ class AdapterModel(SmallModel):
         super().__init__(hyper, arrays, frequencies)
         for one in self.parameters():
             one.requires_grad_(False)
+        self._products = torch.float32
         self.low = nn.ParameterDict()
         draw = np.random.default_rng(seed)
         for name, values in arrays.items():
@@ -55,14 +56,46 @@ class AdapterModel(SmallModel):
         return found
 
     def halve(self) -> None:
-        """Keep the frozen matrices in bfloat16, as the products take them."""
+        """Keep the frozen matrices in bfloat16, and compute their products in it."""
+        self._products = torch.bfloat16
         for one in self._parameters.values():
             if one is not None and one.ndim > 1:
                 one.data = one.data.to(torch.bfloat16)
 
     def _linear(self, x: Tensor, name: str) -> Tensor:
-        down, up = (self.low[_key(name + ".weight", part)] for part in ("down", "up"))
-        return super()._linear(x, name) + functional.linear(functional.linear(x, down), up)
+        weight = self._weight(name + ".weight")
+        down, up = (self.low[_key(name + ".weight", part)].to(weight.dtype) for part in ("down", "up"))
+        found: Tensor = Changed.apply(x.to(weight.dtype), weight, down, up)
+        bias = self._parameters.get(f"{name}.bias".replace(".", "/"))
+        return found if bias is None else found + bias
+
+    def _norm(self, x: Tensor, name: str) -> Tensor:
+        found = super()._norm(x, name)
+        return found if name == OUTPUT_NORM else found.to(self._products)
+
+
+class Changed(torch.autograd.Function):
+    """Products with a frozen matrix and its change; only the change gets a gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, down: Tensor, up: Tensor) -> Tensor:
+        rows = x.flatten(0, -2)
+        inner = rows @ down.T
+        ctx.save_for_backward(rows, inner, weight, down, up)
+        return (rows @ weight.T).addmm_(inner, up.T).unflatten(0, x.shape[:-1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        rows, inner, weight, down, up = ctx.saved_tensors
+        asked = grad.flatten(0, -2)
+        through = asked @ up
+        back = (asked @ weight).addmm_(through, down) if ctx.needs_input_grad[0] else None
+        return (
+            None if back is None else back.unflatten(0, grad.shape[:-1]),
+            None,
+            through.T @ rows,
+            asked.T @ inner,
+        )
 
 
 class AdapterLearner(SmallLearner):

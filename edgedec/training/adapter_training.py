@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,11 +84,21 @@ class AdapterTraining:
         self.name = slug(f"{source.stem}-for-{self.manifest.name}")
         self._retelling = Retelling(target, self.tokenizer, self.source.vocabulary)
         self._kinds: list[str] = []
+        self._measured_on = ""
 
-    def data(self, replies: Replies, progress: Progress) -> TrainingData:
-        """Return the replies in the small model's tokens, and its tables."""
+    def data(
+        self, replies: Replies, progress: Progress, kinds: Mapping[str, str] | None = None
+    ) -> TrainingData:
+        """Return the replies in the small model's tokens, and its tables.
+
+        ``kinds``: the kind of text by the key of a prompt; that of others is seen by the reply.
+        """
         train, held_out = (list(self._retold(some, progress)) for some in (replies.train, replies.held_out))
-        self._kinds = [kind for _, kind in held_out]
+        self._kinds = [
+            (kinds or {}).get(rollout.key) or self._retelling.kind(rollout) for _, rollout in held_out
+        ]
+        keys = [rollout.key for _, rollout in held_out]
+        self._measured_on = sha256(json.dumps([keys, self._kinds]).encode()).hexdigest()
         size = self.source.vocabulary
 
         def chosen() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -175,26 +186,28 @@ class AdapterTraining:
         replace(adapter, about=replace(about, merged=merged)).save(file)
         return file, install_adapter(file, self._home, base=self.source.path, progress=progress)
 
-    def _retold(self, replies: Iterable[Rollout], progress: Progress) -> Iterable[tuple[Features, str]]:
+    def _retold(self, replies: Iterable[Rollout], progress: Progress) -> Iterable[tuple[Features, Rollout]]:
         some = list(replies)
         for done, rollout in enumerate(some, 1):
             if (text := self._retelling.retold(rollout)) is not None:
-                yield text, self._retelling.kind(rollout)
+                yield text, rollout
             progress("replies", done, len(some))
 
     def _before(self, learner: AdapterLearner, data: TrainingData) -> ByKind:
-        """Measure once what the small model agrees with as it is."""
+        """Measure once for the same held-out replies what the small model agrees with as it is."""
         path = self.folder / _BEFORE
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
-            return {kind: _agreement_of(one) for kind, one in kept.items()}
+            if kept.get("measured on") == self._measured_on:
+                return {kind: _agreement_of(one) for kind, one in kept["kinds"].items()}
         except FileNotFoundError:
             pass
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise BadFileError(f"{path} cannot be read", hint="remove it") from error
         found = self.by_kind(learner, data)
         with atomic_path(path) as temporary:
-            temporary.write_text(json.dumps({kind: asdict(one) for kind, one in found.items()}))
+            kinds = {kind: asdict(one) for kind, one in found.items()}
+            temporary.write_text(json.dumps({"measured on": self._measured_on, "kinds": kinds}))
         return found
 
 

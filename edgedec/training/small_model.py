@@ -11,6 +11,8 @@ from torch.nn import functional
 from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.training.target_weights import Floats
 
+OUTPUT_NORM = "output_norm.weight"
+
 
 class SmallModel(nn.Module):
     """All but the embedding table and the head; parameters are those of a GGUF file, "/" instead of "."."""
@@ -42,7 +44,7 @@ class SmallModel(nn.Module):
             n = self._norm(x, block + "ffn_norm.weight")
             gate = functional.silu(self._linear(n, block + "ffn_gate"))
             x = x + self._linear(gate * self._linear(n, block + "ffn_up"), block + "ffn_down")
-        return self._norm(x[:, first:], "output_norm.weight")
+        return self._norm(x[:, first:], OUTPUT_NORM)
 
     def _attention(self, block: str, n: Tensor, turns: tuple[Tensor, Tensor]) -> Tensor:
         q, k, v = (
@@ -51,11 +53,20 @@ class SmallModel(nn.Module):
         )
         if self._hyper.architecture.qk_norm:
             q, k = self._norm(q, block + "attn_q_norm.weight"), self._norm(k, block + "attn_k_norm.weight")
-        q, k = self._turned(q, turns), self._turned(k, turns)
-        out = functional.scaled_dot_product_attention(
-            q, k, v, is_causal=True, scale=self._hyper.attention_scale, enable_gqa=True
-        )
+        out = self._attended(self._turned(q, turns), self._turned(k, turns), v)
         return self._linear(out.transpose(1, 2).flatten(2), block + "attn_output")
+
+    def _attended(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Return the values [B, H, T, d] that each row attends to, itself and those before it."""
+        if q.device.type != "cpu":
+            return functional.scaled_dot_product_attention(
+                q, k, v, is_causal=True, scale=self._hyper.attention_scale, enable_gqa=True
+            )
+        shared = q.shape[1] // k.shape[1]  # whole matrices: torch's backward in pieces takes twice as long
+        k, v = (one.repeat_interleave(shared, dim=1) for one in (k, v))
+        hidden = torch.full((q.shape[2],) * 2, float("-inf"), dtype=q.dtype).triu(1)
+        scores = (q * self._hyper.attention_scale) @ k.transpose(-1, -2) + hidden
+        return scores.softmax(dim=-1).to(v.dtype) @ v
 
     def _turns(self, count: int) -> tuple[Tensor, Tensor]:
         """Return cosines and sines [T, head_dim / 2]."""

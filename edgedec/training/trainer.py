@@ -12,6 +12,7 @@ import torch
 
 from edgedec.core.errors import BadFileError
 from edgedec.core.progress import Progress, silent
+from edgedec.memory.release import keep_freed
 from edgedec.metrics.stats import Clock
 from edgedec.training.batch import TextBatch
 from edgedec.training.checkpoint import Checkpoint
@@ -90,6 +91,7 @@ class Trainer(Generic[L]):
 
         A plan that was not ended goes on; otherwise a new one has ``steps`` steps or takes ``seconds``.
         """
+        keep_freed()
         watch = watch or Watch()
         if not self.unfinished:
             self._plan, self._planned_s = TrainingPlan(self.step, steps, seconds), 0.0

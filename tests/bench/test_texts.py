@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.bench.harness.texts import read_prompts, read_text
+from edgedec.bench.harness.texts import read_kinds, read_prompts, read_text
 from edgedec.core.errors import BadFileError, NotFoundError
 
 
@@ -41,3 +41,20 @@ def test_bad_files(tmp_path: Path, content: bytes, words: str) -> None:
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="no such file"):
         read_text(tmp_path / "none.txt")
+
+
+def test_lines_may_state_a_kind(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    lines = [
+        '{"kind": "maths", "prompt": "one"}',
+        '{"category": "chat ", "turns": ["two", "three"]}',
+        '"four"',
+        '{"prompt": "five", "kind": 7}',
+        '{"prompt": "six", "kind": "a\\nb"}',
+        '{"prompt": "seven", "kind": "' + "x" * 30 + '"}',
+    ]
+    file.write_text("\n".join(lines))
+    assert read_kinds(file) == {"one": "maths", "two": "chat"}
+    plain = tmp_path / "prompts.txt"
+    plain.write_text("one\ntwo\n")
+    assert read_kinds(plain) == {}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.memory.release import release_code, release_freed, share_heaps
+from edgedec.memory.release import keep_freed, release_code, release_freed, share_heaps
 
 
 def resident() -> int:
@@ -31,6 +31,7 @@ def test_other_systems_have_nothing_to_give_back(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(sys, "platform", "win32")
     assert release_freed() is False
     assert share_heaps(2, 1 << 20) is False
+    assert keep_freed() is False
 
 
 _THREADS_ALLOCATE = """

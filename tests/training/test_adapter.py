@@ -192,6 +192,52 @@ def test_agreement_rises_and_a_resumed_run_ends_with_the_same_bits(tmp_path: Pat
     assert files[0] == files[1]
 
 
+def test_agreement_before_is_that_on_the_same_replies_and_kinds(tmp_path: Path, base: Path) -> None:
+    home = tmp_path / "home"
+    job, replies = job_of(base, home)
+    kinds = {one.key: "maths" for one in replies.held_out[:2]}
+    _, before = job.trainer(job.data(replies, silent, kinds), RECIPE)
+    assert before.keys() == {"maths", PROSE}
+    again = job_of(base, home)[0]
+    _, kept = again.trainer(again.data(replies, silent, kinds), RECIPE)
+    assert kept == before
+    fewer = Replies(replies.train, replies.held_out[:3])
+    _, other = again.trainer(again.data(fewer, silent), RECIPE)
+    assert other.keys() == {PROSE}
+    assert other[PROSE].rounds < sum(one.rounds for one in before.values())
+
+
+@pytest.mark.parametrize("halves", [False, True])
+def test_only_the_changes_have_gradients_and_these_are_those_of_the_products(halves: bool) -> None:
+    from edgedec.training.adapter_learner import Changed
+
+    torch.manual_seed(0)
+    kind = torch.bfloat16 if halves else torch.float32
+    x, weight, down, up = (torch.randn(size) for size in ((2, 5, 8), (6, 8), (3, 8), (6, 3)))
+    asked = torch.randn(2, 5, 6)
+    found = []
+    for product in (Changed.apply, lambda x, weight, down, up: x @ weight.T + x @ down.T @ up.T):
+        inputs = [one.to(kind).requires_grad_(at != 1) for at, one in enumerate((x, weight, down, up))]
+        result = product(*inputs)
+        result.backward(asked.to(kind))
+        assert inputs[1].grad is None
+        found.append([result, *(inputs[at].grad for at in (0, 2, 3))])
+    for own, expected in zip(*found, strict=True):
+        assert torch.allclose(own, expected, atol=0.5 if halves else 1e-4)
+
+
+def test_rows_attend_to_themselves_and_those_before(tmp_path: Path, base: Path) -> None:
+    from edgedec.training.small_model import SmallModel
+
+    source = SmallSource(base)
+    model = SmallModel(source.hyper, source.arrays, source.frequencies)
+    q, k, v = (torch.randn(2, heads, 9, 16) for heads in (4, 2, 2))
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, is_causal=True, scale=source.hyper.attention_scale, enable_gqa=True
+    )
+    assert torch.allclose(model._attended(q, k, v), expected, atol=1e-5)
+
+
 def test_the_merged_model_has_the_logits_of_the_one_in_training(tmp_path: Path) -> None:
     from edgedec.training.adapter_learner import AdapterModel
 

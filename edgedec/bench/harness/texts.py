@@ -32,6 +32,8 @@ QUESTIONS = (
 )
 """Prompts of studies that need more of them."""
 _FIELDS = ("prompt", "question", "instruction", "text", "turns")
+_KINDS = ("kind", "category")
+_LONGEST_KIND = 24
 
 
 def read_prompts(path: Path) -> list[str]:
@@ -62,6 +64,19 @@ def read_conversations(path: Path) -> list[list[str]]:
     ]
 
 
+def read_kinds(path: Path) -> dict[str, str]:
+    """Return the kind of text of each prompt of a ``.jsonl`` file whose line states one.
+
+    Raises the errors of ``read_prompts``.
+    """
+    prompts = read_prompts(path)
+    if path.suffix != ".jsonl":
+        return {}
+    lines = [json.loads(line) for line in _text(path).splitlines() if line.strip()]
+    stated = ((prompt, _kind(line)) for prompt, line in zip(prompts, lines, strict=True))
+    return {prompt: kind for prompt, kind in stated if kind}
+
+
 def read_text(path: Path) -> str:
     """Return the text of a file. Prompts of a ``.jsonl`` file are separated by empty lines."""
     return "\n\n".join(read_prompts(path)) if path.suffix == ".jsonl" else _text(path)
@@ -87,6 +102,13 @@ def _prompt(line: str, where: str) -> str:
     if not isinstance(value, str) or not value:
         raise BadFileError(f"{where}: no prompt in it", hint=f"known fields: {', '.join(_FIELDS)}")
     return value
+
+
+def _kind(line: Any) -> str:
+    """Return the kind that an object states as one short word or a few; "" for none."""
+    kind = next((line[name] for name in _KINDS if name in line), "") if isinstance(line, dict) else ""
+    fits = isinstance(kind, str) and kind.isprintable() and len(kind) <= _LONGEST_KIND
+    return kind.strip() if fits else ""
 
 
 def _value(line: str) -> Any:
