@@ -183,7 +183,7 @@ class TextBridge:
         result = TreeBuilder()
         for node, probability in enumerate(sketch.ends()):
             if probability > _TRIFLE:
-                self._say([sketch.tokens[above] for above in sketch.path(node)], probability, result)
+                self._say(sketch.spelled(node), probability, result)
         return result
 
     def nbytes(self) -> int:

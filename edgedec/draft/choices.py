@@ -50,7 +50,7 @@ def choices(
     it would draw here. This becomes the greedy case as T falls.
     """
     if params.greedy and not params.adjusts:
-        return _surest(rows.values[row, :FEW].tolist(), rows.ids[row, :FEW].tolist(), rows, row)
+        return surest(rows, row)
     count = int(np.count_nonzero(rows.values[row] > -np.inf))  # fewer than k of a trimmed vocabulary
     values, ids = rows.values[row, :count].astype(np.float64), rows.ids[row, :count].astype(np.int64)
     if params.adjusts:
@@ -61,6 +61,11 @@ def choices(
         return _surest(values[:FEW].tolist(), ids[:FEW].tolist(), rows, row)
     temperature = temperature_of(params, rows, row)
     return _keyed(values, ids, _Drawing(params, temperature, position), to_target)
+
+
+def surest(rows: HeadRows, row: int) -> list[tuple[int, float]]:
+    """Up to ``FEW`` of the drafter's (id, probability), greedily, where nothing adjusts logits."""
+    return _surest(rows.values[row, :FEW].tolist(), rows.ids[row, :FEW].tolist(), rows, row)
 
 
 def _surest(values: list[float], ids: list[int], rows: HeadRows, row: int) -> list[tuple[int, float]]:

@@ -18,7 +18,7 @@ from edgedec.core.forward import Forward
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows, Rows
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
 from edgedec.draft.bridge import Bridge
-from edgedec.draft.choices import choices
+from edgedec.draft.choices import choices, surest
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.draft.tree_builder import TreeBuilder
 from edgedec.draft.trimmed import TrimmedHead
@@ -64,6 +64,10 @@ class ModelDrafter(Drafter):
         self._trimmed = trimmed
         self._turns = turns
         self._params = DrawParams()
+        self._surest = False
+        """Whether the model's best token is drawn, and the tokens before it do not matter."""
+        self._last_row, self._all_rows = LAST_ROW, ALL_ROWS
+        """The rows of passes that draft: over the kept ids, if the head is trimmed now."""
         self._position = 0
         self._cached: list[int] = []
         self._history = DrawHistory(self._params)
@@ -74,6 +78,7 @@ class ModelDrafter(Drafter):
         held = forward.nbytes()
         self._weight_bytes = held.get("weights", 0)
         self._slot_bytes = held.get("kv_cache", 0) // max(forward.capacity, 1)
+        self._table = forward.spec.table_bytes
         self._bytes_read = self._table_bytes = 0.0
         self._passes = 0
         forward.rewind(0)
@@ -81,6 +86,7 @@ class ModelDrafter(Drafter):
     def sampled(self, params: DrawParams) -> None:
         """Draw as the target does from now on."""
         self._params = params
+        self._surest = params.greedy and not params.adjusts
 
     def begin(self, tokens: Sequence[int], kept: int) -> None:
         self._bridge.begin(tokens, kept)
@@ -100,9 +106,9 @@ class ModelDrafter(Drafter):
         if not ids or limit < 1:
             return EMPTY
         if self._trimmed:
-            self._trimmed.follow(ids)
+            self._trim(self._trimmed, ids)
         with self._turns.drafting():
-            head = self._catch_up(ids, self._drafted(LAST_ROW))
+            head = self._catch_up(ids, self._last_row)
             if self._forward.caps.most_undone:
                 self._forward.rewind(self._forward.length)  # the checkpoint that the next query goes back to
             tree = self._tree(head, limit, max(floor, _LEAST_REACH))
@@ -145,10 +151,12 @@ class ModelDrafter(Drafter):
         """See ``Drafter.table_bytes``: those rows of a trimmed head's table that passes do not read."""
         return int(self._table_bytes)
 
-    def _drafted(self, rows: Rows) -> Rows:
-        """The rows of a pass that drafts: over the kept ids, if the head is trimmed now."""
-        keep = self._trimmed.keep if self._trimmed else None
-        return rows if keep is None else replace(rows, keep=keep)
+    def _trim(self, trimmed: TrimmedHead, ids: list[int]) -> None:
+        trimmed.follow(ids)
+        if trimmed.keep is not self._last_row.keep:
+            self._last_row, self._all_rows = (
+                replace(rows, keep=trimmed.keep) for rows in (LAST_ROW, ALL_ROWS)
+            )
 
     def _catch_up(self, ids: list[int], rows: Rows) -> HeadRows:
         """Make the cache hold ``ids``, or their end; returns ``rows`` of the last pass, always fed.
@@ -178,23 +186,23 @@ class ModelDrafter(Drafter):
         return head
 
     def _pass(self, tokens: Sequence[int], parents: Sequence[int] | None, rows: Rows) -> HeadRows:
-        self._passes += 1
-        saved = self._trimmed.saved if self._trimmed and rows.keep is not None else 0.0
-        table, length = self._forward.spec.table_bytes, self._forward.length
-        streamed = (1.0 - saved) * self._weight_bytes - table
+        length = self._forward.length
         with self._turns.passing():
             head = self._forward.extend(tokens, parents=parents, rows=rows)
+        saved = self._trimmed.saved if self._trimmed and rows.keep is not None else 0.0
+        streamed = (1.0 - saved) * self._weight_bytes - self._table
+        self._passes += 1
         self._bytes_read += self._turns.share * streamed + self._slot_bytes * length
-        self._table_bytes += table or saved * self._weight_bytes
+        self._table_bytes += self._table or saved * self._weight_bytes
         return head
 
     def _tree(self, head: HeadRows, limit: int, floor: float) -> TreeBuilder:
         """Follow the most probable path, until nothing that follows can be among the ``limit`` best."""
         tree = TreeBuilder()
-        reply_tokens = self._skipped + len(self._cached) - (self._start or 0)
-        self._history = DrawHistory(
-            self._params, self._cached, said=min(max(reply_tokens, 0), len(self._cached))
-        )
+        if not self._surest:
+            reply_tokens = self._skipped + len(self._cached) - (self._start or 0)
+            said = min(max(reply_tokens, 0), len(self._cached))
+            self._history = DrawHistory(self._params, self._cached, said=said)
         following = self._grow(tree, ROOT, head, 0)
         while following and len(self._cached) < self._forward.capacity:
             lead = tree.reach[following[0]]
@@ -214,8 +222,8 @@ class ModelDrafter(Drafter):
         """One pass over siblings; the one with the better continuation stays in the cache."""
         tokens = [tree.tokens[node] for node in fed]
         if len(fed) == 1:
-            return self._grow(tree, fed[0], self._feed(tokens, self._drafted(LAST_ROW)), 0)
-        head = self._pass(tokens, [ROOT] * len(fed), self._drafted(ALL_ROWS))
+            return self._grow(tree, fed[0], self._feed(tokens, self._last_row), 0)
+        head = self._pass(tokens, [ROOT] * len(fed), self._all_rows)
         grown = [self._grow(tree, node, head, row) for row, node in enumerate(fed)]
         kept = max(range(len(fed)), key=lambda row: tree.reach[grown[row][0]] if grown[row] else 0.0)
         self._forward.keep_path([kept])
@@ -224,21 +232,23 @@ class ModelDrafter(Drafter):
 
     def _grow(self, tree: TreeBuilder, node: int, head: HeadRows, row: int) -> list[int]:
         """Add tokens that may follow ``node``; return those that may be followed in turn, best first."""
-        if head.entropy[row] > _UNSURE_NATS:
+        if head.entropy.item(row) > _UNSURE_NATS:
             return []
-        path = tree.path(node)
         reach = 1.0 if node == ROOT else tree.reach[node]
-        path_tokens = [tree.tokens[above] for above in path]
-        history = self._history.after(path_tokens)
-        # Only noise reads the position. Greedily the tokens need not be counted in the target's vocabulary.
-        position = self._position + (0 if self._params.greedy else self._bridge.length(path_tokens))
-        found = choices(head, row, self._params, position, history, self._bridge.to_target_ids)
+        found = surest(head, row) if self._surest else self._drawn(head, row, tree.spelled(node))
         added = [(token, tree.add(token, node, reach * prob)) for token, prob in found if reach * prob > 0.0]
         following: list[int] = []
         for token, place in added:
             if len(following) < _SIBLINGS and not self._bridge.ends(token):
                 following.append(place)
         return following
+
+    def _drawn(self, head: HeadRows, row: int, path: list[int]) -> list[tuple[int, float]]:
+        """Return the choices behind the drafted tokens ``path``."""
+        history = self._history.after(path)
+        # Only noise reads the position. Greedily the tokens need not be counted in the target's vocabulary.
+        position = self._position + (0 if self._params.greedy else self._bridge.length(path))
+        return choices(head, row, self._params, position, history, self._bridge.to_target_ids)
 
 
 def common_length(first: Sequence[int], second: Sequence[int], block: int = 256) -> int:

@@ -36,6 +36,10 @@ class TreeBuilder:
         nodes.reverse()
         return nodes
 
+    def spelled(self, node: int) -> list[int]:
+        """Tokens from the first one down to ``node``; none for the root."""
+        return [self.tokens[above] for above in self.path(node)]
+
     def ends(self) -> list[float]:
         """For each node the probability that it is the last one that was drafted rightly."""
         rest = list(self.reach)

@@ -10,6 +10,7 @@ has fallen to half of that.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 
 import numpy as np
 
@@ -23,6 +24,8 @@ _REACH = 256
 """Tokens at the end of a text that begins whose ids are kept."""
 _MOST_ADDED = 1024
 """Most ids of the text that are kept; where there are more, those of before are forgotten."""
+_SET_BYTES = 128
+"""Bytes of an added id: a number, and its place in a set."""
 _STEPS = 4
 _ACCEPTANCE = 0.7
 """A usual chain, for which the bound is computed: its length, and how often a token of it is right."""
@@ -42,6 +45,9 @@ class TrimmedHead:
         self._room = np.empty(ids.size + _MOST_ADDED, np.int64)
         """The ids with those of the text. In one place: passes of many shapes hold on to what they kept."""
         self._kept = ids
+        self._inside = _mask(ids)
+        """A byte for each id up to the last one kept: a few tokens are looked up sooner than searched for."""
+        self._added: set[int] = set()
         self._bound = bound
         self._rate = 0.0
         self._full = False
@@ -64,36 +70,44 @@ class TrimmedHead:
     def begin(self) -> None:
         """Start another text. Its tokens so far are no replies and do not count."""
         self._read = None
-        self._kept = self._ids
+        self._forget_added()
 
     def follow(self, text: Sequence[int]) -> None:
         """Note the committed ``text``, in the drafter's ids; those since the last call count."""
         begins = self._read is None
         fresh = text[-_REACH:] if self._read is None else text[self._read :]
         self._read = len(text)
-        if len(fresh):
-            self._note(np.asarray(fresh, dtype=np.int64), counts=not begins)
+        outside = [self._lacks(token) for token in fresh]
+        for missed in () if begins else outside:
+            self._rate += (missed - self._rate) / _SPAN_TOKENS
+            self._full = self._rate > (self._bound * _BACK if self._full else self._bound)
+        if any(outside):
+            self._add(np.unique(np.array([*compress(fresh, outside)], np.int64)))
 
     def nbytes(self) -> int:
-        return self._ids.nbytes + self._room.nbytes
+        return self._ids.nbytes + self._room.nbytes + len(self._inside) + _SET_BYTES * _MOST_ADDED
 
-    def _note(self, tokens: Keep, *, counts: bool) -> None:
-        places = np.minimum(np.searchsorted(self._kept, tokens), self._kept.size - 1)
-        outside = self._kept[places] != tokens
-        if counts:
-            for missed in outside.tolist():
-                self._rate += (missed - self._rate) / _SPAN_TOKENS
-                self._full = self._rate > (self._bound * _BACK if self._full else self._bound)
-        if outside.any():
-            self._add(np.unique(tokens[outside]))
+    def _lacks(self, token: int) -> bool:
+        return not (token < len(self._inside) and self._inside[token]) and token not in self._added
+
+    def _forget_added(self) -> None:
+        self._kept = self._ids
+        self._added.clear()
 
     def _add(self, ids: Keep) -> None:
         if self._kept.size + ids.size > self._room.size:
-            self._kept = self._ids
+            self._forget_added()
             ids = ids[:_MOST_ADDED]
+        self._added.update(ids.tolist())
         merged = np.insert(self._kept, np.searchsorted(self._kept, ids), ids)
         self._kept = self._room[: merged.size]
         self._kept[:] = merged
+
+
+def _mask(ids: Keep) -> bytes:
+    inside = np.zeros(int(ids[-1]) + 1, np.bool_)
+    inside[ids] = True
+    return inside.tobytes()
 
 
 def chain_gain(step: float, outside: float = 0.0) -> float:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
+_NOTHING = nullcontext()
+
 
 class Turns:
     """The model is the drafter's own: it waits for nobody."""
@@ -13,11 +15,11 @@ class Turns:
 
     def drafting(self) -> AbstractContextManager[None]:
         """Return a context around one draft."""
-        return nullcontext()
+        return _NOTHING
 
     def passing(self) -> AbstractContextManager[None]:
         """Return a context around one pass."""
-        return nullcontext()
+        return _NOTHING
 
 
 ALONE = Turns()

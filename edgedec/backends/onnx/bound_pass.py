@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime as ort
@@ -24,8 +23,7 @@ States = dict[int, FloatArray]
 """Outputs of layers, f32[tokens, hidden size]: of those tokens of a pass that went through the layer."""
 
 
-@dataclass(frozen=True, slots=True)
-class PassShape:
+class PassShape(NamedTuple):
     """Everything that decides the buffers of a pass; see ``Fed``."""
 
     tokens: int
@@ -46,8 +44,7 @@ class PassShape:
         return self.tokens + self.warm if self.warm_exit and layer >= self.warm_exit else self.tokens
 
 
-@dataclass(frozen=True, slots=True)
-class Fed:
+class Fed(NamedTuple):
     """The inputs of a pass. ``lengths``: the graph's input ``length``; one number, or several for several
     sequences (``kernels/tree_attention/sequences.h``). ``rows``: indices whose head results are wanted.
 

@@ -43,11 +43,18 @@ class OnnxForward(KvForward):
         appended then.
         """
         planned, fed = self._planned(tokens, parents, rows)
+        if self._states is None:  # nothing to restore: a draft step notices the time of a context manager
+            head = self._computed(fed, rows.taps)
+            self._book.append(planned)
+            return head
         with self.computing(planned):
-            if rows.taps or self._peeked is not NOTHING:
-                return self._beyond_peeked(fed, rows.taps)
-            self._tapped = ()
-            return self._passes.run(fed)
+            return self._computed(fed, rows.taps)
+
+    def _computed(self, fed: Fed, taps: tuple[int, ...]) -> HeadRows:
+        if taps or self._peeked is not NOTHING:
+            return self._beyond_peeked(fed, taps)
+        self._tapped = ()
+        return self._passes.run(fed)
 
     def _beyond_peeked(self, fed: Fed, taps: tuple[int, ...]) -> HeadRows:
         """Compute a pass whose first tokens may be the peeked ones, which are forgotten then."""
@@ -58,8 +65,8 @@ class OnnxForward(KvForward):
         if any(tap < exit and tap not in below for tap in states):
             count = 0  # the peek did not know that they would be wanted
         if count:
-            fed = replace(fed, tokens=fed.tokens[count:], warm_exit=exit, warm=below[exit - 1][:count])
-        result, found = self._passes.run_with_states(replace(fed, states=states))
+            fed = fed._replace(tokens=fed.tokens[count:], warm_exit=exit, warm=below[exit - 1][:count])
+        result, found = self._passes.run_with_states(fed._replace(states=states))
         if not taps:
             return result
         if count:
@@ -93,8 +100,7 @@ class OnnxForward(KvForward):
         peeked = before.joined(tokens, parents, self._caps)
         _, fed = self._planned(peeked.tokens, peeked.parents, Rows(()))
         self._check_rows(rows)
-        fed = replace(
-            fed,
+        fed = fed._replace(
             tokens=tokens,
             rows=rows.resolve(len(tokens)),
             full=rows.full,
@@ -103,7 +109,7 @@ class OnnxForward(KvForward):
             keep=rows.keep,
             states=tuple(sorted({*(tap for tap in self._tapped if tap < exit), exit - 1})),
         )
-        result, found = self._passes.run_with_states(fed if resume is None else replace(fed, rows=()))
+        result, found = self._passes.run_with_states(fed if resume is None else fed._replace(rows=()))
         if resume is not None:
             result = self._resumed(resume, found[exit - 1], fed)
         if len(before):
@@ -116,8 +122,8 @@ class OnnxForward(KvForward):
     def _resumed(self, resume: int, reached: FloatArray, fed: Fed) -> HeadRows:
         """Let the tokens of a peek, whose rows at the exit are ``reached``, go on above ``resume`` layers."""
         warm = np.ascontiguousarray(reached, dtype=np.float32)
-        fed = replace(fed, tokens=(), warm_exit=resume, warm=warm)
-        return self._passes.run(replace(fed, exit=0, states=()))
+        fed = fed._replace(tokens=(), warm_exit=resume, warm=warm)
+        return self._passes.run(fed._replace(exit=0, states=()))
 
     def rewind(self, length: int) -> None:
         """See ``Forward.rewind``."""
