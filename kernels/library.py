@@ -84,10 +84,7 @@ def with_regions(model: bytes, threads: int) -> bytes | None:
     try:
         kernels.edgedec_with_regions.restype = ctypes.c_void_p
     except AttributeError:
-        raise BackendError(
-            f"the kernel library {library_path()} is of an older version than this package",
-            hint="install EdgeDec again: pip install --force-reinstall edgedec-runtime",
-        ) from None
+        raise too_old() from None
     size = ctypes.c_size_t(len(model))
     if not (made := kernels.edgedec_with_regions(model, size, threads, ctypes.byref(length))):
         return None
@@ -95,6 +92,14 @@ def with_regions(model: bytes, threads: int) -> bytes | None:
         return ctypes.string_at(made, length.value)
     finally:
         kernels.edgedec_free(ctypes.c_void_p(made))
+
+
+def too_old() -> BackendError:
+    """Return the error for a library that lacks a function."""
+    return BackendError(
+        f"the kernel library {library_path()} is of an older version than this package",
+        hint="install EdgeDec again: pip install --force-reinstall edgedec-runtime",
+    )
 
 
 def rows() -> list[str]:

@@ -1,19 +1,23 @@
-"""Drafters in the kernel library (kernels/draft/drafter.h), called through ctypes."""
+"""Drafters in the kernel library (kernels/draft/drafter.h), and its choices, called through ctypes."""
 
 from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from struct import pack, unpack_from
 from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edgedec.core.errors import BackendError
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
-from edgedec.kernels.library import library_path
+from edgedec.kernels.library import library_path, too_old
+from edgedec.sampling import DrawParams
 
 _POINTER, _INT, _SIZE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_size_t
 _SIGNATURES = {
@@ -31,6 +35,10 @@ _SIGNATURES = {
     "restore": (ctypes.c_int, _POINTER, _POINTER, _SIZE, _INT),
 }
 """By name without ``edgedec_draft_``: result type, then argument types."""
+
+
+_MOST_CHOICES = 4
+"""As kernels/engine/draft/choices.h has it."""
 
 
 class NativeDrafter(Drafter):
@@ -99,6 +107,42 @@ class NativeDrafter(Drafter):
         if wrong:
             raise ValueError(self._wrong[wrong - 1])
         self.pretrained = True
+
+
+def drawn(
+    values: Sequence[float],
+    ids: Sequence[int],
+    theirs: NDArray[np.int64],
+    params: DrawParams,
+    temperature: float,
+    position: int,
+) -> list[tuple[int, float]]:
+    """Return a few (id, probability), best first, of logits in any order; see ``draft.choices.choices``.
+
+    ``theirs``: the target's ids of ``ids``, below 0 where it has no such token; the noise is theirs. Raises
+    BackendError for a kernel library of an older version.
+    """
+    count = len(ids)
+    drawing = pack(
+        "Qqqdddddd", params.seed, position, params.top_k, temperature, params.top_p, params.min_p,
+        params.typical, params.eta, params.top_h,
+    )  # fmt: skip
+    tokens, probs = (ctypes.c_int32 * _MOST_CHOICES)(), (ctypes.c_double * _MOST_CHOICES)()
+    found = _choices()(
+        drawing, count, pack(f"{count}d", *values), pack(f"{count}i", *ids),
+        theirs.astype(np.int32).tobytes(), ctypes.addressof(tokens), ctypes.addressof(probs),
+    )  # fmt: skip
+    return list(zip(tokens[:found], probs[:found], strict=True))
+
+
+@cache
+def _choices() -> Callable[..., int]:
+    try:
+        function = _library().edgedec_draft_choices
+    except AttributeError:
+        raise too_old() from None
+    function.restype, function.argtypes = ctypes.c_int, [_POINTER, ctypes.c_int, *[_POINTER] * 5]
+    return function
 
 
 @cache

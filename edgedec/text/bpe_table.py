@@ -9,9 +9,11 @@ from __future__ import annotations
 import ctypes
 import json
 import struct
+import weakref
 import zlib
 from array import array
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from enum import IntEnum
 from functools import cache, cached_property
@@ -33,11 +35,18 @@ BYTE_FALLBACK, FUSE_UNKNOWN, WHOLE_FIRST, ADDS_SPACE = 1, 2, 4, 8
 _MISSING, _NO_ROOM = -1, -3
 _AFTER_CHECKSUM = 12
 _POINTER, _SIZE, _BYTES, _INT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_int
+_INT64 = ctypes.c_int64
 _SIGNATURES = {
-    "check": (_POINTER, _SIZE),
-    "find": (_POINTER, _SIZE, _BYTES, _SIZE),
-    "encode": (_POINTER, _SIZE, _INT, _BYTES, _SIZE, _POINTER, _SIZE),
+    "check": (_INT64, _POINTER, _SIZE),
+    "find": (_INT64, _POINTER, _SIZE, _BYTES, _SIZE),
+    "open": (_POINTER, _POINTER, _SIZE),
+    "close": (None, _POINTER),
+    "encode": (_INT64, _POINTER, _INT, _BYTES, _SIZE, _POINTER, _SIZE),
 }
+"""By name without ``edgedec_text_``: result type, then argument types."""
+_KEPT_BYTES = 4096
+"""Longest text that an encoder is kept after: its memory grows with a text."""
+_MOST_KEPT = 2
 
 
 class TablePart(IntEnum):
@@ -83,6 +92,9 @@ class BpeTable:
         _, checksum, self.flags, _, self.ids, self.source, *parts = HEADER.unpack_from(self._bytes.data)
         if _checksum(path) != checksum:
             raise damaged()
+        self._idle: list[int] = []
+        """Encoders that nobody uses. To make one takes longer than to encode a few words."""
+        weakref.finalize(self, _close_all, self._idle)
         self._parts = dict(zip(TablePart, zip(parts[::2], parts[1::2], strict=True), strict=True))
 
     @property
@@ -144,10 +156,29 @@ class BpeTable:
         Raises UnicodeEncodeError for lone surrogates.
         """
         data = text.encode()
+        encoder = self._encoder()
+        try:
+            return self._encoded(encoder, data, specials)
+        finally:
+            if len(data) <= _KEPT_BYTES and len(self._idle) < _MOST_KEPT:
+                self._idle.append(encoder)
+            else:
+                _close_all([encoder])
+
+    def _encoder(self) -> int:
+        with suppress(IndexError):
+            return self._idle.pop()  # several threads may encode
+        if not (made := _library().edgedec_text_open(*self._at)):
+            raise damaged()
+        return int(made)
+
+    def _encoded(self, encoder: int, data: bytes, specials: bool) -> list[int]:
         room = len(data) + 64
         while True:
             ids = array("I", bytes(4 * room))  # not NumPy's, whose address takes as long as encoding a word
-            count = self._call("encode", specials, data, len(data), ids.buffer_info()[0], room)
+            count = _library().edgedec_text_encode(
+                encoder, specials, data, len(data), ids.buffer_info()[0], room
+            )
             if count != _NO_ROOM:
                 return ids[: self._checked(count)].tolist()
             room *= 2
@@ -182,8 +213,13 @@ def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(library_path()))
     for name, arguments in _SIGNATURES.items():
         function = getattr(library, f"edgedec_text_{name}")
-        function.restype, function.argtypes = ctypes.c_int64, arguments
+        function.restype, function.argtypes = arguments[0], arguments[1:]
     return library
+
+
+def _close_all(encoders: list[int]) -> None:
+    for encoder in encoders:
+        _library().edgedec_text_close(encoder)
 
 
 def available() -> bool:

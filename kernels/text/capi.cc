@@ -1,4 +1,4 @@
-// C ABI of the tokenizer: text/steps.h over a mapped table. Each call checks the header; nothing is kept between calls.
+// C ABI of the tokenizer: text/steps.h over a mapped table. Only an encoder is kept between calls.
 #include <algorithm>
 #include <memory>
 #include <new>
@@ -9,6 +9,12 @@
 using namespace edgedec::text;
 
 namespace {
+
+struct OpenEncoder {
+  Table table;
+  std::unique_ptr<Encoder> encoder;
+  edgedec::Array<uint32_t> found;
+};
 
 // Returns the result of `act` for the table at data, or kDamaged.
 template <typename Act>
@@ -28,17 +34,22 @@ EDGEDEC_EXPORT int64_t edgedec_text_find(const void* data, size_t size, const ch
   return with_table(data, size, [&](const Table& table) { return find(table, text, length); });
 }
 
+// An encoder over the table at data, which outlives it, for one call at a time; null for a damaged table.
+EDGEDEC_EXPORT OpenEncoder* edgedec_text_open(const void* data, size_t size) {
+  std::unique_ptr<OpenEncoder> made(new (std::nothrow) OpenEncoder);
+  if (!made || !made->table.open(static_cast<const uint8_t*>(data), size)) return nullptr;
+  made->encoder.reset(new (std::nothrow) Encoder(made->table));
+  return made->encoder && made->encoder->open() ? made.release() : nullptr;
+}
+
+EDGEDEC_EXPORT void edgedec_text_close(OpenEncoder* it) { delete it; }
+
 // Writes the ids of a text; without `specials` control tokens in it stay text. Returns how many, or a Failure.
-EDGEDEC_EXPORT int64_t edgedec_text_encode(const void* data, size_t size, int specials, const char* text, size_t length,
-                                           uint32_t* ids, size_t room) {
-  return with_table(data, size, [&](const Table& table) -> int64_t {
-    const std::unique_ptr<Encoder> encoder(new (std::nothrow) Encoder(table));  // it is large
-    if (!encoder) return kNoMemory;
-    edgedec::Array<uint32_t> found;
-    if (!encoder->open()) return kDamaged;
-    if (const int64_t failure = encoder->encode({text, length}, specials != 0, &found)) return failure;
-    if (found.size() > room) return kNoRoom;
-    std::copy(found.begin(), found.end(), ids);
-    return static_cast<int64_t>(found.size());
-  });
+EDGEDEC_EXPORT int64_t edgedec_text_encode(OpenEncoder* it, int specials, const char* text, size_t length, uint32_t* ids,
+                                           size_t room) {
+  it->found.clear();
+  if (const int64_t failure = it->encoder->encode({text, length}, specials != 0, &it->found)) return failure;
+  if (it->found.size() > room) return kNoRoom;
+  std::copy(it->found.begin(), it->found.end(), ids);
+  return static_cast<int64_t>(it->found.size());
 }

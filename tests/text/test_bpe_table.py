@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +285,26 @@ def test_encoding_needs_no_library(tmp_path: Path) -> None:
         "assert 'tokenizers' not in sys.modules",
     )
     subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)
+
+
+def test_an_encoder_is_used_again_after_short_texts_only(tmp_path: Path) -> None:
+    encoder = bpe(tmp_path)
+    assert isinstance(encoder, TableEncoder)
+    texts = [*soups(20), "x" * 5000, "the end"]
+    first = [encoder.encode(text, parse_special=False) for text in texts]
+    assert len(encoder.table._idle) == 1
+    again = [TableEncoder(BpeTable(tmp_path / FILE_NAME)).encode(text, parse_special=False) for text in texts]
+    assert first == again
+    encoder.encode("x" * 5000, parse_special=False)
+    assert not encoder.table._idle
+
+
+def test_threads_encode_at_the_same_time(tmp_path: Path) -> None:
+    encoder, texts = bpe(tmp_path), soups(30)
+    expected = [encoder.encode(text, parse_special=False) for text in texts]
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda text: encoder.encode(text, parse_special=False), texts * 8)
+        assert list(found) == expected * 8
 
 
 def test_a_piece_of_a_million_characters_is_not_quadratic(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ class SplitForward(OnnxForward):
         """See ``Forward.extend``. Raises DeviceLostError, and as ``OnnxForward.extend``."""
         planned, fed = self._planned(tokens, parents, rows)
         reached = self._lower.hidden(GpuPass(tokens, fed.positions, fed.parents, planned.start, ()))
-        result = self._passes.run(replace(fed, tokens=(), warm_exit=self._layers, warm=reached))
+        result = self._passes.run(fed._replace(tokens=(), warm_exit=self._layers, warm=reached))
         self._book.append(planned)
         return result
 

@@ -47,6 +47,11 @@ void Choices::adjust(const DrawParams& params, const DrawHistory& history, ToTar
   const Adjustment adjustment(params, history);
   for (size_t at = 0; at < ids_.size(); ++at)
     values_[at] = adjustment.one(values_[at], ids_[at], to_target.to_target_id(ids_[at]));
+  put_in_order();
+}
+
+// Puts the best first, and leaves out what is banned.
+void Choices::put_in_order() {
   order_.resize(ids_.size());
   std::iota(order_.begin(), order_.end(), size_t{0});
   std::sort(order_.begin(), order_.end(), [this](size_t a, size_t b) {
@@ -61,6 +66,15 @@ void Choices::adjust(const DrawParams& params, const DrawHistory& history, ToTar
   }
   values_.swap(times_);
   ids_.swap(places_);
+}
+
+void Choices::draw(Span<const double> values, Span<const int32_t> ids, const DrawParams& params, int64_t position,
+                   ToTargetId& to_target, std::vector<Choice>* found) {
+  found->clear();
+  values_.assign(values.begin(), values.end());
+  ids_.assign(ids.begin(), ids.end());
+  put_in_order();
+  if (!ids_.empty()) keyed(params, params.temperature, position, to_target, found);
 }
 
 void Choices::keyed(const DrawParams& params, double temperature, int64_t position, ToTargetId& to_target,
