@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgedec.assemble.config import MOST_CONVERSATIONS
 from edgedec.cli import options as opt
 from edgedec.cli import progress
 from edgedec.cli.command import Command, declared, option, taking
 from edgedec.cli.opening import fetch_bundles
 from edgedec.cli.services import services
+from edgedec.core.cache_config import MOST_SEQUENCES
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.models.catalogue import DEFAULT_MODEL
 
@@ -66,7 +66,7 @@ class SlotOptions:
     memory: int | None = declared(opt.memory_option)
     context: int | None = declared(opt.context_option)
     parallel: int = declared(option(
-        "--parallel", type=click.IntRange(1, MOST_CONVERSATIONS), default=4, show_default=True, metavar="N",
+        "--parallel", type=click.IntRange(1, MOST_SEQUENCES), default=4, show_default=True, metavar="N",
         heading=opt.COST, help="Replies of a model at once, each with a context of its own.",
     ))
     draft: str = declared(opt.draft_option)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgedec.assemble.config import MOST_CONVERSATIONS
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import StudyOptions, count_option, input_option, last_options
 from edgedec.cli.command import Command
+from edgedec.core.cache_config import MOST_SEQUENCES
 from edgedec.core.errors import MemoryBudgetError, UsageError
 from edgedec.core.units import size
 
@@ -47,7 +47,7 @@ class BatchOptions(StudyOptions):
 )
 @opt.model_option
 @click.option(
-    "--batch", "sizes", multiple=True, type=click.IntRange(1, MOST_CONVERSATIONS), metavar="N",
+    "--batch", "sizes", multiple=True, type=click.IntRange(1, MOST_SEQUENCES), metavar="N",
     default=(1, 2, 4, 8),
     help="Conversations in a batch; may be given several times (default: 1, 2, 4 and 8).",
 )  # fmt: skip

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
 from edgedec.control.switching import SwitchRule
-from edgedec.core.cache_config import Device, KvType
+from edgedec.core.cache_config import MOST_SEQUENCES, Device, KvType
 from edgedec.core.device_place import DevicePlace
 from edgedec.core.errors import Remedy, UsageError
 from edgedec.core.preset import Preset
@@ -24,8 +24,6 @@ from edgedec.telemetry.cores import check_usable
 Objective = Literal["time", "energy"]
 MemoryRule = Callable[[MemoryFacts, MemoryChoice], int]
 """Computes a budget in bytes from the sizes of the loaded models and the choice that nothing limits."""
-MOST_CONVERSATIONS = 32
-"""Sequences in a batch. Beyond them a pass costs as much per token as a prompt's."""
 NO_TEMPLATE = ""
 """In place of a chat template: messages are text to continue."""
 
@@ -97,11 +95,11 @@ class RunConfig:
             raise UsageError(
                 f"{self.draft_tokens} drafted tokens are not possible", hint=f"use 1 to {MOST_DRAFTED}"
             )
-        if self.conversations is not None and not 1 <= self.conversations <= MOST_CONVERSATIONS:
+        if self.conversations is not None and not 1 <= self.conversations <= MOST_SEQUENCES:
             raise UsageError(
                 f"a batch of {self.conversations} conversations is not possible",
-                hint=f"use 1 to {MOST_CONVERSATIONS}",
-                remedy=Remedy("conversations", MOST_CONVERSATIONS),
+                hint=f"use 1 to {MOST_SEQUENCES}",
+                remedy=Remedy("conversations", MOST_SEQUENCES),
             )
         if self.kv not in ("fp16", "int8"):
             raise UsageError(f"there is no KV cache in {self.kv!r:.40}", hint="there are fp16 and int8")

@@ -132,10 +132,11 @@ class CacheForward:
 
     def _check_rows(self, rows: Rows) -> None:
         """Raises UnsupportedError for rows that the capabilities lack, ValueError for wrong ids to keep."""
-        if rows.taps and not self._caps.taps:
-            self._refuse("it hands out no hidden states")
-        if not set(rows.taps) <= set(self._caps.taps):
-            raise ValueError(f"hidden states of layers {rows.taps}: there are {self._caps.taps}")
+        if rows.taps:
+            if not self._caps.taps:
+                self._refuse("it hands out no hidden states")
+            if not set(rows.taps) <= set(self._caps.taps):
+                raise ValueError(f"hidden states of layers {rows.taps}: there are {self._caps.taps}")
         if rows.keep is None or rows.keep is self._kept:
             return
         if not self._caps.trims:

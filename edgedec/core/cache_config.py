@@ -11,6 +11,9 @@ KvType = Literal["fp16", "int8"]
 Device = Literal["cpu", "npu", "gpu"]
 """Where a model runs: on the CPU, on an NPU for which it was exported, or on a GPU."""
 
+MOST_SEQUENCES = 32
+"""Sequences of one KV cache. Beyond them passes cost as much per token as prompts do."""
+
 
 @dataclass(frozen=True, slots=True)
 class CacheConfig:

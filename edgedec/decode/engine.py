@@ -8,6 +8,7 @@ verified, and where a reply ends).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from edgedec.core.errors import DeviceLostError
 from edgedec.core.forward import Forward
@@ -31,8 +32,11 @@ from edgedec.grammar.constraint import Constraint
 from edgedec.metrics.marks import CounterSnapshot
 from edgedec.sampling import DrawHistory, DrawParams
 from edgedec.telemetry.energy.meter import Meter, Reading
+from edgedec.verify import Verdict
 
 __all__ = ["LONGEST_PASS", "Engine", "FinishReason", "PassRecord", "Step"]
+
+_NO_LEASE = nullcontext()
 
 
 class Engine(CachedSequence):
@@ -155,25 +159,32 @@ class Engine(CachedSequence):
         head, seconds = self._passes.run(waiting, tree, rows)
         self._passes.report(progress, self._committed)
         try:
-            with self._forward.ledger.lease("rows", reply.drawing_bytes):
+            with self._drawing(reply):
                 verdict = reply.verdict(tree, head, position)
                 steps = reply.steps(verdict, tree, head, position)
-            kept = (*range(last + 1), *(last + 1 + node for node in verdict.path))
             if len(tree):
-                self._forward.keep_path(kept)
+                self._forward.keep_path(_kept(last, verdict))
         except BaseException:
             self._forward.rewind(min(position, self._forward.length))  # a device that was lost left nothing
             raise
         if draft:
             draft.settle(head, verdict, None if last else seconds)
         if reader and head.hidden is not None:
+            kept = _kept(last, verdict)
             every = len(kept) == len(head.hidden)  # as of a prompt, which is too large to copy
             reader.read(position - last - 1, head.hidden if every else head.hidden[list(kept)])
-        fed = len(waiting) + len(tree)
-        self._passes.record(
-            PassRecord(position - last - 1, fed, len(steps), seconds, len(tree), tree, verdict.path)
-        )
+        if self._passes.observe:
+            fed = len(waiting) + len(tree)
+            self._passes.observe(
+                PassRecord(position - last - 1, fed, len(steps), seconds, len(tree), tree, verdict.path)
+            )
         return steps
+
+    def _drawing(self, reply: ReplyPlan) -> AbstractContextManager[object]:
+        """Lease the memory that the draws of a round take, if they take any."""
+        if not reply.drawing_bytes:
+            return _NO_LEASE
+        return self._forward.ledger.lease("rows", reply.drawing_bytes)
 
     def _reader(self) -> Reader | None:
         """Return where hidden states go; None where no drafter needs them or the model lacks some."""
@@ -194,3 +205,8 @@ class Engine(CachedSequence):
         draft = self.speculation.round(room, grammar)
         draft.lead(self._forward.peeked[1:])
         return draft
+
+
+def _kept(last: int, verdict: Verdict) -> tuple[int, ...]:
+    """The tokens of a pass that stay: committed ones up to ``last``, and the accepted of those behind it."""
+    return (*range(last + 1), *(last + 1 + node for node in verdict.path))

@@ -28,7 +28,7 @@ class Reader:
 
 
 class Passes:
-    """Feeds a model's cache. ``clock`` (seconds) times passes, ``observe`` sees a record of each."""
+    """Feeds a model's cache. ``clock`` (seconds) times passes."""
 
     def __init__(
         self,
@@ -39,7 +39,8 @@ class Passes:
     ) -> None:
         self._forward = forward
         self._policy = policy
-        self._observe = observe
+        self.observe = observe
+        """Sees a record of each pass, if there is one."""
         self._clock = clock
         self.work = Work()
         """Counts of all passes so far."""
@@ -76,11 +77,6 @@ class Passes:
         if progress:
             progress(min(self._forward.length, len(committed)), len(committed))
 
-    def record(self, record: PassRecord) -> None:
-        """Show ``record`` to the observer, if there is one."""
-        if self._observe:
-            self._observe(record)
-
     def _feed(self, committed: Sequence[int], count: int, reader: Reader | None) -> None:
         """One pass over the next ``count`` committed tokens, of which no rows are needed."""
         start = self._forward.length
@@ -88,7 +84,8 @@ class Passes:
         head, seconds = self.run(list(committed[start : start + count]), EMPTY, rows)
         if reader and head.hidden is not None:
             reader.read(start, head.hidden)
-        self.record(PassRecord(start, count, 0, seconds))
+        if self.observe:
+            self.observe(PassRecord(start, count, 0, seconds))
 
     def _longest(self, committed: Sequence[int]) -> int:
         most = min(self._forward.caps.max_pass, LONGEST_PASS)

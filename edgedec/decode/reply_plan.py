@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import HeadRows, Rows
@@ -25,7 +25,7 @@ from edgedec.sampling import (
 from edgedec.verify import Verdict, keyed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReplyPlan:
     """The settings of one reply, and what its draws read of the tokens so far."""
 
@@ -40,33 +40,28 @@ class ReplyPlan:
     details: StepDetails
     bounds: list[float | None] = field(default_factory=list, init=False)
     """Mirostat's state before the latest verdict and after each of its tokens; None without it."""
+    grammar: Constraint | None = field(init=False)
+    """The grammar that tokens keep to, at the place behind those committed."""
+    drawing_bytes: int = field(init=False)
+    """Bytes that drawing a token takes beside the head rows, at most."""
+    _newest: Rows = field(init=False)
+    """The head row of the last committed token alone."""
 
-    @property
-    def grammar(self) -> Constraint | None:
-        """The grammar that tokens keep to, at the place behind those committed."""
-        return self.details.grammar
-
-    @property
-    def drawing_bytes(self) -> int:
-        """Bytes that drawing a token takes beside the head rows, at most."""
-        each = drawing_bytes(
-            self.params, self.spec.head_k, logprobs=self.details.at_one, masked=self.grammar is not None
-        )
-        return self.spec.vocab_size * each
+    def __post_init__(self) -> None:
+        self.grammar = self.details.grammar
+        wants = {"logprobs": self.details.at_one, "masked": self.grammar is not None}
+        self.drawing_bytes = self.spec.vocab_size * drawing_bytes(self.params, self.spec.head_k, **wants)
+        full = needs_logits(self.params, self.spec.head_k, **wants)
+        self._newest = Rows((0,), full=full, temperature=head_temperature(self.params))
 
     def rows(self, last: int, drafted: int, *, taps: tuple[int, ...] = ()) -> Rows:
         """The head rows to request: of the last committed token, at ``last``, and of the drafted ones.
 
         ``taps``: with the outputs of these layers.
         """
-        return Rows(
-            tuple(range(last, last + 1 + drafted)),
-            full=needs_logits(
-                self.params, self.spec.head_k, logprobs=self.details.at_one, masked=self.grammar is not None
-            ),
-            temperature=head_temperature(self.params),
-            taps=taps,
-        )
+        if not (last or drafted or taps):
+            return self._newest
+        return replace(self._newest, indices=tuple(range(last, last + 1 + drafted)), taps=taps)
 
     def commit(self, step: Step) -> None:
         """Note a committed token."""

@@ -31,6 +31,8 @@ class StopStrings:
 
     def push(self, text: str) -> str:
         """Add a piece; return the text that is safe to show now."""
+        if not self._stops:
+            return text
         if self.hit:
             return ""
         self._held += text

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -97,6 +97,8 @@ class Batcher:
         """Only the thread that runs passes waits for it: to wake everybody at every request would take longer
         than a pass."""
         self._active: set[int] = set()
+        self._awaited: set[int] = set()
+        """Those of ``_active`` without a request in ``_queue``."""
         self._queue: list[_Waiting] = []
         self._left_over = False
         self._pieces = PieceSize()
@@ -119,11 +121,13 @@ class Batcher:
             if sequence in self._active:
                 raise ValueError(f"sequence {sequence} is in a reply already")
             self._active.add(sequence)
+            self._await([sequence])
         try:
             yield
         finally:
             with self._changed:
                 self._active.discard(sequence)
+                self._awaited.discard(sequence)
                 self._changed.notify()
 
     def submit(self, request: PassRequest) -> HeadRows:
@@ -138,6 +142,7 @@ class Batcher:
             if self._closed:
                 raise BackendError(_CLOSED)
             self._queue.append(waiting)
+            self._awaited.discard(request.sequence)
             taken = self._taken_short()
         if taken:
             self._run(taken)
@@ -147,6 +152,7 @@ class Batcher:
             with self._changed:
                 begun = waiting not in self._queue
                 self._queue = [other for other in self._queue if other is not waiting]
+                self._await([request.sequence])
             if begun:
                 waiting.wait()
             raise
@@ -202,7 +208,12 @@ class Batcher:
         if not self._queue:
             self._left_over = False
             return False
-        return self._left_over or self._active <= {waiting.request.sequence for waiting in self._queue}
+        return self._left_over or not self._awaited
+
+    def _await(self, sequences: Iterable[int]) -> None:
+        """Wait for the next requests of those of ``sequences`` that are in a reply and have none queued."""
+        queued = {waiting.request.sequence for waiting in self._queue}
+        self._awaited |= self._active.intersection(sequences) - queued
 
     def _take(self) -> list[_Waiting]:
         """Take requests from the front of the queue that fit into a pass; the first always does.
@@ -227,6 +238,7 @@ class Batcher:
             (taken if count <= room else rest).append(waiting)
             room -= count if count <= room else 0
         self._queue, self._left_over, self._running = [*rest, *late], bool(rest), True
+        self._await(waiting.request.sequence for waiting in taken)
         return taken
 
     def _run(self, taken: Sequence[_Waiting]) -> None:
@@ -244,10 +256,14 @@ class Batcher:
         else:
             for waiting, rows in zip(taken, found, strict=True):
                 waiting.rows = rows
-        done = [waiting for waiting in taken if not waiting.goes_on()]
+        done: list[_Waiting] = []
+        going: list[_Waiting] = []
+        for waiting in taken:
+            (going if waiting.goes_on() else done).append(waiting)
         with self._changed:
             self._running = False
-            self._queue += [waiting for waiting in taken if waiting not in done]
+            self._queue += going
+            self._awaited.difference_update(waiting.request.sequence for waiting in going)
             if self._queue or self._closed:
                 self._changed.notify_all()
         for waiting in done:

@@ -37,6 +37,10 @@ class KvForward(CacheForward):
         self._kv.use()
         return planned
 
+    def computed(self, planned: PlannedPass) -> None:
+        """Record ``planned``, which was computed; for a model without recurrent states."""
+        self._book.append(planned)
+
     @contextmanager
     def computing(self, planned: PlannedPass) -> Iterator[None]:
         """Compute ``planned`` inside, which is recorded behind it.
@@ -45,7 +49,7 @@ class KvForward(CacheForward):
         """
         if self._states is None:
             yield
-            self._book.append(planned)
+            self.computed(planned)
             return
         with self._states.lock:
             self._states.begin()

@@ -17,7 +17,7 @@ from edgedec.backends.onnx.passes import OnnxPasses
 from edgedec.backends.onnx.sequences import SequenceModel, Sequences
 from edgedec.backends.onnx.session import check_shapes, open_session
 from edgedec.backends.onnx.tap_outputs import with_outputs
-from edgedec.core.cache_config import CacheConfig, KvType
+from edgedec.core.cache_config import MOST_SEQUENCES, CacheConfig, KvType
 from edgedec.core.exits import LayerOutputs, added_taps
 from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Lease, Ledger
@@ -29,8 +29,6 @@ from edgedec.memory.footprint import scratch_bytes
 from edgedec.telemetry.process import mapped_bytes
 
 MAX_PASS_TOKENS = 512
-MOST_SEQUENCES = 32
-"""Beyond them passes cost as much per token as prompts do."""
 _WINDOWED = ("gemma2", "gemma3", "phi3")
 """Architectures with layers that see only the newest tokens: after an eviction they would see others."""
 

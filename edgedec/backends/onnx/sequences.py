@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from edgedec.backends.backend import PassRequest, Submit
 from edgedec.backends.checks import check_tokens
@@ -48,6 +49,7 @@ class Sequences:
         submit: Submit | None,
     ) -> None:
         self._passes = passes
+        self._recurrent = bool(model.spec.states)
         self.count = count
         self.most = most
         """Tokens of one pass over all sequences."""
@@ -56,10 +58,12 @@ class Sequences:
             SequenceForward(number, kv.part(number, count), model, submit) for number in range(count)
         )
         """One ``Forward`` for each sequence."""
+        self._checked: dict[int, _Placed] = {}
+        """Places of the requests that ``check`` saw last: whole requests are placed once."""
 
     def check(self, request: PassRequest) -> None:
         """Raises the errors of ``Forward.extend`` for this request, whatever else is in the pass."""
-        self.forwards[request.sequence].planned(request)
+        self._checked[request.sequence] = self.forwards[request.sequence].placed(request)
 
     def run(self, requests: Sequence[PassRequest]) -> list[HeadRows]:
         """Run one pass over all requests, at most one for each sequence.
@@ -74,42 +78,46 @@ class Sequences:
             raise ValueError("two requests for one sequence")
         if (count := sum(len(request.tokens) for request in requests)) > self.most:
             raise ValueError(f"{count} tokens in one pass: at most {self.most}")
-        planned = {request.sequence: self.forwards[request.sequence].planned(request) for request in requests}
+        placed = [self._placed(request) for request in requests]
         results: dict[int, HeadRows] = {}
         with ExitStack() as computing:
-            for number, own in planned.items():
-                computing.enter_context(self.forwards[number].computing(own))
-            for group in _alike(requests):
-                results |= self._together(group, planned)
+            for one in placed if self._recurrent else ():
+                computing.enter_context(self.forwards[one.sequence].computing(one.planned))
+            for group in _alike(placed):
+                results |= self._together(group)
+        for one in () if self._recurrent else placed:
+            self.forwards[one.sequence].computed(one.planned)
         return [results[request.sequence] for request in requests]
+
+    def _placed(self, request: PassRequest) -> _Placed:
+        checked = self._checked.pop(request.sequence, None)
+        if checked and checked.request is request:
+            return checked
+        return self.forwards[request.sequence].placed(request)
 
     def _alone(self, request: PassRequest) -> HeadRows:
         return self.run([request])[0]
 
-    def _together(
-        self, requests: Sequence[PassRequest], planned: dict[int, PlannedPass]
-    ) -> dict[int, HeadRows]:
+    def _together(self, group: Sequence[_Placed]) -> dict[int, HeadRows]:
         tokens: list[int] = []
         positions: list[int] = []
         parents: list[int] = []
         rows: list[int] = []
         lengths = [self.count]
-        counts: list[int] = []
-        for request in requests:
-            own = planned[request.sequence]
-            chosen = request.rows.resolve(len(own))
-            rows += [len(tokens) + row for row in chosen]
-            counts.append(len(chosen))
-            tokens += request.tokens
+        for one in group:
+            own, before = one.planned, len(tokens)
+            rows += [before + row for row in one.rows]
+            tokens += one.request.tokens
             positions += own.positions
             parents += own.parents
-            lengths += (len(own), request.sequence, own.start)
-        wants = next((request.rows for request, n in zip(requests, counts, strict=True) if n), LAST_ROW)
+            lengths += (len(tokens) - before, one.sequence, own.start)
+        wants = next((one.request.rows for one in group if one.rows), LAST_ROW)
         head = self._passes.run(Fed(tokens, positions, parents, lengths, rows, wants.full, wants.temperature))
         found, first = {}, 0
-        for request, count in zip(requests, counts, strict=True):
-            found[request.sequence] = _part(head, first, first + count)
-            first += count
+        for one in group:
+            end = first + len(one.rows)
+            found[one.sequence] = _part(head, first, end)
+            first = end
         return found
 
 
@@ -129,21 +137,32 @@ class SequenceForward(KvForward):
         """
         return self._submit(PassRequest(self.number, tokens, parents, rows))
 
-    def planned(self, request: PassRequest) -> PlannedPass:
+    def placed(self, request: PassRequest) -> _Placed:
         """Return where the tokens would go; nothing changes. Raises the errors of ``extend``."""
-        check_tokens(request.tokens, self.caps.max_pass, self.spec.vocab_size)
+        count = len(request.tokens)
+        check_tokens(request.tokens, self._caps.max_pass, self._spec.vocab_size)
         self._check_rows(request.rows)
-        request.rows.resolve(len(request.tokens))
-        return self._plan(len(request.tokens), request.parents)
+        rows = request.rows.resolve(count)
+        return _Placed(self.number, request, self._plan(count, request.parents), rows)
 
 
-def _alike(requests: Sequence[PassRequest]) -> list[list[PassRequest]]:
+class _Placed(NamedTuple):
+    """A request, where its tokens go in the cache, and the indices of its tokens whose rows it wants."""
+
+    sequence: int
+    request: PassRequest
+    planned: PlannedPass
+    rows: Sequence[int]
+
+
+def _alike(placed: Sequence[_Placed]) -> list[list[_Placed]]:
     """Group requests whose head rows come from one call; requests without rows join the first group."""
-    groups: dict[tuple[bool, float], list[PassRequest]] = {}
-    for request in requests:
-        if request.rows.resolve(len(request.tokens)):
-            groups.setdefault((request.rows.full, request.rows.temperature), []).append(request)
-    silent = [request for request in requests if not request.rows.resolve(len(request.tokens))]
+    groups: dict[tuple[bool, float], list[_Placed]] = {}
+    for one in placed:
+        if one.rows:
+            wants = one.request.rows
+            groups.setdefault((wants.full, wants.temperature), []).append(one)
+    silent = [one for one in placed if not one.rows]
     if not groups:
         return [silent] if silent else []
     found = list(groups.values())
