@@ -51,9 +51,10 @@ class SequenceBatch(Protocol):
         """One for each sequence."""
         ...
 
-    def reply(self, sequence: int) -> AbstractContextManager[None]:
+    def reply(self, sequence: int, *, streams: bool = True) -> AbstractContextManager[None]:
         """Make every pass wait for a request of ``sequence`` while inside.
 
+        ``streams``: whether its tokens are read as they come, so that no prompt may hold them up for long.
         Raises ValueError when the sequence is in a reply already.
         """
         ...

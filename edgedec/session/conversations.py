@@ -205,7 +205,8 @@ class Conversations:
         reply = None
         try:
             task.wait()
-            with self.reply(number) as chat:
+            with self._batch.sequences.reply(number, streams=False):
+                chat = self.chats[number]
                 chat.reset()
                 try:
                     reply = task.begin(chat)

@@ -248,6 +248,23 @@ def test_a_prompt_beside_replies_is_read_in_short_pieces(combined: Counted) -> N
     assert replies == [combined.passes[0], *combined.passes[33:]] == [{0: 1, 1: 1}] * 8
 
 
+def test_a_prompt_beside_replies_that_do_not_stream_is_read_at_once(combined: Counted) -> None:
+    combined.most = 200
+    with Batcher(lambda submit: combined) as batcher:
+        barrier = threading.Barrier(2)
+
+        def unread() -> None:
+            with batcher.reply(0, streams=False):
+                barrier.wait(LIMIT_S)
+                for turn in range(4):
+                    batcher.submit(PassRequest(0, [turn]))
+
+        assert [one.exception() for one in at_once(unread, prompt(batcher, 1, 128, barrier))] == [None] * 2
+        assert combined.passes == [{0: 1, 1: 128}, {0: 1}, {0: 1}, {0: 1}]
+        at_once(talk(batcher, 0, 2, barrier=barrier), prompt(batcher, 1, 128, barrier))
+    assert combined.passes[4:6] == [{0: 1}, {0: 1, 1: 8}]
+
+
 def test_a_pass_that_fails_ends_a_prompt_of_which_pieces_are_left(combined: Counted) -> None:
     combined.fail, combined.well = BackendError("broken"), 1
     with Batcher(lambda submit: combined) as batcher:

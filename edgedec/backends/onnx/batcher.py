@@ -79,8 +79,9 @@ class Batcher:
     """The ``SequenceBatch`` that runs the requests of ``submit`` together.
 
     ``make`` builds the computation, whose forwards call the ``submit`` that it is given. ``observe`` sees
-    each pass. Beside replies, prompts are read in short pieces (``PieceSize``). A request that does not fit
-    into a pass begins the next one, which waits for nobody. Use it as a context manager, or ``close`` it.
+    each pass. Prompts are read at once: the sooner all reply, the more tokens a pass has. Beside replies that
+    stream they are read in short pieces (``PieceSize``). A request that does not fit into a pass begins the
+    next one, which waits for nobody. Use it as a context manager, or ``close`` it.
     """
 
     def __init__(
@@ -102,8 +103,10 @@ class Batcher:
         self._queue: list[_Waiting] = []
         self._left_over = False
         self._pieces = PieceSize()
+        self._unread: set[int] = set()
+        """Those in a reply that does not stream."""
         self._beside = False
-        """Whether replies are in the pass."""
+        """Whether replies that stream are in the pass."""
         self._running = False
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="passes", daemon=True)
@@ -115,19 +118,21 @@ class Batcher:
         return self._combined.forwards
 
     @contextmanager
-    def reply(self, sequence: int) -> Iterator[None]:
+    def reply(self, sequence: int, *, streams: bool = True) -> Iterator[None]:
         """See ``SequenceBatch.reply``."""
         with self._changed:
             if sequence in self._active:
                 raise ValueError(f"sequence {sequence} is in a reply already")
             self._active.add(sequence)
             self._await([sequence])
+            if not streams:
+                self._unread.add(sequence)
         try:
             yield
         finally:
             with self._changed:
-                self._active.discard(sequence)
-                self._awaited.discard(sequence)
+                for group in (self._active, self._awaited, self._unread):
+                    group.discard(sequence)
                 self._changed.notify()
 
     def submit(self, request: PassRequest) -> HeadRows:
@@ -218,10 +223,14 @@ class Batcher:
     def _take(self) -> list[_Waiting]:
         """Take requests from the front of the queue that fit into a pass; the first always does.
 
-        Of prompts beside replies only pieces are taken, and those that get none now are the first next time.
+        Of prompts beside replies that stream only pieces are taken, and those that get none now are the first
+        next time.
         """
         spare = [waiting.spare for waiting in self._queue]
-        self._beside = not all(spare)
+        self._beside = any(
+            not most and waiting.request.sequence not in self._unread
+            for waiting, most in zip(self._queue, spare, strict=True)
+        )
         room = self._combined.most
         pieces = self._pieces.tokens if self._beside else room
         taken: list[_Waiting] = []
