@@ -118,6 +118,25 @@ def test_a_model_that_does_not_fit_is_given_up_in_a_line(target: Path, small: Pa
     assert [line for line in told if "memory budget" in line]
 
 
+def test_the_ledger_counts_the_kept_ids_of_a_trimmed_head(target: Path, small: Path, tmp_path: Path) -> None:
+    def leased(kept: int, draft: str) -> int:
+        for bundle in (target, small):
+            manifest = Manifest.load(bundle)
+            ids = np.array(sorted({*ends_of(manifest), *range(40, 40 + kept)}))
+            save_trim(manifest, tmp_path / "home", ids, {SAVED: 0.5})
+        chosen = choose_drafters((), target, tmp_path / "home")
+        folder = tmp_path / f"{kept}-{draft}"
+        write_device_folder(DeviceOrder("android", target, chosen, small, tmp_path / "home"), folder)
+        with native.open(folder, draft=draft, **SETTINGS) as opened:
+            opened.complete(TEXT, max_tokens=4)
+            held: int = opened.stats()["memory"]["most_leased"]["slack"]
+            return held
+
+    # The ids themselves, those in use, and for a small model those that it was opened with.
+    assert leased(180, "exit-2") - leased(80, "exit-2") == 2 * 8 * 100
+    assert leased(180, small.name) - leased(80, small.name) == 3 * 8 * 100
+
+
 def test_another_vocabulary_or_a_damaged_model_costs_a_line(target: Path, place: Path, small: Path) -> None:
     expected = plain(target)
     damaged = place / "damaged"

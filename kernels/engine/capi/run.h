@@ -105,6 +105,7 @@ class Run {
   std::unique_ptr<Speculation> speculation_;
   std::unique_ptr<Engine> engine_;
   Lease tables_;
+  Lease kept_;  // of the ids that exits' heads are trimmed to
   double load_s_ = 0.0;
 };
 

@@ -131,6 +131,10 @@ Status Run::make_exits(const DrafterSpec& spec, Drafters* drafters) {
     const double kept = trimmed_ ? static_cast<double>(trimmed_->size()) / static_cast<double>(model.vocab_size) : 1.0;
     chosen = promising_exits(forward_->exits(), bytes, kept);
   }
+  if (trimmed_) {
+    if (!kept_.bytes()) kept_ = Lease(&budget_->ledger(), kSlack);
+    EDGEDEC_TRY(kept_.grow(kept_.bytes() + static_cast<int64_t>(chosen.size() * trimmed_->nbytes())));
+  }
   for (int exit : chosen)
     drafters->push_back(std::make_unique<ExitDrafter>(*forward_, exit, trimmed_, manifest_.tokenizer.eos_ids));
   return {};

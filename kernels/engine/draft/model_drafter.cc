@@ -54,6 +54,10 @@ Status ModelDrafter::propose(int limit, double floor, Source self, DraftTree* tr
   return {};
 }
 
+size_t ModelDrafter::nbytes() const {
+  return bridge_->nbytes() + cached_.capacity() * sizeof(int32_t) + (trimmed_ ? trimmed_->nbytes() : 0);
+}
+
 // The rows of a pass that drafts: over the kept ids, if the head is trimmed now.
 Rows ModelDrafter::drafted(Rows rows) const {
   if (trimmed_) rows.keep = trimmed_->keep();

@@ -30,7 +30,7 @@ class ModelDrafter final : public Drafter {
   Status begin(Span<const int32_t> tokens, size_t kept) override;
   Status commit(Span<const int32_t> tokens) override;
   Status propose(int limit, double floor, Source self, DraftTree* tree) override;
-  size_t nbytes() const override { return bridge_->nbytes() + cached_.capacity() * sizeof(int32_t); }
+  size_t nbytes() const override;
 
  private:
   using Nodes = std::vector<int>;

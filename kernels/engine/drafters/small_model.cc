@@ -86,6 +86,8 @@ Status SmallModel::make(Budget& budget, std::unique_ptr<Drafter>* made) {
     const CacheConfig cache = {std::min(choice.context, manifest_.spec.context_length), choice.kv, budget.longest_pass()};
     ledger_ = std::make_unique<Ledger>(&budget.ledger(), "drafter");
     EDGEDEC_TRY(model_->forward(cache, ledger_.get(), &forward_));
+    kept_ = Lease(&budget.ledger(), kSlack);
+    if (trimmed_) EDGEDEC_TRY(kept_.grow(static_cast<int64_t>(trimmed_->nbytes() + trimmed_->size() * sizeof(int64_t))));
   }
   EDGEDEC_TRY(forward_->rewind(0));
   *made = std::make_unique<ModelDrafter>(name_, *forward_, bridge(), trimmed_);

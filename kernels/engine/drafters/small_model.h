@@ -52,6 +52,7 @@ class SmallModel {
   std::optional<TrimmedHead> trimmed_;
   ModelMemory memory_;
   std::unique_ptr<Ledger> ledger_;
+  Lease kept_;  // of the kept ids, here and in the drafter
   std::unique_ptr<Forward> forward_;
 };
 
