@@ -55,10 +55,13 @@ class Capabilities:
     exits: tuple[int, ...] = ()
     """Numbers of layers after which ``peek`` can compute logits, ascending; the last is all layers."""
 
+    trims_together: bool = False
+    """Whether a pass of several sequences can trim the head, without exits or hidden states."""
+
     @property
     def trims(self) -> bool:
         """Whether a head can be trimmed (``Rows.keep``)."""
-        return bool(self.exits or self.taps)
+        return bool(self.exits or self.taps) or self.trims_together
 
 
 class Sink(Protocol):

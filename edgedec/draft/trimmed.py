@@ -10,11 +10,9 @@ has fallen to half of that.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import compress
-
-import numpy as np
 
 from edgedec.core.rows import Keep
+from edgedec.draft.kept_ids import KeptIds
 from edgedec.metrics.mbsu import chain_efficiency
 
 _SPAN_TOKENS = 64
@@ -22,10 +20,6 @@ _BACK = 0.5
 """Share of the bound below which the trimmed head drafts again."""
 _REACH = 256
 """Tokens at the end of a text that begins whose ids are kept."""
-_MOST_ADDED = 1024
-"""Most ids of the text that are kept; where there are more, those of before are forgotten."""
-_SET_BYTES = 128
-"""Bytes of an added id: a number, and its place in a set."""
 _STEPS = 4
 _ACCEPTANCE = 0.7
 """A usual chain, for which the bound is computed: its length, and how often a token of it is right."""
@@ -39,28 +33,26 @@ class TrimmedHead:
     ``saved``: the part of a pass's bytes that the trimmed head leaves unread, 0 to 1.
     """
 
-    def __init__(self, ids: Keep, bound: float, saved: float = 0.0) -> None:
+    def __init__(self, ids: Keep | KeptIds, bound: float, saved: float = 0.0) -> None:
         self.saved = saved
-        self._ids = ids
-        self._room = np.empty(ids.size + _MOST_ADDED, np.int64)
-        """The ids with those of the text. In one place: passes of many shapes hold on to what they kept."""
-        self._kept = ids
-        self._inside = _mask(ids)
-        """A byte for each id up to the last one kept: a few tokens are looked up sooner than searched for."""
-        self._added: set[int] = set()
+        self.kept = ids if isinstance(ids, KeptIds) else KeptIds(ids)
         self._bound = bound
         self._rate = 0.0
         self._full = False
         self._read: int | None = None
 
-    def again(self) -> TrimmedHead:
-        """Return one of the same ids that has followed no text."""
-        return TrimmedHead(self._ids, self._bound, self.saved)
+    def again(self, *, shared: bool = False) -> TrimmedHead:
+        """Return one of the same ids that has followed no text; ``shared``: for several conversations."""
+        return TrimmedHead(self.kept.again(shared=shared), self._bound, self.saved)
+
+    def beside(self) -> TrimmedHead:
+        """Return one for another conversation, with which this one shares its ids."""
+        return TrimmedHead(self.kept, self._bound, self.saved)
 
     @property
     def keep(self) -> Keep | None:
         """Keep that the next draft is made of; None for all."""
-        return None if self._full else self._kept
+        return None if self._full else self.kept.all
 
     @property
     def outside(self) -> float:
@@ -70,44 +62,22 @@ class TrimmedHead:
     def begin(self) -> None:
         """Start another text. Its tokens so far are no replies and do not count."""
         self._read = None
-        self._forget_added()
+        self.kept.begin()
 
     def follow(self, text: Sequence[int]) -> None:
         """Note the committed ``text``, in the drafter's ids; those since the last call count."""
         begins = self._read is None
         fresh = text[-_REACH:] if self._read is None else text[self._read :]
         self._read = len(text)
-        outside = [self._lacks(token) for token in fresh]
-        for missed in () if begins else outside:
-            self._rate += (missed - self._rate) / _SPAN_TOKENS
+        outside = [token for token in fresh if self.kept.lacks(token)]
+        for token in () if begins else fresh:
+            self._rate += (self.kept.lacks(token) - self._rate) / _SPAN_TOKENS
             self._full = self._rate > (self._bound * _BACK if self._full else self._bound)
-        if any(outside):
-            self._add(np.unique(np.array([*compress(fresh, outside)], np.int64)))
+        if outside:
+            self.kept.add(outside)
 
     def nbytes(self) -> int:
-        return self._ids.nbytes + self._room.nbytes + len(self._inside) + _SET_BYTES * _MOST_ADDED
-
-    def _lacks(self, token: int) -> bool:
-        return not (token < len(self._inside) and self._inside[token]) and token not in self._added
-
-    def _forget_added(self) -> None:
-        self._kept = self._ids
-        self._added.clear()
-
-    def _add(self, ids: Keep) -> None:
-        if self._kept.size + ids.size > self._room.size:
-            self._forget_added()
-            ids = ids[:_MOST_ADDED]
-        self._added.update(ids.tolist())
-        merged = np.insert(self._kept, np.searchsorted(self._kept, ids), ids)
-        self._kept = self._room[: merged.size]
-        self._kept[:] = merged
-
-
-def _mask(ids: Keep) -> bytes:
-    inside = np.zeros(int(ids[-1]) + 1, np.bool_)
-    inside[ids] = True
-    return inside.tobytes()
+        return self.kept.nbytes()
 
 
 def chain_gain(step: float, outside: float = 0.0) -> float:

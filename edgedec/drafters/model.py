@@ -112,6 +112,8 @@ class _OpenModel(OpenDrafter):
         self._name, self._draft, self._trimmed = name, draft, trimmed
         self._forward: Forward | None = None
         self._shared: SharedModel | None = None
+        self._beside: TrimmedHead | None = None
+        """That of another conversation of the batch."""
         self.models = (draft,)
         self.memory = draft_memory(model_memory(draft), draft.tokenizer.mapped_bytes)
 
@@ -121,15 +123,25 @@ class _OpenModel(OpenDrafter):
         In a batch each conversation has its part of it.
         """
         forward, turns = self._place(setting)
-        trimmed = self._trimmed.again() if self._trimmed and forward.caps.exits else None
-        if trimmed:
-            setting.ledger.hold(trimmed, SLACK, trimmed.nbytes())
+        trimmed = self._trims(setting) if forward.caps.trims else None
         return [model_drafter(self._name, setting.target, self._draft, forward, trimmed, turns)]
 
     def close(self) -> None:
         """See ``OpenDrafter.close``."""
         if self._shared is not None:
             self._shared.close()
+
+    def _trims(self, setting: BuildContext) -> TrimmedHead | None:
+        """Return the trimmed head of a conversation. Those of a batch share its ids."""
+        if self._trimmed is None:
+            return None
+        batch = setting.place is not None and setting.place.count > 1
+        if batch and self._beside:
+            return self._beside.beside()
+        trimmed = self._trimmed.again(shared=batch)
+        setting.ledger.hold(trimmed.kept, SLACK, trimmed.kept.nbytes())
+        self._beside = trimmed if batch else None
+        return trimmed
 
     def _place(self, setting: BuildContext) -> tuple[Forward, Turns]:
         """Return the forward of a conversation, and its turns."""

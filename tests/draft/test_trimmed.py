@@ -127,3 +127,22 @@ def test_the_more_a_trim_saves_the_more_it_may_miss() -> None:
     bounds = [break_even(0.5, 0.5 * left) for left in (0.9, 0.5, 0.2)]
     assert bounds == sorted(bounds)
     assert break_even(0.5, 0.5) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_conversations_share_ids_in_arrays_that_stay_as_they_are() -> None:
+    first = TrimmedHead(KEPT, 1.0).again(shared=True)
+    other = first.beside()
+    for head in (first, other):
+        head.begin()
+    first.follow([1, 7])
+    held = other.keep
+    assert held is not None
+    assert held.tolist() == [1, 4, 5, 7, 9]
+    other.follow([30])
+    assert held.tolist() == [1, 4, 5, 7, 9]
+    assert first.keep is other.keep
+    assert first.keep is not None
+    assert first.keep.tolist() == [1, 4, 5, 7, 9, 30]
+    first.begin()  # the other text goes on
+    assert other.keep is not None
+    assert 30 in other.keep

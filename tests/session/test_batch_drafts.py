@@ -7,7 +7,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from edgedec.assemble.batch import Batch
@@ -15,9 +17,13 @@ from edgedec.assemble.config import RunConfig
 from edgedec.assemble.prepare import Bundles, prepare
 from edgedec.assemble.run_context import RunContext
 from edgedec.backends.backend import BackendBase, PassRequest
+from edgedec.backends.onnx.sequences import _keep as kept_in_pass
 from edgedec.control import Uncontrolled
+from edgedec.core.manifest import Manifest
+from edgedec.core.rows import Keep
 from edgedec.costs.cost_file import CostFile
 from edgedec.drafters.shared_model import SharedModel
+from edgedec.drafters.trim import SAVED, ends_of, save_trim
 from edgedec.loaded_model import LoadedModel, load_model
 from edgedec.sampling import DrawParams
 from edgedec.session.conversations import Conversations
@@ -125,6 +131,34 @@ def test_those_who_draft_at_once_share_passes(
     efforts = [one.speculation.tally.by_drafter["other"] for one in batch.engines if one.speculation]
     assert 0 < sum(one.passes for one in efforts) <= sum(sizes)  # some were read in pieces
     assert 0 < marked.draft_bytes < 0.9 * sum(sizes) * batch.model.backend.weight_bytes
+
+
+def test_conversations_share_the_ids_of_a_trimmed_head(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass computes the kept ids, with those of the texts of all."""
+    manifest = Manifest.load(tiny_bundle(folder, "llama", seed=1))
+    chosen = sorted({*ends_of(manifest), *range(0, manifest.spec.vocab_size, 2)})
+    save_trim(manifest, tmp_path, np.array(chosen), {SAVED: 0.5})
+    passed: list[set[int] | None] = []
+
+    def noted(group: Any) -> Keep | None:
+        keep = kept_in_pass(group)
+        passed.append(None if keep is None else set(keep.tolist()))
+        return keep
+
+    monkeypatch.setattr("edgedec.backends.onnx.sequences._keep", noted)
+    monkeypatch.setattr("edgedec.drafters.trim.break_even", lambda step, trimmed: 1.0)
+    settings = Settings(max_tokens=40)
+    batch = batch_of(folder, "one vocabulary", 3, tmp_path)
+    for engine in batch.engines:
+        assert engine.speculation
+        engine.speculation._control = Uncontrolled(engine.speculation.drafters)
+    assert replies(batch, settings) == alone(folder, settings)
+    kept = [one for one in passed if one is not None]
+    assert all(one.issuperset(chosen) for one in kept)
+    assert max(map(len, kept)) > len(chosen) + 20
+    assert all(len(one) < manifest.spec.vocab_size for one in kept)
 
 
 def test_a_draft_model_of_a_batch_keeps_to_its_share(folder: Path, home: Path) -> None:

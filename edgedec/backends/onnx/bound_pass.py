@@ -180,10 +180,11 @@ class BoundPass:
         if fed.warm is not None:
             self._bind_input(names.warm(fed.warm_exit), fed.warm)
         if fed.keep is not self._keep:
-            self._keep = fed.keep
-            self._bind_input(names.KEEP, np.empty(0, np.int64) if fed.keep is None else fed.keep)
+            self._bind_keep(fed.keep)
         states = self._bound_states() if fed.states else {}
         self._session.run_with_iobinding(self._binding)
+        if self._keep is not None and self._shape.lengths > 1:
+            self._bind_keep(None)  # conversations that share ids make new arrays: hold on to none
         check_finite(self._logsumexp)
         head = HeadRows(
             self._values.copy(),
@@ -194,6 +195,10 @@ class BoundPass:
             fed.temperature,
         )
         return head, states
+
+    def _bind_keep(self, keep: Keep | None) -> None:
+        self._keep = keep
+        self._bind_input(names.KEEP, np.empty(0, np.int64) if keep is None else keep)
 
     def _bound_states(self) -> States:
         """Fresh arrays, in one piece of memory, that the next run fills with the outputs of layers."""

@@ -119,7 +119,8 @@ class OnnxModel(BackendBase):
         memory = self._memory(capacity, kv, caps.max_pass, count, ledger)
         most = max(batch_tokens, caps.max_pass)
         passes = self._passes(memory, most, capacity, ledger)
-        caps = replace(caps, attention=False, taps=(), exits=(), lends=False)
+        trims = self._caps.trims
+        caps = replace(caps, attention=False, taps=(), exits=(), lends=False, trims_together=trims)
         shared = SequenceModel(self._spec, caps, self._weight_bytes)
         return Sequences(passes, memory, shared, count, most, submit)
 

@@ -19,7 +19,7 @@ from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.passes import OnnxPasses
 from edgedec.core.forward import Capabilities
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.rows import LAST_ROW, HeadRows, Rows
+from edgedec.core.rows import LAST_ROW, HeadRows, Keep, Rows
 from edgedec.memory import PlannedPass
 
 
@@ -112,7 +112,8 @@ class Sequences:
             parents += own.parents
             lengths += (len(tokens) - before, one.sequence, own.start)
         wants = next((one.request.rows for one in group if one.rows), LAST_ROW)
-        head = self._passes.run(Fed(tokens, positions, parents, lengths, rows, wants.full, wants.temperature))
+        fed = Fed(tokens, positions, parents, lengths, rows, wants.full, wants.temperature, keep=_keep(group))
+        head = self._passes.run(fed)
         found, first = {}, 0
         for one in group:
             end = first + len(one.rows)
@@ -167,6 +168,22 @@ def _alike(placed: Sequence[_Placed]) -> list[list[_Placed]]:
         return [silent] if silent else []
     found = list(groups.values())
     return [found[0] + silent, *found[1:]]
+
+
+def _keep(group: Sequence[_Placed]) -> Keep | None:
+    """Return the ids that a pass computes its head for: of the requests with rows, the most that one keeps.
+
+    None, all ids, where a request wants that. Ids beyond those that a request keeps do no harm.
+    """
+    most: Keep | None = None
+    for one in group:
+        if not one.rows:
+            continue
+        keep = one.request.rows.keep
+        if keep is None:
+            return None
+        most = keep if most is None or keep.size > most.size else most
+    return most
 
 
 def _part(head: HeadRows, first: int, end: int) -> HeadRows:
