@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgedec.core.rows import Keep
-from edgedec.draft.kept_ids import KeptIds
+from edgedec.draft.ids_of_texts import IdsOfTexts
 from edgedec.metrics.mbsu import chain_efficiency
 
 _SPAN_TOKENS = 64
@@ -33,9 +33,9 @@ class TrimmedHead:
     ``saved``: the part of a pass's bytes that the trimmed head leaves unread, 0 to 1.
     """
 
-    def __init__(self, ids: Keep | KeptIds, bound: float, saved: float = 0.0) -> None:
+    def __init__(self, ids: Keep | IdsOfTexts, bound: float, saved: float = 0.0) -> None:
         self.saved = saved
-        self.kept = ids if isinstance(ids, KeptIds) else KeptIds(ids)
+        self.kept = ids if isinstance(ids, IdsOfTexts) else IdsOfTexts(ids)
         self._bound = bound
         self._rate = 0.0
         self._full = False

@@ -17,7 +17,7 @@ _IN_USE = 3
 """Arrays of shared ids at once: the latest one, that of a pass, and that of requests for the next."""
 
 
-class KeptIds:
+class IdsOfTexts:
     """``chosen`` ids (ascending), and ids that are added.
 
     ``shared``: by conversations whose passes are computed together. Then ids of all their texts are kept, and
@@ -35,9 +35,9 @@ class KeptIds:
         self.all = chosen
         """The ids to keep now, ascending."""
 
-    def again(self, *, shared: bool = False) -> KeptIds:
+    def again(self, *, shared: bool = False) -> IdsOfTexts:
         """Return those that were chosen."""
-        return KeptIds(self._chosen, shared=shared)
+        return IdsOfTexts(self._chosen, shared=shared)
 
     def begin(self) -> None:
         """Forget the ids of a text, unless they are of others too."""
