@@ -111,6 +111,18 @@ def test_random_histories_have_the_same_bits(bundle: Path) -> None:
     assert sides[0].parts[2] > 0
 
 
+def test_kept_ids_may_grow_where_they_lie(bundle: Path) -> None:
+    """As those of a text do; passes of a shape that came before see them all."""
+    native, reference = pair(bundle)
+    room = np.empty(9, np.int64)
+    for count in (3, 6, 9):
+        room[:count] = np.arange(count) * 7
+        keep = room[:count]
+        theirs = reference.extend([5], rows=Rows(last=True, keep=keep.copy()))
+        assert bits(native.extend([5], rows=Rows(last=True, keep=keep))) == bits(theirs)
+        assert (theirs.ids >= 0).sum() == count
+
+
 def test_passes_have_the_bits_of_the_other_graph(bundle: Path) -> None:
     manifest, cache = Manifest.load(bundle), CacheConfig(CAPACITY, "fp16", LONGEST)
     plain, parts = NativeModel(bundle, manifest), NativeModel(bundle, manifest, drafting=True)

@@ -166,7 +166,7 @@ Status BoundPass::run(const Fed& fed, HeadRows* found, LayerStates* states) {
   resize(&found->logits, shape_.full ? shape_.rows * static_cast<size_t>(setting_.spec.vocab_size) : 0);
   if (shape_.full) EDGEDEC_TRY(bind_logits(found->logits.data(), shape_.rows));
   if (fed.warm_exit) EDGEDEC_TRY(bind_warm(fed.warm_exit, fed.warm));
-  if (fed.keep.data() != keep_.data()) EDGEDEC_TRY(bind_keep(fed.keep));
+  if (fed.keep.data() != keep_.data() || fed.keep.size() != keep_.size()) EDGEDEC_TRY(bind_keep(fed.keep));
   if (fed.states) EDGEDEC_TRY(bind_states(states));
   const Runtime& runtime = setting_.runtime;
   EDGEDEC_TRY(runtime.check(runtime.api().RunWithBinding()(setting_.session, nullptr, binding_.get())));
