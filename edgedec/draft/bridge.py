@@ -131,6 +131,8 @@ class TextBridge:
         self._marks: list[tuple[int, int]] = [(0, len(opening))]
         self._open: list[int] = []
         self._half = b""
+        self._cuts: dict[bytes, tuple[list[int], bool]] = {}
+        """What ``_cut`` found since the text was read. Sampled drafts ask for a path twice."""
 
     @property
     def opening(self) -> int:
@@ -159,6 +161,7 @@ class TextBridge:
 
     def read(self) -> list[int]:
         text, self._half = whole_text(self._spelled())
+        self._cuts.clear()
         return [*self._closed, *(self._draft.encode_inside(text) if text else ())]
 
     def to_target_ids(self, ids: Ids) -> Ids:
@@ -208,8 +211,13 @@ class TextBridge:
         They stop where the target's tokenizer spells something else, or crosses the end of the committed
         text. A character that the committed text ends inside of belongs to that text.
         """
-        found: list[int] = []
         raw = b"".join([self._draft.token_bytes(token) for token in tokens])
+        if (known := self._cuts.get(raw)) is None:
+            known = self._cuts[raw] = self._cut_text(raw)
+        return known
+
+    def _cut_text(self, raw: bytes) -> tuple[list[int], bool]:
+        found: list[int] = []
         if not raw.startswith(self._half):
             return found, False
         text, rest = whole_text(raw)

@@ -78,7 +78,9 @@ class ModelDrafter(Drafter):
         held = forward.nbytes()
         self._weight_bytes = held.get("weights", 0)
         self._slot_bytes = held.get("kv_cache", 0) // max(forward.capacity, 1)
+        # Between two passes no cache of the processor knows them: a step reads them without detours.
         self._table = forward.spec.table_bytes
+        self._capacity, self._trees = forward.capacity, forward.caps.trees
         self._bytes_read = self._table_bytes = 0.0
         self._passes = 0
         forward.rewind(0)
@@ -126,7 +128,7 @@ class ModelDrafter(Drafter):
         head, tree, node = self._catch_up(ids, LAST_ROW), TreeBuilder(), ROOT
         while True:
             node = tree.add(token := int(head.ids[0, 0]), node, 1.0)
-            full = len(self._cached) == self._forward.capacity
+            full = len(self._cached) == self._capacity
             if len(tree.tokens) == limit or full or self._bridge.ends(token):
                 return self._bridge.in_target_ids(tree).tokens[:limit]
             head = self._feed([token], LAST_ROW)
@@ -164,12 +166,12 @@ class ModelDrafter(Drafter):
         Feeds at most ``_MOST_READ_TOKENS`` tokens, in passes of the model's own length. Starts anew with the
         end of the text where more tokens are missing, and where hardly any of those read remain.
         """
-        most = min(max(self._forward.capacity // 2, 1), _MOST_READ_TOKENS)
+        most = min(max(self._capacity // 2, 1), _MOST_READ_TOKENS)
         known = ids[self._skipped :]
         same = min(common_length(self._cached, known), self._forward.length, len(known) - 1)
         same = self._forward.reachable(max(same, 0))
         gone_back = same == 0 or (self._skipped and len(known) < most // 2)
-        if gone_back or len(known) - same > most or len(known) > self._forward.capacity:
+        if gone_back or len(known) - same > most or len(known) > self._capacity:
             self._skipped = max(len(ids) - most, 0)
             known, same = ids[self._skipped :], 0
         self._forward.rewind(same)
@@ -204,19 +206,20 @@ class ModelDrafter(Drafter):
             said = min(max(reply_tokens, 0), len(self._cached))
             self._history = DrawHistory(self._params, self._cached, said=said)
         following = self._grow(tree, ROOT, head, 0)
-        while following and len(self._cached) < self._forward.capacity:
+        while following and len(self._cached) < self._capacity:
             lead = tree.reach[following[0]]
             if lead < floor or len([reach for reach in tree.reach if reach >= lead]) >= limit:
                 break
-            fed = self._together(tree, following, max(floor, _CLOSE * lead))
-            following = self._step(tree, fed)
+            if len(following) == _SIBLINGS and not self._share(
+                tree.reach[following[1]], max(floor, _CLOSE * lead)
+            ):
+                following = following[:1]
+            following = self._step(tree, following)
         return tree
 
-    def _together(self, tree: TreeBuilder, following: list[int], least: float) -> list[int]:
-        """Nodes of the next pass: the first, and the second if it is probable and there is room."""
-        room = self._forward.capacity - len(self._cached)
-        together = len(following) == _SIBLINGS and tree.reach[following[1]] >= least
-        return following if together and self._forward.caps.trees and room >= _SIBLINGS else following[:1]
+    def _share(self, reach: float, least: float) -> bool:
+        """Whether the second node joins the first in the next pass: it is probable, and there is room."""
+        return reach >= least and self._trees and self._capacity - len(self._cached) >= _SIBLINGS
 
     def _step(self, tree: TreeBuilder, fed: list[int]) -> list[int]:
         """One pass over siblings; the one with the better continuation stays in the cache."""
