@@ -167,10 +167,13 @@ def test_a_pass_that_fails_appends_nothing(tiny_bundle: Bundles, monkeypatch: py
         def run(self, *_: object) -> None:
             raise states.Fail("[ONNXRuntimeError] : 1 : FAIL : no")
 
+        step = run
+
     with monkeypatch.context() as patch:
         patch.setattr(forward._passes, "_bound_for", lambda shape: Refusing())
-        with pytest.raises(BackendError):
-            forward.extend([3])
+        for tokens in ([3], [3, 4]):
+            with pytest.raises(BackendError):
+                forward.extend(tokens)
     assert forward.length == 2
     assert forward.extend([3]).values.tobytes() == expected.values.tobytes()
 

@@ -14,7 +14,8 @@ from edgedec.backends.onnx.drafting import Exits
 from edgedec.core import exits as names
 from edgedec.core.ledger import SLACK, Ledger
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.rows import FloatArray, HeadRows, Keep
+from edgedec.core.rows import FloatArray, HeadRows, Keep, Rows
+from edgedec.core.tree import ROOT
 
 _WITH_RESULTS = 2
 """Head results are handed out as copies of the buffers that a pass keeps."""
@@ -171,7 +172,6 @@ class BoundPass:
     def run(self, fed: Fed) -> tuple[HeadRows, States]:
         """See ``OnnxPasses.run_with_states``."""
         self._ints[:] = (*fed.tokens, *fed.positions, *fed.parents, *fed.lengths, *fed.rows)
-        self._temperature[0] = fed.temperature
         logits = None
         if self._shape.full:
             logits = np.empty(self._logits_shape, dtype=np.float32)
@@ -179,22 +179,30 @@ class BoundPass:
             self._bind_output("logits", logits)
         if fed.warm is not None:
             self._bind_input(names.warm(fed.warm_exit), fed.warm)
-        if fed.keep is not self._keep:
-            self._bind_keep(fed.keep)
         states = self._bound_states() if fed.states else {}
+        return self._computed(fed.temperature, fed.keep, logits), states
+
+    def step(self, token: int, position: int, slot: int, rows: Rows) -> HeadRows:
+        """Compute a token alone, with its row."""
+        self._ints[:] = (token, position, ROOT, slot, 0)
+        return self._computed(rows.temperature, rows.keep)
+
+    def _computed(self, temperature: float, keep: Keep | None, logits: FloatArray | None = None) -> HeadRows:
+        self._temperature[0] = temperature
+        if keep is not self._keep:
+            self._bind_keep(keep)
         self._session.run_with_iobinding(self._binding)
         if self._keep is not None and self._shape.lengths > 1:
             self._bind_keep(None)  # conversations that share ids make new arrays: hold on to none
         check_finite(self._logsumexp)
-        head = HeadRows(
+        return HeadRows(
             self._values.copy(),
             self._ids.copy(),
             self._logsumexp.copy(),
             self._entropy.copy(),
             logits,
-            fed.temperature,
+            temperature,
         )
-        return head, states
 
     def _bind_keep(self, keep: Keep | None) -> None:
         self._keep = keep

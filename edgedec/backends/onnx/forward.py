@@ -42,13 +42,26 @@ class OnnxForward(KvForward):
         Raises BackendError when the runtime fails and BadFileError when logits are not numbers; nothing is
         appended then.
         """
+        alone = len(tokens) == 1 and parents is None and self._states is None and self._peeked is NOTHING
+        if alone and rows.last and not (rows.full or rows.taps):
+            return self._step(tokens, rows)
         planned, fed = self._planned(tokens, parents, rows)
-        if self._states is None:  # nothing to restore: a draft step notices the time of a context manager
+        if self._states is None:  # nothing to restore
             head = self._computed(fed, rows.taps)
             self._book.append(planned)
             return head
         with self.computing(planned):
             return self._computed(fed, rows.taps)
+
+    def _step(self, tokens: Sequence[int], rows: Rows) -> HeadRows:
+        """Compute one token: a step of a draft, which notices the time of what longer passes need."""
+        self._check_rows(rows)
+        check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
+        planned = self._plan(1, None)
+        self._tapped = ()
+        head = self._passes.step(tokens[0], planned.positions[0], planned.start, rows)
+        self._book.append(planned)
+        return head
 
     def _computed(self, fed: Fed, taps: tuple[int, ...]) -> HeadRows:
         if taps or self._peeked is not NOTHING:

@@ -17,12 +17,13 @@ from edgedec.backends.onnx.drafting import NO_EXITS, Exits
 from edgedec.backends.onnx.session import one_line_errors
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.rows import FloatArray, HeadRows
+from edgedec.core.rows import FloatArray, HeadRows, Rows
 from edgedec.memory import whole_keys
 
 _SHORT = 32
 """Passes up to this many tokens recur (decoding, verification) and keep their buffers."""
 _MOST_KEPT = 128
+_STEP = PassShape(tokens=1, placed=1, lengths=1, rows=1, full=False)
 
 
 class OnnxPasses:
@@ -55,6 +56,11 @@ class OnnxPasses:
         """Compute a pass as ``run`` does, and return the outputs of the layers of ``fed.states`` too."""
         with one_line_errors():
             return self._bound_for(fed.shape).run(fed)
+
+    def step(self, token: int, position: int, slot: int, rows: Rows) -> HeadRows:
+        """Compute a token alone behind those of one sequence, with its row, as ``run`` does."""
+        with one_line_errors():
+            return self._bound_for(_STEP).step(token, position, slot, rows)
 
     def attention(self, fed: Fed) -> FloatArray:
         """Compute a pass over one sequence and return its attention, f32[layers, kv heads, slots].
