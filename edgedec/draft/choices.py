@@ -10,7 +10,7 @@ and is left out, and so is mirostat, whose state is the target's.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,13 +54,11 @@ def choices(
         count = values.index(-math.inf)
         values, ids = values[:count], ids[:count]
     if params.adjusts:
-        _adjust(values, ids, Adjustment(params, history), to_target)
+        values, ids = _adjusted(values, ids, Adjustment(params, history), to_target)
     if params.greedy:
-        order = sorted(range(len(ids)), key=lambda at: (-values[at], ids[at]))
-        best = [at for at in order if values[at] > -math.inf][:FEW]
-        return _surest([values[at] for at in best], [ids[at] for at in best], rows, row)
-    theirs = to_target(rows.ids[row, : len(ids)].astype(np.int64))
-    return drawn(values, ids, theirs, params, temperature_of(params, rows, row), position)
+        return _surest(values[:FEW], ids[:FEW], rows, row)
+    place = temperature_of(params, rows, row), position
+    return drawn(values, ids, params, place, to_target) if ids else []
 
 
 def surest(rows: HeadRows, row: int) -> list[tuple[int, float]]:
@@ -77,13 +75,20 @@ def _prob(nats: float) -> float:
     return min(portable.exp_one(nats), 1.0) if nats > _LEAST_NATS else 0.0
 
 
-def _adjust(values: list[float], ids: list[int], adjustment: Adjustment, to_target: ToTargetIds) -> None:
-    """Apply penalties, and the bias of the target's ids; what it bans gets -inf."""
+def _adjusted(
+    values: list[float], ids: list[int], adjustment: Adjustment, to_target: ToTargetIds
+) -> tuple[list[float], list[int]]:
+    """Apply penalties, and the bias of the target's ids; leave out what it bans."""
+    touched: Iterable[int]
     if adjustment.biased:
-        for place, theirs in enumerate(to_target(np.array(ids, np.int64)).tolist()):
-            values[place] = adjustment.one(values[place], ids[place], theirs)
-        return
-    found = adjustment.touched_of(ids)
-    for place, token in enumerate(ids) if found else ():
-        if token in found:
-            values[place] = adjustment.one(values[place], token)
+        theirs, touched = to_target(np.array(ids, np.int64)).tolist(), range(len(ids))
+    else:
+        theirs, found = ids, adjustment.touched_of(ids)
+        touched = [place for place, token in enumerate(ids) if token in found] if found else ()
+    if not touched:
+        return values, ids
+    for place in touched:
+        values[place] = adjustment.one(values[place], ids[place], theirs[place])
+    order = sorted(range(len(ids)), key=lambda at: (-values[at], ids[at]))
+    left = [at for at in order if values[at] > -math.inf]
+    return [values[at] for at in left], [ids[at] for at in left]

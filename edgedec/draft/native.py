@@ -112,37 +112,40 @@ class NativeDrafter(Drafter):
 def drawn(
     values: Sequence[float],
     ids: Sequence[int],
-    theirs: NDArray[np.int64],
     params: DrawParams,
-    temperature: float,
-    position: int,
+    place: tuple[float, int],
+    to_target: Callable[[NDArray[np.int64]], NDArray[np.int64]],
 ) -> list[tuple[int, float]]:
-    """Return a few (id, probability), best first, of logits in any order; see ``draft.choices.choices``.
+    """Return a few (id, probability), best first, of adjusted logits; see ``draft.choices.choices``.
 
-    ``theirs``: the target's ids of ``ids``, below 0 where it has no such token; the noise is theirs. Raises
+    ``place``: temperature and position. ``to_target`` is asked for those that can be drawn. Raises
     BackendError for a kernel library of an older version.
     """
-    count = len(ids)
+    drawable, choices = _choices()
+    temperature, position = place
     drawing = pack(
         "Qqqdddddd", params.seed, position, params.top_k, temperature, params.top_p, params.min_p,
         params.typical, params.eta, params.top_h,
     )  # fmt: skip
+    count, logits = len(ids), pack(f"{len(ids)}d", *values)
+    theirs = to_target(np.array(ids[: drawable(drawing, count, logits)], np.int64))
     tokens, probs = (ctypes.c_int32 * _MOST_CHOICES)(), (ctypes.c_double * _MOST_CHOICES)()
-    found = _choices()(
-        drawing, count, pack(f"{count}d", *values), pack(f"{count}i", *ids),
-        theirs.astype(np.int32).tobytes(), ctypes.addressof(tokens), ctypes.addressof(probs),
+    found = choices(
+        drawing, count, logits, pack(f"{count}i", *ids), theirs.astype(np.int32).tobytes(),
+        ctypes.addressof(tokens), ctypes.addressof(probs),
     )  # fmt: skip
     return list(zip(tokens[:found], probs[:found], strict=True))
 
 
 @cache
-def _choices() -> Callable[..., int]:
+def _choices() -> tuple[Callable[..., int], Callable[..., int]]:
     try:
-        function = _library().edgedec_draft_choices
+        drawable, choices = _library().edgedec_draft_drawable, _library().edgedec_draft_choices
     except AttributeError:
         raise too_old() from None
-    function.restype, function.argtypes = ctypes.c_int, [_POINTER, ctypes.c_int, *[_POINTER] * 5]
-    return function
+    drawable.restype, drawable.argtypes = ctypes.c_int, [_POINTER, ctypes.c_int, _POINTER]
+    choices.restype, choices.argtypes = ctypes.c_int, [_POINTER, ctypes.c_int, *[_POINTER] * 5]
+    return drawable, choices
 
 
 @cache

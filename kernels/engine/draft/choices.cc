@@ -47,11 +47,6 @@ void Choices::adjust(const DrawParams& params, const DrawHistory& history, ToTar
   const Adjustment adjustment(params, history);
   for (size_t at = 0; at < ids_.size(); ++at)
     values_[at] = adjustment.one(values_[at], ids_[at], to_target.to_target_id(ids_[at]));
-  put_in_order();
-}
-
-// Puts the best first, and leaves out what is banned.
-void Choices::put_in_order() {
   order_.resize(ids_.size());
   std::iota(order_.begin(), order_.end(), size_t{0});
   std::sort(order_.begin(), order_.end(), [this](size_t a, size_t b) {
@@ -73,16 +68,27 @@ void Choices::draw(Span<const double> values, Span<const int32_t> ids, const Dra
   found->clear();
   values_.assign(values.begin(), values.end());
   ids_.assign(ids.begin(), ids.end());
-  put_in_order();
   if (!ids_.empty()) keyed(params, params.temperature, position, to_target, found);
 }
 
-void Choices::keyed(const DrawParams& params, double temperature, int64_t position, ToTargetId& to_target,
-                    std::vector<Choice>* found) {
+size_t Choices::drawable(Span<const double> values, const DrawParams& params) {
+  values_.assign(values.begin(), values.end());
+  if (values_.empty()) return 0;
+  weigh(params.temperature);
+  return survivors(params);
+}
+
+// Makes the values logarithms of the weights, and the weights of them.
+void Choices::weigh(double temperature) {
   const double highest = values_[0];
   for (double& one : values_) one = (one - highest) / temperature;
   weights_ = values_;
   portable_exp(Span<double>(weights_));
+}
+
+void Choices::keyed(const DrawParams& params, double temperature, int64_t position, ToTargetId& to_target,
+                    std::vector<Choice>* found) {
+  weigh(temperature);
   left_.clear();
   for (size_t at = 0, count = survivors(params); at < count; ++at) left_.add(values_[at], static_cast<int32_t>(at));
   left_.complete = true;

@@ -46,12 +46,14 @@ class Choices {
   Status find(const HeadRows& rows, size_t row, const DrawParams& params, int64_t position, const DrawHistory& history,
               ToTargetId& to_target, std::vector<Choice>* found);
 
-  // Those of logits that are adjusted already, in any order, at the temperature of `params`.
+  // Those of logits that are adjusted already, the best first, at the temperature of `params`.
   void draw(Span<const double> values, Span<const int32_t> ids, const DrawParams& params, int64_t position,
             ToTargetId& to_target, std::vector<Choice>* found);
+  // How many of these logits, the best first, can be drawn at most: `to_target` of draw() hears of no others.
+  size_t drawable(Span<const double> values, const DrawParams& params);
 
  private:
-  void put_in_order();
+  void weigh(double temperature);
   void adjust(const DrawParams& params, const DrawHistory& history, ToTargetId& to_target);
   void keyed(const DrawParams& params, double temperature, int64_t position, ToTargetId& to_target,
              std::vector<Choice>* found);

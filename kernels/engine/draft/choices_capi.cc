@@ -15,7 +15,7 @@ struct Drawing {
   double temperature, top_p, min_p, typical, eta, top_h;
 };
 
-// Ids of the target, one for each of the drafter's.
+// Ids of the target, one for each of the drafter's that can be drawn.
 class Listed final : public ToTargetId {
  public:
   Listed(Span<const int32_t> ids, const int32_t* theirs) : ids_(ids), theirs_(theirs) {}
@@ -41,8 +41,14 @@ DrawParams params_of(const Drawing& drawing) {
 
 }  // namespace
 
-// The choices among `count` logits, in any order, of `ids`, which the target calls `theirs`. Writes at most
-// Choices::kFew, best first, and returns how many.
+// How many of `count` logits, the best first, can be drawn at most.
+EDGEDEC_EXPORT int edgedec_draft_drawable(const Drawing* drawing, int count, const double* values) {
+  Choices choices;
+  return static_cast<int>(choices.drawable({values, static_cast<size_t>(count)}, params_of(*drawing)));
+}
+
+// The choices among `count` logits, the best first, of `ids`; those that can be drawn are `theirs` to the target. Writes at
+// most Choices::kFew, best first, and returns how many.
 EDGEDEC_EXPORT int edgedec_draft_choices(const Drawing* drawing, int count, const double* values, const int32_t* ids,
                                          const int32_t* theirs, int32_t* tokens, double* probs) {
   const Span<const int32_t> mine(ids, static_cast<size_t>(count));
