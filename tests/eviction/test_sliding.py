@@ -83,7 +83,7 @@ def test_drafts_change_no_token(params: DrawParams) -> None:
 
     seen: list[PassRecord] = []
     engine = sliding(Drafting(replay))
-    engine._passes._observe = seen.append
+    engine._passes.observe = seen.append
     assert tokens(engine, prompt, params, 80) == expected
     assert sum(len(record.path) for record in seen) > 50  # right drafts, up to and across where tokens left
     assert all(missing(record.start) == missing(record.start + record.fed - 1) for record in seen)
@@ -101,7 +101,7 @@ def test_over_turns_that_go_back_anywhere(turns: list[Turn], seed: int, capacity
 def test_what_is_resident_is_not_fed_again() -> None:
     seen: list[PassRecord] = []
     engine = sliding()
-    engine._passes._observe = seen.append
+    engine._passes.observe = seen.append
     reply = tokens(engine, [1, 2, 3, 4, 5, 6], n=30)
     said = [1, 2, 3, 4, 5, 6, *reply]
     assert engine.policy is not None
