@@ -137,7 +137,7 @@ def find(store: Store, name: str) -> Known:
 def _lines(known: Known) -> list[tuple[str, str]]:
     """Return the facts as (word, text)."""
     from edgedec.models.catalogue import stated_context
-    from edgedec.models.pairs import known_drafter
+    from edgedec.models.pairs import known_drafters
 
     entry, spec = known.entry, known.spec
     lines = [("good for", entry.good_for)] if entry else []
@@ -154,7 +154,7 @@ def _lines(known: Known) -> list[tuple[str, str]]:
     thinks = "; may think first" if entry and entry.thinks else ""
     lines.append(("replies", known.preset.summary() + thinks))
     if entry and entry.drafter:
-        use = "once it is installed" if known_drafter(entry.name) else f"with --draft auto,{entry.drafter}"
+        use = "once it is installed" if known_drafters(entry.name) else f"with --draft auto,{entry.drafter}"
         lines.append(("drafter", f"{entry.drafter}, {use}"))
     if entry and entry.published:
         found = entry.published

@@ -56,6 +56,8 @@ class Entry:
     """A drafter that others trained for this very model."""
     drafter: str | None = None
     """Name of a smaller model that can draft for this one: of the same vocabulary, or tried with it."""
+    base: str | None = None
+    """Name of the model that an adapter makes this one of."""
     chats: bool = True
     """False for a base model, which continues texts."""
     thinks: bool = False
@@ -97,12 +99,13 @@ def _entries() -> dict[str, Entry]:
     with _FILE.open("rb") as file:
         table = tomllib.load(file)
     licences = {name: Licence(**facts) for name, facts in table["licences"].items()}
-    rows = (
-        {**family, **model, "spec": family.get("spec", {}) | model["spec"]}
-        for family in table["family"]
-        for model in family["model"]
-    )
-    return {row["name"]: _entry(row, licences) for row in rows}
+    rows = dict[str, dict[str, Any]]()
+    for family in table["family"]:
+        for model in family["model"]:
+            spec = family.get("spec", {}) | model.get("spec", {})
+            row = {**family, "spec": spec, **{key: model[key] for key in model if key != "spec"}}
+            rows[row["name"]] = rows[row["base"]] | model if "base" in row else row
+    return {name: _entry(row, licences) for name, row in rows.items()}
 
 
 def _entry(row: dict[str, Any], licences: Mapping[str, Licence]) -> Entry:
@@ -119,6 +122,7 @@ def _entry(row: dict[str, Any], licences: Mapping[str, Licence]) -> Entry:
         wheels=_wheels(**row["wheels"]) if "wheels" in row else (),
         hub=HubFile(**row["hub"]) if "hub" in row else None,
         preset=Preset(**row.get("preset", {})),
+        adapter=row.get("adapter"),
     )
     caches = kinds_from_json(row["spec"]["caches"]) if "caches" in row["spec"] else ()
     return Entry(recipe, ModelSpec(name=row["name"], **row["spec"] | {"caches": caches}), **own)

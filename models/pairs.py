@@ -17,40 +17,44 @@ _LEAST_RATIO = 6
 """Bytes of a target over those of a draft model that can pay: a draft takes several of its passes."""
 
 
-def known_drafter(name: str) -> Entry | None:
-    """Return the draft model that is known to suit a model of the catalogue; None without one.
+def known_drafters(name: str) -> tuple[Entry, ...]:
+    """Return the draft models that are known to suit a model of the catalogue, the best one first.
 
-    Both files are known to the byte, so the pair was tried, and the drafter is small beside the target.
+    One that an adapter makes comes before the model that it is made of. All files are known to the byte, so
+    the pair was tried, and the drafter is small beside the target.
     """
     entry = CATALOGUE.get(name)
-    drafter = CATALOGUE[entry.drafter] if entry and entry.drafter else None
-    if entry is None or drafter is None or not (entry.exact and drafter.exact):
-        return None
-    return drafter if _LEAST_RATIO * drafter.recipe.bytes <= entry.recipe.bytes else None
+    found, drafter = list[Entry](), CATALOGUE.get((entry and entry.drafter) or "")
+    while entry and drafter:
+        small = _LEAST_RATIO * drafter.recipe.bytes <= entry.recipe.bytes
+        if entry.exact and drafter.exact and small:
+            found.append(drafter)
+        drafter = CATALOGUE.get(drafter.base or "")
+    return tuple(found)
 
 
 def installed_drafter(bundle: Path, store: Store) -> Path | None:
     """Return the bundle of the draft model that is known to suit the model at ``bundle``.
 
-    One that ``bundle`` carries itself comes first. None where it is not installed, and for another model of
+    One that ``bundle`` carries itself comes first. None where none is installed, and for another model of
     either name. A damaged one is returned: loading it says why it cannot draft.
     """
     if (carried := carried_model(bundle)) is not None:
         return carried
-    drafter = _drafter_of(bundle)
-    if drafter is None or not _installed(drafter, store):
-        return None
-    path = store.path(drafter.name)
-    found = _manifest(path)
-    return path if found is None or _is_of(found, drafter.recipe) else None
+    for drafter in _drafters_of(bundle):
+        if _installed(drafter, store):
+            path = store.path(drafter.name)
+            found = _manifest(path)
+            if found is None or _is_of(found, drafter.recipe):
+                return path
+    return None
 
 
 def missing_drafter(bundle: Path, store: Store) -> Entry | None:
-    """Return the draft model that is known to suit the model at ``bundle``, if it is not there."""
-    if carried_model(bundle) is not None:
-        return None
-    drafter = _drafter_of(bundle)
-    return None if drafter is None or _installed(drafter, store) else drafter
+    """Return the best draft model that is known to suit the model at ``bundle``, if it is not there."""
+    best = next(iter(_drafters_of(bundle)), None)
+    carries = carried_model(bundle) is not None
+    return None if carries or best is None or _installed(best, store) else best
 
 
 def missing_published(bundle: Path, home: Path) -> PublishedDrafter | None:
@@ -63,10 +67,10 @@ def missing_published(bundle: Path, home: Path) -> PublishedDrafter | None:
     return None if there & {HEAD, ASSISTANT} else entry.published
 
 
-def _drafter_of(bundle: Path) -> Entry | None:
+def _drafters_of(bundle: Path) -> tuple[Entry, ...]:
     manifest = _manifest(bundle)
-    drafter = known_drafter(manifest.name) if manifest else None
-    return drafter if manifest and drafter and _is_of(manifest, CATALOGUE[manifest.name].recipe) else None
+    drafters = known_drafters(manifest.name) if manifest else ()
+    return drafters if manifest and drafters and _is_of(manifest, CATALOGUE[manifest.name].recipe) else ()
 
 
 def _manifest(bundle: Path) -> Manifest | None:
@@ -81,4 +85,6 @@ def _installed(entry: Entry, store: Store) -> bool:
 
 
 def _is_of(manifest: Manifest, recipe: Recipe) -> bool:
+    if recipe.adapter:
+        return manifest.source.get("adapter") == recipe.adapter
     return manifest.source.get("sha256") == recipe.sha256

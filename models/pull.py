@@ -151,6 +151,13 @@ class Pull:
             self._notice(f"{name} got {QUANTS[0]} weights; an export of its own can choose others")
             self._note(manifest)
             return
+        if self._job.recipe and self._job.recipe.adapter:
+            from edgedec.models.adapters import export_merged, packaged_adapter
+
+            adapter, card = packaged_adapter(self._job.recipe), ModelCard(provenance, preset)
+            merged = self._work / f"{name}.gguf"
+            export_merged(adapter, path, merged, target, card=card, progress=self._progress)
+            return
         preset = preset or preset_by_name(path)
         card = ModelCard(provenance, preset)
         self._note(export_gguf(path, target, name=name, card=card, progress=self._progress))

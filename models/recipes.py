@@ -79,3 +79,5 @@ class Recipe:
     hub: HubFile | None = None
     preset: Preset = OFF
     """How replies are drawn unless the user says otherwise; goes into the manifest."""
+    adapter: str | None = None
+    """Hash of the adapter in the package that is merged with the GGUF; None: the GGUF is the model."""

@@ -30,7 +30,7 @@ from edgedec.models.catalogue import CATALOGUE, Entry
 from edgedec.telemetry import machine
 from tests.fixtures.tiny_models import tiny_bundle
 
-LARGE, SMALL = "large-1b", "small-10m"
+LARGE, SMALL, ADAPTED = "large-1b", "small-10m", "small-10m-for-large-1b"
 EVERY = ["lookup", "recycling"]
 
 
@@ -204,6 +204,27 @@ def test_another_model_of_that_name_does_not_draft(store: Store, monkeypatch: py
             assert drafters(store) == EVERY
 
 
+def test_one_that_was_adapted_to_the_model_comes_before_what_it_is_made_of(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = dict(pairs.CATALOGUE)
+    recipe = replace(entries[SMALL].recipe, name=ADAPTED, adapter="1" * 64)
+    entries[ADAPTED] = replace(entries[SMALL], recipe=recipe, base=SMALL)
+    entries[LARGE] = replace(entries[LARGE], drafter=ADAPTED)
+    monkeypatch.setattr(pairs, "CATALOGUE", entries)
+    assert drafters(store) == [*EVERY, SMALL]
+    assert pairs.missing_drafter(store.path(LARGE), store) == entries[ADAPTED]
+    adapted = store.home / "models" / ADAPTED
+    shutil.copytree(store.path(SMALL), adapted)
+    rename(adapted, ADAPTED)
+    assert drafters(store) == [*EVERY, SMALL]  # another model of that name
+    manifest = json.loads((adapted / "manifest.json").read_text())
+    manifest["source"]["adapter"] = "1" * 64
+    (adapted / "manifest.json").write_text(sealed(manifest))
+    assert drafters(store) == [*EVERY, ADAPTED]
+    assert pairs.missing_drafter(store.path(LARGE), store) is None
+
+
 def test_a_damaged_one_costs_a_line_and_the_model_runs(store: Store) -> None:
     (store.path(SMALL) / "tokenizer.json").write_text("{")
     lines: list[str] = []
@@ -267,8 +288,7 @@ def test_pull_names_the_draft_model_that_is_not_installed(store: Store) -> None:
 
 
 def test_qwen_coder_is_drafted_for_by_smollm2() -> None:
-    drafter = pairs.known_drafter("qwen2.5-coder-1.5b")
-    assert drafter
-    assert drafter.name == "smollm2-135m"
+    names = [one.name for one in pairs.known_drafters("qwen2.5-coder-1.5b")]
+    assert names == ["smollm2-135m-for-qwen2.5-coder-1.5b", "smollm2-135m"]
     for name in ("smollm2-135m", "qwen2.5-1.5b", "nobody"):  # none, none that is small enough, unknown
-        assert pairs.known_drafter(name) is None
+        assert pairs.known_drafters(name) == ()

