@@ -24,14 +24,13 @@ EDGEDEC_INLINE V widen(F32, const uint8_t* record) {
 // One tile for R tokens from m on, whose accumulators stay in registers.
 template <class F, class V, int R>
 void float_block(const Weight& w, const Acts& x, int tile, int m, float* out, size_t ldo) {
-  constexpr int kAhead = 4096;  // bytes, as in prefetch_pair
   const uint8_t* record = w.data + w.tile_bytes() * tile;
   const float* in = x.x + static_cast<size_t>(m) * w.cols;
   V acc[R];
   for (int r = 0; r < R; ++r) acc[r] = V::broadcast(0.0f);
 #pragma GCC unroll 4
   for (int k = 0; k < w.cols; ++k, record += F::kBytes) {
-    __builtin_prefetch(record + kAhead);
+    prefetch(record + kAhead);
     const V weights = widen<V>(F{}, record);
     for (int r = 0; r < R; ++r)
       acc[r] = V::fma(V::broadcast(in[static_cast<size_t>(r) * w.cols + k]), weights, acc[r]);
