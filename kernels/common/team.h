@@ -30,6 +30,8 @@ class Team : public Parallel {
     over_.store(true, std::memory_order_release);
   }
 
+  size_t width() const override { return shares_; }
+
   // Only for `work`, on the thread that leads, and for fewer than 2^32 tasks.
   void run(size_t n, void (*body)(void*, size_t), void* context) override {
     done_.store(0, std::memory_order_relaxed);

@@ -29,6 +29,7 @@ void on_threads(int count, Work& work) {
 
 class OwnThreads : public Parallel {
  public:
+  size_t width() const override { return static_cast<size_t>(threads_per_call); }
   void run(size_t n, void (*body)(void*, size_t), void* context) override {
     std::atomic<size_t> next{0};
     auto work = [&] {

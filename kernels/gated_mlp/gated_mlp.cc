@@ -13,12 +13,12 @@ void gated_mlp(const quant_linear::Row& linear, const Row& row, Parallel& thread
   const int terms = std::max(quant_linear::int8_terms(gate, 1), quant_linear::int8_terms(up, 1));
   quant_linear::Activations activations(linear, x, m, gate.cols, terms);
   if (!activations) return threads.lack_memory();
-  const int tiles = gate.tiles();
   // Many tokens: keep the products of a task within the second-level cache.
-  const int step = std::max(1, std::min(quant_linear::tiles_per_task(gate), 2048 / std::max(1, m)));
+  const size_t most = static_cast<size_t>(std::max(1, 2048 / std::max(1, m)));
+  const quant_linear::Shares shares(threads, static_cast<size_t>(gate.tiles()), gate.bytes(), most);
   auto body = [&](size_t task) {
     const Acts& acts = activations.ready();
-    const int tile0 = static_cast<int>(task) * step, tile1 = std::min(tiles, tile0 + step);
+    const int tile0 = static_cast<int>(shares.first(task)), tile1 = static_cast<int>(shares.first(task + 1));
     const size_t ld = static_cast<size_t>(tile1 - tile0) * kTile;
     float* g = scratch<float>(Scratch::kGate, ld * m);
     float* u = scratch<float>(Scratch::kUp, ld * m);
@@ -28,7 +28,7 @@ void gated_mlp(const quant_linear::Row& linear, const Row& row, Parallel& thread
     const int columns = std::min(tile1 * kTile, gate.rows) - tile0 * kTile;
     row.activate(act, g, u, ld, m, columns, out + static_cast<size_t>(tile0) * kTile, gate.rows);
   };
-  parallel_for(threads, static_cast<size_t>((tiles + step - 1) / step), body);
+  parallel_for(threads, shares.count(), body);
 }
 
 }  // namespace edgedec::gated_mlp

@@ -50,8 +50,10 @@ void left_over(const float* x, const int8_t* q, const float* scale, int cols, in
 
 }  // namespace
 
-int tiles_per_task(const Weight& w) {
-  return std::max(1, static_cast<int>(kTaskBytes / std::max<size_t>(1, w.tile_bytes())));
+Shares::Shares(const Parallel& threads, size_t tiles, size_t bytes, size_t most_tiles) : tiles_(tiles) {
+  const size_t least = std::max((bytes + kTaskBytes - 1) / kTaskBytes, (tiles + most_tiles - 1) / most_tiles);
+  const size_t width = std::max<size_t>(1, threads.width());
+  count_ = std::min(tiles, (least + width - 1) / width * width);
 }
 
 int int8_terms(const Weight& w, int terms) { return is_float(w.format) ? 0 : terms; }
@@ -95,39 +97,37 @@ void Activations::quantise_term(const float* x, size_t first, size_t last, size_
 
 void linear(const Row& row, Parallel& threads, const Weight* weights, int count, const float* x, int m,
             int terms, const float* bias, const float* residual, float* out) {
-  size_t ldo = 0, tasks = 0;
+  size_t ldo = 0, tiles = 0, bytes = 0;
   int most_terms = 0;
   for (int i = 0; i < count; ++i) {
     most_terms = std::max(most_terms, int8_terms(weights[i], terms));
     ldo += weights[i].rows;
-    tasks += (weights[i].tiles() + tiles_per_task(weights[i]) - 1) / tiles_per_task(weights[i]);
+    tiles += weights[i].tiles();
+    bytes += weights[i].bytes();
   }
   Activations activations(row, x, m, weights[0].cols, most_terms);
   if (!activations) return threads.lack_memory();
+  const auto columns_of = [&](const Acts& acts, const Weight& w, int tile0, int tile1, size_t first) {
+    const int columns = std::min(tile1 * kTile, w.rows) - tile0 * kTile;
+    const auto of_tiles = row.tiles[static_cast<int>(w.format)];
+    if (int8_terms(w, terms) < 2)
+      of_tiles(w, acts, 0, m, tile0, tile1, out + first, ldo);
+    else if (!two_terms(of_tiles, w, acts, m, tile0, tile1, columns, out + first, ldo))
+      return threads.lack_memory();
+    finish(bias ? bias + first : nullptr, residual ? residual + first : nullptr, out + first, m, columns, ldo);
+  };
+  const Shares shares(threads, tiles, bytes);
   auto body = [&](size_t task) {
     const Acts& acts = activations.ready();
+    int first = static_cast<int>(shares.first(task)), last = static_cast<int>(shares.first(task + 1));
     size_t column = 0;
-    for (int i = 0; i < count; column += weights[i++].rows) {
-      const Weight& w = weights[i];
-      const int step = tiles_per_task(w);
-      const size_t here = (w.tiles() + step - 1) / step;
-      if (task >= here) {
-        task -= here;
-        continue;
-      }
-      const int tile0 = static_cast<int>(task) * step, tile1 = std::min(w.tiles(), tile0 + step);
-      const size_t first = column + static_cast<size_t>(tile0) * kTile;
-      const int columns = std::min(tile1 * kTile, w.rows) - tile0 * kTile;
-      const auto tiles = row.tiles[static_cast<int>(w.format)];
-      if (int8_terms(w, terms) < 2)
-        tiles(w, acts, 0, m, tile0, tile1, out + first, ldo);
-      else if (!two_terms(tiles, w, acts, m, tile0, tile1, columns, out + first, ldo))
-        return threads.lack_memory();
-      finish(bias ? bias + first : nullptr, residual ? residual + first : nullptr, out + first, m, columns, ldo);
-      return;
+    for (int i = 0; i < count && last > 0; column += weights[i++].rows) {
+      const int here = weights[i].tiles(), tile0 = std::max(first, 0), tile1 = std::min(last, here);
+      if (tile0 < tile1) columns_of(acts, weights[i], tile0, tile1, column + static_cast<size_t>(tile0) * kTile);
+      first -= here, last -= here;
     }
   };
-  parallel_for(threads, tasks, body);
+  parallel_for(threads, shares.count(), body);
 }
 
 }  // namespace edgedec::quant_linear

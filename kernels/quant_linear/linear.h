@@ -8,8 +8,18 @@
 
 namespace edgedec::quant_linear {
 
-// Tiles that one task streams: enough that the dispatch costs little, few enough to balance two threads.
-int tiles_per_task(const Weight& w);
+// The tasks of a section over `tiles` tiles of `bytes` in all. Each streams enough that its dispatch costs little, and
+// every thread gets as many as the others. A task has at most `most_tiles`.
+class Shares {
+ public:
+  Shares(const Parallel& threads, size_t tiles, size_t bytes, size_t most_tiles = SIZE_MAX / 2);
+  size_t count() const { return count_; }
+  // The first tile of a task; of the one after the last: the number of tiles.
+  size_t first(size_t task) const { return count_ ? tiles_ * task / count_ : 0; }
+
+ private:
+  size_t tiles_, count_;
+};
 
 // The int8 terms of x that a weight reads: `terms`, or none when its format is float.
 int int8_terms(const Weight& w, int terms);
