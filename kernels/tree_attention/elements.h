@@ -11,7 +11,8 @@ namespace {
 
 // dim fp16 numbers.
 struct Halves {
-  static constexpr bool kPrefetch = true;
+  // How many bytes ahead keys are prefetched, and into which cache: 3 the first, 2 the second, 0 none.
+  static constexpr int kAhead = 6144, kPrefetch = 2;
   static constexpr bool kWidens = false;  // whether several tiles of queries repay a buffer of widened rows
 
   static EDGEDEC_INLINE size_t row(size_t dim) { return dim; }
@@ -29,7 +30,7 @@ struct Halves {
 
 // dim int8 numbers, then an fp16 scale for every 32 of them. An element is their product, which is exact in fp32.
 struct Int8s {
-  static constexpr bool kPrefetch = true;
+  static constexpr int kAhead = 4096, kPrefetch = 3;
   static constexpr bool kWidens = true;
   static constexpr size_t kGroup = 32;
   static constexpr uint16_t kNoScale = 0x7e00;  // NaN, for a group that int8 cannot hold
@@ -88,7 +89,7 @@ struct Int8s {
 
 // dim floats: a few rows that were widened, near at hand.
 struct Floats {
-  static constexpr bool kPrefetch = false;
+  static constexpr int kAhead = 0, kPrefetch = 0;
 
   static const uint16_t* rows(const float* wide) { return reinterpret_cast<const uint16_t*>(wide); }
   static EDGEDEC_INLINE size_t row(size_t dim) { return 2 * dim; }
