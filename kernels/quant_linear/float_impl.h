@@ -30,7 +30,7 @@ void float_block(const Weight& w, const Acts& x, int tile, int m, float* out, si
   for (int r = 0; r < R; ++r) acc[r] = V::broadcast(0.0f);
 #pragma GCC unroll 4
   for (int k = 0; k < w.cols; ++k, record += F::kBytes) {
-    prefetch(record + kAhead);
+    prefetch(record + kAhead<F>);
     const V weights = widen<V>(F{}, record);
     for (int r = 0; r < R; ++r)
       acc[r] = V::fma(V::broadcast(in[static_cast<size_t>(r) * w.cols + k]), weights, acc[r]);
