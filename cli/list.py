@@ -48,7 +48,7 @@ def command(ctx: click.Context, everything: bool, verbose: bool, as_json: bool) 
     """Show the models that are installed.
 
     --all also shows those that can be pulled by name, with the memory that a conversation of 4096 tokens
-    takes. `edgedec show NAME` says everything about one of them.
+    takes. `edgedec show NAME` says everything about one of them, the model that drafts for it among that.
     """
     from edgedec.models.catalogue import CATALOGUE
 
@@ -62,7 +62,8 @@ def command(ctx: click.Context, everything: bool, verbose: bool, as_json: bool) 
         _show_installed(installed, CATALOGUE, verbose)
     else:
         click.echo("No model is installed yet.")
-    missing = [entry for name, entry in CATALOGUE.items() if name not in {one.name for one in installed}]
+    there = {one.name for one in installed}
+    missing = [entry for name, entry in CATALOGUE.items() if name not in there and not entry.base]
     if everything:
         _show_catalogue(missing)
     elif missing:
@@ -143,7 +144,7 @@ def _show_catalogue(entries: Sequence[Entry]) -> None:
         ]
         click.echo(cut("  ".join(cells).rstrip(), width))
     click.echo(f"\nMEMORY: with {USUAL_CONTEXT} tokens of context. ~: an estimate.")
-    tried = ", ".join(one.name for one in CATALOGUE.values() if one.tested == "real")
+    tried = ", ".join(one.name for one in CATALOGUE.values() if one.tested == "real" and not one.base)
     others = "small copies of the others with random weights, so that a fault of one of them may be new"
     click.echo(textwrap.fill(f"EdgeDec is tested with {tried}; and with {others}.", width))
 

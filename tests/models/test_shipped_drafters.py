@@ -10,10 +10,14 @@ from edgedec.core.drafter_manifest import TABLES, DrafterManifest
 from edgedec.draft import Recycling
 from edgedec.drafters.artifacts import artifacts
 from edgedec.drafters.tables import read_table
+from edgedec.export.adapter import WeightAdapter
+from edgedec.models.adapters import packaged_adapter
+from edgedec.models.catalogue import CATALOGUE
 from tests.conftest import ROOT
 
 MOST_IN_ALL_BYTES = 40_000_000
-SHIPPED = sorted(ROOT.glob("models/drafters/*/*"))
+SHIPPED = sorted(path.parent for path in ROOT.glob("models/drafters/*/*/drafter.json"))
+ADAPTERS = sorted(ROOT.glob("models/drafters/*/adapter/*"))
 
 
 def names(folders: list[Path]) -> list[str]:
@@ -45,6 +49,19 @@ def test_shipped_tables_can_be_restored(folder: Path) -> None:
 
 def test_all_of_them_are_small() -> None:
     assert sum(DrafterManifest.load(one).total_bytes for one in SHIPPED) <= MOST_IN_ALL_BYTES
+
+
+def test_every_adapter_makes_a_draft_model_of_the_catalogue() -> None:
+    made = {entry.name: entry for entry in CATALOGUE.values() if entry.base}
+    assert {path.stem for path in ADAPTERS} == made.keys()
+    for path in ADAPTERS:
+        about, entry = WeightAdapter.load(path).about, made[path.stem]
+        assert packaged_adapter(entry.recipe) == path
+        assert (about.name, about.base_sha256) == (entry.name, entry.recipe.sha256)
+        assert about.merged
+        assert about.target_sha256[:16] == path.parent.parent.name
+        assert CATALOGUE[about.target].drafter == entry.name
+        assert float(about.facts["tokens a pass after"]) > float(about.facts["tokens a pass before"])
 
 
 def test_there_is_one_for_the_default_model() -> None:
