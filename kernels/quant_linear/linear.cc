@@ -28,8 +28,8 @@ bool two_terms(TilesFn tiles, const Weight& w, const Acts& acts, int m, int tile
   return true;
 }
 
-// Groups of activations that one thread quantises at a time, in about a microsecond.
-constexpr size_t kGroupsPerPiece = 32;
+// Groups of activations that one thread quantises at a time: so few that two threads share those of a small model's token.
+constexpr size_t kGroupsPerPiece = 9;
 
 size_t groups(int m, int cols) { return static_cast<size_t>(m) * (padded_k(cols) / kGroup); }
 
