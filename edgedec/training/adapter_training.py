@@ -16,10 +16,19 @@ from edgedec.core.errors import BadFileError
 from edgedec.core.files import atomic_path, sha256_of
 from edgedec.core.home import TRAINING
 from edgedec.core.listed_files import Scalar
-from edgedec.core.manifest import Manifest
+from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.progress import Progress
-from edgedec.draft.subset import always_kept, best_ids, counted
+from edgedec.draft.subset import (
+    STRETCH,
+    always_kept,
+    best_ids,
+    best_tiles,
+    counted,
+    coverage,
+    expected,
+)
 from edgedec.drafters.pairing import paired, require
+from edgedec.drafters.trim import SAVED, ends_of, save_trim
 from edgedec.export.adapter import AdapterFacts, WeightAdapter, merge
 from edgedec.export.gguf_source import open_gguf
 from edgedec.export.tokenizer import build_tokenizer
@@ -45,6 +54,8 @@ if TYPE_CHECKING:
 
 ADAPTER_RECIPE = TrainingRecipe(peak_rate=1e-3, batch_tokens=2600, depths=1)
 RANK = 16
+TRIMMED_IDS = 20_480
+"""Ids that the head of the merged model is trimmed to, where it has twice as many."""
 _BEFORE = "before.json"
 MEASURED_DEPTHS = 5
 _HASH_DIGITS = 16
@@ -85,6 +96,7 @@ class AdapterTraining:
         self._retelling = Retelling(target, self.tokenizer, self.source.vocabulary)
         self._kinds: list[str] = []
         self._measured_on = ""
+        self._counts = self._held_out = counted((), self.source.vocabulary)
 
     def data(
         self, replies: Replies, progress: Progress, kinds: Mapping[str, str] | None = None
@@ -100,11 +112,13 @@ class AdapterTraining:
         keys = [rollout.key for _, rollout in held_out]
         self._measured_on = sha256(json.dumps([keys, self._kinds]).encode()).hexdigest()
         size = self.source.vocabulary
+        self._counts, self._held_out = (
+            counted((text.ids[:, 0].tolist() for text, _ in some), size) for some in (train, held_out)
+        )
 
         def chosen() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-            counts = counted((text.ids[:, 0].tolist() for text, _ in train), size)
             always = always_kept(self.tokenizer, self.tokenizer.info.eos_ids)
-            return best_ids(counts, always, min(self._settings.ids, size))
+            return best_ids(self._counts, always, min(self._settings.ids, size))
 
         self.folder.mkdir(parents=True, exist_ok=True)
         keep = first_chosen(self.folder, chosen)
@@ -184,7 +198,27 @@ class AdapterTraining:
         merged = merge(adapter, self.source.path, self.folder / "merged.gguf")
         (self.folder / "merged.gguf").unlink()
         replace(adapter, about=replace(about, merged=merged)).save(file)
-        return file, install_adapter(file, self._home, base=self.source.path, progress=progress)
+        bundle = install_adapter(file, self._home, base=self.source.path, progress=progress)
+        self._trim(Manifest.load(bundle))
+        return file, bundle
+
+    def _trim(self, made: Manifest) -> None:
+        """Trim the head of the merged model, for its drafts, to ids that the replies are made of."""
+        size, head = self.source.vocabulary, self.source.head
+        if size < 2 * TRIMMED_IDS:
+            return
+        always = always_kept(self.tokenizer, ends_of(made))
+        ids = best_tiles(expected(self._counts), always, TRIMMED_IDS, STRETCH)
+        streamed = made.files[WEIGHTS].bytes - made.spec.table_bytes
+        facts: dict[str, Scalar] = {
+            "ids": int(ids.size),
+            "whole_tiles": True,
+            "counted_tokens": int(self._counts.sum()),
+            "coverage": round(coverage(ids, self._held_out), 4),
+            SAVED: round((1.0 - ids.size / size) * head.packed.nbytes / streamed, 4),
+            "made of": f"replies of {self.target.name}",
+        }
+        save_trim(made, self._home, ids, facts)
 
     def _retold(self, replies: Iterable[Rollout], progress: Progress) -> Iterable[tuple[Features, Rollout]]:
         some = list(replies)

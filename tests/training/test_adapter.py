@@ -8,15 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgedec.core.drafter_manifest import Target
 from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError
 from edgedec.core.files import sha256_of
+from edgedec.core.manifest import Manifest
 from edgedec.core.progress import silent
 from edgedec.core.rows import Rows
+from edgedec.drafters.artifacts import artifacts
+from edgedec.drafters.trim import is_trimmed, kept_ids
 from edgedec.export import export_gguf
 from edgedec.export.adapter import WeightAdapter, is_adapter, merge, merged_matrix
 from edgedec.export.gguf_source import open_gguf
 from edgedec.models.adapters import adapter_file, install_adapter
 from edgedec.models.layout import Layout
+from edgedec.training import adapter_training
 from edgedec.training.adapter_training import AdapterSettings, AdapterTraining, has_other_tokens
 from edgedec.training.head_training import Replies
 from edgedec.training.recipe import TrainingRecipe
@@ -175,6 +180,26 @@ def test_agreement_rises_and_a_resumed_run_ends_with_the_same_bits(tmp_path: Pat
         assert facts["agreement at depth 1 after"] > facts["agreement at depth 1 before"]  # type: ignore[operator]
         assert f"agreement on {PROSE} after" in facts
     assert files[0] == files[1]
+
+
+def test_the_head_of_the_result_is_trimmed_to_what_the_replies_are_made_of(
+    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    job, replies = job_of(base, home)
+    data = job.data(replies, silent)
+    trainer, _ = job.trainer(data, RECIPE)
+    _, bundle = job.export(trainer, {}, silent)
+    assert not is_trimmed(Manifest.load(bundle), home)  # so few tokens are all computed
+    monkeypatch.setattr(adapter_training, "TRIMMED_IDS", 128)
+    _, bundle = job.export(trainer, {}, silent)
+    keep = kept_ids(Manifest.load(bundle), home)
+    assert keep is not None
+    said = {token for one in data.train for token in one.ids[:, 0].tolist()}
+    assert said <= set(keep.tolist())
+    (found,) = artifacts(Target.of(Manifest.load(bundle)), home)
+    facts = found.checked(Target.of(Manifest.load(bundle))).facts
+    assert (facts["coverage"], facts["counted_tokens"]) == (1.0, sum(len(one.ids) for one in data.train))
 
 
 def test_agreement_before_is_that_on_the_same_replies_and_kinds(tmp_path: Path, base: Path) -> None:
