@@ -161,6 +161,8 @@ def _lines(known: Known) -> list[tuple[str, str]]:
         lines.append(
             ("published", f"{found.repo}, a drafter of ~{size(found.bytes)} that a pull fetches too")
         )
+    if known.manifest and (trained := _trained(known.manifest.source)):
+        lines.append(("trained", trained))
     if known.bundle and (carried := _carried(known.bundle)):
         lines.append(("carries", carried))
     lines += [("source", _source(known)), ("hash", _hash(known)), ("architecture", _architecture(spec))]
@@ -189,6 +191,14 @@ def _carried(bundle: Path) -> str:
     found = DeviceFolder.load(bundle)
     drafters = [Path(one.path).name if one.kind == MODEL else one.kind for one in found.drafters]
     return f"for {found.device}: {', '.join(drafters) or 'no drafters'}"
+
+
+def _trained(source: Mapping[str, object]) -> str:
+    """Say which model's drafts an adapter was trained for, and what that gained; "" for another model."""
+    if "trained for" not in source:
+        return ""
+    gained = (f"{source.get(f'tokens a pass {when}', '?')} {when}" for when in ("before", "after"))
+    return f"to draft for {source['trained for']}; tokens a pass: {', '.join(gained)}"
 
 
 def _licence(known: Known) -> str:

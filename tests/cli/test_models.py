@@ -208,6 +208,16 @@ def test_list_for_machines(home: Home) -> None:
     assert {model["name"] for model in document["available"]} == set(CATALOGUE) - {"gemma3-270m"}
 
 
+def test_show_says_what_a_model_was_trained_for(home: Home, tmp_path: Path) -> None:
+    facts = {"trained for": "large-1b", "tokens a pass before": "2.5", "tokens a pass after": "2.75"}
+    gguf = write_tiny(tmp_path / "tiny.gguf")
+    export_gguf(gguf, home.path / "models" / "small-for-large", card=ModelCard(facts))
+    export_gguf(gguf, home.path / "models" / "small")
+    shown = run(home.services(), "show", "small-for-large").stdout
+    assert "  trained       to draft for large-1b; tokens a pass: 2.5 before, 2.75 after\n" in shown
+    assert "trained" not in run(home.services(), "show", "small").stdout
+
+
 def test_list_of_models_of_ones_own(home: Home, tmp_path: Path) -> None:
     store = home.path / "models"
     gguf = write_tiny(tmp_path / "tiny.gguf", "qwen3")
