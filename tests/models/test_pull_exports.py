@@ -85,7 +85,7 @@ def test_a_damaged_adapter_is_refused_in_a_line_and_the_download_kept(
 ) -> None:
     base = write_tiny(tmp_path / "base.gguf")
     with_adapter(site, base, tmp_path / "package", monkeypatch, stated="0" * 64)
-    with pytest.raises(BadFileError, match="the adapter of tiny in .* is damaged") as caught:
+    with pytest.raises(BadFileError, match=r"the adapter of tiny in .* is damaged") as caught:
         store.pull("tiny")
     assert caught.value.hint == "install EdgeDec again"
     assert store.list() == []
