@@ -156,10 +156,11 @@ def not_installed(reference: str, installed: Iterable[str]) -> NotFoundError:
 
 
 def unknown(reference: str, installed: Iterable[str]) -> NotFoundError:
-    """Return the error for a name that is neither installed nor a recipe."""
+    """Return the error for a name that is neither installed nor a recipe. It suggests no mere drafter."""
+    to_choose = [name for name, recipe in RECIPES.items() if not recipe.adapter]
     return NotFoundError(
         f"no model named {reference or repr(reference)}",
         hint=f"a model has the name of a recipe, {FORMS}, or is a path to a .gguf or directory",
         remedy=Remedy("known_model"),
-        near=near(reference.partition(":")[0], RECIPES, first=set(installed)),
+        near=near(reference.partition(":")[0], to_choose, first=set(installed)),
     )

@@ -32,8 +32,9 @@ TREE = (-1, 0, 0, 2, 1)
 
 def passes(bundle: Path, threads: int, *, drafting: bool = False) -> list[np.ndarray[Any, Any]]:
     """All results of a prompt, a tree and a token."""
-    model = OnnxModel(bundle, Manifest.load(bundle), threads=threads, drafting=drafting)
-    forward = model.forward(CacheConfig(48, max_pass=24))
+    manifest = Manifest.load(bundle)
+    model = OnnxModel(bundle, manifest, threads=threads, drafting=drafting)
+    forward = model.forward(CacheConfig(min(48, manifest.spec.context_length), max_pass=24))
     found = [forward.extend([7 * i % 60 for i in range(23)], rows=FULL), forward.extend([5], rows=FULL)]
     forward.rewind(24)
     found += [forward.extend([3, 1, 4, 1, 5], parents=TREE, rows=FULL)]
