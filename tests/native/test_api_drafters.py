@@ -128,7 +128,7 @@ def test_the_ledger_counts_the_kept_ids_of_a_trimmed_head(target: Path, small: P
         folder = tmp_path / f"{kept}-{draft}"
         write_device_folder(DeviceOrder("android", target, chosen, small, tmp_path / "home"), folder)
         with native.open(folder, draft=draft, **SETTINGS) as opened:
-            # Before any pass: what passes hold depends on their lengths, and these on how quick the machine is.
+            # Before any pass: what they hold depends on their lengths, and those on how quick the machine is.
             held: int = opened.stats()["memory"]["most_leased"]["slack"]
             return held
 
