@@ -112,7 +112,8 @@ def test_a_model_that_does_not_fit_is_given_up_in_a_line(target: Path, small: Pa
     assert found == expected
     assert small.name not in drafted
     assert [line for line in told if f"drafter: no {small.name}, which would need" in line]
-    found, drafted, told = tokens(target, draft=str(small), memory=whole)
+    whole = native.plan(target, draft="off", **SETTINGS)["planned_bytes"]  # the process may have grown
+    found, drafted, told = tokens(target, draft=str(small), memory=whole + 200_000)
     assert found == expected
     assert not drafted
     assert [line for line in told if "memory budget" in line]
