@@ -48,7 +48,7 @@ def command(ctx: click.Context, everything: bool, verbose: bool, as_json: bool) 
     """Show the models that are installed.
 
     --all also shows those that can be pulled by name, with the memory that a conversation of 4096 tokens
-    takes. `edgedec show NAME` says everything about one of them, the model that drafts for it among that.
+    takes. `edgedec show NAME` says everything about one of them.
     """
     from edgedec.models.catalogue import CATALOGUE
 

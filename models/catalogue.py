@@ -102,9 +102,8 @@ def _entries() -> dict[str, Entry]:
     rows = dict[str, dict[str, Any]]()
     for family in table["family"]:
         for model in family["model"]:
-            spec = family.get("spec", {}) | model.get("spec", {})
-            row = {**family, "spec": spec, **{key: model[key] for key in model if key != "spec"}}
-            rows[row["name"]] = rows[row["base"]] | model if "base" in row else row
+            own = {**family, **model, "spec": family.get("spec", {}) | model.get("spec", {})}
+            rows[model["name"]] = rows[model["base"]] | model if "base" in model else own
     return {name: _entry(row, licences) for name, row in rows.items()}
 
 

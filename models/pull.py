@@ -156,7 +156,7 @@ class Pull:
 
             adapter, card = packaged_adapter(self._job.recipe), ModelCard(provenance, preset)
             merged = self._work / f"{name}.gguf"
-            export_merged(adapter, path, merged, target, card=card, progress=self._progress)
+            self._note(export_merged(adapter, path, merged, target, card=card, progress=self._progress))
             return
         preset = preset or preset_by_name(path)
         card = ModelCard(provenance, preset)
