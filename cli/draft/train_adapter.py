@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 def train(ctx: click.Context, options: training.TrainOptions, bundle: Path, source: Path, home: Path) -> None:
     """Train an adapter, and install the model that it makes."""
     from edgedec.training.adapter_training import (
-        ADAPTER_RECIPE,
         MEASURED_DEPTHS,
         AdapterSettings,
         AdapterTraining,
@@ -30,7 +29,7 @@ def train(ctx: click.Context, options: training.TrainOptions, bundle: Path, sour
     replies = training.gathered(ctx, job.manifest, job.store, options)
     with training.alone(job.folder), steps() as progress:
         data = job.data(replies, progress, _kinds(options.prompts))
-        trainer, before = job.trainer(data, ADAPTER_RECIPE)
+        trainer, before = job.trainer(data)
         notice(f"before: {_shown(sum(before.values(), no_agreement(MEASURED_DEPTHS)))}")
         if not training.trained(trainer, options, progress):
             notice(f"stopped at step {trainer.step}; the same command goes on")

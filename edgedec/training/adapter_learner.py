@@ -1,4 +1,4 @@
-"""A whole small model with low-rank changes in training: its own weights stay as they are."""
+"""A whole small model whose groups of weights are stretched and moved in training: their quants stay."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from gguf import quants
+from gguf.constants import GGMLQuantizationType
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from edgedec.export.adapter import Low
+from edgedec.export.gguf_source import open_gguf
 from edgedec.export.hyperparameters import Hyperparameters
+from edgedec.export.scales import MOVE, STRETCH, Change, Scales, grouped, scales_of
+from edgedec.kernels.packing.formats import GROUP
 from edgedec.telemetry.machine import describe
 from edgedec.training.data import TrainingData
 from edgedec.training.recipe import TrainingRecipe
@@ -22,38 +27,56 @@ from edgedec.training.small_source import SmallSource
 from edgedec.training.target_weights import Floats
 
 _NATIVE_HALVES = {"avx512_bf16", "amx_tile"}
+_STRETCH_STEPS = STRETCH // 4
+"""Whole numbers of the file for a parameter of 1: a quarter of a scale, so that a weight changes as much on
+average as by a move of 1. The quants of four bits lie 4.6 steps from their middle on average.
+"""
 
 
 class AdapterModel(SmallModel):
-    """A ``SmallModel`` whose matrices have a change of rank ``rank`` each, zero at first."""
+    """A ``SmallModel`` with changes of its groups and vectors, zero at first.
+
+    The changes are rounded as the file rounds them, so the model in training is the merged one; gradients
+    ignore that.
+    """
 
     def __init__(
-        self, hyper: Hyperparameters, arrays: Mapping[str, Floats], frequencies: Floats, rank: int, seed: int
+        self,
+        hyper: Hyperparameters,
+        arrays: Mapping[str, Floats],
+        frequencies: Floats,
+        scales: Mapping[str, Scales],
     ) -> None:
         super().__init__(hyper, arrays, frequencies)
         for one in self.parameters():
             one.requires_grad_(False)
         self._products = torch.float32
-        self.low = nn.ParameterDict()
-        draw = np.random.default_rng(seed)
+        self.changes = nn.ParameterDict()
         for name, values in arrays.items():
+            key = name.replace(".", "/")
             if values.ndim == 1:
-                continue
-            rows, cols = values.shape
-            down = draw.standard_normal((rank, cols)).astype(np.float32) * np.float32(cols**-0.5)
-            self.low[_key(name, "down")] = nn.Parameter(torch.from_numpy(down))
-            self.low[_key(name, "up")] = nn.Parameter(torch.zeros(rows, rank))
+                self.changes[f"{key}|by"] = nn.Parameter(torch.zeros(len(values)))
+            elif (groups := scales.get(name)) is not None:
+                for part in ("stretch", "move") if groups.has_min else ("stretch",):
+                    self.changes[f"{key}|{part}"] = nn.Parameter(torch.zeros(groups.scale.shape))
+                for part, of_groups in (("scale", groups.scale), ("middle", groups.middle)):
+                    self.register_buffer(f"{key}|{part}", torch.from_numpy(of_groups), persistent=False)
 
-    def pairs(self) -> dict[str, Low]:
-        """Return the changes as they are now, by the names of the matrices in a GGUF file."""
+    def changed(self) -> dict[str, Change]:
+        """Return the changes of matrices as they are now, by their names in a GGUF file."""
         found = {}
-        for key, up in self.low.items():
-            if key.endswith("|up"):
-                name = key.removesuffix("|up")
-                both = (self.low[f"{name}|down"], up)
-                down16, up16 = (one.detach().cpu().numpy().astype(np.float16) for one in both)
-                found[name.replace("/", ".")] = (down16, up16)
+        for key, stretch in self.changes.items():
+            name, _, part = key.rpartition("|")
+            if part == "stretch":
+                move = self.changes.get(f"{name}|move")
+                moved = None if move is None else _bytes(move, MOVE)
+                found[name.replace("/", ".")] = Change(_bytes(stretch, _STRETCH_STEPS), moved)
         return found
+
+    def vectors(self) -> dict[str, Floats]:
+        """Return the changed vectors as they are now."""
+        names = [key.removesuffix("|by") for key in self.changes if key.endswith("|by")]
+        return {name.replace("/", "."): self._vector(name).detach().cpu().numpy() for name in names}
 
     def halve(self) -> None:
         """Keep the frozen matrices in bfloat16, and compute their products in it."""
@@ -63,39 +86,68 @@ class AdapterModel(SmallModel):
                 one.data = one.data.to(torch.bfloat16)
 
     def _linear(self, x: Tensor, name: str) -> Tensor:
-        weight = self._weight(name + ".weight")
-        down, up = (self.low[_key(name + ".weight", part)].to(weight.dtype) for part in ("down", "up"))
-        found: Tensor = Changed.apply(x.to(weight.dtype), weight, down, up)
-        bias = self._parameters.get(f"{name}.bias".replace(".", "/"))
-        return found if bias is None else found + bias
+        weight, key = self._weight(name + ".weight"), f"{name}.weight".replace(".", "/")
+        x = x.to(weight.dtype)
+        if f"{key}|stretch" in self.changes:
+            move = self.changes.get(f"{key}|move")
+            scale, middle = (self.get_buffer(f"{key}|{part}") for part in ("scale", "middle"))
+            found: Tensor = Regrouped.apply(x, weight, self.changes[f"{key}|stretch"], move, scale, middle)
+        else:
+            found = nn.functional.linear(x, weight)
+        bias = f"{name}.bias".replace(".", "/")
+        return found + self._vector(bias).to(found.dtype) if bias in self._parameters else found
 
     def _norm(self, x: Tensor, name: str) -> Tensor:
         found = super()._norm(x, name)
         return found if name == OUTPUT_NORM else found.to(self._products)
 
+    def _weight(self, name: str) -> Tensor:
+        key = name.replace(".", "/")
+        return self._vector(key) if f"{key}|by" in self.changes else super()._weight(name)
 
-class Changed(torch.autograd.Function):
-    """Products with a frozen matrix and its change; only the change gets a gradient."""
+    def _vector(self, key: str) -> Tensor:
+        found = self._parameters[key]
+        assert found is not None
+        return found * (1 + self.changes[f"{key}|by"])
+
+
+class Regrouped(torch.autograd.Function):
+    """Products with a frozen matrix [N, K] whose groups are changed; only the changes get gradients.
+
+    ``stretch``, ``move`` or None, ``scale``, ``middle``: [N, K/32].
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, down: Tensor, up: Tensor) -> Tensor:
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        stretch: Tensor,
+        move: Tensor | None,
+        scale: Tensor,
+        middle: Tensor,
+    ) -> Tensor:
         rows = x.flatten(0, -2)
-        inner = rows @ down.T
-        ctx.save_for_backward(rows, inner, weight, down, up)
-        return (rows @ weight.T).addmm_(inner, up.T).unflatten(0, x.shape[:-1])
+        by = _whole(stretch, _STRETCH_STEPS) / STRETCH
+        shift = -middle * by
+        if move is not None:
+            shift = shift + scale * _whole(move, MOVE) / MOVE
+        groups = weight.unflatten(-1, (-1, GROUP)).float()
+        used = (groups * (1 + by)[..., None]).add_(shift[..., None]).flatten(-2).to(weight.dtype)
+        ctx.save_for_backward(rows, used, weight, scale, middle)
+        ctx.moves = move is not None
+        return (rows @ used.T).unflatten(0, x.shape[:-1])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        rows, inner, weight, down, up = ctx.saved_tensors
+        rows, used, weight, scale, middle = ctx.saved_tensors
         asked = grad.flatten(0, -2)
-        through = asked @ up
-        back = (asked @ weight).addmm_(through, down) if ctx.needs_input_grad[0] else None
-        return (
-            None if back is None else back.unflatten(0, grad.shape[:-1]),
-            None,
-            through.T @ rows,
-            asked.T @ inner,
-        )
+        back = (asked @ used).unflatten(0, grad.shape[:-1]) if ctx.needs_input_grad[0] else None
+        of_groups = (asked.T @ rows).float().unflatten(-1, (-1, GROUP))
+        together = of_groups.sum(-1)
+        stretched = (of_groups * weight.unflatten(-1, (-1, GROUP))).sum(-1) - middle * together
+        moved = together * scale if ctx.moves else None
+        return back, None, stretched * (_STRETCH_STEPS / STRETCH), moved, None, None
 
 
 class AdapterLearner(SmallLearner):
@@ -107,7 +159,6 @@ class AdapterLearner(SmallLearner):
         data: TrainingData,
         recipe: TrainingRecipe,
         *,
-        rank: int,
         device: str = "cpu",
         halves: bool | None = None,
     ) -> None:
@@ -116,7 +167,8 @@ class AdapterLearner(SmallLearner):
         if halves is None:
             halves = device == "cuda" or bool(_NATIVE_HALVES & set(describe().features))
         self._halves = halves
-        model = AdapterModel(source.hyper, source.arrays, source.frequencies, rank, recipe.seed).to(device)
+        arrays, scales = _in_groups(source)
+        model = AdapterModel(source.hyper, arrays, source.frequencies, scales).to(device)
         if halves:
             model.halve()
         self._model = self._adapted = model
@@ -124,18 +176,23 @@ class AdapterLearner(SmallLearner):
         if halves:
             self._rows = self._rows.to(torch.bfloat16)
         keep = torch.from_numpy(data.vocabulary.keep)
-        sizes = [source.vocabulary, rank, *source.kept]
+        sizes = [source.vocabulary, *source.kept]
         self._facts = {**asdict(recipe), "kind": "adapter", "sizes": sizes, "keep": keep}
 
     @property
     def module(self) -> nn.Module:
         """See ``Learner``: the changes alone."""
-        found: nn.Module = self._adapted.low
+        found: nn.Module = self._adapted.changes
         return found
 
-    def pairs(self) -> Mapping[str, Low]:
-        """Return the changes as they are now."""
-        found: Mapping[str, Low] = self._adapted.pairs()
+    def changed(self) -> dict[str, Change]:
+        """Return the changes of matrices as they are now, by their names in a GGUF file."""
+        found: dict[str, Change] = self._adapted.changed()
+        return found
+
+    def vectors(self) -> dict[str, Floats]:
+        """Return the changed vectors as they are now."""
+        found: dict[str, Floats] = self._adapted.vectors()
         return found
 
     def _autocast(self) -> AbstractContextManager[object]:
@@ -143,5 +200,27 @@ class AdapterLearner(SmallLearner):
         return torch.autocast(self._device, torch.bfloat16) if self._halves else nullcontext()
 
 
-def _key(name: str, part: str) -> str:
-    return f"{name.replace('.', '/')}|{part}"
+def _in_groups(source: SmallSource) -> tuple[dict[str, Floats], dict[str, Scales]]:
+    """Return the arrays of ``source`` as an adapter finds them, and the scales of its matrices."""
+    arrays, scales = dict(source.arrays), dict[str, Scales]()
+    with open_gguf(source.path) as gguf:
+        for name in (
+            name for name, values in arrays.items() if values.ndim == 2 and values.shape[1] % GROUP == 0
+        ):
+            tensor = gguf.tensors[source.names[name]]
+            format, packed = grouped(tensor, gguf.rows(tensor, 0, tensor.shape[0]))
+            scales[name] = scales_of(format, packed)
+            if format != tensor.format:
+                values = quants.dequantize(packed, GGMLQuantizationType[format.upper()])
+                arrays[name] = values.astype(np.float32, copy=False)
+    return arrays, scales
+
+
+def _whole(parameter: Tensor, steps: int) -> Tensor:
+    """Return a change in whole numbers, as an adapter's file has it."""
+    return (parameter * steps).round().clamp(-127, 127)
+
+
+def _bytes(parameter: Tensor, steps: int) -> NDArray[np.int8]:
+    found: NDArray[np.int8] = _whole(parameter, steps).detach().cpu().numpy().astype(np.int8)
+    return found

@@ -52,8 +52,9 @@ if TYPE_CHECKING:
     from edgedec.training.adapter_learner import AdapterLearner
     from edgedec.training.trainer import Trainer
 
-ADAPTER_RECIPE = TrainingRecipe(peak_rate=1e-3, batch_tokens=2600, depths=1)
-RANK = 16
+ADAPTER_RECIPE = TrainingRecipe(peak_rate=4e-3, batch_tokens=2600, depths=1)
+GPU_RECIPE = replace(ADAPTER_RECIPE, peak_rate=8e-3, batch_tokens=8192)
+"""On a GPU a step takes as long for few tokens."""
 TRIMMED_IDS = 20_480
 """Ids that the head of the merged model is trimmed to, where it has twice as many."""
 _BEFORE = "before.json"
@@ -66,10 +67,9 @@ ByKind = dict[str, Agreement]
 
 @dataclass(frozen=True, slots=True)
 class AdapterSettings:
-    """Settings of one adapter: ``ids`` of the small model that it learns, ``rank`` of each change."""
+    """Settings of one adapter: ``ids`` of the small model that it learns."""
 
     ids: int = 16384
-    rank: int = RANK
     device: str = "cpu"
 
 
@@ -89,7 +89,7 @@ class AdapterTraining:
         self.tokenizer = _tokenizer(self.source.metadata)
         require(paired(target, self.tokenizer), self.manifest.name, source.name)
         self.sha256 = sha256_of(source)
-        made_of = f"adapter-{settings.rank}-{self.sha256[:_HASH_DIGITS]}"
+        made_of = f"adapter-{self.sha256[:_HASH_DIGITS]}"
         self.folder = home / TRAINING / self.target.short_hash / made_of
         self.store = RolloutStore(rollouts_folder(home, self.target))
         self.name = slug(f"{source.stem}-for-{self.manifest.name}")
@@ -133,17 +133,17 @@ class AdapterTraining:
         )
 
     def trainer(
-        self, data: TrainingData, recipe: TrainingRecipe = ADAPTER_RECIPE
+        self, data: TrainingData, recipe: TrainingRecipe | None = None
     ) -> tuple[Trainer[AdapterLearner], ByKind]:
         """Return the trainer, which goes on from the last checkpoint, and the agreement before any training.
 
-        Raises BadFileError.
+        ``recipe``: None for that of the device. Raises BadFileError.
         """
         from edgedec.training.adapter_learner import AdapterLearner
         from edgedec.training.trainer import Trainer
 
-        settings = self._settings
-        learner = AdapterLearner(self.source, data, recipe, rank=settings.rank, device=settings.device)
+        recipe = recipe or (GPU_RECIPE if self._settings.device == "cuda" else ADAPTER_RECIPE)
+        learner = AdapterLearner(self.source, data, recipe, device=self._settings.device)
         before = self._before(learner, data)
         return Trainer(learner, data, recipe, self.folder), before
 
@@ -165,7 +165,6 @@ class AdapterTraining:
             "tokens trained on": trainer.tokens,
             "steps": trainer.step,
             "seconds of training": round(trainer.seconds, 1),
-            "rank": self._settings.rank,
             "held-out replies": len(replies.held_out),
         }
         for when, measured in (("before", before), ("after", after)):
@@ -192,7 +191,7 @@ class AdapterTraining:
             self.name, self.source.path.name, self.sha256, self.target.name, self.target.sha256,
             facts=dict(facts),
         )  # fmt: skip
-        adapter = WeightAdapter(about, trainer.learner.pairs())
+        adapter = WeightAdapter(about, trainer.learner.changed(), trainer.learner.vectors())
         file = adapter_file(self._home, self.name)
         file.parent.mkdir(parents=True, exist_ok=True)
         merged = merge(adapter, self.source.path, self.folder / "merged.gguf")

@@ -14,7 +14,7 @@ from edgedec.core.errors import BadFileError, NotFoundError
 from edgedec.core.files import sha256_of
 from edgedec.core.manifest import Manifest
 from edgedec.models import DEFAULT_MODEL, RECIPES, Recipe, Store, Wheel
-from tests.fixtures.tiny_adapter import changed
+from tests.fixtures.tiny_adapter import changed_by
 from tests.fixtures.tiny_gguf import write_tiny
 from tests.fixtures.tiny_huggingface import write_huggingface
 from tests.models.conftest import LICENCE, tree
@@ -56,7 +56,7 @@ def with_adapter(
     """Let the recipe ``tiny`` be what an adapter in the package ``folder`` makes of ``base``."""
     file = folder / "drafters" / "0123" / "adapter" / "tiny.safetensors"
     file.parent.mkdir(parents=True)
-    changed(base).save(file)
+    changed_by(base).save(file)
     recipe = replace(serve(site, base.read_bytes(), monkeypatch), adapter=stated or sha256_of(file))
     monkeypatch.setattr("edgedec.models.names.RECIPES", {"tiny": recipe})
     monkeypatch.setattr("edgedec.models.adapters.__file__", str(folder / "adapters.py"))

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from gguf import quants
+from gguf.constants import GGMLQuantizationType
 
 from edgedec.core.drafter_manifest import Target
 from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError
 from edgedec.core.files import sha256_of
 from edgedec.core.manifest import Manifest
 from edgedec.core.progress import silent
-from edgedec.core.rows import Rows
 from edgedec.drafters.artifacts import artifacts
 from edgedec.drafters.trim import is_trimmed, kept_ids
 from edgedec.export import export_gguf
-from edgedec.export.adapter import WeightAdapter, is_adapter, merge, merged_matrix
+from edgedec.export.adapter import WeightAdapter, is_adapter, merge
 from edgedec.export.gguf_source import open_gguf
+from edgedec.export.scales import GROUPED, Change, changed, scales_of
 from edgedec.models.adapters import adapter_file, install_adapter
 from edgedec.models.layout import Layout
 from edgedec.training import adapter_training
@@ -28,14 +31,14 @@ from edgedec.training.recipe import TrainingRecipe
 from edgedec.training.retold import CODE, PROSE, Retelling
 from edgedec.training.rollouts import Rollout
 from edgedec.training.small_source import SmallSource
-from tests.fixtures.tiny_adapter import changed
+from tests.fixtures.tiny_adapter import changed_by
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import CONTEXT, run_tiny
 
 torch = pytest.importorskip("torch")
 
 SHAPE = TinyShape(layers=2, context=CONTEXT)
-RECIPE = TrainingRecipe(batch_tokens=120, depths=1, peak_rate=1e-2)
+RECIPE = TrainingRecipe(batch_tokens=120, depths=1, peak_rate=8e-2)
 
 
 def written(folder: Path, name: str = "base", **changes: object) -> Path:
@@ -48,7 +51,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_merge_changes_the_matrices_that_it_names_and_nothing_else(tmp_path: Path, base: Path) -> None:
-    adapter = changed(base)
+    adapter = changed_by(base)
     adapter.save(tmp_path / "a.safetensors")
     assert is_adapter(tmp_path / "a.safetensors")
     merge(WeightAdapter.load(tmp_path / "a.safetensors"), base, tmp_path / "merged.gguf")
@@ -58,11 +61,12 @@ def test_a_merge_changes_the_matrices_that_it_names_and_nothing_else(tmp_path: P
         for name, tensor in before.tensors.items():
             own, other = (one.rows(one.tensors[name], 0, tensor.shape[0]) if len(tensor.shape) == 2
                           else one.vector(one.tensors[name]) for one in (before, after))  # fmt: skip
-            assert np.array_equal(own, other) == (name not in adapter.low), name
+            named = adapter.changes.keys() | adapter.vectors.keys()
+            assert np.array_equal(own, other) == (name not in named), name
 
 
 def test_each_merge_has_the_same_bits(tmp_path: Path, base: Path) -> None:
-    adapter = changed(base)
+    adapter = changed_by(base)
     for name in ("one", "other"):
         adapter.save(tmp_path / f"{name}.safetensors")
         merge(adapter, base, tmp_path / f"{name}.gguf")
@@ -70,57 +74,84 @@ def test_each_merge_has_the_same_bits(tmp_path: Path, base: Path) -> None:
     assert len({sha256_of(path) for path in tmp_path.glob("*.gguf")}) == 1
 
 
-def test_products_are_summed_rank_by_rank_without_fused_operations() -> None:
+@pytest.mark.parametrize("format", GROUPED)
+def test_a_change_stretches_groups_about_their_middle_and_moves_them(format: str) -> None:
     draw = np.random.default_rng(1)
-    down, up = (draw.standard_normal(shape).astype(np.float16) for shape in ((3, 8), (5, 3)))
-    values = draw.standard_normal((5, 8)).astype(np.float32)
-    expected = np.empty_like(values)
-    for row, col in np.ndindex(values.shape):
-        total = np.float32(0)
-        for rank in range(3):
-            total = np.float32(total + np.float32(np.float32(up[row, rank]) * np.float32(down[rank, col])))
-        expected[row, col] = values[row, col] + total
-    assert np.array_equal(merged_matrix(values, (down, up)), expected)
+    kind = GGMLQuantizationType[format.upper()]
+    packed = quants.quantize(draw.standard_normal((6, 96)).astype(np.float32), kind).view(np.uint8)
+    before, scales = quants.dequantize(packed, kind), scales_of(format, packed)
+    stretch, move = draw.integers(-127, 128, (2, 6, 3)).astype(np.int8)
+    change = Change(stretch, move if scales.has_min else None)
+    after = quants.dequantize(changed(format, packed, change), kind).reshape(6, 3, 32)
+    by, middle = (one[..., None] for one in (1 + stretch / 512, scales.middle))
+    expected = middle + (before.reshape(6, 3, 32) - middle) * by
+    if scales.has_min:
+        expected = expected + (scales.scale * move / 64)[..., None]
+    assert np.allclose(after, expected, rtol=2e-3, atol=2e-3)  # fp16 scales
+    with pytest.raises(ValueError, match="other sizes"):
+        changed(format, packed, Change(stretch[:, :2], change.move))
+    still = Change(np.zeros_like(stretch), None if change.move is None else np.zeros_like(move))
+    assert np.array_equal(changed(format, packed, still)[..., 4:], packed[..., 4:])
+
+
+def test_a_scale_that_a_half_cannot_hold_is_cut(tmp_path: Path) -> None:
+    packed = quants.quantize(np.full((1, 32), 6e4 * 127, np.float32), GGMLQuantizationType.Q8_0).view(
+        np.uint8
+    )
+    most = changed("q8_0", packed, Change(np.full((1, 1), 127, np.int8), None))
+    assert np.isfinite(quants.dequantize(most, GGMLQuantizationType.Q8_0)).all()
 
 
 def test_damaged_and_wrong_adapters_are_refused_and_nothing_is_written(tmp_path: Path, base: Path) -> None:
     path, out = tmp_path / "a.safetensors", tmp_path / "out.gguf"
-    changed(base).save(path)
+    changed_by(base).save(path)
     whole = path.read_bytes()
     for damaged in (whole[:-3], whole[:40], b"", whole.replace(b"edgedec-adapter", b"edgedec-adaptex")):
         path.write_bytes(damaged)
         with pytest.raises(BadFileError, match="damaged, or no adapter"):
             WeightAdapter.load(path)
-    adapter = changed(base)
+    adapter = changed_by(base)
     with pytest.raises(BadFileError, match="is not the file that adapted was made for"):
         merge(adapter, written(tmp_path, "other", vocab="spm"), out)
     wrong = replace(adapter, about=replace(adapter.about, merged="1" * 64))
     with pytest.raises(BadFileError, match="other weights than it states"):
         merge(wrong, base, out)
-    down, up = adapter.low["blk.0.attn_q.weight"]
+    name = "blk.0.attn_q.weight"
+    one, vector = adapter.changes[name], np.ones(3, np.float32)
     with pytest.raises(BadFileError, match=r"changes blk\.9\.attn_q"):
-        merge(replace(adapter, low={"blk.9.attn_q.weight": (down, up)}), base, out)
-    with pytest.raises(BadFileError, match="other sizes"):
-        merge(replace(adapter, low={"blk.0.attn_q.weight": (down[:, :32], up)}), base, out)
-    infinite = np.full_like(up, np.inf)
-    replace(adapter, low={"blk.0.attn_q.weight": (down, infinite)}).save(path)
-    with pytest.raises(BadFileError, match="damaged"):
-        WeightAdapter.load(path)
+        merge(replace(adapter, changes={"blk.9.attn_q.weight": one}), base, out)
+    for wrong in (
+        replace(adapter, changes={name: Change(one.stretch[:, :1], one.move)}),
+        replace(adapter, changes={name: Change(one.stretch, one.stretch)}),
+        replace(adapter, changes={"blk.0.attn_norm.weight": one}, vectors={}),
+        replace(adapter, vectors={"blk.0.attn_norm.weight": vector}),
+        replace(adapter, vectors={name: vector}),
+    ):
+        with pytest.raises(BadFileError, match="other sizes"):
+            merge(wrong, base, out)
+    for damaged in (
+        replace(adapter, changes={}),
+        replace(adapter, changes={name: Change(one.stretch, one.stretch[:, :1])}),
+        replace(adapter, changes={name: Change(one.stretch.astype(np.float32), None)}),  # type: ignore[arg-type]
+        replace(adapter, vectors={"blk.0.attn_norm.weight": np.full(64, np.inf, np.float32)}),
+    ):
+        damaged.save(path)
+        with pytest.raises(BadFileError, match="damaged"):
+            WeightAdapter.load(path)
     assert not out.exists()
 
 
 def test_an_adapter_that_is_too_large_to_ship_is_not_written(tmp_path: Path, base: Path) -> None:
-    large = np.zeros((16, 500_000), np.float16)
-    adapter = replace(changed(base), low={"blk.0.attn_q.weight": (large, np.zeros((4, 16), np.float16))})
+    large = Change(np.zeros((13, 1_000_000), np.int8), None)
     with pytest.raises(UnsupportedError, match="at most 12 MB"):
-        adapter.save(tmp_path / "large.safetensors")
+        replace(changed_by(base), changes={"blk.0.attn_q.weight": large}).save(tmp_path / "large.safetensors")
 
 
 def test_an_adapter_is_installed_with_the_file_that_a_pull_kept(tmp_path: Path, base: Path) -> None:
     home = tmp_path / "home"
     file = adapter_file(home, "adapted")
     file.parent.mkdir(parents=True)
-    changed(base).save(file)
+    changed_by(base).save(file)
     with pytest.raises(NotFoundError, match="not kept here"):
         install_adapter(file, home)
     kept = Layout(home).kept("tiny") / "m.gguf"
@@ -130,7 +161,7 @@ def test_an_adapter_is_installed_with_the_file_that_a_pull_kept(tmp_path: Path, 
     weights = sha256_of(bundle / "weights.bin")
     ready = run_tiny(bundle)
     assert ready.loaded.manifest.source["trained for"] == "target"
-    assert ready.loaded.manifest.source["rank"] == "2"
+    assert ready.loaded.manifest.source["steps"] == "2"
     assert sha256_of(install_adapter(file, home) / "weights.bin") == weights
 
 
@@ -150,7 +181,7 @@ def job_of(base: Path, home: Path) -> tuple[AdapterTraining, Replies]:
     bundle = home.parent / "bundle"
     if not bundle.exists():
         export_gguf(base, bundle)
-    job = AdapterTraining(bundle, base, home, AdapterSettings(ids=300, rank=4))
+    job = AdapterTraining(bundle, base, home, AdapterSettings(ids=300))
     replies = rollouts(100)
     return job, Replies(replies[6:], replies[:6])
 
@@ -166,16 +197,16 @@ def test_agreement_rises_and_a_resumed_run_ends_with_the_same_bits(tmp_path: Pat
         data = job.data(replies, silent)
         trainer, before = job.trainer(data, RECIPE)
         if stops:
-            assert not trainer.run(steps=40, watch=Watch(stop=lambda run=trainer: run.step >= 7))
+            assert not trainer.run(steps=60, watch=Watch(stop=lambda run=trainer: run.step >= 7))
             job, replies = job_of(base, home)
             data = job.data(replies, silent)
             trainer, again = job.trainer(data, RECIPE)
             assert (trainer.step, again) == (7, before)
-        assert trainer.run(steps=40)
+        assert trainer.run(steps=60)
         after = job.by_kind(trainer.learner, data)
         assert after[PROSE].rates[0] > before[PROSE].rates[0] + 0.2
         facts = job.facts(trainer, replies, before, after)
-        file, _ = job.export(trainer, {"rank": facts["rank"]}, silent)
+        file, _ = job.export(trainer, {"steps": facts["steps"]}, silent)
         files.append(file.read_bytes())
         assert facts["agreement at depth 1 after"] > facts["agreement at depth 1 before"]  # type: ignore[operator]
         assert f"agreement on {PROSE} after" in facts
@@ -217,23 +248,41 @@ def test_agreement_before_is_that_on_the_same_replies_and_kinds(tmp_path: Path, 
     assert other[PROSE].rounds < sum(one.rounds for one in before.values())
 
 
+@pytest.mark.parametrize("moves", [False, True])
 @pytest.mark.parametrize("halves", [False, True])
-def test_only_the_changes_have_gradients_and_these_are_those_of_the_products(halves: bool) -> None:
-    from edgedec.training.adapter_learner import Changed
+def test_only_the_changes_have_gradients_and_these_are_those_of_the_products(
+    halves: bool, moves: bool
+) -> None:
+    from edgedec.training.adapter_learner import Regrouped
 
     torch.manual_seed(0)
     kind = torch.bfloat16 if halves else torch.float32
-    x, weight, down, up = (torch.randn(size) for size in ((2, 5, 8), (6, 8), (3, 8), (6, 3)))
+    x, weight = torch.randn(2, 5, 64), torch.randn(6, 64)
+    stretch, move = torch.randint(-9, 10, (2, 6, 2)) / 128
+    move = 2 * move
+    scale, middle = torch.rand(6, 2), torch.randn(6, 2)
     asked = torch.randn(2, 5, 6)
+
+    def plainly(x: Any, weight: Any, stretch: Any, move: Any, scale: Any, middle: Any) -> Any:
+        by = (stretch / 4)[..., None]
+        groups = weight.float().unflatten(-1, (-1, 32))
+        groups = groups + by * (groups - middle[..., None])
+        if move is not None:
+            groups = groups + (scale * move)[..., None]
+        return x @ groups.flatten(-2).to(weight.dtype).T
+
     found = []
-    for product in (Changed.apply, lambda x, weight, down, up: x @ weight.T + x @ down.T @ up.T):
-        inputs = [one.to(kind).requires_grad_(at != 1) for at, one in enumerate((x, weight, down, up))]
-        result = product(*inputs)
+    for product in (Regrouped.apply, plainly):
+        inputs = [x.to(kind).requires_grad_(), weight.to(kind), stretch.clone().requires_grad_(),
+                  move.clone().requires_grad_() if moves else None]  # fmt: skip
+        result = product(*inputs, scale, middle)
         result.backward(asked.to(kind))
-        assert inputs[1].grad is None
-        found.append([result, *(inputs[at].grad for at in (0, 2, 3))])
+        assert inputs[1].grad is None  # type: ignore[union-attr]
+        found.append([result, *(one.grad for at in (0, 2, 3) if (one := inputs[at]) is not None)])
     for own, expected in zip(*found, strict=True):
-        assert torch.allclose(own, expected, atol=0.5 if halves else 1e-4)
+        assert torch.allclose(
+            own.float(), expected.float(), rtol=0.1 if halves else 1e-4, atol=1 if halves else 1e-3
+        )
 
 
 def test_rows_attend_to_themselves_and_those_before(tmp_path: Path, base: Path) -> None:
@@ -248,26 +297,41 @@ def test_rows_attend_to_themselves_and_those_before(tmp_path: Path, base: Path) 
     assert torch.allclose(model._attended(q, k, v), expected, atol=1e-5)
 
 
-def test_the_merged_model_has_the_logits_of_the_one_in_training(tmp_path: Path) -> None:
-    from edgedec.training.adapter_learner import AdapterModel
+@pytest.mark.parametrize("format", ["f32", "q4_1", "q8_0"])
+def test_the_merged_model_is_the_one_in_training(tmp_path: Path, format: str) -> None:
+    from edgedec.training.adapter_learner import AdapterLearner
+    from edgedec.training.small_model import SmallModel
 
-    base = written(tmp_path, formats="f32")
-    source = SmallSource(base)
-    adapter = changed(base)
-    model = AdapterModel(source.hyper, source.arrays, source.frequencies, 2, 0)
-    for name, (down, up) in adapter.low.items():
-        for part, values in (("down", down), ("up", up)):
-            model.low[f"{name.replace('.', '/')}|{part}"].data = torch.from_numpy(values.astype(np.float32))
-    assert all(np.array_equal(one, adapter.low[name][0]) for name, (one, _) in model.pairs().items())
-    tokens = np.random.default_rng(1).integers(0, source.vocabulary, 24)
-    with torch.no_grad():
-        outputs = model(torch.from_numpy(source.embedding.gather(tokens)[None]))[0].numpy()
-    expected = outputs @ source.head.gather(np.arange(source.vocabulary)).T
+    base = written(tmp_path, formats={"*": format, "token_embd": "f32"})
+    adapter, (job, replies) = changed_by(base), job_of(base, tmp_path / "home")
+    data = job.data(replies, silent)
+    learner = AdapterLearner(job.source, data, RECIPE, halves=False)
+    model, counts = learner._adapted, {"stretch": 128, "move": 64}
+    for name, change in adapter.changes.items():
+        for part, whole in (("stretch", change.stretch), ("move", change.move)):
+            if whole is not None:
+                values = torch.from_numpy(whole.astype(np.float32) / counts[part])
+                model.changes[f"{name.replace('.', '/')}|{part}"].data = values
+    with open_gguf(base) as gguf:
+        for name, vector in adapter.vectors.items():
+            by = vector / gguf.vector(gguf.tensors[name]) - 1
+            model.changes[f"{name.replace('.', '/')}|by"].data = torch.from_numpy(by.astype(np.float32))
+    found = learner.changed()
+    for name, change in adapter.changes.items():
+        assert np.array_equal(found[name].stretch, change.stretch)
+        assert change.move is None or np.array_equal(found[name].move, change.move)  # type: ignore[arg-type]
+    vectors = learner.vectors()
+    assert all(np.allclose(vectors[name], one) for name, one in adapter.vectors.items())
     merge(adapter, base, tmp_path / "merged.gguf")
-    export_gguf(tmp_path / "merged.gguf", tmp_path / "bundle")
-    head = run_tiny(tmp_path / "bundle").forward.extend(tokens.tolist(), rows=Rows(indices=tuple(range(24))))
-    found = np.take_along_axis(expected, head.ids.astype(np.int64), axis=1)
-    assert np.allclose(head.values, found, atol=0.02)
+    merged = SmallSource(tmp_path / "merged.gguf")
+    other = SmallModel(merged.hyper, merged.arrays, merged.frequencies)
+    embedded = torch.from_numpy(merged.embedding.gather(np.arange(40, 64))[None])
+    with torch.no_grad():
+        expected, outputs = other(embedded), model(embedded)
+    assert torch.allclose(outputs, expected, atol=0.05)  # scales are halves in the file
+    untrained = SmallModel(job.source.hyper, job.source.arrays, job.source.frequencies)
+    with torch.no_grad():
+        assert not torch.allclose(untrained(embedded), expected, atol=0.2)
 
 
 def test_replies_are_retold_in_the_other_models_tokens(tmp_path: Path, base: Path) -> None:

@@ -1,0 +1,98 @@
+"""Scales and minima of groups of 32 weights: what an adapter changes, and training learns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from gguf import quants
+from numpy.typing import NDArray
+
+from edgedec.export.calibration.search import quantise
+from edgedec.export.gguf_header import TensorInfo
+from edgedec.kernels.packing.formats import FORMATS
+from edgedec.kernels.packing.gguf_blocks import Blocks, split_blocks
+from edgedec.kernels.packing.join_blocks import join_blocks
+
+GROUPED = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0")
+"""Formats in which each group has an fp16 scale of its own."""
+PLAIN = "q4_1"
+"""The format that others are quantised to."""
+STRETCH, MOVE = 512, 64
+"""What a change counts: parts of a group's scale, and of a step from one quant to the next."""
+
+F32 = NDArray[np.float32]
+I8 = NDArray[np.int8]
+U8 = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The change of a matrix: ``stretch`` i8[N, K/32], and ``move`` likewise where it has minima."""
+
+    stretch: I8
+    move: I8 | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """Scales of the groups of a matrix, and the values in their middle, f32[N, K/32].
+
+    ``has_min``: groups can be moved.
+    """
+
+    scale: F32
+    middle: F32
+    has_min: bool
+
+
+def grouped(tensor: TensorInfo, packed: U8) -> tuple[str, U8]:
+    """Return a format of ``GROUPED`` and a matrix's rows in it: as they are, or quantised to ``PLAIN``."""
+    if tensor.format in GROUPED:
+        return tensor.format, packed
+    values = quants.dequantize(packed, tensor.type).astype(np.float32, copy=False)
+    return PLAIN, quantise(values, PLAIN)
+
+
+def scales_of(format: str, packed: U8) -> Scales:
+    """Return the scales of rows u8[N, bytes] in a format of ``GROUPED``."""
+    blocks = split_blocks(format, packed)
+    scale = _floats(blocks.d)
+    if blocks.m is None:
+        return Scales(scale, np.zeros_like(scale), False)
+    return Scales(scale, _floats(blocks.m) + scale * np.float32(_middle(format)), True)
+
+
+def changed(format: str, packed: U8, change: Change) -> U8:
+    """Return rows u8[N, bytes] with other scales and minima. Raises ValueError for a change of other sizes.
+
+    All operations are single ones in float32, so each machine gets the same bits.
+    """
+    blocks = split_blocks(format, packed)
+    if change.stretch.shape != blocks.d.shape or (change.move is None) != (blocks.m is None):
+        raise ValueError("a change of other sizes")
+    scale, stretch = _floats(blocks.d), change.stretch.astype(np.float32) / np.float32(STRETCH)
+    found = replace(blocks, d=_halves(scale * (np.float32(1) + stretch)))
+    if change.move is not None:
+        steps = change.move.astype(np.float32) / np.float32(MOVE) - np.float32(_middle(format)) * stretch
+        found = replace(found, m=_halves(_minima(blocks) + scale * steps))
+    return join_blocks(format, found)
+
+
+def _middle(format: str) -> float:
+    """Return half of the largest quant."""
+    return ((1 << FORMATS[format].bits) - 1) / 2
+
+
+def _minima(blocks: Blocks) -> F32:
+    assert blocks.m is not None
+    return _floats(blocks.m)
+
+
+def _floats(bits: NDArray[np.uint16] | NDArray[np.uint8]) -> F32:
+    return bits.view(np.float16).astype(np.float32)
+
+
+def _halves(values: F32) -> NDArray[np.uint16]:
+    top = np.float32(np.finfo(np.float16).max)
+    return np.clip(values, -top, top).astype(np.float16).view(np.uint16)
