@@ -31,6 +31,11 @@ there: reading all of a long prompt can take longer than drafts save, and lookup
 """
 _LEAST_REACH = 0.02
 """Paths less probable than this are never followed."""
+_KEPT_REACH = 0.6
+"""Share of a path's probability that its next token is expected to keep. No pass is made for less than a
+level must gain. What was drafted is proposed all the same: it only has to be verified, and the planner weighs
+that.
+"""
 _UNSURE_NATS = 4.0
 """Entropy above which nothing is drafted; AdaEDL's bound on acceptance, 1 - sqrt(0.2 H), is 0.1 there."""
 _NO_ROWS = Rows(indices=())
@@ -113,8 +118,8 @@ class ModelDrafter(Drafter):
             head = self._catch_up(ids, self._last_row)
             if self._forward.caps.most_undone:
                 self._forward.rewind(self._forward.length)  # the checkpoint that the next query goes back to
-            tree = self._tree(head, limit, max(floor, _LEAST_REACH))
-        return self._bridge.in_target_ids(tree).best(limit, floor, self.name)
+            tree = self._tree(head, limit, max(floor / _KEPT_REACH, _LEAST_REACH))
+        return self._bridge.in_target_ids(tree).best(limit, min(floor, _LEAST_REACH), self.name)
 
     def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
         """Greedily, a chain. Reads the end of the text anew, and with the full head: drafts of ``propose``

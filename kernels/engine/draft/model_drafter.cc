@@ -9,6 +9,7 @@ namespace {
 // Most tokens of text that are read for a draft. The drafter reads the end of a longer text, as if it began there.
 constexpr size_t kMostRead = 128;
 constexpr double kLeastReach = 0.02;  // paths less probable than this are never followed
+constexpr double kKeptReach = 0.6;    // share of a path's probability that its next token is expected to keep
 constexpr float kUnsureNats = 4.0f;   // entropy above which nothing is drafted
 constexpr double kClose = 0.5;        // a runner-up at least this probable beside the first shares its pass
 const int kSiblings[] = {kRoot, kRoot};
@@ -48,9 +49,9 @@ Status ModelDrafter::propose(int limit, double floor, Source self, DraftTree* tr
   if (ids.empty() || limit < 1) return {};
   if (trimmed_) trimmed_->follow(ids);
   EDGEDEC_TRY(catch_up(ids, drafted(Rows::last())));
-  EDGEDEC_TRY(sketch(limit, std::max(floor, kLeastReach)));
+  EDGEDEC_TRY(sketch(limit, std::max(floor / kKeptReach, kLeastReach)));
   EDGEDEC_TRY(bridge_->in_target_ids(tree_, &in_target_ids_));
-  in_target_ids_.best(limit, floor, self, tree);
+  in_target_ids_.best(limit, std::min(floor, kLeastReach), self, tree);
   return {};
 }
 
