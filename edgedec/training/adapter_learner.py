@@ -59,8 +59,8 @@ class AdapterModel(SmallModel):
             elif (groups := scales.get(name)) is not None:
                 for part in ("stretch", "move") if groups.has_min else ("stretch",):
                     self.changes[f"{key}|{part}"] = nn.Parameter(torch.zeros(groups.scale.shape))
-                for part, of_groups in (("scale", groups.scale), ("middle", groups.middle)):
-                    self.register_buffer(f"{key}|{part}", torch.from_numpy(of_groups), persistent=False)
+                both = torch.from_numpy(np.stack([groups.scale, groups.middle]))
+                self.register_buffer(f"{key}|scales", both, persistent=False)
 
     def changed(self) -> dict[str, Change]:
         """Return the changes of matrices as they are now, by their names in a GGUF file."""
@@ -90,8 +90,8 @@ class AdapterModel(SmallModel):
         x = x.to(weight.dtype)
         if f"{key}|stretch" in self.changes:
             move = self.changes.get(f"{key}|move")
-            scale, middle = (self.get_buffer(f"{key}|{part}") for part in ("scale", "middle"))
-            found: Tensor = Regrouped.apply(x, weight, self.changes[f"{key}|stretch"], move, scale, middle)
+            scales = self.get_buffer(f"{key}|scales")
+            found: Tensor = Regrouped.apply(x, weight, self.changes[f"{key}|stretch"], move, scales)
         else:
             found = nn.functional.linear(x, weight)
         bias = f"{name}.bias".replace(".", "/")
@@ -114,19 +114,14 @@ class AdapterModel(SmallModel):
 class Regrouped(torch.autograd.Function):
     """Products with a frozen matrix [N, K] whose groups are changed; only the changes get gradients.
 
-    ``stretch``, ``move`` or None, ``scale``, ``middle``: [N, K/32].
+    ``stretch``, and ``move`` or None: [N, K/32]. ``scales`` [2, N, K/32]: the groups' scales, and middles.
     """
 
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor,
-        stretch: Tensor,
-        move: Tensor | None,
-        scale: Tensor,
-        middle: Tensor,
+        ctx: Any, x: Tensor, weight: Tensor, stretch: Tensor, move: Tensor | None, scales: Tensor
     ) -> Tensor:
+        scale, middle = scales
         rows = x.flatten(0, -2)
         by = _whole(stretch, _STRETCH_STEPS) / STRETCH
         shift = -middle * by
@@ -134,20 +129,20 @@ class Regrouped(torch.autograd.Function):
             shift = shift + scale * _whole(move, MOVE) / MOVE
         groups = weight.unflatten(-1, (-1, GROUP)).float()
         used = (groups * (1 + by)[..., None]).add_(shift[..., None]).flatten(-2).to(weight.dtype)
-        ctx.save_for_backward(rows, used, weight, scale, middle)
+        ctx.save_for_backward(rows, used, weight, scales)
         ctx.moves = move is not None
         return (rows @ used.T).unflatten(0, x.shape[:-1])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        rows, used, weight, scale, middle = ctx.saved_tensors
+        rows, used, weight, (scale, middle) = ctx.saved_tensors
         asked = grad.flatten(0, -2)
         back = (asked @ used).unflatten(0, grad.shape[:-1]) if ctx.needs_input_grad[0] else None
         of_groups = (asked.T @ rows).float().unflatten(-1, (-1, GROUP))
         together = of_groups.sum(-1)
         stretched = (of_groups * weight.unflatten(-1, (-1, GROUP))).sum(-1) - middle * together
         moved = together * scale if ctx.moves else None
-        return back, None, stretched * (_STRETCH_STEPS / STRETCH), moved, None, None
+        return back, None, stretched * (_STRETCH_STEPS / STRETCH), moved, None
 
 
 class AdapterLearner(SmallLearner):

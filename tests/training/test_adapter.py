@@ -260,10 +260,11 @@ def test_only_the_changes_have_gradients_and_these_are_those_of_the_products(
     x, weight = torch.randn(2, 5, 64), torch.randn(6, 64)
     stretch, move = torch.randint(-9, 10, (2, 6, 2)) / 128
     move = 2 * move
-    scale, middle = torch.rand(6, 2), torch.randn(6, 2)
+    scales = torch.stack([torch.rand(6, 2), torch.randn(6, 2)])
     asked = torch.randn(2, 5, 6)
 
-    def plainly(x: Any, weight: Any, stretch: Any, move: Any, scale: Any, middle: Any) -> Any:
+    def plainly(x: Any, weight: Any, stretch: Any, move: Any, scales: Any) -> Any:
+        scale, middle = scales
         by = (stretch / 4)[..., None]
         groups = weight.float().unflatten(-1, (-1, 32))
         groups = groups + by * (groups - middle[..., None])
@@ -275,7 +276,7 @@ def test_only_the_changes_have_gradients_and_these_are_those_of_the_products(
     for product in (Regrouped.apply, plainly):
         inputs = [x.to(kind).requires_grad_(), weight.to(kind), stretch.clone().requires_grad_(),
                   move.clone().requires_grad_() if moves else None]  # fmt: skip
-        result = product(*inputs, scale, middle)
+        result = product(*inputs, scales)
         result.backward(asked.to(kind))
         assert inputs[1].grad is None  # type: ignore[union-attr]
         found.append([result, *(one.grad for at in (0, 2, 3) if (one := inputs[at]) is not None)])
