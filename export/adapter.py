@@ -108,7 +108,7 @@ def is_adapter(path: Path) -> bool:
     if path.suffix != ".safetensors" or not path.is_file():
         return False
     with path.open("rb") as stream:
-        return f'\\"format\\": \\"{_FORMAT}\\"'.encode() in stream.read(1 << 20)
+        return f'\\"format\\": \\"{_FORMAT}\\"'.encode() in stream.read(1 << 16)
 
 
 def merge(adapter: WeightAdapter, base: Path, out: Path) -> str:

@@ -19,7 +19,7 @@ GROUPED = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0")
 PLAIN = "q4_1"
 """The format that others are quantised to."""
 STRETCH, MOVE = 512, 64
-"""What a change counts: parts of a group's scale, and of a step from one quant to the next."""
+"""Units of a change: parts of a group's scale, and of the step from one quant to the next."""
 
 F32 = NDArray[np.float32]
 I8 = NDArray[np.int8]

@@ -33,8 +33,8 @@ _LEAST_REACH = 0.02
 """Paths less probable than this are never followed."""
 _KEPT_REACH = 0.6
 """Share of a path's probability that its next token is expected to keep. No pass is made for less than a
-level must gain. What was drafted is proposed all the same: it only has to be verified, and the planner weighs
-that.
+level must gain. Tokens that turn out below that are proposed all the same: only verifying them costs, which
+the planner weighs.
 """
 _UNSURE_NATS = 4.0
 """Entropy above which nothing is drafted; AdaEDL's bound on acceptance, 1 - sqrt(0.2 H), is 0.1 there."""

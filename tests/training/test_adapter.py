@@ -94,7 +94,7 @@ def test_a_change_stretches_groups_about_their_middle_and_moves_them(format: str
     assert np.array_equal(changed(format, packed, still)[..., 4:], packed[..., 4:])
 
 
-def test_a_scale_that_a_half_cannot_hold_is_cut(tmp_path: Path) -> None:
+def test_a_scale_that_a_half_cannot_hold_is_cut() -> None:
     packed = quants.quantize(np.full((1, 32), 6e4 * 127, np.float32), GGMLQuantizationType.Q8_0).view(
         np.uint8
     )
