@@ -94,6 +94,26 @@ def with_regions(model: bytes, threads: int) -> bytes | None:
         kernels.edgedec_free(ctypes.c_void_p(made))
 
 
+_READ_AT_ONCE = 64 << 20
+"""Bytes between two chances for Ctrl-C."""
+
+
+def read_ahead(file: Path, first: int) -> None:
+    """Read a file from byte ``first`` on into the page cache in large pages, where the system can.
+
+    It is much quicker than the page faults of a mapping, and passes over it are too
+    (``kernels/common/read_ahead.h``). Raises BackendError for a library of an older version.
+    """
+    try:
+        read = load(library_path()).edgedec_read_ahead
+    except AttributeError:
+        raise too_old() from None
+    read.argtypes, read.restype = (ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64), None
+    size = file.stat().st_size if file.is_file() else 0
+    for at in range(first, size, _READ_AT_ONCE):
+        read(os.fsencode(file), at, _READ_AT_ONCE)
+
+
 def too_old() -> BackendError:
     """Return the error for a library that lacks a function."""
     return BackendError(

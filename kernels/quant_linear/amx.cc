@@ -59,8 +59,15 @@ EDGEDEC_INLINE void add_group(const uint8_t* rec, int g, const Acts& x, int m0, 
   const GroupScales scales = group_scales<F, ODD>(rec, g);
   for (int m = 0; m < n; ++m) {
     const size_t at = static_cast<size_t>(m0 + m) * (x.k / kGroup) + index;
-    const __m512i second = kHalves<F> ? load(hi + m * kTile) : _mm512_setzero_si512();
-    acc[m] = step<F>(load(lo + m * kTile), second, scales, x, at, acc[m]);
+    const int32_t* sums = x.sum + 2 * at;
+    __m512 isum;
+    if constexpr (kHalves<F>) {
+      const __m512 first = first_half(_mm512_add_epi32(begin_sum<F>(sums[0]), load(lo + m * kTile)), scales);
+      isum = both_halves(_mm512_add_epi32(begin_sum<F>(sums[1]), load(hi + m * kTile)), scales, first);
+    } else {
+      isum = _mm512_cvtepi32_ps(_mm512_add_epi32(begin_sum<F>(sums[0] + sums[1]), load(lo + m * kTile)));
+    }
+    acc[m] = step<F>(isum, scales, x, at, acc[m]);
   }
 }
 

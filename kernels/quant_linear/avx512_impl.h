@@ -129,30 +129,34 @@ EDGEDEC_INLINE __m512i dot4(__m512i sum, __m512i w, const int8_t* x) {
 #endif
 }
 
+// Where a sum of products begins: what the offset of the quants adds, with the other sign. As an integer it costs no
+// float op, of which the products leave few a cycle.
+template <class F>
+EDGEDEC_INLINE __m512i begin_sum(int32_t sum_of_x) {
+  return F::kOffset == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(-F::kOffset * sum_of_x);
+}
+
 EDGEDEC_INLINE __m512 broadcast(int32_t value) { return _mm512_cvtepi32_ps(_mm512_set1_epi32(value)); }
 
-// From the raw unsigned dot products of a group (of its halves where those have scales, else only lo) to the new
-// accumulator. The integers are below 2^24, so floats hold them, their differences and their products with integer
-// scales exactly. Only the last sum of two such products rounds, as the conversion of their integer sum would.
+// The sums of both halves of a group by their integer scales. The integers are below 2^24, so floats hold them and their
+// products exactly. Only the last sum rounds, as the conversion of their integer sum would.
+EDGEDEC_INLINE __m512 first_half(__m512i sum, const GroupScales& s) {
+  return _mm512_mul_ps(_mm512_cvtepi32_ps(sum), s.sc0);
+}
+EDGEDEC_INLINE __m512 both_halves(__m512i sum, const GroupScales& s, __m512 first) {
+  return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), s.sc1, first);
+}
+
+// From the sum of a group to the new accumulator.
 template <class F>
-EDGEDEC_INLINE __m512 step(__m512i lo, __m512i hi, const GroupScales& s, const Acts& x, size_t at, __m512 acc) {
-  const __m512 offset = _mm512_set1_ps(F::kOffset);
-  __m512 isum = _mm512_cvtepi32_ps(lo), xsum;
-  if constexpr (kHalves<F>) {
-    const __m512 sum0 = broadcast(x.sum[2 * at]), sum1 = broadcast(x.sum[2 * at + 1]);
-    __m512 second = _mm512_cvtepi32_ps(hi);
-    if constexpr (F::kOffset != 0) {
-      isum = _mm512_fnmadd_ps(offset, sum0, isum);
-      second = _mm512_fnmadd_ps(offset, sum1, second);
-    }
-    isum = _mm512_fmadd_ps(second, s.sc1, _mm512_mul_ps(isum, s.sc0));
-    xsum = _mm512_fmadd_ps(s.m1, sum1, _mm512_mul_ps(s.m0, sum0));
-  } else {
-    xsum = _mm512_set1_ps(x.total[at]);
-    if constexpr (F::kOffset != 0) isum = _mm512_fnmadd_ps(offset, xsum, isum);
-  }
+EDGEDEC_INLINE __m512 step(__m512 isum, const GroupScales& s, const Acts& x, size_t at, __m512 acc) {
   __m512 t = _mm512_mul_ps(isum, s.scale);
-  if constexpr (F::kMin) t = _mm512_fmadd_ps(s.minus_min, xsum, t);
+  if constexpr (F::kMin && kHalves<F>) {
+    const __m512 sum0 = broadcast(x.sum[2 * at]), sum1 = broadcast(x.sum[2 * at + 1]);
+    t = _mm512_fmadd_ps(s.minus_min, _mm512_fmadd_ps(s.m1, sum1, _mm512_mul_ps(s.m0, sum0)), t);
+  } else if constexpr (F::kMin) {
+    t = _mm512_fmadd_ps(s.minus_min, _mm512_set1_ps(x.total[at]), t);
+  }
   return _mm512_fmadd_ps(t, _mm512_set1_ps(x.scale[at]), acc);
 }
 
@@ -180,6 +184,17 @@ struct Columns512 {
   static EDGEDEC_INLINE Sums zero() { return _mm512_setzero_ps(); }
   static EDGEDEC_INLINE void store(const Sums& acc, float* out, int columns) { store_columns(acc, out, columns); }
 
+  // Adds the products of steps [FROM, TO) to one sum for each token.
+  template <class F, int ODD, int N, int FROM, int TO>
+  static EDGEDEC_INLINE void add_steps(const uint8_t* rec, int g, const int8_t* const* q, __m512i* sum) {
+#pragma GCC unroll 8
+    for (int s = FROM; s < TO; ++s) {
+      const __m512i w = unpack<F, ODD>(rec, g, s);
+#pragma GCC unroll 8
+      for (int m = 0; m < N; ++m) sum[m] = dot4(sum[m], w, q[m] + 4 * s);
+    }
+  }
+
   template <class F, int ODD, int N>
   static EDGEDEC_INLINE void group(const uint8_t* rec, int g, const Acts& x, int m0, int, int index, Sums* acc) {
     const GroupScales scales = group_scales<F, ODD>(rec, g);
@@ -189,24 +204,39 @@ struct Columns512 {
       q[m] = m ? q[m - 1] + x.k : x.q + first * kGroup;
       EDGEDEC_IN_REGISTER(q[m]);
     }
-    // With few tokens two chains each, because one would wait five cycles for each of its eight links.
-    constexpr bool kTwo = kHalves<F> || N < 4;
+    constexpr int kHalf = kSteps / 2;
+    const auto sums = [&](size_t m) { return x.sum + 2 * (first + m * groups); };
+    __m512 isum[N];
     __m512i lo[N], hi[N];
-    for (int m = 0; m < N; ++m) lo[m] = hi[m] = _mm512_setzero_si512();
-#pragma GCC unroll 8
-    for (int s = 0; s < kSteps; ++s) {
-      const __m512i w = unpack<F, ODD>(rec, g, s);
+    if constexpr (kHalves<F>) {
+      // The sums of both halves of eight tokens are, beside their accumulators, more than the registers hold.
+      constexpr bool kTogether = N < 8;
 #pragma GCC unroll 8
       for (int m = 0; m < N; ++m) {
-        __m512i& sum = kTwo && s >= kSteps / 2 ? hi[m] : lo[m];
-        sum = dot4(sum, w, q[m] + 4 * s);
+        lo[m] = begin_sum<F>(sums(m)[0]);
+        if constexpr (kTogether) hi[m] = begin_sum<F>(sums(m)[1]);
       }
+      add_steps<F, ODD, N, 0, kHalf>(rec, g, q, lo);
+#pragma GCC unroll 8
+      for (int m = 0; m < N; ++m) {
+        isum[m] = first_half(lo[m], scales);
+        if constexpr (!kTogether) hi[m] = begin_sum<F>(sums(m)[1]);
+      }
+      add_steps<F, ODD, N, kHalf, kSteps>(rec, g, q, hi);
+#pragma GCC unroll 8
+      for (int m = 0; m < N; ++m) isum[m] = both_halves(hi[m], scales, isum[m]);
+    } else {
+      // With few tokens two chains each, because one would wait five cycles for each of its eight links.
+      constexpr bool kTwo = N < 4;
+#pragma GCC unroll 8
+      for (int m = 0; m < N; ++m) lo[m] = begin_sum<F>(sums(m)[0] + sums(m)[1]), hi[m] = _mm512_setzero_si512();
+      add_steps<F, ODD, N, 0, kHalf>(rec, g, q, lo);
+      add_steps<F, ODD, N, kHalf, kSteps>(rec, g, q, kTwo ? hi : lo);
+#pragma GCC unroll 8
+      for (int m = 0; m < N; ++m) isum[m] = _mm512_cvtepi32_ps(kTwo ? _mm512_add_epi32(lo[m], hi[m]) : lo[m]);
     }
 #pragma GCC unroll 8
-    for (int m = 0; m < N; ++m) {
-      if constexpr (kTwo && !kHalves<F>) lo[m] = _mm512_add_epi32(lo[m], hi[m]);
-      acc[m] = step<F>(lo[m], hi[m], scales, x, first + m * groups, acc[m]);
-    }
+    for (int m = 0; m < N; ++m) acc[m] = step<F>(isum[m], scales, x, first + m * groups, acc[m]);
   }
 };
 

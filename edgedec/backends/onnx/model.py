@@ -23,7 +23,7 @@ from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Lease, Ledger
 from edgedec.core.manifest import DRAFTING, MODEL, WEIGHTS, Manifest
 from edgedec.core.model_spec import ModelSpec
-from edgedec.kernels.library import isa
+from edgedec.kernels.library import isa, read_ahead
 from edgedec.memory import most_undone, ring_keys, ring_slots
 from edgedec.memory.footprint import scratch_bytes
 from edgedec.telemetry.process import mapped_bytes
@@ -53,6 +53,7 @@ class OnnxModel(BackendBase):
         drafting: LayerOutputs = False,
     ) -> None:
         super().__init__(manifest.spec, _capabilities(manifest.spec), threads)
+        read_ahead(bundle / WEIGHTS, self._spec.table_bytes)  # a table of embeddings lies first; few rows are read
         before = mapped_bytes(bundle / WEIGHTS)
         graph = DRAFTING if drafting and DRAFTING in manifest.files else MODEL
         taps = () if isinstance(drafting, bool) else drafting

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/read_ahead.h"
 #include "engine/base/files.h"
 #include "engine/base/format.h"
 #include "engine/bundle/manifest.h"
@@ -26,6 +27,7 @@ Status OnnxModel::open(const Runtime& runtime, const std::string& bundle, const 
   made->spec_ = spec;
   made->threads_ = options.threads;
   const std::string weights = path_in(bundle, kWeightsFile);
+  read_ahead(weights.c_str(), static_cast<uint64_t>(spec.table_bytes), UINT64_MAX);  // the table lies first
   const int64_t before = mapped_bytes(weights);
   const char* graph = options.drafting ? kDraftingFile : kModelFile;
   EDGEDEC_TRY(open_session(runtime, bundle, graph, options.threads, options.spin, &made->session_));
