@@ -28,13 +28,19 @@ bool two_terms(TilesFn tiles, const Weight& w, const Acts& acts, int m, int tile
   return true;
 }
 
-// Groups of activations that one thread quantises at a time: so few that two threads share those of a small model's token.
-constexpr size_t kGroupsPerPiece = 9;
-
 size_t groups(int m, int cols) { return static_cast<size_t>(m) * (padded_k(cols) / kGroup); }
 
+// Groups of activations that one thread quantises at a time: so few that two threads share those of a small model's token,
+// else so many that taking them costs little, and that their scales fill whole lines of the cache.
+size_t groups_at_once(size_t groups) {
+  constexpr size_t kFew = 9, kMostPieces = 32, kLine = 64 / sizeof(float);
+  const size_t each = (groups + kMostPieces - 1) / kMostPieces;
+  return each <= kFew ? kFew : (each + kLine - 1) / kLine * kLine;
+}
+
 size_t pieces(int m, int cols, int terms) {
-  return terms ? (groups(m, cols) + kGroupsPerPiece - 1) / kGroupsPerPiece : 0;
+  const size_t count = groups(m, cols), each = groups_at_once(count);
+  return terms ? (count + each - 1) / each : 0;
 }
 
 // rest = x - q * scale for groups [first, last): the error of the first term.
@@ -74,9 +80,8 @@ Activations::Activations(const Row& row, const float* x, int m, int cols, int te
 }
 
 const Acts& Activations::ready() {
-  pieces_.finish([this](size_t i) {
-    quantise(i * kGroupsPerPiece, std::min((i + 1) * kGroupsPerPiece, groups(m_, cols_)));
-  });
+  const size_t count = groups(m_, cols_), each = groups_at_once(count);
+  pieces_.finish([&](size_t i) { quantise(i * each, std::min((i + 1) * each, count)); });
   return acts_;
 }
 
