@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from edgedec.control.measurements import Measurements
 from edgedec.control.merge import merged
-from edgedec.control.planner import FeedPlan
+from edgedec.control.planner import NOTHING, FeedPlan
 from edgedec.control.queries import Queries
 from edgedec.control.query_record import CHEAP_SHARE
 from edgedec.control.round import Ask, DraftAnswer, RoundTimes
@@ -24,9 +24,13 @@ Reading is a price of the reply, as the target's own reading is, and says nothin
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A query of a costly drafter: the gain without it, and whether that seemed as good."""
+    """A query of a costly drafter: the gain without it, and whether that seemed as good.
+
+    ``beside``: whether drafts of others would have been fed.
+    """
 
     name: str
+    beside: bool
     gain_without: float
     exploring: bool
 
@@ -73,6 +77,7 @@ class ControlledRound:
         self._queries = queries
         self._room = room
         self._fed = EMPTY
+        self._plan = NOTHING
         self._proposed: list[DraftTree] = []
         self._queried: list[str] = []
         self._trial: _Trial | None = None
@@ -94,12 +99,14 @@ class ControlledRound:
         if (costly := self._queries.costly(plan, self._room, self._queried)) is not None:
             without = self._queries.gain_without(costly.name, plan)
             record = measured.records[costly.name]
-            self._trial = _Trial(costly.name, without, record.value <= without)
+            beside = plan.nodes > 0
+            pays = record.gains(beside).value > without
+            self._trial = _Trial(costly.name, beside, without, not pays)
             if self._trial.exploring:
                 record.tried()
             self._heard(costly.name, ask(costly))
             tree, plan = self._planned()
-        self._fed = tree.first(plan.nodes)
+        self._fed, self._plan = tree.first(plan.nodes), plan
         return self._fed
 
     @property
@@ -226,9 +233,11 @@ class ControlledRound:
         measured.credit.book(tokens, cost)
         trial = self._trial
         if trial and trial.name in measured.records:
-            gain = tokens - 1 - measured.rate * measured.costs.plain * (cost - 1.0)
+            # What came of one query says little about the next: where probabilities mean something, they count.
+            accepted = self._plan.accepted if measured.pretrained(trial.name) else tokens - 1
+            gain = accepted - measured.rate * measured.costs.plain * (cost - 1.0)
             record, more = measured.records[trial.name], gain - trial.gain_without
-            record.gained(gain)
+            record.gains(trial.beside).gained(gain)
             record.won(more)
             self._judge(trial.name, committed)
             if not trial.exploring:

@@ -41,6 +41,7 @@ class Measurements:
         self.peeking = frozenset(peeking)
         self.reuse = Reuse()
         """Times of passes behind their queries."""
+        self.pretrained = pretrained
         self.acceptance = Acceptance(pretrained)
         self.credit = Credit()
         self.records = {name: QueryRecord() for name in names}

@@ -12,10 +12,12 @@ from edgedec.core.tree import ROOT, DraftTree
 class FeedPlan:
     """Feed the first ``nodes`` of a draft.
 
-    ``gain`` is the expected number of accepted tokens, less the tokens that their time is worth elsewhere.
+    ``accepted`` of them are expected to be accepted. ``gain`` is that, less the tokens that their time is worth
+    elsewhere.
     """
 
     nodes: int = 0
+    accepted: float = 0.0
     gain: float = 0.0
 
 
@@ -44,7 +46,7 @@ def feed_plan(
     plain = costs.plain
     rate = max(rate, 1.0 / plain)
     reach: list[float] = []
-    expected, best, chosen = 0.0, 0.0, 0
+    expected, best = 0.0, NOTHING
     for node in range(min(len(tree), costs.longest - 1)):
         parent = tree.parents[node]
         reach.append(tree.probs[node] * (1.0 if parent == ROOT else reach[parent]))
@@ -53,9 +55,9 @@ def feed_plan(
         if spare is not None and more > spare:
             break
         gain = expected - rate * more
-        if gain > best:
-            best, chosen = gain, node + 1
-    return FeedPlan(chosen, best)
+        if gain > best.gain:
+            best = FeedPlan(node + 1, expected, gain)
+    return best
 
 
 def least_reach(costs: Costs, limit: int, *, rate: float = 0.0, verify_overhead: float = 0.0) -> float:

@@ -85,8 +85,9 @@ class Queries:
                 record.reconsider(known.turn, known.costs.plain)
             if record.levels(spare) < 1:
                 continue
-            hope = record.hope(known.exploration.rounds)
-            pays = record.value > self.gain_without(name, plan)
+            gains = record.gains(plan.nodes > 0)
+            hope = gains.hope(known.exploration.rounds)
+            pays = gains.value > self.gain_without(name, plan)
             if hope > best and (pays or record.trying or known.exploration.allowed):
                 best, chosen = hope, name
         if chosen is None:
@@ -101,7 +102,8 @@ class Queries:
     def gain_without(self, name: str, plan: FeedPlan) -> float:
         """The gain of ``plan``, or of the query of another costly drafter than ``name`` that gains more."""
         known = self._measured
-        values = (known.records[other].value for other in known.costly if other != name)
+        beside = plan.nodes > 0
+        values = (known.records[other].gains(beside).value for other in known.costly if other != name)
         return max((plan.gain, *values))
 
     def plan(self, tree: DraftTree) -> FeedPlan:

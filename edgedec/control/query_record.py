@@ -3,8 +3,10 @@
 Cheap drafters are queried and their drafts scored, fed or not. Only their own time must stay small: after
 queries in vain they are queried in every second round, every fourth, and so on. Costly drafters (a draft
 model) cannot be scored for nothing. They are arms of a bandit: a discounted upper confidence bound (UCB1,
-Auer et al. 2002; discounted, Garivier and Moulines 2011) on the tokens that a query gained. The gain of a
-draft model depends on the text, so earlier sequences count for a few queries only. An ``ExplorationBudget``
+Auer et al. 2002; discounted, Garivier and Moulines 2011) on the tokens that a query gained, as calibrated
+probabilities expect them: the tokens that were accepted vary too much to tell a good drafter by a few
+queries. Where others have drafts to feed, a query gains less, and is another arm. The gain of a draft model
+depends on the text, so earlier sequences count for a few queries only. An ``ExplorationBudget``
 bounds what it may cost to try costly drafters. A try has several queries, because the drafter has to read
 the prompt first. Where tries in earlier sequences paid on the whole, each new sequence has one that the
 budget does not pay for.
@@ -64,6 +66,40 @@ _USUAL_RATE = 0.7
 """Acceptance rate assumed of a costly drafter while few of its tokens were seen."""
 
 
+class Gains:
+    """What queries of a costly drafter gained, in expected tokens above what the round's time is worth."""
+
+    def __init__(self) -> None:
+        self._pulls = self._sum = 0.0
+
+    def begin(self) -> None:
+        """Start a new sequence."""
+        if self._pulls > _EARLIER_PULLS:
+            self._sum *= _EARLIER_PULLS / self._pulls
+            self._pulls = _EARLIER_PULLS
+
+    def fade(self) -> None:
+        """Discount what was gained so far: a round went by."""
+        self._pulls *= _DISCOUNT
+        self._sum *= _DISCOUNT
+
+    def gained(self, tokens: float) -> None:
+        """Note a query."""
+        self._pulls += 1.0
+        self._sum += tokens
+
+    @property
+    def value(self) -> float:
+        """Mean gain of a query."""
+        return self._sum / self._pulls if self._pulls else -math.inf
+
+    def hope(self, rounds: float) -> float:
+        """Upper confidence bound of a query's gain after ``rounds`` (discounted) rounds."""
+        if self._pulls < 1e-3:
+            return math.inf
+        return self.value + _WIDTH_TOKENS * math.sqrt(2.0 * math.log(max(rounds, 2.0)) / self._pulls)
+
+
 class QueryRecord:
     """The record of one drafter. Times in seconds, gains in tokens."""
 
@@ -82,8 +118,8 @@ class QueryRecord:
         self._every = 1
         self._vain = 0
         self._last = 0
-        self._pulls = 0.0
-        self._gain = 0.0
+        self._gains = (Gains(), Gains())
+        """Of queries where other drafters had nothing to feed, and where they had."""
         self.trying = 0
         """Queries left of the try under way."""
         self.charged = True
@@ -175,9 +211,8 @@ class QueryRecord:
 
     def begin(self) -> None:
         """Start a new sequence."""
-        if self._pulls > _EARLIER_PULLS:
-            self._gain *= _EARLIER_PULLS / self._pulls
-            self._pulls = _EARLIER_PULLS
+        for gains in self._gains:
+            gains.begin()
         if self._net is not None:
             self._nets = _TRIES_KEPT * self._nets + self._net
             self._net = None
@@ -196,24 +231,12 @@ class QueryRecord:
 
     def fade(self) -> None:
         """Discount the gains so far: a round went by."""
-        self._pulls *= _DISCOUNT
-        self._gain *= _DISCOUNT
+        for gains in self._gains:
+            gains.fade()
 
-    def gained(self, tokens: float) -> None:
-        """Note a query as a costly one, which gained ``tokens`` above what the round's time is worth."""
-        self._pulls += 1.0
-        self._gain += tokens
-
-    @property
-    def value(self) -> float:
-        """Mean gain of a query."""
-        return self._gain / self._pulls if self._pulls else -math.inf
-
-    def hope(self, rounds: float) -> float:
-        """Upper confidence bound of a query's gain after ``rounds`` (discounted) rounds."""
-        if self._pulls < 1e-3:
-            return math.inf
-        return self.value + _WIDTH_TOKENS * math.sqrt(2.0 * math.log(max(rounds, 2.0)) / self._pulls)
+    def gains(self, beside: bool) -> Gains:
+        """Return the gains of queries: those ``beside`` drafts of others that are fed, or all others."""
+        return self._gains[beside]
 
     def judged(self, depth: int, right: bool) -> None:
         """Note whether a token at ``depth``, whose parent was committed, was right."""

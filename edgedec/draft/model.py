@@ -26,8 +26,11 @@ from edgedec.draft.turns import ALONE, Turns
 from edgedec.sampling import DrawHistory, DrawParams
 
 _MOST_READ_TOKENS = 128
-"""Most tokens of text that are read for a draft. The drafter reads the end of a longer text, as if it began
-there: reading all of a long prompt can take longer than drafts save, and lookup covers the distant past.
+"""Most tokens of text that are read for a draft."""
+_END_TOKENS = 64
+"""Tokens of a longer text that drafts read, as if it began there: reading takes time from every reply, all of a long
+prompt can take longer than drafts save, and lookup covers the distant past. A short text is worth reading whole: a
+translation needs its source.
 """
 _LEAST_REACH = 0.02
 """Paths less probable than this are never followed."""
@@ -115,7 +118,7 @@ class ModelDrafter(Drafter):
         if self._trimmed:
             self._trim(self._trimmed, ids)
         with self._turns.drafting():
-            head = self._catch_up(ids, self._last_row)
+            head = self._catch_up(ids, self._last_row, _END_TOKENS)
             if self._forward.caps.most_undone:
                 self._forward.rewind(self._forward.length)  # the checkpoint that the next query goes back to
             tree = self._tree(head, limit, max(floor / _KEPT_REACH, _LEAST_REACH))
@@ -130,7 +133,7 @@ class ModelDrafter(Drafter):
         self._cached, self._skipped = [], 0
         if not (ids := self._bridge.read()):
             return []
-        head, tree, node = self._catch_up(ids, LAST_ROW), TreeBuilder(), ROOT
+        head, tree, node = self._catch_up(ids, LAST_ROW, _MOST_READ_TOKENS), TreeBuilder(), ROOT
         while True:
             node = tree.add(token := int(head.ids[0, 0]), node, 1.0)
             full = len(self._cached) == self._capacity
@@ -165,19 +168,21 @@ class ModelDrafter(Drafter):
                 replace(rows, keep=trimmed.keep) for rows in (LAST_ROW, ALL_ROWS)
             )
 
-    def _catch_up(self, ids: list[int], rows: Rows) -> HeadRows:
+    def _catch_up(self, ids: list[int], rows: Rows, end: int) -> HeadRows:
         """Make the cache hold ``ids``, or their end; returns ``rows`` of the last pass, always fed.
 
-        Feeds at most ``_MOST_READ_TOKENS`` tokens, in passes of the model's own length. Starts anew with the
-        end of the text where more tokens are missing, and where hardly any of those read remain.
+        Feeds at most ``_MOST_READ_TOKENS`` tokens, in passes of the model's own length. Where more are missing,
+        and where hardly any of those read remain, it starts anew: with the whole text if that is short, else
+        with its last ``end`` tokens.
         """
         most = min(max(self._capacity // 2, 1), _MOST_READ_TOKENS)
+        end = min(most, end)
         known = ids[self._skipped :]
         same = min(common_length(self._cached, known), self._forward.length, len(known) - 1)
         same = self._forward.reachable(max(same, 0))
-        gone_back = same == 0 or (self._skipped and len(known) < most // 2)
+        gone_back = same == 0 or (self._skipped and len(known) < end // 2)
         if gone_back or len(known) - same > most or len(known) > self._capacity:
-            self._skipped = max(len(ids) - most, 0)
+            self._skipped = 0 if len(ids) <= most else len(ids) - end
             known, same = ids[self._skipped :], 0
         self._forward.rewind(same)
         del self._cached[same:]

@@ -347,8 +347,7 @@ def test_what_it_sees_ahead_is_a_function_of_the_text(params: DrawParams) -> Non
     busy.propose(9)
     busy.commit(text[50:])
     busy.propose(4)
-    assert busy.ahead(text, 16) == expected
-    fresh.begin(text, 0)
+    assert busy.ahead(text, 16) == fresh.ahead(text, 16) == expected
     assert busy.propose(9) == fresh.propose(9)
     assert busy.ahead(text, 3) == expected[:3]
 
@@ -375,21 +374,31 @@ def test_a_model_that_fails_to_look_ahead_is_off() -> None:
     assert spoken.drafters == ()
 
 
+def test_a_short_prompt_is_read_whole() -> None:
+    """Of one token more, the last 64."""
+    for length, read in ((128, 128), (129, 64)):
+        forward = MarkovForward(capacity=512, max_pass=128)
+        small = ModelDrafter("small", forward, SameVocabulary(VOCAB))
+        small.begin([n * n % VOCAB for n in range(length)], 0)
+        small.propose(1)
+        assert forward.length == read
+
+
 def test_a_shorter_prompt_is_read_as_far_as_a_new_one() -> None:
-    """The last 128 of 1,000 tokens were read; only the last eight of a prompt of 880 are among them."""
+    """The last 64 of 1,000 tokens were read; only the last eight of a prompt of 944 are among them."""
     forward = MarkovForward(capacity=2048, max_pass=128)
     small = ModelDrafter("small", forward, SameVocabulary(VOCAB))
     text = [n * n % VOCAB for n in range(1000)]
     small.begin(text, 0)
     small.propose(1)
-    assert forward.length >= 128
-    for length in (880, 500):
+    assert forward.length == 64
+    for length in (944, 500):
         small.begin(text[:length], length)
-        expected = tokens(Engine(MarkovForward()), text[length - 128 : length], GREEDY, 1)
+        expected = tokens(Engine(MarkovForward()), text[length - 64 : length], GREEDY, 1)
         assert list(small.propose(1).tokens) == expected
     small.begin([*text, 1, 2, 3], 500)
     small.propose(1)
-    assert forward.length >= 128
+    assert forward.length == 64
 
 
 def test_where_passes_are_short_it_reads_in_several() -> None:

@@ -31,12 +31,14 @@ const DraftTree& ControlledRound::draft(Asker& asker) {
   if (Query costly; queries_.costly(plan, room_, queried_, &costly)) {
     const double without = queries_.gain_without(costly.source, plan);
     QueryRecord& record = measured_.of(costly.source).record;
-    outcome_.trial = {costly.source, without, record.value() <= without};
+    const bool beside = plan.nodes > 0, pays = record.gains(beside).value() > without;
+    outcome_.trial = {costly.source, beside, without, !pays};
     if (outcome_.trial.exploring) record.tried();
     ask(asker, costly);
     plan = planned();
   }
   outcome_.fed.shorten(static_cast<size_t>(plan.nodes));
+  outcome_.expected = plan.accepted;
   if (outcome_.peeked) outcome_.reused = reused();
   return outcome_.fed;
 }

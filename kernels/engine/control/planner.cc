@@ -19,7 +19,7 @@ FeedPlan Planner::plan(const DraftTree& tree, const CostCurve& costs, const Feed
     const double more = costs.seconds(node + 2) - plain + terms.verify_overhead * (node + 1);
     if (more > terms.spare) break;
     const double gain = expected - rate * more;
-    if (gain > best.gain) best = {node + 1, gain};
+    if (gain > best.gain) best = {node + 1, expected, gain};
   }
   return best;
 }

@@ -9,10 +9,11 @@
 
 namespace edgedec::engine {
 
-// Feed the first `nodes` of a draft. `gain` is the expected number of accepted tokens, less the tokens that their time
-// is worth elsewhere.
+// Feed the first `nodes` of a draft. `accepted` of them are expected to be accepted. `gain` is that, less the tokens
+// that their time is worth elsewhere.
 struct FeedPlan {
   int nodes = 0;
+  double accepted = 0.0;
   double gain = 0.0;
 };
 

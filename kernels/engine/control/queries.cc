@@ -66,7 +66,7 @@ bool Queries::costly(const FeedPlan& plan, int room, Span<const Source> queried,
     const auto source = static_cast<Source>(at);
     if (std::find(queried.begin(), queried.end(), source) != queried.end()) continue;
     if (!promises(source, plan, affordable, best)) continue;
-    best = known.of(source).record.hope(known.exploration.rounds());
+    best = known.of(source).record.gains(plan.nodes > 0).hope(known.exploration.rounds());
     chosen = source;
   }
   if (chosen == Trial::kNobody) return false;
@@ -90,16 +90,17 @@ bool Queries::promises(Source source, const FeedPlan& plan, double affordable, d
   const double plain = known.costs.plain();
   if (record.dear(2.0 * plain - known.costs.seconds(2))) record.reconsider(known.turn, plain);
   if (record.levels(affordable) < 1) return false;
-  const bool pays = record.value() > gain_without(source, plan);
-  return record.hope(known.exploration.rounds()) > best &&
-         (pays || record.trying() || known.exploration.allowed());
+  const Gains& gains = record.gains(plan.nodes > 0);
+  const bool pays = gains.value() > gain_without(source, plan);
+  return gains.hope(known.exploration.rounds()) > best && (pays || record.trying() || known.exploration.allowed());
 }
 
 double Queries::gain_without(Source source, const FeedPlan& plan) const {
   double most = plan.gain;
   for (size_t at = 0; at < measured_.drafters.size(); ++at) {
     const auto& other = measured_.drafters[at];
-    if (static_cast<Source>(at) != source && other.here && other.costly) most = std::max(most, other.record.value());
+    if (static_cast<Source>(at) != source && other.here && other.costly)
+      most = std::max(most, other.record.gains(plan.nodes > 0).value());
   }
   return most;
 }

@@ -31,6 +31,29 @@ constexpr double kUsualRate = 0.7;  // acceptance rate assumed of a costly draft
 
 }  // namespace
 
+void Gains::begin() {
+  if (pulls_ <= kEarlierPulls) return;
+  sum_ *= kEarlierPulls / pulls_;
+  pulls_ = kEarlierPulls;
+}
+
+void Gains::fade() {
+  pulls_ *= kDiscount;
+  sum_ *= kDiscount;
+}
+
+void Gains::gained(double tokens) {
+  pulls_ += 1.0;
+  sum_ += tokens;
+}
+
+double Gains::value() const { return pulls_ != 0.0 ? sum_ / pulls_ : -std::numeric_limits<double>::infinity(); }
+
+double Gains::hope(double rounds) const {
+  if (pulls_ < 1e-3) return std::numeric_limits<double>::infinity();
+  return value() + kWidthTokens * std::sqrt(2.0 * std::log(std::max(rounds, 2.0)) / pulls_);
+}
+
 QueryRecord::QueryRecord() { depths_.reserve(kDeepest); }
 
 double QueryRecord::took(int depth, double seconds, double plain) {
@@ -102,10 +125,7 @@ void QueryRecord::queried(int64_t turn, bool fed) {
 }
 
 void QueryRecord::begin() {
-  if (pulls_ > kEarlierPulls) {
-    gain_ *= kEarlierPulls / pulls_;
-    pulls_ = kEarlierPulls;
-  }
+  for (Gains& gains : gains_) gains.begin();
   if (netted_) nets_ = kTriesKept * nets_ + net_;
   netted_ = false;
   net_ = 0.0;
@@ -127,22 +147,7 @@ void QueryRecord::won(double tokens) {
 }
 
 void QueryRecord::fade() {
-  pulls_ *= kDiscount;
-  gain_ *= kDiscount;
-}
-
-void QueryRecord::gained(double tokens) {
-  pulls_ += 1.0;
-  gain_ += tokens;
-}
-
-double QueryRecord::value() const {
-  return pulls_ != 0.0 ? gain_ / pulls_ : -std::numeric_limits<double>::infinity();
-}
-
-double QueryRecord::hope(double rounds) const {
-  if (pulls_ < 1e-3) return std::numeric_limits<double>::infinity();
-  return value() + kWidthTokens * std::sqrt(2.0 * std::log(std::max(rounds, 2.0)) / pulls_);
+  for (Gains& gains : gains_) gains.fade();
 }
 
 void QueryRecord::judged(size_t depth, bool right) {

@@ -14,6 +14,24 @@ namespace edgedec::engine {
 // Drafters cheaper than this fraction of a plain pass are queried so that they can be scored.
 constexpr double kCheapShare = 0.05;
 
+// What queries of a costly drafter gained, in expected tokens above what the round's time is worth.
+class Gains {
+ public:
+  // Starts a new sequence.
+  void begin();
+  // Discounts what was gained so far: a round went by.
+  void fade();
+  // Notes a query.
+  void gained(double tokens);
+  // Mean gain of a query.
+  double value() const;
+  // Upper confidence bound of a query's gain after `rounds` (discounted) rounds.
+  double hope(double rounds) const;
+
+ private:
+  double pulls_ = 0.0, sum_ = 0.0;
+};
+
 // The record of one drafter. Times in seconds, gains in tokens.
 class QueryRecord {
  public:
@@ -57,12 +75,9 @@ class QueryRecord {
   void won(double tokens);
   // Discounts the gains so far: a round went by.
   void fade();
-  // Notes a query as a costly one, which gained `tokens` above what the round's time is worth.
-  void gained(double tokens);
-  // Mean gain of a query.
-  double value() const;
-  // Upper confidence bound of a query's gain after `rounds` (discounted) rounds.
-  double hope(double rounds) const;
+  // The gains of queries: those `beside` drafts of others that are fed, or all others.
+  Gains& gains(bool beside) { return gains_[beside]; }
+  const Gains& gains(bool beside) const { return gains_[beside]; }
   // Notes whether a token at `depth`, whose parent was committed, was right.
   void judged(size_t depth, bool right);
 
@@ -94,7 +109,7 @@ class QueryRecord {
   int strange_ = 0;      // calls in a row that took several times too long
   double spared_ = 0.0;  // long calls lately that were not charged
   int64_t every_ = 1, vain_ = 0, last_ = 0;
-  double pulls_ = 0.0, gain_ = 0.0;
+  Gains gains_[2];  // of queries where other drafters had nothing to feed, and where they had
   int trying_ = 0;  // queries left of the try under way
   bool charged_ = true;
   bool netted_ = false;  // whether a query of this sequence won or lost something, and what all of them did

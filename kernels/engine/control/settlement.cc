@@ -47,11 +47,13 @@ void Settlement::account(Measurements& measured, double cost) const {
   const size_t tokens = committed.size();
   measured.credit.book(tokens, cost);
   if (trial.under_way() && measured.of(trial.source).here) {
-    const double own = static_cast<double>(tokens) - 1.0;
-    const double gain = own - measured.rate() * measured.costs.plain() * (cost - 1.0);
+    auto& drafter = measured.of(trial.source);
+    // What came of one query says little about the next: where probabilities mean something, they count.
+    const double accepted = drafter.traits.pretrained ? expected : static_cast<double>(tokens) - 1.0;
+    const double gain = accepted - measured.rate() * measured.costs.plain() * (cost - 1.0);
     const double more = gain - trial.gain_without;
-    QueryRecord& record = measured.of(trial.source).record;
-    record.gained(gain);
+    QueryRecord& record = drafter.record;
+    record.gains(trial.beside).gained(gain);
     record.won(more);
     judge(measured);
     if (!trial.exploring) {

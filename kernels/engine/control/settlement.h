@@ -11,9 +11,11 @@ namespace edgedec::engine {
 
 class Measurements;
 
-// A query of a costly drafter: the gain without it, and whether that seemed as good.
+// A query of a costly drafter: whether drafts of others would have been fed, the gain without it, and whether that
+// seemed as good.
 struct Trial {
   Source source = kNobody;
+  bool beside = false;
   double gain_without = 0.0;
   bool exploring = false;
 
@@ -30,6 +32,7 @@ struct Call {
 
 struct Settlement {
   DraftTree fed;
+  double expected = 0.0;  // tokens of it that are expected to be accepted
   std::vector<int32_t> committed;
   RoundTimes times;
   std::vector<Call> calls;

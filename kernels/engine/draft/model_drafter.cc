@@ -6,8 +6,8 @@
 namespace edgedec::engine {
 namespace {
 
-// Most tokens of text that are read for a draft. The drafter reads the end of a longer text, as if it began there.
-constexpr size_t kMostRead = 128;
+constexpr size_t kMostRead = 128;     // most tokens of text that are read for a draft
+constexpr size_t kEnd = 64;           // tokens of a longer text that are read, as if it began there
 constexpr double kLeastReach = 0.02;  // paths less probable than this are never followed
 constexpr double kKeptReach = 0.6;    // share of a path's probability that its next token is expected to keep
 constexpr float kUnsureNats = 4.0f;   // entropy above which nothing is drafted
@@ -67,19 +67,19 @@ Rows ModelDrafter::drafted(Rows rows) const {
 
 // Makes the cache hold `ids`, or their end; the head has `rows` of the last pass, which is always run.
 //
-// Feeds at most kMostRead tokens, in passes of the model's own length. Starts anew with the end of the text where more
-// tokens are missing, and where hardly any of those read remain.
+// Feeds at most kMostRead tokens, in passes of the model's own length. Where more are missing, and where hardly any of
+// those read remain, it starts anew: with the whole text if that is short, else with its end.
 Status ModelDrafter::catch_up(Span<const int32_t> ids, const Rows& rows) {
   const auto capacity = static_cast<size_t>(forward_.capacity());
-  const size_t most = std::min(std::max<size_t>(capacity / 2, 1), kMostRead);
+  const size_t most = std::min(std::max<size_t>(capacity / 2, 1), kMostRead), end = std::min(most, kEnd);
   Span<const int32_t> known = ids.from(std::min(skipped_, ids.size()));
   int64_t held = std::min({static_cast<int64_t>(common_length(cached_, known)), forward_.length(),
                            static_cast<int64_t>(known.size()) - 1});
   held = forward_.reachable(std::max<int64_t>(held, 0));
   auto same = static_cast<size_t>(held);
-  const bool gone_back = same == 0 || (skipped_ && known.size() < most / 2);
+  const bool gone_back = same == 0 || (skipped_ && known.size() < end / 2);
   if (gone_back || known.size() - same > most || known.size() > capacity) {
-    skipped_ = ids.size() > most ? ids.size() - most : 0;
+    skipped_ = ids.size() > most ? ids.size() - end : 0;
     known = ids.from(skipped_);
     same = 0;
   }

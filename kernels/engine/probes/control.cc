@@ -68,7 +68,11 @@ void write_drafter(Record& record, const Measurements& known, Source source) {
   if (!drafter.here) return;
   const QueryRecord& queries = drafter.record;
   record.write(drafter.fresh, drafter.costly, queries.unknown(), queries.seconds(), queries.trying(),
-               queries.charged(), queries.value(), queries.hope(known.exploration.rounds()));
+               queries.charged());
+  for (const bool beside : {false, true}) {
+    const Gains& gains = queries.gains(beside);
+    record.write(gains.value(), gains.hope(known.exploration.rounds()));
+  }
   write_line(record, queries.cost());
   for (int step = 0; step <= 10; ++step) record.write(known.acceptance.calibrate(source, step / 10.0));
   record.write(known.acceptance.in_its_words(source, 0.3));
