@@ -49,6 +49,12 @@ def recipe_name(reference: str) -> str | None:
     return next((one for one in (*chats, tagged) if one in RECIPES), None)
 
 
+def adapter_of(name: str) -> str | None:
+    """Return the SHA-256 of the adapter that makes the model of a recipe; None for any other."""
+    recipe = RECIPES.get(name)
+    return recipe.adapter if recipe else None
+
+
 def store_name(reference: str) -> str:
     """Return the directory name for a recipe or an installed name.
 

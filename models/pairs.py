@@ -41,20 +41,17 @@ def installed_drafter(bundle: Path, store: Store) -> Path | None:
     """
     if (carried := carried_model(bundle)) is not None:
         return carried
-    for drafter in _drafters_of(bundle):
-        if _installed(drafter, store):
-            path = store.path(drafter.name)
-            found = _manifest(path)
-            if found is None or _is_of(found, drafter.recipe):
-                return path
-    return None
+    return next(filter(None, (_bundle_of(drafter, store) for drafter in _drafters_of(bundle))), None)
 
 
 def missing_drafter(bundle: Path, store: Store) -> Entry | None:
-    """Return the best draft model that is known to suit the model at ``bundle``, if it is not there."""
+    """Return the best draft model that is known to suit the model at ``bundle``, if it is not there.
+
+    An installed one that an earlier adapter made is another model.
+    """
     best = next(iter(_drafters_of(bundle)), None)
     carries = carried_model(bundle) is not None
-    return None if carries or best is None or _installed(best, store) else best
+    return None if carries or best is None or _bundle_of(best, store) else best
 
 
 def missing_published(bundle: Path, home: Path) -> PublishedDrafter | None:
@@ -80,8 +77,13 @@ def _manifest(bundle: Path) -> Manifest | None:
         return None
 
 
-def _installed(entry: Entry, store: Store) -> bool:
-    return any(one.name == entry.name for one in store.list())
+def _bundle_of(entry: Entry, store: Store) -> Path | None:
+    """Return the installed bundle of a draft model; a damaged one, too."""
+    if all(one.name != entry.name for one in store.list()):
+        return None
+    path = store.path(entry.name)
+    found = _manifest(path)
+    return path if found is None or _is_of(found, entry.recipe) else None
 
 
 def _is_of(manifest: Manifest, recipe: Recipe) -> bool:

@@ -12,11 +12,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgedec.core.errors import BadFileError, NotFoundError, Remedy, UsageError
+from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, Remedy, UsageError
 from edgedec.core.files import sha256_of
 from edgedec.core.home import check_home, default_home
 from edgedec.core.locks import exclusive
-from edgedec.core.manifest import is_outdated
+from edgedec.core.manifest import Manifest, is_outdated
 from edgedec.core.progress import Notice, Progress, silent
 from edgedec.models.disk import bytes_under
 from edgedec.models.hub_names import hub_name, may_name_hub
@@ -25,6 +25,7 @@ from edgedec.models.layout import Layout, is_bundle, slug
 from edgedec.models.local_index import LocalIndex
 from edgedec.models.names import (
     Job,
+    adapter_of,
     exists,
     hub_file,
     job_for,
@@ -285,8 +286,15 @@ class Store:
 
 
 def _is_installed(bundle: Path) -> bool:
-    """Return whether ``bundle`` exists, in the version that this EdgeDec reads."""
-    return is_bundle(bundle) and not is_outdated(bundle)
+    """Return whether ``bundle`` exists, in the version that this EdgeDec reads and of the adapter that it has."""
+    return is_bundle(bundle) and not is_outdated(bundle) and not _is_of_another_adapter(bundle)
+
+
+def _is_of_another_adapter(bundle: Path) -> bool:
+    adapter = adapter_of(bundle.name)
+    with suppress(EdgeDecError):  # a damaged bundle is not replaced unasked
+        return adapter is not None and Manifest.load(bundle).source.get("adapter") != adapter
+    return False
 
 
 def _files(path: Path) -> list[Path]:

@@ -218,6 +218,7 @@ def test_one_that_was_adapted_to_the_model_comes_before_what_it_is_made_of(
     shutil.copytree(store.path(SMALL), adapted)
     rename(adapted, ADAPTED)
     assert drafters(store) == [*EVERY, SMALL]  # another model of that name
+    assert pairs.missing_drafter(store.path(LARGE), store) == entries[ADAPTED]
     manifest = json.loads((adapted / "manifest.json").read_text())
     manifest["source"]["adapter"] = "1" * 64
     (adapted / "manifest.json").write_text(sealed(manifest))

@@ -80,6 +80,18 @@ def test_a_model_that_an_adapter_makes_is_merged_with_its_base(
     assert sha256_of(store.pull("tiny", force=True) / "weights.bin") != weights
 
 
+def test_a_model_of_an_earlier_adapter_is_made_again(
+    store: Store, site: Site, pip_env: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = with_adapter(site, write_tiny(tmp_path / "base.gguf"), tmp_path / "package", monkeypatch)
+    made = store.pull("tiny")
+    earlier = Manifest.load(made)
+    replace(earlier, source={**earlier.source, "adapter": "1" * 64}).save(made)
+    assert store.ensure("tiny") == made
+    assert Manifest.load(made).source["adapter"] == "1" * 64
+    assert Manifest.load(store.pull("tiny")).source["adapter"] == sha256_of(file)
+
+
 def test_a_damaged_adapter_is_refused_in_a_line_and_the_download_kept(
     store: Store, site: Site, pip_env: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
