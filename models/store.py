@@ -286,7 +286,7 @@ class Store:
 
 
 def _is_installed(bundle: Path) -> bool:
-    """Return whether ``bundle`` exists, in the version that this EdgeDec reads and of the adapter that it has."""
+    """Return whether ``bundle`` exists, in the version that this EdgeDec reads, and of its adapter."""
     return is_bundle(bundle) and not is_outdated(bundle) and not _is_of_another_adapter(bundle)
 
 

@@ -233,7 +233,7 @@ class ControlledRound:
         measured.credit.book(tokens, cost)
         trial = self._trial
         if trial and trial.name in measured.records:
-            # What came of one query says little about the next: where probabilities mean something, they count.
+            # What came of one query says little about the next. Probabilities do, where they mean something.
             accepted = self._plan.accepted if measured.pretrained(trial.name) else tokens - 1
             gain = accepted - measured.rate * measured.costs.plain * (cost - 1.0)
             record, more = measured.records[trial.name], gain - trial.gain_without

@@ -12,8 +12,8 @@ from edgedec.core.tree import ROOT, DraftTree
 class FeedPlan:
     """Feed the first ``nodes`` of a draft.
 
-    ``accepted`` of them are expected to be accepted. ``gain`` is that, less the tokens that their time is worth
-    elsewhere.
+    ``accepted`` of them are expected to be accepted. ``gain`` is that, less the tokens that their time is
+    worth elsewhere.
     """
 
     nodes: int = 0

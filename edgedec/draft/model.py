@@ -28,9 +28,9 @@ from edgedec.sampling import DrawHistory, DrawParams
 _MOST_READ_TOKENS = 128
 """Most tokens of text that are read for a draft."""
 _END_TOKENS = 64
-"""Tokens of a longer text that drafts read, as if it began there: reading takes time from every reply, all of a long
-prompt can take longer than drafts save, and lookup covers the distant past. A short text is worth reading whole: a
-translation needs its source.
+"""Tokens of a longer text that drafts read, as if it began there: reading takes time from every reply, all of
+a long prompt can take longer than drafts save, and lookup covers the distant past. A short text is worth
+reading whole: a translation needs its source.
 """
 _LEAST_REACH = 0.02
 """Paths less probable than this are never followed."""
@@ -171,9 +171,9 @@ class ModelDrafter(Drafter):
     def _catch_up(self, ids: list[int], rows: Rows, end: int) -> HeadRows:
         """Make the cache hold ``ids``, or their end; returns ``rows`` of the last pass, always fed.
 
-        Feeds at most ``_MOST_READ_TOKENS`` tokens, in passes of the model's own length. Where more are missing,
-        and where hardly any of those read remain, it starts anew: with the whole text if that is short, else
-        with its last ``end`` tokens.
+        Feeds at most ``_MOST_READ_TOKENS`` tokens, in passes of the model's own length. Where more are
+        missing, and where hardly any of those read remain, it starts anew: with the whole text if that is
+        short, else with its last ``end`` tokens.
         """
         most = min(max(self._capacity // 2, 1), _MOST_READ_TOKENS)
         end = min(most, end)

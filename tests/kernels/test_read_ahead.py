@@ -13,7 +13,7 @@ import pytest
 from edgedec.core.errors import BackendError
 from edgedec.kernels import library
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mincore(2) of Linux says what its cache holds")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mincore(2) says what the cache holds")
 MIB = 1 << 20
 
 

@@ -53,7 +53,8 @@ class OnnxModel(BackendBase):
         drafting: LayerOutputs = False,
     ) -> None:
         super().__init__(manifest.spec, _capabilities(manifest.spec), threads)
-        read_ahead(bundle / WEIGHTS, self._spec.table_bytes)  # a table of embeddings lies first; few rows are read
+        # Few rows of a table of embeddings are read, and it lies first.
+        read_ahead(bundle / WEIGHTS, self._spec.table_bytes)
         before = mapped_bytes(bundle / WEIGHTS)
         graph = DRAFTING if drafting and DRAFTING in manifest.files else MODEL
         taps = () if isinstance(drafting, bool) else drafting
