@@ -42,6 +42,7 @@ class Measurements:
         self.reuse = Reuse()
         """Times of passes behind their queries."""
         self.pretrained = pretrained
+        """Whether the probabilities of a drafter mean something from its first query on."""
         self.acceptance = Acceptance(pretrained)
         self.credit = Credit()
         self.records = {name: QueryRecord() for name in names}

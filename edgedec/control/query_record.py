@@ -3,10 +3,11 @@
 Cheap drafters are queried and their drafts scored, fed or not. Only their own time must stay small: after
 queries in vain they are queried in every second round, every fourth, and so on. Costly drafters (a draft
 model) cannot be scored for nothing. They are arms of a bandit: a discounted upper confidence bound (UCB1,
-Auer et al. 2002; discounted, Garivier and Moulines 2011) on the tokens that a query gained, as calibrated
-probabilities expect them: the tokens that were accepted vary too much to tell a good drafter by a few
-queries. Where others have drafts to feed, a query gains less, and is another arm. The gain of a draft model
-depends on the text, so earlier sequences count for a few queries only. An ``ExplorationBudget``
+Auer et al. 2002; discounted, Garivier and Moulines 2011) on the tokens that a query gained. Of a pretrained
+drafter they are those that calibrated probabilities expect: accepted tokens vary too much to tell a good one
+by a few queries. Of the others they are those that were accepted. Where others have drafts to feed, a query
+gains less, and is another arm. The gain of a draft model depends on the text, so earlier sequences count for
+a few queries only. An ``ExplorationBudget``
 bounds what it may cost to try costly drafters. A try has several queries, because the drafter has to read
 the prompt first. Where tries in earlier sequences paid on the whole, each new sequence has one that the
 budget does not pay for.
@@ -67,7 +68,7 @@ _USUAL_RATE = 0.7
 
 
 class Gains:
-    """What queries of a costly drafter gained, in expected tokens above what the round's time is worth."""
+    """What queries of a costly drafter gained, in tokens above what the round's time is worth."""
 
     def __init__(self) -> None:
         self._pulls = self._sum = 0.0
