@@ -54,6 +54,11 @@ Features detect() {
   return f;
 }
 
+bool made_by_intel() {
+  unsigned a, b, c, d;
+  return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx && c == signature_INTEL_ecx;
+}
+
 const Features& features() {
   static const Features f = detect();
   return f;
@@ -120,6 +125,17 @@ const char* selected_isa() {
   for (const char* const* row = isa_preference(); *row; ++row)
     if ((any || same(forced, *row)) && cpu_has(*row)) return *row;
   return nullptr;
+}
+
+bool likes_streams() {
+#if defined(EDGEDEC_EMULATE_AVX512)
+  return true;  // so that tests on any CPU run that code
+#elif defined(__x86_64__)
+  static const bool intel = made_by_intel();
+  return intel;
+#else
+  return false;
+#endif
 }
 
 const char* float_row(const char* isa) {

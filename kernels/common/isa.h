@@ -14,6 +14,10 @@ const char* const* isa_preference();
 // Returns nullptr when EDGEDEC_ISA names a row that is unknown or that this CPU lacks.
 const char* selected_isa();
 
+// Whether this CPU reads memory faster as several streams at a time, prefetched into the first-level cache: Intel's do.
+// AMD's are served better by one stream into the second level (Zen 4; see quant_linear.h).
+bool likes_streams();
+
 // The float row that belongs to a quantised row: scalar, avx2, avx512, neon or wasm.
 const char* float_row(const char* isa);
 

@@ -139,10 +139,10 @@ EDGEDEC_INLINE void store_columns(const PairF& acc, float* out, int columns) {
 }
 
 // The class C of tile_loop.h, with the integer products of policy D.
-template <class D>
+template <class D, int STREAMS>
 struct Columns256 {
   using Sums = PairF;
-  static constexpr int kFew = D::kFew, kRowsAtOnce = 32;
+  static constexpr int kStreams = STREAMS, kFew = D::kFew, kRowsAtOnce = 32;
   static constexpr bool kUnpacks = true;
 
   static EDGEDEC_INLINE Sums zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
@@ -165,7 +165,7 @@ struct Columns256 {
 };
 
 template <class F, class D>
-constexpr TilesFn tiles = tile_loop<F, Columns256<D>>;
+constexpr TilesFn tiles = best_tile_loop<F, Columns256<D, 1>, Columns256<D, kStreams>>;
 
 }  // namespace
 }  // namespace edgedec::quant_linear

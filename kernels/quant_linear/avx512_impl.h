@@ -171,8 +171,10 @@ EDGEDEC_INLINE void store_columns(__m512 acc, float* out, int columns) {
 }
 
 // The class C of tile_loop.h: sums of up to eight tokens stay in registers, and one unpacked step serves them all.
+template <int STREAMS>
 struct Columns512 {
   using Sums = __m512;
+  static constexpr int kStreams = STREAMS;
 #ifdef EDGEDEC_EMULATE_AVX512
   static constexpr int kFew = 4;  // each number of tokens is code of its own, which takes long to compile from SIMDe
 #else
@@ -241,7 +243,7 @@ struct Columns512 {
 };
 
 template <class F>
-constexpr TilesFn vnni_tiles = tile_loop<F, Columns512>;
+constexpr TilesFn vnni_tiles = best_tile_loop<F, Columns512<1>, Columns512<kStreams>>;
 
 }  // namespace
 }  // namespace edgedec::quant_linear

@@ -1,5 +1,7 @@
 #include "quant_linear/linear.h"
 
+#include "common/isa.h"
+
 namespace edgedec::quant_linear {
 namespace {
 
@@ -57,7 +59,12 @@ void left_over(const float* x, const int8_t* q, const float* scale, int cols, in
 }  // namespace
 
 Shares::Shares(const Parallel& threads, size_t tiles, size_t bytes, size_t most_tiles) : tiles_(tiles) {
-  const size_t least = std::max((bytes + kTaskBytes - 1) / kTaskBytes, (tiles + most_tiles - 1) / most_tiles);
+  size_t least = std::max((bytes + kTaskBytes - 1) / kTaskBytes, (tiles + most_tiles - 1) / most_tiles);
+  if (likes_streams() && least) {
+    constexpr size_t kWhole = kStreams;
+    const size_t each = std::min(std::max((tiles / least + kWhole / 2) / kWhole * kWhole, kWhole), most_tiles);
+    least = (tiles + each - 1) / each;
+  }
   const size_t width = std::max<size_t>(1, threads.width());
   count_ = std::min(tiles, (least + width - 1) / width * width);
 }

@@ -219,7 +219,7 @@ EDGEDEC_INLINE void store_columns(const ColumnsF& acc, float* out, int columns) 
 template <class D>
 struct NeonColumns {
   using Sums = ColumnsF;
-  static constexpr int kFew = 1, kRowsAtOnce = 32;
+  static constexpr int kStreams = 1, kFew = 1, kRowsAtOnce = 32;
   static constexpr bool kUnpacks = false;
 
   static EDGEDEC_INLINE Sums zero() {

@@ -66,6 +66,9 @@ struct Row {
   TilesFn tiles[static_cast<int>(FormatId::kCount)];
 };
 
+// Tiles that are read in turns where the CPU likes_streams(): tile_loop.h.
+constexpr int kStreams = 4;
+
 // Prefetches the weights that come kAhead bytes after groups g and g + 1: the hardware's prefetchers stop at the end of a
 // 4 KiB page, and a mapped file has no larger pages. Into the second-level cache: the first has too few requests to
 // memory open at a time. Measured on Zen 4 with two threads, beside 4096 bytes ahead into the first level: one token

@@ -188,7 +188,7 @@ EDGEDEC_INLINE void part_of(int part, const W& w, const GroupScales& s, const To
 // The class C of tile_loop.h. For several tokens a part's quants are unpacked once.
 struct WasmColumns {
   using Sums = Columns;
-  static constexpr int kFew = 1, kRowsAtOnce = 32;
+  static constexpr int kStreams = 1, kFew = 1, kRowsAtOnce = 32;
   static constexpr bool kUnpacks = false;
 
   static EDGEDEC_INLINE Sums zero() {

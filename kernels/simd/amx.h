@@ -45,7 +45,7 @@ EDGEDEC_INLINE void emulate_store(int tile, void* p, size_t stride) {
 }
 EDGEDEC_INLINE void emulate_zero(int tile) { std::memset(tiles_state().tile[tile].data, 0, sizeof(Tile::data)); }
 
-// C[m][n] += sum over k and four bytes of signed A[m][4k + i] * unsigned B[k][4n + i].
+// C[m][n] += sum over k and four bytes of signed A[m][4k + i] * signed B[k][4n + i].
 EDGEDEC_INLINE void emulate_dot(int into, int left, int right) {
   Tile &c = tiles_state().tile[into], &a = tiles_state().tile[left], &b = tiles_state().tile[right];
   for (int m = 0; m < c.rows; ++m)
@@ -53,7 +53,7 @@ EDGEDEC_INLINE void emulate_dot(int into, int left, int right) {
       int32_t total;
       std::memcpy(&total, &c.data[m][4 * n], 4);
       for (int k = 0; k < a.bytes / 4; ++k)
-        for (int i = 0; i < 4; ++i) total += static_cast<int8_t>(a.data[m][4 * k + i]) * b.data[k][4 * n + i];
+        for (int i = 0; i < 4; ++i) total += static_cast<int8_t>(a.data[m][4 * k + i]) * static_cast<int8_t>(b.data[k][4 * n + i]);
       std::memcpy(&c.data[m][4 * n], &total, 4);
     }
 }
@@ -91,7 +91,7 @@ EDGEDEC_INLINE void tile_release() { _tile_release(); }
     asm volatile("" ::: "memory");          \
   } while (0)
 #define EDGEDEC_TILE_ZERO(tile) _tile_zero(tile)
-#define EDGEDEC_TILE_DOT(c, a, b) _tile_dpbsud(c, a, b)
+#define EDGEDEC_TILE_DOT(c, a, b) _tile_dpbssd(c, a, b)
 
 #endif
 
