@@ -14,8 +14,8 @@ const char* const* isa_preference();
 // Returns nullptr when EDGEDEC_ISA names a row that is unknown or that this CPU lacks.
 const char* selected_isa();
 
-// Whether this CPU reads memory faster as several streams at a time, prefetched into the first-level cache: Intel's do.
-// AMD's are served better by one stream into the second level (Zen 4; see quant_linear.h).
+// Whether this CPU reads memory faster as several streams at a time, prefetched into the first-level cache: Intel's do. AMD's
+// keep one stream, which was not compared with several; prefetching into the first level is slow on Zen 4 (quant_linear.h).
 bool likes_streams();
 
 // The float row that belongs to a quantised row: scalar, avx2, avx512, neon or wasm.

@@ -70,10 +70,10 @@ struct Row {
 constexpr int kStreams = 4;
 
 // Prefetches the weights that come kAhead bytes after groups g and g + 1: the hardware's prefetchers stop at the end of a
-// 4 KiB page, and a mapped file has no larger pages. Into the second-level cache: the first has too few requests to
-// memory open at a time. Measured on Zen 4 with two threads, beside 4096 bytes ahead into the first level: one token
-// 1.3 times as fast in Q4_K and Q6_K, four tokens 1.4 (Q4_1, Q8_0), 1.5 (Q4_K) and 1.8 times (Q6_K). Records of
-// 8 bits are read so quickly that 4 KiB ahead are better with one thread. A prefetch past the end of a mapping is harmless.
+// 4 KiB page. Into the second-level cache: the first has too few requests to memory open at a time. Measured on Zen 4 with
+// two threads, beside 4096 bytes ahead into the first level: one token 1.3 times as fast in Q4_K and Q6_K, four tokens 1.4
+// (Q4_1, Q8_0), 1.5 (Q4_K) and 1.8 times (Q6_K). Records of 8 bits are read so quickly that 4 KiB ahead are better with
+// one thread. A prefetch past the end of a mapping is harmless.
 template <class F>
 constexpr int kAhead = F::kBytes == Q8_0::kBytes ? 4096 : 6144;
 
