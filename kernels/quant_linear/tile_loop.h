@@ -11,9 +11,8 @@ namespace {
 // open, so that a core that multiplies waits less. Measured on a Xeon with AMX (4.1 GHz, 159 ns to memory), one thread, 200
 // MB of weights of 1,536 inputs, beside one tile after the other and prefetch_pair(): over four tokens four streams take 0.82
 // of the time in Q4_K and Q6_K, 0.87 in Q4_1, 0.95 in Q8_0 (AVX-512 VNNI), 0.78 and 0.81 in the first two with AVX-VNNI, 0.82
-// and 0.84 with AVX2; over one 0.77 to 0.99. Q6_K of 8,960 inputs gains nothing over one token. Two to five pairs ahead
-// differ little; four are a record of 256 inputs, so that also formats which keep bits of a quant in two places find both.
-// Into the second-level cache only, 5 % are lost.
+// and 0.84 with AVX2; over one 0.77 to 0.99. Two to five pairs ahead differ little; four are a record of 256 inputs, so that
+// also formats which keep bits of a quant in two places find both. Into the second-level cache only, 5 % are lost.
 template <class F>
 struct Ahead {
   static constexpr int kPair = F::kBytes * 2 * kGroup / F::kRecord, kPairs = 4;
