@@ -206,6 +206,10 @@ _STEPS: tuple[Callable[[MemoryChoice], MemoryChoice | None], ...] = (
 )  # fmt: skip
 
 
+STARTS_DIFFER = 400_000
+"""Bytes by which a process that starts again may hold more. A budget that is named has room for them."""
+
+
 def _shorter(facts: MemoryFacts, choice: MemoryChoice, budget: int) -> MemoryChoice:
     context = _longest(facts, choice, budget, choice.context)
     if context < min(LEAST_CONTEXT, choice.context):
@@ -213,8 +217,8 @@ def _shorter(facts: MemoryFacts, choice: MemoryChoice, budget: int) -> MemoryCho
         raise MemoryBudgetError(
             f"{facts.target.spec.name} does not fit {size(budget)}: it needs {size(needed)} for "
             f"{LEAST_CONTEXT} tokens of context",
-            hint=f"allow at least {size_up(needed)}, or use a smaller model",
-            remedy=(Remedy("memory", needed), Remedy("model")),
+            hint=f"allow at least {size_up(needed + STARTS_DIFFER)}, or use a smaller model",
+            remedy=(Remedy("memory", needed + STARTS_DIFFER), Remedy("model")),
         )
     return replace(choice, context=context)
 

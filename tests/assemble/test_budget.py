@@ -15,6 +15,7 @@ from edgedec.assemble.prepare import Prepared
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import MemoryBudgetError, UnsupportedError
 from edgedec.core.ledger import Ledger
+from edgedec.core.units import size_up
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
 from edgedec.drafters.interface import BuildContext
@@ -22,7 +23,7 @@ from edgedec.drafters.model import model_memory
 from edgedec.drafters.registry import Drafting
 from edgedec.loaded_model import load_model
 from edgedec.memory.footprint import MemoryChoice, rows_bytes
-from edgedec.memory.plan import least, milestones, peak
+from edgedec.memory.plan import STARTS_DIFFER, least, milestones, peak
 from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.reply import Settings
@@ -113,7 +114,7 @@ def test_tables_of_drafters_keep_to_their_bytes(bundle: Path) -> None:
 def test_a_budget_too_small_says_which_would_do(bundle: Path) -> None:
     free = free_of(bundle)
     smallest = least(free.facts, free.wanted)
-    with pytest.raises(MemoryBudgetError, match=f"at least {-(-smallest // 1_000_000)}MB"):
+    with pytest.raises(MemoryBudgetError, match=f"at least {size_up(smallest + STARTS_DIFFER)},"):
         fitted(bundle, smallest - 1, elastic=False)
     budget = fitted(bundle, smallest, elastic=False).runner.budget
     assert budget is not None
