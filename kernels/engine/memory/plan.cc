@@ -9,6 +9,9 @@
 namespace edgedec::engine {
 namespace {
 
+// Bytes by which a process that starts again may hold more: plan.py.
+constexpr int64_t kStartsDiffer = 400'000;
+
 constexpr int64_t kLeastContext = 64;    // a shorter context is no use for a conversation
 constexpr int64_t kUsualContext = 1024;  // tokens that come before drafts, when nobody asked for a context
 constexpr int64_t kContextBlock = 32;    // contexts that nobody asked for exactly are multiples of so many tokens
@@ -134,7 +137,7 @@ Status refused(const MemoryFacts& facts, const MemoryChoice& choice, int64_t bud
   return {Code::kMemoryBudget,
           facts.target.spec.name + " does not fit " + size_text(budget) + ": it needs " + size_text(needed) + " for " +
               decimal(kLeastContext) + " tokens of context",
-          "allow at least " + size_up(needed) + ", or use a smaller model"};
+          "allow at least " + size_up(needed + kStartsDiffer) + ", or use a smaller model"};
 }
 
 }  // namespace
