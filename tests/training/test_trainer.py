@@ -36,12 +36,12 @@ def new_run(folder: Path, **settings: object):  # type: ignore[no-untyped-def]
     from edgedec.training.recipe import TrainingRecipe
     from edgedec.training.trainer import Trainer
 
+    torch.set_num_threads(1)  # sums depend on it
     data, recipe = toy_data(), TrainingRecipe(**{"batch_tokens": 200, **settings})  # type: ignore[arg-type]
     return Trainer(HeadLearner(random_head(), data, recipe), data, recipe, folder)
 
 
 def trained(folder: Path, steps: int, **recipe: object):  # type: ignore[no-untyped-def]
-    torch.set_num_threads(1)
     run = new_run(folder, **recipe)
     run.run(steps=steps)
     return run

@@ -159,6 +159,7 @@ def test_a_reply_keeps_a_schema(client: httpx.Client) -> None:
 
 
 def test_status_tells_slots_and_memory(client: httpx.Client) -> None:
+    client.post("/v1/chat/completions", json=asks())
     status = client.get("/edgedec/status").json()
     assert status["memory_bytes"] > 0
     assert status["models"][0]["slots"]
