@@ -127,16 +127,23 @@ const char* selected_isa() {
   return nullptr;
 }
 
-bool likes_streams() {
+namespace {
+
+bool intel() {
 #if defined(EDGEDEC_EMULATE_AVX512)
-  return true;  // so that tests on any CPU run that code
+  return true;  // so that tests on any CPU run its code
 #elif defined(__x86_64__)
-  static const bool intel = made_by_intel();
-  return intel;
+  static const bool found = made_by_intel();
+  return found;
 #else
   return false;
 #endif
 }
+
+}  // namespace
+
+bool likes_streams() { return intel(); }
+bool converts_beside() { return !intel(); }
 
 const char* float_row(const char* isa) {
   if (same(isa, "amx") || same(isa, "avx512_vnni")) return "avx512";

@@ -18,6 +18,9 @@ const char* selected_isa();
 // keep one stream, which was not compared with several; prefetching into the first level is slow on Zen 4 (quant_linear.h).
 bool likes_streams();
 
+// Whether this CPU converts fp16 numbers beside its multiplications; Intel's do both on the same ports.
+bool converts_beside();
+
 // The float row that belongs to a quantised row: scalar, avx2, avx512, neon or wasm.
 const char* float_row(const char* isa);
 

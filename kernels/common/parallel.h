@@ -15,8 +15,8 @@ class Parallel {
   virtual ~Parallel() = default;
   // Calls body(context, i) for every i in [0, n), in any order and on any thread; returns when all are done.
   virtual void run(size_t n, void (*body)(void* context, size_t i), void* context) = 0;
-  // Threads that share a section, where that is known: a multiple of them is a good number of tasks.
-  virtual size_t width() const { return 1; }
+  // Threads that share a section, or 0 where that is not known. A multiple of them is a good number of tasks.
+  virtual size_t width() const { return 0; }
 
   // A task that gets no memory says so and returns. The thread that began the section asks when it has ended, and ends too; the
   // results are undefined then.
@@ -29,6 +29,7 @@ class Parallel {
 
 class Serial : public Parallel {
  public:
+  size_t width() const override { return 1; }
   void run(size_t n, void (*body)(void*, size_t), void* context) override {
     for (size_t i = 0; i < n; ++i) body(context, i);
   }

@@ -118,7 +118,7 @@ class Context : public Parallel, public Problem {
     return static_cast<T*>(made_if_named(index, shape.begin(), shape.size()));
   }
   void run(size_t n, void (*body)(void*, size_t), void* context) override;
-  size_t width() const override { return op_ ? op_->threads().width() : 1; }
+  size_t width() const override { return op_ ? op_->threads().width() : 0; }
 
   // Only for a node of ONNX Runtime.
   bool tensor(size_t input, Tensor* found) const;

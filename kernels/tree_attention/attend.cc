@@ -9,12 +9,13 @@
 namespace edgedec::tree_attention {
 namespace {
 
-constexpr size_t kScoreFloats = 1 << 16;   // scores of a block that one task computes: they stay in L2
-constexpr size_t kEnoughBlocks = 16;       // to keep all threads busy
+constexpr size_t kEnoughTasks = 16;        // to keep all threads busy
 constexpr size_t kWorthSplitting = 1 << 19;  // bytes of fp16 keys and values: tens of microseconds; int8 takes as long
-constexpr size_t kKeyBytes = 64 << 10;     // of a task
-constexpr size_t kColumns = 64;            // of a task: two cache lines of every value; one takes a tenth longer
+constexpr size_t kKeyBytes = 64 << 10;     // of a piece
+constexpr size_t kColumns = 64, kLeastColumns = 32;  // of a piece: cache lines of every value; one takes a tenth longer
 constexpr size_t kMostSlots = INT32_MAX;   // longer than any context; sums of two do not wrap around
+
+size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
 
 // The query heads of a kv head, split into units that a block can take.
 struct Units {
@@ -23,37 +24,55 @@ struct Units {
 
 Units units(const Config& config) {
   const size_t group = config.heads / config.kv_heads, step = std::min(group, kMostQueries);
-  const size_t per_kv_head = (group + step - 1) / step;
+  const size_t per_kv_head = ceil_div(group, step);
   return {group, step, per_kv_head, per_kv_head * config.kv_heads};
 }
 
 size_t score_stride(const Config& config, const Pass& pass) {
   const size_t all = pass.length + pass.tokens;
-  return ((config.window && config.window < all ? config.window : all) + 15) / 16 * 16;
+  return ceil_div(config.window && config.window < all ? config.window : all, 16) * 16;
 }
 
-// Floats of the scores and sums of one unit of a block.
-size_t unit_floats(const Units& u, size_t tokens, size_t stride) { return tokens * u.step * stride + kMostQueries; }
+// A pass cut into tasks: blocks of tokens, each for every unit. Tasks of a block follow each other.
+struct Tasks {
+  Tasks(const Config& c, const Pass& p, size_t most)
+      : config(c), pass(p), u(units(c)), tokens(std::min(most, p.computed())), stride(score_stride(c, p)),
+        blocks(tokens ? ceil_div(p.computed(), tokens) : 0) {}
 
-// The block of computed tokens [m0, m0 + n), without a unit. room: n * pass.tokens.
-Block block_at(const Config& config, const Pass& pass, size_t m0, size_t n, int32_t* room) {
-  Block b{};
-  b.m0 = m0;
-  b.tokens = n;
-  b.stride = score_stride(config, pass);
-  b.common_end = pass.length + find_paths(config, pass, pass.first + m0, n, room, b.paths);
-  for (size_t t = 0; t < n; ++t) b.common_first = std::max(b.common_first, b.paths[t].first);
-  return b;
-}
+  size_t count() const { return blocks * u.count; }
+  size_t floats() const { return tokens * u.step * stride + kMostQueries; }  // scores and sums of a task
+  size_t entries() const { return tokens * pass.tokens; }                    // of its chains
 
-// The same block for unit i; `floats` holds unit_floats.
-Block of_unit(Block b, const Units& u, size_t i, float* floats) {
-  b.h0 = i / u.per_kv_head * u.group + i % u.per_kv_head * u.step;
-  b.h1 = std::min(b.h0 + u.step, (i / u.per_kv_head + 1) * u.group);
-  b.scores = floats;
-  b.sums = floats + b.tokens * u.step * b.stride;
-  return b;
-}
+  // Task i, with room for its chains and floats.
+  Block block(size_t i, int32_t* chains, float* room) const {
+    Block b{};
+    b.m0 = i / u.count * tokens;
+    b.tokens = std::min(tokens, pass.computed() - b.m0);
+    b.stride = stride;
+    b.common_end = pass.length + find_paths(config, pass, pass.first + b.m0, b.tokens, chains, b.paths);
+    for (size_t t = 0; t < b.tokens; ++t) b.common_first = std::max(b.common_first, b.paths[t].first);
+    const size_t unit = i % u.count;
+    b.h0 = unit / u.per_kv_head * u.group + unit % u.per_kv_head * u.step;
+    b.h1 = std::min(b.h0 + u.step, (unit / u.per_kv_head + 1) * u.group);
+    b.scores = room;
+    b.sums = room + tokens * u.step * stride;
+    return b;
+  }
+
+  const Config& config;
+  const Pass& pass;
+  Units u;
+  size_t tokens, stride, blocks;
+};
+
+// What all tasks of a pass read and write.
+struct Job {
+  const Row& row;
+  Parallel& threads;
+  const Cache& cache;
+  const float* queries;
+  float* out;
+};
 
 // Raises the weights of a kv head to those of one of its blocks. The order of blocks does not change the bits: a
 // maximum does not round, and with NaN it is the other number.
@@ -71,93 +90,111 @@ void look(const Cache& cache, size_t length, const Block& b, float* most) {
   }
 }
 
-// Computes all steps of a block and unit in one task, or of all blocks of a kv head.
-void whole_blocks(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Pass& pass,
-                  const float* queries, float* out, size_t tokens, const Looked& looked) {
-  const Units u = units(config);
-  const size_t blocks = (pass.computed() + tokens - 1) / tokens;
-  const auto compute = [&](size_t i, size_t unit, float* most) {
-    const size_t m0 = i * tokens, n = std::min(tokens, pass.computed() - m0);
-    auto* chains = scratch<int32_t>(Scratch::kPaths, n * pass.tokens);
-    auto* room = scratch<float>(Scratch::kScores, unit_floats(u, n, score_stride(config, pass)));
-    if (!chains || !room) return threads.lack_memory();
-    const Block block = block_at(config, pass, m0, n, chains);
-    const Block b = of_unit(block, u, unit, room);
-    row.score(config, cache, pass.length, b, queries, 0, SIZE_MAX);
-    row.weigh(config, b, 0, b.queries());
-    row.gather(config, cache, pass.length, b, out, 0, config.dim);
-    if (most) look(cache, pass.length, b, most);
-  };
-  auto one = [&](size_t task) { compute(task / u.count, task % u.count, nullptr); };
-  auto kv_head = [&](size_t head) {
-    float* most = looked.weights + head * looked.stride;
-    std::fill_n(most, pass.length + pass.tokens, 0.0f);
-    for (size_t i = 0; i < blocks; ++i)
-      for (size_t unit = 0; unit < u.per_kv_head; ++unit) compute(i, head * u.per_kv_head + unit, most);
-  };
-  looked.weights ? parallel_for(threads, config.kv_heads, kv_head) : parallel_for(threads, blocks * u.count, one);
+// Computes a task on this thread. most: the weights of its kv head to raise, or null.
+void whole_task(const Job& job, const Tasks& tasks, size_t i, float* most) {
+  auto* chains = scratch<int32_t>(Scratch::kPaths, tasks.entries());
+  auto* room = scratch<float>(Scratch::kScores, tasks.floats());
+  if (!chains || !room) return job.threads.lack_memory();
+  const Block b = tasks.block(i, chains, room);
+  const size_t length = tasks.pass.length;
+  job.row.score(tasks.config, job.cache, length, b, job.queries, 0, SIZE_MAX);
+  job.row.weigh(tasks.config, b, 0, b.queries());
+  job.row.gather(tasks.config, job.cache, length, b, job.out, 0, tasks.config.dim);
+  if (most) look(job.cache, length, b, most);
 }
 
-// Computes one block step by step, in one parallel section whose threads share the pieces of each step.
-void split_block(const Row& row, Parallel& threads, const Config& config, const Cache& cache, size_t length,
-                 const Block& block, const float* queries, float* out, const Split& split) {
-  const Units u = units(config);
-  const size_t floats = unit_floats(u, block.tokens, block.stride);
-  float* room = scratch<float>(Scratch::kScores, u.count * floats);
-  if (!room) return threads.lack_memory();
-  size_t first = SIZE_MAX, end = 0;
-  for (size_t t = 0; t < block.tokens; ++t) {
-    first = std::min(first, block.paths[t].first);
-    end = std::max(end, block.paths[t].end);
+// All tasks of a kv head are one, since they write the same weights.
+void looked_tasks(const Job& job, const Tasks& tasks, const Looked& looked) {
+  const Units& u = tasks.u;
+  auto kv_head = [&](size_t head) {
+    float* most = looked.weights + head * looked.stride;
+    std::fill_n(most, tasks.pass.length + tasks.pass.tokens, 0.0f);
+    for (size_t i = 0; i < tasks.blocks; ++i)
+      for (size_t unit = 0; unit < u.per_kv_head; ++unit)
+        whole_task(job, tasks, i * u.count + head * u.per_kv_head + unit, most);
+  };
+  parallel_for(job.threads, tasks.config.kv_heads, kv_head);
+}
+
+// Tasks that all threads share, step by step.
+struct Shared {
+  Block blocks[kEnoughTasks];
+  size_t count, first, end;  // path indices of all of them: [first, end)
+};
+
+bool find_shared(const Tasks& tasks, size_t first, size_t last, Shared* shared) {
+  shared->count = last - first, shared->first = SIZE_MAX, shared->end = 0;
+  auto* chains = scratch<int32_t>(Scratch::kPaths, shared->count * tasks.entries());
+  auto* room = scratch<float>(Scratch::kScores, shared->count * tasks.floats());
+  if (!chains || !room) return false;
+  for (size_t i = 0; i < shared->count; ++i) {
+    const Block& b = shared->blocks[i] = tasks.block(first + i, chains + i * tasks.entries(), room + i * tasks.floats());
+    for (size_t t = 0; t < b.tokens; ++t) {
+      shared->first = std::min(shared->first, b.paths[t].first);
+      shared->end = std::max(shared->end, b.paths[t].end);
+    }
   }
-  const size_t chunks = (end - first + split.keys - 1) / split.keys;
-  auto score = [&](size_t task) {
-    const size_t i0 = first + task % chunks * split.keys, unit = task / chunks;
-    row.score(config, cache, length, of_unit(block, u, unit, room + unit * floats), queries, i0, i0 + split.keys);
+  return true;
+}
+
+// Elements of a piece of values: as many pieces as threads, where that leaves whole cache lines.
+size_t columns_of(const Split& split, size_t dim, size_t tasks, size_t width) {
+  const size_t strips = std::max<size_t>(1, ceil_div(width, tasks));
+  const size_t fair = std::max(kLeastColumns, ceil_div(ceil_div(dim, strips), kLeastColumns) * kLeastColumns);
+  return std::min(split.columns, fair);
+}
+
+// All threads share tasks [first, last). Pieces of a task follow each other, so that a thread, which begins with its own
+// part of them (team.h), finds scores in its cache that it wrote itself.
+void shared_tasks(const Job& job, const Tasks& tasks, size_t first, size_t last, const Split& split) {
+  const Config& config = tasks.config;
+  Shared shared;
+  if (!find_shared(tasks, first, last, &shared)) return job.threads.lack_memory();
+  const size_t length = tasks.pass.length, chunks = ceil_div(shared.end - shared.first, split.keys);
+  auto score = [&](size_t piece) {
+    const size_t i0 = shared.first + piece % chunks * split.keys;
+    job.row.score(config, job.cache, length, shared.blocks[piece / chunks], job.queries, i0, i0 + split.keys);
   };
-  const size_t most = block.tokens * u.step;
-  auto weigh = [&](size_t task) {
-    const Block b = of_unit(block, u, task / most, room + task / most * floats);
-    if (task % most < b.queries()) row.weigh(config, b, task % most, task % most + 1);
+  const size_t most = tasks.tokens * tasks.u.step;
+  auto weigh = [&](size_t piece) {
+    const Block& b = shared.blocks[piece / most];
+    if (piece % most < b.queries()) job.row.weigh(config, b, piece % most, piece % most + 1);
   };
-  const size_t strips = (config.dim + split.columns - 1) / split.columns;
-  auto gather = [&](size_t task) {
-    const size_t c0 = task % strips * split.columns, unit = task / strips;
-    row.gather(config, cache, length, of_unit(block, u, unit, room + unit * floats), out, c0,
-               std::min(config.dim, c0 + split.columns));
+  const size_t columns = columns_of(split, config.dim, shared.count, job.threads.width());
+  const size_t strips = ceil_div(config.dim, columns);
+  auto gather = [&](size_t piece) {
+    const size_t c0 = piece % strips * columns;
+    job.row.gather(config, job.cache, length, shared.blocks[piece / strips], job.out, c0, std::min(config.dim, c0 + columns));
   };
-  SharedPieces scores(u.count * chunks), weights(u.count * most), values(u.count * strips);
-  auto all = [&](size_t) {
-    scores.finish(score);
-    weights.finish(weigh);
-    values.finish(gather);
-  };
-  parallel_for(threads, u.count * std::max(chunks, strips), all);
+  parallel_for(job.threads, shared.count * chunks, score);
+  parallel_for(job.threads, shared.count * most, weigh);
+  parallel_for(job.threads, shared.count * strips, gather);
 }
 
 }  // namespace
 
 Split split_for(const Config& config, const Pass& pass) {
-  const Units u = units(config);
-  const size_t by_queries = std::max<size_t>(1, kMostQueries / u.group), stride = score_stride(config, pass);
-  const size_t blocks = (pass.computed() + by_queries - 1) / by_queries;
-  if (blocks * u.count < kEnoughBlocks && stride * config.kv_heads * config.dim * 4 >= kWorthSplitting)
-    return {by_queries, std::max<size_t>(1, kKeyBytes / 2 / config.dim / 16) * 16,
-            config.dim > kColumns ? kColumns : kColumns / 2};
-  const size_t by_scores = kScoreFloats / std::max<size_t>(1, u.step * stride);
-  return {std::max<size_t>(1, std::min(by_queries, by_scores)), 0, 0};
+  const size_t tokens = std::max<size_t>(1, kMostQueries / (config.heads / config.kv_heads));
+  const Tasks tasks(config, pass, tokens);
+  if (tasks.count() >= kEnoughTasks || tasks.stride * config.kv_heads * config.dim * 4 < kWorthSplitting)
+    return {tokens, 0, 0};
+  return {tokens, std::max<size_t>(1, kKeyBytes / 2 / config.dim / 16) * 16,
+          config.dim > kColumns ? kColumns : kLeastColumns};
 }
 
 void attend(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Pass& pass,
             const float* queries, float* out, const Split& split, const Looked& looked) {
-  if (!split.keys || looked.weights)
-    return whole_blocks(row, threads, config, cache, pass, queries, out, split.tokens, looked);
-  for (size_t m0 = 0; m0 < pass.computed(); m0 += split.tokens) {
-    const size_t n = std::min(split.tokens, pass.computed() - m0);
-    auto* chains = scratch<int32_t>(Scratch::kPaths, n * pass.tokens);
-    if (!chains) return threads.lack_memory();
-    split_block(row, threads, config, cache, pass.length, block_at(config, pass, m0, n, chains), queries, out, split);
-  }
+  const Tasks tasks(config, pass, split.tokens);
+  const Job job = {row, threads, cache, queries, out};
+  if (looked.weights) return looked_tasks(job, tasks, looked);
+  // A thread with a task of its own shares nothing; only the tasks that are left over are worth sharing.
+  const size_t width = threads.width(), count = tasks.count();
+  const size_t whole = !split.keys ? count : width ? count - count % width : 0;
+  auto one = [&](size_t i) { whole_task(job, tasks, i, nullptr); };
+  if (whole) parallel_for(threads, whole, one);
+  // No more scores at a time than a task for each thread has, which is what the memory plan counts.
+  const size_t together = width && !whole ? std::min(count, kEnoughTasks) : 1;
+  for (size_t i = whole; i < count; i += together) shared_tasks(job, tasks, i, std::min(count, i + together), split);
 }
 
 bool lay_out(const Config& config, uint16_t* first, size_t capacity, size_t row, Cache* cache) {

@@ -13,7 +13,7 @@ namespace {
 struct Halves {
   // How many bytes ahead keys are prefetched, and into which cache: 3 the first, 2 the second, 0 none.
   static constexpr int kAhead = 6144, kPrefetch = 2;
-  static constexpr bool kWidens = false;  // whether several tiles of queries repay a buffer of widened rows
+  static constexpr size_t kWorthWidening = 0;  // how many queries repay a buffer of widened rows; 0: none do
 
   static EDGEDEC_INLINE size_t row(size_t dim) { return dim; }
   static EDGEDEC_INLINE const char* at(const uint16_t* row, size_t c) { return reinterpret_cast<const char*>(row + c); }
@@ -28,10 +28,21 @@ struct Halves {
   }
 };
 
+// The same on a CPU that converts them on the ports that multiply.
+struct SlowHalves : Halves {
+  static constexpr size_t kWorthWidening = 18;
+  static constexpr size_t kKeysAhead = 32, kValuesAhead = 64;  // rows that are prefetched while a block of them is used
+
+  template <class V>
+  static EDGEDEC_INLINE void widen(const uint16_t* row, size_t, size_t c0, size_t c1, float* wide) {
+    for (size_t c = c0; c < c1; c += kLanes) V::load_f16(row + c).store(wide + (c - c0));
+  }
+};
+
 // dim int8 numbers, then an fp16 scale for every 32 of them. An element is their product, which is exact in fp32.
 struct Int8s {
   static constexpr int kAhead = 4096, kPrefetch = 3;
-  static constexpr bool kWidens = true;
+  static constexpr size_t kWorthWidening = 12, kKeysAhead = 30, kValuesAhead = 30;
   static constexpr size_t kGroup = 32;
   static constexpr uint16_t kNoScale = 0x7e00;  // NaN, for a group that int8 cannot hold
 

@@ -1,6 +1,7 @@
 // The steps of attention for one block, shared by the rows.
 #pragma once
 
+#include "common/isa.h"
 #include "simd/math16.h"
 #include "tree_attention/paths.h"
 #include "tree_attention/prepare.h"
@@ -56,7 +57,7 @@ void score_as(const Config& config, const Cache& cache, size_t length, const Blo
 template <class V>
 void score(const Config& config, const Cache& cache, size_t length, const Block& b, const float* queries, size_t i0,
            size_t i1) {
-  const auto as = cache.int8 ? score_as<V, Int8s> : score_as<V, Halves>;
+  const auto as = cache.int8 ? score_as<V, Int8s> : converts_beside() ? score_as<V, Halves> : score_as<V, SlowHalves>;
   as(config, cache, length, b, queries, i0, i1);
 }
 
@@ -106,7 +107,7 @@ void gather_as(const Config& config, const Cache& cache, size_t length, const Bl
 
 template <class V>
 void gather(const Config& config, const Cache& cache, size_t length, const Block& b, float* out, size_t c0, size_t c1) {
-  const auto as = cache.int8 ? gather_as<V, Int8s> : gather_as<V, Halves>;
+  const auto as = cache.int8 ? gather_as<V, Int8s> : converts_beside() ? gather_as<V, Halves> : gather_as<V, SlowHalves>;
   as(config, cache, length, b, out, c0, c1);
 }
 

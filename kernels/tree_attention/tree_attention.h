@@ -118,15 +118,14 @@ struct Row {
 // The row of that name, or nullptr when this build has none. Check cpu_has() before running it.
 const Row* find_row(const char* name);
 
-// How a pass is split into tasks.
+// How a pass is split. A task is a block for the heads of one kv head.
 struct Split {
   size_t tokens;         // of a block: 1, or as many as have at most kMostQueries heads per kv head
-  size_t keys, columns;  // of a task: path indices, and elements of a head (a multiple of 16). keys = 0: a task takes
-                         // all steps of a block
+  size_t keys, columns;  // of a piece of a task that threads share: path indices, and elements of a head (a multiple of
+                         // 16). keys = 0: they share none
 };
 
-// The split for a pass: whole blocks when there are enough of them or little to do, otherwise (few tokens, a long
-// context) keys and columns. Results do not depend on it.
+// The split for a pass: threads share tasks when there are few and each is long. Results do not depend on it.
 Split split_for(const Config& config, const Pass& pass);
 
 // Attention weights by slot: the weight of slot s for kv head h at [h * stride + s], for all s in [0, length + tokens).
@@ -136,8 +135,8 @@ struct Looked {
   size_t stride;
 };
 
-// Attention of a prepared pass: out[computed tokens, heads * dim], of queries in the same order. When weights by slot are requested (not for rings), one task
-// takes all blocks of a kv head, since they all write the same weights.
+// Attention of a prepared pass: out[computed tokens, heads * dim], of queries in the same order. When weights by slot are
+// requested (not for rings), a thread takes all blocks of a kv head, since they all write the same weights.
 void attend(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Pass& pass,
             const float* queries, float* out, const Split& split, const Looked& looked);
 

@@ -112,13 +112,16 @@ def test_the_entropy_does_not_depend_on_the_order_in_which_threads_find_candidat
 
 
 @pytest.mark.parametrize("row", float_rows())
-@pytest.mark.parametrize("split", [(1, 16, 16), (4, 32, 16), (2, 0, 0)])
+@pytest.mark.parametrize("int8", [False, True])
+@pytest.mark.parametrize("heads", [6, 12])
+@pytest.mark.parametrize("split", [(1, 16, 64), (2, 32, 16), (2, 0, 0)])
 def test_attention_has_the_same_bits_for_every_number_of_threads(
-    row: str, split: tuple[int, int, int]
+    row: str, split: tuple[int, int, int], heads: int, int8: bool
 ) -> None:
-    model, parents = Model(heads=6, kv_heads=2, dim=64), [-1, 0, 0, 1]
+    """With tasks for each thread, with some left over, and with fewer tasks than threads."""
+    model, parents = Model(heads=heads, kv_heads=2, dim=128, int8=int8), [-1, 0, 0, 1]
     results = []
-    for count in THREADS:
+    for count in (*THREADS, 9):
         cache = model.cache(300, 400)
         with threads(library_for(row), count):
             results.append(run(row, model, model.tokens(4), parents, cache, 300, split).tobytes())
