@@ -31,7 +31,7 @@ struct Halves {
 // The same on a CPU that converts them on the ports that multiply.
 struct SlowHalves : Halves {
   static constexpr size_t kWorthWidening = 18;
-  static constexpr size_t kKeysAhead = 32, kValuesAhead = 64;  // rows that are prefetched while a block of them is used
+  static constexpr size_t kKeysAhead = 8192, kValuesAhead = 16384;  // bytes: what is prefetched while a block is used
 
   template <class V>
   static EDGEDEC_INLINE void widen(const uint16_t* row, size_t, size_t c0, size_t c1, float* wide) {
@@ -42,7 +42,7 @@ struct SlowHalves : Halves {
 // dim int8 numbers, then an fp16 scale for every 32 of them. An element is their product, which is exact in fp32.
 struct Int8s {
   static constexpr int kAhead = 4096, kPrefetch = 3;
-  static constexpr size_t kWorthWidening = 12, kKeysAhead = 30, kValuesAhead = 30;
+  static constexpr size_t kWorthWidening = 12, kKeysAhead = 4096, kValuesAhead = 4096;
   static constexpr size_t kGroup = 32;
   static constexpr uint16_t kNoScale = 0x7e00;  // NaN, for a group that int8 cannot hold
 

@@ -211,9 +211,8 @@ void score_run(const float* const* query, size_t queries, const uint16_t* keys, 
         alignas(64) float wide[kWideFloats];
         widen<V, E>(keys, dim, count, 0, dim, wide);
         constexpr size_t kTiles = kLanes / V::kFold / folds_at_once<V>(kTileQueries);
-        const char* next = E::at(keys + E::kKeysAhead * E::row(dim), 0);
         const size_t bytes = kLanes * E::row(dim) * sizeof *keys / (query_tiles(queries) * kTiles);
-        const Ahead ahead = {next, bytes, bytes / (dim / kLanes)};
+        const Ahead ahead(E::at(keys, 0) + E::kKeysAhead, bytes, bytes / (dim / kLanes));
         score_tiles<V, Floats>(query, queries, Floats::rows(wide), dim, count, scores, j, ahead);
         continue;
       }
@@ -231,9 +230,9 @@ EDGEDEC_INLINE void value_strip(const float* const* weights, size_t queries, con
       alignas(64) float wide[kWideFloats];
       widen<V, E>(values, dim, n, c0, c1, wide);
       constexpr size_t kColumns = vectors_at_once<V>(kTileQueries) * kLanes;
-      const char* next = E::at(values + E::kValuesAhead * E::row(dim), c0);
-      const size_t tiles = query_tiles(queries) * ((c1 - c0 + kColumns - 1) / kColumns);
-      const size_t row = E::row(dim) * sizeof *values, part = static_cast<size_t>(E::at(values, c1) - E::at(values, c0));
+      const size_t tiles = query_tiles(queries) * ((c1 - c0 + kColumns - 1) / kColumns), row = E::row(dim) * sizeof *values;
+      const char* next = E::at(values, c0) + E::kValuesAhead / row * row;
+      const auto part = static_cast<size_t>(E::at(values, c1) - E::at(values, c0));
       const Ahead ahead = c1 - c0 == dim ? Ahead(next, n * row / tiles, row / tiles) : Ahead(next, part / tiles, row);
       return value_tiles<V, Floats>(weights, queries, Floats::rows(wide), c1 - c0, n, out, c0, 0, c1 - c0, j0, ahead);
     }
