@@ -28,7 +28,8 @@ struct Halves {
   }
 };
 
-// The same on a CPU that converts them on the ports that multiply.
+// The same on a CPU that converts them on the ports that multiply. Measured on a Xeon with AMX, 12,000 keys of 128 beyond the
+// caches: scores of 24 queries take 0.81 of the time, sums of values 0.72; of 12 queries 1.0 and 1.2.
 struct SlowHalves : Halves {
   static constexpr size_t kWorthWidening = 18;
   static constexpr size_t kKeysAhead = 8192, kValuesAhead = 16384;  // bytes: what is prefetched while a block is used
