@@ -62,7 +62,9 @@ template <class F>
 EDGEDEC_INLINE void unpack_pair(const uint8_t* rec, int g, int8_t* to) {
   const __m512i offset = _mm512_set1_epi8(static_cast<int8_t>(F::kOffset));
   const auto put = [&](int s, __m512i quants) {
-    _mm512_store_si512(to + s * 64, F::kOffset ? _mm512_sub_epi8(quants, offset) : quants);
+    if constexpr (F::kOffset == 128) quants = _mm512_xor_si512(quants, offset);  // a difference of signed bytes overflows
+    else if constexpr (F::kOffset != 0) quants = _mm512_sub_epi8(quants, offset);
+    _mm512_store_si512(to + s * 64, quants);
   };
 #pragma GCC unroll 8
   for (int s = 0; s < kSteps; ++s) {
