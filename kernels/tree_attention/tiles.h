@@ -34,7 +34,7 @@ constexpr int across(int sums, int queries) {
 
 constexpr int least(int a, int b) { return a < b ? a : b; }
 
-// Of a tile with `queries` rows: its Folds of keys, and its vectors of a value.
+// Folds of keys, and vectors of a value, that a tile with `queries` rows takes at a time.
 template <class V>
 constexpr int folds_at_once(int queries) {
   return least(across(V::kTile, queries * V::kFold), kTileKeys / V::kFold);
