@@ -64,10 +64,9 @@ class SharedPieces {
   template <class Body>
   void finish(const Body& body) {
     if (done_.load(std::memory_order_acquire) == count_) return;
-    for (size_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count_;) {
-      body(i);
-      done_.fetch_add(1, std::memory_order_release);
-    }
+    size_t own = 0;
+    for (size_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count_; ++own) body(i);
+    if (own) done_.fetch_add(own, std::memory_order_release);
     for (int spins = 0; done_.load(std::memory_order_acquire) != count_; ++spins)
       spins < kSpins ? relax() : static_cast<void>(sched_yield());
   }

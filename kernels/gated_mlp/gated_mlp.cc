@@ -11,7 +11,7 @@ namespace edgedec::gated_mlp {
 void gated_mlp(const quant_linear::Row& linear, const Row& row, Parallel& threads, const Weight& gate, const Weight& up,
                Activation act, const float* x, int m, float* out) {
   const int terms = std::max(quant_linear::int8_terms(gate, 1), quant_linear::int8_terms(up, 1));
-  quant_linear::Activations activations(linear, x, m, gate.cols, terms);
+  quant_linear::Activations activations(linear, threads, x, m, gate.cols, terms);
   if (!activations) return threads.lack_memory();
   // Many tokens: keep the products of a task within the second-level cache.
   const size_t most = static_cast<size_t>(std::max(1, 2048 / std::max(1, m)));

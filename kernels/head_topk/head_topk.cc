@@ -172,7 +172,7 @@ void head_topk(const quant_linear::Row& linear, const Row& row, Parallel& thread
   for (int r0 = 0; r0 < r; r0 += kRowsAtOnce) {
     const int m = std::min(kRowsAtOnce, r - r0);
     const float* rows = x + static_cast<size_t>(r0) * table.cols;
-    quant_linear::Activations activations(linear, rows, m, table.cols, terms);
+    quant_linear::Activations activations(linear, threads, rows, m, table.cols, terms);
     if (!activations) return threads.lack_memory();
     const Acts& fine = activations.acts();
     Acts acts = fine;

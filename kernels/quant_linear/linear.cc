@@ -32,17 +32,14 @@ bool two_terms(TilesFn tiles, const Weight& w, const Acts& acts, int m, int tile
 
 size_t groups(int m, int cols) { return static_cast<size_t>(m) * (padded_k(cols) / kGroup); }
 
-// Groups of activations that one thread quantises at a time: so few that two threads share those of a small model's token,
-// else so many that taking them costs little, and that their scales fill whole lines of the cache.
-size_t groups_at_once(size_t groups) {
-  constexpr size_t kFew = 9, kMostPieces = 32, kLine = 64 / sizeof(float);
-  const size_t each = (groups + kMostPieces - 1) / kMostPieces;
-  return each <= kFew ? kFew : (each + kLine - 1) / kLine * kLine;
-}
-
-size_t pieces(int m, int cols, int terms) {
-  const size_t count = groups(m, cols), each = groups_at_once(count);
-  return terms ? (count + each - 1) / each : 0;
+// Groups of activations that one thread quantises at a time: few threads, many groups. Threads that take the next piece from
+// a common counter wait for each other's caches, as long as for a dozen groups; so each gets one piece, and more only where a
+// piece takes long beside that. Pieces begin with a line of the cache.
+size_t groups_at_once(size_t groups, size_t width) {
+  constexpr size_t kLeast = 9, kLong = 128, kMostPieces = 32, kLine = 64 / (2 * sizeof(int32_t));
+  const size_t pieces = std::max(width ? width : 1, std::min(groups / kLong, kMostPieces));
+  const size_t each = (groups + pieces - 1) / pieces;
+  return each <= kLeast ? kLeast : (each + kLine - 1) / kLine * kLine;
 }
 
 // rest = x - q * scale for groups [first, last): the error of the first term.
@@ -71,8 +68,9 @@ Shares::Shares(const Parallel& threads, size_t tiles, size_t bytes, size_t most_
 
 int int8_terms(const Weight& w, int terms) { return is_float(w.format) ? 0 : terms; }
 
-Activations::Activations(const Row& row, const float* x, int m, int cols, int terms)
-    : row_(row), m_(m), cols_(cols), acts_(), pieces_(pieces(m, cols, terms)) {
+Activations::Activations(const Row& row, const Parallel& threads, const float* x, int m, int cols, int terms)
+    : row_(row), cols_(cols), groups_(terms ? groups(m, cols) : 0), at_once_(groups_at_once(groups_, threads.width())),
+      acts_(), pieces_((groups_ + at_once_ - 1) / at_once_) {
   acts_.m = m, acts_.x = x;
   if (terms == 0) return;
   const int k = padded_k(cols);
@@ -87,8 +85,7 @@ Activations::Activations(const Row& row, const float* x, int m, int cols, int te
 }
 
 const Acts& Activations::ready() {
-  const size_t count = groups(m_, cols_), each = groups_at_once(count);
-  pieces_.finish([&](size_t i) { quantise(i * each, std::min((i + 1) * each, count)); });
+  pieces_.finish([&](size_t i) { quantise(i * at_once_, std::min((i + 1) * at_once_, groups_)); });
   return acts_;
 }
 
@@ -96,7 +93,7 @@ void Activations::quantise(size_t first, size_t last) {
   quantise_term(acts_.x, first, last, 0);
   if (!rest_) return;
   left_over(acts_.x, q_, scale_, cols_, acts_.k, first, last, rest_);
-  quantise_term(rest_, first, last, groups(m_, cols_));
+  quantise_term(rest_, first, last, groups_);
 }
 
 // Groups [first, last) of x, whose results begin at group `offset`.
@@ -117,7 +114,7 @@ void linear(const Row& row, Parallel& threads, const Weight* weights, int count,
     tiles += weights[i].tiles();
     bytes += weights[i].bytes();
   }
-  Activations activations(row, x, m, weights[0].cols, most_terms);
+  Activations activations(row, threads, x, m, weights[0].cols, most_terms);
   if (!activations) return threads.lack_memory();
   const auto columns_of = [&](const Acts& acts, const Weight& w, int tile0, int tile1, size_t first) {
     const int columns = std::min(tile1 * kTile, w.rows) - tile0 * kTile;

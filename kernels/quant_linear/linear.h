@@ -30,7 +30,7 @@ class Activations {
   // x[m][cols]. With terms = 2 the rows m .. 2m - 1 quantise the errors of the first m, so that both together carry
   // about 15 bits; with terms = 0 only float formats can use the result. The arrays lie in this thread's scratch: they
   // are valid until the next Activations on this thread. False as a condition where there is no memory for them.
-  Activations(const Row& row, const float* x, int m, int cols, int terms);
+  Activations(const Row& row, const Parallel& threads, const float* x, int m, int cols, int terms);
   explicit operator bool() const { return there_; }
 
   // Quantises pieces that no thread has taken and waits for the others. Call it at the start of every task.
@@ -44,7 +44,8 @@ class Activations {
   void quantise_term(const float* x, size_t first, size_t last, size_t offset);
 
   const Row& row_;
-  const int m_, cols_;
+  const int cols_;
+  const size_t groups_, at_once_;  // to quantise, and in a piece
   Acts acts_;
   bool there_ = true;
   float* rest_ = nullptr;  // [m][cols]: the errors of the first terms

@@ -171,6 +171,16 @@ void shared_tasks(const Job& job, const Tasks& tasks, size_t first, size_t last,
   parallel_for(job.threads, shared.count * strips, gather);
 }
 
+// Tokens of a block. Where threads do not share tasks and there would be few, blocks are smaller, so that each thread gets
+// as many tasks as the others.
+size_t tokens_of(const Config& config, const Pass& pass, const Split& split, size_t width) {
+  const size_t all = pass.computed(), each = units(config).count;
+  if (split.keys || width < 2 || ceil_div(all, split.tokens) * each >= kEnoughTasks) return split.tokens;
+  for (size_t tokens = std::min(split.tokens, all); tokens; --tokens)
+    if (ceil_div(all, tokens) * each % width == 0) return tokens;
+  return split.tokens;
+}
+
 }  // namespace
 
 Split split_for(const Config& config, const Pass& pass) {
@@ -184,7 +194,7 @@ Split split_for(const Config& config, const Pass& pass) {
 
 void attend(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Pass& pass,
             const float* queries, float* out, const Split& split, const Looked& looked) {
-  const Tasks tasks(config, pass, split.tokens);
+  const Tasks tasks(config, pass, looked.weights ? split.tokens : tokens_of(config, pass, split, threads.width()));
   const Job job = {row, threads, cache, queries, out};
   if (looked.weights) return looked_tasks(job, tasks, looked);
   // A thread with a task of its own shares nothing; only the tasks that are left over are worth sharing.
