@@ -32,12 +32,13 @@ bool two_terms(TilesFn tiles, const Weight& w, const Acts& acts, int m, int tile
 
 size_t groups(int m, int cols) { return static_cast<size_t>(m) * (padded_k(cols) / kGroup); }
 
-// Groups of activations that one thread quantises at a time: few threads, many groups. Threads that take the next piece from
-// a common counter wait for each other's caches, as long as for a dozen groups; so each gets one piece, and more only where a
-// piece takes long beside that. Pieces begin with a line of the cache.
+// Groups of activations in a piece, which one thread quantises at a time. Whenever threads take pieces from their common
+// counter, they wait for each other's caches as long as a dozen groups take: each thread gets one piece, and more only where
+// a piece takes long beside that. Pieces begin with a line of the cache.
 size_t groups_at_once(size_t groups, size_t width) {
   constexpr size_t kLeast = 9, kLong = 128, kMostPieces = 32, kLine = 64 / (2 * sizeof(int32_t));
-  const size_t pieces = std::max(width ? width : 1, std::min(groups / kLong, kMostPieces));
+  constexpr size_t kUsualWidth = 4;  // where it is not known
+  const size_t pieces = std::max(width ? width : kUsualWidth, std::min(groups / kLong, kMostPieces));
   const size_t each = (groups + pieces - 1) / pieces;
   return each <= kLeast ? kLeast : (each + kLine - 1) / kLine * kLine;
 }
