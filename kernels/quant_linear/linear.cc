@@ -32,9 +32,9 @@ bool two_terms(TilesFn tiles, const Weight& w, const Acts& acts, int m, int tile
 
 size_t groups(int m, int cols) { return static_cast<size_t>(m) * (padded_k(cols) / kGroup); }
 
-// Groups of activations in a piece, which one thread quantises at a time. Taking one from the common counter can cost a
-// round trip between caches (0.2 us on a Xeon with AMX): each thread gets one piece, and more only where a piece takes long
-// beside that. Longer pieces begin with a line of their sums.
+// Groups of activations in a piece, which one thread quantises at a time. Whenever threads take pieces from their common
+// counter, they wait for each other's caches as long as a dozen groups take: each thread gets one piece, and more only where
+// a piece takes long beside that. Pieces begin with a line of the cache.
 size_t groups_at_once(size_t groups, size_t width) {
   constexpr size_t kLeast = 9, kLong = 128, kMostPieces = 32, kLine = 64 / (2 * sizeof(int32_t));
   constexpr size_t kUsualWidth = 4;  // where it is not known

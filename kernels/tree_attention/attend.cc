@@ -171,29 +171,30 @@ void shared_tasks(const Job& job, const Tasks& tasks, size_t first, size_t last,
   parallel_for(job.threads, shared.count * strips, gather);
 }
 
-// Tokens of a block, at most `most`: fewer, in more blocks of even size, where else some of `width` threads would get more
-// tasks than others. each: tasks of a block.
-size_t even_tokens(size_t all, size_t each, size_t most, size_t width) {
-  for (size_t blocks = ceil_div(all, most); blocks <= all && width > 1; ++blocks)
-    if (blocks * each % width == 0) return ceil_div(all, blocks);
-  return most;
+// Tokens of a block. Where threads do not share tasks and there would be few, blocks are smaller, so that each thread gets
+// as many tasks as the others.
+size_t tokens_of(const Config& config, const Pass& pass, const Split& split, size_t width) {
+  const size_t all = pass.computed(), each = units(config).count;
+  if (split.keys || width < 2 || ceil_div(all, split.tokens) * each >= kEnoughTasks) return split.tokens;
+  for (size_t tokens = std::min(split.tokens, all); tokens; --tokens)
+    if (ceil_div(all, tokens) * each % width == 0) return tokens;
+  return split.tokens;
 }
 
 }  // namespace
 
-Split split_for(const Config& config, const Pass& pass, size_t width) {
-  const size_t most = std::max<size_t>(1, kMostQueries / (config.heads / config.kv_heads));
-  const Tasks tasks(config, pass, most);
-  if (tasks.count() >= kEnoughTasks) return {most, 0, 0};
-  if (tasks.stride * config.kv_heads * config.dim * 4 < kWorthSplitting)
-    return {even_tokens(pass.computed(), tasks.u.count, most, width), 0, 0};
-  return {most, std::max<size_t>(1, kKeyBytes / 2 / config.dim / 16) * 16,
+Split split_for(const Config& config, const Pass& pass) {
+  const size_t tokens = std::max<size_t>(1, kMostQueries / (config.heads / config.kv_heads));
+  const Tasks tasks(config, pass, tokens);
+  if (tasks.count() >= kEnoughTasks || tasks.stride * config.kv_heads * config.dim * 4 < kWorthSplitting)
+    return {tokens, 0, 0};
+  return {tokens, std::max<size_t>(1, kKeyBytes / 2 / config.dim / 16) * 16,
           config.dim > kColumns ? kColumns : kLeastColumns};
 }
 
 void attend(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Pass& pass,
             const float* queries, float* out, const Split& split, const Looked& looked) {
-  const Tasks tasks(config, pass, split.tokens);
+  const Tasks tasks(config, pass, looked.weights ? split.tokens : tokens_of(config, pass, split, threads.width()));
   const Job job = {row, threads, cache, queries, out};
   if (looked.weights) return looked_tasks(job, tasks, looked);
   // A thread with a task of its own shares nothing; only the tasks that are left over are worth sharing.

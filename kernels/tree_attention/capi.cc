@@ -29,7 +29,7 @@ EDGEDEC_API int edgedec_tree_attention(const char* row, const Config* config, co
   if (!r) return 1;
   const Pass pass = {parents, tokens, length};
   if (problem(*config, pass, capacity) || (attention && config->ring)) return 2;
-  const Split chosen = split ? Split{split[0], split[1], split[2]} : split_for(*config, pass, edgedec::OwnThreads().width());
+  const Split chosen = split ? Split{split[0], split[1], split[2]} : split_for(*config, pass);
   const size_t group = config->heads / config->kv_heads;
   if (!chosen.tokens || (chosen.tokens > 1 && chosen.tokens * group > kMostQueries)) return 2;
   if (chosen.keys && (!chosen.columns || chosen.columns % 16)) return 2;
@@ -54,6 +54,6 @@ EDGEDEC_API const char* edgedec_tree_attention_problem(const Config* config, con
 
 // split_for() as three numbers.
 EDGEDEC_API void edgedec_tree_attention_split(const Config* config, size_t tokens, size_t length, size_t* split) {
-  const Split s = split_for(*config, Pass{nullptr, tokens, length}, edgedec::OwnThreads().width());
+  const Split s = split_for(*config, Pass{nullptr, tokens, length});
   split[0] = s.tokens, split[1] = s.keys, split[2] = s.columns;
 }

@@ -183,10 +183,8 @@ struct TreeAttention {
     constexpr size_t kWorthSharing = 1 << 15;
     Serial serial;
     Parallel& threads = work(pass) < kWorthSharing ? static_cast<Parallel&>(serial) : all;
-    // Of weights by slot all tasks of a kv head are one.
-    const size_t width = looked.weights ? 1 : threads.width();
-    tree_attention::attend(*row, threads, config, kv, pass, queries, out,
-                           tree_attention::split_for(config, pass, width), looked);
+    tree_attention::attend(*row, threads, config, kv, pass, queries, out, tree_attention::split_for(config, pass),
+                           looked);
     if (threads.lacks_memory()) all.lack_memory();
   }
 

@@ -120,14 +120,13 @@ const Row* find_row(const char* name);
 
 // How a pass is split. A task is a block for the heads of one kv head.
 struct Split {
-  size_t tokens;         // of a block, at most: 1, or as many as have at most kMostQueries heads per kv head
+  size_t tokens;         // of a block: 1, or as many as have at most kMostQueries heads per kv head
   size_t keys, columns;  // of a piece of a task that threads share: path indices, and elements of a head (a multiple of
                          // 16). keys = 0: they share none
 };
 
-// The split for a pass on `width` threads (0: not known), which share tasks when there are few and each is long. Results do
-// not depend on it.
-Split split_for(const Config& config, const Pass& pass, size_t width);
+// The split for a pass: threads share tasks when there are few and each is long. Results do not depend on it.
+Split split_for(const Config& config, const Pass& pass);
 
 // Attention weights by slot: the weight of slot s for kv head h at [h * stride + s], for all s in [0, length + tokens).
 // It is 0 where no token sees the slot; queries with NaN weights do not count.

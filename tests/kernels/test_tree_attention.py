@@ -350,24 +350,12 @@ def test_few_tokens_share_out_a_long_context(row: str, window: int, int8: bool) 
     assert same_bits(shared, run(row, model, tokens, parents, cache, 5000, (2, 0, 0)))
 
 
-@pytest.mark.parametrize(
-    ("count", "tokens", "of_a_block"),
-    [(1, 8, 8), (2, 1, 8), (2, 2, 1), (2, 4, 2), (2, 8, 4), (3, 4, 4), (4, 4, 1), (4, 8, 2)],
-)
-def test_blocks_of_a_short_context_share_out_evenly(count: int, tokens: int, of_a_block: int) -> None:
-    """With three kv heads, as SmolLM2 has. One token cannot be shared out: its block may be of any size."""
-    assert split_for(Model(heads=9, kv_heads=3, dim=64), tokens, 130, count) == (of_a_block, 0, 0)
-
-
-def split_for(model: Model, tokens: int, length: int, threads: int = 1) -> tuple[int, ...]:
-    kernels = library.load()
-    function = kernels.edgedec_tree_attention_split
+def split_for(model: Model, tokens: int, length: int) -> tuple[int, ...]:
+    function = library.load().edgedec_tree_attention_split
     function.restype = None
-    kernels.edgedec_set_threads(threads)
     config, split = model.config(), np.zeros(3, np.uint64)
     sizes = [ctypes.c_size_t(size) for size in (tokens, length)]
     function(ctypes.byref(config), *sizes, ctypes.c_void_p(split.ctypes.data))
-    kernels.edgedec_set_threads(1)
     return tuple(split.tolist())
 
 

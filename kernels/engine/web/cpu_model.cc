@@ -125,7 +125,7 @@ void CpuModel::attend(const CpuNode& node, const Run& run, float* out) {
   const tree_attention::Pass pass{run.parents.data(), run.pass.tokens, run.pass.length, 0};
   row.prepare(node.attention, cache, pass.length, buffer(node.in), buffer(node.rotary), node.floats[0], node.floats[1], queries_,
               0, pass.tokens);
-  tree_attention::attend(row, *thread_, node.attention, cache, pass, queries_, out, split_for(node.attention, pass, 1), {});
+  tree_attention::attend(row, *thread_, node.attention, cache, pass, queries_, out, split_for(node.attention, pass), {});
 }
 
 void CpuModel::head(const CpuNode& node, const Run& run) {
