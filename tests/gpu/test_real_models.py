@@ -13,6 +13,7 @@ from edgedec.core.cache_config import Device
 from edgedec.core.home import default_home
 from edgedec.core.rows import Rows
 from edgedec.costs.pass_costs import PassCosts
+from tests.fixtures.real_models import REAL_MODELS
 from tests.gpu import adapters
 from tests.gpu.test_model import same
 
@@ -67,7 +68,7 @@ def drafted(name: str, device: Device, sampling: str, count: int) -> list[int]:
 
 @pytest.mark.parametrize("sampling", SAMPLING)
 @pytest.mark.parametrize(
-    ("name", "count"), [("smollm2-135m", LONG), ("gemma3-270m", LONG), ("qwen2.5-coder-1.5b", SHORT)]
+    ("name", "count"), [(name, SHORT if name.startswith("qwen") else LONG) for name in REAL_MODELS]
 )
 def test_replies_are_those_of_the_cpu(name: str, count: int, sampling: str) -> None:
     skip_without(name)
@@ -77,7 +78,7 @@ def test_replies_are_those_of_the_cpu(name: str, count: int, sampling: str) -> N
     assert drafted(name, "gpu", sampling, count) == expected
 
 
-@pytest.mark.parametrize("name", ["smollm2-135m", "gemma3-270m", "qwen2.5-coder-1.5b"])
+@pytest.mark.parametrize("name", REAL_MODELS)
 def test_rows_are_those_of_the_cpu(name: str) -> None:
     """All logits of a prompt's pass, of single tokens and of a tree, bit for bit."""
     skip_without(name)

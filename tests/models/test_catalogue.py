@@ -200,6 +200,8 @@ def test_the_default_is_the_smallest() -> None:
 def test_pieces_are_numbered_in_order() -> None:
     numbers = [re.findall(r"\d+", wheel.member)[-1] for wheel in RECIPES["qwen2.5-coder-1.5b"].wheels]
     assert numbers == [f"{part:02d}" for part in range(1, 23)]
+    numbers = [re.findall(r"\d+", wheel.member)[-1] for wheel in RECIPES["qwen2.5-coder-0.5b"].wheels]
+    assert numbers == [f"{part:02d}" for part in range(1, 7)]
     numbers = [re.findall(r"\d+", wheel.member)[-1] for wheel in RECIPES["gemma3-270m"].wheels]
     assert numbers == ["00", "01", "02", "03"]
 

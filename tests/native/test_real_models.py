@@ -12,10 +12,10 @@ import pytest
 
 from edgedec.core.home import default_home
 from edgedec.kernels.library import available
+from tests.fixtures.real_models import REAL_MODELS
 
 pytestmark = pytest.mark.slow
 
-MODELS = ("smollm2-135m", "gemma3-270m", "qwen2.5-coder-1.5b")
 PROGRAM = """
 import json, sys
 from pathlib import Path
@@ -58,7 +58,7 @@ def replies(name: str, row: str, tokens: int) -> tuple[dict[str, list[int]], int
 
 
 @pytest.mark.parametrize("row", available())
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", REAL_MODELS)
 def test_tokens_are_pythons_and_those_of_the_best_row(name: str, row: str) -> None:
     if not (default_home() / "models" / name).is_dir():
         pytest.skip(f"{name} is not installed")

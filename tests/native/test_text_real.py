@@ -16,15 +16,15 @@ from edgedec.native.text_probe import TextProbe
 from edgedec.text.encoder import LibraryEncoder
 from edgedec.text.table_encoder import open_encoder
 from edgedec.text.tokenizer import Tokenizer
+from tests.fixtures.real_models import REAL_MODELS
 from tests.text.multilingual import SENTENCES, WHITE_SPACE, hard_texts, mixtures
 
 pytestmark = pytest.mark.slow
 
-MODELS = ("smollm2-135m", "gemma3-270m", "qwen2.5-coder-1.5b")
 COUNT = 100_000
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=REAL_MODELS)
 def model(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, TokenizerInfo]:
     """A copy of an installed model's tokenizer; the model's folder is not written to."""
     try:

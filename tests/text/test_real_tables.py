@@ -13,11 +13,11 @@ from edgedec.core.errors import NotFoundError
 from edgedec.models import Store
 from edgedec.text.encoder import LibraryEncoder
 from edgedec.text.table_encoder import TableEncoder, open_encoder
+from tests.fixtures.real_models import REAL_MODELS
 from tests.text.multilingual import hard_texts, mixtures
 
 pytestmark = pytest.mark.slow
 
-MODELS = ("smollm2-135m", "gemma3-270m", "qwen2.5-coder-1.5b")
 MOST_BYTES = {"smollm2-135m": 170_000_000, "gemma3-270m": 330_000_000}
 """Most that plain decoding may have resident, with the default context and a short prompt."""
 
@@ -29,7 +29,7 @@ def installed(name: str) -> Path:
         pytest.skip(f"the real model is not installed: edgedec pull {name}")
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", REAL_MODELS)
 def test_a_table_has_the_ids_of_the_library(name: str) -> None:
     from tokenizers import Tokenizer as Library
 
