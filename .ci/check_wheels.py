@@ -24,7 +24,7 @@ WORK = ROOT / "build" / "wheels"
 ARM = WORK / "arm"
 MODEL = "smollm2-135m"
 QUESTION = "Why is the sky blue?"
-GREEDY = ("-m", MODEL, "-p", QUESTION, "--greedy", "--max-tokens", "8", "--draft", "off", "--json")
+GREEDY = ("-m", MODEL, "-p", QUESTION, "--temperature", "0", "--max-tokens", "8", "--draft", "off", "--json")
 NO_COMPILER = {"CC": "/bin/false", "CXX": "/bin/false"}
 OLDEST_GLIBC, NEWEST_GLIBC = 17, 28  # 2.17 is manylinux2014
 

@@ -18,7 +18,7 @@ from edgedec.cli import errors, screen
 from edgedec.cli import options as opt
 from edgedec.cli.command import Command, option, taking
 from edgedec.cli.interrupts import terminated
-from edgedec.cli.opening import large_side, prepare_model, run_config
+from edgedec.cli.opening import prepare_model, run_config
 from edgedec.cli.positional import model_first
 from edgedec.cli.remedies import hint_of
 from edgedec.cli.sampling_options import SamplingOptions
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 )
 @model_first
 @click.argument("words", nargs=-1, metavar="[PROMPT]...")
-@taking(reply=opt.ReplyOptions, sampling=SamplingOptions, size=opt.SizeOptions, other=opt.OtherModelOptions)
+@taking(reply=opt.ReplyOptions, sampling=SamplingOptions, size=opt.SizeOptions)
 @option(
     "--session", "session_file", type=click.Path(path_type=Path), metavar="FILE", heading=opt.OUTPUT,
     help="Continue the conversation in this file, and keep it there turn by turn.",
@@ -63,6 +63,15 @@ if TYPE_CHECKING:
     heading=opt.COST, rare=True,
     help="When the context is full: drop the oldest turns, or stop with an error; or, lossy, slide: the "
     "oldest tokens leave the cache; or speckv: those that a draft of what follows attends to least.",
+)  # fmt: skip
+@option(
+    "--large", metavar="URL", heading=opt.COST, rare=True,
+    help="Lossy: let a large model behind this OpenAI-compatible server write where the model is unsure. "
+    "The conversation is sent there. EDGEDEC_REMOTE_KEY holds the key.",
+)  # fmt: skip
+@option(
+    "--large-model", metavar="NAME", heading=opt.COST, rare=True,
+    help="The model of that server (default: the only one it has).",
 )  # fmt: skip
 @option(
     "--server", metavar="URL", heading=opt.MODEL,
@@ -77,10 +86,11 @@ def command(
     server: str | None,
     session_file: Path | None,
     when_full: WhenFull,
+    large: str | None,
+    large_model: str | None,
     reply: opt.ReplyOptions,
     sampling: SamplingOptions,
     size: opt.SizeOptions,
-    other: opt.OtherModelOptions,
 ) -> None:
     """Talk with a model: a name that `edgedec list --all` shows, owner/repo of the model hub, or a path.
 
@@ -119,13 +129,14 @@ def command(
         session_file = session_file.expanduser()
         check_place(session_file)
     config = replace(
-        run_config(size, sampling.named(), other.switch_at),
+        run_config(size, sampling.named()),
         when_full=when_full,
         template=NO_TEMPLATE if reply.raw else reply.template,
         thinking=reply.thinking,
         history=reply.history,
     )
-    prepare = _Opening(ctx, config, reply, large_side(ctx, other)).prepare
+    side = _large_side(ctx, large, large_model) if large else None
+    prepare = _Opening(ctx, config, reply, side).prepare
     window = ChatWindow(model, prepare, interactive=not words and services(ctx).interactive())
     ctx.call_on_close(window.close)
     if session_file:
@@ -163,6 +174,20 @@ class _Opening:
         if self.ctx.params["seed"] is None:
             chat.adjust(params=replace(chat.settings.params, seed=secrets.randbelow(SEEDS)))
         return model, chat
+
+
+def _large_side(ctx: click.Context, url: str, model: str | None) -> RemoteSide:
+    """Return the large model of a server; it is closed when the command ends.
+
+    Raises UsageError for an address that none can have, SideLost where nothing answers. Nothing is sent
+    before a reply needs it.
+    """
+    from edgedec.remote import RemoteSide, ServerAddress
+
+    side = RemoteSide(ServerAddress.of(url), model)
+    side.check_reachable()
+    ctx.call_on_close(side.close)
+    return side
 
 
 def _converse(window: ChatWindow, ctx: click.Context) -> None:

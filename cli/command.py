@@ -7,7 +7,7 @@ several options as one dataclass; see ``taking``.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import MISSING, field, fields
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -24,21 +24,11 @@ _DECLARED = "option"
 
 
 class Option(click.Option):
-    """An option under a heading; a rare one is shown by ``--help-all`` alone.
+    """An option under a heading; a rare one is shown by ``--help-all`` alone."""
 
-    ``rows``: further lines of its help, by what a user may give it.
-    """
-
-    def __init__(
-        self,
-        *args: Any,
-        heading: str = OPTIONS,
-        rare: bool = False,
-        rows: Mapping[str, str] | None = None,
-        **settings: Any,
-    ) -> None:
+    def __init__(self, *args: Any, heading: str = OPTIONS, rare: bool = False, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.heading, self.rare, self.rows = heading, rare, dict(rows or {})
+        self.heading, self.rare = heading, rare
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         """Return what stands in brackets behind the help, without the range of a number."""
@@ -97,14 +87,7 @@ class Command(click.Command):
         shown = [one for one in self.get_params(ctx) if _all(ctx) or not is_rare(one)]
         for heading, options in by_heading(shown).items():
             with formatter.section(heading):
-                formatter.write_dl([row for one in options for row in _rows(one, ctx)])
-
-
-def _rows(option: click.Option, ctx: click.Context) -> Iterator[tuple[str, str]]:
-    if row := option.get_help_record(ctx):
-        yield row
-    for given, text in option.rows.items() if isinstance(option, Option) else ():
-        yield f"  {given}", text
+                formatter.write_dl([row for one in options if (row := one.get_help_record(ctx))])
 
 
 def is_rare(parameter: click.Parameter) -> bool:

@@ -36,11 +36,7 @@ def _nothing_to_trace(options: Options) -> bool:
 
 
 def _two_models(options: Options) -> bool:
-    return bool(options.get("switch") or options.get("large"))
-
-
-def _one_model(options: Options) -> bool:
-    return not _two_models(options)
+    return bool(options.get("switch"))
 
 
 def _no_server(options: Options) -> bool:
@@ -80,18 +76,15 @@ _ONE = "leave one out"
 _FORMS = "--json-schema, --regex and --grammar each name the form of a reply"
 _TWO_MODELS = "structured output is for one model, and there are two"
 RULES = (
-    Rule("draft_tokens", _no_drafts, "--draft-tokens bounds drafts, and --draft off makes none", _ONE),
     Rule("objective", _no_drafts, "--objective is the aim of drafts, and --draft off makes none", _ONE),
     Rule("trace", _nothing_to_trace, "--trace shows drafts, and --draft off makes none", _ONE),
     Rule("history", _nothing_kept, "--history keeps what drafters learn, and --draft off has none", _ONE),
     Rule("system", _raw, "--system has no place in a raw prompt", "leave out --raw or --system"),
     Rule("template", _raw, "--template has no place in a raw prompt", "leave out --raw or --template"),
     Rule("thinking", _raw, "--think and --no-think have no place in a raw prompt", "leave one out"),
-    Rule("switch_at", _one_model, "--switch-at has no meaning without --switch or --large", "add one"),
     Rule("logprobs", _two_models, "--logprobs are those of one model, and there are two", _ONE),
     Rule("large_model", _no_server, "--large-model has no meaning without --large", "add --large URL"),
     Rule("large", _small_here, "--switch has its large model here, --large elsewhere", _ONE),
-    Rule("large", _many_lines, "--large is for one prompt, not for --input", _ONE),
     Rule("switch", _many_lines, "--switch is for one prompt, not for --input", _ONE),
     *(Rule(name, _another_form, _FORMS, "give one of them") for name in ("json_schema", "regex", "grammar")),
     *(Rule(name, _two_models, _TWO_MODELS, _ONE) for name in ("json_schema", "regex", "grammar")),

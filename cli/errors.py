@@ -85,6 +85,8 @@ def explain(error: Exception) -> tuple[str, str | None, int]:
     """Return message, hint and exit status for any exception."""
     if isinstance(error, EdgeDecError):
         return error.message, hint_of(error), error.exit_code
+    if isinstance(error, click.NoSuchOption) and (instead := _instead(error)):
+        return f"no such option: {error.option_name}", f"give {instead}", 2
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else "edgedec"
         return error.format_message().rstrip("."), f"see `{command} --help`", 2
@@ -97,6 +99,15 @@ def explain(error: Exception) -> tuple[str, str | None, int]:
         status = StorageError.exit_code if error.errno in DISK_FULL else EdgeDecError.exit_code
         return f"{error.strerror or error}{where}", None, status
     return f"internal error: {type(error).__name__}: {error}", "EDGEDEC_DEBUG=1 shows where", INTERNAL
+
+
+def _instead(error: click.NoSuchOption) -> str | None:
+    """Return the option of the same command that does what one of this name would do, if there is one."""
+    from edgedec.cli.sampling_options import in_place_of
+
+    instead = in_place_of(error.option_name)
+    known = [name for one in error.ctx.command.params for name in one.opts] if error.ctx else []
+    return instead if instead and instead.split()[0] in known else None
 
 
 def _is_memory(error: Exception) -> bool:

@@ -15,7 +15,7 @@ from edgedec.cli.command import Command, declared, option, taking
 from edgedec.cli.cut import Limits
 from edgedec.cli.form import FormOptions
 from edgedec.cli.interrupts import interrupts_to
-from edgedec.cli.opening import large_side, no_system, open_model, run_config, say_overrun
+from edgedec.cli.opening import no_system, open_model, run_config, say_overrun
 from edgedec.cli.positional import PROMPT, one_prompt
 from edgedec.cli.progress import notice
 from edgedec.cli.sample_options import SampleOptions
@@ -94,7 +94,7 @@ class ReportOptions:
     "has a meter, by an estimate otherwise. Same reply.",
 )  # fmt: skip
 @taking(
-    reply=opt.ReplyOptions, sampling=SamplingOptions, size=opt.SizeOptions, other=opt.OtherModelOptions,
+    reply=opt.ReplyOptions, sampling=SamplingOptions, size=opt.SizeOptions,
     form=FormOptions, report=ReportOptions, several=SampleOptions,
 )  # fmt: skip
 @click.pass_context
@@ -111,7 +111,6 @@ def command(
     reply: opt.ReplyOptions,
     sampling: SamplingOptions,
     size: opt.SizeOptions,
-    other: opt.OtherModelOptions,
     form: FormOptions,
     report: ReportOptions,
     several: SampleOptions,
@@ -161,7 +160,7 @@ def command(
         raise UsageError("--input goes without a prompt, --trace and --when-full", hint="leave those out")
     sample_options.check(several, alone=source is None and not report.trace and when_full == STOP)
     config = replace(
-        run_config(size, sampling.named(), other.switch_at),
+        run_config(size, sampling.named()),
         objective=objective,
         template=reply.template,
         thinking=reply.thinking,
@@ -183,10 +182,7 @@ def command(
         generate_samples.run(ctx, asked, reply, as_json=report.as_json, logprobs=report.logprobs)
         return
     text_input.check_prompt(given)
-    side = large_side(ctx, other)
     opened = open_model(ctx, model, config)
-    if side:
-        opened.hand_over_to(side)
     raw, system = without_template(opened, raw=reply.raw, system=reply.system)
     chat = opened.chat(system=system, max_tokens=reply.max_tokens, stop=reply.stops, grammar=spec)
     opened.make_room_for(chat.settings.params, logprobs=bool(report.logprobs), grammar=spec is not None)

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from edgedec.cli.app import ALIASES, COMMANDS, app
-from edgedec.cli.command import Option, by_heading
+from edgedec.cli.command import by_heading
 from edgedec.cli.slash.table import COMMANDS as SLASH
 from edgedec.core.files import atomic_path
 
@@ -80,8 +80,6 @@ def _option(option: click.Option) -> Iterator[str]:
     default = f" Default: `{option.default}`." if option.show_default else ""
     needed = " Required." if option.required else ""
     yield f"| `{shown}` | {option.help or ''}{default}{needed} |"
-    for given, text in option.rows.items() if isinstance(option, Option) else ():
-        yield f"| `{names} {given}` | {text} |"
 
 
 def _slash() -> Iterator[str]:

@@ -12,7 +12,6 @@ import click
 from edgedec.cli import contradictions, progress
 from edgedec.cli.published import with_published
 from edgedec.cli.services import services
-from edgedec.control.switching import SwitchRule
 from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
@@ -22,21 +21,16 @@ if TYPE_CHECKING:
     from edgedec.api import Model
     from edgedec.assemble.config import RunConfig
     from edgedec.assemble.prepare import Bundles
-    from edgedec.cli.options import OtherModelOptions, SizeOptions
+    from edgedec.cli.options import SizeOptions
     from edgedec.core.exits import LayerOutputs
     from edgedec.loaded_model import LoadedModel
-    from edgedec.remote import RemoteSide
     from edgedec.sampling.named import SamplingParams
 
 BUDGETS = 500_000_000, 1_000_000_000, 2_000_000_000
 """Bytes for which a model is recommended."""
 
 
-def run_config(
-    size: SizeOptions,
-    sampling: SamplingParams | None = None,
-    thresholds: tuple[float, float] | None = None,
-) -> RunConfig:
+def run_config(size: SizeOptions, sampling: SamplingParams | None = None) -> RunConfig:
     """Return the settings that these options name.
 
     Raises UsageError, also for options of the command line that contradict each other.
@@ -44,11 +38,7 @@ def run_config(
     contradictions.refuse(click.get_current_context())
     from edgedec.assemble.config import RunConfig
 
-    return RunConfig(
-        **asdict(size),
-        switch_rule=SwitchRule(*thresholds) if thresholds else None,
-        sampling=sampling,
-    )
+    return RunConfig(**asdict(size), sampling=sampling)
 
 
 def fetch_bundles(ctx: click.Context, name: str, config: RunConfig) -> Bundles:
@@ -123,22 +113,6 @@ def open_model(ctx: click.Context, name: str, config: RunConfig) -> Model:
     model = prepare_model(ctx, name, config)()
     ctx.call_on_close(model.close)
     return model
-
-
-def large_side(ctx: click.Context, other: OtherModelOptions) -> RemoteSide | None:
-    """Return the model of the server that the options name, if they do; it is closed when the command ends.
-
-    Raises UsageError for an address that none can have, SideLost where nothing answers. Nothing is sent
-    before a reply needs it.
-    """
-    if not other.large:
-        return None
-    from edgedec.remote import RemoteSide, ServerAddress
-
-    side = RemoteSide(ServerAddress.of(other.large), other.large_model)
-    side.check_reachable()
-    ctx.call_on_close(side.close)
-    return side
 
 
 def no_system(model: Model) -> UsageError:

@@ -111,11 +111,6 @@ draft_option = option(
     "head, exit, skip-A-B and models by name or path.",
 )  # fmt: skip
 
-draft_tokens_option = option(
-    "--draft-tokens", type=click.IntRange(1, 15), default=15, show_default=True, metavar="N",
-    heading=COST, rare=True, help="Most tokens drafted for one pass.",
-)  # fmt: skip
-
 device_option = option(
     "--device", type=click.Choice(["cpu", "gpu", "npu"]), default="cpu", show_default=True, metavar="DEVICE",
     heading=COST, rare=True,
@@ -144,21 +139,6 @@ max_tokens_option = option(
 )  # fmt: skip
 
 
-def read_thresholds(
-    ctx: click.Context, param: click.Parameter, text: str | None
-) -> tuple[float, float] | None:
-    """Return two thresholds in bits. Raises UsageError."""
-    if text is None:
-        return None
-    try:
-        low, high = map(float, text.split(","))
-    except ValueError as error:
-        raise UsageError(
-            f"{text[:40]!r} is not two thresholds", hint="give two numbers of bits, such as 0.4,0.8"
-        ) from error
-    return low, high
-
-
 @dataclass(frozen=True, slots=True)
 class SizeOptions:
     """Settings that decide how much memory a run takes."""
@@ -168,34 +148,11 @@ class SizeOptions:
     context: int | None = declared(context_option)
     threads: int | None = declared(threads_option)
     draft: str = declared(draft_option)
-    draft_tokens: int = declared(draft_tokens_option)
     kv: KvType = declared(kv_option)
     switch: str | None = declared(switch_option)
     device: Device = declared(device_option)
     device_memory: int | None = declared(device_memory_option)
     gpu_layers: int | None = declared(gpu_layers_option)
-    # fmt: on
-
-
-@dataclass(frozen=True, slots=True)
-class OtherModelOptions:
-    """The second model of a run: the thresholds of ``--switch``, and a server's model."""
-
-    # fmt: off
-    switch_at: tuple[float, float] | None = declared(option(
-        "--switch-at", callback=read_thresholds, metavar="LOW,HIGH", heading=COST, rare=True,
-        help="Mean entropy of the last five tokens, in bits: the small model hands over above HIGH, the "
-        "large one hands back below LOW (default: 0.5,1).",
-    ))
-    large: str | None = declared(option(
-        "--large", metavar="URL", heading=COST, rare=True,
-        help="Lossy: let a large model behind this OpenAI-compatible server write where the model is unsure. "
-        "The conversation is sent there. EDGEDEC_REMOTE_KEY holds the key.",
-    ))
-    large_model: str | None = declared(option(
-        "--large-model", metavar="NAME", heading=COST, rare=True,
-        help="The model of that server (default: the only one it has).",
-    ))
     # fmt: on
 
 

@@ -1,8 +1,9 @@
-"""The options that say how tokens are drawn, and the names of the rare values behind ``--sampling``."""
+"""The options that say how tokens are drawn: three of their own, and ``--sampling`` with every other name."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 import click
@@ -12,20 +13,33 @@ from edgedec.cli.options import REPLY
 from edgedec.core.errors import UsageError
 from edgedec.sampling.named import SamplingParams
 
-RARE = {
-    "top-n-sigma": ("N", "keep logits within N deviations of the best (0: all)"),
-    "typical": ("P", "keep tokens nearest to the entropy, up to P (1: all)"),
-    "eta": ("E", "keep tokens above E, or less where unsure (0: all)"),
-    "top-h": ("A", "keep the best that have A of the entropy (1: all)"),
-    "mirostat": ("B", "hold the surprise near B bits (0: off)"),
-    "mirostat-eta": ("R", "how fast mirostat follows: 0.1, up to 1"),
-    "edt": ("X", "temperature * 0.8^(X / entropy) (0: off)"),
-    "frequency-penalty": ("F", "lower tokens of the reply by F each time (-2 to 2)"),
-    "presence-penalty": ("F", "lower tokens of the reply by F (-2 to 2, 0: off)"),
+COMMON = {
+    "top-k": "keep so many of the most probable tokens (0: all)",
+    "top-p": "keep the most probable tokens that together reach it (1: all)",
+    "min-p": "keep tokens so probable beside the best one (0: all)",
+    "repetition-penalty": "above 1, tokens that occurred come less (1: off)",
 }
-"""By name: the letter of the value in help, and its meaning."""
-_OWN = ("temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed")
+"""Values that a chat always shows, and their meaning."""
+RARE = {
+    "top-n-sigma": "keep logits within so many deviations of the best (0: all)",
+    "typical": "keep tokens nearest to the entropy, up to this probability (1: all)",
+    "eta": "keep tokens above it, or less where unsure (0: all)",
+    "top-h": "keep the best that have this share of the entropy (1: all)",
+    "mirostat": "hold the surprise near so many bits (0: off)",
+    "mirostat-eta": "how fast mirostat follows: 0.1, up to 1",
+    "edt": "temperature * 0.8^(edt / entropy) (0: off)",
+    "frequency-penalty": "lower tokens of the reply by this each time (-2 to 2)",
+    "presence-penalty": "lower tokens of the reply by this (-2 to 2, 0: off)",
+}
+"""Values that a chat shows while they are on, and their meaning."""
+NAMED = COMMON | RARE
+_OWN = ("temperature", "seed")
 """Values that have an option each."""
+
+
+def kind_of(name: str) -> Callable[[str], float]:
+    """Return the function that reads the value of a name."""
+    return int if name in ("top-k", "seed") else float
 
 
 def read_values(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
@@ -34,34 +48,45 @@ def read_values(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
     for text in given:
         name, equals, value = text.partition("=")
         name = name.strip().lower().replace("_", "-")
-        if name not in RARE:
+        if name not in NAMED:
             raise _unknown(name)
         if (of := name.replace("-", "_")) in found:
             raise UsageError(f"--sampling names {name} twice", hint="give it once")
         try:
-            found[of] = float(value)
+            found[of] = kind_of(name)(value)
         except ValueError as error:
             given_value = f"{value[:40]!r}" if equals else "nothing"
+            whole = "a whole number" if kind_of(name) is int else "a number"
             raise UsageError(
-                f"{name} is a number, not {given_value}", hint=f"as in --sampling {name}={_example(name)}"
+                f"{name} is {whole}, not {given_value}", hint=f"as in --sampling {name}={_example(name)}"
             ) from error
     return found
+
+
+def in_place_of(option_name: str) -> str | None:
+    """Return the option that does what one of this name would do; None where there is none."""
+    name = option_name.lstrip("-").replace("_", "-")
+    if name == "greedy":
+        return "--temperature 0"
+    return f"--sampling {name}={_example(name)}" if name in NAMED else None
 
 
 def _unknown(name: str) -> UsageError:
     if name in _OWN:
         return UsageError(f"{name} has an option of its own", hint=f"give --{name}")
-    near = get_close_matches(name, RARE, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(RARE)}"
+    near = get_close_matches(name, NAMED, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(NAMED)}"
     return UsageError(f"--sampling knows no {name[:40]!r}", hint=hint)
 
 
 def _example(name: str) -> str:
-    return "0.5" if RARE[name][0] in "PFRXA" else "2" if name != "eta" else "0.01"
+    return {"top-k": "40", "top-p": "0.9", "min-p": "0.1", "repetition-penalty": "1.1"}.get(
+        name, "0.01" if name == "eta" else "2" if name in ("top-n-sigma", "mirostat") else "0.5"
+    )
 
 
 def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    return [f"{name}=" for name in RARE if name.startswith(incomplete)]
+    return [f"{name}=" for name in NAMED if name.startswith(incomplete)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,43 +103,14 @@ class SamplingOptions:
         "--seed", type=int, metavar="S", heading=REPLY,
         help="Same seed, prompt and settings: same reply (default: 0; a chat draws one).",
     ))
-    greedy: bool = declared(option(
-        "--greedy", is_flag=True, heading=REPLY, rare=True,
-        help="Always take the most probable token; the same as --temperature 0.",
-    ))
-    top_k: int | None = declared(option(
-        "--top-k", type=int, metavar="K", heading=REPLY, rare=True, help="Keep the K most probable (0: all)."
-    ))
-    top_p: float | None = declared(option(
-        "--top-p", type=float, metavar="P", heading=REPLY, rare=True,
-        help="Keep the most probable tokens that together reach P (1: all).",
-    ))
-    min_p: float | None = declared(option(
-        "--min-p", type=float, metavar="P", heading=REPLY, rare=True,
-        help="Keep tokens at least P times as probable as the best one (0: all).",
-    ))
-    repetition_penalty: float | None = declared(option(
-        "--repetition-penalty", type=float, metavar="R", heading=REPLY, rare=True,
-        help="Above 1, tokens that have occurred become less probable (1: off).",
-    ))
     values: dict[str, float] = declared(option(
         "--sampling", "values", multiple=True, callback=read_values, shell_complete=_names,
-        metavar="NAME=VALUE", heading="Rarely used sampling", rare=True,
-        help="One of the values below; may be given several times.",
-        rows={f"{name}={letter}": text for name, (letter, text) in RARE.items()},
+        metavar="NAME=VALUE", heading=REPLY, rare=True,
+        help=f"Another value of how tokens are drawn, such as top-p=0.9; may be given several times. Names: "
+        f"{', '.join(NAMED)}.",
     ))
     # fmt: on
 
     def named(self) -> SamplingParams:
-        """Return the values that are named; greedy decoding is temperature 0.
-
-        Raises UsageError for options that contradict each other, and for a value out of range.
-        """
-        if self.greedy and self.temperature:
-            raise UsageError(
-                f"--greedy contradicts --temperature {self.temperature:g}", hint="leave one of them out"
-            )
-        known = {one.name for one in fields(SamplingParams)}
-        values = {one.name: getattr(self, one.name) for one in fields(self) if one.name in known}
-        values |= self.values
-        return SamplingParams(**(values | {"temperature": 0.0} if self.greedy else values))
+        """Return the values that are named. Raises UsageError for a value out of range."""
+        return SamplingParams(temperature=self.temperature, seed=self.seed, **self.values)  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgedec.cli.sampling_options import SamplingOptions
     from edgedec.remote.talk import ServerTalk
 
-_THERE = {"server", "model", "named", "words", "system", "max_tokens", "stops", "thinking", "greedy"}
+_THERE = {"server", "model", "named", "words", "system", "max_tokens", "stops", "thinking"}
 """Options, beside those of sampling, that a server can be asked for."""
 _CONNECT_S, _SILENT_S, _REPLY_S = 5.0, 600.0, 3600.0
 """Seconds until there is a connection, until the next text (a long prompt is read first), and in all."""

@@ -13,7 +13,7 @@ from edgedec.cli.bench.options import StudyOptions, count_option, input_option, 
 from edgedec.cli.command import Command
 from edgedec.cli.opening import open_model
 from edgedec.control.switching import SwitchRule
-from edgedec.core.errors import EdgeDecError
+from edgedec.core.errors import EdgeDecError, UsageError
 
 if TYPE_CHECKING:
     from edgedec.api import Model
@@ -27,8 +27,17 @@ _AT = ((0.1, 0.2), (0.2, 0.4), (0.4, 0.8), (0.7, 1.4), (1.2, 2.4))
 
 
 def _rules(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> list[SwitchRule]:
-    found = [opt.read_thresholds(ctx, param, text) for text in texts] or list(_AT)
-    return [SwitchRule(*pair) for pair in found if pair]
+    return [SwitchRule(*pair) for pair in map(_thresholds, texts)] or [SwitchRule(*pair) for pair in _AT]
+
+
+def _thresholds(text: str) -> tuple[float, float]:
+    try:
+        low, high = map(float, text.split(","))
+    except ValueError as error:
+        raise UsageError(
+            f"{text[:40]!r} is not two thresholds", hint="give two numbers of bits, such as 0.4,0.8"
+        ) from error
+    return low, high
 
 
 @click.command(
@@ -46,7 +55,8 @@ def _rules(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -
 @input_option("Questions in the format of GSM8K (default: 20 programming problems, run in a sandbox).")
 @click.option(
     "--at", "rules", multiple=True, callback=_rules, metavar="LOW,HIGH",
-    help="Thresholds in bits, as for --switch-at; may be given several times (default: five pairs).",
+    help="Mean entropy of the last five tokens, in bits: the small model hands over above HIGH, the large "
+    "one hands back below LOW. May be given several times (default: five pairs).",
 )  # fmt: skip
 @count_option("--max-tokens", "Longest reply, in tokens.", 256)
 @save_option

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from edgedec.cli import screen
 from edgedec.cli.opening import no_system
-from edgedec.cli.sampling_options import RARE
+from edgedec.cli.sampling_options import COMMON, RARE, kind_of
 from edgedec.cli.slash.context import Context
 from edgedec.core.errors import UsageError
 from edgedec.sampling import DrawParams
@@ -68,8 +68,8 @@ def system(context: Context, argument: str) -> None:
     context.say(f"System message {change}; the conversation starts over.")
 
 
-def _number(field: str, kind: Callable[[str], float], help_text: str) -> Setting:
-    name = field.replace("_", "-")
+def _number(name: str, help_text: str) -> Setting:
+    field, kind = name.replace("-", "_"), kind_of(name)
 
     def change(context: Context, word: str) -> None:
         try:
@@ -84,8 +84,8 @@ def _number(field: str, kind: Callable[[str], float], help_text: str) -> Setting
 
 def _rare(name: str, help_text: str) -> Setting:
     """Make a setting that few people use: the list of all settings has it while it is on."""
-    field = name.replace("-", "_")
-    return replace(_number(field, float, help_text), off=f"{getattr(DrawParams(), field):g}")
+    off = getattr(DrawParams(), name.replace("-", "_"))
+    return replace(_number(name, help_text), off=f"{off:g}")
 
 
 def _seed(context: Context) -> str:
@@ -117,13 +117,10 @@ def _choice(field: str, yes: str, no: str, help_text: str) -> Setting:
 
 
 SETTINGS = {
-    "temperature": _number("temperature", float, "0 always takes the most probable token"),
-    "top-p": _number("top_p", float, "keep the most probable tokens that together reach it; 1 keeps all"),
-    "top-k": _number("top_k", int, "keep so many of the most probable tokens; 0 keeps all"),
-    "min-p": _number("min_p", float, "keep tokens so probable beside the best one; 0 keeps all"),
-    "repetition-penalty": _number("repetition_penalty", float, "above 1, tokens that occurred come less"),
-    **{name: _rare(name, text) for name, (_, text) in RARE.items()},
-    "seed": replace(_number("seed", int, "same seed, same replies"), show=_seed),
+    "temperature": _number("temperature", "0 always takes the most probable token"),
+    **{name: _number(name, text) for name, text in COMMON.items()},
+    **{name: _rare(name, text) for name, text in RARE.items()},
+    "seed": replace(_number("seed", "same seed, same replies"), show=_seed),
     "max-tokens": Setting(
         "longest reply; off: as long as the context allows",
         lambda context: str(context.chat.settings.max_tokens or "off"),

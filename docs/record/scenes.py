@@ -41,7 +41,7 @@ def chat(name: str, command: str, *lines: str | Press, fresh_home: bool = False)
 SCENES = (
     chat(
         "drafts",
-        "edgedec chat --greedy",
+        "edgedec chat --temperature 0",
         "What is a prime number? Answer in one sentence.",
         "/trace on",
         "Repeat that sentence.",
@@ -54,7 +54,7 @@ SCENES = (
     ),
     chat(
         "code",
-        "edgedec chat qwen2.5-coder-1.5b --greedy",
+        "edgedec chat qwen2.5-coder-1.5b --temperature 0",
         "Write a Python function for the n-th Fibonacci number, then explain it in one sentence.",
     ),
     chat(

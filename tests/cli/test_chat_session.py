@@ -65,8 +65,9 @@ def test_the_command_line_comes_before_what_was_saved(home: Home) -> None:
     home.install()
     talk = home.path / "talk"
     model = home.parrot("Hello.", "Again.")
-    run(home.services(model), "chat", "--session", str(talk), "--seed", "5", "--top-k", "9", stdin="Hi\n")
-    run(home.services(model), "chat", "--session", str(talk), "--top-k", "3", stdin="More\n")
+    given = ("chat", "--session", str(talk), "--sampling")
+    run(home.services(model), *given, "top-k=9", "--seed", "5", stdin="Hi\n")
+    run(home.services(model), *given, "top-k=3", stdin="More\n")
     params = document(talk)["params"]
     assert (params["seed"], params["top_k"]) == (5, 3)
 

@@ -14,9 +14,6 @@ NO_DRAFTS = ("--draft", "off")
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("generate", "-p", "x", *NO_DRAFTS, "--draft-tokens", "4"), ["--draft-tokens", "--draft off"]),
-        (("chat", *NO_DRAFTS, "--draft-tokens", "4"), ["--draft-tokens", "--draft off"]),
-        (("plan", *NO_DRAFTS, "--draft-tokens", "4"), ["--draft-tokens", "--draft off"]),
         (("generate", "-p", "x", *NO_DRAFTS, "--trace"), ["--trace", "--draft off"]),
         (("generate", "-p", "x", *NO_DRAFTS, "--history"), ["--history", "--draft off"]),
         (("generate", "-p", "x", "--raw", "--system", "y"), ["--system", "--raw"]),
@@ -41,8 +38,7 @@ def test_one_option_that_leaves_another_no_meaning(
     "options",
     [
         ("--temperature", "0", "--seed", "3"),
-        ("--temperature", "0", "--top-p", "0.9"),
-        ("--draft", "lookup", "--draft-tokens", "4"),
+        ("--temperature", "0", "--sampling", "top-p=0.9"),
     ],
 )
 def test_values_that_change_nothing_are_no_contradiction(home: Home, options: tuple[str, ...]) -> None:

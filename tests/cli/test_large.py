@@ -1,19 +1,23 @@
-"""``generate --large``: hard parts of a reply come from a server, and a lost one costs a line."""
+"""``chat --large``: hard parts of a reply come from a server, and a lost one costs a line."""
 
 from __future__ import annotations
 
-import json
 import socket
 from pathlib import Path
 
 import pytest
 
+from edgedec.control import switching
+from edgedec.control.switching import SwitchRule
 from tests.cli.support import Home, assert_one_line, run
 from tests.remote.server import DONE, event, says, serving
 from tests.remote.test_side import MESSAGE
 
-ALWAYS = ("--switch-at=-1,-1", "--json")
-"""The rule asks the large model from the first token on."""
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the rule ask the large model from the first token on."""
+    monkeypatch.setattr(switching, "DEFAULT_RULE", SwitchRule(-1, -1))
 
 
 @pytest.fixture
@@ -28,12 +32,9 @@ def test_a_server_writes_the_reply(home: Home) -> None:
     with serving(says(MESSAGE)) as server:
         result = run(
             home.services(home.parrot("small text")),
-            "generate", "--large", server.url, "--large-model", "large", *ALWAYS, "Say something.",
+            "chat", "--large", server.url, "--large-model", "large", stdin="Say something.\n",
         )  # fmt: skip
-    assert result.exit_code == 0, result.output
-    facts = json.loads(result.stdout)
-    assert facts["text"] == "four"
-    assert facts["stats"]["lossy"] == "switch"
+    assert (result.exit_code, result.stdout) == (0, "four\n"), result.output
     assert "the conversation is sent there" in result.stderr
     assert server.paths == ["/v1/chat/completions"]
     assert server.asked[0]["messages"][-1] == {"role": "user", "content": "Say something."}
@@ -43,8 +44,8 @@ def test_a_text_is_sent_as_it_stands(home: Home) -> None:
     with serving(says(event("large text", "stop"), DONE)) as server:
         result = run(
             home.services(home.parrot("small text")),
-            "generate", "--raw", "--large", server.url, "--large-model", "large", *ALWAYS, "-p", "Say it:",
-            "--temperature", "0.5", "--seed", "7",
+            "chat", "--raw", "--large", server.url, "--large-model", "large", "--temperature", "0.5",
+            "--seed", "7", stdin="Say it:\n",
         )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert server.paths == ["/v1/completions"]
@@ -56,19 +57,17 @@ def test_a_lost_server_costs_a_line(home: Home) -> None:
     with serving(says(b"<html>", kind="text/html")) as server:
         result = run(
             home.services(home.parrot("small text")),
-            "generate", "--large", server.url, "--large-model", "large", *ALWAYS, "Say something.",
+            "chat", "--large", server.url, "--large-model", "large", stdin="Say something.\n",
         )  # fmt: skip
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["text"] == "small text"
+    assert (result.exit_code, result.stdout) == (0, "small text\n"), result.output
     assert "127.0.0.1 sends text/html" in result.stderr
 
 
-@pytest.mark.parametrize("command", ["generate", "chat"])
-def test_an_address_where_nothing_answers_is_told_before_a_model_is_opened(home: Home, command: str) -> None:
+def test_an_address_where_nothing_answers_is_told_before_a_model_is_opened(home: Home) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]  # bound and not listening: connections are refused
-        result = run(home.services(), command, "--large", f"http://127.0.0.1:{port}/v1", stdin="Hello")
+        result = run(home.services(), "chat", "--large", f"http://127.0.0.1:{port}/v1", stdin="Hello")
     assert_one_line(result, 11, f"no server answers at 127.0.0.1, port {port}", "refused", "start it first")
     assert home.opened == []
 
@@ -86,4 +85,4 @@ def test_contradictions_are_one_line(home: Home) -> None:
         (("--large", "http://127.0.0.1", "--switch", "x"), "leave one out"),
         (("--large", "ftp://x"), "is no address of a server"),
     ):
-        assert_one_line(run(services, "generate", *args, "-p", "x"), 2, words)
+        assert_one_line(run(services, "chat", *args, stdin="x\n"), 2, words)

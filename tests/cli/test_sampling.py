@@ -12,7 +12,7 @@ import pytest
 
 from edgedec.assemble.runner import Runner
 from edgedec.cli.cut import Limits
-from edgedec.cli.sampling_options import RARE, SamplingOptions
+from edgedec.cli.sampling_options import NAMED, SamplingOptions
 from edgedec.core.preset import Preset
 from edgedec.sampling.named import SamplingParams
 from edgedec.session.loops import TAIL_TOKENS
@@ -42,17 +42,21 @@ def with_preset(model: Ready, preset: Preset = PRESET) -> Ready:
     [
         ([], TAKEN),
         (["--seed", "4"], TAKEN | {"seed": 4}),
-        (["--temperature", "1.5", "--top-k", "0"], TAKEN | {"temperature": 1.5, "top_k": 0}),
-        (["--greedy"], GREEDY),
+        (["--temperature", "1.5", "--sampling", "top-k=0"], TAKEN | {"temperature": 1.5, "top_k": 0}),
         (["--temperature", "0"], GREEDY),
-        (["--greedy", "--repetition-penalty", "1.2"], GREEDY | {"repetition_penalty": 1.2}),
-        (["--temperature", "0", "--top-p", "0.5", "--seed", "3"], GREEDY | {"top_p": 0.5, "seed": 3}),
-        (["--greedy", "--temperature", "0"], GREEDY),
+        (
+            ["--temperature", "0", "--sampling", "repetition-penalty=1.2"],
+            GREEDY | {"repetition_penalty": 1.2},
+        ),
+        (
+            ["--temperature", "0", "--sampling", "top_p=0.5", "--seed", "3"],
+            GREEDY | {"top_p": 0.5, "seed": 3},
+        ),
         (
             ["--sampling", "typical=0.9", "--sampling", "Frequency_Penalty=-1"],
             TAKEN | {"typical": 0.9, "frequency_penalty": -1.0},
         ),
-        (["--greedy", "--sampling", "presence-penalty=0.5"], GREEDY | {"presence_penalty": 0.5}),
+        (["--temperature", "0", "--sampling", "presence-penalty=0.5"], GREEDY | {"presence_penalty": 0.5}),
     ],
 )
 def test_what_is_not_named_comes_from_the_preset(
@@ -64,20 +68,29 @@ def test_what_is_not_named_comes_from_the_preset(
     assert json.loads(result.stdout)["stats"]["sampling"] == expected
 
 
-def test_greedy_with_a_temperature_is_refused_before_a_model_is_opened(home: Home) -> None:
-    home.install()
-    result = run(home.services(), "generate", "-p", "Hi", "--greedy", "--temperature", "0.5")
-    assert_one_line(result, 2, "--greedy contradicts --temperature 0.5")
-    assert_one_line(run(home.services(), "generate", "-p", "Hi", "--top-p", "7"), 2, "top-p cannot be 7")
-    assert home.opened == []
+@pytest.mark.parametrize(
+    ("command", "given", "instead"),
+    [
+        ("generate", ("--greedy",), "(give --temperature 0)"),
+        ("chat", ("--top-p", "0.5"), "(give --sampling top-p=0.9)"),
+        ("generate", ("--presence_penalty=1",), "(give --sampling presence-penalty=0.5)"),
+        ("rm", ("--top-p", "0.5"), "(see `edgedec rm --help`)"),
+    ],
+)
+def test_a_value_that_is_given_as_an_option_is_one_line_with_the_option_that_takes_it(
+    home: Home, command: str, given: tuple[str, ...], instead: str
+) -> None:
+    assert_one_line(run(home.services(), command, *given), 2, given[0].partition("=")[0], instead)
 
 
 @pytest.mark.parametrize(
     ("given", "line"),
     [
         ("typcal=1", "--sampling knows no 'typcal' (did you mean typical?)"),
-        ("top-p=0.4", "top-p has an option of its own (give --top-p)"),
-        ("quality=9", "--sampling knows no 'quality' (there are top-n-sigma, typical, eta,"),
+        ("seed=4", "seed has an option of its own (give --seed)"),
+        ("quality=9", "--sampling knows no 'quality' (there are top-k, top-p, min-p, repetition-penalty,"),
+        ("top-k=2.5", "top-k is a whole number, not '2.5' (as in --sampling top-k=40)"),
+        ("top-p=7", "top-p cannot be 7"),
         ("eta", "eta is a number, not nothing (as in --sampling eta=0.01)"),
         ("eta=x", "eta is a number, not 'x' (as in --sampling eta=0.01)"),
         ("eta=1", "eta cannot be 1.0 (it must be from 0 (off) to below 1)"),
@@ -92,14 +105,12 @@ def test_a_rare_value_that_is_none_is_one_line(home: Home, given: str, line: str
 
 
 def test_every_value_of_the_sampler_can_be_given_on_the_command_line() -> None:
-    own = {one.name for one in fields(SamplingOptions)} - {"values", "greedy"}
-    rare = {name.replace("-", "_") for name in RARE}
-    assert own | rare == {one.name for one in fields(SamplingParams)} - {"logit_bias"}
-    assert not own & rare
-    shown = run(None, "generate", "--help-all").stdout
-    for name, (letter, text) in RARE.items():
-        [line] = [line for line in shown.splitlines() if f" {name}={letter} " in line]
-        assert line.endswith(text), "one line a name"
+    own = {one.name for one in fields(SamplingOptions)} - {"values"}
+    others = {name.replace("-", "_") for name in NAMED}
+    assert own | others == {one.name for one in fields(SamplingParams)} - {"logit_bias"}
+    assert not own & others
+    shown = "".join(run(None, "generate", "--help-all").stdout.split())
+    assert f"Names:{','.join(NAMED)}." in shown
 
 
 def test_a_chat_sets_rare_values_shows_those_that_are_on_and_keeps_them(home: Home) -> None:
@@ -136,7 +147,7 @@ def test_a_saved_chat_keeps_the_seed_that_was_drawn(home: Home) -> None:
     assert {**drawn, "seed": 0} == TAKEN
     run(services, "chat", "--session", str(talk), stdin="More\n")
     assert document(talk)["params"] == drawn
-    run(services, "chat", "--session", str(talk), "--greedy", stdin="More\n")
+    run(services, "chat", "--session", str(talk), "--temperature", "0", stdin="More\n")
     assert document(talk)["params"] == GREEDY | {"seed": drawn["seed"]}
 
 

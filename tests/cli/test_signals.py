@@ -109,7 +109,7 @@ def test_ctrl_c_at_any_moment_of_the_start_is_quiet(home: Home, delay_s: float) 
 
 @pytest.mark.parametrize("delay_s", every(3, (0.05 * step for step in range(12))))
 def test_ctrl_c_while_libraries_are_imported_is_quiet(home: Home, endless: Path, delay_s: float) -> None:
-    arguments = ("generate", "-p", "Hi", *long_reply(endless), "--context", "60000", "--greedy")
+    arguments = ("generate", "-p", "Hi", *long_reply(endless), "--context", "60000", "--temperature", "0")
     done = started(home, *arguments, program=("-c", START))
     assert done.stdout is not None
     assert done.stdout.readline() == "up\n"

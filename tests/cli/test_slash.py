@@ -51,7 +51,7 @@ def test_a_value_that_is_set_is_used(home: Home) -> None:
         ("/set top-p 2", "top-p cannot be 2.0 (it must be above 0 and at most 1 (off))"),
         ("/set seed x", "seed cannot be x (it is a whole number)"),
         ("/set max-tokens 0", "max-tokens cannot be 0 (it is a whole number above 0, or off)"),
-        ("/set warmth 1", "there is no setting warmth (/set knows temperature, top-p,"),
+        ("/set warmth 1", "there is no setting warmth (/set knows temperature, top-k,"),
         ("/set think loudly", "loudly is not one of its values (they are fold and show)"),
         ("/more", "there is no reply to continue"),
         ("/retry", "there is no turn to take back"),
@@ -90,7 +90,7 @@ def test_stats_have_a_line_for_each_drafter_and_the_predicted_speed(home: Home) 
     parrot = home.parrot()
     model = ready_of(MarkovForward(vocab_size=parrot.tokenizer.size, capacity=400), parrot.codec)
     lines = "Hi\nWhy?\n/stats all"
-    shown = run(home.services(model), "chat", "--greedy", "--max-tokens", "60", stdin=lines).stderr
+    shown = run(home.services(model), "chat", "--temperature", "0", "--max-tokens", "60", stdin=lines).stderr
     lookup = re.search(r"^ {10}lookup: (\d+) queries, [\d.]+ ms \([\d.]+% of the time\)", shown, re.M)
     assert lookup
     assert int(lookup[1]) > 0
