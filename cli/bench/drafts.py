@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from edgedec.bench.studies.speed_within_budgets import BudgetRow
     from edgedec.core.manifest import Manifest
 
-MODES: dict[str, dict[str, Any]] = {"cold": {"cold": True}, "filled": {"always": 8}}
+MODES: dict[str, dict[str, Any]] = {"unprepared": {"prepared": False}, "filled": {"always": 8}}
 """Other modes, in which drafters begin or are fed otherwise, with the arguments of each reply."""
 
 
@@ -38,6 +38,7 @@ class DraftOptions(QuestionOptions):
     save: Path | None
     plot: Path | None
     modes: tuple[str, ...]
+    cold: bool
 
     @property
     def sampling(self) -> DrawParams:
@@ -64,8 +65,9 @@ class DraftOptions(QuestionOptions):
 
         if self.plot:
             check_plot(self.plot)
-        if self.levels and self.modes:
-            raise UsageError("--mode does not go with --memory", hint="leave one out")
+        if self.levels and (self.modes or self.cold):
+            name = "--mode" if self.modes else "--cold"
+            raise UsageError(f"{name} does not go with --memory", hint="leave one out")
         if self.levels and any(len(models_in(parsed(drafters))) > 1 for drafters in self.drafter_sets):
             raise UsageError("only one model can draft within --memory")
         if self.peers and self.temperature > 0:
@@ -96,18 +98,22 @@ class DraftOptions(QuestionOptions):
 @click.option("--temperature", type=float, default=0.0, metavar="T", help="Draw tokens, as in generate.")
 @click.option(
     "--mode", "modes", type=click.Choice([*MODES]), multiple=True, metavar="NAME",
-    help="Add each drafter set once more. cold: without tables prepared for the model; filled: with up to 8 "
-    "drafted tokens in every pass, whether they pay or not. May be given several times.",
+    help="Add each drafter set once more. unprepared: without tables prepared for the model; filled: with up "
+    "to 8 drafted tokens in every pass, whether they pay or not. May be given several times.",
 )  # fmt: skip
+@click.option(
+    "--cold", is_flag=True, help="Add each drafter set once more, in a process started for each question."
+)
 @last_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
     """Answer every turn of the questions with plain decoding and with every drafter set, and compare.
 
     The sides take turns on each turn of a question. Speed-ups are medians over pairs of neighbouring replies,
-    and ratios of all tokens by all time, by category. Drafters keep what they learn during the study. Every
-    reply of EdgeDec is compared with plain decoding; where one differs, the exit status is 1. llama.cpp-ngram
-    drafts like ngram-simple of llama.cpp's tools.
+    and ratios of all tokens by all time, by category. Drafters keep what they learn during the study. With
+    --cold each set answers once more as a user's first question is answered, in a new process. Every reply of
+    EdgeDec is compared with plain decoding; where one differs, the exit status is 1. llama.cpp-ngram drafts
+    like ngram-simple of llama.cpp's tools.
 
     With --memory every drafter set answers within each budget, in a process per budget, and once without a
     limit, to which speeds are compared. Each has the context of a chat: the model's own limit, which budgets
@@ -171,7 +177,10 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _own_sides(options: DraftOptions, bundle: Path, run: OwnRun) -> list[StudySide]:
-    """Plain decoding first. All drafter sets share its process, or have one for each memory level."""
+    """Plain decoding first. All drafter sets share its process, or have one for each memory level.
+
+    A cold side has its own.
+    """
     from edgedec.bench.harness.study import OFF, PLAIN, StudySide
 
     arguments = {"sampling": asdict(options.sampling)}
@@ -181,6 +190,9 @@ def _own_sides(options: DraftOptions, bundle: Path, run: OwnRun) -> list[StudySi
         sides += [
             StudySide(f"{PLAIN}+{drafters}", own, drafters, arguments) for drafters in options.drafter_sets
         ]
+        for drafters in options.drafter_sets if options.cold else ():
+            name = f"{PLAIN}+{drafters} cold"
+            sides.append(StudySide(name, run.side(bundle, name), drafters, arguments, cold=True))
         return sides + [
             StudySide(f"{PLAIN}+{drafters} {name}", own, drafters, {**arguments, **MODES[name]})
             for name in dict.fromkeys(options.modes)

@@ -102,30 +102,32 @@ def _passes_rows(results: Results) -> Rows:
 def _drafts(given: Given) -> dict[str, Command]:
     def arguments(model: str) -> tuple[str, ...]:
         limit = 1 if model == QWEN else 3
-        return ("drafts", "-m", model, *given.asked(limit), "--max-tokens", "48", "--draft", "auto")
+        return ("drafts", "-m", model, *given.asked(limit), "--max-tokens", "48", "--draft", "auto", "--cold")
 
-    return _each(MODELS, 0.9 if given.questions else 0.2, arguments, saves=True)
+    return _each(MODELS, 1.4 if given.questions else 0.2, arguments, saves=True)
 
 
 def _drafts_rows(results: Results) -> Rows:
     """Make a row for each group of questions, and for all of them."""
 
     def cells(scores: Mapping[str, Any]) -> list[str]:
-        auto = scores["edgedec+auto"]
-        speed = auto["speed_up"].get("edgedec") or {}
-        return [_number(speed.get("by_processor_time")), _number(auto["block_efficiency"])]
+        found = []
+        for side in _WARM_AND_COLD:
+            speed = scores[side]["speed_up"].get("edgedec") or {}
+            found += [_number(speed.get("by_processor_time")), _number(scores[side]["block_efficiency"])]
+        return found
 
     groups = dict.fromkeys(name for found in results.values() for name in found["groups"])
     rows = []
     for name in groups if len(groups) > 1 else ():
         row = [name]
         for found in results.values():
-            row += cells(found["categories"][name]) if name in found["categories"] else ["-", "-"]
+            row += cells(found["categories"][name]) if name in found["categories"] else ["-"] * 4
         rows.append(row)
     last = [cell for found in results.values() for cell in cells(found["overall"])]
     differ = ["replies that differ"]
     for found in results.values():
-        differ += [str(sum(one["replies"] for one in found["differing_replies"].values())), ""]
+        differ += [str(sum(one["replies"] for one in found["differing_replies"].values())), *[""] * 3]
     return [*rows, ["all", *last], differ]
 
 
@@ -265,14 +267,16 @@ def _no_llama(given: Given) -> str:
     return _no_gguf(given) if given.llama else "llama.cpp is not installed"
 
 
-_PAIRS = tuple(word for model in MODELS for word in (model, "tokens a pass"))
+_WARM_AND_COLD = ("edgedec+auto", "edgedec+auto cold")
+_PAIRS = tuple(word for model in MODELS for word in (model, "tokens a pass", "cold", "tokens a pass"))
 TABLES = (
     Table(
         "speed", "Speed and memory", "Plain decoding, medians, quartiles in brackets; peak of the process.",
         _speed, ("model", "decode, tok/s", "prefill, tok/s", "first token", "peak memory"), _speed_rows,
     ),
     Table(
-        "drafts", "Drafts", "Speed-up of `auto` over plain decoding by processor time, and tokens a pass.",
+        "drafts", "Drafts",
+        "Speed-up of `auto` over plain decoding by processor time, and tokens a pass. Cold: a process each.",
         _drafts, ("", *_PAIRS), _drafts_rows,
     ),
     Table(

@@ -126,13 +126,21 @@ def test_auto_has_the_drafters_that_belong_to_the_model(folder: Path, tmp_path: 
     pytest.importorskip("matplotlib")
     picture = tmp_path / "drafts.svg"
     add_head(folder / "bundle", tmp_path / "home")
-    one = ["--limit", "1", "--mode", "cold", "--plot", str(picture)]
+    one = ["--limit", "1", "--mode", "unprepared", "--plot", str(picture)]
     facts = report(bench(tmp_path, *arguments(folder, *one, "--json")))
-    for name in ("edgedec+auto", "edgedec+auto cold"):
+    for name in ("edgedec+auto", "edgedec+auto unprepared"):
         assert "head" in facts["overall"][name]["by_drafter"]
         assert facts["differing_replies"][name]["replies"] == 0
     drawn = re.findall(r"<!-- (.*?) -->", picture.read_text(encoding="utf-8"))
-    assert {"edgedec+auto cold", "mt_bench", "all", "tokens per pass"} <= set(drawn)
+    assert {"edgedec+auto unprepared", "mt_bench", "all", "tokens per pass"} <= set(drawn)
+
+
+def test_a_cold_side_beside_the_warm_one(folder: Path) -> None:
+    facts = report(bench(folder, *arguments(folder, "--draft", "recycling", "--cold", "--json")))
+    warm, cold = (facts["sides"][f"edgedec+recycling{more}"]["process"] for more in ("", " cold"))
+    assert (warm, cold) == ("edgedec", "edgedec+recycling cold")
+    assert facts["differing_replies"][cold] == {"replies": 0, "of": 5}
+    assert facts["overall"][cold]["by_drafter"]["recycling"]["queries"] > 0
 
 
 def test_filled_passes_have_drafts_whether_they_pay_or_not(folder: Path) -> None:
@@ -151,7 +159,8 @@ def test_filled_passes_have_drafts_whether_they_pay_or_not(folder: Path) -> None
         (["--peer", "llama.cpp-ngram", "--temperature", "1"], 2, ["greedily"]),
         (["--peer", "llama.cpp-ngram"], 2, ["--gguf FILE"]),
         (["--plot", "a.txt"], 2, ["a.txt", ".svg"]),
-        (["--mode", "cold", "--memory", "full"], 2, ["--mode does not go with --memory"]),
+        (["--mode", "unprepared", "--memory", "full"], 2, ["--mode does not go with --memory"]),
+        (["--cold", "--memory", "full"], 2, ["--cold does not go with --memory"]),
         (["--temperature", "-7"], 2, ["temperature cannot be -7"]),
         (["--max-tokens", "300"], 2, ["at most 256"]),
     ],

@@ -78,6 +78,19 @@ def test_all_sides_answer_the_same_ids_and_each_begins_in_turn(fakes: Fakes) -> 
     assert len(fakes.asked("open")) == 2  # the ways of one runtime share a process
 
 
+def test_a_cold_side_has_a_new_process_for_each_question(fakes: Fakes) -> None:
+    plain = StudySide(PLAIN, fakes.side(PLAIN))
+    cold = StudySide(f"{PLAIN}+guess cold", fakes.side("new"), "guess", cold=True)
+    journal: Journal[SideAnswer] = Journal(CONDITIONS)
+    collect_replies([plain, cold], PLAN, journal, lambda stage, done, total: None)
+    log = [(line["op"], line.get("mode")) for line in fakes.asked() if line["name"] == "new"]
+    asked, opened = ("reply", "guess"), ("open", None)
+    # Its first request is the first turn: nothing else is decoded before. Both turns share a process.
+    assert log == [opened, asked, asked, opened, asked, opened, asked]
+    found = DraftsReport(QUESTIONS, [plain, cold], journal)
+    assert [len(found.answers(side)) for side in found.sides] == [4, 4]
+
+
 def test_scores(fakes: Fakes) -> None:
     facts = run(fakes, Journal(CONDITIONS), "guess").as_json()
     overall = facts["overall"]

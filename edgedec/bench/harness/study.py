@@ -28,7 +28,8 @@ OFF = "off"
 class StudySide:
     """One side: a process, which may serve several sides, and a drafter set there.
 
-    ``arguments`` are added to each of its requests. ``level`` is the memory level of its process.
+    ``arguments`` are added to each of its requests. ``level`` is the memory level of its process. ``cold``: a
+    process is started for each question, so drafters and their control have seen nothing before.
     """
 
     name: str
@@ -36,6 +37,7 @@ class StudySide:
     mode: str = OFF
     arguments: Mapping[str, Any] = field(default_factory=dict)
     level: Level | None = None
+    cold: bool = False
 
     @property
     def ours(self) -> bool:
@@ -49,7 +51,10 @@ class StudySide:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One thing that all sides are asked. ``turn``: its number, by which another side begins each time."""
+    """One thing that all sides are asked. ``turn``: its number, by which another side begins each time.
+
+    ``key`` begins with the question that it belongs to.
+    """
 
     key: tuple[str | int, ...]
     turn: int = 0
@@ -109,7 +114,7 @@ class Study(Generic[R]):
 
     - ``cases``: made one by one, after all rows of the one before, which they may depend on.
     - ``ask``: measures; None leaves the row out.
-    - ``warm``: what a process does once before it is asked.
+    - ``warm``: what a process does once before it is asked; a cold side's does nothing.
     - ``first``: sides whose processes open before the first case, in this order; others when they are needed.
     - ``open``: opens the host of a side in another way than as a process of its own.
     """
@@ -167,20 +172,34 @@ def opened(side: StudySide, probe: EnergyProbe | None = None) -> Iterator[OpenSi
 
 
 class _Hosts:
-    """The processes, each started when it is needed first."""
+    """The processes, each started when it is needed first. Those of cold sides end with their question."""
 
     def __init__(self, study: Study[R], stack: ExitStack, journal: Journal[R], progress: Progress) -> None:
         self._study, self._stack, self._journal, self._progress = study, stack, journal, progress
         self._open: Opened = study.open or (lambda side: opened(side, study.energy))
-        self._known: dict[str, Any] = {}
+        self._known: dict[str, _Host] = {}
 
     def host(self, side: StudySide, case: Case) -> Any:
-        name = side.process.name
-        if name not in self._known:
+        name, question = side.process.name, case.key[0]
+        known = self._known.get(name)
+        if known and side.cold and known.question != question:
+            known.stack.close()
+            known = None
+        if known is None:
             self._progress(f"loading {name}", 0, 1)
-            self._known[name] = host = self._stack.enter_context(self._open(side))
-            self._journal.add_opened(name, host.facts)
-            if "refused" not in host.facts:
-                self._study.warm(host, case, side)
+            stack = self._stack.enter_context(ExitStack())
+            known = self._known[name] = _Host(stack.enter_context(self._open(side)), question, stack)
+            self._journal.add_opened(name, known.opened.facts)
+            if "refused" not in known.opened.facts and not side.cold:
+                self._study.warm(known.opened, case, side)
             self._progress(f"loading {name}", 1, 1)
-        return self._known[name]
+        return known.opened
+
+
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """An open process, the question that it was started for, and what ends it."""
+
+    opened: Any
+    question: str | int
+    stack: ExitStack

@@ -131,7 +131,7 @@ class Peer:
         """Continue ``tokens`` until one of ``stop``, with drafts as ``mode`` says.
 
         ``sinks``: tokens that eviction keeps at the beginning of this prompt, None: as ``OwnRun`` has it.
-        ``how``: ``cold``, drafters begin the study without prepared tables; ``always``, see ``OwnRun``.
+        ``how``: ``prepared``, whether drafters begin with prepared tables; ``always``, see ``OwnRun``.
 
         ``rounds`` of the answer has [drafted tokens, accepted tokens] of each pass after the prompt's.
         """
@@ -248,14 +248,14 @@ class Peer:
         if not _COUNTS_UP.fullmatch(line):
             self._notices.append(line)
 
-    def _mode(self, name: str, cold: bool = False, always: int = 0) -> Mode:
+    def _mode(self, name: str, prepared: bool = True, always: int = 0) -> Mode:
         """Return the engine for a drafter set. Within a memory level there is one, and plain decoding."""
         always = always or self.run.always
-        key = name, cold, always
+        key = name, prepared, always
         if key not in self._modes:
             runner = self.model.single
             named = self._prepared.draft(self.run.modes.get(name, name))
-            drafting = replace(named, prepared=not cold)
+            drafting = replace(named, prepared=prepared)
             if always:
                 drafting = replace(drafting, tokens=always, always=True)
             own = name != OFF and self.run.level
