@@ -1,29 +1,22 @@
-"""Print requirements of EdgeDec, a line each: `python .ci/requirements.py build`, or `base test train`.
+"""Print the requirements of extras, a line each: `python .ci/requirements.py train plot`.
 
-pip installs dependencies with a package only; `.ci/run` installs them while the package compiles.
+`pip install -e '.[train,plot]'` would compile the kernels again.
 """
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tomllib
 from pathlib import Path
 
-TOOLS = ("cmake", "ninja")
 TORCH = "torch==2.13.0"
 """The one torch of a run: nothing that is installed later may bring another."""
 
 
 def requirements(names: list[str]) -> list[str]:
     with (Path(__file__).parents[1] / "pyproject.toml").open("rb") as file:
-        settings = tomllib.load(file)
-    project = settings["project"]
-    known = {
-        "build": [*settings["build-system"]["requires"], *(tool for tool in TOOLS if not shutil.which(tool))],
-        "base": project["dependencies"],
-        **project["optional-dependencies"],
-    }
+        project = tomllib.load(file)["project"]
+    known = project["optional-dependencies"]
     own = {f"{project['name']}[{name}]": name for name in known}
 
     def lines(name: str) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.fixtures.skipped import summary
+from tests.fixtures.skipped import lacked, summary
 
 ROOT = Path(__file__).resolve().parent.parent
 REMEDY = "install this checkout for its tests: pip install -e '.[test]'"
@@ -55,10 +55,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return max(1, len(os.sched_getaffinity(0)) * 3 // 2)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which tools are missing, and how to run the tests that need them."""
-    skipped = terminalreporter.getreports("skipped")
-    if lines := summary(report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)):
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say which tools are missing, and how to run the tests that need them, which `.ci/again.py` reads."""
+    skipped = [one for one in terminalreporter.getreports("skipped") if isinstance(one.longrepr, tuple)]
+    if cache := getattr(config, "cache", None):
+        cache.set("edgedec/lacked", lacked({one.nodeid: one.longrepr[2] for one in skipped}))
+    if lines := summary(report.longrepr[2] for report in skipped):
         terminalreporter.section("Tools that are not installed")
         for line in lines:
             terminalreporter.write_line(line)

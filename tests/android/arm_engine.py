@@ -22,7 +22,8 @@ from edgedec.native.structs import COptions, CRequest, CResult, CStatus
 from tests.conftest import ROOT
 from tests.integration.test_arm_model import root as machine
 from tests.integration.test_arm_model import runtime
-from tests.kernels.arm import BUILD, COMPILER, ArmLibrary, build, run
+from tests.kernels.arm import ArmLibrary
+from tests.kernels.arm_build import BUILD, COMPILER, build, run
 from tests.kernels.float_rows import Pointer, pointer
 from tests.kernels.test_android import android_library, root
 from tests.native.cases import Case, Outcome

@@ -28,7 +28,8 @@ from edgedec.sampling import DrawParams
 from edgedec.text.tokenizer import Tokenizer
 from tests.conftest import ROOT
 from tests.integration.test_instruction_sets import bundle, check_tree
-from tests.kernels.arm import BUILD, COMPILER, ArmLibrary, build, needs_arm, run, sysroot
+from tests.kernels.arm import ArmLibrary, needs_arm, sysroot
+from tests.kernels.arm_build import BUILD, COMPILER, build, run
 from tests.kernels.float_rows import pointer
 
 __all__ = ["bundle"]  # a fixture

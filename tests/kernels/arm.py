@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
-import shutil
 import struct
 import subprocess
 from dataclasses import dataclass, field
@@ -15,57 +13,18 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.kernels.arm_build import COMPILER, build, emulator, missing, run
 from tests.kernels.float_rows import Pointer
 from tests.kernels.quant_rows import Runner
 
-COMPILER = "aarch64-linux-gnu-g++"
-EMULATORS = ("qemu-aarch64-static", "qemu-aarch64")
-BUILD = ROOT / "build" / "aarch64"
-
-
-def emulator() -> str | None:
-    return next((path for name in EMULATORS if (path := shutil.which(name))), None)
-
-
-def missing() -> str | None:
-    """What is not installed here and is needed, in words, or None."""
-    tools = [name for name in (COMPILER, "cmake") if not shutil.which(name)]
-    tools += [] if emulator() else [" or ".join(EMULATORS)]
-    packages = "Debian: g++-aarch64-linux-gnu cmake qemu-user-static"
-    return f"needs {', '.join(tools)} ({packages})" if tools else None
-
-
 # For whole modules: without these tools there is nothing that could run an Arm row.
 needs_arm = pytest.mark.skipif(missing() is not None, reason=str(missing()))
-
-
-def run(*command: str | Path) -> str:
-    """The output of a command that has to succeed."""
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-    return done.stdout
 
 
 @cache
 def sysroot() -> Path:
     """The folder in which the Arm programs find their loader and C library under lib/."""
     return Path(run(COMPILER, "-print-file-name=libc.so.6").strip()).resolve().parent.parent
-
-
-@cache
-def build() -> tuple[Path, Path]:
-    """Cross-compile the library, as kernels/aarch64.cmake says, and the driver; their paths."""
-    toolchain = ROOT / "kernels" / "aarch64.cmake"
-    driver, source = BUILD / "arm_driver", ROOT / "tests" / "kernels" / "arm_driver.cc"
-    BUILD.mkdir(parents=True, exist_ok=True)
-    with (BUILD / "lock").open("w") as lock:  # several workers of pytest want it: the first one builds
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        run("cmake", "-S", ROOT, "-B", BUILD, "-DCMAKE_BUILD_TYPE=Release", "--toolchain", toolchain)
-        run("cmake", "--build", BUILD, "--parallel", str(len(os.sched_getaffinity(0))))
-        if not driver.exists() or driver.stat().st_mtime < source.stat().st_mtime:
-            run(COMPILER, "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", source, "-o", driver, "-ldl")
-    return BUILD / "kernels" / "libedgedec_kernels.so", driver
 
 
 def number(value: int) -> bytes:

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.kernels.arm import BUILD, ArmLibrary, needs_arm, run, sysroot
+from tests.kernels.arm import ArmLibrary, needs_arm, sysroot
+from tests.kernels.arm_build import BUILD, run
 
 pytestmark = [needs_arm, pytest.mark.slow]
 

@@ -12,7 +12,8 @@ import pytest
 from edgedec.core.errors import UsageError
 from edgedec.kernels import library
 from edgedec.kernels.packing import layout
-from tests.kernels.arm import BUILD, ArmLibrary, ArmRunner, build, needs_arm, run
+from tests.kernels.arm import ArmLibrary, ArmRunner, needs_arm
+from tests.kernels.arm_build import BUILD, build, run
 from tests.kernels.float_rows import pointer, same_bits
 from tests.kernels.quant_rows import FORMATS, SCALAR, Runner, random_packed
 from tests.kernels.test_quant_linear import inputs, shapes

@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
 
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UnsupportedError
 from edgedec.core.model_spec import ModelSpec
 from edgedec.export.eagle3.pickled import read_pickled
 from edgedec.export.eagle3.reading import is_head_directory, read_head_directory
 from tests.fixtures.eagle3_heads import Eagle3, write_head
+
+torch = pytest.importorskip("torch")
+safetensors = pytest.importorskip("safetensors.torch")
 
 VOCAB, KEPT = 300, 80
 SPEC = ModelSpec("m", "llama", VOCAB, 12, 4, 2, 16, 64, 256)
@@ -46,9 +47,9 @@ def configured(folder: Path, **changes: Any) -> Path:
 
 
 def changed(folder: Path, change: Callable[[dict[str, torch.Tensor]], None]) -> Path:
-    state = load_file(folder / "model.safetensors")
+    state = safetensors.load_file(folder / "model.safetensors")
     change(state)
-    save_file(state, folder / "model.safetensors")
+    safetensors.save_file(state, folder / "model.safetensors")
     return folder
 
 

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.run_context import RunContext
@@ -22,6 +21,8 @@ from tests.fixtures.eagle3_heads import Eagle3, agreeing_head, write_head
 from tests.fixtures.replies import GREEDY, PROMPT, SAMPLED, always, reply
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import prepared_run
+
+torch = pytest.importorskip("torch")
 
 TAPS, READ = (1, 5, 8), [2, 6, 9]
 """The usual layers of a model of twelve, by what they write and by what they read."""

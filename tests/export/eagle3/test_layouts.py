@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from edgedec.backends.onnx.head_forward import HeadModel
 from edgedec.core.drafter_manifest import DrafterManifest
@@ -18,6 +17,8 @@ from edgedec.export.draft_head.bundle import export_head
 from edgedec.export.eagle3.reading import is_head_directory, read_head_directory
 from tests.fixtures.eagle3_heads import LAYOUTS, Eagle3, kept_ids, write_head
 from tests.fixtures.tiny_models import tiny_bundle
+
+torch = pytest.importorskip("torch")
 
 EXACT = "f32,head=f32"
 LLAMA3 = {
