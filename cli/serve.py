@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import stat
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,7 @@ KEY_VARIABLE = "EDGEDEC_KEY"
 SERVER, LIMITS = "Server", "Limits"
 _NEEDED = ("starlette", "uvicorn", "pydantic", "prometheus_client")
 _KEY_CHARS = 8, 4096
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#]+/?")
 _OTHERS = stat.S_IROTH | stat.S_IRGRP
 
 
@@ -46,6 +49,10 @@ class AddressOptions:
         "--port", type=click.IntRange(0, 65535), default=8080, show_default=True, metavar="N", heading=SERVER,
         help="Port to listen on; 0 takes a free one.",
     ))
+    allow_origin: tuple[str, ...] = declared(option(
+        "--allow-origin", multiple=True, metavar="ORIGIN", heading=SERVER,
+        help="Let pages of this site ask, as in https://example.org; `*`: of every site. May be repeated.",
+    ))
     key_file: Path | None = declared(option(
         "--key-file", type=click.Path(path_type=Path), metavar="FILE", heading=SERVER,
         help=f"Ask clients for the key in this file. {KEY_VARIABLE} may hold it instead.",
@@ -56,6 +63,15 @@ class AddressOptions:
         help="Log every request (info), those that were refused or failed (warning), or failures (error).",
     ))
     # fmt: on
+
+    def origins(self) -> tuple[str, ...]:
+        """Return origins as browsers state them. Raises UsageError for one that is none."""
+        for one in self.allow_origin:
+            if one != "*" and not _ORIGIN.fullmatch(one):
+                raise UsageError(
+                    f"{one!r:.60} is no origin", hint="as in https://example.org, app://obsidian.md or `*`"
+                )
+        return tuple(one.rstrip("/") for one in self.allow_origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +153,13 @@ def command(
     \f
 
     The server listens on this machine alone. With another --host it asks for a key, which clients send as
-    `Authorization: Bearer KEY`. A log line for each request goes to standard error, as JSON, without any text
-    of prompts and replies.
+    `Authorization: Bearer KEY`. A log line for each request goes to standard error, without any text of
+    prompts and replies: in words to a terminal, else as JSON.
 
     A second Ctrl-C ends the server at once.
     """
     check_installed()
+    origins = address.origins()
     key = read_key(address.key_file)
     from edgedec.remote.address import is_loopback
     from edgedec.server.http.ending import address_of, listen
@@ -155,12 +172,19 @@ def command(
             f"{address.host} can be reached by other machines, and there is no key",
             hint=f"--key-file FILE or {KEY_VARIABLE} gives one",
         )
-    log = Log(level=address.log_level)
+    log = Log(level=address.log_level, words=sys.stderr.isatty())
     with listen(address.host, address.port) as listening:
         hub = _hub(ctx, models or (DEFAULT_MODEL,), slots.config(), limits, log)
-        settings = ServerSettings(key=key, loopback=is_loopback(address.host), finish_s=limits.finish)
+        settings = ServerSettings(
+            key=key, loopback=is_loopback(address.host), origins=origins, finish_s=limits.finish
+        )
         server = HttpServer(hub, settings, log)
-        server.serve_on(listening, lambda: _announce(hub, address_of(listening), slots.parallel))
+
+        def ready() -> None:
+            log.flush()  # the address is the last line
+            _announce(hub, address_of(listening), slots.parallel)
+
+        server.serve_on(listening, ready)
 
 
 def _hub(

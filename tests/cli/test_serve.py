@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -98,6 +100,55 @@ def test_a_port_in_use_is_one_line(home: Home) -> None:
 def test_other_machines_need_a_key(home: Home) -> None:
     result = run(home.services(), "serve", "--host", "0.0.0.0", "--port", "0")
     assert_one_line(result, 2, "0.0.0.0 can be reached by other machines", "--key-file FILE or EDGEDEC_KEY")
+
+
+def test_the_page_of_another_site_asks_where_its_origin_is_allowed(store: Path) -> None:
+    origin = "https://example.org"
+    with serving(store, "--allow-origin", f"{origin}/") as (_, url):
+        headers = {"origin": origin}
+        answer = httpx.post(
+            f"{url}/v1/completions", json=ASKED, headers=headers, trust_env=False, timeout=PATIENCE_S
+        )
+        assert answer.json()["usage"]["completion_tokens"] == 4
+        assert answer.headers["access-control-allow-origin"] == origin
+
+
+@pytest.mark.parametrize("origin", ["example.org", "https://example.org/page", "", "http://a b"])
+def test_an_origin_that_is_none_is_one_line(home: Home, origin: str) -> None:
+    result = run(home.services(), "serve", "--allow-origin", origin, "--port", "0")
+    assert_one_line(result, 2, "is no origin", "https://example.org")
+
+
+def test_a_terminal_gets_words_and_the_address_last(store: Path) -> None:
+    """All that is said before the first request ends with the address; polls say nothing."""
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "edgedec", "serve", "tiny", "--port", "0", "--context", "128"]
+    environment = {**os.environ, "EDGEDEC_HOME": str(store), "TERM": "dumb", "COLUMNS": "200"}
+    process = subprocess.Popen(command, env=environment, stdout=slave, stderr=slave)
+    os.close(slave)
+    guard = threading.Timer(PATIENCE_S, process.kill)
+    guard.start()
+    said = ""
+    try:
+        while "Ctrl-C ends the server." not in said:
+            said += os.read(master, 65536).decode()
+        before = said.splitlines()
+        url = before[-1].split()[2].rstrip(",")
+        for path in ("/health", "/metrics", "/v1/models", "/"):
+            assert httpx.get(f"{url}{path}", trust_env=False, timeout=PATIENCE_S).status_code == 200
+        httpx.post(f"{url}/v1/completions", json=ASKED, trust_env=False, timeout=PATIENCE_S)
+        process.send_signal(signal.SIGTERM)
+        with suppress(OSError):  # a terminal whose process has ended
+            while part := os.read(master, 65536):
+                said += part.decode()
+        assert process.wait(PATIENCE_S) == 0
+    finally:
+        guard.cancel()
+        process.kill()
+        process.wait()
+        os.close(master)
+    (line,) = said.splitlines()[len(before) :]
+    assert re.fullmatch(r"\d\d:\d\d:\d\d tiny: \d+ \+ 4 tokens in \d+\.\d s, length", line)
 
 
 @pytest.mark.parametrize("host", ["no such host", "256.1.1.1", ""])

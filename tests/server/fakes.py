@@ -51,6 +51,8 @@ class FakeHub:
     """Raised at once by ``submit``."""
     late_error: Exception | None = None
     """Raised by the stream, behind the words."""
+    close_s: float = 0.0
+    """Time for replies in progress at the end; without any they are cut."""
     asked: list[GenerationRequest] = field(default_factory=list)
     tickets: list[Ticket] = field(default_factory=list)
     closed: threading.Event = field(default_factory=threading.Event)
@@ -83,7 +85,7 @@ class FakeHub:
             for job in ticket.jobs:
                 ticket.put(Piece(job.number, word, (self._token(word, asked.logprobs),)))
             time.sleep(self.pause_s)
-            if ticket.cancelled or self.closed.is_set():
+            if ticket.cancelled or (self.closed.is_set() and not self.close_s):
                 reason = "interrupted"
                 break
         if self.late_error:
@@ -95,8 +97,9 @@ class FakeHub:
     def _token(word: str, logprobs: int | None) -> TracedToken:
         if logprobs is None:
             return TracedToken(1, word, "lookup")
-        top = tuple(TokenLogprob(at, f"{word}{at}", -float(at)) for at in range(max(logprobs, 1)))
-        return TracedToken(1, word, "lookup", TokenLogprob(1, word, -0.5, top))
+        words = [f"{word}{at}" for at in range(max(logprobs, 1))]
+        top = tuple(TokenLogprob(at, one, -float(at), (), one.encode()) for at, one in enumerate(words))
+        return TracedToken(1, word, "lookup", TokenLogprob(99, word, -0.5, top, word.encode()))
 
     @staticmethod
     def _usage(tokens: int) -> Usage:
@@ -115,6 +118,7 @@ class FakeHub:
 
     def close(self, *, finish_s: float) -> None:
         self.closed.set()
+        eventually(lambda: all(ticket.over for ticket in self.tickets), self.close_s)
 
 
 def _reader(request: GenerationRequest) -> ReplyReader:

@@ -51,6 +51,8 @@ def address_of(listening: socket.socket) -> str:
 class EndingServer(uvicorn.Server):
     """Uvicorn's server, which says when it answers, and returns after a signal."""
 
+    ending = False
+    """Whether it was asked to end."""
     _ready: Callable[[], None] | None = None
 
     def serve_on(self, listening: socket.socket, ready: Callable[[], None]) -> None:
@@ -60,7 +62,7 @@ class EndingServer(uvicorn.Server):
 
     def end(self) -> None:
         """Stop taking requests."""
-        self.should_exit = True
+        self.ending = self.should_exit = True
 
     async def on_tick(self, counter: int) -> bool:
         """Say once that requests are answered."""
@@ -84,6 +86,6 @@ class EndingServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End the server; at once where it is ending already."""
-        if self.should_exit:
+        if self.ending:
             os._exit(128 + sig)
         self.end()

@@ -1,4 +1,4 @@
-"""The log: one JSON object a line, without text of prompts and replies, and without keys.
+"""The log: one JSON object a line, or words for a terminal; no text of prompts and replies, and no keys.
 
 A thread writes it, so that nobody waits for a reader of the log that stands still; then lines are lost, and
 the next one says how many.
@@ -12,7 +12,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -21,6 +21,7 @@ from edgedec.server.http.exchange import Exchange
 LEVELS = ("info", "warning", "error")
 """Every request; those that failed or were refused; failures of the server alone."""
 _OTHERS = ("uvicorn", "asyncio")
+_FETCHES = ("GET", "HEAD", "OPTIONS")
 _PATH_CHARS = 200
 _MOST_WAITING = 1000
 _LAST_LINES_S = 1.0
@@ -33,18 +34,26 @@ def _to_stderr(line: str) -> None:
 
 
 class Log:
-    """Hands lines of at least ``level`` to ``write``; ``close`` it at the end."""
+    """Hands lines of at least ``level`` to ``write``; ``close`` it at the end.
 
-    def __init__(self, write: Callable[[str], object] = _to_stderr, level: str = "info") -> None:
+    ``words``: in words, and without the pages and figures that clients fetch all the time.
+    """
+
+    def __init__(
+        self, write: Callable[[str], object] = _to_stderr, level: str = "info", *, words: bool = False
+    ) -> None:
         self._write = write
         self._least = LEVELS.index(level)
-        self._waiting: queue.Queue[str | None] = queue.Queue(_MOST_WAITING)
+        self._words = words
+        self._waiting: queue.Queue[str | threading.Event | None] = queue.Queue(_MOST_WAITING)
         self._lost = 0
         self._thread = threading.Thread(target=self._work, name="log", daemon=True)
         self._thread.start()
 
     def request(self, exchange: Exchange) -> None:
         """Write the line of a request."""
+        if self._words and exchange.method in _FETCHES and exchange.status < 400:
+            return
         bad = exchange.status >= 500 and exchange.status != 503
         level = "error" if bad else "warning" if exchange.status >= 400 else "info"
         self.line(level, "request", **_fields(exchange))
@@ -58,14 +67,24 @@ class Log:
         if LEVELS.index(level) < self._least:
             return
         given = {name: value for name, value in fields.items() if value not in (None, "", [])}
-        moment = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         lost = {"lost_lines": self._lost} if self._lost else {}
-        text = json.dumps({"time": moment, "level": level, "event": event, **given, **lost})
+        if self._words:
+            text = f"{time.strftime('%H:%M:%S')} {in_words(given | lost)}"
+        else:
+            moment = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+            text = json.dumps({"time": moment, "level": level, "event": event, **given, **lost})
         try:
             self._waiting.put_nowait(f"{text}\n")
             self._lost = 0
         except queue.Full:
             self._lost += 1
+
+    def flush(self) -> None:
+        """Wait until the lines so far are written, if that takes no longer than a second."""
+        written = threading.Event()
+        with suppress(queue.Full):
+            self._waiting.put(written, timeout=_LAST_LINES_S)
+            written.wait(_LAST_LINES_S)
 
     def close(self) -> None:
         """Write the lines that wait, if that takes no longer than a second."""
@@ -75,6 +94,9 @@ class Log:
 
     def _work(self) -> None:
         while (line := self._waiting.get()) is not None:
+            if isinstance(line, threading.Event):
+                line.set()
+                continue
             with suppress(OSError):  # nobody reads the log any more
                 self._write(line)
 
@@ -130,6 +152,34 @@ def _fields(exchange: Exchange) -> dict[str, Any]:
         "client_gone": exchange.gone or None,
         "cause": exchange.cause,
     }
+
+
+def in_words(fields: Mapping[str, Any]) -> str:
+    """Return the fields of a line as words for a terminal.
+
+    >>> reply = {"model": "tiny", "prompt_tokens": 35, "completion_tokens": 128}
+    >>> in_words({**reply, "status": 200, "ms": 3400.0})
+    'tiny: 35 + 128 tokens in 3.4 s'
+    >>> in_words({"method": "GET", "path": "/x", "status": 404, "ms": 1.2})
+    'GET /x: status 404 in 0.0 s'
+    """
+    if message := fields.get("message"):
+        return " ".join(str(message).split())
+    said = (
+        [f"{fields['prompt_tokens']} + {fields['completion_tokens']} tokens"]
+        if "prompt_tokens" in fields
+        else []
+    )
+    if fields["status"] >= 400 or not said:
+        said.append(f"status {fields['status']}")
+    said[-1] += f" in {fields['ms'] / 1000:.1f} s"
+    said += [one for one in fields.get("finish_reasons", ()) if one != "stop"]
+    said += ["the client is gone"] if fields.get("client_gone") else []
+    said += [fields["cause"]] if "cause" in fields else []
+    said += [f"{fields['lost_lines']} lines were lost"] if "lost_lines" in fields else []
+    name = fields.get("model") or f"{fields['method']} {fields['path']}"
+    line = f"{name}: {', '.join(said)}"
+    return "".join(char if char.isprintable() else "\ufffd" for char in line)
 
 
 def _ms(seconds: float | None) -> float | None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from starlette.requests import ClientDisconnect, Request
 
 from edgedec.server.http.settings import ServerSettings
 from edgedec.server.wire.errors import ApiError
 
-_DRAIN_S = 2.0
-"""Time in which the rest of a body that is too long is read and dropped, so that the answer arrives."""
 _SMALL_BYTES = 64 << 10
 _LARGE_AT_ONCE = 4
 """Longer bodies that may be in memory together: read as JSON they take many times their size."""
@@ -50,8 +48,6 @@ class BodyReader:
             async with asyncio.timeout(longest):
                 return await _bounded(request, most, held)
         except _TooLong:
-            held.release()
-            await _drain(request, most)
             raise ApiError(413, f"the body is longer than {most} bytes") from None
         except TimeoutError:
             raise ApiError(408, f"the body did not arrive within {longest:g} s") from None
@@ -88,13 +84,3 @@ async def _bounded(request: Request, most: int, held: _Held) -> bytes:
         if len(body) > _SMALL_BYTES:
             await held.take()
     return bytes(body)
-
-
-async def _drain(request: Request, most: int) -> None:
-    with suppress(TimeoutError, ClientDisconnect):
-        async with asyncio.timeout(_DRAIN_S):
-            while most > 0:
-                message = await request.receive()
-                most -= len(message.get("body", b""))
-                if not message.get("more_body"):
-                    return

@@ -95,9 +95,9 @@ class Endpoints:
         raise _no_model(name)
 
     async def health(self, request: Request) -> Response:
-        """Say that the server runs, or that it is closing."""
+        """Say that the server runs, or that it is shutting down."""
         closing = (await run_in_threadpool(self.hub.status)).closing
-        return json_answer({"status": "closing" if closing else "ok"}, 503 if closing else 200)
+        return json_answer({"status": "shutting down" if closing else "ok"}, 503 if closing else 200)
 
     async def figures(self, request: Request) -> Response:
         """Return the figures for Prometheus."""

@@ -38,7 +38,7 @@ class HttpServer(EndingServer):
     def __init__(self, hub: Hub, settings: ServerSettings, log: Log | None = None) -> None:
         self._hub, self._settings = hub, settings
         self._log = log or Log()
-        self._ending = threading.Lock()
+        self._lock = threading.Lock()
         self._closing: threading.Thread | None = None
         self._answered = 0
         """Requests that had come when freed memory was last returned."""
@@ -55,7 +55,7 @@ class HttpServer(EndingServer):
                 proxy_headers=False,
                 backlog=BACKLOG,
                 timeout_keep_alive=cast(int, settings.idle_s),
-                timeout_graceful_shutdown=cast(int, settings.finish_s + _GRACE_S),
+                timeout_graceful_shutdown=cast(int, _GRACE_S),
             )
         )
 
@@ -70,13 +70,19 @@ class HttpServer(EndingServer):
         self._log.close()
 
     def end(self) -> None:
-        """Stop taking requests; replies finish, or are cut when their time is over."""
-        super().end()
-        with self._ending:
+        """Refuse requests from now on; replies finish, or are cut when their time is over.
+
+        Until then the server goes on to say that it ends.
+        """
+        with self._lock:
             if self._closing is None:
-                how = {"finish_s": self._settings.finish_s}
-                self._closing = threading.Thread(target=self._hub.close, kwargs=how, name="closing")
+                self.ending = True
+                self._closing = threading.Thread(target=self._close, name="closing")
                 self._closing.start()
+
+    def _close(self) -> None:
+        self._hub.close(finish_s=self._settings.finish_s)
+        super().end()
 
     async def on_tick(self, counter: int) -> bool:
         """Look at the connections now and then."""

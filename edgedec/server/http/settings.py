@@ -18,6 +18,8 @@ class ServerSettings:
     """Key that clients send. None: no key is asked for."""
     loopback: bool = True
     """Whether the server listens on this machine alone, so that ``Host`` must name it."""
+    origins: tuple[str, ...] = ()
+    """Origins of other sites whose pages may ask, as browsers state them; ``*`` for those of every site."""
     body_bytes: int = BODY_BYTES
     """Largest body of a request."""
     read_s: float = 60.0

@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import threading
+import time
 
 import httpx
 import pytest
 
 from edgedec.server.http.exchange import Exchange
 from edgedec.server.http.log import Log
+from edgedec.server.work.request import Usage
 from tests.server.fakes import MODEL, Running, eventually
 from tests.server.http.test_chat import HELLO, post
 
@@ -45,6 +48,53 @@ def test_a_level_keeps_what_matters(level: str, kept: list[int]) -> None:
         log.request(Exchange("GET", "/x", status=status))
     log.close()
     assert [json.loads(line)["status"] for line in lines.getvalue().splitlines()] == kept
+
+
+def words_of(*exchanges: Exchange) -> list[str]:
+    """The lines of requests in words, without their times of day."""
+    lines = io.StringIO()
+    log = Log(lines.write, words=True)
+    for one in exchanges:
+        log.request(one)
+    log.notice("closed tiny to make room")
+    log.close()
+    found = lines.getvalue().splitlines()
+    assert all(re.fullmatch(r"\d\d:\d\d:\d\d .+", line) for line in found)
+    return [line[9:] for line in found]
+
+
+def test_a_terminal_gets_short_lines_and_none_for_polls() -> None:
+    polls = [
+        Exchange("GET", path, status=200) for path in ("/health", "/metrics", "/v1/models", "/page/js/app.js")
+    ]
+    usage = Usage(prompt_tokens=35, completion_tokens=128)
+    chat = Exchange("POST", "/v1/chat/completions", status=200, model=MODEL, usage=usage, reasons=["length"])
+    bad = Exchange("POST", "/v1/chat/completions", status=400)
+    lost = Exchange("GET", "/\x1b[31mx", status=404)
+    failed = Exchange("POST", "/v1/completions", status=500, cause="ValueError")
+    preflight = Exchange("OPTIONS", "/v1/chat/completions", status=200)
+    assert words_of(*polls, chat, preflight, bad, lost, failed) == [
+        "tiny: 35 + 128 tokens in 0.0 s, length",
+        "POST /v1/chat/completions: status 400 in 0.0 s",
+        "GET /\ufffd[31mx: status 404 in 0.0 s",
+        "POST /v1/completions: status 500 in 0.0 s, ValueError",
+        "closed tiny to make room",
+    ]
+
+
+def test_flushed_lines_are_written() -> None:
+    lines: list[str] = []
+
+    def write(line: str) -> None:
+        time.sleep(0.05)
+        lines.append(line)
+
+    log = Log(write)
+    for _ in range(3):
+        log.notice("x")
+    log.flush()
+    assert len(lines) == 3
+    log.close()
 
 
 def test_errors_of_libraries_are_lines_without_tracebacks() -> None:

@@ -182,6 +182,24 @@ def test_an_ending_server_cuts_replies_and_takes_no_more() -> None:
             assert client.get("/health").status_code == 503
 
 
+def test_a_server_that_ends_says_so_until_its_replies_are_over() -> None:
+    hub = FakeHub(words=("x",) * 150, pause_s=0.02, close_s=20.0)
+    with running(hub) as server, server.client() as client, server.client() as other:
+        with client.stream("POST", "/v1/chat/completions", json={**HELLO, "stream": True}) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            server.server.end()
+            assert eventually(hub.closed.is_set)
+            health = other.get("/health")  # on a connection of its own
+            assert (health.status_code, health.json()) == (503, {"status": "shutting down"})
+            refusal = post(other)
+            assert refused(refusal, 503)["code"] == "shutting_down"
+            assert refusal.headers["retry-after"] == "5"
+            rest = [line for line in lines if line]
+        assert rest[-1] == "data: [DONE]"
+        assert json.loads(rest[-2].removeprefix("data: "))["choices"][0]["finish_reason"] == "stop"
+
+
 def test_without_httptools_the_same_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgedec.server.http.connections._has_httptools", lambda: False)
     with running(FakeHub(), header_s=0.3, idle_s=0.5) as server, server.client() as client:
