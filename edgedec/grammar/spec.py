@@ -131,6 +131,13 @@ class GrammarSpec:
         """Whether a reply of this form stands for a value."""
         return self.kind in _JSON
 
+    def schema(self) -> Mapping[str, Any]:
+        """Return the JSON schema of this form. Raises UsageError for one that is no object of JSON."""
+        found = json.loads(self.text or '{"type": "object"}') if self.parses else None
+        if not isinstance(found, dict):
+            raise UsageError(f"beside tools a reply has a JSON schema, and no {self.name} of another kind")
+        return found
+
     def parse(self, text: str) -> Any:
         """Return the value that ``text`` of this form stands for: of JSON, or an instance of ``model``.
 

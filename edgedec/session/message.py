@@ -20,7 +20,10 @@ _FIELDS = {"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_c
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a function that a model asks for; ``arguments`` is a JSON object as text."""
+    """A call of a function that a model asks for; ``arguments`` is a JSON object as text.
+
+    A model may have been cut off within them. Then they are a text that is none.
+    """
 
     id: str
     name: str
@@ -33,6 +36,13 @@ class ToolCall:
     def values(self) -> dict[str, Any]:
         """Return the arguments as Python values. Raises UsageError where they are no JSON object."""
         return _object(self.name, self.arguments)
+
+    def shown(self) -> dict[str, Any] | str:
+        """Return the arguments as a chat template gets them: as values, or as text that is no JSON object."""
+        try:
+            return self.values()
+        except UsageError:
+            return self.arguments
 
     def as_json(self) -> dict[str, Any]:
         """Return the call in OpenAI's form."""
@@ -83,10 +93,10 @@ class Message:
         return found
 
     def for_template(self) -> dict[str, Any]:
-        """Return the message as chat templates read it: a call's arguments are values. Raises UsageError."""
+        """Return the message as chat templates read it: a call's arguments are values where they can be."""
         found = self.as_json()
         for call, shown in zip(self.tool_calls, found.get("tool_calls", ()), strict=True):
-            shown["function"]["arguments"] = call.values()
+            shown["function"]["arguments"] = call.shown()
         return found
 
     def texts(self) -> list[str]:
@@ -135,12 +145,30 @@ def conversation_of(
     messages = [message_of(one) for one in given]
     if any(message.role == "system" for message in messages[1:]):
         raise UsageError("a system message stands after another message", hint="put it first")
-    if messages and messages[0].role == "system":
-        if system is not None:
-            raise UsageError("there are two system messages", hint="leave out one of them")
-        return messages
-    text = usual if system is None else system
-    return [Message("system", text), *messages] if text else messages
+    if messages and messages[0].role == "system" and system is not None:
+        raise UsageError("there are two system messages", hint="leave out one of them")
+    return with_system(messages, usual if system is None else system)
+
+
+def with_system(messages: Sequence[Message], text: str | None) -> list[Message]:
+    """Return messages that begin with a system message: their own, else ``text``, which may be none."""
+    own = bool(messages) and messages[0].role == "system"
+    return [*messages] if own or not text else [Message("system", text), *messages]
+
+
+def in_one_system(messages: Sequence[Message], *, later: bool) -> list[Message]:
+    """Return messages with one system message at the beginning, which joins the texts of several.
+
+    With ``later`` those that stand after another message keep their place.
+    """
+    first: list[str] = []
+    rest: list[Message] = []
+    for one in messages:
+        if one.role == "system" and not (later and rest):
+            first.append(one.content)
+        else:
+            rest.append(one)
+    return [Message("system", "\n\n".join(filter(None, first))), *rest] if first else rest
 
 
 def _check(message: Message) -> None:
@@ -151,8 +179,6 @@ def _check(message: Message) -> None:
         raise UsageError(f"a message of role {message.role} has no tool calls and no reasoning", hint=_HINT)
     if message.role != "tool" and message.tool_call_id:
         raise UsageError(f"a message of role {message.role} answers no tool call", hint='use role "tool"')
-    for call in message.tool_calls:
-        call.values()
 
 
 def _content(given: Mapping[str, object], content: object) -> str:

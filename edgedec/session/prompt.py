@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import UnsupportedError
-from edgedec.session.message import ROLES, Message, conversation_of, message_of
+from edgedec.session.message import (
+    ROLES,
+    Message,
+    conversation_of,
+    in_one_system,
+    message_of,
+    with_system,
+)
 from edgedec.text.limits import TextLimits
 from edgedec.text.template_inputs import TemplateInputs
 
@@ -22,7 +29,10 @@ if TYPE_CHECKING:
     from edgedec.text.template import ChatTemplate
     from edgedec.text.tokenizer import Tokenizer
 
-__all__ = ["ROLES", "Message", "Prompt", "Prompts", "Unfinished", "conversation_of", "message_of"]
+__all__ = [
+    "ROLES", "Message", "Prompt", "Prompts", "Unfinished", "conversation_of", "in_one_system", "message_of",
+    "with_system",
+]  # fmt: skip
 
 _UNLIKELY_TURN = "\u2042"
 _NO_TOOLS = "leave the tools out, or use a model with a chat template"
@@ -109,6 +119,14 @@ class Prompts:
         if self._limits:
             self._tokenizer.check_length(text, self._limits)
 
+    def check_messages(self, messages: Sequence[Message]) -> None:
+        """Raise ContextFullError for messages that together are certainly too long for a prompt.
+
+        Those of the assistant do not count: templates leave parts of them out.
+        """
+        if self._limits:
+            self.check("".join(one.content.strip() for one in messages if one.role != "assistant"))
+
     @property
     def limits(self) -> TextLimits | None:
         """Limits on a prompt's tokens and on the memory for making them."""
@@ -132,10 +150,13 @@ class Prompts:
         """
         if self._limits is None:
             return self._build(messages)
-        nbytes = sum(sys.getsizeof(text) for message in messages for text in message.texts())
-        nbytes += sum(len(json.dumps(tool)) for tool in self.inputs.tools)
-        with self._limits.lease(_TEXT_COPIES * nbytes):
+        with self._limits.lease(self.text_bytes(messages)):
             return self._build(messages)
+
+    def text_bytes(self, messages: Sequence[Message]) -> int:
+        """Return the memory that the texts of a prompt take while they are rendered and encoded."""
+        nbytes = sum(sys.getsizeof(text) for message in messages for text in message.texts())
+        return _TEXT_COPIES * (nbytes + sum(len(json.dumps(tool)) for tool in self.inputs.tools))
 
     def preamble(self, messages: Sequence[Message], prompt: Prompt) -> int:
         """Count the tokens at the beginning of ``prompt`` that do not depend on the first user's turn."""

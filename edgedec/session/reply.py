@@ -75,13 +75,15 @@ class Start:
 class TokenLogprob:
     """A token with the natural logarithm of its probability under the model at temperature 1.
 
-    ``top`` has the most probable tokens at that place, best first.
+    ``top`` has the most probable tokens at that place, best first. ``raw``: the bytes of the token, which may
+    be a part of a character.
     """
 
     token: int
     text: str
     logprob: float
     top: tuple[TokenLogprob, ...] = ()
+    raw: bytes = b""
 
     def as_json(self) -> dict[str, object]:
         """Return the token as JSON fields."""
@@ -214,6 +216,12 @@ class Reply:
     def interrupt(self) -> None:
         """Ask the reply to end after the pass in progress. Safe to call from a signal handler."""
         self._interrupted = True
+
+    @property
+    def cut(self) -> bool:
+        """Whether a limit or a stop string ended it, so that it may not have its form."""
+        stopped = self._stream is not None and self._stream.stopped
+        return stopped or self.finish_reason in ("length", "context", "loop")
 
     @property
     def stats(self) -> ReplyStats:
@@ -360,7 +368,7 @@ class Reply:
         """
         if self.form is None or self.finish_reason == "interrupted":
             return
-        if self._stream and self._stream.stopped:
+        if self.cut and self.finish_reason == "stop":
             raise GrammarError(f"a stop string cut the reply of a {self.form.name}", hint="leave it out")
         if self.finish_reason != "stop":
             raise GrammarError(
@@ -374,9 +382,9 @@ class Reply:
             raise GrammarError(f"the reply has the form of the {self.form.name}, but {error}") from error
 
     def _logprob(self, token: int, logprob: float, top: Sequence[tuple[int, float]] = ()) -> TokenLogprob:
-        text = self._tokenizer.token_bytes(token).decode("utf-8", "replace")
+        raw = self._tokenizer.token_bytes(token)
         others = tuple(self._logprob(other, value) for other, value in top)
-        return TokenLogprob(token, text, logprob, others)
+        return TokenLogprob(token, raw.decode("utf-8", "replace"), logprob, others, raw)
 
     def _ended(self, reason: str | None, stopped: bool) -> bool:
         if stopped:

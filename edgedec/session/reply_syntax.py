@@ -13,7 +13,7 @@ from edgedec.session.message import Message, ToolCall
 from edgedec.text.reply_reader import ReplyParts, ReplyReader, reader_of, spelled_ids
 from edgedec.text.template_inputs import Plain, TemplateInputs
 from edgedec.text.thinking import thinking_tags
-from edgedec.text.tool_calls.call_grammar import call_grammar, strict_grammar
+from edgedec.text.tool_calls.call_grammar import call_grammar, form_or_calls, strict_grammar
 
 if TYPE_CHECKING:
     from edgedec.text.codec import Codec
@@ -54,26 +54,32 @@ class ReplySyntax:
         """Control tokens that are text for the reader."""
         return spelled_ids(self.codec.tokenizer, self.codec.template, self.inputs)
 
-    def grammar(self, prompt: str) -> GrammarSpec | None:
+    def grammar(self, prompt: str, form: GrammarSpec | None = None) -> GrammarSpec | None:
         """Return the grammar of the replies to a rendered prompt; None where they are free.
 
-        With the choice "auto" they are free, unless a function is ``strict``, a tag begins each call, and the
-        thinking part needs no control token.
-        Raises UnsupportedError for a call that must be, in a form that is not JSON.
+        - A reply that must be a call has no other ``form``.
+        - With the choice "auto" it has ``form`` or calls. Without a form it is free, unless a function is
+          ``strict``, a tag begins each call, and the thinking part needs no control token.
+
+        Raises UnsupportedError for a call that must be, in a form that is not JSON; UsageError for a form
+        beside tools that is not of JSON.
         """
         functions = [tool["function"] for tool in self.inputs.tools]
         strict = self.choice == AUTO and any(function.get("strict") for function in functions)
         template = self.codec.template
-        family = template.call_family() if template and (self._chosen or strict) else None
+        asked = self._chosen or strict or (form and functions)
+        family = template.call_family() if template and asked else None
         if template is None or family is None:
-            return None
+            return form
         control = self.codec.tokenizer.control_ids()
         begin, end = thinking_tags(template.source)
-        if strict:
-            text = None if end in control else strict_grammar(family, functions, control)
-            return GrammarSpec.lark(text) if text else None
-        thinks = prompt.rstrip().endswith(begin)
-        return GrammarSpec.lark(call_grammar(family, self._chosen, control, end if thinks else ""))
+        thought = end if prompt.rstrip().endswith(begin) else ""
+        if self._chosen:
+            return GrammarSpec.lark(call_grammar(family, self._chosen, control, thought))
+        if form:
+            return GrammarSpec.lark(form_or_calls(family, functions, control, form.schema(), thought))
+        text = None if end in control else strict_grammar(family, functions, control)
+        return GrammarSpec.lark(text) if text else None
 
     def reader(self, prompt: str = "", messages: Iterable[Message] = ()) -> ReplyReader:
         """Return a reader of one reply to a rendered prompt of ``messages``."""

@@ -50,6 +50,7 @@ class ChatTemplate:
         self._eos = eos
         self._renderer: _Renderer | None = None
         self._forms: ToolForms | None = None
+        self._keeps_system: bool | None = None
         self._lock = threading.Lock()
 
     @classmethod
@@ -125,15 +126,26 @@ class ChatTemplate:
         with self._lock, _hinted():
             return self._tool_forms().family
 
+    def keeps_system(self) -> bool:
+        """Return whether it writes later system messages in their place. Raises TemplateError."""
+        with self._lock, _hinted():
+            if self._keeps_system is None:
+                from edgedec.text.template_tools import keeps_system
+
+                self._ready()
+                self._keeps_system = keeps_system(self._probe)
+            return self._keeps_system
+
     def _tool_forms(self) -> ToolForms:
         if self._forms is None:
             from edgedec.text.template_tools import tool_forms  # imports all forms of calls
 
             self._ready()  # a broken template says so before it is probed
-            self._forms = tool_forms(
-                lambda messages, tools: self._render(messages, TemplateInputs(tools), True), self.source
-            )
+            self._forms = tool_forms(self._probe, self.source)
         return self._forms
+
+    def _probe(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:
+        return self._render(messages, TemplateInputs(tools), True)
 
     def _render(
         self, messages: Sequence[Mapping[str, Any]], inputs: TemplateInputs, add_generation_prompt: bool

@@ -1,6 +1,7 @@
 """Tools in chat templates: whether a template writes them, and in which form it reads calls.
 
-Templates do not state it. So a probe is rendered, and its words are looked for in the result.
+Templates do not state it. So a probe is rendered, and its words are looked for in the result. Likewise for
+system messages that stand after others.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ Render = Callable[[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]], st
 """Renders messages with tools; raises TemplateError."""
 
 _NAME, _KEY, _VALUE = "probe_function", "probe_key", "probe_value"
+_CUT = "probe_cut"
 _USER = {"role": "user", "content": "probe_question"}
 _TOOL = {
     "type": "function",
@@ -34,12 +36,14 @@ _HINT = "leave the tools out, or use a model whose template writes them"
 class ToolForms:
     """Abilities of a template: ``declares`` tools, writes ``calls``, takes their arguments as ``text``.
 
-    ``family`` is the form in which its model writes calls; None for one that is not known.
+    ``cut``: it also takes arguments that are a text where they should be values. ``family`` is the form in
+    which its model writes calls; None for one that is not known.
     """
 
     declares: bool
     calls: bool
     text: bool
+    cut: bool
     family: Family | None
 
     def check(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> None:
@@ -53,11 +57,14 @@ class ToolForms:
     def ready(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return copies of messages with calls in the form that the template takes.
 
-        For a template that drops calls they are content, as the model wrote them.
+        For a template that drops calls they are content, as the model wrote them. Arguments that are a text
+        become an object with that text as ``arguments``, where the template cannot take them as they are.
         """
-        if self.calls:
-            return [_with_text(message) if self.text else dict(message) for message in messages]
-        return [self._as_content(message) for message in messages]
+        if not self.cut:
+            messages = [_with_arguments(message, _as_object) for message in messages]
+        if not self.calls:
+            return [self._as_content(message) for message in messages]
+        return [_with_arguments(message, _as_text) if self.text else dict(message) for message in messages]
 
     def _as_content(self, message: Mapping[str, Any]) -> dict[str, Any]:
         calls = [call["function"] for call in message.get("tool_calls") or ()]
@@ -73,12 +80,26 @@ def tool_forms(render: Render, source: str) -> ToolForms:
     declares = _NAME in _rendered(render, [_USER], [_TOOL])
     tools = [_TOOL] if declares else []
     for text in (False, True):
-        turn = _with_text(_call_turn()) if text else _call_turn()
+        turn = _with_arguments(_call_turn(), _as_text) if text else _call_turn()
         answer = {"role": "tool", "name": _NAME, "tool_call_id": "probe0001", "content": "probe_result"}
         shown = _rendered(render, [_USER, turn, answer], tools)
         if _VALUE in shown and _KEY in shown and shown.count(_NAME) > declares:
-            return ToolForms(declares, True, text, _family(shown, _rendered(render, [_USER], tools), source))
-    return ToolForms(declares, False, False, family_of(source))
+            family = _family(shown, _rendered(render, [_USER], tools), source)
+            cut = _with_arguments(turn, lambda _: _CUT)
+            return ToolForms(
+                declares, True, text, _CUT in _rendered(render, [_USER, cut, answer], tools), family
+            )
+    return ToolForms(declares, False, False, False, family_of(source))
+
+
+def keeps_system(render: Render) -> bool:
+    """Return whether a template writes a system message where it stands, after other messages."""
+    texts = ["probe_first", "probe_question", "probe_answer", "probe_later", "probe_next"]
+    roles = ["system", "user", "assistant", "system", "user"]
+    turns = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
+    shown = _rendered(render, turns, [])
+    places = [shown.find(text) for text in texts]
+    return -1 not in places and places == sorted(places) and shown.count("probe_later") == 1
 
 
 def _family(shown: str, prompt: str, source: str) -> Family | None:
@@ -98,14 +119,23 @@ def _call_turn() -> dict[str, Any]:
     return {"role": "assistant", "content": "", "tool_calls": [call]}
 
 
-def _with_text(message: Mapping[str, Any]) -> dict[str, Any]:
+def _with_arguments(message: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return a message with the arguments of its calls changed."""
     if not message.get("tool_calls"):
         return dict(message)
     calls = []
     for call in message["tool_calls"]:
-        arguments = json.dumps(call["function"]["arguments"], ensure_ascii=False)
-        calls.append({**call, "function": {**call["function"], "arguments": arguments}})
+        function = call["function"]
+        calls.append({**call, "function": {**function, "arguments": change(function["arguments"])}})
     return {**message, "tool_calls": calls}
+
+
+def _as_text(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+
+
+def _as_object(arguments: Any) -> Any:
+    return {"arguments": arguments} if isinstance(arguments, str) else arguments
 
 
 def _rendered(render: Render, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> str:

@@ -16,6 +16,11 @@ _TAGS = (
     ("[THINK]", "[/THINK]"),  # Magistral
     (BEGIN, END),
 )
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+"""Words for how much a reply thinks, from the least to the most."""
+_OFF = ("none", "minimal")
+_KNOWN_EFFORTS = {"none": "low", "minimal": "low", "xhigh": "high"}
+"""Words of templates that read one, for those that they do not know."""
 _VARIABLES = ("enable_thinking", "thinking")
 """Names that templates give their switch; the last is that of Granite and DeepSeek."""
 _ASKED = r"\{[%%{][^%%}]*?\b(?:el)?if\b[^%%}]*?(?<![.\w'\"])%s\b"
@@ -38,6 +43,22 @@ def thinking_option(template: str, on: bool) -> dict[str, bool]:
         f"the model's chat template cannot turn thinking {'on' if on else 'off'}",
         hint="leave it as it is, or use a model with a switch for it, such as qwen3-0.6b",
     )
+
+
+def effort_option(template: str, effort: str) -> dict[str, str | bool]:
+    """Return the variable that tells a chat template how much to think; none for one that reads no such.
+
+    A template with a switch alone thinks at each of ``EFFORTS`` but the two least.
+
+    >>> effort_option("{% if enable_thinking %}", "none"), effort_option("", "none")
+    ({'enable_thinking': False}, {})
+    """
+    if re.search(r"\breasoning_effort\b", template):
+        return {"reasoning_effort": _KNOWN_EFFORTS.get(effort, effort)}
+    try:
+        return dict(thinking_option(template, effort not in _OFF))
+    except UsageError:
+        return {}
 
 
 class ThinkingSplitter:

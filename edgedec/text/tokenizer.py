@@ -122,6 +122,8 @@ class Tokenizer:
         """Raise ContextFullError if ``text`` is too long for ``limits`` by its bytes alone."""
         if self._surely_above(limits.most_tokens, text):
             raise limits.error()
+        if len(text) > _LONG_PIECE_CHARS:
+            limits.check(self._lengths.fewest(text))
 
     def most_bytes(self, tokens: int) -> int:
         """Bytes of UTF-8 beyond which a text is certainly more than ``tokens`` tokens."""

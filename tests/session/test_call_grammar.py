@@ -100,6 +100,44 @@ def test_calls_of_strict_functions_keep_their_schema(tmp_path: Path, name: str) 
         assert not allows(codec, form, text), text
 
 
+NUMBER = GrammarSpec.json_schema(
+    {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}},
+        "required": ["n"],
+        "additionalProperties": False,
+    }
+)
+
+
+@pytest.mark.parametrize("name", sorted(FORMS))
+def test_a_reply_beside_tools_has_its_form_or_is_a_call(tmp_path: Path, name: str) -> None:
+    codec = codec_for(tmp_path, name)
+    form = ReplySyntax(codec, (PAINT, STOP)).grammar("", NUMBER)
+    written = FORMS[name].written([{"id": "c", "function": {"name": "stop", "arguments": {}}}]).strip()
+    written = call(codec, "stop") if name in JSON_FORMS else written
+    for text in ('{"n": 7}', '{\n  "n": 7\n}', written):
+        assert allows(codec, form, text), text
+    for text in ("", "Hello.", '{"m": 7}', 'I say {"n": 7}', f'{{"n": 7}}{written}'):
+        assert not allows(codec, form, text), text
+    if name in JSON_FORMS:
+        assert allows(codec, form, call(codec, "stop", anything=[1]))
+        assert not allows(codec, form, call(codec, "paint", colour="blue"))
+
+
+def test_a_reply_that_must_be_a_call_has_no_other_form(tmp_path: Path) -> None:
+    codec = codec_for(tmp_path, "hermes")
+    required = ReplySyntax(codec, (STOP,), "required").grammar("", NUMBER)
+    assert allows(codec, required, call(codec, "stop"))
+    assert not allows(codec, required, '{"n": 7}')
+    assert ReplySyntax(codec, (STOP,), "none").grammar("", NUMBER) == NUMBER
+    assert ReplySyntax(codec).grammar("", NUMBER) == NUMBER
+    thinking = ReplySyntax(codec, (STOP,)).grammar("<|im_start|>assistant\n<think>\n", NUMBER)
+    assert allows(codec, thinking, 'Hm.\n</think>\n\n{"n": 7}')
+    with pytest.raises(UsageError, match="beside tools"):
+        ReplySyntax(codec, (STOP,)).grammar("", GrammarSpec.regex("yes|no"))
+
+
 def test_control_tokens_of_a_form_are_tokens_in_its_grammar(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgedec.core.errors import UnsupportedError, UsageError
-from edgedec.session.message import Message, ToolCall, conversation_of, message_of
+from edgedec.session.message import Message, ToolCall, conversation_of, in_one_system, message_of
 from edgedec.session.prompt import Prompts
 from edgedec.text.template_inputs import TemplateInputs
 from tests.fixtures.ready import chat_of
@@ -95,10 +95,6 @@ def with_call(**function: object) -> dict[str, object]:
         ({"role": "assistant", "tool_calls": ["x"]}, "'x' is no tool call"),
         (with_call(name=""), "is no tool call"),
         (with_call(name="f", arguments=7), "arguments is 7"),
-        (with_call(name="f", arguments="[1]"), "'f' are no JSON object"),
-        (with_call(name="f", arguments="{"), "no JSON object: '{'"),
-        (with_call(name="f", arguments='{"a": NaN}'), "no JSON object"),
-        (with_call(name="f", arguments='{"a":' * 100_000), "no JSON object"),
     ],
 )
 def test_anything_else_is_refused_in_one_line(message: dict[str, Any], words: str) -> None:
@@ -108,9 +104,46 @@ def test_anything_else_is_refused_in_one_line(message: dict[str, Any], words: st
 
 
 def test_a_message_object_is_checked_too() -> None:
-    for message in (Message("robot", "x"), Message("assistant", "", tool_calls=(ToolCall("1", "f", "x"),))):
-        with pytest.raises(UsageError):
-            message_of(message)
+    with pytest.raises(UsageError):
+        message_of(Message("robot", "x"))
+
+
+@pytest.mark.parametrize("arguments", ["[1]", "{", '{"a": NaN}', '{"a":' * 100_000, "null"])
+def test_arguments_that_were_cut_are_a_text_for_templates_and_no_values(arguments: str) -> None:
+    message = message_of(with_call(name="f", arguments=arguments))
+    assert message.for_template()["tool_calls"][0]["function"]["arguments"] == arguments
+    with pytest.raises(UsageError, match="'f' are no JSON object"):
+        message.tool_calls[0].values()
+
+
+def said(*turns: str) -> list[Message]:
+    roles = {"s": "system", "u": "user", "a": "assistant"}
+    return [Message(roles[turn[0]], turn) for turn in turns]
+
+
+@pytest.mark.parametrize(
+    ("turns", "kept", "moved"),
+    [
+        (said("u1"), said("u1"), said("u1")),
+        (said("s1", "u1"), said("s1", "u1"), said("s1", "u1")),
+        (said("u1", "s1"), said("u1", "s1"), said("s1", "u1")),
+        (
+            said("s1", "u1", "s2", "u2"),
+            said("s1", "u1", "s2", "u2"),
+            [Message("system", "s1\n\ns2"), *said("u1", "u2")],
+        ),
+        (
+            said("s1", "s1", "u1", "s1"),
+            [Message("system", "s1\n\ns1"), *said("u1", "s1")],
+            [Message("system", "s1\n\ns1\n\ns1"), *said("u1")],
+        ),
+    ],
+)
+def test_several_system_messages_become_one_or_keep_their_place(
+    turns: list[Message], kept: list[Message], moved: list[Message]
+) -> None:
+    assert in_one_system(turns, later=True) == kept
+    assert in_one_system(turns, later=False) == moved
 
 
 texts = st.text(max_size=20)

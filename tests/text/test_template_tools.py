@@ -189,3 +189,48 @@ def test_values_that_lie_too_deep_are_refused() -> None:
         value = [value]
     with pytest.raises(UsageError, match="nested deeper"):
         guard_values(value, {"<|im_end|>": 2})
+
+
+ITEMS = "(c.function.arguments.items() | list)[0] | join('=')"
+CUT = '{"town": "Kö'
+
+
+def cut_talk(arguments: str = CUT) -> list[dict[str, Any]]:
+    """A conversation in which the arguments of a call were cut."""
+    call = {**CALL, "function": {"name": "weather", "arguments": arguments}}
+    return [TALK[0], {**TALK[1], "tool_calls": [call]}, TALK[2]]
+
+
+@pytest.mark.parametrize(
+    ("source", "written"),
+    [
+        (QWEN, json.dumps({"name": "weather", "arguments": CUT}, ensure_ascii=False)),
+        (QWEN.replace("tool_call.arguments | tojson", "tool_call.arguments"), f'"arguments": {CUT}'),
+        (AS_TEXT, f"weather:{CUT}"),
+        (AS_TEXT.replace("c.function.arguments", ITEMS), f"arguments={CUT}"),
+    ],
+    ids=["as JSON", "as it is", "as text", "by items"],
+)  # fmt: skip
+def test_arguments_that_were_cut_are_written_as_text(source: str, written: str) -> None:
+    template = template_of(source)
+    assert written in template.render(cut_talk(), INPUTS)
+    assert "Köln" in template.render(TALK, INPUTS)
+
+
+@pytest.mark.parametrize(("name", "kept"), [("chatml", True), ("llama3", True), ("gemma2", False)])
+def test_a_template_keeps_later_system_messages_or_does_not(name: str, kept: bool) -> None:
+    source = (TEMPLATES / f"{name}.jinja").read_text(encoding="utf-8")
+    assert template_of(source).keeps_system() == kept
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% for m in messages if m.role != 'system' %}{{ m.content }}{% endfor %}",
+        "{{ messages | selectattr('role', 'equalto', 'system') | map(attribute='content') | join }}"
+        "{% for m in messages if m.role != 'system' %}{{ m.content }}{% endfor %}",
+    ],
+    ids=["drops them", "moves them"],
+)
+def test_a_template_that_drops_or_moves_system_messages_keeps_none(source: str) -> None:
+    assert not template_of(source).keeps_system()

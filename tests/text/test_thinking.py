@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from edgedec.core.errors import UsageError
 from edgedec.text.template import ChatTemplate
-from edgedec.text.thinking import ThinkingSplitter, thinking_option
+from edgedec.text.thinking import EFFORTS, ThinkingSplitter, effort_option, thinking_option
 
 
 def split(text: str, size: int, *, begun: bool = False) -> tuple[str, str]:
@@ -92,3 +92,11 @@ def test_a_template_renders_with_thinking_on_or_off() -> None:
     assert template.render([]) == ""
     assert template.thinking(False).render([]) == "<think></think>"
     assert template.thinking(False).thinking(True).render([]) == ""
+
+
+def test_an_effort_is_the_variable_that_a_template_reads() -> None:
+    switch, words = "{% if enable_thinking %}", "{{ reasoning_effort }}"
+    assert [effort_option(switch, one)["enable_thinking"] for one in EFFORTS] == [False, False, *[True] * 4]
+    found = [effort_option(words, one)["reasoning_effort"] for one in EFFORTS]
+    assert found == ["low", "low", "low", "medium", "high", "high"]
+    assert all(effort_option("{{ messages }}", one) == {} for one in EFFORTS)

@@ -8,20 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails, from_json
 
 from edgedec.server.wire.errors import ApiError, invalid
 
 HARMLESS = frozenset(
     {
-        "metadata", "moderation", "parallel_tool_calls", "prompt_cache_key", "prompt_cache_options",
-        "prompt_cache_retention", "safety_identifier", "service_tier", "store", "user",
+        "client_metadata", "metadata", "moderation", "parallel_tool_calls", "prompt_cache_key",
+        "prompt_cache_options", "prompt_cache_retention", "safety_identifier", "service_tier", "store",
+        "user",
     }
 )  # fmt: skip
 """Fields that change no reply."""
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+MaxTokens = Annotated[
+    Annotated[int, Field(ge=1)] | None, BeforeValidator(lambda given: None if given == -1 else given)
+]
+"""Most tokens of a reply; -1, as other servers have it, is no bound."""
 _SHOWN_CHARS = 40
 M = TypeVar("M", bound=BaseModel)
 

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from edgedec.server.wire.body import BodyPart, Refusal, RequestBody, StreamOptions
+from edgedec.server.wire.body import BodyPart, Effort, MaxTokens, Refusal, RequestBody, StreamOptions
 from edgedec.server.wire.errors import invalid
 from edgedec.server.wire.formats import grammar_of
 from edgedec.server.wire.limits import MOST_TOP, stops_of
 from edgedec.server.wire.messages import messages_of
 from edgedec.server.wire.sampling import NAMES, sampling_of
-from edgedec.server.wire.tools import choice_of, options_of, refuse_both, tools_of
+from edgedec.server.wire.tools import choice_of, options_of, tools_of
 from edgedec.server.work.request import MOST_SAMPLES, GenerationRequest
 
 
@@ -34,25 +34,24 @@ class ChatBody(RequestBody):
     stream_options: StreamOptions | None = None
     n: int = Field(default=1, ge=1, le=MOST_SAMPLES)
     stop: Any = None
-    max_tokens: int | None = Field(default=None, ge=1)
-    max_completion_tokens: int | None = Field(default=None, ge=1)
+    max_tokens: MaxTokens = None
+    max_completion_tokens: MaxTokens = None
     logprobs: bool = False
     top_logprobs: int | None = Field(default=None, ge=0, le=MOST_TOP)
     response_format: Any = None
     tools: list[Any] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool = True
+    reasoning_effort: Effort | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     edgedec: Extensions = Extensions()
 
-    harmless: ClassVar = RequestBody.harmless | {"prediction"}
+    harmless: ClassVar = RequestBody.harmless | {"prediction", "verbosity"}
     refused: ClassVar = {
         "audio": Refusal("replies are text"),
         "function_call": Refusal("use tool_choice", "auto", "none"),
         "functions": Refusal("use tools", []),
         "modalities": Refusal("replies are text", ["text"]),
-        "reasoning_effort": Refusal("chat_template_kwargs may turn thinking off"),
-        "verbosity": Refusal("say it in a message", "medium"),
         "web_search_options": Refusal("nothing is searched"),
     }
 
@@ -63,14 +62,13 @@ class ChatBody(RequestBody):
             raise invalid("stream_options needs stream", "stream_options")
         if self.top_logprobs and not self.logprobs:
             raise invalid("top_logprobs needs logprobs", "top_logprobs")
-        tools, grammar = tools_of(self.tools), grammar_of(self.response_format)
-        choice = choice_of(self.tool_choice, tools)
-        refuse_both(tools, choice, grammar, "response_format")
+        tools = tools_of(self.tools)
         return GenerationRequest(
             model=self.model,
             messages=messages_of(self.messages),
             tools=tools,
-            tool_choice=choice,
+            tool_choice=choice_of(self.tool_choice, tools),
+            reasoning_effort=self.reasoning_effort,
             template_options=options_of(self.chat_template_kwargs),
             continues=self.edgedec.continues,
             sampling=sampling_of(self.others),
@@ -78,7 +76,7 @@ class ChatBody(RequestBody):
             stop=stops_of(self.stop),
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
             samples=self.n,
-            grammar=grammar,
+            grammar=grammar_of(self.response_format),
         )
 
     @property

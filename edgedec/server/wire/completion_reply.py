@@ -50,7 +50,7 @@ class CompletionReply:
             self._tokens[number] += event.tokens
             if event.text or self._asked.logprobs is not None:
                 yield self._chunk(self._choice(number, event.text, event.tokens))
-                self._offsets[number] += sum(len(one.logprob.text) for one in event.tokens if one.logprob)
+                self._offsets[number] += sum(len(one.text) for one in event.tokens)
             return
         self._reasons[number] = event.reason
         self._usages.append(event.usage)

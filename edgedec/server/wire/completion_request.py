@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from edgedec.server.wire.body import Refusal, RequestBody, StreamOptions
+from edgedec.server.wire.body import MaxTokens, Refusal, RequestBody, StreamOptions
 from edgedec.server.wire.errors import invalid
 from edgedec.server.wire.limits import stops_of
 from edgedec.server.wire.sampling import NAMES, sampling_of
@@ -26,7 +26,7 @@ class CompletionBody(RequestBody):
     stream_options: StreamOptions | None = None
     n: int = Field(default=1, ge=1, le=MOST_SAMPLES)
     stop: Any = None
-    max_tokens: int = Field(default=_USUAL_TOKENS, ge=1)
+    max_tokens: MaxTokens = _USUAL_TOKENS
     logprobs: int | None = Field(default=None, ge=0, le=_MOST_TOP)
     echo: bool = False
 

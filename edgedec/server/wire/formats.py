@@ -17,7 +17,8 @@ _PARTS = {"name", "description", "schema", "strict"}
 def grammar_of(given: Any, where: str = "response_format") -> GrammarSpec | None:
     """Return the grammar of a format; None for plain text. Raises ApiError.
 
-    A schema lies in ``json_schema``, as chats have it, or in the format itself, as responses have it.
+    A schema lies in ``json_schema``, as chats have it, or in the format itself, as responses have it. Type
+    "json_object" may have one, too, as in other servers.
     """
     if given is None:
         return None
@@ -26,7 +27,7 @@ def grammar_of(given: Any, where: str = "response_format") -> GrammarSpec | None
         raise invalid(f"{where}.type should be one of {', '.join(_KINDS)}", f"{where}.type")
     if kind == "text":
         return None
-    if kind == "json_object":
+    if kind == "json_object" and given.get("schema") is None:
         return GrammarSpec.json_object()
     if "json_schema" in given:
         given, where = given["json_schema"], f"{where}.json_schema"

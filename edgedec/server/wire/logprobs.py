@@ -16,20 +16,37 @@ def content_logprobs(tokens: Iterable[TracedToken], most: int) -> list[dict[str,
 
 
 def text_logprobs(tokens: Iterable[TracedToken], offset: int, most: int) -> dict[str, Any]:
-    """Return the log-probabilities of a completion's tokens; the first is at ``offset`` in the text."""
-    found = [one.logprob for one in tokens if one.logprob is not None]
-    offsets = []
-    for one in found:
-        offsets.append(offset)
-        offset += len(one.text)
-    return {
-        "tokens": [one.text for one in found],
-        "token_logprobs": [one.logprob for one in found],
-        "top_logprobs": [{other.text: other.logprob for other in one.top[:most]} for one in found],
-        "text_offset": offsets,
-    }
+    """Return the log-probabilities of a completion's tokens; the first is at ``offset`` in the text.
+
+    A part of a character is named by its bytes. It is at the place of the character, which its last part adds
+    to the text.
+    """
+    names, tops, logprobs, offsets = [], [], [], []
+    for traced in tokens:
+        if (one := traced.logprob) is not None:
+            top = _named(one.top[:most])
+            names.append(next((name for name, other in top.items() if other.token == one.token), _name(one)))
+            tops.append({name: other.logprob for name, other in top.items()})
+            logprobs.append(one.logprob)
+            offsets.append(offset)
+        offset += len(traced.text)
+    return {"tokens": names, "token_logprobs": logprobs, "top_logprobs": tops, "text_offset": offsets}
+
+
+def _named(tokens: Iterable[TokenLogprob]) -> dict[str, TokenLogprob]:
+    """Return tokens by their names; one whose name another has, by its id."""
+    found: dict[str, TokenLogprob] = {}
+    for one in tokens:
+        name = _name(one)
+        found[f"token_id:{one.token}" if name in found else name] = one
+    return found
+
+
+def _name(one: TokenLogprob) -> str:
+    if one.text.encode() == one.raw:
+        return one.text
+    return "bytes:" + "".join(f"\\x{byte:02x}" for byte in one.raw)
 
 
 def _token(one: TokenLogprob) -> dict[str, Any]:
-    whole = "\ufffd" not in one.text
-    return {"token": one.text, "logprob": one.logprob, "bytes": list(one.text.encode()) if whole else None}
+    return {"token": one.text, "logprob": one.logprob, "bytes": list(one.raw)}

@@ -11,8 +11,17 @@ from edgedec.server.wire.errors import invalid
 from edgedec.session.message import ROLES, Message, message_of
 
 _MEDIA = ("image", "audio", "video", "file")
-_SENT_BACK = ("annotations", "audio", "edgedec", "id", "refusal", "status")
-"""Fields of replies that clients send back, and no template reads."""
+_READ = frozenset(("role", "content", "name", "tool_calls", "tool_call_id"))
+"""Fields that a template reads. Clients send others back that replies of some server had."""
+_REASONING = ("reasoning_content", "reasoning")
+_THOUGHTS = ("thinking", "redacted_thinking", "reasoning")
+"""Kinds of parts that are no answer."""
+_REFUSED = {
+    "function_call": "send tool_calls",
+    "images": "models here read text alone",
+    "prefix": "use the field edgedec.continue of the body",
+}
+"""Other fields that change a prompt, and words on what would work."""
 
 
 def messages_of(given: list[Any], where: str = "messages") -> tuple[Message, ...]:
@@ -28,16 +37,41 @@ def _message(given: Any, where: str) -> Message:
     role = given.get("role")
     if role not in (*ROLES, "developer"):
         raise invalid(f"{where}.role should be one of {', '.join(ROLES)}", f"{where}.role")
+    for name, why in _REFUSED.items():
+        if given.get(name):
+            raise invalid(
+                f"{where}.{name} is not supported: {why}", f"{where}.{name}", "unsupported_parameter"
+            )
     _refuse_media(given.get("content"), f"{where}.content")
-    fields = dict(given)
-    if role == "assistant":
-        fields = {name: value for name, value in given.items() if name not in _SENT_BACK}
-        if fields.get("tool_calls") and fields.get("content") is None:
-            fields["content"] = ""
     try:
-        return message_of(fields)
+        return message_of(_fields(given, role))
     except UsageError as error:
         raise invalid(f"{where}: {error}", where) from None
+
+
+def _fields(given: Mapping[str, Any], role: str) -> dict[str, Any]:
+    """Return the fields of a message that its role has and a template reads."""
+    fields = {name: value for name, value in given.items() if name in _READ}
+    if role != "tool":
+        fields.pop("tool_call_id", None)
+    if role == "assistant":
+        texts = [given[name] for name in _REASONING if isinstance(given.get(name), str)]
+        fields["reasoning"] = next(filter(None, texts), None)
+    if isinstance(content := fields.get("content"), list):
+        fields["content"] = [_text(part) for part in content if not (role == "assistant" and _thought(part))]
+    if role in ("assistant", "tool"):
+        fields["content"] = fields.get("content") or ""
+    return fields
+
+
+def _thought(part: Any) -> bool:
+    return isinstance(part, Mapping) and part.get("type") in _THOUGHTS
+
+
+def _text(part: Any) -> Any:
+    """Return a part of a message; a refusal is text, too."""
+    refused = isinstance(part, Mapping) and part.get("type") == "refusal"
+    return {"type": "text", "text": part.get("refusal")} if refused else part
 
 
 def _refuse_media(content: Any, where: str) -> None:

@@ -13,6 +13,7 @@ from edgedec.server.wire.parts import BeginReading, ReadText, SampleReader
 from edgedec.server.wire.reply_form import Frame
 from edgedec.server.wire.response_output import News, OutputItems
 from edgedec.server.wire.response_request import ResponseBody
+from edgedec.server.wire.tools import callable_tools
 from edgedec.server.wire.usage import MemoryUse, usage_json
 from edgedec.server.work.request import Event, Piece, Usage
 
@@ -112,7 +113,7 @@ class ResponseReply:
             "temperature": named.get("temperature"),
             "text": {"format": asked.text.format or {"type": "text"}},
             "tool_choice": asked.tool_choice or "auto",
-            "tools": asked.tools or [],
+            "tools": callable_tools(asked.tools),
             "top_p": named.get("top_p"),
             "truncation": "disabled",
             "usage": None,

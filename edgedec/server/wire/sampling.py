@@ -30,9 +30,13 @@ def _adapter() -> TypeAdapter[SamplingParams]:
 def sampling_of(given: Mapping[str, Any]) -> SamplingParams:
     """Return the sampling values among ``given``; a seed is drawn where none is given.
 
-    Negative seeds count from 2^64 down. Raises ApiError for the first value that is wrong.
+    Negative seeds count from 2^64 down. A ``top_p`` of 0 keeps the most probable token alone. Raises ApiError
+    for the first value that is wrong.
     """
     values = {name: given[name] for name in NAMES if name in given}
+    top_p = values.get("top_p")
+    if top_p == 0 and not isinstance(top_p, bool):
+        values |= {"top_p": 1, "top_k": 1}
     seed = values.get("seed")
     if isinstance(seed, int) and not isinstance(seed, bool) and -_SEEDS // 2 <= seed < 0:
         values["seed"] = seed + _SEEDS

@@ -32,7 +32,20 @@ def tools_of(given: list[Any] | None) -> Tools:
 
 def flat_tools_of(given: list[Any] | None) -> Tools:
     """Return the functions that a response may call; their fields lie in the tool itself."""
-    return tools_of([_nested(tool) for tool in given or ()])
+    return tools_of([_nested(tool) for tool in callable_tools(given)])
+
+
+def callable_tools(given: list[Any] | None) -> list[Any]:
+    """Return the tools of a response without those of other types, such as a search of the web.
+
+    Nobody runs these here, and the model never hears of them.
+    """
+    return [tool for tool in given or () if not isinstance(tool, Mapping) or _is_function(tool)]
+
+
+def _is_function(tool: Mapping[str, Any]) -> bool:
+    kind = tool.get("type")
+    return kind == "function" or not isinstance(kind, str)
 
 
 def _nested(tool: Any) -> Any:
@@ -54,12 +67,6 @@ def choice_of(given: Any, tools: Tools) -> str:
         return str(named)
     allowed = [*_CHOICES, *(f"the function {name}" for name in names)] if tools else ["auto", "none"]
     raise invalid(f"tool_choice should be {', '.join(allowed)}", "tool_choice")
-
-
-def refuse_both(tools: Tools, choice: str, grammar: object, where: str) -> None:
-    """Raise ApiError where a reply may be a call and must have a form."""
-    if tools and choice != "none" and grammar is not None:
-        raise invalid(f"{where} and tools exclude each other; tool_choice may be none", where)
 
 
 def options_of(given: Any) -> dict[str, Plain]:

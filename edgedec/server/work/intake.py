@@ -8,21 +8,27 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.core.ledger import SLACK
+from edgedec.core.units import size
 from edgedec.decode.checks import check_request
-from edgedec.session.prompt import Prompts, conversation_of
+from edgedec.session.prompt import Prompts, in_one_system, with_system
 from edgedec.session.reply import Settings, Start
 from edgedec.session.reply_syntax import ReplySyntax
 from edgedec.session.samples import with_seed
 from edgedec.text.limits import TextLimits
 from edgedec.text.reply_reader import reader_of
+from edgedec.text.thinking import effort_option
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from edgedec.grammar.spec import GrammarSpec
     from edgedec.loaded_model import LoadedModel
     from edgedec.sampling import DrawParams
     from edgedec.server.work.request import GenerationRequest, QueueLimits
     from edgedec.session.engine import ReplyEngine
+    from edgedec.session.message import Message
     from edgedec.text.reply_reader import ReplyReader
+    from edgedec.text.template_inputs import Plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +76,9 @@ class Intake:
 
         Raises ContextFullError for a prompt that does not fit, TemplateError, UsageError.
         """
-        syntax = ReplySyntax(self._codec, request.tools, request.tool_choice, request.template_options)
-        start, own = self._start(request, syntax)
-        if own and request.grammar:
-            raise UsageError("a reply is a tool call or has another form", hint="leave one of them out")
+        options = {**self._effort(request), **request.template_options}
+        syntax = ReplySyntax(self._codec, request.tools, request.tool_choice, options)
+        start, form = self._start(request, syntax)
         stops = (*self._model.manifest.preset.stops, *request.stop)
         logprobs = None if request.logprobs is None else max(request.logprobs, 1)
         spelled = syntax.spelled if start.reader else frozenset()
@@ -84,29 +89,31 @@ class Intake:
             stops,
             logprobs=logprobs,
             spelled=spelled,
-            grammar=request.grammar or own,
+            grammar=form,
         )
         inputs = ReplyInputs(start, settings)
         self._check(inputs)
         return inputs
 
     def _start(self, request: GenerationRequest, syntax: ReplySyntax) -> tuple[Start, GrammarSpec | None]:
-        """Return the place where replies begin, and the form that the tools demand."""
+        """Return the place where replies begin, and the form that they must have."""
         room = self._limits.reply_tokens
         prompts = Prompts(self._tokenizer, self._template, self._text_limits, syntax.inputs)
         if request.text is not None:
-            return Start(prompts.of_text(request.text), room=room), None
+            return Start(prompts.of_text(request.text), room=room), request.grammar
         if self._template is None:
             raise UsageError(
                 f"{self._model.name} is a base model: it continues texts, and has no chat template",
                 hint="ask for the completion of a text, or name another model",
             )
         usual = self._model.manifest.preset.system
-        messages = conversation_of(request.messages, None, usual)
+        messages = with_system(self._ordered(request.messages), usual)
+        prompts.check_messages(messages)
+        self._check_room(prompts.text_bytes(messages))
         if not request.continues:
             prompt = prompts.build(messages)
             start = Start(prompt.ids, room=room, reader=partial(syntax.reader, prompt.text, messages))
-            return start, syntax.grammar(prompt.text)
+            return start, syntax.grammar(prompt.text, request.grammar)
         if messages[-1].uses_tools:
             raise UsageError("a reply with tool calls cannot be continued", hint="give their results")
         shown = messages[-1].content
@@ -116,7 +123,28 @@ class Intake:
         prompt = prompts.build(messages[:-1])
         tokens = tuple(self._tokenizer.encode_inside(shown))
         reader = partial(syntax.reader, prompt.text, messages)
-        return Start(prompt.ids, tokens, shown, room, reader=reader), None
+        return Start(prompt.ids, tokens, shown, room, reader=reader), request.grammar
+
+    def _ordered(self, messages: Sequence[Message]) -> list[Message]:
+        """Return messages with the system messages where the chat template writes them."""
+        several = any(one.role == "system" for one in messages[1:])
+        later = several and self._template is not None and self._template.keeps_system()
+        return in_one_system(messages, later=later)
+
+    def _effort(self, request: GenerationRequest) -> Mapping[str, Plain]:
+        if request.reasoning_effort is None or self._template is None:
+            return {}
+        return effort_option(self._template.source, request.reasoning_effort)
+
+    def _check_room(self, nbytes: int) -> None:
+        """Raise ContextFullError for texts that take more memory than there can ever be for them."""
+        shares = self._engine.home.ledger.shares
+        most = None if shares is None else shares.get(SLACK, 0)
+        if most is not None and nbytes > most:
+            raise ContextFullError(
+                f"the texts of the prompt take {size(nbytes)} of memory, and there is {size(most)} for them",
+                hint=f"shorten them to {100 * most // nbytes} %, or start the server with more memory",
+            )
 
     def _check(self, inputs: ReplyInputs) -> None:
         settings, count = inputs.settings, len(inputs.prompt)

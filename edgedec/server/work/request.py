@@ -39,6 +39,8 @@ class GenerationRequest:
     """ "auto", "none", "required", or the name of a function."""
     template_options: Mapping[str, Any] = field(default_factory=dict)
     """Variables of the chat template, such as ``enable_thinking``."""
+    reasoning_effort: str | None = None
+    """One of ``EFFORTS``: how much a reply thinks, as far as the model's chat template can say it."""
     continues: bool = False
     """Whether the last message is an assistant's, and the reply goes on with it."""
     sampling: SamplingParams = field(default_factory=SamplingParams)
@@ -63,11 +65,6 @@ class GenerationRequest:
             raise UsageError(f"cannot generate {self.max_tokens} tokens", hint="ask for at least 1")
         if self.continues and (not self.messages or self.messages[-1].role != "assistant"):
             raise UsageError("there is no reply to continue", hint="end with a message of the assistant")
-
-    @property
-    def of_a_form(self) -> bool:
-        """Whether a reply that is cut is an error: all of it has a form, and not only the calls in it."""
-        return self.grammar is not None or self.tool_choice not in ("auto", "none")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from edgedec.core.errors import GrammarError, UsageError
 from edgedec.metrics.marks import CounterSnapshot, Marks
 from edgedec.server.work.request import Piece, TracedToken, Usage
-from edgedec.server.work.ticket import INTERRUPTED, SampleJob
+from edgedec.server.work.ticket import SampleJob
 from edgedec.session.reply import Reply
 from edgedec.text.tokenizer import StreamDecoder
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from edgedec.server.work.slot_tools import SlotTools
     from edgedec.session.reply import TokenLogprob
     from edgedec.text.tokenizer import Tokenizer
-
-_LIMITS = ("length", "context")
-"""Reasons for which a reply of a given form may end before it has it."""
 
 
 class Slot:
@@ -86,13 +83,9 @@ class Slot:
         ticket.runs(job, reply)
         try:
             self._stream(job, reply)
-        except GrammarError as error:
-            if reply.finish_reason not in _LIMITS:
+        except GrammarError:
+            if not reply.cut:  # the reason for its end says so to the client
                 raise
-            if ticket.request.of_a_form:
-                ticket.fail_behind(error)
-        if reply.form and reply.finish_reason == INTERRUPTED and ticket.request.of_a_form:
-            ticket.fail_behind(GrammarError(f"the reply is no whole {reply.form.name}: it was interrupted"))
         return _reason(reply, inputs), self._usage(reply, queue_s, shared)
 
     def _stream(self, job: SampleJob, reply: Reply) -> None:

@@ -65,7 +65,6 @@ class Ticket:
         self.jobs = tuple(SampleJob(self, number) for number in range(request.samples))
         self.cancelled = False
         self.error: BaseException | None = None
-        self._late: Exception | None = None
         self.interrupted = False
         """Whether ``cut`` was called."""
         self._events: deque[Event] = deque()
@@ -139,11 +138,6 @@ class Ticket:
                 self.error = error
         self.cut()
 
-    def fail_behind(self, error: Exception) -> None:
-        """Let the iteration raise an error behind the last event: the other samples go on."""
-        with self._lock:
-            self._late = self._late or error
-
     def __iter__(self) -> Iterator[Event]:
         ready = threading.Event()
         try:
@@ -183,8 +177,6 @@ class Ticket:
                 return self._events.popleft()
             if self.error is not None:
                 raise self.error
-            if self.over and self._late and not self.cancelled:
-                raise self._late
             self._wake = None if self.over else wake
             return _END if self.over else None
 

@@ -1,13 +1,14 @@
-"""Grammars, in Lark's form, of replies with calls of tools: exactly one call, or text and calls as they come.
+"""Grammars, in Lark's form, of replies with calls of tools.
 
-Arguments keep the JSON schema of their function.
+They allow exactly one call, text with calls as they come, or JSON in place of calls. Arguments keep the
+JSON schema of their function.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from edgedec.core.errors import UnsupportedError
@@ -34,15 +35,35 @@ def call_grammar(
         raise UnsupportedError(
             "this model's form of tool calls has no grammar", hint='use the tool choice "auto"'
         )
-    calls = " | ".join(f"call_{at}" for at in range(len(functions)))
-    rules = [f"start: {'thought ' if thought_end else ''}({calls})"]
-    if thought_end in control:
-        rules.append(f"thought: /(?s:.*)/ {_literal(thought_end, control)} /\\n*/")
-    elif thought_end:
-        rules.append(f"thought: text /\\n*/\ntext[suffix={json.dumps(thought_end)}]: /(?s:.*)/")
-    for at, function in enumerate(functions):
-        before, after = family.around(function["name"])
-        rules.append(f"call_{at}: {_literal(before, control)} {_rest(function, after, control)}")
+    rules = _thought(f"({_any(functions, 'call')})", thought_end, control)
+    return "\n".join(rules + _calls(family.around, functions, control)) + "\n"
+
+
+def form_or_calls(
+    family: Family,
+    functions: Sequence[Mapping[str, Any]],
+    control: Mapping[str, int],
+    schema: Mapping[str, Any],
+    thought_end: str = "",
+) -> str:
+    """Return the grammar of JSON under ``schema``, or of calls of ``functions`` in its place.
+
+    Functions that are not strict take any arguments.
+
+    ``control`` and ``thought_end`` are as in ``call_grammar``. A call in a form that is not JSON is free
+    behind the tag that begins it. Raises UnsupportedError for a form without both.
+    """
+    rules = _thought("(form | calls)", thought_end, control)
+    rules.append(f"form: %json {_text(schema, _LOOSE)}")
+    if family.around:
+        rules.append(f"calls: ({_any(functions, 'call')}) (/\\n{{0,2}}/ ({_any(functions, 'call')}))*")
+        rules += _calls(family.around, _loosened(functions), control, beside_json=True)
+    elif family.control:
+        rules.append(f"calls: {_literal(family.control[0], control)} /(?s:.*)/")
+    else:
+        raise UnsupportedError(
+            "this model's calls of tools cannot be told from JSON", hint="ask for one of both"
+        )
     return "\n".join(rules) + "\n"
 
 
@@ -57,7 +78,7 @@ def strict_grammar(
     calls = [family.around(one["name"]) for one in functions] if family.around else []
     if not tag or not all(before.startswith(tag) for before, _ in calls):
         return None
-    owns = [one if one.get("strict") else {"parameters": {"type": "object"}} for one in functions]
+    owns = _loosened(functions)
     names = [str(one["name"]) for one in functions]
     first = family.untagged and all(map(_NAME.fullmatch, names))
     rules = ["TEXT: /(?s:.*)/", *_begins("begin", "TEXT", tag, control)]
@@ -74,6 +95,47 @@ def strict_grammar(
             rules.append(f"untagged_{at}: UNTAGGED_{at} {_json(own, _LOOSE)} /\\s*\\}}(\\s*```)?\\s*/")
             rules.append(f'UNTAGGED_{at}: /{_untagged(names[at])}\\s*,\\s*"arguments"\\s*:\\s*/')
     return "\n".join(rules) + "\n"
+
+
+def _thought(answer: str, end: str, control: Mapping[str, int]) -> list[str]:
+    """Return the rules of a reply that begins in its thinking part, where ``end`` is its end."""
+    if not end:
+        return [f"start: {answer}"]
+    if end in control:
+        return [f"start: thought {answer}", f"thought: /(?s:.*)/ {_literal(end, control)} /\\n*/"]
+    text = f"text[suffix={json.dumps(end)}]: /(?s:.*)/"
+    return [f"start: thought {answer}", "thought: text /\\n*/", text]
+
+
+def _calls(
+    around: Callable[[str], tuple[str, str]],
+    functions: Sequence[Mapping[str, Any]],
+    control: Mapping[str, int],
+    *,
+    beside_json: bool = False,
+) -> list[str]:
+    """Return a rule for the call of each function.
+
+    ``beside_json``: a call that is an object itself is one by a schema, for other JSON may begin likewise.
+    """
+    rules = []
+    for at, function in enumerate(functions):
+        before, after = around(function["name"])
+        if beside_json and before.startswith("{"):
+            given = json.loads(f"{before}{{}}{after}")
+            own = {
+                name: {"const": value} if value else _parameters(function) for name, value in given.items()
+            }
+            schema = {"type": "object", "properties": own, "required": [*own], "additionalProperties": False}
+            rules.append(f"call_{at}: %json {_text(schema, _LOOSE)}")
+        else:
+            rules.append(f"call_{at}: {_literal(before, control)} {_rest(function, after, control)}")
+    return rules
+
+
+def _loosened(functions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return functions of which those that are not strict take any object."""
+    return [one if one.get("strict") else {**one, "parameters": {"type": "object"}} for one in functions]
 
 
 def _begins(rule: str, text: str, tag: str, control: Mapping[str, int]) -> list[str]:
@@ -98,9 +160,16 @@ def _rest(function: Mapping[str, Any], after: str, control: Mapping[str, int]) -
 
 
 def _json(function: Mapping[str, Any], spelling: Mapping[str, Any]) -> str:
+    return f"%json {_text(_parameters(function), spelling)}"
+
+
+def _parameters(function: Mapping[str, Any]) -> dict[str, Any]:
     given = function.get("parameters") or {"properties": {}, "additionalProperties": False}
-    schema = {"type": "object", **given, "x-guidance": spelling}
-    return f"%json {json.dumps(schema, ensure_ascii=False)}"
+    return {"type": "object", **given}
+
+
+def _text(schema: Mapping[str, Any], spelling: Mapping[str, Any]) -> str:
+    return json.dumps({**schema, "x-guidance": spelling}, ensure_ascii=False)
 
 
 def _literal(text: str, control: Mapping[str, int]) -> str:

@@ -20,6 +20,7 @@ from edgedec.server.work.request import BusyError, ClosingError
 from edgedec.session.message import Message
 from tests.server.fakes import MODEL, FakeHub, Running, running
 
+SAID = {"role": "assistant", "content": "Hi"}
 HELLO = {"messages": [{"role": "user", "content": "Hi"}]}
 
 
@@ -178,6 +179,8 @@ def test_a_format_becomes_a_grammar(client: httpx.Client, served: Running) -> No
     post(client, response_format={"type": "json_object"})
     assert served.hub.asked[-1].grammar == GrammarSpec.json_object()
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    post(client, response_format={"type": "json_object", "schema": schema})
+    assert served.hub.asked[-1].grammar == GrammarSpec.json_schema(schema)
     named = {"name": "thing", "schema": schema, "strict": True}
     post(client, response_format={"type": "json_schema", "json_schema": named})
     assert served.hub.asked[-1].grammar == GrammarSpec.json_schema(schema)
@@ -197,7 +200,7 @@ def test_a_format_becomes_a_grammar(client: httpx.Client, served: Running) -> No
             "stop": None,
             "seed": None,
         },
-        {"audio": None, "anything": None, "verbosity": "medium"},
+        {"audio": None, "anything": None, "verbosity": "low", "client_metadata": {"a": "b"}},
         {"stream": False, "n": 1, "stop": []},
     ],
 )
@@ -226,7 +229,8 @@ def test_fields_that_change_nothing_are_taken(client: httpx.Client, fields: dict
         ),
         ({"temperature": "hot"}, "temperature", "number, not 'hot'"),
         ({"temperature": -1}, "temperature", "0 (greedy) or more"),
-        ({"top_p": 0}, "top_p", "above 0"),
+        ({"top_p": -0.1}, "top_p", "above 0"),
+        ({"top_p": False}, "top_p", "number"),
         ({"seed": 1.5}, "seed", "integer"),
         ({"logit_bias": {"x": 1}}, "logit_bias", "integer"),
         ({"logit_bias": [1]}, "logit_bias", "object"),
@@ -238,8 +242,8 @@ def test_fields_that_change_nothing_are_taken(client: httpx.Client, fields: dict
         ({"max_tokens": 0}, "max_tokens", "greater than or equal to 1"),
         ({"max_tokens": True}, "max_tokens", "integer"),
         ({"stream": "yes"}, "stream", "boolean"),
-        ({"stop": [""]}, "stop", "1 to 200 characters"),
-        ({"stop": ["x"] * 17}, "stop", "at most 16"),
+        ({"stop": "x" * 201}, "stop", "at most 200 characters"),
+        ({"stop": ["x"] * 257}, "stop", "at most 256"),
         ({"stop": 3}, "stop", "text"),
         ({"top_logprobs": 2}, "top_logprobs", "needs logprobs"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "20"),
@@ -250,7 +254,10 @@ def test_fields_that_change_nothing_are_taken(client: httpx.Client, fields: dict
         ({"audio": {"voice": "x"}}, "audio", "text"),
         ({"modalities": ["text", "audio"]}, "modalities", "text"),
         ({"functions": [{"name": "f"}]}, "functions", "use tools"),
-        ({"reasoning_effort": "high"}, "reasoning_effort", "not supported"),
+        ({"reasoning_effort": "much"}, "reasoning_effort", "'none', 'minimal', 'low'"),
+        ({"messages": [{**SAID, "images": ["a"]}]}, "messages[0].images", "text alone"),
+        ({"messages": [{**SAID, "prefix": True}]}, "messages[0].prefix", "continue"),
+        ({"messages": [{**SAID, "function_call": {"name": "f"}}]}, "messages[0].function_call", "tool_calls"),
         ({"web_search_options": {}}, "web_search_options", "not supported"),
         ({"response_format": {"type": "xml"}}, "response_format.type", "json_object"),
         ({"response_format": {"type": "json_schema"}}, "response_format.schema", "JSON schema"),

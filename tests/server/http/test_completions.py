@@ -7,6 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
+from edgedec.server.wire.logprobs import content_logprobs, text_logprobs
+from edgedec.server.work.request import TracedToken
+from edgedec.session.reply import TokenLogprob
 from tests.server.fakes import Running
 from tests.server.http.test_chat import frames, refused
 
@@ -50,6 +53,31 @@ def test_log_probabilities_have_places_in_the_text(client: httpx.Client) -> None
     chunks = frames(post(client, logprobs=0, stream=True))
     places = [one for chunk in chunks for one in chunk["choices"][0]["logprobs"]["text_offset"]]
     assert places == [0, 5, 6, 12]
+
+
+def test_parts_of_characters_have_their_bytes_and_the_place_of_the_character() -> None:
+    def token(number: int, raw: bytes, text: str, top: tuple[TokenLogprob, ...] = ()) -> TracedToken:
+        shown = raw.decode("utf-8", "replace")
+        return TracedToken(number, text, None, TokenLogprob(number, shown, -1.0, top, raw))
+
+    euro = "\u20ac".encode()
+    alike = tuple(TokenLogprob(at, "x", -float(at), (), b"x") for at in (7, 8))
+    tokens = [
+        token(1, b"a", "a"),
+        token(2, euro[:1], ""),
+        token(3, euro[1:], "\u20ac"),
+        token(8, b"x", "x", alike),
+    ]
+    found = text_logprobs(tokens, 10, 2)
+    assert found["text_offset"] == [10, 11, 11, 12]
+    assert found["tokens"] == ["a", "bytes:\\xe2", "bytes:\\x82\\xac", "token_id:8"]
+    assert found["top_logprobs"][3] == {"x": -7.0, "token_id:8": -8.0}
+    assert [one["bytes"] for one in content_logprobs(tokens, 0)] == [[97], [0xE2], [0x82, 0xAC], [120]]
+
+
+def test_a_replacement_character_that_a_model_wrote_is_a_character() -> None:
+    mark = TracedToken(1, "\ufffd", None, TokenLogprob(1, "\ufffd", -1.0, (), "\ufffd".encode()))
+    assert text_logprobs([mark], 0, 1)["tokens"] == ["\ufffd"]
 
 
 @pytest.mark.parametrize("fields", [{"best_of": 1, "suffix": "", "echo": False}, {"prompt": ["Once"]}])

@@ -119,7 +119,8 @@ def test_a_format_and_log_probabilities(client: httpx.Client, served: Running) -
     [
         {"store": True, "truncation": "disabled", "background": False, "tools": [], "reasoning": {}},
         {"include": ["reasoning.encrypted_content"], "user": "x", "parallel_tool_calls": False},
-        {"text": {"format": {"type": "text"}, "verbosity": "medium"}, "previous_response_id": None},
+        {"text": {"format": {"type": "text"}, "verbosity": "low"}, "previous_response_id": None},
+        {"truncation": "auto", "max_tool_calls": 3, "include": ["web_search_call.action.sources"]},
     ],
 )
 def test_fields_that_change_nothing_are_taken(client: httpx.Client, fields: dict[str, Any]) -> None:
@@ -138,10 +139,10 @@ def test_fields_that_change_nothing_are_taken(client: httpx.Client, fields: dict
         ({"previous_response_id": "resp_1"}, "previous_response_id"),
         ({"conversation": "c"}, "conversation"),
         ({"background": True}, "background"),
-        ({"truncation": "auto"}, "truncation"),
         ({"prompt": {"id": "p"}}, "prompt"),
-        ({"include": ["file_search_call.results"]}, "include"),
-        ({"text": {"verbosity": "low"}}, "text.verbosity"),
+        ({"include": "all"}, "include"),
+        ({"text": {"verbosity": "loud"}}, "text.verbosity"),
+        ({"reasoning": {"effort": "much"}}, "reasoning.effort"),
         ({"text": {"format": {"type": "xml"}}}, "text.format.type"),
         ({"max_output_tokens": 0}, "max_output_tokens"),
         ({"stop": ["x"]}, "stop"),

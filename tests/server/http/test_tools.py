@@ -123,7 +123,6 @@ def test_a_choice_among_tools(client: httpx.Client, served: Running, choice: Any
         ({"tools": [WEATHER], "tool_choice": {"type": "function", "function": {"name": "x"}}}, "tool_choice"),
         ({"tools": [WEATHER], "tool_choice": 3}, "tool_choice"),
         ({"tool_choice": "required"}, "tool_choice"),
-        ({"tools": [WEATHER], "response_format": {"type": "json_object"}}, "response_format"),
         ({"chat_template_kwargs": {"messages": 1}}, "chat_template_kwargs"),
         ({"chat_template_kwargs": {"x": [1]}}, "chat_template_kwargs"),
     ],

@@ -106,7 +106,9 @@ def test_a_completion_has_the_text_and_log_probabilities_of_the_api(
     body = {"prompt": "the cat", "max_tokens": 5, "temperature": 0, "logprobs": 2}
     choice = client.post("/v1/completions", json=body).json()["choices"][0]
     assert choice["text"] == reply.read()
-    assert choice["logprobs"]["tokens"] == [one.text for one in reply.logprobs]
+    whole = [one for one in reply.logprobs if one.text.encode() == one.raw]
+    assert [one for one in choice["logprobs"]["tokens"] if "bytes:" not in one] == [one.text for one in whole]
+    assert len(whole) < len(choice["logprobs"]["tokens"]) == len(reply.logprobs)
     found = pytest.approx([one.logprob for one in reply.logprobs])
     assert choice["logprobs"]["token_logprobs"] == found
 
@@ -156,6 +158,52 @@ def test_a_reply_keeps_a_schema(client: httpx.Client) -> None:
     bad = {"name": "x", "schema": {"type": "string", "pattern": "("}}
     body["response_format"] = {"type": "json_schema", "json_schema": bad}
     assert refused(client.post("/v1/chat/completions", json=body))["type"] == "invalid_request_error"
+
+
+def test_a_form_that_a_limit_cuts_is_the_text_so_far(
+    client: httpx.Client, client_of_openai: openai.OpenAI
+) -> None:
+    schema = {"type": "object", "properties": {"a": {"const": "x" * 50}}, "required": ["a"]}
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    body = asks(max_tokens=3, response_format=form, n=2)
+    answer = client.post("/v1/chat/completions", json=body)
+    assert answer.status_code == 200, answer.text
+    assert [one["finish_reason"] for one in answer.json()["choices"]] == ["length", "length"]
+    assert all(text.startswith("{") for text in content(answer))
+    assert frames(client.post("/v1/chat/completions", json={**body, "stream": True}))
+    with pytest.raises(openai.LengthFinishReasonError):
+        client_of_openai.chat.completions.parse(**asks(model="tiny", max_tokens=3, response_format=form))
+    text: Any = {"format": {"type": "json_schema", "name": "x", "schema": schema}}
+    response = client_of_openai.responses.create(model="tiny", input="Hi", max_output_tokens=3, text=text)
+    assert response.incomplete_details is not None
+    assert response.incomplete_details.reason == "max_output_tokens"
+    assert response.output_text.startswith("{")
+
+
+@pytest.mark.parametrize("model", ["tiny", "other"])
+def test_system_messages_are_read_wherever_they_stand(client: httpx.Client, model: str) -> None:
+    def tokens(*turns: tuple[str, str]) -> int:
+        messages = [{"role": role, "content": text} for role, text in turns]
+        answer = client.post("/v1/chat/completions", json=asks(model=model, messages=messages, max_tokens=1))
+        assert answer.status_code == 200, answer.text
+        return int(answer.json()["usage"]["prompt_tokens"])
+
+    one = tokens(("system", "the cat"), ("user", "the cat"))
+    several = tokens(("system", "the cat"), ("developer", "the cat"), ("user", "the cat"))
+    later = tokens(("system", "the cat"), ("user", "the cat"), ("system", "the cat"))
+    assert one < several
+    assert one < later
+
+
+def test_text_that_never_fits_is_told_before_it_takes_memory(client: httpx.Client) -> None:
+    for path, given in (
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "word " * 800_000}]}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "word " * 8_000}] * 90}),
+        ("/v1/completions", {"prompt": "word " * 800_000}),
+    ):
+        error = refused(client.post(path, json=given))
+        assert error["code"] == "context_length_exceeded"
+        assert "the context holds 512" in error["message"]
 
 
 def test_status_tells_slots_and_memory(client: httpx.Client) -> None:

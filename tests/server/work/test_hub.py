@@ -14,7 +14,15 @@ import pytest
 
 from edgedec.api import Model
 from edgedec.assemble.config import RunConfig
-from edgedec.core.errors import BadFileError, EdgeDecError, MemoryBudgetError, NotFoundError, UsageError
+from edgedec.core.errors import (
+    BadFileError,
+    ContextFullError,
+    EdgeDecError,
+    MemoryBudgetError,
+    NotFoundError,
+    UsageError,
+)
+from edgedec.core.ledger import SLACK
 from edgedec.grammar import GrammarSpec
 from edgedec.models import Store
 from edgedec.sampling.named import SamplingParams
@@ -313,3 +321,16 @@ def test_a_reader_that_leaves_early_keeps_no_model(store: Store, hubs: list[Hub]
         break
     hub.close()
     assert all(job.reply is None for job in ticket.jobs)
+
+
+def test_texts_for_which_there_is_never_memory_are_the_clients_fault(store: Store, hubs: list[Hub]) -> None:
+    """A server without memory for them now or later says how much would do; it is not out of memory."""
+    hub = hub_of(store, "tiny")
+    hubs.append(hub)
+    hub.load()
+    scheduler = hub._keeper.entries["tiny"].scheduler
+    assert scheduler is not None
+    ledger = scheduler.model.runner.ledger
+    ledger.reshare({**ledger.by_name(), SLACK: 8000})
+    with pytest.raises(ContextFullError, match=r"there is 8\.0 kB for them .shorten them to 57 %"):
+        only(hub.submit(asking("tiny", messages=user("x " * 1700))))
