@@ -17,6 +17,7 @@ from edgedec.cli.interrupts import interrupts_to, terminated
 from edgedec.cli.remedies import hint_of
 from edgedec.cli.services import services
 from edgedec.cli.slash.context import Quit
+from edgedec.cli.slash.table import ALIASES, COMMANDS, unknown
 from edgedec.cli.text_input import Unbounded, piped_turns, read_prompt
 from edgedec.cli.window import keys
 from edgedec.cli.window.view import Look, ReplyView, can_draw
@@ -32,11 +33,11 @@ _THERE = {"server", "model", "named", "words", "system", "max_tokens", "stops", 
 _CONNECT_S, _SILENT_S, _REPLY_S = 5.0, 600.0, 3600.0
 """Seconds until there is a connection, until the next text (a long prompt is read first), and in all."""
 _HELP = {
-    "/again": "Answer the last turn anew.",
-    "/more": "Continue a reply that was cut.",
-    "/reset": "Start over; the system message stays.",
-    "/system TEXT": "Start over with this system message; - for none.",
-    "/quit": "Leave.",
+    "/retry": "answer the last message again",
+    "/more": "continue a reply that was cut",
+    "/system TEXT": "set the system message (- removes it)",
+    "/reset": "forget the conversation, keep the system message; also /clear",
+    "/quit": "leave; also /exit, /bye, Ctrl-D",
 }
 
 
@@ -114,25 +115,39 @@ def _answer(talk: ServerTalk, turns: Iterable[str]) -> None:
 
 def _turn(talk: ServerTalk, text: str) -> None:
     """Carry out a command, or show the answer. Raises Quit to leave."""
-    name, _, argument = text.partition(" ")
     if not text.startswith("/"):
         _show(talk, lambda: talk.reply(text))
-    elif name in ("/quit", "/exit", "/bye"):
+        return
+    typed, _, argument = text[1:].partition(" ")
+    name = ALIASES.get(typed.lower(), typed.lower())
+    if name == "quit":
         raise Quit
-    elif name == "/help":
+    if name == "help":
         screen.pairs(list(_HELP.items()))
-    elif name == "/more":
+    elif name == "more":
         before = talk.messages[-1][1] if talk.messages else ""
         _show(talk, talk.more, before=before)
-    elif name == "/again":
+    elif name == "retry":
         question = talk.take_back()
         _show(talk, lambda: talk.reply(question))
-    elif name in ("/reset", "/system"):
-        given = argument.strip()
-        talk.set_system(None if given == "-" else given) if name == "/system" else talk.reset()
+    elif name == "reset":
+        talk.reset()
         screen.aside("The conversation starts over.")
+    elif name == "system":
+        _system(talk, argument.strip())
+    elif name in COMMANDS:
+        there = ", ".join(one.split()[0] for one in _HELP)
+        raise UsageError(f"/{typed} is not for a server's model", hint=f"there are {there}")
     else:
-        raise UsageError(f"unknown command {name}", hint="/help lists those that a server's model has")
+        raise unknown(typed, [one.split()[0][1:] for one in _HELP])
+
+
+def _system(talk: ServerTalk, given: str) -> None:
+    if given:
+        talk.set_system(None if given == "-" else given)
+        screen.aside(f"System message {'removed' if given == '-' else 'set'}.")
+    else:
+        screen.aside(f"System message: {talk.system or 'none'}")
 
 
 def _show(talk: ServerTalk, begin: Callable[[], Generator[str]], *, before: str = "") -> None:

@@ -96,6 +96,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """List the names above for ``help`` and Tab, before they are imported."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+
+
 def __getattr__(name: str) -> object:
     if (home := _HOMES.get(name)) is None:
         raise AttributeError(f"module 'edgedec' has no attribute {name!r}")

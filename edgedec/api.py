@@ -9,16 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 from weakref import WeakSet
 
 from edgedec.assemble.batch import Batch
 from edgedec.assemble.budget import Budget
-from edgedec.assemble.config import RunConfig, config_of
+from edgedec.assemble.config import RunConfig
 from edgedec.assemble.opener import Load
 from edgedec.assemble.prepare import Bundles, Prepared, prepare
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
+from edgedec.assemble.settings import RunSettings, config_of
 from edgedec.control.switching import beside_itself
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.preset import Preset
@@ -27,13 +28,13 @@ from edgedec.core.shown import shown
 from edgedec.core.when_full import DROP
 from edgedec.drafters.registry import models_in, no_drafter
 from edgedec.grammar.matcher import constraint_for
-from edgedec.grammar.spec import GrammarChoice, GrammarSpec, chosen_grammar
+from edgedec.grammar.spec import GrammarSpec
 from edgedec.loaded_model import LoadedModel, load_model
 from edgedec.memory.release import release_code
 from edgedec.models import Store
 from edgedec.models.pairs import installed_drafter
 from edgedec.sampling import DrawParams
-from edgedec.sampling.named import SamplingParams, chosen
+from edgedec.sampling.named import Sampling, chosen
 from edgedec.session.chat import Chat
 from edgedec.session.conversations import Conversations
 from edgedec.session.function_tools import tools_of
@@ -41,6 +42,7 @@ from edgedec.session.host import Host
 from edgedec.session.model_stats import ModelStats, PlanStats, model_stats
 from edgedec.session.prompt import Message, conversation_of
 from edgedec.session.reply import Reply, Settings
+from edgedec.session.reply_options import ReplyOptions, read_options
 from edgedec.session.reply_syntax import ReplySyntax
 
 if TYPE_CHECKING:
@@ -58,15 +60,16 @@ def open(
     notice: Notice = ignore,
     progress: Progress = silent,
     load: Load | None = None,
-    **settings: Any,
+    **settings: Unpack[RunSettings],
 ) -> Model:
     """Open a model: a name, a bundle, a GGUF file, a Hugging Face directory, or ``owner/repo`` of the hub.
 
     A model that is missing is pulled or exported into ``store`` first, which ``progress`` follows. ``notice``
-    gets lines for the user. ``settings`` are fields of ``RunConfig``, in place of ``config``:
-    ``open(name, context=2048)``. Files that changed since the last start are verified before they are used,
-    which ``progress`` follows too. A draft model that cannot be used costs a notice, and the model runs
-    without it. Raises the errors of ``fetch``, ``RunConfig``, ``prepare`` and ``Model``.
+    gets lines for the user. ``settings`` are fields of ``RunConfig`` and values of sampling, in place of
+    ``config``: ``open(name, context=2048, memory="600MB", temperature=0.5)``. Files that changed since the
+    last start are verified before they are used, which ``progress`` follows too. A draft model that cannot be
+    used costs a notice, and the model runs without it. Raises the errors of ``fetch``, ``RunConfig``,
+    ``prepare`` and ``Model``.
 
     >>> import edgedec
     >>> greedy = edgedec.SamplingParams.greedy()
@@ -197,19 +200,20 @@ class Model:
         *,
         system: str | None = None,
         messages: Iterable[Message | Mapping[str, object]] = (),
-        sampling: SamplingParams | DrawParams | None = None,
+        sampling: Sampling | None = None,
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
         tools: Iterable[Tool] = (),
-        **form: Unpack[GrammarChoice],
+        **options: Unpack[ReplyOptions],
     ) -> Chat:
         """Begin a conversation, or go on with ``messages``.
 
         - ``system`` is the system message; None for that of the model's preset, "" for none.
         - ``messages`` are ``Message`` objects or ``{"role": ..., "content": ...}``, with roles "user",
           "assistant", "tool" and, for the first one, "system": that one counts in place of ``system``.
-        - ``sampling`` says how replies are drawn. Values that it does not name are those of
-          ``Model.sampling``.
+        - ``sampling`` says how replies are drawn: ``SamplingParams``, or a mapping with names of it. Single
+          values go without it: ``temperature=0.5``, ``top_p=0.9``, ``seed=3``. Values that nothing names are
+          those of ``Model.sampling``.
         - ``max_tokens`` bounds a reply in tokens. None: it goes on as far as the context reaches, less room
           for the next turn.
         - ``stop`` strings end a reply, beside those of the model's preset.
@@ -230,7 +234,8 @@ class Model:
         >>> model.chat(regex="yes|no").reply("Is 2 + 2 = 4?").read() in ("yes", "no")
         True
         """
-        settings = self.settings(sampling, max_tokens, stop, chosen_grammar(**form))
+        params, form = read_options(sampling, **options)
+        settings = self.settings(params, max_tokens, stop, form)
         self._ready(settings.params, form=settings.grammar is not None)
         self._check_form(settings)
         syntax = ReplySyntax(self.loaded.codec, tools_of(tools))
@@ -256,11 +261,11 @@ class Model:
         self,
         text: str,
         *,
-        sampling: SamplingParams | DrawParams | None = None,
+        sampling: Sampling | None = None,
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
         logprobs: int | None = None,
-        **form: Unpack[GrammarChoice],
+        **options: Unpack[ReplyOptions],
     ) -> Reply:
         """Continue ``text`` as it stands, without the chat template. Iterate over the reply to get its text.
 
@@ -276,17 +281,18 @@ class Model:
         >>> [one.text for one in reply.logprobs[0].top]
         [' Paris', ' the']
         """
-        settings = self.settings(sampling, max_tokens, stop, chosen_grammar(**form))
+        params, form = read_options(sampling, **options)
+        settings = self.settings(params, max_tokens, stop, form)
         return self._chat(settings).complete(text, logprobs=logprobs)
 
     def conversations(
         self,
         *,
         system: str | None = None,
-        sampling: SamplingParams | DrawParams | None = None,
+        sampling: Sampling | None = None,
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
-        **form: Unpack[GrammarChoice],
+        **options: Unpack[ReplyOptions],
     ) -> Conversations:
         """Begin ``config.conversations`` chats that share each pass over the weights.
 
@@ -306,7 +312,8 @@ class Model:
             raise UsageError(
                 "this model was opened for one conversation", hint="open it with RunConfig(conversations=4)"
             )
-        settings = self.settings(sampling, max_tokens, stop, chosen_grammar(**form))
+        params, form = read_options(sampling, **options)
+        settings = self.settings(params, max_tokens, stop, form)
         self._check_form(settings)
         return Conversations(self.runner, settings, system=self._system(system))
 
@@ -350,7 +357,7 @@ class Model:
 
     def settings(
         self,
-        sampling: SamplingParams | DrawParams | None = None,
+        sampling: Sampling | None = None,
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
         grammar: GrammarSpec | None = None,

@@ -49,7 +49,12 @@ class SlashCommand:
     complete: Callable[[list[str]], Iterable[str]] = _none
 
 
+def count_turns(chat: Chat) -> int:
+    """Return how many turns the user has taken."""
+    return sum(message.role == "user" for message in chat.messages)
+
+
 def turns(chat: Chat) -> str:
-    """How many there are: ``2 turns``."""
-    count = sum(message.role == "user" for message in chat.messages)
+    """Say how many turns there are: ``2 turns``."""
+    count = count_turns(chat)
     return f"{count} turn{'' if count == 1 else 's'}"

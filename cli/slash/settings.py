@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from edgedec.cli import screen
 from edgedec.cli.opening import no_system
 from edgedec.cli.sampling_options import COMMON, RARE, kind_of
-from edgedec.cli.slash.context import Context
+from edgedec.cli.slash.context import Context, count_turns
 from edgedec.core.errors import UsageError
 from edgedec.sampling import DrawParams
 
@@ -65,7 +65,8 @@ def system(context: Context, argument: str) -> None:
         raise no_system(context.model)
     context.chat.set_system(None if argument == "-" else argument)
     change = "removed" if argument == "-" else "set"
-    context.say(f"System message {change}; the conversation starts over.")
+    kept = "; the conversation is read again with the next message" if count_turns(context.chat) else ""
+    context.say(f"System message {change}{kept}.")
 
 
 def _number(name: str, help_text: str) -> Setting:

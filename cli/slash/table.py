@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from edgedec.cli import screen
@@ -21,12 +23,23 @@ def run(line: str, context: Context) -> None:
     name, _, argument = line[1:].partition(" ")
     command = find(name)
     if command is None:
-        raise UsageError(
-            f"unknown command /{name}", hint="/help lists them; begin with a space to send the text as it is"
-        )
+        raise unknown(name, [*COMMANDS, *ALIASES])
     if command.argument == FILE and not argument.strip():
-        raise UsageError(f"/{name} needs the name of a file", hint=f"/{name} talk")
+        raise UsageError(
+            f"/{name} needs the name of a file", hint=f"{command.help}, as in /{name} {_FILES[name]}"
+        )
     command.run(context, argument.strip())
+
+
+def unknown(name: str, names: Sequence[str]) -> UsageError:
+    """Return the error for a command that there is not, with those of ``names`` that are near."""
+    near = get_close_matches(name.lower(), names, n=2)
+    meant = f"did you mean {' or '.join(f'/{one}' for one in near)}? " if near else ""
+    instead = _ELSEWHERE.get(name.lower(), meant)
+    return UsageError(
+        f"unknown command /{name}",
+        hint=f"{instead}/help lists them; begin with a space to send the text as it is",
+    )
 
 
 def find(name: str) -> SlashCommand | None:
@@ -48,6 +61,7 @@ def _reset(context: Context, argument: str) -> None:
 def _save(context: Context, argument: str) -> None:
     path = Path(argument).expanduser()
     context.chat.save(path)
+    context.window.note_saved()
     context.say(f"Saved {turns_of(context.chat)} to {path}.")
 
 
@@ -61,14 +75,26 @@ def _load(context: Context, argument: str) -> None:
     params = context.chat.settings.params
     drawn = f"temperature {params.temperature:g}, seed {params.seed}"
     context.say(f"Loaded {turns_of(context.chat)} from {path} ({drawn}).")
+    context.window.note_saved()
+    context.window.show_last_turn()
 
 
 def _quit(context: Context, argument: str) -> None:
+    if context.window.warns_of_loss():
+        context.say("Not saved: /save FILE keeps the conversation, /quit once more leaves it.")
+        return
     raise Quit
 
 
-ALIASES = {"clear": "reset", "exit": "quit", "bye": "quit", "?": "help"}
+ALIASES = {
+    "?": "help", "again": "retry", "bye": "quit", "clear": "reset", "continue": "more", "exit": "quit",
+    "new": "reset", "q": "quit", "read": "file", "regen": "retry", "regenerate": "retry", "undo": "edit",
+}  # fmt: skip
 """Other names, as people type them."""
+_ELSEWHERE = {"copy": "the terminal copies what you mark, and /save FILE writes the conversation; "}
+"""Commands of other programs that nothing here does, and what to do instead."""
+_FILES = {"file": "notes.txt", "save": "talk", "load": "talk"}
+"""Names of files for an example."""
 
 COMMANDS = {
     "help": SlashCommand("", "show this list", _help),

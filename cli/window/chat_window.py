@@ -17,9 +17,10 @@ from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import say_overrun
 from edgedec.cli.session_file import SessionFile
 from edgedec.cli.slash import table
-from edgedec.cli.slash.context import Context, turns
+from edgedec.cli.slash.context import Context, count_turns, turns
 from edgedec.cli.slash.turns import AddedFile
 from edgedec.cli.window import keys, status
+from edgedec.cli.window.recall import last_turn
 from edgedec.cli.window.view import Look, ReplyView, Thought, begins_thinking, can_draw
 from edgedec.core.errors import EdgeDecError
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from edgedec.api import Model
     from edgedec.sampling.named import SamplingParams
     from edgedec.session.chat import Chat
+    from edgedec.session.message import Message
     from edgedec.session.reply import Reply
 
 Prepare = Callable[[str], "Callable[[], tuple[Model, Chat]]"]
@@ -53,6 +55,10 @@ class ChatWindow:
         """Files that go with the next turn."""
         self._chosen: dict[str, float] = {}
         """Sampling parameters that were set here; another model takes them over."""
+        self._saved: list[Message] = []
+        """The messages that a file has."""
+        self._warned = False
+        """Whether the user has heard that the conversation is not saved."""
         self._begun = False
         """Whether the prompt of the latest turn ends inside a thinking part."""
 
@@ -84,6 +90,24 @@ class ChatWindow:
         screen.aside(f"{self.model.name}, {self.model.context} tokens of context; /help helps")
         if self.chat.messages and self.kept:
             screen.aside(f"continuing {self.kept.path}: {turns(self.chat)}")
+            self.show_last_turn()
+
+    def show_last_turn(self) -> None:
+        """Show the end of the conversation to someone who comes back to it."""
+        if self.interactive:
+            for line in last_turn(self.chat.messages):
+                screen.aside(line)
+
+    def note_saved(self) -> None:
+        """Take the conversation as it is for kept in a file."""
+        self._saved = list(self.chat.messages)
+
+    def warns_of_loss(self) -> bool:
+        """Return, once, whether the user is about to leave turns that no file has."""
+        lost = self.interactive and not self.kept and count_turns(self.chat) > 0
+        warns = lost and not self._warned and self.chat.messages != self._saved
+        self._warned |= warns
+        return warns
 
     def turn(self, text: str) -> None:
         """Carry out a command, or stream the answer. Raises EdgeDecError, and Quit to leave."""

@@ -31,6 +31,8 @@ class Flow:
         """Whether the blank line before that block has been printed."""
         self._done = 0
         """Characters of the block (of code: lines) that have been printed."""
+        self._ruled = False
+        """Whether the rule below that block, of code, has been printed."""
         self._shown = 0
         """Characters of the block that stand in the window, with those that are not final."""
 
@@ -50,9 +52,10 @@ class Flow:
         for at in range(self._leaf, len(found)):
             leaf = found[at]
             if at > self._leaf:
-                self._leaf, self._begun, self._done = at, False, 0
+                self._leaf, self._begun, self._done, self._ruled = at, False, 0, False
             if not self._begun:
                 lines += self._gap(found[at - 1] if at else None, leaf)
+                lines += [self._rule(width)] if leaf.kind == "code" else []
                 self._begun = True
             last = at == len(found) - 1 and not final
             ready, live = self._lines(leaf, width, source if last else None)
@@ -65,8 +68,9 @@ class Flow:
         """Take all text so far for printed; a line of code that is not complete is printed again."""
         found = leaves(self._source, self._styles)
         self.take(width, final=True)
-        if found and found[-1].kind == "code" and not self._source.endswith("\n"):
-            self._done -= 1
+        if found and found[-1].kind == "code":
+            self._ruled = found[-1].closed
+            self._done -= not self._source.endswith("\n")
 
     def freeze(self) -> None:
         """Take the lines of a paragraph that stand in the window for final, as they are."""
@@ -90,7 +94,11 @@ class Flow:
         """Return final and other lines of a block. ``source`` ends with it if it may grow, else is None."""
         open_ = source is not None
         if leaf.kind == "code":
-            return self._code(leaf, cut=source is not None and not source.endswith("\n"))
+            ready, live = self._code(leaf, cut=source is not None and not source.endswith("\n"))
+            if not open_ and not self._ruled:
+                self._ruled = True
+                ready.append(self._rule(width))
+            return ready, live
         if leaf.kind in ("rule", "table"):
             inner = width - len(leaf.rest)
             made = self._table(leaf, inner) if leaf.kind == "table" else [self._rule(inner)]

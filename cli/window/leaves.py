@@ -51,6 +51,11 @@ class Leaf:
     def inline(self) -> Token:
         return next(token for token in self.tokens if token.type == "inline")
 
+    @property
+    def closed(self) -> bool:
+        """Whether the fence of a block of code has ended."""
+        return self.end - self.start == self.tokens[0].content.count("\n") + 2
+
 
 @dataclass
 class _Container:

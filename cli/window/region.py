@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-from rich.cells import cell_len
 from rich.color import ColorSystem
 from rich.style import Style
 from rich.text import Text
 
+from edgedec.cli.window.cells import cells
 from edgedec.cli.window.wrap import chopped
 
 _SYNCHRONISED = "\x1b[?2026h", "\x1b[?2026l"
@@ -103,7 +103,7 @@ def _up(rows: int) -> str:
 
 
 def _cells(row: Row) -> int:
-    return sum(cell_len(text) for text, _ in row)
+    return sum(cells(text) for text, _ in row)
 
 
 def _untabbed(line: Text) -> Text:

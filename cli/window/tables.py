@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from rich.cells import cell_len
 from rich.text import Text
 
+from edgedec.cli.window.cells import cells, clusters
 from edgedec.cli.window.styles import Styles
 from edgedec.cli.window.wrap import wrapped
 
@@ -41,7 +41,7 @@ def _widths(rows: Sequence[Sequence[Text]], room: int) -> list[int] | None:
     """Share ``room`` cells among the columns; None where their longest words take more."""
     columns = list(zip(*rows, strict=True))
     least = [max(max(map(_longest_word, column)), 1) for column in columns]
-    wanted = [max(cell.cell_len for cell in column) for column in columns]
+    wanted = [max(cells(cell.plain) for cell in column) for column in columns]
     if sum(least) > room:
         return None
     widths, left = least, room - sum(least)
@@ -58,19 +58,20 @@ def _longest_word(cell: Text) -> int:
     """Count the cells of the longest run that no line break may part; wide characters part anywhere."""
     found = 0
     for word in cell.plain.split():
-        for wide, run in groupby(word, lambda char: cell_len(char) == 2):
-            found = max(found, 2 if wide else cell_len("".join(run)))
+        for wide, run in groupby(clusters(word), lambda one: one[1] > 1):
+            sizes = [size for _, size in run]
+            found = max(found, max(sizes) if wide else sum(sizes))
     return found
 
 
 def _side_by_side(row: Sequence[Text], widths: Sequence[int], right: Sequence[bool]) -> list[Text]:
-    cells = [[line for _, line in wrapped(cell, width)] for cell, width in zip(row, widths, strict=True)]
+    texts = [[line for _, line in wrapped(cell, width)] for cell, width in zip(row, widths, strict=True)]
     lines = []
-    for at in range(max(map(len, cells))):
+    for at in range(max(map(len, texts))):
         line = Text()
-        for column, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        for column, (cell, width) in enumerate(zip(texts, widths, strict=True)):
             part = cell[at] if at < len(cell) else Text()
-            blank = " " * (width - part.cell_len)
+            blank = " " * (width - cells(part.plain))
             line.append(_GAP if column else "")
             line.append_text(Text(blank) + part if right[column] else part + Text(blank))
         line.rstrip()

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from unicodedata import category
 
-from rich.cells import cell_len
 from rich.text import Text
+
+from edgedec.cli.window.cells import clusters
 
 _NOT_FIRST = ("Po", "Pe", "Pf", "Lm")
 """Categories of characters that do not begin a line: a full stop, a bracket that closes."""
@@ -30,13 +31,13 @@ def wrapped(text: Text, width: int) -> list[tuple[int, Text]]:
 
 def chopped(text: Text, width: int) -> list[Text]:
     """Cut ``text`` into rows that are full, whatever its words are."""
-    starts, used = [0], 0
-    for at, char in enumerate(text.plain):
-        size = cell_len(char)
-        if used + size > max(width, 2):
+    starts, used, at = [0], 0, 0
+    for cluster, size in clusters(text.plain):
+        if used + size > max(width, 2) and at > starts[-1]:
             starts.append(at)
             used = 0
         used += size
+        at += len(cluster)
     ends = [*starts[1:], len(text.plain)]
     return [text[start:end] if end > start else Text() for start, end in zip(starts, ends, strict=True)]
 
@@ -59,20 +60,20 @@ def _spans(plain: str, width: int) -> Iterator[tuple[int, int, int]]:
 
 def _break(plain: str, start: int, stop: int, width: int) -> int:
     """Return where the line from ``start`` is broken; ``stop`` if all of it fits."""
-    used, after_blank, possible = 0, False, start
-    for at in range(start, stop):
-        char = plain[at]
-        size = cell_len(char)
-        if char == " ":
+    used, after_blank, after_wide, possible, at = 0, False, False, start, start
+    for cluster, size in clusters(plain[start:stop]):
+        if cluster == " ":
             after_blank = True
         else:
-            wide = size == 2 or (at > start and cell_len(plain[at - 1]) == 2 and plain[at - 1] != " ")
-            if at > start and (after_blank or (wide and size and category(char) not in _NOT_FIRST)):
+            wide = size > 1 or after_wide
+            if at > start and (after_blank or (wide and size and category(cluster[0]) not in _NOT_FIRST)):
                 possible = at
             after_blank = False
-            if used + size > width:
+            if used + size > width and at > start:
                 return possible if possible > start else at
+        after_wide = size > 1
         used += size
+        at += len(cluster)
     return stop
 
 

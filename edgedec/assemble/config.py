@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
-from typing import Any, Literal, get_args
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from edgedec.control.switching import SwitchRule
 from edgedec.core.cache_config import MOST_SEQUENCES, Device, KvType
@@ -18,7 +17,7 @@ from edgedec.drafters.interface import DrafterSpec
 from edgedec.drafters.registry import AUTO, MOST_DRAFTED, parsed
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts
 from edgedec.sampling import DrawParams
-from edgedec.sampling.named import SamplingParams, chosen
+from edgedec.sampling.named import Sampling, chosen, params_of
 from edgedec.telemetry.cores import check_usable
 
 Objective = Literal["time", "energy"]
@@ -79,9 +78,9 @@ class RunConfig:
     """Jinja text of a chat template in place of the model's own; NO_TEMPLATE: a chat is text to continue."""
     thinking: bool | None = None
     """Whether replies think first, where the chat template has a switch for it; None: as it does unasked."""
-    sampling: SamplingParams | DrawParams | None = None
-    """How replies are drawn unless a call says otherwise; the memory plan has room for it. The model's
-    preset has the values that it does not name.
+    sampling: Sampling | None = None
+    """How replies are drawn unless a call says otherwise: ``SamplingParams``, or a mapping with names of it.
+    The memory plan has room for it. The model's preset has the values that it does not name.
     """
     structured: bool = False
     """Whether the memory plan has room for replies of a given form: see ``Model.chat``."""
@@ -132,6 +131,7 @@ class RunConfig:
         for given in (self.memory, self.device_memory):
             if isinstance(given, str):
                 parse_size(given)
+        object.__setattr__(self, "sampling", params_of(self.sampling))
         object.__setattr__(self, "drafters", parsed(self.draft))
 
     @property
@@ -159,20 +159,6 @@ class RunConfig:
     def sampling_for(self, preset: Preset) -> DrawParams:
         """Return how the replies of a model with this preset are drawn."""
         return chosen(self.sampling, DrawParams.of(preset))
-
-
-def config_of(config: RunConfig | None, settings: Mapping[str, Any]) -> RunConfig:
-    """Return ``config``, or one with ``settings``. Raises UsageError for both, and for an unknown name."""
-    if config is not None and settings:
-        names = ", ".join(settings)
-        raise UsageError(f"both a config and {names} are given", hint=f"set {names} in the config")
-    known = [one.name for one in fields(RunConfig) if one.init]
-    for name in settings:
-        if name not in known:
-            near = get_close_matches(name, known, n=1)
-            meant = f"did you mean {near[0]}? " if near else ""
-            raise UsageError(f"there is no setting {name!r:.40}", hint=f"{meant}there are {', '.join(known)}")
-    return config or RunConfig(**settings)
 
 
 def _at_least(value: int | None, least: int, what: str) -> None:

@@ -43,12 +43,13 @@ class ServerTalk:
         return bool(self.messages) and self.messages[-1][0] == "assistant" and not self._side.ended
 
     def set_system(self, text: str | None) -> None:
-        """Start over with this system message; None or empty text for none."""
-        self.messages = [("system", text)] if text else []
+        """Set the system message, None or empty text for none. The turns stay."""
+        turns = self.messages[1:] if self.system is not None else self.messages
+        self.messages = [*([("system", text)] if text else []), *turns]
 
     def reset(self) -> None:
         """Forget every turn; the system message stays."""
-        self.set_system(self.system)
+        self.messages = self.messages[: self.system is not None]
 
     def reply(self, text: str) -> Generator[str]:
         """Answer a turn; yields pieces of text, empty ones while the server is waited for.

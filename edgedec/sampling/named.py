@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from typing import Any, TypeAlias, TypedDict
 
+from edgedec.core.errors import UsageError
 from edgedec.sampling.bias import LogitBias, frozen_bias
 from edgedec.sampling.params import DrawParams
 
@@ -76,13 +79,78 @@ class SamplingParams:
             given = DrawParams(seed=given.seed)
         return replace(given, **self._named())
 
+    def on(self, others: SamplingParams) -> SamplingParams:
+        """Return ``others`` with those values that are named here."""
+        return replace(others, **self._named())
+
     def _named(self) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in self.__slots__}
         return {name: value for name, value in values.items() if value is not None}
 
 
-def chosen(named: SamplingParams | DrawParams | None, given: DrawParams) -> DrawParams:
+class SamplingArguments(TypedDict, total=False):
+    """The fields of ``SamplingParams`` as arguments of a call, which say what they mean there."""
+
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    top_n_sigma: float | None
+    typical: float | None
+    eta: float | None
+    top_h: float | None
+    mirostat: float | None
+    mirostat_eta: float | None
+    edt: float | None
+    repetition_penalty: float | None
+    frequency_penalty: float | None
+    presence_penalty: float | None
+    seed: int | None
+    logit_bias: LogitBias | None
+
+
+Sampling: TypeAlias = SamplingParams | DrawParams | Mapping[str, Any]
+"""How tokens are drawn, in the forms that a caller may give: a mapping has names of ``SamplingParams``."""
+
+
+def params_of(
+    sampling: Sampling | None, values: Mapping[str, Any] | None = None
+) -> SamplingParams | DrawParams | None:
+    """Return ``sampling`` with single ``values`` on top of it; None where neither names anything.
+
+    Raises UsageError for names that are none, and for values out of range.
+
+    >>> params_of({"temperature": 0.5, "top_p": 0.9}, {"top_p": 0.8})
+    SamplingParams(temperature=0.5, top_p=0.8)
+    """
+    if sampling is not None and not isinstance(sampling, SamplingParams | DrawParams):
+        sampling = _of_names(sampling)
+    named = _of_names(values or {})
+    if sampling is None:
+        return named if values else None
+    return named.over(sampling) if isinstance(sampling, DrawParams) else named.on(sampling)
+
+
+def chosen(named: Sampling | None, given: DrawParams) -> DrawParams:
     """Return how tokens are drawn: as ``named``, and where that names nothing, as ``given``."""
-    if named is None:
+    params = params_of(named)
+    if params is None:
         return given
-    return named.over(given) if isinstance(named, SamplingParams) else named
+    return params.over(given) if isinstance(params, SamplingParams) else params
+
+
+def _of_names(values: object) -> SamplingParams:
+    if not isinstance(values, Mapping):
+        raise UsageError(
+            f"sampling cannot be {values!r:.40}",
+            hint='give SamplingParams or a mapping: {"temperature": 0.5}',
+        )
+    known = [one.name for one in fields(SamplingParams)]
+    for name in values:
+        if name not in known:
+            near = get_close_matches(str(name), known, n=1)
+            meant = f"did you mean {near[0]}? " if near else ""
+            raise UsageError(
+                f"there is no sampling value {name!r:.40}", hint=f"{meant}there are {', '.join(known)}"
+            )
+    return SamplingParams(**values)

@@ -15,12 +15,14 @@ from edgedec.core.ledger import SLACK
 from edgedec.core.shown import shown
 from edgedec.core.when_full import STOP
 from edgedec.grammar.matcher import constraint_for
-from edgedec.grammar.spec import GrammarChoice, GrammarSpec, chosen_grammar
+from edgedec.grammar.spec import GrammarSpec
+from edgedec.sampling.named import Sampling, chosen
 from edgedec.session import fit
 from edgedec.session.host import Host, Totals
 from edgedec.session.message import Message, ToolCall, message_of
 from edgedec.session.prompt import Prompt, Prompts, Unfinished
 from edgedec.session.reply import Reply, Settings, Start
+from edgedec.session.reply_options import ReplyOptions, read_options
 from edgedec.session.reply_syntax import REQUIRED, ReplySyntax
 from edgedec.text.limits import TextLimits
 
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from edgedec.core.passage import Turns
     from edgedec.decode.speculation import Speculation
     from edgedec.eviction.policy import Policy
-    from edgedec.sampling.named import SamplingParams
     from edgedec.session.engine import ReplyEngine
     from edgedec.session.saved_session import SavedSession
     from edgedec.text.codec import Codec
@@ -101,8 +102,9 @@ class Chat:
         return first.content if first and first.role == "system" else None
 
     def set_system(self, text: str | None) -> None:
-        """Start over with this system message; None or empty text for none."""
-        self.messages = [Message("system", text)] if text else []
+        """Set the system message, None or empty text for none. The turns stay; they are read again."""
+        turns = self.messages[1:] if self.system is not None else self.messages
+        self.messages = [*([Message("system", text)] if text else []), *turns]
         self.prompts.forget()
         self.unfinished = None
         self._own = {}
@@ -117,6 +119,7 @@ class Chat:
 
     def reset(self) -> None:
         """Forget every turn; the system message stays."""
+        self.messages = self.messages[: self.system is not None]
         self.set_system(self.system)
 
     def reply(
@@ -124,19 +127,19 @@ class Chat:
         text: str | None = None,
         *,
         max_tokens: int | None = None,
-        sampling: SamplingParams | None = None,
+        sampling: Sampling | None = None,
         stop: Sequence[str] = (),
         logprobs: int | None = None,
         final: bool = False,
-        **form: Unpack[GrammarChoice],
+        **options: Unpack[ReplyOptions],
     ) -> Reply:
         """Answer one user turn; iterate over the reply to get its text. ``interrupt()`` ends it early.
 
         None for ``text`` answers the last message, if that is the user's or a tool's. ``max_tokens``,
-        ``sampling`` and ``stop`` hold for this reply and for its continuation: as in ``Model.chat``, on top
-        of the chat's own. ``logprobs``: as in ``Model.complete``. ``schema``, ``regex`` or ``grammar`` name
-        the form of this reply, as in ``Model.chat``. It has that form, or its iteration ends with a
-        GrammarError; one that was cut goes on with ``more``.
+        ``sampling``, single values of it (``temperature=0.5``) and ``stop`` hold for this reply and for its
+        continuation: as in ``Model.chat``, on top of the chat's own. ``logprobs``: as in ``Model.complete``.
+        ``schema``, ``regex`` or ``grammar`` name the form of this reply, as in ``Model.chat``. It has that
+        form, or its iteration ends with a GrammarError; one that was cut goes on with ``more``.
 
         Without a bound in tokens the reply ends where 75 % of the context are filled, but has an eighth of
         the context in any case: the rest is for the next turn. With ``final`` it may have all of it.
@@ -150,8 +153,9 @@ class Chat:
         'stop'
         """
         self._leave()
-        own = self._named(max_tokens, sampling, stop)
-        if form_of_reply := chosen_grammar(**form) or self.settings.grammar or self.syntax.grammar(""):
+        params, form = read_options(sampling, **options)
+        own = self._named(max_tokens, params, stop)
+        if form_of_reply := form or self.settings.grammar or self.syntax.grammar(""):
             own["grammar"] = form_of_reply
         self._prepare(replace(self.settings, **own), bool(logprobs))
         before = self.messages
@@ -418,14 +422,14 @@ class Chat:
         return replace(self.settings, **self._own)
 
     def _named(
-        self, max_tokens: int | None, sampling: SamplingParams | None, stop: Sequence[str]
+        self, max_tokens: int | None, sampling: Sampling | None, stop: Sequence[str]
     ) -> dict[str, Any]:
         """Return the settings of a reply that a call names."""
         own: dict[str, Any] = {}
         if max_tokens is not None:
             own["max_tokens"] = max_tokens
         if sampling is not None:
-            own["params"] = sampling.over(self.settings.params)
+            own["params"] = chosen(sampling, self.settings.params)
         if stop:
             own["stops"] = (*self.settings.stops, *stop)
         return own

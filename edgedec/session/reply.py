@@ -187,8 +187,7 @@ class Reply:
         """The model that wrote each token, where two take turns; else None."""
         self.logprobs: list[TokenLogprob] = []
         """Log-probabilities of the tokens, where ``settings.logprobs`` asks for them."""
-        self.text = ""
-        """The text shown so far, without end token and stop string; of a continued reply the new text."""
+        self._text = ""
         self.finish_reason: str | None = None
         self._mark = engine.mark
         self._marks: list[CounterSnapshot] = []
@@ -196,6 +195,8 @@ class Reply:
         engine.begin(start.turns, len(start.prompt), start.bound)
         self._running: Callable[[], Generator[str, None, None] | None] = lambda: None
         """Returns the iteration, while there is one."""
+        self._begun = False
+        """Whether an iteration has begun."""
         self.awaited = False
         """Whether a worker thread has been asked for the next piece."""
         self._steps = engine.generate(
@@ -211,7 +212,28 @@ class Reply:
         """Run the reply to its end and return its text."""
         for _ in self:
             pass
+        return self._text
+
+    @property
+    def text(self) -> str:
+        """The text shown so far, without end token and stop string; of a continued reply the new text.
+
+        A reply over which nobody has iterated is read to its end first.
+
+        >>> chat.reply("What is 2+2?").text
+        'The answer to this classic math problem is 4.'
+        """
+        self._read_once()
+        return self._text
+
+    def __str__(self) -> str:
+        """Return ``text``."""
         return self.text
+
+    def _read_once(self) -> None:
+        """Read a reply that nobody has begun to read: its values would be those of an empty one."""
+        if not self._begun:
+            self.read()
 
     def interrupt(self) -> None:
         """Ask the reply to end after the pass in progress. Safe to call from a signal handler."""
@@ -242,7 +264,8 @@ class Reply:
 
     @property
     def whole(self) -> str:
-        """The text from the beginning of the reply, also of a continued one."""
+        """The text from the beginning of the reply, also of a continued one, read as ``text`` is."""
+        self._read_once()
         return self._stream.whole if self._stream else self.start.shown
 
     @property
@@ -270,15 +293,17 @@ class Reply:
     def parsed(self) -> Any:
         """The value of a reply in JSON: of its schema's model class, or as ``json.loads`` has it; else None.
 
-        Raises GrammarError while the reply has not come to its end.
+        A reply over which nobody has iterated is read to its end first. Raises GrammarError while one that
+        was begun has not come to its end.
 
         >>> colour = {"type": "object", "properties": {"colour": {"type": "string"}}, "required": ["colour"]}
         >>> reply = model.chat(schema=colour).reply("What is the colour of grass?")
-        >>> reply.read() and "colour" in reply.parsed
+        >>> "colour" in reply.parsed
         True
         """
         if self.form is None:
             return None
+        self._read_once()
         if self._value is _CUT:
             raise GrammarError(f"the reply is no whole {self.form.name} yet", hint="read it to its end")
         return self._value
@@ -294,6 +319,7 @@ class Reply:
 
     def __iter__(self) -> Generator[str, None, None]:
         pieces = self._kept()
+        self._begun = True
         self._running = ref(pieces)  # weak: an iteration that is abandoned ends
         return pieces
 
@@ -304,7 +330,7 @@ class Reply:
         return pieces_of(self)
 
     def __repr__(self) -> str:
-        text = self.text if len(self.text) <= _SHOWN_CHARS else f"{self.text[:_SHOWN_CHARS]}..."
+        text = self._text if len(self._text) <= _SHOWN_CHARS else f"{self._text[:_SHOWN_CHARS]}..."
         return f"<Reply {text!r}: {len(self.tokens)} tokens, {self.finish_reason or 'not finished'}>"
 
     __dir__ = shown(
@@ -328,7 +354,7 @@ class Reply:
         try:
             for piece in self._pieces():
                 if piece:
-                    self.text += piece
+                    self._text += piece
                     yield piece
             self._check_form()
         finally:

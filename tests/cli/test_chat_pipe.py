@@ -42,7 +42,7 @@ def test_reset_system_stats_help_and_quit(home: Home) -> None:
     assert (result.exit_code, result.stdout) == (0, "Hello.\nHello.\n")
     said = result.stderr
     assert "System message: none\n" in said
-    assert "System message set; the conversation starts over.\nSystem message: Be brief.\n" in said
+    assert "System message set.\nSystem message: Be brief.\n" in said
     assert "replies   2," in said
     assert re.search(r"^kv_cache .* [kM]B$", said, re.MULTILINE)
     assert "drafts    off\n" in said

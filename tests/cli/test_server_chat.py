@@ -75,7 +75,7 @@ def test_a_reply_that_was_cut_goes_on(home: Home) -> None:
 
 def test_a_reply_is_asked_for_again(home: Home) -> None:
     with serving(WHOLE) as server:
-        run(home.services(), "chat", MODEL, "--server", server.url, stdin="One\n/again\n")
+        run(home.services(), "chat", MODEL, "--server", server.url, stdin="One\n/retry\n")
     assert server.asked[0]["messages"] == server.asked[1]["messages"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -59,7 +60,15 @@ def test_a_value_that_is_set_is_used(home: Home) -> None:
         ("/think", "the last reply has no thinking part"),
         ("/think loudly", "/think cannot be loudly (it is on or off"),
         ("/think off", "the model's chat template cannot turn thinking off"),
-        ("/file", "/file needs the name of a file"),
+        (
+            "/file",
+            "/file needs the name of a file (put a text file into the next message (- takes all out),"
+            " as in /file notes.txt)",
+        ),
+        ("/save", "/save needs the name of a file (save the conversation and its cache, as in /save talk)"),
+        ("/copy", "unknown command /copy (the terminal copies what you mark, and /save FILE writes"),
+        ("/retri", "unknown command /retri (did you mean /retry"),
+        ("/zzz", "unknown command /zzz (/help lists them; begin with a space"),
         ("/file none.txt", "none.txt cannot be read (No such file or directory)"),
         ("/file .", ". is a folder"),
         ("/file /dev/null", "/dev/null is no file"),
@@ -108,6 +117,30 @@ def test_stats_have_the_share_of_right_tokens_by_depth() -> None:
 @pytest.mark.parametrize("name", ["/exit", "/bye", "/quit"])
 def test_every_name_of_quit_quits(home: Home, name: str) -> None:
     assert said(home, "Hi", name, "Lost") == "One.\n--\n"
+
+
+@pytest.mark.parametrize("name", ["regenerate", "regen", "again"])
+def test_the_names_that_other_programs_have_for_retry(home: Home, name: str) -> None:
+    assert said(home, "Hi", f"/{name}") == "One.\nOne.\n--\n"
+
+
+@pytest.mark.parametrize("line", ["/system Be brief.", "/set system Be brief."])
+def test_a_system_message_keeps_the_turns(home: Home, tmp_path: Path, line: str) -> None:
+    shown = said(
+        home, "Hi", line, "More", f"/save {tmp_path / 'talk'}", "/system -", f"/save {tmp_path / 'b'}"
+    )
+    assert shown.startswith("One.\nTwo.\n--\n")
+    assert "System message set; the conversation is read again with the next message." in shown
+    turns = [("user", "Hi"), ("assistant", "One."), ("user", "More"), ("assistant", "Two.")]
+    assert contents(tmp_path / "talk") == [("system", "Be brief."), *turns]
+    assert contents(tmp_path / "b") == turns
+
+
+def contents(talk: Path) -> list[tuple[str, str]]:
+    """Roles and texts of a saved session."""
+    return [
+        (one["role"], one["content"]) for one in json.loads(talk.read_bytes().splitlines()[1])["messages"]
+    ]
 
 
 def test_clear_is_reset(home: Home) -> None:

@@ -269,6 +269,7 @@ def test_errors_keep_the_session(bundle: Path, tmp_path: Path, terminals: list[T
         ("/load none.json", "error: no such file: none.json"),
         ("x" * 200, "error: the prompt has "),
         ("Hi", "/more continues]"),
+        ("/quit", "Not saved: /save FILE keeps the conversation, /quit once more leaves it."),
         ("/quit", ""),
     ):
         chat.wait_for(READY)

@@ -81,6 +81,31 @@ def test_words_are_wrapped_inside_of_the_window(width: int) -> None:
     assert plain("one two three", 7) == ["one two", "three"]
 
 
+RULE = "─" * 40
+
+
+@pytest.mark.parametrize("step", [1, 4, 100])
+def test_code_stands_between_two_rules_with_a_blank_line_around_them(step: int) -> None:
+    text = "Do:\n```sh\nls\n\ncd\n```\nThen:\n```\nx\n```\n"
+    around = ["", RULE, "ls", "", "cd", RULE, ""]
+    assert plain(text, 60, step) == ["Do:", *around, "Then:", "", RULE, "x", RULE]
+    found = lines(text, 60, step)
+    assert all(line.style == Styles(True, unicode=True).dim for line in found if line.plain == RULE)
+
+
+def test_a_rule_below_code_that_was_cut_comes_once_more_when_the_code_has_ended() -> None:
+    flow = Flow(Styles(colours=True, unicode=True))
+    flow.push("```\na\n```\n")
+    flow.skip(60)
+    flow.push("Text")
+    assert [line.plain for line in flow.take(60, final=True)[0]] == ["", "Text"]
+    flow = Flow(Styles(colours=True, unicode=True))
+    flow.push("```\na\n")
+    flow.skip(60)
+    flow.push("b\n```\n")
+    assert [line.plain for line in flow.take(60, final=True)[0]] == ["b", RULE]
+
+
 def test_a_full_stop_does_not_begin_a_line() -> None:
     assert plain("你好世界。好的", 8) == ["你好世", "界。好的"]
 

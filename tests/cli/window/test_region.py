@@ -9,8 +9,11 @@ import pytest
 from rich.color import ColorSystem
 from rich.style import Style
 from rich.text import Text
+from wcwidth import wcswidth, wcwidth
 
+from edgedec.cli.window.cells import cells
 from edgedec.cli.window.region import Region
+from edgedec.cli.window.wrap import chopped, wrapped
 
 
 class Window:
@@ -53,6 +56,37 @@ def test_the_screen_is_the_final_lines_and_the_live_ones(seed: int) -> None:
             expected.pop()
         assert window.lines() == expected
     window.region.end()
+
+
+FAMILY, HEART, KEY, FLAG, THUMB = "👨‍👩‍👧", "❤️", "1️⃣", "🇩🇪", "👍🏽"
+COMBINED = (FAMILY, HEART, KEY, FLAG, THUMB, "e\u0301", "ａ")  # noqa: RUF001
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_with_combined_emoji_stand_there_once_whether_a_terminal_combines_them_or_not(seed: int) -> None:
+    chance, window = random.Random(seed), Window(columns=20, rows=8)
+    text = ""
+    for _ in range(12):
+        text += chance.choice([*COMBINED, "word ", "x", " "])
+        rows = [row for _, row in wrapped(Text(text), window.region.width)]
+        for row in rows:
+            assert cells(row.plain) >= max(
+                wcswidth(row.plain), sum(max(wcwidth(one), 0) for one in row.plain)
+            )
+            assert cells(row.plain) <= window.region.width
+        window.region.draw([], rows[-6:])
+        # The emulator draws each part by itself, and joins those without a width to the one before.
+        assert window.screen.cursor.y == len(rows[-6:]) - 1
+    parts = "".join(row.plain for _, row in wrapped(Text(text), 19))
+    assert parts.replace(" ", "") == text.replace(" ", ""), "no cluster is torn apart or lost"
+
+
+@pytest.mark.parametrize("cluster", COMBINED)
+def test_no_cluster_is_torn_apart(cluster: str) -> None:
+    text = Text(cluster * 9)
+    for rows in (chopped(text, 8), [row for _, row in wrapped(text, 8)]):
+        assert "".join(row.plain for row in rows) == cluster * 9
+        assert all(not row.plain.replace(cluster, "") for row in rows)
 
 
 def test_text_that_is_added_is_all_that_is_written() -> None:
