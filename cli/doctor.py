@@ -10,15 +10,16 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
 from edgedec.cli.services import services
+from edgedec.core.installing import pip_install
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
     from edgedec.cli.doctor_report import Findings
 
 PROBLEMS_FOUND = 1
-_NO_LLAMA_CPP = "not installed; it runs other GGUF architectures: pip install 'edgedec-runtime[gguf]'"
-_NO_WGPU = "not asked; `--device gpu` needs a package: pip install 'edgedec-runtime[gpu]'"
-_NO_OPTIMUM = "not installed; it exports other architectures: pip install 'edgedec-runtime[optimum]'"
+_NO_LLAMA_CPP = "not installed; it runs other GGUF architectures"
+_NO_WGPU = "not asked; `--device gpu` needs a package"
+_NO_OPTIMUM = "not installed; it exports other architectures"
 
 
 @click.command(
@@ -101,8 +102,8 @@ def _rows(sections: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if gpus := sections["gpus"]:
         yield from _gpu_rows(gpus)
     yield "EdgeDec", sections["versions"]["edgedec"]
-    yield "optimum", sections["versions"]["optimum-onnx"] or _NO_OPTIMUM
-    yield "llama.cpp", sections["versions"]["llama-cpp-python"] or _NO_LLAMA_CPP
+    yield "optimum", sections["versions"]["optimum-onnx"] or f"{_NO_OPTIMUM}: {pip_install('optimum')}"
+    yield "llama.cpp", sections["versions"]["llama-cpp-python"] or f"{_NO_LLAMA_CPP}: {pip_install('gguf')}"
     for one in sections["bandwidth"] or ():
         plural = "s" if one["threads"] > 1 else ""
         yield "bandwidth", f"{one['gb_per_s']:.1f} GB/s with {one['threads']} thread{plural}"
@@ -132,7 +133,7 @@ def _machine_rows(machine: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _gpu_rows(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if not found["installed"]:
-        yield "GPU", _NO_WGPU
+        yield "GPU", f"{_NO_WGPU}: {pip_install('gpu')}"
     elif not found["adapters"]:
         yield "GPU", "none found"
     for one in found["adapters"]:

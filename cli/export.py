@@ -86,8 +86,8 @@ def command(
     llama, smollm3, mistral3, qwen2, qwen3, qwen3vl, qwen35, gemma2, gemma3, gemma4, phi3, lfm2.
 
     Other architectures run without EdgeDec's kernels. A directory is exported with optimum in float32, and
-    ONNX Runtime runs it (pip install 'edgedec-runtime[optimum]'). A GGUF file is kept as it is, and llama.cpp
-    runs it (pip install 'edgedec-runtime[gguf]').
+    ONNX Runtime runs it (the extra optimum). A GGUF file is kept as it is, and llama.cpp runs it (the extra
+    gguf).
 
     With --for android DIR is a device's folder: a bundle that carries its drafters, and lists all files with
     hashes. With --for web it is a page that runs the model in the browser. With --for npu or htp it is a

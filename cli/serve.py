@@ -21,6 +21,7 @@ from edgedec.cli.opening import fetch_bundles
 from edgedec.cli.services import services
 from edgedec.core.cache_config import MOST_SEQUENCES
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
+from edgedec.core.installing import pip_install
 from edgedec.models.catalogue import DEFAULT_MODEL
 
 if TYPE_CHECKING:
@@ -243,6 +244,4 @@ def _text_of(file: Path) -> str:
 
 def check_installed() -> None:
     if missing := [name for name in _NEEDED if importlib.util.find_spec(name) is None]:
-        raise UsageError(
-            f"serving needs {', '.join(missing)}", hint="`pip install 'edgedec-runtime[server]'`"
-        )
+        raise UsageError(f"serving needs {', '.join(missing)}", hint=f"`{pip_install('server')}`")

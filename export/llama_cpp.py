@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from edgedec.backends.llama_cpp.advice import INSTALL
 from edgedec.backends.llama_cpp.probe import Facts, installed, probe
 from edgedec.core.errors import BackendError, BadFileError, UnsupportedError
 from edgedec.core.files import atomic_path, storage_errors
+from edgedec.core.installing import pip_install
 from edgedec.core.manifest import CHAT_TEMPLATE, GGUF, TOKENIZER, FileEntry, Manifest, TokenizerInfo
 from edgedec.core.model_spec import ModelSpec
 from edgedec.export.bundle import About, printable_name, versions
@@ -31,7 +31,7 @@ def bundle_for_llama_cpp(gguf: GgufSource, out: Path, about: About) -> Manifest:
     unknown kind; BackendError when llama.cpp crashes; BadFileError or StorageError.
     """
     if not installed():
-        raise UnsupportedError("llama-cpp-python is not installed", hint=INSTALL)
+        raise UnsupportedError("llama-cpp-python is not installed", hint=pip_install("gguf"))
     text, info = build_tokenizer(gguf.metadata)
     if gguf.metadata.get(f"{gguf.metadata.get('general.architecture')}.attention.causal") is False:
         raise UnsupportedError("the model is none that continues text: its attention is not causal")
@@ -64,7 +64,7 @@ def instead(ours: UnsupportedError, gguf: GgufSource, out: Path, about: About) -
     except (UnsupportedError, BadFileError):
         raise ours from None  # no runtime could be given tokens
     if not installed():
-        hint = f"llama.cpp may run it: {INSTALL}"
+        hint = f"llama.cpp may run it: {pip_install('gguf')}"
         raise UnsupportedError(ours.message, hint=f"{ours.hint}; {hint}" if ours.hint else hint) from None
     try:
         return bundle_for_llama_cpp(gguf, out, about)

@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from edgedec.core.errors import BackendError, UsageError
+from edgedec.core.installing import pip_reinstall
 
 _NAMES = ("libedgedec_kernels.so", "libedgedec_kernels.dylib", "edgedec_kernels.dll")
 _EMULATED = ("libedgedec_kernels_emulated.so",)
@@ -39,7 +40,7 @@ def library_path() -> Path:
     if path is None:
         raise BackendError(
             "the compiled kernel library is missing",
-            hint="install EdgeDec again: pip install --force-reinstall edgedec-runtime",
+            hint=f"install EdgeDec again: {pip_reinstall()}",
         )
     return path
 
@@ -118,7 +119,7 @@ def too_old() -> BackendError:
     """Return the error for a library that lacks a function."""
     return BackendError(
         f"the kernel library {library_path()} is of an older version than this package",
-        hint="install EdgeDec again: pip install --force-reinstall edgedec-runtime",
+        hint=f"install EdgeDec again: {pip_reinstall()}",
     )
 
 

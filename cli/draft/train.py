@@ -40,7 +40,7 @@ def command(ctx: click.Context, /, options: training.TrainOptions) -> None:
 
     Ctrl-C saves and ends; a kill costs at most a minute. The same command finishes a run that was stopped,
     and otherwise goes on from the last checkpoint with another run. At the end the head is quantised, and
-    drafts for the model from the next start on. Needs torch: pip install 'edgedec-runtime[train]'.
+    drafts for the model from the next start on. Needs torch, which the extra train brings.
     """
     training.check(options)
     maker = import_module(f"edgedec.cli.draft.{KINDS[options.kind]}")

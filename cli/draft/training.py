@@ -20,6 +20,7 @@ from edgedec.cli.draft.options import prompts_option, tokens_option
 from edgedec.cli.draft.rollouts import RolloutOptions, answer
 from edgedec.cli.progress import notice
 from edgedec.core.errors import NotFoundError, UsageError
+from edgedec.core.installing import pip_install
 
 if TYPE_CHECKING:
     from edgedec.core.listed_files import Scalar
@@ -98,7 +99,7 @@ def check(options: TrainOptions) -> None:
     if options.kind != "small" and (options.source or options.layers):
         raise UsageError("--from and --layers are for small models", hint="add --kind small")
     if find_spec("torch") is None:
-        raise UsageError("training needs torch", hint="`pip install 'edgedec-runtime[train]'`")
+        raise UsageError("training needs torch", hint=f"`{pip_install('train')}`")
     if options.plot:
         from edgedec.bench.plots.figure import check_plot
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.core.files import atomic_path
+from edgedec.core.installing import pip_install
 from edgedec.core.manifest import CHAT_TEMPLATE, MODEL, TOKENIZER, WEIGHTS, Manifest, Scalar
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.progress import Progress, silent
@@ -89,8 +90,7 @@ def _checked_config(source: Path, quant: str | None) -> dict[str, Any]:
     except metadata.PackageNotFoundError:
         raise UnsupportedError(
             f"model type {kind[:40]!r} is not one that EdgeDec builds",
-            hint=f"it builds {', '.join(FAMILIES)}; optimum exports others:"
-            " pip install 'edgedec-runtime[optimum]'",
+            hint=f"it builds {', '.join(FAMILIES)}; optimum exports others: {pip_install('optimum')}",
         ) from None
     if quant is not None:
         raise UsageError(

@@ -13,6 +13,7 @@ import pytest
 from edgedec.backends.llama_cpp import probe_worker
 from edgedec.backends.llama_cpp.probe import probe
 from edgedec.core.errors import BackendError, EdgeDecError, UnsupportedError
+from edgedec.core.installing import pip_install
 from tests.fixtures.pretended_llama import FACTS, answers, pretend
 
 BINDING = "edgedec.backends.llama_cpp.binding"
@@ -84,7 +85,7 @@ def test_a_model_that_it_refuses(worker: Worker) -> None:
 def test_none_installed(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     model = worker(answers(facts=FACTS))
     monkeypatch.setattr("edgedec.backends.llama_cpp.probe.MODULE", "no_such_llama")
-    refused(model, UnsupportedError, "takes llama-cpp-python", "pip install 'edgedec-runtime[gguf]'")
+    refused(model, UnsupportedError, "takes llama-cpp-python", pip_install("gguf"))
 
 
 def test_what_works_is_kept_until_something_changes(worker: Worker, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from edgedec.core.cache_config import CacheConfig
 from edgedec.core.device_place import DevicePlace
 from edgedec.core.errors import BadFileError, ContextFullError, EdgeDecError, UnsupportedError, UsageError
 from edgedec.core.forward import Forward
+from edgedec.core.installing import pip_install
 from edgedec.core.manifest import NPU_FACTS, WEIGHTS, Manifest
 from edgedec.core.npu_facts import NpuFacts, graph_name
 from edgedec.core.rows import FloatArray, Rows
@@ -220,7 +221,7 @@ def test_without_a_plug_in_one_line_names_the_extra(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv(CHOICE, raising=False)
     with pytest.raises(UnsupportedError) as found:
         plugin_for("npu")
-    assert "edgedec-runtime[npu]" in str(found.value.hint)
+    assert pip_install("npu") in str(found.value.hint)
     monkeypatch.setenv(CHOICE, "abacus")
     with pytest.raises(UsageError, match="abacus"):
         plugin_for("npu")

@@ -18,6 +18,7 @@ from edgedec.cli.bench import STUDIES
 from edgedec.cli.bench.options import PeerOptions
 from edgedec.cli.services import Services
 from edgedec.cli.subcommands import Subcommand
+from edgedec.core.installing import pip_install
 from edgedec.export import export_gguf
 from edgedec.metrics.mbsu import Weights
 from edgedec.models import Store
@@ -73,7 +74,7 @@ def test_a_plot_is_drawn_or_refused_before_measuring(folder: Path, tmp_path: Pat
         assert result.exit_code == 0, result.output
         assert "<svg" in (tmp_path / "curve.svg").read_text(encoding="utf-8")
     else:
-        assert_one_line(result, 2, "plots need matplotlib", "edgedec-runtime[plot]")
+        assert_one_line(result, 2, "plots need matplotlib", pip_install("plot"))
     assert [path.name for path in tmp_path.iterdir()] == (["curve.svg"] if result.exit_code == 0 else [])
 
 

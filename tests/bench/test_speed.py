@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from edgedec.bench.plots.figure import check_plot
 from edgedec.bench.plots.speed import draw_speed
 from edgedec.bench.studies.speed import SideSpeed, SpeedReport, SpeedStudy, measure_speed
 from edgedec.core.errors import UsageError
+from edgedec.core.installing import pip_install
 from tests.bench.support import Fakes
 
 PLAN = SpeedStudy(prompts=((1, 2, 3), (4, 5, 6, 7)), max_tokens=5, repeat=3, settle=lambda: None)
@@ -110,7 +112,7 @@ def test_a_few_disturbed_measurements_do_not_move_the_median() -> None:
 
 def test_the_bars_show_every_side(fakes: Fakes, tmp_path: Path) -> None:
     if find_spec("matplotlib") is None:
-        with pytest.raises(UsageError, match=r"plots need matplotlib .*edgedec-runtime\[plot\]"):
+        with pytest.raises(UsageError, match=f"plots need matplotlib .*{re.escape(pip_install('plot'))}"):
             check_plot(tmp_path / "bars.svg")
         return
     report = run(fakes, ("ours", 1.0), ("theirs", 2.0))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.bench.harness.runtimes import LLAMA_ADVICE
+from edgedec.bench.harness.runtimes import advice
 from edgedec.bench.harness.worker import Side, Worker
 from edgedec.core.errors import BackendError, EdgeDecError, UsageError
 from tests.bench.support import PROGRAM, Fakes
@@ -51,7 +51,7 @@ def test_the_process_ends_with_the_context(fakes: Fakes) -> None:
 )
 def test_trouble_is_one_line(fakes: Fakes, trouble: str, kind: type[EdgeDecError], words: list[str]) -> None:
     with pytest.raises(kind) as caught:
-        ask(fakes.side("other", trouble=trouble, advice=LLAMA_ADVICE))
+        ask(fakes.side("other", trouble=trouble, advice=advice("llama.cpp")))
     assert "\n" not in str(caught.value)
     for word in words:
         assert word in str(caught.value)

@@ -11,6 +11,7 @@ from typing import NoReturn
 import pytest
 
 from edgedec.core.errors import BackendError
+from edgedec.core.installing import pip_install
 from edgedec.costs.cost_file import CostFile
 from tests.cli.support import Home, run
 from tests.fixtures.simulated import COSTS, Machine, on_machine
@@ -51,9 +52,9 @@ def test_doctor_reports_for_people_and_machines(home: Home) -> None:
     text = " ".join(run(services, "doctor").stdout.split())
     assert "amx (not on this CPU), avx2 (runs), scalar" in text
     known = document["versions"]["optimum-onnx"]
-    assert (f"optimum {known}" if known else "pip install 'edgedec-runtime[optimum]'") in text
+    assert (f"optimum {known}" if known else pip_install("optimum")) in text
     known = document["versions"]["llama-cpp-python"]
-    assert (f"llama.cpp {known}" if known else "pip install 'edgedec-runtime[gguf]'") in text
+    assert (f"llama.cpp {known}" if known else pip_install("gguf")) in text
     assert re.search(r"gemma3-270m, 1.0 MB, about \d+ tok/s", text)
 
 
@@ -139,4 +140,4 @@ def test_doctor_names_the_package_for_gpus_where_it_is_missing(home: Home) -> No
     services = home.services(
         home.parrot(), kernels=FakeKernels, gpus=lambda ask: {"installed": False, "adapters": []}
     )
-    assert "pip install 'edgedec-runtime[gpu]'" in " ".join(run(services, "doctor", "--fast").stdout.split())
+    assert pip_install("gpu") in " ".join(run(services, "doctor", "--fast").stdout.split())

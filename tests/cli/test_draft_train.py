@@ -13,6 +13,7 @@ import pytest
 
 from edgedec.cli.draft import train_head, training
 from edgedec.core.drafter_manifest import DrafterManifest
+from edgedec.core.installing import pip_install
 from edgedec.training.rollouts import RolloutStore, held_out
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_generate_batch import real
@@ -42,7 +43,7 @@ def test_without_torch_one_line_names_the_extra(
         "edgedec.cli.draft.training.find_spec", lambda name: None if name == "torch" else found(name)
     )
     result = run(real(home), "draft", "train", "-m", str(bundle))
-    assert_one_line(result, 2, "training needs torch", "pip install 'edgedec-runtime[train]'")
+    assert_one_line(result, 2, "training needs torch", pip_install("train"))
 
 
 def test_two_ways_to_say_how_long_are_refused(home: Home, prompts: Path, bundle: Path) -> None:

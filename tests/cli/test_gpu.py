@@ -12,6 +12,7 @@ from edgedec.backends.gpu import placed
 from edgedec.backends.gpu.adapter import CHOICE, Adapter
 from edgedec.cli.services import Services
 from edgedec.core.errors import DeviceLostError
+from edgedec.core.installing import pip_install
 from edgedec.models import Store
 from tests.cli.support import assert_one_line, run
 from tests.fixtures.tiny_models import tiny_bundle
@@ -104,7 +105,7 @@ def test_without_the_package_the_line_says_what_installs_it(
 
     monkeypatch.setattr(gpus, "import_module", missing)
     monkeypatch.setattr(gpus, "_entry", gpus._entry.__wrapped__)  # the answer of an earlier call is kept
-    assert_one_line(run(services, *ask, "--device", "gpu"), 5, "edgedec-runtime[gpu]")
+    assert_one_line(run(services, *ask, "--device", "gpu"), 5, pip_install("gpu"))
 
 
 def test_options_of_a_gpu_need_one(services: Services, ask: list[str]) -> None:

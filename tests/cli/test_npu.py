@@ -10,6 +10,7 @@ import pytest
 
 from edgedec.backends.npu.plugins import CHOICE
 from edgedec.cli.services import Services
+from edgedec.core.installing import pip_install
 from edgedec.core.manifest import Manifest
 from edgedec.export import export_for_npu
 from edgedec.models import Store
@@ -41,7 +42,7 @@ def test_an_exported_model_runs_on_the_cpu_and_needs_a_plug_in_for_an_npu(
     assert answered.stdout.strip()
     monkeypatch.setattr("edgedec.backends.npu.plugins.util.find_spec", lambda name: None)
     monkeypatch.delenv(CHOICE, raising=False)
-    assert_one_line(run(services, *ask, "--device", "npu"), 5, "plug-in", "edgedec-runtime[npu]")
+    assert_one_line(run(services, *ask, "--device", "npu"), 5, "plug-in", pip_install("npu"))
     assert_one_line(run(services, *ask, "--memory", "2GB"), 5, "cannot bound", "--memory")
 
 
@@ -74,7 +75,7 @@ def test_compiling_needs_qnn(
 ) -> None:
     monkeypatch.setattr("edgedec.backends.npu.plugins.util.find_spec", lambda name: None)
     result = run(services, "export", str(gguf), "-o", str(tmp_path / "bundle"), "--for", "htp")
-    assert_one_line(result, 5, "QNN", "edgedec-runtime[npu]")
+    assert_one_line(result, 5, "QNN", pip_install("npu"))
 
 
 def test_a_model_for_the_cpu_is_not_run_on_an_npu(services: Services, gguf: Path) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from edgedec.core.installing import pip_install
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.patience import PATIENCE_S
@@ -194,7 +195,7 @@ def test_a_key_in_the_environment_is_checked(home: Home) -> None:
 def test_without_the_extra_one_line_says_what_to_install(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     result = run(home.services(), "serve")
-    assert_one_line(result, 2, "serving needs starlette", "pip install 'edgedec-runtime[server]'")
+    assert_one_line(result, 2, "serving needs starlette", pip_install("server"))
 
 
 def test_the_help_shows_every_option_in_groups() -> None:

@@ -16,6 +16,7 @@ import pytest
 from edgedec.backends.open import open_backend, runtime_of
 from edgedec.cli.services import Services
 from edgedec.core.errors import BackendError, BadFileError, EdgeDecError, UnsupportedError
+from edgedec.core.installing import pip_install
 from edgedec.core.manifest import Manifest
 from edgedec.export import ModelCard, export_gguf
 from edgedec.models import Store
@@ -88,7 +89,7 @@ def test_where_files_cannot_have_two_names_it_is_copied(
 @pytest.mark.usefixtures("absent")
 def test_without_llama_cpp_the_refusal_says_what_would_help(tmp_path: Path) -> None:
     gguf = write_foreign(tmp_path / "tiny.gguf", "gpt2")
-    help = "llama.cpp may run it: pip install 'edgedec-runtime[gguf]'"
+    help = f"llama.cpp may run it: {pip_install('gguf')}"
     refused(gguf, UnsupportedError, "architecture 'gpt2' is not supported", "supported are llama", help)
     refused(gguf, UnsupportedError, "llama-cpp-python is not installed", backend="llama.cpp")
     partial = write_tiny(tmp_path / "partial.gguf", extra={"llama.rope.dimension_count": 8})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -19,6 +20,7 @@ import pytest
 
 from edgedec.backends.open import open_backend
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UnsupportedError, UsageError
+from edgedec.core.installing import pip_install
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.export import export_huggingface
@@ -104,7 +106,9 @@ def test_without_optimum(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise metadata.PackageNotFoundError(package)
 
     monkeypatch.setattr(metadata, "version", missing)
-    refused(source, UnsupportedError, r"'mpt' is not one .* llama, qwen2.* 'edgedec-runtime\[optimum\]'")
+    refused(
+        source, UnsupportedError, rf"'mpt' is not one .* llama, qwen2.* {re.escape(pip_install('optimum'))}"
+    )
 
 
 def test_what_stands_in_the_way(source: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from edgedec.backends.gpu import adapter
 from edgedec.backends.gpu.adapter import CHOICE, Adapter, adapters, choose
 from edgedec.core.errors import BackendError, UnsupportedError, UsageError
+from edgedec.core.installing import pip_install
 
 
 def info(device: str, kind: str, api: str = "Vulkan") -> Any:
@@ -81,5 +83,5 @@ def test_a_missing_package_names_the_command(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "wgpu", None)
     # The answer of an earlier call is kept.
     monkeypatch.setattr(adapter, "_entry", adapter._entry.__wrapped__)
-    with pytest.raises(UnsupportedError, match=r"pip install 'edgedec-runtime\[gpu\]'"):
+    with pytest.raises(UnsupportedError, match=re.escape(pip_install("gpu"))):
         adapters()

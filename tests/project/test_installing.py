@@ -42,6 +42,14 @@ def test_nothing_names_the_other_project_of_the_index() -> None:
     assert {name: found for name, text in texts.items() if (found := strangers(text))} == {}
 
 
+def test_nothing_promises_a_release_on_the_index() -> None:
+    own = [Path(__file__), ROOT / "tests" / "core" / "test_installing.py"]
+    promise = re.compile(rf"(?:pip3?|uv|pipx) (?:install|tool|add|run)\b[^\n`]*\b{NAME}\b")
+    texts = {file: file.read_bytes().decode("utf-8", "ignore") for file in sources() if file not in own}
+    assert [relative(file) for file, text in texts.items() if promise.search(text)] == []
+    assert promise.search(f"pip install '{NAME}[plot]'")
+
+
 @pytest.mark.parametrize(
     "text",
     [

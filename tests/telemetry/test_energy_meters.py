@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.core.installing import pip_install
 from edgedec.telemetry.energy import NoMeter, open_meter
 from edgedec.telemetry.energy.battery import BatteryMeter
 from edgedec.telemetry.energy.meter import Reading, Refused
@@ -269,4 +270,4 @@ def test_the_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
     found = open_meter(gpu=True)
     assert isinstance(found, NoMeter)
-    assert "edgedec-runtime[nvidia]" in found.reason
+    assert pip_install("nvidia") in found.reason

@@ -2,7 +2,7 @@
 
 EDGEDEC_TEST_GGUF names a directory with smollm2.gguf (SmolLM2-135M-Instruct), qwen.gguf
 (Qwen2.5-Coder-1.5B-Instruct) and gemma3.gguf (Gemma-3-270M). ``test_recorded_ids`` needs nothing else;
-``test_same_as_llama_cpp`` also needs llama-cpp-python (``edgedec-runtime[gguf]``).
+``test_same_as_llama_cpp`` also needs llama-cpp-python (the extra ``gguf``).
 
 Known difference, ours on purpose: llama.cpp takes any token spelt ``</s>`` for an end of generation and
 makes it a control token. In Qwen2.5 that is an ordinary word piece and in Gemma 3 the HTML tag, so texts with

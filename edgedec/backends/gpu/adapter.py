@@ -12,10 +12,10 @@ from tempfile import gettempdir
 from typing import Any, Literal
 
 from edgedec.core.errors import BackendError, EdgeDecError, UnsupportedError, UsageError, one_line
+from edgedec.core.installing import pip_install
 
 CHOICE = "EDGEDEC_GPU"
 """Environment variable: a part of an adapter's name. A software adapter runs only when it is named."""
-INSTALL = "pip install 'edgedec-runtime[gpu]'"
 
 Kind = Literal["discrete", "integrated", "software", "unknown"]
 _KINDS: dict[str, Kind] = {"DiscreteGPU": "discrete", "IntegratedGPU": "integrated", "CPU": "software"}
@@ -104,7 +104,9 @@ def _wgpu() -> Any:
     try:
         package = import_module("wgpu")
     except ImportError as error:
-        raise UnsupportedError("the package that reaches GPUs is not installed", hint=INSTALL) from error
+        raise UnsupportedError(
+            "the package that reaches GPUs is not installed", hint=pip_install("gpu")
+        ) from error
     except OSError as error:
         raise BackendError(f"the package wgpu cannot be loaded: {one_line(str(error))[:300]}") from error
     # It logs each error that it also raises.

@@ -1,8 +1,7 @@
-"""Hints for a user whose llama.cpp is missing, too old or broken. Imports nothing."""
+"""A hint for a user whose llama.cpp is broken. Imports nothing."""
 
 from __future__ import annotations
 
-INSTALL = "pip install 'edgedec-runtime[gguf]'"
 REBUILD = (
     "GCC breaks its AMX code, so if it crashes, build it with"
     " CMAKE_ARGS=\"-DCMAKE_CXX_FLAGS='-fno-tree-dse -fno-dse'\""

@@ -13,10 +13,11 @@ from importlib import util
 from pathlib import Path
 from typing import Any
 
-from edgedec.backends.llama_cpp.advice import INSTALL, REBUILD
+from edgedec.backends.llama_cpp.advice import REBUILD
 from edgedec.core.errors import BackendError, EdgeDecError, StorageError, UnsupportedError
 from edgedec.core.files import atomic_path
 from edgedec.core.home import default_home
+from edgedec.core.installing import pip_install
 from edgedec.core.version import __version__
 from edgedec.telemetry.machine import describe
 
@@ -47,7 +48,7 @@ def probe(model: Path, sha256: str) -> Facts:
     BackendError when it crashes or hangs.
     """
     if not installed():
-        raise UnsupportedError("running this model takes llama-cpp-python", hint=INSTALL)
+        raise UnsupportedError("running this model takes llama-cpp-python", hint=pip_install("gguf"))
     kept = default_home() / "llama.cpp" / f"{_conditions(model, sha256)}.json"
     if (facts := _read(kept)) is not None:
         return facts
@@ -130,11 +131,11 @@ def _facts(answer: dict[str, Any]) -> Facts:
 
 def _refusal(answer: dict[str, Any]) -> EdgeDecError:
     if missing := answer.get("missing"):
-        return UnsupportedError(f"llama-cpp-python cannot be imported: no module {missing}", hint=INSTALL)
+        hint = pip_install("gguf")
+        return UnsupportedError(f"llama-cpp-python cannot be imported: no module {missing}", hint=hint)
     if old := answer.get("old"):
-        return UnsupportedError(
-            f"llama-cpp-python {old} is too old: it has no {answer.get('lacks')}", hint=f"{INSTALL} --upgrade"
-        )
+        message = f"llama-cpp-python {old} is too old: it has no {answer.get('lacks')}"
+        return UnsupportedError(message, hint=pip_install("gguf", "--upgrade"))
     return UnsupportedError(str(answer.get("error", "llama.cpp gave no answer that can be read")))
 
 

@@ -21,11 +21,11 @@ from edgedec.backends.npu.session import OrtSession, Session
 from edgedec.backends.onnx.session import one_line_errors
 from edgedec.core.cache_config import Device
 from edgedec.core.errors import UnsupportedError, UsageError
+from edgedec.core.installing import pip_install
 from edgedec.telemetry.cores import physical_cores
 
 CHOICE = "EDGEDEC_NPU"
 """Environment variable: the plug-in to use, where several are installed."""
-INSTALL = "pip install 'edgedec-runtime[npu]'"
 _SIMULATED = platform.machine() in ("x86_64", "AMD64") and sys.platform == "linux"
 """Whether QNN has no NPU here, but simulates one."""
 _CHIP = "57"
@@ -65,7 +65,7 @@ class Plugin:
     @property
     def remedy(self) -> str:
         """The command that installs it."""
-        return INSTALL
+        return pip_install("npu")
 
 
 def _htp(module: ModuleType) -> Mapping[str, str]:
@@ -105,7 +105,7 @@ def plugin_for(device: Device) -> Plugin:
         return OPENVINO
     if found:
         return found[0]
-    raise UnsupportedError(f"no plug-in for an NPU is installed{_named(wanted)}", hint=INSTALL)
+    raise UnsupportedError(f"no plug-in for an NPU is installed{_named(wanted)}", hint=pip_install("npu"))
 
 
 def open_session(

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from edgedec.assemble.config import RunConfig
-from edgedec.backends.llama_cpp.advice import INSTALL, REBUILD
+from edgedec.backends.llama_cpp.advice import REBUILD
 from edgedec.bench.harness.memory_levels import Level
 from edgedec.bench.harness.worker import Side
 from edgedec.core.cache_config import Device
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.files import sha256_of
+from edgedec.core.installing import pip_install
 from edgedec.core.manifest import Manifest
 from edgedec.core.version import __version__
 from edgedec.core.when_full import WhenFull
@@ -39,14 +40,19 @@ REFERENCES = ("numpy", "transformers")
 _CONVERTING = ("onnxruntime-genai",)
 
 _OR_ANOTHER = "or name a Python that has it"
-LLAMA_ADVICE = f"install it with `{INSTALL}`, {_OR_ANOTHER}; {REBUILD}"
-_ADVICE = {
-    "llama.cpp": LLAMA_ADVICE,
-    "onnxruntime-genai": "install it and the needs of its model builder with `pip install onnxruntime-genai"
-    f" onnx_ir gguf 'edgedec-runtime[bench]'`, {_OR_ANOTHER}",
-    "transformers": f"install it with `pip install 'edgedec-runtime[bench]'`, {_OR_ANOTHER}",
-    "openvino-genai": f"install it with `pip install openvino-genai`, {_OR_ANOTHER}",
-}
+
+
+def advice(name: str) -> str:
+    """Return the hint for a user whose interpreter lacks a runtime, or whose runtime crashes."""
+    installs = {
+        "llama.cpp": pip_install("gguf"),
+        "onnxruntime-genai": pip_install("bench", "onnxruntime-genai", "onnx_ir", "gguf"),
+        "transformers": pip_install("bench"),
+        "openvino-genai": "pip install openvino-genai",
+    }
+    needs = "it and the needs of its model builder" if name in _CONVERTING else "it"
+    hint = f"install {needs} with `{installs[name]}`, {_OR_ANOTHER}"
+    return f"{hint}; {REBUILD}" if name == "llama.cpp" else hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +152,7 @@ def peer_side(name: str, run: PeerRun) -> Side:
         model=run.gguf,
         python=run.python(name),
         settings=run.settings,
-        advice=_ADVICE[name],
+        advice=advice(name),
         environment={"HF_HUB_OFFLINE": "1"},
         cache=run.cache if name in _CONVERTING else None,
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from edgedec.core.errors import UsageError
 from edgedec.core.files import atomic_path
+from edgedec.core.installing import pip_install
 
 FORMATS = (".png", ".svg", ".pdf")
 # Palette of Okabe and Ito: colours that people with any kind of colour vision can tell apart.
@@ -19,7 +20,7 @@ def check_plot(path: Path) -> None:
     if path.suffix.lower() not in FORMATS:
         raise UsageError(f"cannot draw {path.name}", hint=f"end its name with one of: {', '.join(FORMATS)}")
     if find_spec("matplotlib") is None:
-        raise UsageError("plots need matplotlib", hint="`pip install 'edgedec-runtime[plot]'`")
+        raise UsageError("plots need matplotlib", hint=f"`{pip_install('plot')}`")
 
 
 def doubling(axes: Any) -> None:

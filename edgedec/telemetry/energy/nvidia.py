@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from edgedec.core.installing import pip_install
 from edgedec.telemetry.energy.meter import Counter, Refused, SleepWatch
 
 _JOULES_EACH = 1e-3
@@ -61,4 +62,4 @@ def _library() -> Any:
     try:
         return importlib.import_module("pynvml")
     except ImportError as error:
-        raise Refused("NVIDIA: no nvidia-ml-py; pip install 'edgedec-runtime[nvidia]'") from error
+        raise Refused(f"NVIDIA: no nvidia-ml-py; {pip_install('nvidia')}") from error

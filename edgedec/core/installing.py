@@ -1,0 +1,77 @@
+"""Commands that install EdgeDec again, or an extra of it, from where this installation came from.
+
+The package index has no release of it, so its name alone installs nothing: a clone, a wheel or a repository
+is named. pip leaves the place in ``direct_url.json``; without that file an index was the source.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import sys
+from importlib import metadata
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+NAME = "edgedec-runtime"
+"""The distribution; the import and the command are called ``edgedec``."""
+_EXTRA = re.compile(r"\s*;\s*extra\s*==\s*[\"']([-\w]+)[\"']\s*$")
+
+
+def pip_install(extra: str, *others: str) -> str:
+    """Return the command that adds an extra, and ``others``, to this installation.
+
+    Where the clone or the wheel has gone, that installs what the extra would bring.
+    """
+    source = _source()
+    packages = _brought_by(extra) if source is None else [_with_extra(source, extra)]
+    return " ".join([_pip(), "install", *others, *map(shlex.quote, packages)])
+
+
+def pip_reinstall() -> str:
+    """Return the command that puts this installation in order again; where its source is gone, in words."""
+    source = _source()
+    if source is None:
+        return "get its clone or wheel again, and install that"
+    return f"{_pip()} install --force-reinstall --no-deps {shlex.quote(source)}"
+
+
+def _with_extra(source: str, extra: str) -> str:
+    return source.replace(" @", f"[{extra}] @", 1) if source.startswith(f"{NAME} @") else f"{source}[{extra}]"
+
+
+def _source() -> str | None:
+    """Return the requirement that installs this distribution; None where it has gone."""
+    try:
+        text = metadata.distribution(NAME).read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        return "."  # a clone that is not installed
+    if text is None:
+        return NAME
+    origin = json.loads(text)
+    url = str(origin["url"])
+    if (kind := origin.get("vcs_info")) is not None:
+        return f"{NAME} @ {kind['vcs']}+{url}"
+    if not url.startswith("file:"):
+        return f"{NAME} @ {url}"
+    place = Path(unquote(urlsplit(url).path))
+    if not place.exists():
+        return None
+    return "." if place == Path.cwd() else str(place)
+
+
+def _brought_by(extra: str) -> list[str]:
+    found = [(one, _EXTRA.search(one)) for one in metadata.requires(NAME) or ()]
+    return [one[: match.start()] for one, match in found if match and match[1] == extra]
+
+
+def _pip() -> str:
+    """Return the pip of this environment: its name where that is on the path, else its place."""
+    own = Path(sys.prefix) / ("Scripts" if sys.platform == "win32" else "bin") / "pip"
+    found = shutil.which("pip")
+    if not own.is_file() or (found and Path(found).parent == own.parent):
+        return "pip"
+    here = Path.cwd()
+    return shlex.quote(str(own.relative_to(here) if own.is_relative_to(here) else own))

@@ -1,0 +1,73 @@
+"""Hints name a command that works from where EdgeDec was installed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from edgedec.core.installing import NAME, pip_install, pip_reinstall
+
+
+@pytest.fixture(autouse=True)
+def no_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment without a pip of its own, in a folder of its own."""
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
+    monkeypatch.chdir(tmp_path)
+
+
+def came_from(monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any] | None) -> None:
+    text = None if origin is None else json.dumps(origin)
+    found = SimpleNamespace(read_text=lambda name: text, requires=metadata.requires(NAME))
+    monkeypatch.setattr(metadata, "distribution", lambda name: found)
+
+
+def test_in_a_clone_it_is_the_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clone = tmp_path / "my clone"
+    clone.mkdir()
+    came_from(monkeypatch, {"url": clone.as_uri(), "dir_info": {"editable": True}})
+    assert pip_install("server") == f"pip install '{clone}[server]'"
+    monkeypatch.chdir(clone)
+    assert pip_install("server", "--upgrade") == "pip install --upgrade '.[server]'"
+    assert pip_reinstall() == "pip install --force-reinstall --no-deps ."
+
+
+def test_from_a_wheel_it_is_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel = tmp_path / "edgedec_runtime-0.1.0-py3-none-any.whl"
+    wheel.touch()
+    came_from(monkeypatch, {"url": wheel.as_uri(), "archive_info": {}})
+    assert pip_install("gpu") == f"pip install '{wheel}[gpu]'"
+
+
+def test_where_the_source_has_gone_it_is_what_the_extra_brings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    came_from(monkeypatch, {"url": (tmp_path / "gone.whl").as_uri(), "archive_info": {}})
+    command = pip_install("plot")
+    assert command.startswith("pip install ")
+    assert "matplotlib>=" in command
+    assert NAME not in command
+    assert "get its clone or wheel again" in pip_reinstall()
+
+
+def test_from_a_repository_or_an_index_it_is_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    came_from(monkeypatch, {"url": "https://git.example/edgedec", "vcs_info": {"vcs": "git"}})
+    assert pip_install("gpu") == f"pip install '{NAME}[gpu] @ git+https://git.example/edgedec'"
+    came_from(monkeypatch, None)
+    assert pip_install("gpu") == f"pip install '{NAME}[gpu]'"
+
+
+def test_the_pip_is_that_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    came_from(monkeypatch, None)
+    pip = tmp_path / "venv" / "bin" / "pip"
+    pip.parent.mkdir(parents=True)
+    pip.write_text("#!/bin/sh\n")
+    pip.chmod(0o755)
+    assert pip_install("gpu") == f"venv/bin/pip install '{NAME}[gpu]'"
+    monkeypatch.setenv("PATH", str(pip.parent))
+    assert pip_install("gpu") == f"pip install '{NAME}[gpu]'"
