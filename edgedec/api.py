@@ -42,7 +42,7 @@ from edgedec.session.host import Host
 from edgedec.session.model_stats import ModelStats, PlanStats, model_stats
 from edgedec.session.prompt import Message, conversation_of
 from edgedec.session.reply import Reply, Settings
-from edgedec.session.reply_options import ReplyOptions, read_options
+from edgedec.session.reply_arguments import ReplyArguments, read_arguments
 from edgedec.session.reply_syntax import ReplySyntax
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class Model:
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
         tools: Iterable[Tool] = (),
-        **options: Unpack[ReplyOptions],
+        **named: Unpack[ReplyArguments],
     ) -> Chat:
         """Begin a conversation, or go on with ``messages``.
 
@@ -234,7 +234,7 @@ class Model:
         >>> model.chat(regex="yes|no").reply("Is 2 + 2 = 4?").read() in ("yes", "no")
         True
         """
-        params, form = read_options(sampling, **options)
+        params, form = read_arguments(sampling, **named)
         settings = self.settings(params, max_tokens, stop, form)
         self._ready(settings.params, form=settings.grammar is not None)
         self._check_form(settings)
@@ -265,7 +265,7 @@ class Model:
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
         logprobs: int | None = None,
-        **options: Unpack[ReplyOptions],
+        **named: Unpack[ReplyArguments],
     ) -> Reply:
         """Continue ``text`` as it stands, without the chat template. Iterate over the reply to get its text.
 
@@ -281,7 +281,7 @@ class Model:
         >>> [one.text for one in reply.logprobs[0].top]
         [' Paris', ' the']
         """
-        params, form = read_options(sampling, **options)
+        params, form = read_arguments(sampling, **named)
         settings = self.settings(params, max_tokens, stop, form)
         return self._chat(settings).complete(text, logprobs=logprobs)
 
@@ -292,7 +292,7 @@ class Model:
         sampling: Sampling | None = None,
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
-        **options: Unpack[ReplyOptions],
+        **named: Unpack[ReplyArguments],
     ) -> Conversations:
         """Begin ``config.conversations`` chats that share each pass over the weights.
 
@@ -312,7 +312,7 @@ class Model:
             raise UsageError(
                 "this model was opened for one conversation", hint="open it with RunConfig(conversations=4)"
             )
-        params, form = read_options(sampling, **options)
+        params, form = read_arguments(sampling, **named)
         settings = self.settings(params, max_tokens, stop, form)
         self._check_form(settings)
         return Conversations(self.runner, settings, system=self._system(system))

@@ -22,7 +22,7 @@ from edgedec.session.host import Host, Totals
 from edgedec.session.message import Message, ToolCall, message_of
 from edgedec.session.prompt import Prompt, Prompts, Unfinished
 from edgedec.session.reply import Reply, Settings, Start
-from edgedec.session.reply_options import ReplyOptions, read_options
+from edgedec.session.reply_arguments import ReplyArguments, read_arguments
 from edgedec.session.reply_syntax import REQUIRED, ReplySyntax
 from edgedec.text.limits import TextLimits
 
@@ -131,7 +131,7 @@ class Chat:
         stop: Sequence[str] = (),
         logprobs: int | None = None,
         final: bool = False,
-        **options: Unpack[ReplyOptions],
+        **named: Unpack[ReplyArguments],
     ) -> Reply:
         """Answer one user turn; iterate over the reply to get its text. ``interrupt()`` ends it early.
 
@@ -153,7 +153,7 @@ class Chat:
         'stop'
         """
         self._leave()
-        params, form = read_options(sampling, **options)
+        params, form = read_arguments(sampling, **named)
         own = self._named(max_tokens, params, stop)
         if form_of_reply := form or self.settings.grammar or self.syntax.grammar(""):
             own["grammar"] = form_of_reply

@@ -18,7 +18,7 @@ from edgedec.assemble.settings import RunSettings
 from edgedec.core.errors import UsageError
 from edgedec.models import Store
 from edgedec.sampling.named import SamplingArguments, params_of
-from edgedec.session.reply_options import ReplyOptions
+from edgedec.session.reply_arguments import ReplyArguments
 from tests.fixtures.tiny_models import tiny_bundle
 
 
@@ -98,7 +98,7 @@ def test_the_arguments_are_the_fields_with_their_types() -> None:
     config = get_type_hints(edgedec.RunConfig)
     own = {one.name: config[one.name] for one in fields(edgedec.RunConfig) if one.init}
     assert get_type_hints(RunSettings) == own | get_type_hints(SamplingArguments)
-    assert {"temperature", "schema", "regex", "grammar"} <= get_type_hints(ReplyOptions).keys()
+    assert {"temperature", "schema", "regex", "grammar"} <= get_type_hints(ReplyArguments).keys()
 
 
 @pytest.mark.parametrize("read", [str, lambda reply: reply.text, lambda reply: reply.whole])

@@ -26,7 +26,7 @@ with (ROOT / "pyproject.toml").open("rb") as file:
     PROJECT: dict[str, Any] = tomllib.load(file)
 METADATA = PROJECT["project"]
 INFO = f"edgedec_runtime-{__version__}.dist-info"
-EXTRA = re.compile(r"(?:edgedec-runtime|'\.)\[([a-z,]+)\]")
+EXTRA = re.compile(r"""(?:(?:edgedec-runtime|'\.)\[|\bpip_install\(["'])([a-z,]+)[\]"']""")
 NOT_IN_LIBRARIES = ("torch", "matplotlib", "transformers")
 """Large packages that only extras bring."""
 

@@ -38,7 +38,7 @@ def test_a_session_that_goes_on_shows_its_last_turn(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_leaving_says_once_that_the_conversation_is_not_saved(tmp_path: Path, kept: bool) -> None:
-    typed = ["Hi", *(["/save talk"] if kept else []), "/quit"]
+    typed = ["Hi", *([f"/save {tmp_path / 'talk'}"] if kept else []), "/quit"]
     options = ("--session", str(tmp_path / "kept")) if kept else ()
     chat = Emulator(chat_of(tmp_path, "One.", "Two.", options=options))
     for number, turn in enumerate(typed, 1):

@@ -1,4 +1,4 @@
-"""Options of a reply that a call names one by one: values of sampling, and the form that it must have."""
+"""Arguments of a reply that a call names one by one: values of sampling, and the form that it must have."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from edgedec.sampling import DrawParams
 from edgedec.sampling.named import Sampling, SamplingArguments, SamplingParams, params_of
 
 
-class ReplyOptions(GrammarChoice, SamplingArguments, total=False):
+class ReplyArguments(GrammarChoice, SamplingArguments, total=False):
     """Values of sampling as in ``SamplingParams``, and one of ``schema``, ``regex`` and ``grammar``."""
 
 
-def read_options(
-    sampling: Sampling | None, **options: Unpack[ReplyOptions]
+def read_arguments(
+    sampling: Sampling | None, **named: Unpack[ReplyArguments]
 ) -> tuple[SamplingParams | DrawParams | None, GrammarSpec | None]:
-    """Return how tokens are drawn, ``sampling`` with the values of ``options`` on top, and the form.
+    """Return how tokens are drawn, ``sampling`` with the values of ``named`` on top, and the form.
 
     None stands for what is not named. Raises UsageError as ``params_of`` and ``chosen_grammar`` do, and
-    TypeError for a name that is no option.
+    TypeError for a name that is no argument.
     """
-    values = {name: value for name, value in options.items() if name in SamplingArguments.__annotations__}
-    form = {name: value for name, value in options.items() if name not in values}
+    values = {name: value for name, value in named.items() if name in SamplingArguments.__annotations__}
+    form = {name: value for name, value in named.items() if name not in values}
     return params_of(sampling, values), chosen_grammar(**form)
