@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import suppress
 from pathlib import Path
 
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.manifest import CHAT_TEMPLATE
 from edgedec.text.table_encoder import write_table
-from edgedec.text.template_program import FILE_NAME, MAGIC, write_program
-
-_HASH_BYTES = 32
+from edgedec.text.template_program import FILE_NAME, sealed, write_program
 
 
 def make_ready(bundle: Path) -> None:
@@ -27,9 +24,9 @@ def make_ready(bundle: Path) -> None:
 
 
 def _is_of(program: Path, source: bytes) -> bool:
-    """Whether a program was made of the template ``source``."""
+    """Whether a program is whole, and was made of the template ``source``."""
     try:
-        head = program.read_bytes()[: len(MAGIC) + _HASH_BYTES]
-    except OSError:
+        content = program.read_bytes()
+        return content == sealed(content, source.decode())
+    except (OSError, UnicodeDecodeError):
         return False
-    return head == MAGIC + hashlib.sha256(source).digest()

@@ -20,7 +20,8 @@ from jinja2 import nodes
 from edgedec.core.files import atomic_path
 
 FILE_NAME = "chat_template.program"
-MAGIC = b"EDGETPL1"
+MAGIC = b"EDGETPL2"
+_HASH_BYTES = 32
 NONE = 0xFFFFFFFF
 _HEADER = struct.Struct("<8s32sIIII")
 
@@ -92,9 +93,14 @@ def program_of(source: str) -> bytes:
     writer = _Writer()
     writer.block(parsed(source).body)
     header = (len(writer.nodes) // 6, len(writer.lists), len(writer.texts), len(writer.names))
-    hashed = hashlib.sha256(source.encode()).digest()
     words = struct.pack(f"<{len(writer.nodes) + len(writer.lists)}I", *writer.nodes, *writer.lists)
-    return _HEADER.pack(MAGIC, hashed, *header) + words + bytes(writer.texts)
+    return sealed(_HEADER.pack(MAGIC, bytes(_HASH_BYTES), *header) + words + bytes(writer.texts), source)
+
+
+def sealed(program: bytes, source: str) -> bytes:
+    """Return ``program`` with the hash of the template ``source`` and of all that follows the hash."""
+    at = len(MAGIC) + _HASH_BYTES
+    return MAGIC + hashlib.sha256(source.encode() + program[at:]).digest() + program[at:]
 
 
 def write_program(bundle: Path, source: str) -> None:

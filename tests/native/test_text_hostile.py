@@ -13,7 +13,7 @@ import pytest
 
 from edgedec.native.text_probe import NativeError, TextProbe
 from edgedec.text.bpe_table import HEADER
-from edgedec.text.template_program import program_of
+from edgedec.text.template_program import program_of, sealed
 from edgedec.text.tokenizer import Tokenizer
 from tests.fixtures.files import replace_file
 from tests.fixtures.tiny_tokenizers import bpe_metadata, built, spm_metadata
@@ -98,6 +98,19 @@ def test_a_hundred_thousand_hostile_programs() -> None:
     hostile_programs(100_000)
 
 
+def test_a_flipped_bit_anywhere_in_a_program_is_seen() -> None:
+    source = next(iter(SOURCES.values()))
+    program = program_of(source)
+    rng = random.Random(3)
+    with TextProbe() as probe:
+        for at in [*range(60), *(rng.randrange(len(program)) for _ in range(200))]:
+            flipped = bytearray(program)
+            flipped[at] ^= 1 << rng.randrange(8)
+            with pytest.raises(NativeError, match=r"chat_template\.program is damaged"):
+                probe.use_template(bytes(flipped), source)
+        probe.use_template(program, source)
+
+
 def hostile_programs(count: int) -> None:
     rng = random.Random(count)
     sources = [*SOURCES.values(), *PROGRAMS, *("{{ " + one + " }}" for one in EXPRESSIONS)]
@@ -108,7 +121,8 @@ def hostile_programs(count: int) -> None:
         for _ in range(count):
             source, program = rng.choice(programs)
             try:
-                probe.use_template(damaged(program, rng, rng.choice((40, 56))), source)
+                hostile = sealed(damaged(program, rng, rng.choice((40, 56))), source)
+                probe.use_template(hostile, source)
                 probe.render(talk)
                 used += 1
             except NativeError as error:

@@ -1,5 +1,6 @@
 #include "engine/text/template_program.h"
 
+#include <cstddef>
 #include <vector>
 
 #include "engine/base/sha256.h"
@@ -12,7 +13,7 @@ constexpr uint32_t kMostDepth = 200;  // of nodes in nodes: it bounds the recurs
 
 struct Header {
   char magic[8];
-  uint8_t source[32];  // SHA-256 of the template
+  uint8_t hash[32];  // SHA-256 of the template and of all that follows this field
   uint32_t nodes, items, texts, names;
 };
 
@@ -39,16 +40,17 @@ Status damaged() { return {Code::kBadFile, "chat_template.program is damaged", "
 
 Status TemplateProgram::open(std::string_view content, std::string_view source, TemplateProgram* program) {
   if (content.size() < sizeof(Header) || content.size() > kMostBytes || reinterpret_cast<uintptr_t>(content.data()) % 4 ||
-      content.substr(0, 8) != "EDGETPL1")
+      content.substr(0, 8) != "EDGETPL2")
     return damaged();
   const auto& header = *reinterpret_cast<const Header*>(content.data());
   Sha256 hash;
-  hash.add(source.data(), source.size());
+  hash.add(source);
+  hash.add(content.substr(offsetof(Header, nodes)));
   const std::string hex = hash.hex();
   for (size_t i = 0; i < 32; ++i) {
     constexpr const char* kDigits = "0123456789abcdef";
-    if (hex[2 * i] == kDigits[header.source[i] >> 4] && hex[2 * i + 1] == kDigits[header.source[i] & 15]) continue;
-    return {Code::kBadFile, "chat_template.program is not that of the chat template", "export the folder again"};
+    if (hex[2 * i] == kDigits[header.hash[i] >> 4] && hex[2 * i + 1] == kDigits[header.hash[i] & 15]) continue;
+    return {Code::kBadFile, "chat_template.program is damaged, or not of this chat template", "export the folder again"};
   }
   const uint64_t nodes = uint64_t{header.nodes} * sizeof(Node), lists = uint64_t{header.items} * 4;
   if (sizeof(Header) + nodes + lists + header.texts != content.size() || !header.nodes) return damaged();
