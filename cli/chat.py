@@ -31,6 +31,7 @@ from edgedec.cli.window.chat_window import ChatWindow
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.when_full import DROP, WHEN_FULL, WhenFull
 from edgedec.session.session_file import check_place
+from edgedec.session.session_lock import kept_alone
 
 if TYPE_CHECKING:
     from edgedec.api import Model
@@ -128,6 +129,7 @@ def command(
     if session_file:
         session_file = session_file.expanduser()
         check_place(session_file)
+        ctx.with_resource(kept_alone(session_file))
     config = replace(
         run_config(size, sampling.named()),
         when_full=when_full,

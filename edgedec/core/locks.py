@@ -14,6 +14,8 @@ from pathlib import Path
 from edgedec.core.errors import StorageError
 from edgedec.core.files import storage_errors
 
+_MOST_NOTE_BYTES = 200
+
 if sys.platform == "win32":
     import msvcrt
     import secrets
@@ -81,6 +83,38 @@ def free(path: Path) -> Iterator[bool]:
         yield True
 
 
+@contextmanager
+def claimed(path: Path, note: str, *, elsewhere: str) -> Iterator[str | None]:
+    """Hold the lock file ``path`` alone if nobody holds it now, with ``note`` in it.
+
+    Yields None, or the note of whoever holds it, "" where it cannot be read. The file is removed on release.
+    Raises StorageError, with the hint ``elsewhere``, where it cannot be written.
+    """
+    with _errors_of(path, elsewhere):
+        descriptor = _opened(path)
+        if not _try(descriptor) or not _is_still(path, descriptor):
+            theirs = _note(descriptor)
+            os.close(descriptor)
+            descriptor = -1
+        else:
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, note.encode())
+    if descriptor < 0:
+        yield theirs
+        return
+    with _removed_and_closed(path, descriptor):
+        yield None
+
+
+def _note(descriptor: int) -> str:
+    """Return what the holder of an open lock file wrote into it."""
+    try:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        return os.read(descriptor, _MOST_NOTE_BYTES).decode("utf-8", "replace")
+    except OSError:  # Windows keeps others from reading what is locked
+        return ""
+
+
 def held(path: Path) -> bool:
     """Return whether some process holds the lock file ``path`` now."""
     try:
@@ -110,8 +144,7 @@ class Share:
 
 
 @contextmanager
-def _errors_of(path: Path) -> Iterator[None]:
-    elsewhere = "set EDGEDEC_HOME to another directory"
+def _errors_of(path: Path, elsewhere: str = "set EDGEDEC_HOME to another directory") -> Iterator[None]:
     try:
         with storage_errors(str(path.parent), elsewhere=elsewhere):
             yield

@@ -19,7 +19,8 @@ from edgedec.core.version import __version__
 from edgedec.grammar.spec import GrammarSpec
 from edgedec.sampling import DrawParams
 from edgedec.session.prompt import Message, Prompt, Unfinished, message_of
-from edgedec.session.session_file import FORMAT, VERSION, Stored, open_file, write_file
+from edgedec.session.session_file import FORMAT, VERSION, Stored, open_file, placed, write_file
+from edgedec.session.session_lock import kept_alone
 from edgedec.text.tokenizer import valid_text
 
 if TYPE_CHECKING:
@@ -52,14 +53,15 @@ def write_session(path: Path, saved: SavedSession, portable: Forward | None) -> 
     """Write a conversation to ``path``, with its KV cache out of ``portable``.
 
     An older file stays until all is written. Raises StorageError, and UsageError for a path that is there and
-    no file.
+    no file, or that another process keeps a conversation in.
     """
 
     def write_cache(sink: Sink) -> None:
         if portable and saved.cache:
             portable.write_cache(sink, len(saved.cache.tokens))
 
-    write_file(path, document_of(saved), write_cache)
+    with kept_alone(placed(path)):
+        write_file(path, document_of(saved), write_cache)
 
 
 def cache_of(portable: Forward, tokens: Sequence[int]) -> SavedCache:

@@ -78,7 +78,7 @@ def write_file(path: Path, document: Mapping[str, Any], body: Callable[[Sink], N
     Raises StorageError, NotFoundError for a folder that does not exist, and UsageError for a path that is
     there and no file.
     """
-    path = _placed(path)
+    path = placed(path)
     head = json.dumps(document, ensure_ascii=False)
     with atomic_path(path) as temporary:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -105,7 +105,7 @@ def check_place(path: Path) -> None:
     Raises NotFoundError for a folder that does not exist, StorageError, and UsageError for a path that is
     there and no file.
     """
-    real = _placed(path)
+    real = placed(path)
     probe = real.with_name(f"{real.name}.partial-{secrets.token_hex(4)}")
     try:
         with storage_errors(str(path), elsewhere="give another file"):
@@ -115,7 +115,7 @@ def check_place(path: Path) -> None:
         raise StorageError(f"cannot write {path}: {error.strerror}", hint="give another file") from error
 
 
-def _placed(path: Path) -> Path:
+def placed(path: Path) -> Path:
     """Return the real path of a file that may be written. Raises NotFoundError, StorageError, UsageError."""
     with storage_errors(str(path), elsewhere="give another file"):
         _check_kind(path)
