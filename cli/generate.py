@@ -169,6 +169,8 @@ def command(
         conversations=min(batch or _BATCH, several.samples or batch or _BATCH) if together else None,
         structured=(spec := form.spec()) is not None,
     )
+    for one in spec.left_out if spec else ():
+        notice(f"note: replies do not keep to {one}")
     if source is not None:
         from edgedec.cli import generate_batch  # a memory plan counts what is imported
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import GrammarError, UsageError
+from edgedec.grammar.kept_schema import kept_schema
 from edgedec.grammar.spec import GrammarSpec
+from edgedec.grammar.trial import COMPILER, Trial
 from edgedec.grammar.vocabulary import vocabulary_of
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 MOST_STATES = 20_000
 """States of the lexer, at about 1 kB each."""
+_BYTE_TOKENS = 1000
+"""Tokens of a vocabulary that has all bytes; a schema needs no others."""
 _JSON: JsonCompileOptions = {
     "whitespace_pattern": r"[ ]|\n[ \t]{0,40}",
     "whitespace_flexible": True,
@@ -43,6 +47,7 @@ def constraint_for(
     Raises UsageError for a grammar that is wrong, unsupported or too large, UnsupportedError for a model
     without an end token, MemoryBudgetError; GrammarError where no such reply begins with ``tokens``.
     """
+    try_grammar(spec, home.spec.vocab_size, tokenizer.control_ids())
     constraint = GrammarConstraint(spec, vocabulary_of(tokenizer, home.spec, home.ledger))
     for token in tokens:
         if not constraint.advance(token):
@@ -50,6 +55,38 @@ def constraint_for(
                 f"the reply so far is not of this {spec.name}", hint="continue it with the one it began with"
             )
     return constraint
+
+
+def try_grammar(spec: GrammarSpec, size: int, control: Mapping[str, int]) -> None:
+    """Raise UsageError for a form that this process must not compile.
+
+    ``size`` and ``control``: tokens of the model's vocabulary, and the ids of control tokens by their texts.
+    Raises BackendError where no process can start to try it.
+    """
+    try:
+        text = _grammar_text(spec)
+    except ValueError as error:
+        raise _refused(spec, str(error)) from error
+    _raise_fault(spec, COMPILER.of(text, MOST_STATES, size, control))
+
+
+def try_arguments(schema: str, *, loose: bool) -> None:
+    """Raise UsageError for a JSON schema of a tool's arguments that cannot be used; see ``kept_schema``.
+
+    Raises BackendError where no process can start to try it.
+    """
+    from llguidance import LLMatcher  # slow import, needed only here
+
+    spec = GrammarSpec("json_schema", "{}")
+    text = LLMatcher.grammar_from_json_schema(schema, overrides={**_JSON, "coerce_one_of": loose})
+    _raise_fault(spec, trial := COMPILER.of(str(text), MOST_STATES, _BYTE_TOKENS, {}))
+    if trial.refusal:
+        raise _refused(spec, trial.refusal)
+
+
+def _raise_fault(spec: GrammarSpec, trial: Trial) -> None:
+    if trial.fault:
+        raise UsageError(f"this {spec.name} cannot be used: {trial.fault}", hint=_SIMPLER)
 
 
 class Home(Protocol):
@@ -72,15 +109,12 @@ class GrammarConstraint:
         self._forced: list[int] | None = None
         """The answer of ``forced`` here, once it is known."""
         self._ends = frozenset(vocabulary.eos_tokens)
-        try:
-            self._text = _grammar_text(spec)
-        except ValueError as error:
-            raise _refused(spec, str(error)) from error
+        self._text = _grammar_text(spec)
         self._matcher = self._fresh()
         if self._matcher.is_error():
             raise _refused(spec, self._matcher.get_error())
         if not self._begins():
-            raise _refused(spec, self._matcher.get_error() or "no text is of this form")
+            raise _refused(spec, self._matcher.get_error())
 
     def permits(self, token: int) -> bool:
         if self.finished:
@@ -194,7 +228,7 @@ def _grammar_text(spec: GrammarSpec) -> str:
         return str(LLMatcher.grammar_from_regex(spec.text))
     if spec.kind == "lark":
         return str(LLMatcher.grammar_from_lark(spec.text))
-    schema = spec.text if spec.kind == "json_schema" else json.dumps({"type": "object"})
+    schema = kept_schema(spec.text).text if spec.kind == "json_schema" else json.dumps({"type": "object"})
     return str(LLMatcher.grammar_from_json_schema(schema, overrides=_JSON))
 
 
@@ -203,10 +237,19 @@ _EXCERPT = re.compile(r"\s*(\d+ \||\^|<non-verbose/>)")
 
 
 def _refused(spec: GrammarSpec, said: str) -> UsageError:
-    said = "\n".join(line for line in said.split("\n") if not _EXCERPT.match(line))
+    said = "\n".join(line for line in said.split("\n") if not _EXCERPT.match(line)).strip()
+    if said in _STOPS:
+        return UsageError(f"this {spec.name} cannot be used: no text is of this form", hint=_HINTS[spec.kind])
+    if said.startswith("panic:"):
+        return UsageError(f"this {spec.name} cannot be used: the compiler fails at it", hint=_SIMPLER)
+    said = _NO_RANGE.sub('"minimum" and "maximum" leave no number that can be written', said)
     return UsageError(f"this {spec.name} cannot be used: {said}", hint=_HINTS[spec.kind])
 
 
+_SIMPLER = "use a smaller or simpler one"
+_STOPS = ("", "NoExtension", "NoExtensionBias")
+"""Reasons to stop at once, in the matcher's own words."""
+_NO_RANGE = re.compile(r"Failed to generate regex for (integer|float) range: .*")
 _HINTS = {
     "json_schema": "leave out the keywords that it names",
     "json_object": "",

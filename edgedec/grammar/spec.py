@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, get_args
 
 from edgedec.core.errors import UsageError
+from edgedec.grammar.kept_schema import kept_schema
 
 GrammarKind = Literal["json_schema", "json_object", "regex", "lark"]
 
@@ -50,6 +51,8 @@ class GrammarSpec:
     text: str = ""
     model: Any = field(default=None, compare=False, repr=False)
     """The pydantic model class that replies become, if the schema is of one."""
+    left_out: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """Keywords of schemas that replies do not keep to, with their places: annotations, mostly."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(GrammarKind):
@@ -70,6 +73,8 @@ class GrammarSpec:
             raise UsageError(
                 f"the {self.name} is nested {depth} deep", hint=f"{MOST_NESTING} levels are possible"
             )
+        if self.kind == "json_schema":
+            object.__setattr__(self, "left_out", kept_schema(self.text).left_out)
 
     @classmethod
     def of(
@@ -117,9 +122,9 @@ class GrammarSpec:
         return cls("regex", pattern)
 
     @classmethod
-    def lark(cls, grammar: str) -> GrammarSpec:
+    def lark(cls, grammar: str, left_out: tuple[str, ...] = ()) -> GrammarSpec:
         """Return the form of texts that a grammar in Lark's form derives from its rule ``start``."""
-        return cls("lark", grammar)
+        return cls("lark", grammar, left_out=left_out)
 
     @property
     def name(self) -> str:
@@ -132,8 +137,8 @@ class GrammarSpec:
         return self.kind in _JSON
 
     def schema(self) -> Mapping[str, Any]:
-        """Return the JSON schema of this form. Raises UsageError for one that is no object of JSON."""
-        found = json.loads(self.text or '{"type": "object"}') if self.parses else None
+        """Return the JSON schema that is kept to. Raises UsageError for a form that is no object of JSON."""
+        found = json.loads(kept_schema(self.text or '{"type": "object"}').text) if self.parses else None
         if not isinstance(found, dict):
             raise UsageError(f"beside tools a reply has a JSON schema, and no {self.name} of another kind")
         return found

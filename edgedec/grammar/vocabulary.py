@@ -24,14 +24,16 @@ PART = "grammar"
 """Name of its memory in plan and ledger."""
 TOKEN_BYTES = 180
 """Bytes for each token while the trie is made, as measured; more than half of them stay."""
+TRIAL_BYTES, TRIAL_TOKEN_BYTES = 11_000_000, 45
+"""Memory of the process that tries grammars (``trial``), and for each token, as measured."""
 
 _known: WeakKeyDictionary[Tokenizer, LLTokenizer] = WeakKeyDictionary()
 _turn = threading.Lock()
 
 
 def vocabulary_bytes(spec: ModelSpec) -> int:
-    """Return the bytes that ``vocabulary_of`` takes for a model, at most."""
-    return TOKEN_BYTES * spec.vocab_size
+    """Return the bytes that grammars take for a model, at most: the vocabulary, and the process of trials."""
+    return TRIAL_BYTES + (TOKEN_BYTES + TRIAL_TOKEN_BYTES) * spec.vocab_size
 
 
 def vocabulary_of(tokenizer: Tokenizer, spec: ModelSpec, ledger: Ledger) -> LLTokenizer:

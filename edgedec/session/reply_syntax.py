@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgedec.core.errors import UsageError
 from edgedec.grammar.spec import GrammarSpec
+from edgedec.session.kept_tools import kept_functions
 from edgedec.session.message import Message, ToolCall
 from edgedec.text.reply_reader import ReplyParts, ReplyReader, reader_of, spelled_ids
 from edgedec.text.template_inputs import Plain, TemplateInputs
@@ -75,11 +76,17 @@ class ReplySyntax:
         begin, end = thinking_tags(template.source)
         thought = end if prompt.rstrip().endswith(begin) else ""
         if self._chosen:
-            return GrammarSpec.lark(call_grammar(family, self._chosen, control, thought))
+            functions, left_out = kept_functions(self._chosen)
+            return GrammarSpec.lark(call_grammar(family, functions, control, thought), left_out)
+        # The arguments of a function that is not strict are free here.
+        functions, left_out = kept_functions(
+            [one if one.get("strict") else {"name": one["name"]} for one in functions]
+        )
         if form:
-            return GrammarSpec.lark(form_or_calls(family, functions, control, form.schema(), thought))
-        text = None if end in control else strict_grammar(family, functions, control)
-        return GrammarSpec.lark(text) if text else None
+            text = form_or_calls(family, functions, control, form.schema(), thought)
+            return GrammarSpec.lark(text, form.left_out + left_out)
+        strict_text = None if end in control else strict_grammar(family, functions, control)
+        return GrammarSpec.lark(strict_text, left_out) if strict_text else None
 
     def reader(self, prompt: str = "", messages: Iterable[Message] = ()) -> ReplyReader:
         """Return a reader of one reply to a rendered prompt of ``messages``."""

@@ -17,11 +17,11 @@ import json
 import signal
 import sys
 import time
-from contextlib import suppress
 from types import FrameType
 from typing import Any
 
 from edgedec.core.errors import TemplateError
+from edgedec.core.process_limits import address_space, limit_address_space
 from edgedec.text.sandbox import CompiledTemplate
 
 REQUEST_S = 1.2
@@ -70,7 +70,7 @@ class _Worker:
     """Compiles and renders one template under the limits of this module."""
 
     def __init__(self) -> None:
-        self._ready_bytes = _address_space()
+        self._ready_bytes = address_space()
         self._template: CompiledTemplate | None = None
         self._left_s = REQUEST_S
         self._reserve = bytearray(_RESERVE_BYTES)
@@ -105,20 +105,9 @@ class _Worker:
         raise _TooLong("it takes too long")
 
     def _limit_memory(self, growth: int) -> None:
-        if self._ready_bytes is None:
-            return
-        import resource
-
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        with suppress(ValueError):  # the system's own limit is lower, and holds
-            resource.setrlimit(resource.RLIMIT_AS, (self._ready_bytes + growth, hard))
+        if self._ready_bytes is not None:
+            limit_address_space(self._ready_bytes + growth)
 
 
-def _address_space() -> int | None:
-    """Return the bytes of address space in use; None on systems that do not limit it (all but Linux)."""
-    if not sys.platform.startswith("linux"):
-        return None
-    import resource
-
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[0]) * resource.getpagesize()
+if __name__ == "__main__":
+    main()

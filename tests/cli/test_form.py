@@ -69,6 +69,15 @@ def test_a_reply_that_is_cut_is_shown_and_is_an_error(model, schema: str) -> Non
     assert result.stderr.count("\n") == 1
 
 
+def test_an_annotation_that_is_left_out_is_a_line(model, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    form = {"type": "object", "properties": {"a": {"enum": ["b"], "format": "color"}}, "required": ["a"]}
+    (tmp_path / "form.json").write_text(json.dumps({**form, "additionalProperties": False}))
+    given = ("generate", *PLAIN, "-p", "Why?", "--json-schema", str(tmp_path / "form.json"))
+    result = run(model, *given)
+    assert json.loads(result.stdout) == {"a": "b"}
+    assert result.stderr == 'note: replies do not keep to "format": "color" at /properties/a\n'
+
+
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [
@@ -77,6 +86,8 @@ def test_a_reply_that_is_cut_is_shown_and_is_an_error(model, schema: str) -> Non
         (("--json-schema", "{file}"), 2, ["no JSON"]),
         (("--json-schema", "{empty}"), 4, ["empty"]),
         (("--json-schema", "missing.json"), 3, ["missing.json"]),
+        (("--json-schema", "{huge}"), 2, ['"maximum": -1e+20', "-9,223,372,036,854,774,784"]),
+        (("--grammar", "{crash}"), 2, ["it crashes the compiler"]),
         (("--regex", "a", "--switch", "small"), 2, ["one model"]),
     ],
 )
@@ -85,5 +96,9 @@ def test_wrong_forms_are_one_line(  # type: ignore[no-untyped-def]
 ) -> None:
     (tmp_path / "file").write_text("start: what")
     (tmp_path / "empty").write_text("")
-    given = [arg.format(file=tmp_path / "file", empty=tmp_path / "empty") for arg in args]
+    huge = '{"type": "integer", "minimum": -1e30, "maximum": -1e20}'
+    (tmp_path / "huge").write_text(huge)
+    (tmp_path / "crash").write_text(f"start: %json {huge}")
+    files = {name: tmp_path / name for name in ("file", "empty", "huge", "crash")}
+    given = [arg.format(**files) for arg in args]
     assert_one_line(run(model, "generate", *PLAIN, "-p", "Why?", *given), code, *words)

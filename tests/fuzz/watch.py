@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from edgedec.text import template_process
+from edgedec.core import line_process
 from tests.fuzz.target import Files, Link
 
 _STARTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "socket.connect")
-_RENDERER = template_process._MAIN  # the one program that an input may start, as an argument of Python
+_WORKER = line_process.PROGRAM  # the one program that an input may start, as an argument of Python
 _CHANGES = {
     "os.rename": (0, 1),
     "os.remove": (0,),
@@ -90,7 +90,7 @@ class Place:
                 path = arguments[position]
                 if not isinstance(path, int):
                     self._note(event, self._entry(os.fsdecode(path), handles[-1]))
-        elif event in _STARTS and not (event == _STARTS[0] and _RENDERER in arguments[1]):
+        elif event in _STARTS and not (event == _STARTS[0] and _WORKER in arguments[1]):
             self._seen.append(f"{event} {arguments[0]!r}"[:200])
 
     def _entry(self, path: str, handle: int) -> str:

@@ -137,10 +137,8 @@ def test_json_has_no_endless_white_space() -> None:
     ("form", "said"),
     [
         (GrammarSpec.of(schema={"type": "strin"}), "strin"),
-        (GrammarSpec.of(schema={"not": {"type": "string"}}), "not"),
         (GrammarSpec.of(schema={"$ref": "https://example.com/a.json"}), "example.com"),
         (GrammarSpec.of(schema={"type": "string", "enum": [1]}), "Unsatisfiable"),
-        (GrammarSpec.of(schema={"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}), "JSON schema"),
         (GrammarSpec.of(schema={"type": "string", "pattern": "(?=a)b"}), "look-around"),
         (GrammarSpec.of(schema={"oneOf": [{"type": "integer"}, {"type": "number"}]}), "oneOf"),
         (GrammarSpec.of(schema=False), "JSON schema"),
@@ -174,10 +172,10 @@ def test_a_grammar_that_cannot_be_used_is_one_line(form: GrammarSpec, said: str)
 )  # fmt: skip
 def test_a_hostile_grammar_takes_bounded_time(form: GrammarSpec) -> None:
     """It is refused, or fails while a reply is written, or a reply can be written."""
-    began = time.perf_counter()
+    began = time.process_time()
     with suppress(UsageError, GrammarError):
         random_reply(form, random.Random(1), most=40)
-    assert time.perf_counter() - began < 30
+    assert time.process_time() - began < 10
 
 
 def test_a_matcher_that_drafts_wore_out_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:

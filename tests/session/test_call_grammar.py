@@ -158,6 +158,55 @@ def test_without_strict_functions_replies_are_free(tmp_path: Path) -> None:
     assert ReplySyntax(codec_for(tmp_path, "llama"), (PAINT,)).grammar("") is None
 
 
+def tool(name: str, strict: bool = False, **schema: object) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": name, "parameters": {"type": "object", "properties": {"a": schema}}}
+    return {"type": "function", "function": function | ({"strict": True} if strict else {})}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "uniqueItems": True, "items": {"type": "integer"}},
+        {"type": "object", "propertyNames": {"maxLength": 3}},
+        {"type": "string", "format": "color"},
+        {"oneOf": [{"type": "integer", "minimum": 3}, {"type": "integer", "maximum": 5}]},
+    ],
+)
+def test_one_tool_with_a_keyword_that_cannot_be_kept_leaves_all_callable(
+    tmp_path: Path, schema: dict[str, Any]
+) -> None:
+    codec = codec_for(tmp_path, "hermes")
+    form = ReplySyntax(codec, (PAINT, STOP, tool("mark", **schema)), "required").grammar("")
+    assert form is not None
+    assert form.left_out == (() if "oneOf" in schema else form.left_out[:1])
+    assert all("of the tool 'mark'" in one for one in form.left_out)
+    assert allows(codec, form, call(codec, "paint", colour="red"))
+    assert not allows(codec, form, call(codec, "paint", colour="blue"))
+    assert allows(codec, form, call(codec, "mark"))
+
+
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        (tool("mark", strict=True, uniqueItems=True), "the tool 'mark': .*\"uniqueItems\" at /properties/a"),
+        (tool("mark", type="integer", maximum=-1e30), "the tool 'mark': .*\"maximum\": -1e\\+30"),
+        (tool("mark", type="string", pattern="(?=a)b"), "the tool 'mark': "),
+        (tool("mark", **{"$ref": "#/properties/a"}), "the tool 'mark': .* leads back to itself"),
+    ],
+)
+def test_a_tool_that_cannot_be_called_by_its_schema_is_named(
+    tmp_path: Path, last: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        ReplySyntax(codec_for(tmp_path, "hermes"), (PAINT, STOP, last), "required").grammar("")
+
+
+def test_the_schema_of_a_tool_that_may_be_free_is_not_asked(tmp_path: Path) -> None:
+    codec = codec_for(tmp_path, "hermes")
+    form = ReplySyntax(codec, (PAINT, tool("mark", type="string", pattern="(?=a)b"))).grammar("")
+    assert allows(codec, form, call(codec, "mark", a=3))
+
+
 UNTAGGED = (
     '{"name": "paint", "arguments": {"colour": "%s"}}',
     '```json\n{\n  "name": "paint",\n  "arguments": {\n    "colour": "%s"\n  }\n}\n```',

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.core import line_process
 from edgedec.core.errors import TemplateError
-from edgedec.text import template_process
 from edgedec.text.known_templates import KNOWN_TEMPLATES
 from edgedec.text.sandbox import CompiledTemplate
 from edgedec.text.template import ChatTemplate
@@ -61,10 +61,10 @@ def test_one_process_serves_all_turns_and_ends_with_the_template() -> None:
     template = ChatTemplate(UNKNOWN, bos="", eos="")
     assert template.process_bytes == PROCESS_BYTES
     template.compile()
-    process = template._renderer._process  # type: ignore[union-attr]
+    process = template._renderer._process.process  # type: ignore[union-attr]
     for _ in range(50):
         assert template.render(MESSAGES[1:]) == 'assistant:  "Hello"\\\n\n \nuser: \n'
-    assert template._renderer._process is process  # type: ignore[union-attr]
+    assert template._renderer._process.process is process  # type: ignore[union-attr]
     del template
     assert process.returncode is not None
 
@@ -72,7 +72,7 @@ def test_one_process_serves_all_turns_and_ends_with_the_template() -> None:
 def test_a_process_that_was_killed_is_an_error_and_the_next_turn_starts_another() -> None:
     template = ChatTemplate(UNKNOWN, bos="", eos="")
     template.compile()
-    template._renderer._process.kill()  # type: ignore[union-attr]
+    template._renderer._process.process.kill()  # type: ignore[union-attr]
     with pytest.raises(TemplateError, match="it crashed its process"):
         template.render(MESSAGES)
     assert template.render(MESSAGES[2:]) == "user: \n"
@@ -82,9 +82,8 @@ def test_a_process_that_gets_no_processor_time_is_not_called_a_broken_template(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     template = TemplateProcess("{{ messages[0].content }}")
-    process = template._process
-    assert process is not None
-    process.send_signal(signal.SIGSTOP)
+    assert template._process is not None
+    template._process.process.send_signal(signal.SIGSTOP)
     monkeypatch.setattr("edgedec.text.template_process._BACKSTOP_S", 0.2)
     with pytest.raises(TemplateError, match="no answer within"):
         template.render({"messages": [{"role": "user", "content": "hello"}]}, 1000)
@@ -102,16 +101,16 @@ def test_a_refusal_leaves_the_template_usable() -> None:
 
 def test_an_interrupted_turn_does_not_answer_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     process = TemplateProcess(UNKNOWN)
-    exchange = template_process._exchange
+    exchange = line_process.exchange
 
     def interrupted(*args: object) -> bytes:
         exchange(*args)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(template_process, "_exchange", interrupted)
+    monkeypatch.setattr(line_process, "exchange", interrupted)
     with pytest.raises(KeyboardInterrupt):
         process.render(variables(MESSAGES[:2]), 1000)
-    monkeypatch.setattr(template_process, "_exchange", exchange)
+    monkeypatch.setattr(line_process, "exchange", exchange)
     assert process.render(variables(MESSAGES[2:]), 1000) == "user: \n"
 
 
@@ -143,7 +142,7 @@ def test_the_process_ends_when_this_program_is_killed(number: signal.Signals) ->
         "import time\n"
         "from edgedec.text.template_process import TemplateProcess\n"
         f"template = TemplateProcess({UNKNOWN!r})\n"
-        "print(template._process.pid, flush=True)\n"
+        "print(template._process.process.pid, flush=True)\n"
         "time.sleep(3600)\n"
     )
     pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL

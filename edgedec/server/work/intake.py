@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.core.ledger import SLACK
+from edgedec.core.progress import Notice, ignore
 from edgedec.core.units import size
 from edgedec.decode.checks import check_request
 from edgedec.session.prompt import Prompts, in_one_system, with_system
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from edgedec.session.message import Message
     from edgedec.text.reply_reader import ReplyReader
     from edgedec.text.template_inputs import Plain
+
+
+_MOST_NOTES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +65,19 @@ class Intake:
     """
 
     def __init__(
-        self, model: LoadedModel, engine: ReplyEngine, params: DrawParams, limits: QueueLimits
+        self,
+        model: LoadedModel,
+        engine: ReplyEngine,
+        params: DrawParams,
+        limits: QueueLimits,
+        notice: Notice = ignore,
     ) -> None:
         self._model = model
         self._engine = engine
         self._params = params
         self._limits = limits
+        self._notice = notice
+        self._noted: set[str] = set()
         self._text_limits = TextLimits(engine.capacity, partial(engine.home.ledger.lease, SLACK))
         self._codec = model.codec.clone()
         self._tokenizer, self._template = self._codec.tokenizer, self._codec.template
@@ -93,7 +104,15 @@ class Intake:
         )
         inputs = ReplyInputs(start, settings)
         self._check(inputs)
+        self._note(settings.grammar)
         return inputs
+
+    def _note(self, form: GrammarSpec | None) -> None:
+        """Say once which keywords of a schema replies do not keep to."""
+        for one in form.left_out if form else ():
+            if one not in self._noted and len(self._noted) < _MOST_NOTES:
+                self._noted.add(one)
+                self._notice(f"replies do not keep to {one}")
 
     def _start(self, request: GenerationRequest, syntax: ReplySyntax) -> tuple[Start, GrammarSpec | None]:
         """Return the place where replies begin, and the form that they must have."""

@@ -57,7 +57,8 @@ class SchedulerOpener:
         model = self._with_slots(bundle, config)
         if self.room and model.budget:
             self.room.opened(name, model.budget.plan)
-        return Scheduler(model, self.config.sampling_for(model.preset), self.limits, idle)
+        params = self.config.sampling_for(model.preset)
+        return Scheduler(model, params, self.limits, idle, self.notice)
 
     def _with_slots(self, bundle: Path, config: RunConfig) -> Model:
         """Open a model with the slots of ``config``; with one, and a notice, where it cannot have several."""

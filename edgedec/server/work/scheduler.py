@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from edgedec.assemble.batch import Batch
 from edgedec.core.errors import EdgeDecError
+from edgedec.core.progress import Notice, ignore
 from edgedec.server.work.intake import Intake
 from edgedec.server.work.placement import SlotView, placed
 from edgedec.server.work.request import (
@@ -56,6 +57,7 @@ class Scheduler:
         params: DrawParams,
         limits: QueueLimits,
         idle: Callable[[], None] = lambda: None,
+        notice: Notice = ignore,
     ) -> None:
         self.model = model
         self.totals = WorkTotals()
@@ -72,7 +74,7 @@ class Scheduler:
         ]
         engine = self.slots[0].engine
         self.copies = len(self.slots) > 1 and engine.home.forward.caps.copies
-        self._intake = Intake(model.loaded, engine, params, limits)
+        self._intake = Intake(model.loaded, engine, params, limits, notice)
         self._thread = Thread(target=self._work, name=f"requests to {model.name}", daemon=True)
         self._thread.start()
 

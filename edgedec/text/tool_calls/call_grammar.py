@@ -124,7 +124,7 @@ def _calls(
         if beside_json and before.startswith("{"):
             given = json.loads(f"{before}{{}}{after}")
             own = {
-                name: {"const": value} if value else _parameters(function) for name, value in given.items()
+                name: {"const": value} if value else parameters_of(function) for name, value in given.items()
             }
             schema = {"type": "object", "properties": own, "required": [*own], "additionalProperties": False}
             rules.append(f"call_{at}: %json {_text(schema, _LOOSE)}")
@@ -160,16 +160,20 @@ def _rest(function: Mapping[str, Any], after: str, control: Mapping[str, int]) -
 
 
 def _json(function: Mapping[str, Any], spelling: Mapping[str, Any]) -> str:
-    return f"%json {_text(_parameters(function), spelling)}"
-
-
-def _parameters(function: Mapping[str, Any]) -> dict[str, Any]:
-    given = function.get("parameters") or {"properties": {}, "additionalProperties": False}
-    return {"type": "object", **given}
+    # A function that is not strict asks for arguments that are close to its schema.
+    return (
+        f"%json {_text(parameters_of(function), {**spelling, 'coerce_one_of': not function.get('strict')})}"
+    )
 
 
 def _text(schema: Mapping[str, Any], spelling: Mapping[str, Any]) -> str:
     return json.dumps({**schema, "x-guidance": spelling}, ensure_ascii=False)
+
+
+def parameters_of(function: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON schema of a function's arguments."""
+    given = function.get("parameters") or {"properties": {}, "additionalProperties": False}
+    return {"type": "object", **given}
 
 
 def _literal(text: str, control: Mapping[str, int]) -> str:

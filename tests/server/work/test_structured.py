@@ -40,6 +40,9 @@ def test_replies_of_a_server_have_their_form(tmp_path_factory: pytest.TempPathFa
         assert (stopped.reason, stopped.text) == ("stop", several[0].text.partition('"')[0])
         with pytest.raises(UsageError, match="cannot be used"):
             gathered(hub.submit(asked(GrammarSpec.of(regex="a("))))
+        crash = 'start: %json {"type": "integer", "minimum": -1e30, "maximum": -1e20}'
+        with pytest.raises(UsageError, match="crashes the compiler"):
+            gathered(hub.submit(asked(GrammarSpec.of(grammar=crash))))
         assert only(hub.submit(asked(GrammarSpec.of(regex="yes|no")))).text in ("yes", "no")
     finally:
         hub.close()

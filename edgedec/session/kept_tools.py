@@ -1,0 +1,41 @@
+"""Functions whose schemas a grammar can keep to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from edgedec.core.errors import UsageError
+from edgedec.grammar.kept_schema import kept_schema
+from edgedec.grammar.matcher import try_arguments
+from edgedec.text.tool_calls.call_grammar import parameters_of
+
+Function = Mapping[str, Any]
+
+
+def kept_functions(functions: Sequence[Function]) -> tuple[list[Function], tuple[str, ...]]:
+    """Return ``functions`` with schemas that a grammar can keep to, and what was left out of them, by name.
+
+    Keywords that cannot be kept are left out of a function that is not strict. Raises UsageError that names
+    the function for one whose schema cannot be used even so.
+    """
+    kept: list[Function] = []
+    left_out: list[str] = []
+    for function in functions:
+        name, loose = repr(str(function.get("name")))[:60], not function.get("strict")
+        try:
+            found = kept_schema(_json(function), loose=loose)
+            try_arguments(found.text, loose=loose)
+        except UsageError as error:
+            raise UsageError(f"the tool {name}: {error.message}", hint=error.hint) from error
+        kept.append({**function, "parameters": json.loads(found.text)})
+        left_out += [f"{one} of the tool {name}" for one in found.left_out]
+    return kept, tuple(left_out)
+
+
+def _json(function: Function) -> str:
+    try:
+        return json.dumps(parameters_of(function), ensure_ascii=False)
+    except RecursionError as error:
+        raise UsageError("its JSON schema is nested too deep", hint="use a flatter one") from error
