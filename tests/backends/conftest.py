@@ -37,8 +37,8 @@ EXACT = ("markov", *ALIKE, *BY_LAYER, *SHARED, *DRAFTING)
 """With "int8-", the cache is kept in int8; with "shared-", the cache has three sequences; with
 "drafting-", the graph is that for drafting.
 """
-GPU = ("gpu-llama", "gpu-gemma3")
-"""On an adapter of WebGPU, a software one too."""
+GPU = ("gpu-llama", pytest.param("gpu-gemma3", marks=pytest.mark.slow))
+"""On an adapter of WebGPU, a software one too: that takes ten times as long as the other backends."""
 PEEKS = (
     "markov",
     "drafting-qwen2",

@@ -12,6 +12,7 @@ import pytest
 from edgedec.core.errors import UsageError
 from edgedec.kernels import library
 from edgedec.kernels.packing import layout
+from tests.fixtures.nightly import diagonal
 from tests.kernels.arm import ArmLibrary, ArmRunner, needs_arm
 from tests.kernels.arm_build import BUILD, build, run
 from tests.kernels.float_rows import pointer, same_bits
@@ -92,8 +93,7 @@ def test_quantising_has_the_same_bits(runner: Runner) -> None:
             assert same_bits(got, expected), cols
 
 
-@EVERY_ROW
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(("row", "format"), diagonal(ROWS, list(FORMATS)))
 def test_linear_has_the_same_bits_for_any_number_of_tokens(runner: Runner, format: str) -> None:
     few = 2 if runner.row == "scalar" else 6
     for seed, (rows, cols) in enumerate(shapes(format)[:few]):

@@ -9,6 +9,7 @@ import pytest
 
 from edgedec.core.cache_kinds import TRAIL_SLOTS
 from edgedec.kernels import library
+from tests.fixtures.nightly import diagonal
 from tests.kernels.attention import path
 from tests.kernels.float_rows import F32, float_rows, same_bits
 from tests.kernels.gated_delta import Layer
@@ -32,6 +33,9 @@ LAYERS: list[RecurrentLayer] = [
     ShortConvLayer(hidden=16, taps=1, seed=2),
     ShortConvLayer(hidden=32, taps=8, seed=3),
 ]
+
+LENGTHS = [0, 1, 2, 3, 31, 70]
+"""Tokens before a tree."""
 
 
 def chain_of(row: str, layer: RecurrentLayer, tokens: F32) -> tuple[F32, list[F32]]:
@@ -85,8 +89,7 @@ def test_cuts_into_passes_change_no_bit(row: str, layer: RecurrentLayer) -> None
 
 
 @pytest.mark.parametrize("row", float_rows())
-@pytest.mark.parametrize("layer", LAYERS, ids=str)
-@pytest.mark.parametrize("length", [0, 1, 2, 3, 31, 70])
+@pytest.mark.parametrize(("layer", "length"), diagonal(LAYERS, LENGTHS), ids=str)
 def test_a_branch_equals_the_plain_sequence_of_its_path(row: str, layer: RecurrentLayer, length: int) -> None:
     """Whatever the tree, and it leaves the state of the tokens before it."""
     text = layer.tokens(length + undone(layer))

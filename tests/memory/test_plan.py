@@ -32,6 +32,7 @@ from edgedec.memory.plan import (
     planned,
     with_drawing,
 )
+from tests.fixtures.nightly import every
 
 MB = 1_000_000
 SMALL = ModelSpec("small", "llama", 49152, 30, 9, 3, 64, 576, 8192, ffn_size=1536)
@@ -102,8 +103,9 @@ def value(choice: MemoryChoice) -> tuple[float, ...]:
     )  # fmt: skip
 
 
-def test_what_is_given_up_comes_in_the_stated_order() -> None:
-    """From all to nothing in steps of 100 kB: nothing comes too early, and less is given up again only where
+@pytest.mark.parametrize("step", every(2, [MB, MB // 10]))
+def test_what_is_given_up_comes_in_the_stated_order(step: int) -> None:
+    """From all to nothing in steps: nothing comes too early, and less is given up again only where
     more has been.
     """
     order = ["prompts", "tree", "tables", "drafter", "drafts", "cache", "context"]
@@ -114,7 +116,7 @@ def test_what_is_given_up_comes_in_the_stated_order() -> None:
         names = [line.split(":")[0] for line in lines]
         if not seen or names != seen[-1]:
             seen.append(names)
-        budget -= 100_000
+        budget -= step
     assert seen[0] == []
     for before, after in pairwise(seen):
         weights = [sum(1 << order.index(name) for name in set(names)) for names in (before, after)]

@@ -9,8 +9,6 @@ import hashlib
 import json
 import os
 import random
-import subprocess
-import sys
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures import warm
 from tests.models.conftest import tree
 from tests.models.site import Site, serving
 
@@ -63,14 +62,8 @@ class Hub:
 
     def pull(self, reference: str = REFERENCE, *options: str, **environment: str) -> dict[str, Any]:
         """Pull in a new process; the option ``force`` does so again."""
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(self.home), reference, *options],
-            env={**self.environment, **environment},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        whole = {**self.environment, **environment}
+        done = warm.run(PROGRAM, str(self.home), reference, *options, env=whole, code=True)
         assert done.returncode == 0, done.stderr
         assert "Traceback" not in done.stderr
         answer: dict[str, Any] = json.loads(done.stdout)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections import deque
 from pathlib import Path
 
 import pytest
 
 from edgedec.core.manifest import Manifest
+from tests.fixtures import warm
 from tests.fixtures.tiny_gguf import write_tiny
 from tests.fixtures.tiny_huggingface import write_huggingface
 from tests.models.conftest import tree
@@ -20,14 +20,7 @@ __all__ = ["hub"]
 
 
 def edgedec(hub: Hub, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "edgedec.cli.main", *args],
-        env={**hub.environment, "EDGEDEC_HOME": str(hub.home)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return warm.run(warm.EDGEDEC, *args, env={**hub.environment, "EDGEDEC_HOME": str(hub.home)})
 
 
 def files_of(directory: Path) -> dict[str, bytes]:
