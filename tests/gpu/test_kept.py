@@ -10,6 +10,7 @@ from edgedec.backends.gpu.formats import activation_groups
 from edgedec.backends.gpu.inputs import TrimmedIds
 from edgedec.backends.gpu.shaders import Const
 from edgedec.kernels.packing.formats import FORMATS, TILE
+from tests.fixtures.nightly import diagonal
 from tests.gpu import adapters
 from tests.gpu.cases import empty, run
 from tests.gpu.chain import ChainStep, follow
@@ -85,10 +86,14 @@ def some(count: int, rows: int) -> TrimmedIds:
     return TrimmedIds.of(ids)
 
 
-@pytest.mark.parametrize("format", ["q8_0", "q4_k", "q6_k", "mxfp4", "f16", "bf16"])
-@pytest.mark.parametrize(("rows", "count"), [(200, 37), (2065, 1500), (2065, 3)])
-def test_a_trimmed_head_is_that_of_the_cpu(format: str, rows: int, count: int, device: GpuDevice) -> None:
-    cols = 256
+SIZES = [(200, 37), (2065, 1500), (2065, 3)]
+"""Rows of a head, and those that are kept."""
+DECODED = ["q8_0", "q4_k", "q6_k", "mxfp4", "f16", "bf16"]
+
+
+@pytest.mark.parametrize(("size", "format"), diagonal(SIZES, DECODED))
+def test_a_trimmed_head_is_that_of_the_cpu(format: str, size: tuple[int, int], device: GpuDevice) -> None:
+    (rows, count), cols = size, 256
     w, keep = random_packed(format, rows, cols, 5), some(count, rows)
     x = np.random.default_rng(1).normal(0, 2, (3, cols)).astype(np.float32)
     logits = kept_logits(device, w, x, keep, 0, rows)
