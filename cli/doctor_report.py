@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgedec.core.errors import EdgeDecError
+from edgedec.core.installing import pip_reinstall
 from edgedec.core.manifest import Manifest
 from edgedec.core.verification import verify
 from edgedec.core.version import __version__
@@ -55,7 +56,7 @@ def examine(services: Services, *, measure: bool) -> Findings:
     here = machine.describe()
     found.add("machine", here.as_json)
     found.add("versions", lambda: {"edgedec": __version__, **_versions()})
-    found.add("kernels", lambda: _kernels(services.kernels()))
+    found.add("kernels", lambda: _kernels(services.kernels(), found.problems))
     found.add("onnxruntime", _onnxruntime)
     found.add("gpus", lambda: services.gpus(measure))
     found.add("bandwidth", lambda: _bandwidth(services, here.cores) if measure else [])
@@ -120,8 +121,13 @@ def _versions() -> dict[str, str | None]:
     return found
 
 
-def _kernels(library: Kernels) -> dict[str, object]:
+def _kernels(library: Kernels, problems: list[str]) -> dict[str, object]:
     path, selected = library.library_path(), library.isa()
+    if faster := library.faster():
+        problems.append(
+            f"kernels: this processor can run {faster[0]}, for which this library was not compiled; "
+            f"{selected} runs. To compile it for this one: {pip_reinstall()}"
+        )
     rows = [
         {"row": row, "can_run": library.can_run(row), "will_run": row == selected} for row in library.rows()
     ]

@@ -14,6 +14,8 @@ from edgedec.core.installing import pip_reinstall
 _NAMES = ("libedgedec_kernels.so", "libedgedec_kernels.dylib", "edgedec_kernels.dll")
 _EMULATED = ("libedgedec_kernels_emulated.so",)
 _HOST = "edgedec_host"
+ALL_ROWS = "pip install -C cmake.define.EDGEDEC_ROWS=all ."
+"""Compiles a clone with every row of the architecture."""
 
 
 def _find(names: tuple[str, ...]) -> Path | None:
@@ -68,7 +70,6 @@ def host_path() -> Path:
 def load(path: Path | None = None) -> ctypes.CDLL:
     """Load the library with ctypes and declare the types of its common functions."""
     library = ctypes.CDLL(str(path or library_path()))
-    library.edgedec_isa.restype = ctypes.c_char_p
     library.edgedec_selected_isa.restype = ctypes.c_char_p
     library.edgedec_read_bandwidth.restype = ctypes.c_double
     library.edgedec_read_bandwidth.argtypes = [ctypes.c_size_t, ctypes.c_int]
@@ -124,9 +125,24 @@ def too_old() -> BackendError:
 
 
 def rows() -> list[str]:
-    """List all quantised rows of this architecture, the preferred one first, runnable here or not."""
+    """List the quantised rows of this library, the preferred one first, runnable here or not."""
+    return _listed("edgedec_isa")
+
+
+def faster() -> list[str]:
+    """List the rows that this CPU prefers to all that this library has: it was compiled for another one."""
+    order = [row for row in _listed("edgedec_every_isa") if can_run(row)]
+    return order[: order.index(available()[0])]
+
+
+def _listed(function: str) -> list[str]:
+    try:
+        nth = getattr(load(), function)
+    except AttributeError:
+        raise too_old() from None
+    nth.restype = ctypes.c_char_p
     names: list[str] = []
-    while (name := load().edgedec_isa(len(names))) is not None:
+    while (name := nth(len(names))) is not None:
         names.append(name.decode())
     return names
 
@@ -144,11 +160,17 @@ def available() -> list[str]:
 def isa() -> str:
     """Return the row that will run: the one in EDGEDEC_ISA, else the preferred one that this CPU can run.
 
-    Raises UsageError when EDGEDEC_ISA names a row that this CPU cannot run.
+    Raises UsageError when EDGEDEC_ISA names a row that this CPU cannot run or this library lacks.
     """
     selected = load().edgedec_selected_isa()
-    if selected is None:
-        wanted = os.environ.get("EDGEDEC_ISA", "")
-        known = "cannot run on this CPU" if wanted in rows() else "is not a kernel row"
-        raise UsageError(f"EDGEDEC_ISA={wanted} {known}", hint=f"use one of: {', '.join(available())}")
-    return str(selected.decode())
+    if selected is not None:
+        return str(selected.decode())
+    wanted, hint = os.environ.get("EDGEDEC_ISA", ""), f"use one of: {', '.join(available())}"
+    if wanted not in _listed("edgedec_every_isa"):
+        raise UsageError(f"EDGEDEC_ISA={wanted} is not a kernel row", hint=hint)
+    if not can_run(wanted):
+        raise UsageError(f"EDGEDEC_ISA={wanted} cannot run on this CPU", hint=hint)
+    raise UsageError(
+        f"EDGEDEC_ISA={wanted} is not in this library, which was compiled for one CPU",
+        hint=f"{hint}; '{ALL_ROWS}' in a clone compiles all",
+    )

@@ -38,6 +38,12 @@ def pip_reinstall() -> str:
     return f"{_pip()} install --force-reinstall --no-deps {shlex.quote(source)}"
 
 
+def clone() -> Path | None:
+    """Return the folder of sources from which this was installed; None where there is none."""
+    source = _source()
+    return Path(source) if source is not None and Path(source).is_dir() else None
+
+
 def _with_extra(source: str, extra: str) -> str:
     return source.replace(" @", f"[{extra}] @", 1) if source.startswith(f"{NAME} @") else f"{source}[{extra}]"
 

@@ -1,6 +1,7 @@
-"""Compile ``edgedec.wasm`` from a source checkout: ``python -m edgedec.export.web.build``.
+"""Compile ``edgedec.wasm`` from the sources of EdgeDec: ``python -P -m edgedec.export.web.build``.
 
 It takes CMake, Ninja and Zig's compiler: ``pip install cmake ninja ziglang==0.17.1``. Wheels have the file.
+The sources are those of the current folder, or of the clone from which EdgeDec was installed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,25 @@ from pathlib import Path
 
 from edgedec import kernels
 from edgedec.core.errors import BackendError, EdgeDecError, NotFoundError, UnsupportedError
+from edgedec.core.installing import clone
 from edgedec.export.web.wasm import INSTALL, WASM
+
+_TOOLCHAIN = Path("kernels") / "wasm" / "toolchain.cmake"
+
+
+def sources() -> Path:
+    """Return the folder of EdgeDec's sources: of an editable install, else the current one, else the clone.
+
+    Raises NotFoundError where none of them has the sources.
+    """
+    tried = (Path(str(kernels.__file__)).parent.parent, Path.cwd(), clone())
+    for folder in tried:
+        if folder is not None and (folder / _TOOLCHAIN).is_file():
+            return folder
+    raise NotFoundError(
+        "there are no sources of EdgeDec, neither here nor where it was installed from",
+        hint="call it in a clone of EdgeDec",
+    )
 
 
 def build(source: Path, folder: Path) -> Path:
@@ -22,19 +41,18 @@ def build(source: Path, folder: Path) -> Path:
 
     Raises UnsupportedError without a compiler, BackendError when it fails.
     """
-    missing = [name for name in ("cmake", "ninja") if not shutil.which(name)]
+    # Beside Python lie the commands of an environment that is not activated.
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+    missing = [name for name in ("cmake", "ninja") if not shutil.which(name, path=path)]
     missing += [] if importlib.util.find_spec("ziglang") else ["ziglang"]
     if missing:
         raise UnsupportedError(f"{WASM} cannot be compiled without {', '.join(missing)}", hint=INSTALL)
-    toolchain = source / "kernels" / "wasm" / "toolchain.cmake"
-    if not toolchain.is_file():
-        raise NotFoundError("this is no source checkout of EdgeDec", hint="call it in one")
     folder.mkdir(parents=True, exist_ok=True)
     caches = {"ZIG_GLOBAL_CACHE_DIR": str(folder / "zig"), "ZIG_LOCAL_CACHE_DIR": str(folder / "zig")}
-    environment = caches | dict(os.environ)
+    environment = caches | dict(os.environ) | {"PATH": path}
     for command in (
         ("cmake", "-S", str(source), "-B", str(folder), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-         f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", f"-DEDGEDEC_PYTHON={sys.executable}"),
+         f"-DCMAKE_TOOLCHAIN_FILE={source / _TOOLCHAIN}", f"-DEDGEDEC_PYTHON={sys.executable}"),
         ("cmake", "--build", str(folder)),
     ):  # fmt: skip
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -48,14 +66,16 @@ def build(source: Path, folder: Path) -> Path:
 
 
 def main() -> int:
-    """Compile it, and put it beside the kernels' sources."""
+    """Compile it, and put it beside the installed kernels."""
     folder = Path(str(kernels.__file__)).parent
     try:
-        made = build(folder.parent, folder.parent / "build" / "web")
+        source = sources()
+        made = build(source, source / "build" / "web")
     except EdgeDecError as error:
         print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)  # noqa: T201
         return error.exit_code
-    shutil.copyfile(made, folder / WASM)
+    shutil.copyfile(made, folder / f"{WASM}.partial")
+    (folder / f"{WASM}.partial").replace(folder / WASM)
     print(folder / WASM)  # noqa: T201
     return 0
 

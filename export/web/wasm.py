@@ -10,7 +10,8 @@ from edgedec.core.errors import NotFoundError
 WASM = "edgedec.wasm"
 INSTALL = "pip install cmake ninja ziglang==0.17.1"
 """The compiler that makes it."""
-_COMMAND = "python -m edgedec.export.web.build"
+_COMMAND = "python -P -m edgedec.export.web.build"
+"""Without the folder that one is in: in a clone, its edgedec/ would hide the installed package."""
 
 
 def wasm_path() -> Path:
@@ -18,4 +19,4 @@ def wasm_path() -> Path:
     path = Path(str(kernels.__file__)).parent / WASM
     if path.is_file():
         return path
-    raise NotFoundError(f"there is no {WASM} here", hint=f"{INSTALL}, then {_COMMAND} in a source checkout")
+    raise NotFoundError(f"there is no {WASM} here", hint=f"{INSTALL}, then {_COMMAND}")

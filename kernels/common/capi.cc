@@ -20,13 +20,21 @@ EDGEDEC_EXPORT int edgedec_cpu_has(const char* row) { return edgedec::cpu_has(ro
 // Null when EDGEDEC_ISA names a row that cannot run here.
 EDGEDEC_EXPORT const char* edgedec_selected_isa() { return edgedec::selected_isa(); }
 
-// The i-th quantised row in order of preference, or null.
-EDGEDEC_EXPORT const char* edgedec_isa(int i) {
-  const char* const* rows = edgedec::isa_preference();
+namespace {
+
+const char* nth(const char* const* rows, int i) {
   for (int n = 0; rows[n]; ++n)
     if (n == i) return rows[n];
   return nullptr;
 }
+
+}  // namespace
+
+// The i-th quantised row of the library in order of preference, or null.
+EDGEDEC_EXPORT const char* edgedec_isa(int i) { return nth(edgedec::isa_preference(), i); }
+
+// The same of the rows of all processors, in the library or not.
+EDGEDEC_EXPORT const char* edgedec_every_isa(int i) { return nth(edgedec::every_isa(), i); }
 
 // Sets how many threads later calls of the quantised ops and of attention use; 1 at first.
 EDGEDEC_EXPORT void edgedec_set_threads(int count) { edgedec::threads_per_call = count < 1 ? 1 : count; }

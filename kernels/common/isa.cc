@@ -109,6 +109,17 @@ bool cpu_has(const char* row) {
   return false;
 }
 
+const char* const* every_isa() {
+  static const char* const order[] = {
+#define ROW(name) #name,
+#define EDGEDEC_EVERY_ROW
+#include "quant_linear/rows.inc"
+#undef EDGEDEC_EVERY_ROW
+#undef ROW
+      nullptr};
+  return order;
+}
+
 // The table from which the rows are compiled, so a row that a build lacks is not listed.
 const char* const* isa_preference() {
   static const char* const order[] = {

@@ -7,11 +7,14 @@ namespace edgedec {
 // neon_dotprod, neon_i8mm; wasm. Unknown names are false.
 bool cpu_has(const char* row);
 
-// The quantised rows of this architecture, the preferred one first, then nullptr. "scalar" is the last row everywhere.
+// The quantised rows of all processors, the preferred one first, then nullptr. "scalar" is the last.
+const char* const* every_isa();
+
+// Those that this library has: all of its architecture, or fewer (kernels/rows.cmake). "scalar" is the last row everywhere.
 const char* const* isa_preference();
 
-// The quantised row to run: EDGEDEC_ISA when set, else the first in the order of preference that this CPU has.
-// Returns nullptr when EDGEDEC_ISA names a row that is unknown or that this CPU lacks.
+// The quantised row to run: EDGEDEC_ISA when set, else the first of the library's that this CPU has.
+// Returns nullptr when EDGEDEC_ISA names a row that is unknown, or that the library or this CPU lacks.
 const char* selected_isa();
 
 // Whether this CPU reads memory faster as several streams at a time, prefetched into the first-level cache: Intel's do. AMD's

@@ -16,7 +16,7 @@ constexpr size_t kBuckets = 1 << 15;
 constexpr int64_t kLongest = 32;  // tokens of context compared; longer matches predict no better
 // Weight of a match per matching token; doubt weighs 1. A single match of two tokens is right half of the time.
 constexpr double kWeight = 0.6;
-constexpr double kFaded = 0.2;   // factor for matches in earlier sequences
+constexpr double kFadedMatch = 0.2;   // factor for matches in earlier sequences
 constexpr int64_t kRegret = 64;  // tokens: a sequence that is cut by no more continues, and forgets the cut tokens
 
 }  // namespace
@@ -82,7 +82,7 @@ int Lookup::find(Match* found) const {
   for (int64_t position = before_[end]; position != kNowhere && count < kMatches; position = before_[position]) {
     const int64_t length = common(position, end);
     if (length < 2) continue;  // another pair of tokens in the same bucket
-    const double gain = position >= begin_ ? kWeight : kWeight * kFaded;
+    const double gain = position >= begin_ ? kWeight : kWeight * kFadedMatch;
     found[count++] = {position + 1, gain * static_cast<double>(length), gain};
   }
   return count;

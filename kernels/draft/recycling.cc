@@ -15,7 +15,7 @@ constexpr int kWidth = Recycling::kWidth, kLevels = Recycling::kLevels;
 
 // First estimate of how often an answer is right, as a fraction of its probability: after one token, after two; and the
 // factor for answers from another sequence.
-constexpr double kTrust[2] = {0.35, 0.5}, kFaded = 0.6;
+constexpr double kTrust[2] = {0.35, 0.5}, kFadedRate = 0.6;
 constexpr double kPrior = 8.0;          // observations that the first estimate counts for
 constexpr double kMemory = 400.0;       // observations that count, at most, since text changes
 constexpr uint8_t kSeen = kLevels / 2;  // level of a token that followed once in a prompt
@@ -46,7 +46,7 @@ Recycling::Recycling(int bits) : bits_(bits), table_(size_t{1} << bits) {
   for (int cell = 0; cell < kCells; ++cell) {
     const double chance = (cell / 2 % kLevels + 0.5) / kLevels;
     const bool fresh = cell / (2 * kLevels) % 2, of_two = cell >= kCells / 2;
-    rates_[cell] = kTrust[of_two] * (fresh ? chance : kFaded * chance);
+    rates_[cell] = kTrust[of_two] * (fresh ? chance : kFadedRate * chance);
   }
   std::fill(seen_, seen_ + kCells, kPrior);
 }

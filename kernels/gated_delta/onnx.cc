@@ -6,10 +6,10 @@
 namespace edgedec::ort {
 namespace {
 
-using gated_delta::Config;
-using gated_delta::Job;
-
 struct GatedDelta {
+  using Config = gated_delta::Config;
+  using Job = gated_delta::Job;
+
   static constexpr const char* kName = "GatedDelta";
   // projected, parents, length, applied, trail, state, conv_weight, decay, dt_bias, norm_weight
   static constexpr Port kInputs[] = {{kFloat}, {kInt64}, {kInt64}, {kInt64}, {kFloat},

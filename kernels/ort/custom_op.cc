@@ -172,7 +172,7 @@ const Weight& WeightInput::at(const Context& context, size_t input) {
 
 const char* isa(const Info& info) {
   if (const char* row = selected_isa()) return row;
-  info.fail(std::string("EDGEDEC_ISA=") + std::getenv("EDGEDEC_ISA") + " is unknown or not available on this CPU");
+  info.fail(std::string("EDGEDEC_ISA=") + std::getenv("EDGEDEC_ISA") + " is not a kernel row that this library has and this CPU can run");
   return "scalar";
 }
 

@@ -1,6 +1,8 @@
 // The loops around a row's arithmetic, shared by all rows but the scalar one.
 #pragma once
 
+#include <type_traits>
+
 #include "common/isa.h"
 #include "quant_linear/quant_linear.h"
 
@@ -110,11 +112,16 @@ void tile_loop(const Weight& w, const Acts& x, int m0, int m1, int tile0, int ti
   }
 }
 
-// The loop that suits this CPU: ONE tile after the other, or MANY in turns.
+// The loop that suits this CPU: ONE tile after the other, or MANY in turns. EDGEDEC_STREAMS, 0 or 1, answers for the CPU that
+// compiles the library for itself; the other loop, half of the code, is then left out.
 template <class F, class ONE, class MANY>
 void best_tile_loop(const Weight& w, const Acts& x, int m0, int m1, int tile0, int tile1, float* out, size_t ldo) {
+#ifdef EDGEDEC_STREAMS
+  tile_loop<F, std::conditional_t<EDGEDEC_STREAMS, MANY, ONE>>(w, x, m0, m1, tile0, tile1, out, ldo);
+#else
   const TilesFn loop = likes_streams() ? tile_loop<F, MANY> : tile_loop<F, ONE>;
   loop(w, x, m0, m1, tile0, tile1, out, ldo);
+#endif
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-# Compiles edgedec.wasm with Zig's Clang (on PyPI: ziglang); `python -m edgedec.export.web.build` does all of it.
+# Compiles edgedec.wasm with Zig's Clang (on PyPI: ziglang); `python -P -m edgedec.export.web.build` does all of it.
 #   EDGEDEC_PYTHON  a Python interpreter that has ziglang
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES EDGEDEC_PYTHON)
 set(CMAKE_SYSTEM_NAME Generic)

@@ -11,7 +11,7 @@ from typing import NoReturn
 import pytest
 
 from edgedec.core.errors import BackendError
-from edgedec.core.installing import pip_install
+from edgedec.core.installing import pip_install, pip_reinstall
 from edgedec.costs.cost_file import CostFile
 from tests.cli.support import Home, run
 from tests.fixtures.simulated import COSTS, Machine, on_machine
@@ -26,6 +26,9 @@ class FakeKernels:
 
     def can_run(self, row: str) -> bool:
         return row != "amx"
+
+    def faster(self) -> list[str]:
+        return []
 
     def isa(self) -> str:
         return "avx2"
@@ -94,6 +97,22 @@ def test_a_model_that_does_not_run_is_a_problem_and_a_large_one_is_not_tried(hom
     document = json.loads(result.stdout)
     assert document["problems"] == ["smollm2-135m: smollm2-135m does not run"]
     assert [model.get("speed", "no") for model in document["store"]["models"]] == ["no", None]
+
+
+def test_a_library_that_was_compiled_for_another_processor_is_a_problem(home: Home) -> None:
+    class Elsewhere(FakeKernels):
+        def faster(self) -> list[str]:
+            return ["avx512_vnni", "avx_vnni"]
+
+    services = home.services(kernels=Elsewhere, bandwidth=lambda size, threads: 1.0)
+    result = run(services, "doctor", "--fast", "--json")
+    assert result.exit_code == 1
+    (problem,) = json.loads(result.stdout)["problems"]
+    assert problem == (
+        "kernels: this processor can run avx512_vnni, for which this library was not compiled; avx2 runs. "
+        f"To compile it for this one: {pip_reinstall()}"
+    )
+    assert problem in " ".join(run(services, "doctor", "--fast").stdout.split())
 
 
 def test_fast_doctor_measures_nothing(home: Home) -> None:

@@ -33,7 +33,7 @@ def runner(row: str, arm_library: ArmLibrary) -> Runner:
 
 def ask(monkeypatch: pytest.MonkeyPatch, arm: ArmLibrary) -> None:
     """Let edgedec.kernels.library ask the library on the Arm CPU."""
-    for name in ("edgedec_isa", "edgedec_selected_isa"):
+    for name in ("edgedec_isa", "edgedec_every_isa", "edgedec_selected_isa"):
         getattr(arm, name).restype = ctypes.c_char_p
     monkeypatch.setattr(library, "load", lambda: arm)
     monkeypatch.setitem(os.environ, "EDGEDEC_ISA", arm.isa or "")
@@ -75,7 +75,7 @@ def test_a_row_can_be_forced_where_the_cpu_has_it(
 def test_only_the_rows_with_flags_use_their_instructions() -> None:
     build()
     found = {}
-    for path in (BUILD / "kernels").rglob("*.cc.o"):
+    for path in (BUILD / "kernels").rglob("*.o"):
         code = run("aarch64-linux-gnu-objdump", "-d", "--no-show-raw-insn", path)
         used = set(re.findall(r"\t((?:us|u|s|su)dot|(?:us|u|s)mmla)\s", code))
         if used:

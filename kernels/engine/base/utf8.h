@@ -1,6 +1,7 @@
 // UTF-8, character by character.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,6 +9,11 @@
 namespace edgedec::engine {
 
 constexpr uint32_t kNotUtf8 = 0xFFFFFFFF;
+
+inline bool begins_character(char byte) { return (byte & 0xC0) != 0x80; }
+
+// Characters of a text in UTF-8.
+inline int64_t characters(std::string_view text) { return std::count_if(text.begin(), text.end(), begins_character); }
 
 // The character at `*at`, behind which `*at` goes; kNotUtf8, and `*at` one byte further, where there is none.
 inline uint32_t next_utf8(std::string_view text, size_t* at, bool surrogates = false) {

@@ -5,10 +5,10 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr const char* kFormat = "edgedec-drafter";
-constexpr int64_t kVersion = 1;
+constexpr const char* kDrafterFormat = "edgedec-drafter";
+constexpr int64_t kDrafterVersion = 1;
 constexpr FolderKind kFolder = {"drafter.json", "drafter", "make it again, or remove it"};
-constexpr std::string_view kFields[] = {"format", "version", "kind", "target", "files", "facts"};
+constexpr std::string_view kDrafterFields[] = {"format", "version", "kind", "target", "files", "facts"};
 
 }  // namespace
 
@@ -21,13 +21,13 @@ Status DrafterManifest::from_json(std::string_view text, DrafterManifest* manife
   std::string format;
   int64_t version;
   EDGEDEC_TRY(top.text("format", &format));
-  if (format != kFormat) return kFolder.broken(std::string("its format is not '") + kFormat + "'");
+  if (format != kDrafterFormat) return kFolder.broken(std::string("its format is not '") + kDrafterFormat + "'");
   EDGEDEC_TRY(top.count("version", &version));
-  if (version != kVersion)
+  if (version != kDrafterVersion)
     return {Code::kUnsupported,
-            "the drafter has version " + decimal(version) + ", and this EdgeDec reads version " + decimal(kVersion),
+            "the drafter has version " + decimal(version) + ", and this EdgeDec reads version " + decimal(kDrafterVersion),
             "make the drafter again"};
-  EDGEDEC_TRY(top.check_seal({kFields, std::size(kFields)}));
+  EDGEDEC_TRY(top.check_seal({kDrafterFields, std::size(kDrafterFields)}));
   EDGEDEC_TRY(top.text("kind", &manifest->kind));
   if (manifest->kind != "trim" && manifest->kind != "tables" && manifest->kind != "head")
     return kFolder.broken("its kind " + quoted(manifest->kind) + " is none of trim, tables, head");

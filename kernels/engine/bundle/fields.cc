@@ -11,7 +11,7 @@ namespace edgedec::engine {
 namespace {
 
 constexpr size_t kMostBytes = 1 << 20;
-constexpr int64_t kMost = 0x7FFFFFFF;
+constexpr int64_t kMostWhole = 0x7FFFFFFF;
 constexpr std::string_view kSeal = "sha256";
 
 // Ranges of characters that are no signs: controls, spaces beside the usual one, marks of direction, private ones.
@@ -44,10 +44,6 @@ bool printable(std::string_view text) {
       if (code >= range[0] && code <= range[1]) return false;
   }
   return true;
-}
-
-size_t characters(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char one) { return (one & 0xC0) != 0x80; }));
 }
 
 Status FolderKind::broken(std::string_view why) const {
@@ -147,11 +143,11 @@ Status ManifestFields::number(std::string_view key, int64_t least, int64_t most,
 }
 
 Status ManifestFields::token_id(std::string_view key, int64_t* value) const {
-  return number(key, 0, kMost, "is not a whole number from 0 on", value);
+  return number(key, 0, kMostWhole, "is not a whole number from 0 on", value);
 }
 
 Status ManifestFields::count(std::string_view key, int64_t* value) const {
-  return number(key, 1, kMost, "is not a whole number from 0 on", value);
+  return number(key, 1, kMostWhole, "is not a whole number from 0 on", value);
 }
 
 Status ManifestFields::byte_count(std::string_view key, int64_t* value) const {
@@ -181,7 +177,7 @@ Status ManifestFields::token_ids(std::string_view key, std::vector<int32_t>* val
   value->clear();
   for (size_t i = 0; i < found.size(); ++i) {
     const int64_t id = found.at(i).whole().value_or(-1);
-    if (id < 0 || id > kMost) return wrong(key, "is not a whole number from 0 on");
+    if (id < 0 || id > kMostWhole) return wrong(key, "is not a whole number from 0 on");
     value->push_back(static_cast<int32_t>(id));
   }
   return {};

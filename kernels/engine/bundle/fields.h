@@ -71,7 +71,5 @@ class ManifestFields {
 
 // Whether all characters of a text can be shown: none steers a terminal or is invisible.
 bool printable(std::string_view text);
-// Characters of a text in UTF-8.
-size_t characters(std::string_view text);
 
 }  // namespace edgedec::engine

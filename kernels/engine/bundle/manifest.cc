@@ -7,12 +7,12 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr const char* kFormat = "edgedec-bundle";
-constexpr int64_t kVersion = 2;
+constexpr const char* kBundleFormat = "edgedec-bundle";
+constexpr int64_t kBundleVersion = 2;
 constexpr const char* kByName = "package index";  // source.kind of models that are pulled by the name of a recipe
 constexpr const char* kAgain = "pull or export the model again";
 constexpr FolderKind kBundle = {"manifest.json", "bundle", kAgain};
-constexpr std::string_view kFields[] = {"format", "version", "kind", "name", "architecture", "spec", "tokenizer", "preset",
+constexpr std::string_view kBundleFields[] = {"format", "version", "kind", "name", "architecture", "spec", "tokenizer", "preset",
                                         "files", "source", "versions"};
 
 Status other_version(int64_t version, const ManifestFields& top) {
@@ -20,8 +20,8 @@ Status other_version(int64_t version, const ManifestFields& top) {
   JsonValue source;
   EDGEDEC_TRY(top.text("name", &name));
   const std::string message = "bundle " + name + " has version " + decimal(version) + ", and this EdgeDec reads version " +
-                              decimal(kVersion);
-  if (version > kVersion) return {Code::kUnsupported, message, "update EdgeDec"};
+                              decimal(kBundleVersion);
+  if (version > kBundleVersion) return {Code::kUnsupported, message, "update EdgeDec"};
   EDGEDEC_TRY(top.scalars("source", &source));
   return {Code::kUnsupported, message, source["kind"].text() == kByName ? "pull the model again" : kAgain};
 }
@@ -107,10 +107,10 @@ Status Manifest::from_json(std::string_view text, Manifest* manifest) {
   std::string format;
   int64_t version;
   EDGEDEC_TRY(top.text("format", &format));
-  if (format != kFormat) return kBundle.broken(std::string("its format is not '") + kFormat + "'");
+  if (format != kBundleFormat) return kBundle.broken(std::string("its format is not '") + kBundleFormat + "'");
   EDGEDEC_TRY(top.count("version", &version));
-  if (version != kVersion) return other_version(version, top);
-  EDGEDEC_TRY(top.check_seal({kFields, std::size(kFields)}));
+  if (version != kBundleVersion) return other_version(version, top);
+  EDGEDEC_TRY(top.check_seal({kBundleFields, std::size(kBundleFields)}));
   ManifestFields below = top;
   EDGEDEC_TRY(top.below("tokenizer", &below));
   EDGEDEC_TRY(read_tokenizer(below, &manifest->tokenizer));

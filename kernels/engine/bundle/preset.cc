@@ -1,13 +1,15 @@
 #include "engine/bundle/preset.h"
 
 #include "engine/base/format.h"
+#include "engine/base/utf8.h"
 #include "engine/bundle/fields.h"
 
 namespace edgedec::engine {
 namespace {
 
-constexpr size_t kMostStops = 16, kMostStopChars = 200, kMostSystemChars = 20000;
-constexpr double kMost = 100.0;  // models are published with 0 to 2
+constexpr size_t kMostStops = 16;
+constexpr int64_t kMostStopChars = 200, kMostSystemChars = 20000;
+constexpr double kMostSetting = 100.0;  // models are published with 0 to 2
 
 // A value, and what it can be in a preset.
 struct Value {
@@ -18,17 +20,17 @@ struct Value {
 };
 
 constexpr Value kValues[] = {
-    {"temperature", &DrawParams::temperature, 0.0, kMost, false, false},
+    {"temperature", &DrawParams::temperature, 0.0, kMostSetting, false, false},
     {"top_p", &DrawParams::top_p, 0.0, 1.0, true, false},
     {"min_p", &DrawParams::min_p, 0.0, 1.0, false, false},
-    {"top_n_sigma", &DrawParams::top_n_sigma, 0.0, kMost, false, false},
+    {"top_n_sigma", &DrawParams::top_n_sigma, 0.0, kMostSetting, false, false},
     {"typical", &DrawParams::typical, 0.0, 1.0, true, false},
     {"eta", &DrawParams::eta, 0.0, 1.0, false, true},
     {"top_h", &DrawParams::top_h, 0.0, 1.0, true, false},
-    {"mirostat", &DrawParams::mirostat, 0.0, kMost, false, false},
+    {"mirostat", &DrawParams::mirostat, 0.0, kMostSetting, false, false},
     {"mirostat_eta", &DrawParams::mirostat_eta, 0.0, 1.0, true, false},
-    {"edt", &DrawParams::edt, 0.0, kMost, false, false},
-    {"repetition_penalty", &DrawParams::repetition_penalty, 0.0, kMost, true, false},
+    {"edt", &DrawParams::edt, 0.0, kMostSetting, false, false},
+    {"repetition_penalty", &DrawParams::repetition_penalty, 0.0, kMostSetting, true, false},
     {"frequency_penalty", &DrawParams::frequency_penalty, -2.0, 2.0, false, false},
     {"presence_penalty", &DrawParams::presence_penalty, -2.0, 2.0, false, false},
 };

@@ -8,8 +8,8 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr double kOutlier = 3.0;  // a call that took more times the usual was interrupted
-constexpr int kInterrupted = 2;   // calls in a row, each several times too long, that no longer count as interruptions
+constexpr double kOutlierCall = 3.0;  // a call that took more times the usual was interrupted
+constexpr int kInterruptedCalls = 2;   // calls in a row, each several times too long, that no longer count as interruptions
 constexpr double kDoubtedPasses = 18.0;  // time of first calls, each longer than a pass per level, not believed
 constexpr double kSparedKept = 0.9, kSpared = 0.5;  // a fading count of long calls, and where the next is not charged
 constexpr double kKnownCalls = 4.0;       // calls after which it is known what one takes
@@ -61,9 +61,9 @@ double QueryRecord::took(int depth, double seconds, double plain) {
   unknown_ = false;
   const double known = std::max(cost_.expected(depth), cost_.on_line(depth));
   const double usual = cost_.known() ? known : seconds;
-  strange_ = seconds > kOutlier * usual ? strange_ + 1 : 0;
-  if (0 < strange_ && strange_ < kInterrupted) return seconds - usual;
-  const double counted = std::min(seconds, kOutlier * usual);
+  strange_ = seconds > kOutlierCall * usual ? strange_ + 1 : 0;
+  if (0 < strange_ && strange_ < kInterruptedCalls) return seconds - usual;
+  const double counted = std::min(seconds, kOutlierCall * usual);
   const bool spared = spares(seconds, usual);
   cost_.observe(depth, counted);
   seconds_ = cost_.mean();

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/control/level_check.h"
+
 namespace edgedec::engine {
 namespace {
 
 constexpr int kKnown = 8;  // passes after which a share is known well enough to tell the machine's speed
 constexpr double kLeastWeight = 0.02;
-constexpr double kUsualSpread = 0.3;  // relative deviation of a pass's time that is ordinary
-constexpr double kInterrupted = 3.0;  // a pass that took as many times an ordinary one was interrupted
+constexpr double kInterruptedRatio = 3.0;  // a pass that took as many times an ordinary one was interrupted
 
 }  // namespace
 
@@ -29,7 +30,7 @@ double Reuse::passing(CostCurve& costs, int tokens, int reused, std::optional<do
   const Share* known = find(tokens, reused);
   const double share = known ? known->share : 1.0;
   const int seen = known ? known->seen : 0;
-  if (!seconds || *seconds > kInterrupted * ordinary) return share * ordinary;
+  if (!seconds || *seconds > kInterruptedRatio * ordinary) return share * ordinary;
   if (seen >= kKnown) costs.observe(tokens, *seconds / share);
   if (!known) shares_.push_back({tokens, reused, share, 0});
   Share& learned = known ? shares_[static_cast<size_t>(known - shares_.data())] : shares_.back();

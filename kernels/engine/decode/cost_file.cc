@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kDisagrees = 2.0;        // factor between costs measured and run from which the measurement is doubted
 constexpr double kDoubtedForS = 3600.0;   // a measurement stands for so long, doubted or not
-constexpr size_t kMostBytes = 1 << 16;
+constexpr size_t kMostCostBytes = 1 << 16;
 constexpr size_t kMostPoints = 64;
 constexpr int64_t kMostTokens = 4096;
 
@@ -77,7 +77,7 @@ CostFile::CostFile(const std::string& folder, std::vector<std::string> condition
 
 std::optional<KeptCosts> CostFile::read() const {
   std::string text;
-  if (!read_file(path_, kMostBytes, &text).ok()) return {};
+  if (!read_file(path_, kMostCostBytes, &text).ok()) return {};
   return read_costs(text);
 }
 

@@ -13,7 +13,7 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr size_t kMostBytes = 4'000'000;  // of a table, packed or not
+constexpr size_t kMostTableBytes = 4'000'000;  // of a table, packed or not
 constexpr int64_t kTokenBytes = 10;       // of a token that lookup knows
 
 class TableDrafter final : public Drafter {
@@ -72,7 +72,7 @@ class TableDrafter final : public Drafter {
 Status restore_one(const std::string& folder, int64_t vocab_size, Drafter* drafter) {
   const std::string name = std::string(drafter->name()) + ".table";
   std::string packed;
-  const Status read = read_file(path_in(folder, name), kMostBytes, &packed);
+  const Status read = read_file(path_in(folder, name), kMostTableBytes, &packed);
   if (read.code() == Code::kNotFound) return {};
   EDGEDEC_TRY(read);
   std::vector<uint8_t> saved;
@@ -99,7 +99,7 @@ Status make_table_drafter(std::string_view name, int64_t nbytes, std::unique_ptr
 Status read_table(Span<const uint8_t> packed, const std::string& name, std::vector<uint8_t>* saved) {
   if (packed.size() < 4) return {Code::kBadFile, name + " is too short"};
   const size_t length = packed[0] | packed[1] << 8 | packed[2] << 16 | static_cast<size_t>(packed[3]) << 24;
-  if (length > kMostBytes) return {Code::kBadFile, name + " holds more than " + decimal(uint64_t{kMostBytes}) + " bytes"};
+  if (length > kMostTableBytes) return {Code::kBadFile, name + " holds more than " + decimal(uint64_t{kMostTableBytes}) + " bytes"};
   saved->assign(length, 0);
   if (!unpack_zlib(packed.from(4), {saved->data(), length}))
     return {Code::kBadFile, name + " does not hold the " + decimal(uint64_t{length}) + " bytes that it states"};

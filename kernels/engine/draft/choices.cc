@@ -1,7 +1,6 @@
 #include "engine/draft/choices.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "engine/sampling/narrowing.h"
@@ -13,7 +12,6 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kLeastNats = -700.0;  // below it a token is taken for impossible
 
 }  // namespace

@@ -9,8 +9,8 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr float kUnsureNats = 4.0f;  // entropy above which nothing is drafted
-constexpr int kSteps = 8;
+constexpr float kExitUnsureNats = 4.0f;  // entropy above which nothing is drafted
+constexpr int kCalibratedSteps = 8;
 constexpr double kPrior = 4.0;          // tokens that the first guess about an exit weighs as much as
 constexpr double kMemory = 200.0;       // tokens after which older ones fade: text changes
 constexpr double kLastIsRight = 0.9;    // first guess of how often the exit after all layers is right
@@ -22,7 +22,7 @@ constexpr int kChain = 8;
 // the head's own probability.
 Calibration calibration(std::optional<double> first) {
   std::vector<double> guesses;
-  for (int step = 0; step <= kSteps; ++step) guesses.push_back(first ? *first : (step + 0.5) / (kSteps + 1));
+  for (int step = 0; step <= kCalibratedSteps; ++step) guesses.push_back(first ? *first : (step + 0.5) / (kCalibratedSteps + 1));
   return Calibration(std::move(guesses), kPrior, kMemory);
 }
 
@@ -46,8 +46,8 @@ ExitDrafter::ExitDrafter(Forward& forward, int exit, std::optional<TrimmedHead> 
       trimmed_(std::move(trimmed)),
       ends_(std::move(ends)),
       // After all layers the head's doubts are the target's own.
-      unsure_nats_(exit == forward.exits()[forward.exits().size() - 1] ? std::numeric_limits<float>::infinity() : kUnsureNats),
-      sure_(calibration(unsure_nats_ == kUnsureNats ? std::nullopt : std::optional<double>(kLastIsRight))) {
+      unsure_nats_(exit == forward.exits()[forward.exits().size() - 1] ? std::numeric_limits<float>::infinity() : kExitUnsureNats),
+      sure_(calibration(unsure_nats_ == kExitUnsureNats ? std::nullopt : std::optional<double>(kLastIsRight))) {
   text_.reserve(static_cast<size_t>(forward.capacity()));
 }
 

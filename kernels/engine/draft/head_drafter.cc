@@ -8,9 +8,9 @@ namespace edgedec::engine {
 namespace {
 
 constexpr size_t kMostWaiting = static_cast<size_t>(kHeadWaiting);
-constexpr double kLeastReach = 0.1;  // paths less probable than this are never followed
+constexpr double kHeadLeastReach = 0.1;  // paths less probable than this are never followed
 constexpr size_t kBeam = 3;          // most nodes that share a pass
-constexpr double kClose = 0.4;       // a node shares the pass of the first one if it is at least this probable beside it
+constexpr double kHeadClose = 0.4;       // a node shares the pass of the first one if it is at least this probable beside it
 constexpr size_t kMostFed = 24;      // most tokens of a pass over drafted nodes
 constexpr size_t kLargestHole = 1;   // positions that may be missing between hidden states
 
@@ -70,7 +70,7 @@ Status HeadDrafter::propose(int limit, double floor, Source self, DraftTree* tre
   if (limit < 1) return {};
   EDGEDEC_TRY(catch_up(&ready));
   if (!ready) return {};
-  const Status grown = grow_tree(limit, std::max(floor, kLeastReach));
+  const Status grown = grow_tree(limit, std::max(floor, kHeadLeastReach));
   EDGEDEC_TRY(head_->rewind(static_cast<int64_t>(cached_.size())));
   EDGEDEC_TRY(grown);
   tree_.best(limit, floor, self, tree);
@@ -126,7 +126,7 @@ Status HeadDrafter::grow_tree(int limit, double floor) {
     });
     const double lead = tree_.reach[open_[0]];
     if (lead < floor || tree_.at_least(lead) >= static_cast<size_t>(limit)) break;
-    const double least = std::max(floor, kClose * lead);
+    const double least = std::max(floor, kHeadClose * lead);
     std::vector<int> chosen;
     for (size_t at = 0; at < std::min(kBeam, open_.size()); ++at)
       if (tree_.reach[open_[at]] >= least) chosen.push_back(open_[at]);

@@ -8,10 +8,10 @@ namespace {
 
 constexpr size_t kMostRead = 128;     // most tokens of text that are read for a draft
 constexpr size_t kEnd = 64;           // tokens of a longer text that are read, as if it began there
-constexpr double kLeastReach = 0.02;  // paths less probable than this are never followed
+constexpr double kModelLeastReach = 0.02;  // paths less probable than this are never followed
 constexpr double kKeptReach = 0.6;    // share of a path's probability that its next token is expected to keep
-constexpr float kUnsureNats = 4.0f;   // entropy above which nothing is drafted
-constexpr double kClose = 0.5;        // a runner-up at least this probable beside the first shares its pass
+constexpr float kModelUnsureNats = 4.0f;   // entropy above which nothing is drafted
+constexpr double kModelClose = 0.5;        // a runner-up at least this probable beside the first shares its pass
 const int kSiblings[] = {kRoot, kRoot};
 
 size_t common_length(Span<const int32_t> first, Span<const int32_t> second) {
@@ -49,9 +49,9 @@ Status ModelDrafter::propose(int limit, double floor, Source self, DraftTree* tr
   if (ids.empty() || limit < 1) return {};
   if (trimmed_) trimmed_->follow(ids);
   EDGEDEC_TRY(catch_up(ids, drafted(Rows::last())));
-  EDGEDEC_TRY(sketch(limit, std::max(floor / kKeptReach, kLeastReach)));
+  EDGEDEC_TRY(sketch(limit, std::max(floor / kKeptReach, kModelLeastReach)));
   EDGEDEC_TRY(bridge_->in_target_ids(tree_, &in_target_ids_));
-  in_target_ids_.best(limit, std::min(floor, kLeastReach), self, tree);
+  in_target_ids_.best(limit, std::min(floor, kModelLeastReach), self, tree);
   return {};
 }
 
@@ -107,7 +107,7 @@ Status ModelDrafter::sketch(int limit, double floor) {
   while (!following_.empty() && static_cast<int64_t>(cached_.size()) < forward_.capacity()) {
     const double lead = tree_.reach[following_[0]];
     if (lead < floor || tree_.at_least(lead) >= static_cast<size_t>(limit)) break;
-    EDGEDEC_TRY(step(together(std::max(floor, kClose * lead))));
+    EDGEDEC_TRY(step(together(std::max(floor, kModelClose * lead))));
   }
   return {};
 }
@@ -145,7 +145,7 @@ double ModelDrafter::most_reached(const Nodes& nodes) const {
 // Adds tokens that may follow `node`, and finds those that can be followed in turn, best first.
 Status ModelDrafter::grow(int node, size_t row, Nodes* following) {
   following->clear();
-  if (head_.entropy[row] > kUnsureNats) return {};
+  if (head_.entropy[row] > kModelUnsureNats) return {};
   tree_.spelled(node, &path_);
   const double reach = node == kRoot ? 1.0 : tree_.reach[node];
   const DrawHistory history = history_.after(path_);

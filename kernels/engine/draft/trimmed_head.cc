@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kSpanTokens = 64.0;
 constexpr double kBack = 0.5;  // share of the bound below which the trimmed head drafts again
-constexpr int kSteps = 4;      // a usual chain, for which the bound is computed: its length,
+constexpr int kChainSteps = 4;      // a usual chain, for which the bound is computed: its length,
 constexpr double kAcceptance = 0.7;  // and how often a token of it is right
 constexpr double kRare = 0.5;        // how often a token outside would be right, as a part of that
 constexpr size_t kReach = 256;       // tokens at the end of a text that begins whose ids are kept
@@ -62,12 +62,12 @@ double chain_efficiency(double agreement, int length) {
 }
 
 double break_even(double step, double trimmed) {
-  const double cost = (1.0 + kSteps * trimmed) / (1.0 + kSteps * step);
-  const double needed = chain_efficiency(kAcceptance, kSteps) * cost;
+  const double cost = (1.0 + kChainSteps * trimmed) / (1.0 + kChainSteps * step);
+  const double needed = chain_efficiency(kAcceptance, kChainSteps) * cost;
   double low = 0.0, high = 1.0;
   for (int i = 0; i < 40; ++i) {
     const double middle = (low + high) / 2;
-    (chain_efficiency(kAcceptance * (1.0 - kRare * middle), kSteps) > needed ? low : high) = middle;
+    (chain_efficiency(kAcceptance * (1.0 - kRare * middle), kChainSteps) > needed ? low : high) = middle;
   }
   return low;
 }

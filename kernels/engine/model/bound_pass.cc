@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kWithResults = 2;  // head results are handed out as copies of the buffers that a pass keeps
 constexpr size_t kShort = 32;  // passes up to this many tokens recur (decoding, verification) and keep their buffers
-constexpr size_t kMostKept = 128;
+constexpr size_t kMostKeptPasses = 128;
 
 template <class To, class From>
 void fill(std::vector<To>* to, Span<const From> from) {
@@ -196,7 +196,7 @@ Status Passes::run(const Fed& fed, HeadRows* found, LayerStates* states) {
   EDGEDEC_TRY(made->bind());
   EDGEDEC_TRY(made->run(fed, found, states));
   if (shape.placed > kShort) return {};
-  if (kept_.size() == kMostKept) kept_.clear();
+  if (kept_.size() == kMostKeptPasses) kept_.clear();
   kept_.push_back(std::move(made));
   return {};
 }

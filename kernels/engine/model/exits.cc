@@ -10,7 +10,7 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr size_t kMost = 64, kMostDigits = 5;
+constexpr size_t kMostExits = 64, kMostDigits = 5;
 constexpr const char* kKeep = "keep";
 
 std::string named(const char* what, int number) { return what + decimal(int64_t{number}); }
@@ -20,7 +20,7 @@ std::vector<int> numbers(std::string_view text, int64_t most) {
   std::vector<int> found;
   for (size_t at = 0; at <= text.size();) {
     const size_t end = std::min(text.find(',', at), text.size());
-    if (end == at || end - at > kMostDigits || found.size() == kMost) return {};
+    if (end == at || end - at > kMostDigits || found.size() == kMostExits) return {};
     int number = 0;
     for (; at < end; ++at) {
       if (text[at] < '0' || text[at] > '9') return {};

@@ -12,13 +12,13 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr const char* kGraph = "head.onnx";
+constexpr const char* kHeadGraph = "head.onnx";
 constexpr const char* kAgain = "make the drafter again, or remove it";
-constexpr size_t kMostKept = 64;
-constexpr double kMost = 2147483648.0;
+constexpr size_t kMostKeptSteps = 64;
+constexpr double kNumberEnd = 2147483648.0;
 
 Status wrong_graph() {
-  return {Code::kBadFile, std::string(kGraph) + " of the drafter is not the head that its manifest describes", kAgain};
+  return {Code::kBadFile, std::string(kHeadGraph) + " of the drafter is not the head that its manifest describes", kAgain};
 }
 
 bool is_vector(const Ports::Port* port) { return port && port->dims.size() == 1; }
@@ -55,7 +55,7 @@ Status HeadFacts::of(const DrafterManifest& manifest, HeadFacts* facts) {
     const double* stated = manifest.number(field.name);
     const bool offset = field.value == &facts->table_offset;
     if (!stated) return {Code::kBadFile, std::string("the drafting head does not state its ") + field.name};
-    if (*stated != std::floor(*stated) || *stated < (offset ? 0.0 : 1.0) || *stated >= (offset ? kMost * 1024 : kMost))
+    if (*stated != std::floor(*stated) || *stated < (offset ? 0.0 : 1.0) || *stated >= (offset ? kNumberEnd * 1024 : kNumberEnd))
       return {Code::kBadFile, std::string("the drafting head states an impossible ") + field.name};
     *field.value = static_cast<int64_t>(*stated);
   }
@@ -89,7 +89,7 @@ Status HeadModel::open(const Runtime& runtime, const std::string& folder, const 
   if (facts.table_offset + facts.table_tiles * facts.table_tile_bytes > static_cast<int64_t>(made->table_.size()))
     return {Code::kBadFile, "the drafting head expects a table outside the weights of its target", kAgain};
   made->weight_bytes_ = file_size(path_in(folder, kWeightsFile));
-  EDGEDEC_TRY(open_session(runtime, folder, kGraph, threads, true, &made->session_));
+  EDGEDEC_TRY(open_session(runtime, folder, kHeadGraph, threads, true, &made->session_));
   EDGEDEC_TRY(check_head(runtime, made->session_.get(), facts));
   *model = std::move(made);
   return {};
@@ -170,7 +170,7 @@ Status HeadForward::bound(int64_t committed, int64_t drafted, int64_t rows, cons
       *binding = one.binding.get();
       return {};
     }
-  if (kept_.size() == kMostKept) kept_.clear();
+  if (kept_.size() == kMostKeptSteps) kept_.clear();
   const Runtime& runtime = model_.runtime_;
   OrtIoBinding* made = nullptr;
   EDGEDEC_TRY(runtime.check(runtime.api().CreateIoBinding()(model_.session_.get(), &made)));

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kWorthwhileBytes = 1 << 20;
 // Slots worth releasing. Rejected drafts free fewer: a page or two per head, which the next pass rewrites.
 constexpr int64_t kWorthwhileSlots = 64;
-constexpr int64_t kOldest = 8;  // bytes in which a file says which slot is the oldest of its rings
+constexpr int64_t kOldestBytes = 8;  // bytes in which a file says which slot is the oldest of its rings
 
 std::string sizes_text(const KvPages& part) {
   std::string text;
@@ -91,15 +91,15 @@ std::string KvMemory::layout() const {
 
 int64_t KvMemory::bytes(int64_t slots) const {
   const int64_t whole = whole_.slot_bytes() * slots;
-  return windowed_ && slots ? whole + kOldest + rings_.slot_bytes() * std::min(slots, kept_) : whole;
+  return windowed_ && slots ? whole + kOldestBytes + rings_.slot_bytes() * std::min(slots, kept_) : whole;
 }
 
 Status KvMemory::write(CacheSink& sink, int64_t slots, int64_t oldest) const {
   EDGEDEC_TRY(write_heads(sink, whole_, 0, 0, slots));
   if (!windowed_ || !slots) return {};
   const int64_t first = std::max<int64_t>(slots - kept_, 0), lost = std::max<int64_t>(oldest - first, 0);
-  uint8_t said[kOldest];
-  for (int at = 0; at < kOldest; ++at) said[at] = static_cast<uint8_t>((first + lost) >> (8 * at));
+  uint8_t said[kOldestBytes];
+  for (int at = 0; at < kOldestBytes; ++at) said[at] = static_cast<uint8_t>((first + lost) >> (8 * at));
   EDGEDEC_TRY(sink.write(said, sizeof said));
   return write_heads(sink, rings_, lost, first + lost, slots);
 }
@@ -108,10 +108,10 @@ Status KvMemory::read(CacheSource& source, int64_t slots, int64_t* oldest) {
   *oldest = 0;
   EDGEDEC_TRY(read_heads(source, whole_, 0, slots));
   if (!windowed_ || !slots) return {};
-  uint8_t said[kOldest];
+  uint8_t said[kOldestBytes];
   EDGEDEC_TRY(source.read(said, sizeof said));
   uint64_t found = 0;
-  for (int at = 0; at < kOldest; ++at) found |= static_cast<uint64_t>(said[at]) << (8 * at);
+  for (int at = 0; at < kOldestBytes; ++at) found |= static_cast<uint64_t>(said[at]) << (8 * at);
   const int64_t first = std::max<int64_t>(slots - kept_, 0);
   if (found < static_cast<uint64_t>(first) || found > static_cast<uint64_t>(slots))
     return {Code::kBadFile,

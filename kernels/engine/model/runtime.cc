@@ -7,7 +7,7 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr int kOldest[] = {1, 22};  // as in pyproject.toml
+constexpr int kOldestRuntime[] = {1, 22};  // as in pyproject.toml
 constexpr size_t kMostShown = 300;
 
 // The first line of a message, cut, with ? for bytes that could steer a terminal.
@@ -22,7 +22,7 @@ std::string first_line(std::string_view text) {
 
 // Whether a version such as "1.32.0" is that or a later one.
 bool new_enough(const char* version) {
-  for (int wanted : kOldest) {
+  for (int wanted : kOldestRuntime) {
     int part = 0;
     for (; *version >= '0' && *version <= '9' && part < 10000; ++version) part = part * 10 + (*version - '0');
     if (part != wanted) return part > wanted;
@@ -50,7 +50,7 @@ Status Runtime::of(const OrtApiBase* base, Runtime* runtime) {
   runtime->api_.table = new_enough(version) ? base->GetApi(ort::kApiVersion) : nullptr;
   if (!runtime->api_.table)
     return {Code::kBackend, "ONNX Runtime " + first_line(version) + " is too old",
-            "install onnxruntime " + decimal(kOldest[0]) + "." + decimal(kOldest[1]) + " or newer"};
+            "install onnxruntime " + decimal(kOldestRuntime[0]) + "." + decimal(kOldestRuntime[1]) + " or newer"};
   const ort::Api api = runtime->api_;
   EDGEDEC_TRY(runtime->check(api.CreateEnv()(ort::kFatal, "edgedec", &runtime->env_)));
   OrtAllocator* allocator = nullptr;

@@ -24,7 +24,7 @@ Status check_isa() {
   std::string rows;
   for (const char* const* row = isa_preference(); *row; ++row)
     if (cpu_has(*row)) rows += (rows.empty() ? "" : ", ") + std::string(*row);
-  return {Code::kUsage, "EDGEDEC_ISA=" + quoted(wanted ? wanted : "") + " is not a kernel row that this CPU can run",
+  return {Code::kUsage, "EDGEDEC_ISA=" + quoted(wanted ? wanted : "") + " is not a kernel row that this library has and this CPU can run",
           "use one of: " + rows};
 }
 

@@ -32,7 +32,7 @@ std::vector<std::string> texts_in(JsonValue list) {
   return texts;
 }
 
-void write_ids(const std::vector<int32_t>& ids, JsonWriter* out) {
+void write_prompt_ids(const std::vector<int32_t>& ids, JsonWriter* out) {
   out->key("ids").begin_list();
   for (const int32_t id : ids) out->whole(id);
   out->end_list();
@@ -46,7 +46,7 @@ Status encode(Text& text, JsonValue request, JsonWriter* out) {
   } else {
     EDGEDEC_TRY(text.tokenizer->encode(given, request["specials"].flag().value_or(false), &ids));
   }
-  write_ids(ids, out);
+  write_prompt_ids(ids, out);
   return {};
 }
 
@@ -135,7 +135,7 @@ Status prompt(Text& text, JsonValue request, JsonWriter* out) {
   Prompt found;
   EDGEDEC_TRY(text.prompts->build(turns.messages, &found));
   out->key("text").text(found.text);
-  write_ids(found.ids, out);
+  write_prompt_ids(found.ids, out);
   return {};
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "engine/sampling/portable.h"
 #include "engine/sampling/sort.h"
@@ -12,7 +11,6 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr size_t kBlock = 1024;  // weights computed at a time: they stay in the cache
 // Error, at most, of the head's float32 logsumexp: absolute, and relative to it.
 constexpr double kSumError = 1e-5, kSumErrorShare = 1e-6;

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
 
 #include "engine/base/format.h"
 #include "engine/base/json.h"
+#include "engine/sampling/portable.h"
 
 namespace edgedec::engine {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMostBias = 100.0;
 
 // The number as Python writes it.

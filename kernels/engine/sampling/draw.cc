@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "engine/sampling/narrowing.h"
 #include "engine/sampling/noise.h"
@@ -13,7 +12,6 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Candidates sorted out of a whole row at first; then kStep times as many, until it is all of it.
 constexpr size_t kLonger = 1024, kStep = 8;
 constexpr double kMargin = 1.0 + 1e-9;  // covers rounding
@@ -39,7 +37,7 @@ size_t nucleus(const Candidates& list, bool earlier, Row& row, const DrawParams&
 }
 
 // Cuts the list to what survives the warpers before those of `narrowing`; whether it is long enough to tell.
-bool filter(Candidates* list, Row& row, const DrawParams& params, std::vector<double>* weights) {
+bool cut_all(Candidates* list, Row& row, const DrawParams& params, std::vector<double>* weights) {
   const auto keep = [list](size_t count) {
     if (count == kUnknown) return false;
     list->cut(count);
@@ -87,7 +85,7 @@ class Cutting {
 
  private:
   bool told(Candidates* left) {
-    if ((!narrows_ || params_.filters()) && !filter(left, row_, params_, &scratch_.weights)) return false;
+    if ((!narrows_ || params_.filters()) && !cut_all(left, row_, params_, &scratch_.weights)) return false;
     if (left->size() == 0) return false;
     return !narrows_ || narrowing_.narrow(&row_, row_.temperature(), left);
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "engine/sampling/noise.h"
 #include "engine/sampling/portable.h"
@@ -11,10 +10,9 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Cuts the list to what top-n-sigma and top-k leave; to nothing when it is too short to tell.
-void filter(Row& row, const DrawParams& params, Candidates* list) {
+void cut_sigma_and_k(Row& row, const DrawParams& params, Candidates* list) {
   if (params.top_n_sigma != 0.0) {
     double cut = 0.0;
     if (!row.sigma_cut(&cut)) return list->cut(0);
@@ -48,7 +46,7 @@ bool enough(const Candidates& list, bool filtered, Row& row, const DrawParams& p
 // list is long enough to tell.
 bool surviving(Candidates* list, Row& row, const DrawParams& params, std::vector<double>* kept) {
   const bool filtered = params.top_n_sigma != 0.0 || params.top_k != 0;
-  if (filtered) filter(row, params, list);
+  if (filtered) cut_sigma_and_k(row, params, list);
   if (list->size() == 0) return false;
   const double highest = list->values[0];
   double least = 0.0, surely = 0.0;

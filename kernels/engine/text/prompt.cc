@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "engine/text/begins.h"
 #include "engine/text/control_tokens.h"
 #include "engine/text/utf8_decoder.h"
 
 namespace edgedec::engine {
 namespace {
-
-bool begins(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
 
 // The messages with texts in `texts`, two for each: U+FFFD stands there for what is not UTF-8.
 std::vector<Message> messages_of(const std::vector<std::string>& texts) {

@@ -34,14 +34,14 @@ constexpr Bound kBounds[] = {{Op::kCompare, 2, static_cast<uint32_t>(Comparison:
                              {Op::kCall, 0, static_cast<uint32_t>(Function::kCount)},
                              {Op::kInt, 1, 1u << 30}};
 
-Status damaged() { return {Code::kBadFile, "chat_template.program is damaged", "export the folder again"}; }
+Status damaged_program() { return {Code::kBadFile, "chat_template.program is damaged", "export the folder again"}; }
 
 }  // namespace
 
 Status TemplateProgram::open(std::string_view content, std::string_view source, TemplateProgram* program) {
   if (content.size() < sizeof(Header) || content.size() > kMostBytes || reinterpret_cast<uintptr_t>(content.data()) % 4 ||
       content.substr(0, 8) != "EDGETPL2")
-    return damaged();
+    return damaged_program();
   const auto& header = *reinterpret_cast<const Header*>(content.data());
   Sha256 hash;
   hash.add(source);
@@ -53,7 +53,7 @@ Status TemplateProgram::open(std::string_view content, std::string_view source, 
     return {Code::kBadFile, "chat_template.program is damaged, or not of this chat template", "export the folder again"};
   }
   const uint64_t nodes = uint64_t{header.nodes} * sizeof(Node), lists = uint64_t{header.items} * 4;
-  if (sizeof(Header) + nodes + lists + header.texts != content.size() || !header.nodes) return damaged();
+  if (sizeof(Header) + nodes + lists + header.texts != content.size() || !header.nodes) return damaged_program();
   const char* at = content.data() + sizeof(Header);
   TemplateProgram made;
   made.nodes_ = reinterpret_cast<const Node*>(at);
@@ -62,7 +62,7 @@ Status TemplateProgram::open(std::string_view content, std::string_view source, 
   made.count_ = header.nodes;
   made.items_ = header.items;
   made.names_ = header.names;
-  if (!made.check()) return damaged();
+  if (!made.check()) return damaged_program();
   *program = made;
   return {};
 }

@@ -1,15 +1,9 @@
 // Characters of texts in chat templates.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <string_view>
+#include "engine/base/utf8.h"
 
 namespace edgedec::engine {
-
-inline bool begins_character(char byte) { return (byte & 0xC0) != 0x80; }
-
-inline int64_t characters(std::string_view text) { return std::count_if(text.begin(), text.end(), begins_character); }
 
 // The characters of valid UTF-8 from number `first` to number `last`.
 inline std::string_view part(std::string_view text, int64_t first, int64_t last) {

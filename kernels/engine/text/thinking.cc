@@ -1,5 +1,6 @@
 #include "engine/text/thinking.h"
 
+#include "engine/text/begins.h"
 #include "engine/text/white_space.h"
 
 namespace edgedec::engine {
@@ -10,8 +11,6 @@ constexpr ThinkingTags kTags[] = {
     {"[THINK]", "[/THINK]"},              // Magistral
     {"<think>", "</think>"},
 };
-
-bool begins(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
 
 }  // namespace
 

@@ -14,7 +14,7 @@ constexpr std::string_view kSpace = "\xE2\x96\x81";  // SentencePiece's
 constexpr size_t kAfterChecksum = 12;
 constexpr uint32_t kLetters = 324;  // characters below this one may stand for a byte
 
-Status damaged() { return {Code::kBadFile, "tokenizer.table is damaged", kAgain}; }
+Status damaged_table() { return {Code::kBadFile, "tokenizer.table is damaged", kAgain}; }
 
 // CRC-32 of a file behind the checksum, read piece by piece: mapped pages would stay resident.
 Status checksum_of(const std::string& path, uint32_t* checksum) {
@@ -26,7 +26,7 @@ Status checksum_of(const std::string& path, uint32_t* checksum) {
   }
   FileReader reader;
   EDGEDEC_TRY(reader.open(path));
-  if (reader.left() < sizeof(text::Header)) return damaged();
+  if (reader.left() < sizeof(text::Header)) return damaged_table();
   std::vector<unsigned char> chunk(1 << 16);
   EDGEDEC_TRY(reader.read(chunk.data(), kAfterChecksum));
   uint32_t found = ~0u;
@@ -80,12 +80,12 @@ Status Tokenizer::open(const std::string& file, const TokenizerInfo& info, std::
   uint32_t checksum;
   EDGEDEC_TRY(checksum_of(file, &checksum));
   EDGEDEC_TRY(made->file_.open(file));
-  if (!made->table_.open(made->file_.data(), made->file_.size())) return damaged();
-  if (reinterpret_cast<const text::Header*>(made->file_.data())->checksum != checksum) return damaged();
+  if (!made->table_.open(made->file_.data(), made->file_.size())) return damaged_table();
+  if (reinterpret_cast<const text::Header*>(made->file_.data())->checksum != checksum) return damaged_table();
   made->info_ = info;
   made->encoder_.reset(new (std::nothrow) text::Encoder(made->table_));
   if (!made->encoder_) return {Code::kNoMemory, "no memory for the tokenizer"};
-  if (!made->encoder_->open()) return damaged();
+  if (!made->encoder_->open()) return damaged_table();
   *tokenizer = std::move(made);
   return {};
 }
@@ -95,7 +95,7 @@ Status Tokenizer::encode(std::string_view text, bool specials, std::vector<int32
   const std::string valid = valid_utf8(text);
   const int64_t failure = encoder_->encode(valid, specials, &found);
   if (failure == text::kNoMemory) return {Code::kNoMemory, "no memory to encode a text", "shorten it"};
-  if (failure) return damaged();
+  if (failure) return damaged_table();
   ids->insert(ids->end(), found.begin(), found.end());
   return {};
 }

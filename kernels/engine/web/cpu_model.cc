@@ -15,9 +15,9 @@ namespace edgedec::engine {
 namespace {
 
 constexpr size_t kMostProgram = size_t{8} << 20;
-constexpr size_t kAlignment = 64 / sizeof(float);
+constexpr size_t kAlignedFloats = 64 / sizeof(float);
 
-size_t aligned(size_t floats) { return (floats + kAlignment - 1) / kAlignment * kAlignment; }
+size_t aligned(size_t floats) { return (floats + kAlignedFloats - 1) / kAlignedFloats * kAlignedFloats; }
 
 // The rows of kernels that run here.
 struct Rows16 {

@@ -9,14 +9,14 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr JsonLimits kLimits = {size_t{8} << 20, 16, size_t{1} << 19};
+constexpr JsonLimits kProgramLimits = {size_t{8} << 20, 16, size_t{1} << 19};
 constexpr int64_t kMostSize = 1 << 20;  // of a vocabulary, and of what layers hand on
 
 Status damaged(const std::string& why) {
   return {Code::kBadFile, "cpu.json is damaged: " + why, "export the model again"};
 }
 
-struct Value {
+struct ProgramValue {
   std::string name;
   size_t width;
   bool by_row;
@@ -80,7 +80,7 @@ class Reader {
   Status value(JsonValue json, size_t at, size_t width, CpuNode* node, int* found) {
     *found = find(input(json, at));
     if (*found < 0) return damaged("a node reads what is not there");
-    const Value& value = values_[static_cast<size_t>(*found)];
+    const ProgramValue& value = values_[static_cast<size_t>(*found)];
     if (width && value.width != width) return damaged("a node reads values of another width");
     if (found == &node->in) node->by_row = value.by_row;
     else if (value.by_row != node->by_row) return damaged("a node reads rows and tokens");
@@ -263,7 +263,7 @@ class Reader {
       for (int* value : {&node.in, &node.residual, &node.rotary})
         if (*value >= 0) *value = buffer_of[static_cast<size_t>(*value)];
       if (node.out < 0) continue;
-      const Value& made = values_[static_cast<size_t>(node.out)];
+      const ProgramValue& made = values_[static_cast<size_t>(node.out)];
       size_t buffer = 0;
       while (buffer < free_from.size() && free_from[buffer] > at) ++buffer;
       if (buffer == free_from.size()) {
@@ -281,7 +281,7 @@ class Reader {
   Span<const uint8_t> weights_;
   const ModelSpec& spec_;
   CpuProgram& program_;
-  std::vector<Value> values_;
+  std::vector<ProgramValue> values_;
   size_t layers_ = 0;
 };
 
@@ -290,7 +290,7 @@ class Reader {
 Status CpuProgram::read(std::string_view text, Span<const uint8_t> weights, const ModelSpec& spec, CpuProgram* program) {
   *program = {};
   Json json;
-  if (!json.parse(text, kLimits)) return damaged("it is not JSON");
+  if (!json.parse(text, kProgramLimits)) return damaged("it is not JSON");
   return Reader(json.root(), weights, spec, program).read();
 }
 

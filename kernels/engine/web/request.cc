@@ -11,7 +11,7 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr JsonLimits kLimits = {size_t{64} << 20, 16, size_t{1} << 22};
+constexpr JsonLimits kRequestLimits = {size_t{64} << 20, 16, size_t{1} << 22};
 constexpr int64_t kLeastPass = 16, kMostDrafted = 15;
 constexpr size_t kMostStops = 64, kMostCosts = 64;
 constexpr std::string_view kDrafters[] = {"lookup", "recycling"};
@@ -135,7 +135,7 @@ Status read_params(JsonValue root, DrawParams* params) {
 
 Status read_options(std::string_view text, WebOptions* options) {
   Json json;
-  if (!json.parse(text, kLimits) || !json.root().is_object()) return {Code::kUsage, "the options are no JSON object", "hand in one"};
+  if (!json.parse(text, kRequestLimits) || !json.root().is_object()) return {Code::kUsage, "the options are no JSON object", "hand in one"};
   const JsonValue root = json.root();
   options->folder = std::string(root["folder"].text().value_or(""));
   EDGEDEC_TRY(whole(root, "context", 2, INT32_MAX, &options->context));
@@ -147,7 +147,7 @@ Status read_options(std::string_view text, WebOptions* options) {
 
 Status read_request(std::string_view text, const Preset& preset, WebRequest* request) {
   Json json;
-  if (!json.parse(text, kLimits) || !json.root().is_object()) return {Code::kUsage, "the request is no JSON object", "hand in one"};
+  if (!json.parse(text, kRequestLimits) || !json.root().is_object()) return {Code::kUsage, "the request is no JSON object", "hand in one"};
   const JsonValue root = json.root(), stops = root["stop"];
   EDGEDEC_TRY(read_prompt(root, request));
   request->reply.params = preset.sampling;

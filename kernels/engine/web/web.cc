@@ -16,7 +16,7 @@ struct edgedec_web {
 
 namespace {
 
-constexpr size_t kAlignment = 64;
+constexpr size_t kShareAlignment = 64;
 
 // The text of the latest call.
 std::string& said() {
@@ -46,8 +46,8 @@ int32_t answered(Act act) {
 extern "C" {
 
 void* edgedec_web_alloc(size_t size) {
-  if (size > SIZE_MAX - kAlignment) return nullptr;
-  return std::aligned_alloc(kAlignment, (size + kAlignment - 1) / kAlignment * kAlignment);
+  if (size > SIZE_MAX - kShareAlignment) return nullptr;
+  return std::aligned_alloc(kShareAlignment, (size + kShareAlignment - 1) / kShareAlignment * kShareAlignment);
 }
 
 void edgedec_web_free(void* memory) { std::free(memory); }
