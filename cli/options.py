@@ -71,16 +71,25 @@ def read_text_file(path: Path, what: str) -> str:
         raise BadFileError(f"{path} is not UTF-8 text (byte {error.start})") from error
 
 
+_LEAST_BYTES, _GIGABYTES = 1_000_000, 24
+"""Fewer bytes hold no model. So small a number without a unit was meant in MB, or in GB up to the other."""
+
+
 class Size(click.ParamType[int]):
-    """Bytes: ``600MB``, ``1.5GB``, ``512MiB``, or a number."""
+    """Bytes: ``600MB``, ``1.5GB``, ``512MiB``, or a number that is large enough for a model."""
 
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
-            return parse_size(str(value))
+            count = parse_size(str(value))
         except UsageError as error:
             self.fail(str(error), param, ctx)
+        if count < _LEAST_BYTES:
+            unit = "GB" if count < _GIGABYTES else "MB"
+            meant = f"; did you mean {count}{unit}?" if str(value).strip().isdecimal() and count else ""
+            self.fail(f"{count} bytes are not enough for any model{meant}", param, ctx)
+        return count
 
 
 memory_option = option(

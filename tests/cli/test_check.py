@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.cli.check import _verdict
 from edgedec.cli.services import Services
 from edgedec.core.files import sha256_of
 from edgedec.core.listed_files import sealed
@@ -69,6 +70,24 @@ def test_a_pair_with_the_same_vocabulary(services: Services, models: Path) -> No
     assert "context 128" in lines["draft"]
 
 
+@pytest.mark.parametrize(
+    ("ratio", "gain", "words"),
+    [
+        (0.1, None, "can draft"),
+        (
+            0.1,
+            {"speed_up": 1.234, "tokens_per_pass": 2.1},
+            "can draft, likely 1.23 times plain decoding, 2.10 tokens a pass (of 3 questions)",
+        ),
+        (0.8, None, "can draft, but a pass of it takes 80% of the target's: it will hardly pay"),
+    ],
+)
+def test_the_verdict_says_how_much_is_likely_to_be_gained(
+    ratio: float, gain: dict[str, float] | None, words: str
+) -> None:
+    assert _verdict(ratio, gain) == words
+
+
 def test_a_pair_with_other_vocabularies(services: Services, models: Path) -> None:
     result = run(services, "check", str(models / "target.gguf"), str(models / "other.gguf"))
     assert result.exit_code == 0, result.stderr
@@ -86,6 +105,8 @@ def test_a_pair_with_other_vocabularies(services: Services, models: Path) -> Non
     assert document["unsayable"][0] == {"target": " an", "draft": [" a", "n"]}
     assert document["draft_bytes"] > document["draft"]["bytes"]
     assert document["pass_ratio"] > 0.0
+    assert document["gain"]["tokens_per_pass"] >= 1.0
+    assert document["gain"]["speed_up"] > 0.0
     assert document["target"]["context"] == 256
 
 

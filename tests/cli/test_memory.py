@@ -93,6 +93,21 @@ def test_what_is_no_size_is_said(home: Home, size: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        ("100", "100 bytes are not enough for any model; did you mean 100MB?"),
+        ("4", "4 bytes are not enough for any model; did you mean 4GB?"),
+        ("7kB", "7000 bytes are not enough for any model"),
+        ("0", "0 bytes are not enough for any model"),
+    ],
+)
+def test_a_number_that_lacks_its_unit_is_told_what_was_meant(home: Home, size: str, words: str) -> None:
+    home.install()
+    assert_one_line(run(home.services(), "chat", "--memory", size, "Hi"), 2, words)
+    assert home.opened == []
+
+
+@pytest.mark.parametrize(
     ("size", "count"),
     [("600MB", 600 * MB), ("1.5gb", 1_500_000_000), ("2MiB", 2 << 20), ("123", 123), ("7k", 7000)],
 )
