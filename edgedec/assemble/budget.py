@@ -125,6 +125,8 @@ class Parts:
     small: LoadedModel | None = None
     unopened: tuple[DrafterMemory, ...] = ()
     opening: int = 0
+    unnamed: bool = False
+    """Whether nobody named the drafters with weights."""
 
     @property
     def models(self) -> list[LoadedModel]:
@@ -192,6 +194,7 @@ def memory_facts(parts: Parts) -> MemoryFacts:
         ),
         grammar=vocabulary_bytes(target.spec) if config.structured else 0,
         drafters=parts.memories,
+        unnamed=parts.unnamed,
         small=model_memory(parts.small) if parts.small else None,
         kinds=tuple(kv for kv in _KV_KINDS if all(kv in one.backend.caps.kv_kinds for one in parts.models)),
         sequences=config.sequences,

@@ -23,7 +23,7 @@ from edgedec.drafters.registry import kind_of
 from edgedec.drafters.trim import is_trimmed
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import DrafterMemory
-from edgedec.memory.plan import USUAL_CONTEXT, peak
+from edgedec.memory.plan import peak
 
 
 class Load(Protocol):
@@ -78,38 +78,44 @@ class Opener:
     context: RunContext
     models: ModelLoader
     search: SearchContext | None
+    unnamed: Collection[DrafterSpec] = ()
+    """Drafters that nobody named. They take only memory that nothing else needs."""
 
-    def opened(
-        self, wanted: Sequence[DrafterSpec], unnamed: Collection[DrafterSpec]
-    ) -> tuple[dict[DrafterSpec, OpenDrafter], Budget | None]:
-        """Open the drafters ``wanted``, and plan for all of them where there is a budget.
-
-        ``unnamed``: those that nobody named. They take only memory that nothing else needs.
-        """
+    def opened(self, wanted: Sequence[DrafterSpec]) -> tuple[dict[DrafterSpec, OpenDrafter], Budget | None]:
+        """Open the drafters ``wanted``, and plan for all of them where there is a budget."""
         estimates = {spec: found for spec in wanted if (found := self._estimate(spec))}
         opened = self._open(spec for spec in wanted if spec not in estimates)
-        unopened: list[DrafterMemory] = []
+        unopened = dict[DrafterSpec, DrafterMemory]()
         for spec, estimate in estimates.items():
-            if spec in unnamed and not self._spare(self._with(opened), spec, estimate):
+            if spec in self.unnamed and not self._spare(self._with(opened), spec, estimate):
                 continue
-            if self._keeps(self._with(opened, [estimate.memory])):
+            if self._keeps(self._with(opened, {spec: estimate.memory})):
                 opened |= self._open([spec])
             else:
-                unopened.append(estimate.memory)
+                unopened[spec] = estimate.memory
         if self.parts.config.memory is None:
             return opened, None
         closing = [spec for spec in estimates if spec in opened]
         if closing and not self._keeps(self._with(opened, unopened)):
-            unopened += self._close(opened, closing)
+            unopened |= self._close(opened, closing)
         budget = plan_memory(self._with(opened, unopened))
         for line in budget.plan.given_up:
             self.context.notice(f"memory budget {size(budget.plan.budget)}, {line}")
         return opened, budget
 
+    def are_unnamed(self, heavy: Iterable[DrafterSpec]) -> bool:
+        """Return whether nobody named any of these drafters."""
+        return all(spec in self.unnamed for spec in heavy)
+
     def _with(
-        self, opened: Mapping[DrafterSpec, OpenDrafter], unopened: Sequence[DrafterMemory] = ()
+        self,
+        opened: Mapping[DrafterSpec, OpenDrafter],
+        unopened: Mapping[DrafterSpec, DrafterMemory] | None = None,
     ) -> Parts:
-        return replace(self.parts, drafters=[*opened.values()], unopened=tuple(unopened))
+        more = unopened or {}
+        unnamed = self.are_unnamed([*(spec for spec, one in opened.items() if one.memory), *more])
+        drafters, planned = [*opened.values()], tuple(more.values())
+        return replace(self.parts, drafters=drafters, unopened=planned, unnamed=unnamed)
 
     def _open(self, specs: Iterable[DrafterSpec]) -> dict[DrafterSpec, OpenDrafter]:
         target, around = self.parts.target, self.context
@@ -120,13 +126,13 @@ class Opener:
 
     def _close(
         self, opened: dict[DrafterSpec, OpenDrafter], specs: Iterable[DrafterSpec]
-    ) -> list[DrafterMemory]:
+    ) -> dict[DrafterSpec, DrafterMemory]:
         """Close drafters, and return the memory that they would take."""
-        found = [opened.pop(spec).memory for spec in specs]
+        found = {spec: opened.pop(spec).memory for spec in specs}
         for spec in specs:
             self.models.close(spec.name)
         gc.collect()
-        return [one for one in found if one]
+        return {spec: one for spec, one in found.items() if one}
 
     def _estimate(self, spec: DrafterSpec) -> Estimate | None:
         """Return the memory of a drafter whose opening depends on a budget; None for all others."""
@@ -140,15 +146,10 @@ class Opener:
         return memory_plan(parts)[2].choice.model_drafts
 
     def _spare(self, parts: Parts, spec: DrafterSpec, estimate: Estimate) -> bool:
-        """Return whether a drafter fits into memory that these parts do not need; a line says if not.
-
-        Only a context beyond the usual one may be shorter for it.
-        """
+        """Return whether a drafter fits into memory that these parts do not need; a line says if not."""
         budget = memory_plan(parts)[2].budget
         beside = replace(parts, unopened=(estimate.memory,), opening=estimate.opening)
-        wanted = wanted_choice(beside)
-        context = wanted.context if parts.config.context else min(USUAL_CONTEXT, wanted.context)
-        needed = peak(memory_facts(beside), replace(wanted, context=context))
+        needed = peak(memory_facts(beside), wanted_choice(beside))
         if needed > budget:
             line = f"drafter: no {spec.name}, which would need {size_up(needed)} in all"
             self.context.notice(f"memory budget {size(budget)}, {line}")

@@ -47,11 +47,14 @@ class Prepared:
     budget: Budget | None = None
     """The memory plan and its ledger, where there is a budget."""
     search: SearchContext | None = None
+    unnamed: bool = False
+    """Whether nobody named the drafters with weights."""
 
     def plan(self) -> Budget:
         """Return the memory plan: that of the budget, or one in which nothing is given up."""
         drafters = [self.opened[spec] for spec in self.drafting.drafters]
-        return self.budget or plan_memory(Parts(self.config, self.target, drafters, self.small))
+        parts = Parts(self.config, self.target, drafters, self.small, unnamed=self.unnamed)
+        return self.budget or plan_memory(parts)
 
     def draft(self, names: str) -> Drafting:
         """Return ``drafting`` with other drafters: those that ``names`` stand for and that were opened."""
@@ -110,13 +113,14 @@ def prepare(
         choice, wanted = Resolved(), ()
     for line in choice.lines:
         context.notice(line)
-    opener = Opener(Parts(config, target, small=small), context, models, search)
-    opened, budget = opener.opened(wanted, choice.unnamed)
+    opener = Opener(Parts(config, target, small=small), context, models, search, choice.unnamed)
+    opened, budget = opener.opened(wanted)
     drafters = tuple(spec for spec in choice.drafters if spec in opened)
     drafting = Drafting(drafters, config.draft_tokens, config.history)
     if budget:
         drafting = budget.drafting(drafting, [spec for spec, one in opened.items() if one.memory])
-    return Prepared(config, context, target, drafting, opened, small, budget, search)
+    unnamed = opener.are_unnamed(spec for spec, one in opened.items() if one.memory)
+    return Prepared(config, context, target, drafting, opened, small, budget, search, unnamed)
 
 
 def _search(config: RunConfig, bundles: Bundles, context: RunContext) -> SearchContext | None:

@@ -112,6 +112,8 @@ class MemoryFacts:
     """Bytes that grammars take of the vocabulary; 0: nobody asks for structured output."""
     drafters: tuple[DrafterMemory, ...] = ()
     """Drafters with weights of their own."""
+    unnamed: bool = False
+    """Whether nobody named these drafters: they take only memory that nothing else needs."""
     small: ModelMemory | None = None
     """The small model that takes turns with the target, if there is one."""
     kinds: tuple[KvType, ...] = ("fp16", "int8")

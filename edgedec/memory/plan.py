@@ -10,7 +10,8 @@ The order:
 6. the KV cache is kept in int8 (the only step that can change a reply),
 7. the context is shorter.
 
-A step that would free nothing is not taken. A step that a later one made unnecessary is taken back.
+Drafters with weights that nobody named come before all of this: they need a budget in which nothing is given
+up. A step that would free nothing is not taken. A step that a later one made unnecessary is taken back.
 """
 
 from __future__ import annotations
@@ -60,6 +61,9 @@ def planned(facts: MemoryFacts, wanted: MemoryChoice, budget: int, *, elastic: b
     ``elastic``: nobody named a context, so it is as long as the rest of the budget allows, up to the wanted
     one. Raises MemoryBudgetError with the smallest budget that would fit.
     """
+    asked = wanted
+    if _too_much_for_unnamed(facts, wanted, budget):
+        wanted = replace(wanted, model_drafts=False)
     choice = replace(wanted, context=min(USUAL_CONTEXT, wanted.context)) if elastic else wanted
     taken: list[Step] = []
     for lesser in _lesser(facts, choice):
@@ -73,7 +77,11 @@ def planned(facts: MemoryFacts, wanted: MemoryChoice, budget: int, *, elastic: b
         choice = _taken_back(facts, choice, taken, budget)
         if elastic:
             choice = replace(choice, context=_longest(facts, choice, budget, wanted.context))
-    return MemoryPlan(budget, choice, footprint(facts, choice), tuple(_given_up(wanted, choice)))
+    return MemoryPlan(budget, choice, footprint(facts, choice), tuple(_given_up(asked, choice)))
+
+
+def _too_much_for_unnamed(facts: MemoryFacts, wanted: MemoryChoice, budget: int) -> bool:
+    return facts.unnamed and wanted.model_drafts and peak(facts, wanted) > budget
 
 
 def with_drawing(plan: MemoryPlan, facts: MemoryFacts, drawing: int, grammar: int = 0) -> MemoryPlan:
@@ -153,8 +161,12 @@ def least(facts: MemoryFacts, wanted: MemoryChoice, context: int = LEAST_CONTEXT
 
 def milestones(facts: MemoryFacts, wanted: MemoryChoice) -> list[tuple[int, str]]:
     """Return budgets from the smallest up, each with the part that is given up below it."""
+    found = list[tuple[int, str]]()
+    if facts.unnamed and wanted.model_drafts:
+        lesser = replace(wanted, model_drafts=False)
+        found.append((peak(facts, wanted), next(_given_up(wanted, lesser))))
+        wanted = lesser
     choice = replace(wanted, context=min(USUAL_CONTEXT, wanted.context))
-    found = []
     if choice != wanted:
         found.append((peak(facts, wanted), f"context: {choice.context} tokens of {wanted.context}"))
     for lesser in _lesser(facts, choice):

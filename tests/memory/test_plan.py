@@ -28,6 +28,7 @@ from edgedec.memory.plan import (
     STARTS_DIFFER,
     USUAL_CONTEXT,
     least,
+    milestones,
     peak,
     planned,
     with_drawing,
@@ -291,3 +292,29 @@ def test_states_take_the_same_for_every_context() -> None:
     assert "state" not in footprint(ALONE, WANTED)
     draft = draft_memory(RECURRENT.target)
     assert draft.rest(MemoryChoice(100), 1) > 4 * 18 * 2 * 262144
+
+
+UNNAMED = replace(PAIR, unnamed=True)
+
+
+@given(st.integers(0, 500 * MB), st.booleans())
+def test_a_drafter_that_nobody_named_takes_nothing_from_the_rest(above: int, elastic: bool) -> None:
+    """A budget of 1.3 GB used to leave 1312 tokens of context where 4096 fit without drafts."""
+    budget = least(PAIR, BOTH) + above
+    with_it = planned(UNNAMED, BOTH, budget, elastic=elastic)
+    without = planned(PAIR, WANTED, budget, elastic=elastic).choice
+    assert replace(with_it.choice, model_drafts=False) == without
+    assert with_it.choice.model_drafts == (peak(PAIR, BOTH) <= budget)
+    assert ("drafter: no model drafts" in with_it.given_up) != with_it.choice.model_drafts
+
+
+def test_a_named_one_comes_before_a_longer_context() -> None:
+    budget = peak(PAIR, replace(BOTH, context=2048))
+    assert planned(PAIR, BOTH, budget, elastic=True).choice == replace(BOTH, context=2048)
+    assert planned(UNNAMED, BOTH, budget, elastic=True).choice.context > 2048
+
+
+def test_milestones_begin_with_the_drafter_that_nobody_named() -> None:
+    stones = milestones(UNNAMED, BOTH)[::-1]
+    assert stones[0] == (peak(PAIR, BOTH), "drafter: no model drafts")
+    assert stones[1:] == milestones(PAIR, WANTED)[::-1]

@@ -63,6 +63,7 @@ def random_case(rng: np.random.Generator) -> tuple[MemoryFacts, MemoryChoice, Mo
         process=below(200) * MB,
         drawing=int(rng.choice([0, 4, 20, 120])),
         drafters=(draft_memory(draft),) if drafts else (),
+        unnamed=drafts and bool(rng.random() < 0.5),
     )
     context = min(int(rng.choice([40, 64, 512, 4096, 100_000])), target.spec.context_length)
     drafted = int(rng.choice([0, 1, 15, 31])) if not drafts else 15
@@ -84,7 +85,8 @@ def native(
     numbers = [
         *sizes_of(target.spec), target.weights, target.threads, target.hidden, target.exits, facts.process,
         facts.drawing, draft.weights if wanted.model_drafts else 0, *sizes_of(draft.spec), draft.threads,
-        budget, wanted.context, wanted.kv == "int8", 128, wanted.drafted, wanted.tables, not elastic, drawing,
+        budget, wanted.context, wanted.kv == "int8", 128, wanted.drafted, wanted.tables, not elastic,
+        not facts.unnamed, drawing,
     ]  # fmt: skip
     call = text_function("plan", c_char_p, c_void_p)
     found = call(target.spec.name.encode(), (c_int64 * len(numbers))(*numbers))

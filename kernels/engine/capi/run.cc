@@ -83,6 +83,7 @@ Status Run::plan() {
   facts.drawing = static_cast<int64_t>(drawing_bytes(manifest_.preset.sampling, 64));
   if (head_) facts.drafters.push_back(head_memory(*head_));
   if (small_) facts.drafters.push_back(small_->memory());
+  facts.unnamed = unnamed();
   if (small_ && !spares(facts, wish)) {
     close(DrafterKind::kModel);
     return plan();

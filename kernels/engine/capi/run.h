@@ -71,6 +71,7 @@ class Run {
   bool has(DrafterKind kind) const;
   Status open_drafters();
   Status check_exits() const;
+  bool unnamed() const;
   bool spares(const MemoryFacts& facts, const MemoryWish& wish);
   Status check_head() const;
   Status open_head();

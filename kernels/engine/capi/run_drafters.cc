@@ -11,8 +11,6 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr int64_t kUsualContext = 1024;  // tokens that an unnamed drafter leaves to the text
-
 int number_of(const DrafterSpec& exit) {
   int number = 0;
   for (char digit : exit.name.substr(std::min(exit.name.size(), std::string("exit-").size()))) number = 10 * number + (digit - '0');
@@ -78,14 +76,20 @@ Status Run::check_exits() const {
   return {};
 }
 
-// Whether a small model that nobody named fits into memory that nothing else needs; a line says if not. Only a context
-// beyond the usual one may be shorter for it.
+// Whether nobody named a drafter with weights of its own.
+bool Run::unnamed() const {
+  return std::none_of(drafters_.begin(), drafters_.end(), [](const DrafterSpec& one) {
+    return (one.kind == DrafterKind::kModel || one.kind == DrafterKind::kHead) && one.named;
+  });
+}
+
+// Whether a small model that nobody named fits into memory that nothing else needs; a line says if not.
 bool Run::spares(const MemoryFacts& facts, const MemoryWish& wish) {
   const bool named = std::any_of(drafters_.begin(), drafters_.end(),
                                  [](const DrafterSpec& one) { return one.kind == DrafterKind::kModel && one.named; });
   if (named || !wish.memory) return true;
   MemoryChoice choice;
-  choice.context = wish.named_context ? wish.capacity : std::min(kUsualContext, wish.capacity);
+  choice.context = wish.capacity;
   choice.kv = wish.kv;
   choice.prompt_pass = std::min(wish.longest_pass, wish.capacity);
   choice.drafted = wish.drafted;

@@ -45,6 +45,7 @@ struct MemoryFacts {
   int64_t process = 0;  // bytes resident with the models loaded, without their weights
   int64_t drawing = 0;  // bytes that a draw takes for each entry of a whole row of logits; 0: nobody asks for such rows
   std::vector<DrafterMemory> drafters;
+  bool unnamed = false;  // whether nobody named these drafters: they take only memory that nothing else needs
   bool int8_possible = true;  // whether every model can keep its cache in int8
   // Small allocations that nobody leases: of the program, its libraries and the buffers of passes. The defaults are
   // those of a process with Python.

@@ -153,7 +153,9 @@ int64_t least_budget(const MemoryFacts& facts, const MemoryChoice& wanted) {
   return least;
 }
 
-Status planned(const MemoryFacts& facts, const MemoryChoice& wanted, int64_t budget, bool elastic, MemoryPlan* plan) {
+Status planned(const MemoryFacts& facts, const MemoryChoice& asked, int64_t budget, bool elastic, MemoryPlan* plan) {
+  MemoryChoice wanted = asked;
+  if (facts.unnamed && peak(facts, asked) > budget) wanted.model_drafts = false;
   MemoryChoice choice = wanted;
   if (elastic) choice.context = std::min(kUsualContext, wanted.context);
   std::vector<Step> taken;
@@ -172,7 +174,7 @@ Status planned(const MemoryFacts& facts, const MemoryChoice& wanted, int64_t bud
     if (elastic) choice.context = longest_context(facts, choice, budget, wanted.context);
   }
   *plan = {budget, choice, footprint(facts, choice), {}};
-  note_given_up(wanted, choice, &plan->given_up);
+  note_given_up(asked, choice, &plan->given_up);
   return {};
 }
 

@@ -26,7 +26,7 @@ void write_plan(const MemoryPlan& plan, JsonWriter* out) {
 // The plan of a model and perhaps a draft model as JSON, or the error. `numbers`: 12 sizes of the specification, bytes of
 // its weights, threads, hidden, exits, bytes of the process, bytes a draw takes; bytes of the draft model's weights (0:
 // none), its 12 sizes, its threads; the budget, context, whether it is int8, longest pass, drafted tokens, bytes of
-// tables, whether the context was named; bytes a draw takes later (0: as before).
+// tables, whether the context was named, whether the draft model was; bytes a draw takes later (0: as before).
 EDGEDEC_EXPORT char* edgedec_probe_plan(const char* name, const int64_t* numbers, size_t* out_size) {
   const int64_t* next = numbers;
   ModelMemory draft;
@@ -50,6 +50,7 @@ EDGEDEC_EXPORT char* edgedec_probe_plan(const char* name, const int64_t* numbers
   wish.drafted = *next++;
   wish.tables = *next++;
   wish.named_context = *next++ != 0;
+  facts.unnamed = *next++ == 0;
   std::unique_ptr<Budget> budget;
   Status status = Budget::make(facts, wish, &budget);
   if (status.ok() && *next) status = budget->draw(*next);
