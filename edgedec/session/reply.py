@@ -18,7 +18,7 @@ from edgedec.grammar.matcher import constraint_for
 from edgedec.metrics.marks import Marks
 from edgedec.metrics.stats import Clock, ReplyStats, ReplyTimer
 from edgedec.sampling import DrawParams
-from edgedec.session.loops import loops
+from edgedec.session.loops import TAIL_TOKENS, loops
 
 if TYPE_CHECKING:
     from edgedec.core.passage import Turns
@@ -421,9 +421,13 @@ class Reply:
             self.finish_reason = reason
         elif self._interrupted:
             self.finish_reason = "interrupted"
-        elif self._max_tokens is None and len(self.tokens) % _LOOK_EVERY_TOKENS == 0 and loops(self.tokens):
+        elif self._max_tokens is None and len(self.tokens) % _LOOK_EVERY_TOKENS == 0 and self._loops():
             self.finish_reason = "loop"
         return self.finish_reason is not None
+
+    def _loops(self) -> bool:
+        tail = b"".join(map(self._tokenizer.token_bytes, self.tokens[-TAIL_TOKENS:]))
+        return loops(self.tokens, tail)
 
     def _between_passes(self, done: int, total: int) -> None:
         if self._interrupted:

@@ -2,20 +2,14 @@
 
 #include <algorithm>
 
+#include "engine/capi/loops.h"
+
 namespace edgedec::engine {
 namespace {
 
-constexpr size_t kTail = 256, kLongestPiece = 64, kLookEvery = 32;
+constexpr size_t kLookEvery = 32;
 
 }  // namespace
-
-bool loops(Span<const int32_t> tokens) {
-  if (tokens.size() < kTail) return false;
-  const int32_t* tail = tokens.end() - kTail;
-  for (size_t period = 1; period <= kLongestPiece; ++period)
-    if (std::equal(tail + period, tail + kTail, tail)) return true;
-  return false;
-}
 
 Reply::Reply(const Tokenizer& tokenizer, const ReplyRequest& request, Span<const int32_t> end_ids,
              const Speculation* speculation, const Flag& stop, Clock& clock)
@@ -67,9 +61,16 @@ bool Reply::over(Finish finish) {
   if (stream_.stopped() || finish == Finish::kStop) finish_ = EDGEDEC_FINISH_STOP;
   else if (finish == Finish::kLength) finish_ = count != request_.max_tokens ? EDGEDEC_FINISH_CONTEXT : EDGEDEC_FINISH_LENGTH;
   else if (interrupted_ || stop_.is_set()) finish_ = EDGEDEC_FINISH_INTERRUPTED;
-  else if (!request_.max_tokens && tokens_.size() % kLookEvery == 0 && loops(tokens_)) finish_ = EDGEDEC_FINISH_LOOP;
+  else if (!request_.max_tokens && tokens_.size() % kLookEvery == 0 && goes_round()) finish_ = EDGEDEC_FINISH_LOOP;
   else return false;
   return true;
+}
+
+bool Reply::goes_round() const {
+  std::string tail;
+  for (size_t at = tokens_.size() - std::min(tokens_.size(), kLoopTail); at < tokens_.size(); ++at)
+    tokenizer_.append_piece(tokens_[at], &tail);
+  return loops(tokens_, tail);
 }
 
 void Reply::say(int32_t token, const std::string& text, Source source) {

@@ -16,9 +16,6 @@
 
 namespace edgedec::engine {
 
-// Whether the last 256 tokens are one piece of at most 64 tokens, over and over: edgedec/session/loops.py.
-bool loops(Span<const int32_t> tokens);
-
 // Settings of a reply.
 struct ReplyRequest {
   DrawParams params;
@@ -71,6 +68,7 @@ class Reply final : public ReplyListener {
  private:
   bool ends(int32_t token) const;
   bool over(Finish finish);
+  bool goes_round() const;
   void say(int32_t token, const std::string& text, Source source);
 
   const Tokenizer& tokenizer_;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "engine/capi/convert.h"
+#include "engine/capi/loops.h"
 #include "engine/decode/engine.h"
 #include "engine/decode/pass_costs.h"
 #include "engine/decode/table_drafters.h"
@@ -106,6 +107,10 @@ void write_points(const Points& points, JsonWriter* out) {
 }
 
 }  // namespace
+
+EDGEDEC_EXPORT int edgedec_probe_loops(const int32_t* tokens, size_t count, const char* tail, size_t size) {
+  return loops({tokens, count}, {tail, size});
+}
 
 EDGEDEC_EXPORT void edgedec_probe_head(HeadRows* head, size_t rows, size_t k, size_t vocabulary, const float* values,
                                        const int32_t* ids, const float* logsumexp, const float* entropy, const float* logits,
