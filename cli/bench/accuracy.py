@@ -32,14 +32,16 @@ from edgedec.core.when_full import LOSSY, WhenFull
 if TYPE_CHECKING:
     from edgedec.memory import KvType
 
-FAITHFUL, QUALITY, NEEDLE, STRUCTURED = "faithful", "quality", "needle", "structured"
+FAITHFUL, QUALITY, NEEDLE = "faithful", "quality", "needle"
+STRUCTURED, EVERYDAY = "structured", "everyday"
 USED = {
     FAITHFUL: ("files", "policies", "tokens", "reference", "peers", "gguf"),
     QUALITY: ("files", "policies", "limit", "save"),
     NEEDLE: ("files", "policies", "tokens", "limit"),
     STRUCTURED: ("tokens", "limit"),
+    EVERYDAY: ("tokens", "limit"),
 }
-_TOKENS = {FAITHFUL: 2000, NEEDLE: 1500, STRUCTURED: 64}
+_TOKENS = {FAITHFUL: 2000, NEEDLE: 1500, STRUCTURED: 64, EVERYDAY: 700}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +79,14 @@ class AccuracyOptions(PeerOptions):
         "edgedec bench accuracy --task quality --input gsm8k.jsonl --limit 100 --kv fp16 --kv int8",
         "edgedec bench accuracy --task needle --input book.txt",
         "edgedec bench accuracy --task structured --limit 90",
+        "edgedec bench accuracy --task everyday -m qwen2.5-coder-0.5b",
     ),
 )
 @opt.model_option
 @click.option(
     "--task", type=click.Choice([*USED]), default=FAITHFUL, show_default=True, metavar="NAME",
     help="faithful: predictions beside exact logits; quality: right answers; needle: facts in long texts; "
-    "structured: replies under JSON schemas.",
+    "structured: replies under JSON schemas; everyday: replies that end and are right.",
 )  # fmt: skip
 @input_option(
     "faithful, needle: UTF-8 text or .jsonl prompts, equal shares of several files; quality: questions in "
@@ -92,12 +95,13 @@ class AccuracyOptions(PeerOptions):
 )
 @count_option(
     "--limit",
-    "quality: ask the first N questions; needle: N facts (default: 20); structured: N schemas (45).",
+    "quality: ask the first N questions; needle: N facts (default: 20); structured: N schemas "
+    "(45); everyday: N prompts (40).",
 )
 @count_option(
     "--tokens",
-    "faithful: tokens compared (default: 2000); needle: tokens around a fact (1500); structured: most tokens "
-    "of a reply (64).",
+    "faithful: tokens compared (default: 2000); needle: tokens around a fact (1500); most tokens of a "
+    "reply: structured (64), everyday (700).",
 )
 @kv_types("Type of the KV cache, fp16 or int8. quality: the first is the base (default: both).", ())
 @click.option(
@@ -132,6 +136,9 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     --task structured: ask for examples of JSON schemas of 15 kinds, greedily, with and without drafts. Prints
     how many schemas are accepted, the time to compile one, whole and valid replies, drafted tokens, and the
     processor time of a token beside that of free text. Exit status 1 if a reply with drafts differs.
+
+    --task everyday: ask 40 prompts as people type them, with the values that the model comes with, and count
+    the replies that end by themselves and those that are right, where one answer is. This judged the default.
 
     The first three also print the joules of a token that was decoded (faithful: that was read): measured
     where the machine has a meter, else an estimate (~).
