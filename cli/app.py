@@ -23,6 +23,7 @@ COMMANDS = {
     "generate": "Answer one prompt, or continue a text.",
     "serve": "Serve models to OpenAI clients and on a page.",
     "pull": "Fetch a model and prepare it.",
+    "default": "Show or choose the model of commands that name none.",
     "list": "Show the models that are installed, and those that can be pulled.",
     "show": "Say everything about one model, installed or not.",
     "rm": "Remove installed models.",

@@ -77,7 +77,8 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
 def _option(option: click.Option) -> Iterator[str]:
     names = ", ".join(option.opts)
     shown = names if option.is_flag else f"{names} {option.metavar or option.type.name.upper()}"
-    default = f" Default: `{option.default}`." if option.show_default else ""
+    named = option.show_default
+    default = f" Default: `{named if isinstance(named, str) else option.default}`." if named else ""
     needed = " Required." if option.required else ""
     yield f"| `{shown}` | {option.help or ''}{default}{needed} |"
 

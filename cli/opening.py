@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from edgedec.cli import contradictions, progress
-from edgedec.cli.published import with_published
 from edgedec.cli.services import services
+from edgedec.cli.with_drafter import with_drafter
 from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from edgedec.loaded_model import LoadedModel
     from edgedec.sampling.named import SamplingParams
 
-BUDGETS = 500_000_000, 1_000_000_000, 2_000_000_000
+BUDGETS = 1_000_000_000, 2_000_000_000
 """Bytes for which a model is recommended."""
 
 
@@ -44,8 +44,8 @@ def run_config(size: SizeOptions, sampling: SamplingParams | None = None) -> Run
 def fetch_bundles(ctx: click.Context, name: str, config: RunConfig) -> Bundles:
     """Pull or export a model and its draft models if they are missing, with progress.
 
-    A model that was missing brings the drafter that others trained for it, as with ``edgedec pull``, where
-    ``config`` leaves the choice of drafters open. The first time, one line says what the default model is
+    A model that was missing brings the drafter that comes with it, as with ``edgedec pull``, where ``config``
+    leaves the choice of drafters open. The first time, one line says what the default model is
     for, and which models to take for more.
     """
     from edgedec.api import fetch
@@ -53,27 +53,23 @@ def fetch_bundles(ctx: click.Context, name: str, config: RunConfig) -> Bundles:
 
     store = services(ctx).store()
     first = name == DEFAULT_MODEL and not store.list()
-    bare = _has_published(name) and name not in {model.name for model in store.list()}
+    bare = name in CATALOGUE and name not in {model.name for model in store.list()}
     with progress.reporter() as report:
         found = fetch(name, config, store, report)
-    if bare and AUTO in config.draft.split(","):
-        with_published(found.target, store.home, f"`edgedec pull {name} --no-drafter`")
+        if bare and config.draft == AUTO:
+            with_drafter(found.target, store, report, f"`edgedec pull {name} --no-drafter`")
     if first:
         progress.notice(first_words())
     return found
 
 
-def _has_published(name: str) -> bool:
-    entry = CATALOGUE.get(name)
-    return entry is not None and entry.published is not None
-
-
 def first_words() -> str:
-    """Return the line that says what to take for real use in 0.5, 1 and 2 GB."""
+    """Return the line that says what to take for more in 1 and 2 GB."""
     from edgedec.models.catalogue import recommended
 
     places = (f"{recommended(nbytes).name} in {size(nbytes)}" for nbytes in BUDGETS)
-    return f"{DEFAULT_MODEL} is tiny: it shows that EdgeDec works. For real use take {', '.join(places)}."
+    more = f"Better ones: {', '.join(places)}"
+    return f"{DEFAULT_MODEL} is a small model, for a first try. {more}; `edgedec default NAME` keeps one."
 
 
 def prepare_model(
@@ -101,11 +97,18 @@ def prepare_model(
         if to_chat and bundle == bundles.target and model.template is None and config.template is None:
             raise UsageError(
                 f"{model.name} is a base model: it continues text, and has no chat template",
-                hint="--raw continues the lines that you type, --template FILE gives it a template",
+                hint=f"{_taught(model.name)}--raw continues the lines that you type, "
+                "--template FILE gives it a template",
             )
         return model
 
     return lambda: api.open(bundles, config, store=given.store(), notice=progress.notice, load=load)
+
+
+def _taught(name: str) -> str:
+    """Name the model of the catalogue that is this base model and was taught to chat, if there is one."""
+    taught = f"{name}-it"
+    return f"{taught} was taught to chat; " if taught in CATALOGUE else ""
 
 
 def open_model(ctx: click.Context, name: str, config: RunConfig) -> Model:

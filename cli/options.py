@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgedec.cli.command import declared, option
+from edgedec.cli.services import services
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.progress import ignore
 from edgedec.core.units import parse_size
@@ -33,11 +34,17 @@ def complete_model(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [name for name in dict.fromkeys([*installed, *RECIPES]) if name.startswith(incomplete)]
 
 
+def _default_model() -> str:
+    from edgedec.models.default_model import default_model
+
+    return default_model(services(click.get_current_context()).store())
+
+
 model_option = option(
-    "-m", "--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME", heading=MODEL,
+    "-m", "--model", default=_default_model, show_default=DEFAULT_MODEL, metavar="NAME", heading=MODEL,
     shell_complete=complete_model,
     help="A name that `edgedec list --all` shows, owner/repo of the model hub, or a path. A missing model is "
-    "pulled.",
+    "pulled. `edgedec default` chooses the default.",
 )  # fmt: skip
 
 kv_option = option(
@@ -117,7 +124,7 @@ context_option = option(
 draft_option = option(
     "--draft", default="auto", show_default=True, metavar="NAMES", heading=COST,
     help="Drafters that make replies quicker, and change none: auto, off, or by comma lookup, recycling, "
-    "head, exit, skip-A-B and models by name or path.",
+    "exit, head, mtp, assistant, skip-A-B and models by name or path.",
 )  # fmt: skip
 
 device_option = option(

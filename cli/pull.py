@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
 from edgedec.cli.command import Command, option
-from edgedec.cli.published import with_published
 from edgedec.cli.services import services
+from edgedec.cli.with_drafter import with_drafter
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.units import size
+
+if TYPE_CHECKING:
+    from edgedec.models import Store
 
 
 @click.command(
@@ -32,7 +36,7 @@ from edgedec.core.units import size
 @click.option("--force", is_flag=True, help="Fetch and prepare it again even if it is installed.")
 @click.option("--file", "source", type=click.Path(path_type=Path), metavar="GGUF",
               help="Use this local file, download nothing; a known model's hash is checked.")  # fmt: skip
-@click.option("--no-drafter", is_flag=True, help="Leave out the drafter that others trained for it.")
+@click.option("--no-drafter", is_flag=True, help="Leave out the drafter that comes with it.")
 @option("--keep-source", is_flag=True, rare=True, help="Keep the downloaded GGUF too.")
 @opt.json_option
 @click.pass_context
@@ -59,10 +63,9 @@ def command(
     A path that exists comes before OWNER/REPO. HF_TOKEN opens gated repositories, HF_ENDPOINT names a mirror.
 
     The next pull continues an interrupted one. An installed model stays usable until its replacement is
-    complete. A drafter that others trained for a known model comes with it; `edgedec draft import` says more.
+    complete. A drafter that is known to suit a model comes with it, and a line names its size.
     """
     from edgedec.export.mtp.check import checked_mtp
-    from edgedec.models.pairs import missing_drafter
 
     store = services(ctx).store()
     if source is not None:
@@ -78,14 +81,24 @@ def command(
         progress.notice(refused)
     if source is not None and not force and path.name in before:
         progress.notice(f"note: {path.name} was installed already; --force prepares it from {source}")
-    if drafter := missing_drafter(path, store):
-        more = f"`edgedec pull {drafter.name}` ({size(drafter.recipe.bytes)})"
-        progress.notice(f"note: {path.name} replies faster with a draft model beside it: {more}")
-    left_out = no_drafter or source is not None
-    fetched = None if left_out else with_published(path, store.home, "--no-drafter")
+    fetched = None
+    if source is not None:
+        _say_missing(path, store)
+    elif not no_drafter:
+        with progress.reporter() as report:
+            fetched = with_drafter(path, store, report, "--no-drafter")
     total = sum(file.stat().st_size for file in path.iterdir())
     if as_json:
         found = {"name": path.name, "path": str(path), "bytes": total}
         screen.show_json(found | ({"drafter": fetched} if fetched else {}))
     else:
         click.echo(f"{path.name} is ready ({size(total)})")
+
+
+def _say_missing(path: Path, store: Store) -> None:
+    """Name the draft model that comes with a model where nothing may be downloaded."""
+    from edgedec.models.pairs import missing_drafter
+
+    if drafter := missing_drafter(path, store):
+        more = f"`edgedec pull {drafter.name}` ({size(drafter.recipe.bytes)})"
+        progress.notice(f"note: {path.name} replies faster with a draft model beside it: {more}")

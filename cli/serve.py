@@ -22,7 +22,6 @@ from edgedec.cli.services import services
 from edgedec.core.cache_config import MOST_SEQUENCES
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.installing import pip_install
-from edgedec.models.catalogue import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from edgedec.assemble.config import RunConfig
@@ -162,6 +161,7 @@ def command(
     check_installed()
     origins = address.origins()
     key = read_key(address.key_file)
+    from edgedec.models.default_model import default_model
     from edgedec.remote.address import is_loopback
     from edgedec.server.http.ending import address_of, listen
     from edgedec.server.http.log import Log
@@ -175,7 +175,7 @@ def command(
         )
     log = Log(level=address.log_level, words=sys.stderr.isatty())
     with listen(address.host, address.port) as listening:
-        hub = _hub(ctx, models or (DEFAULT_MODEL,), slots.config(), limits, log)
+        hub = _hub(ctx, models or (default_model(services(ctx).store()),), slots.config(), limits, log)
         settings = ServerSettings(
             key=key, loopback=is_loopback(address.host), origins=origins, finish_s=limits.finish
         )

@@ -16,7 +16,8 @@ from edgedec.core.model_spec import ModelSpec
 from edgedec.core.preset import Preset
 from edgedec.models.recipes import HubFile, Licence, Recipe, Wheel
 
-DEFAULT_MODEL = "smollm2-135m"
+DEFAULT_MODEL = "qwen2.5-coder-0.5b"
+"""The model of commands that name none: of those that any package index has, the best by everyday prompts."""
 USUAL_CONTEXT = 4096
 """Tokens for which the memory of a model is stated."""
 _FILE = Path(__file__).with_suffix(".toml")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.core.files import TRANSIENT, storage_errors
-from edgedec.core.home import ARTIFACTS, DRAFTS, HISTORY_LOCK, ROLLOUTS, TRAINING, TYPED
+from edgedec.core.home import ARTIFACTS, DEFAULT, DRAFTS, HISTORY_LOCK, ROLLOUTS, TRAINING, TYPED
 from edgedec.core.locks import free, held
 from edgedec.models.layout import Layout
 
@@ -76,7 +76,7 @@ def entries(home: Path) -> list[HomeEntry]:
 def others(home: Path) -> list[Path]:
     """Return the files and folders in ``home`` that are neither models nor of any kind, sorted."""
     known = {path for _, path, _ in _places(Layout(home))} | {home / name for name in _FOLDERS}
-    return [path for path in _in(home) if path not in known and path.name != HISTORY_LOCK]
+    return [path for path in _in(home) if path not in known and path.name not in (HISTORY_LOCK, DEFAULT)]
 
 
 def remove(entry: HomeEntry, home: Path) -> bool:

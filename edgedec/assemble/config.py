@@ -54,9 +54,9 @@ class RunConfig:
     memory: int | str | MemoryRule | None = None
     """Most memory of the whole process: bytes, or text such as "600MB". None: no limit."""
     draft: str = AUTO
-    """Drafters by comma: "auto", "off", "lookup", "recycling", "exit", "head", and draft models by
-    name or path. "auto" includes drafters that belong to the model, and an installed draft model that suits
-    it.
+    """Drafters by comma: "auto", "off", "lookup", "recycling", "exit", "head", "mtp", "assistant", and draft
+    models by name or path. "auto" includes drafters that belong to the model, and an installed draft model
+    that suits it.
     """
     draft_tokens: int = MOST_DRAFTED
     """Most tokens drafted for one pass."""

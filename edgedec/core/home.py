@@ -10,6 +10,8 @@ from edgedec.core.errors import StorageError
 
 TYPED = "chat_history"
 """The file of prompts that were typed, in the home; see ``RunConfig.history``."""
+DEFAULT = "default_model"
+"""The file with the name of the model that the user chose as the default, in the home."""
 DRAFTS = "drafts"
 """The folder with the knowledge of drafters, in the home."""
 ARTIFACTS = "drafters"

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -125,6 +126,9 @@ def test_within_a_budget_it_drafts_where_it_fits(store: Store, monkeypatch: pyte
     lines.clear()
     assert drafters(store, lines, memory=found.group(1)) == [*EVERY, SMALL]
     assert lines == []
+    less = f"{int(found.group(1)[:-2]) - 1}MB"  # the whole context fits, and a shorter one beside the drafter
+    assert drafters(store, lines, memory=less) == EVERY
+    assert "context" not in "".join(lines)
 
 
 def test_what_does_not_fit_is_not_even_loaded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,17 +279,33 @@ def test_a_damaged_target_is_an_error_that_names_it_alone(store: Store) -> None:
     assert not any(SMALL in line for line in lines)
 
 
-def test_pull_names_the_draft_model_that_is_not_installed(store: Store) -> None:
-    def pulled() -> str:
-        result = CliRunner().invoke(app, ["pull", LARGE], obj=Services(store=lambda: store))
+def test_pull_brings_the_draft_model_that_is_not_installed(store: Store) -> None:
+    """It used to name it in a note, and whoever pulled the model went without its drafts."""
+    kept = store.home / "kept"
+
+    class Source(Store):
+        def pull(self, reference: str, **options: Any) -> Path:
+            if reference == SMALL and kept.is_dir():
+                return shutil.copytree(kept, store.home / "models" / SMALL)
+            return super().pull(reference, **options)
+
+    def pulled(*options: str) -> str:
+        services = Services(store=lambda: Source(store.home))
+        result = CliRunner().invoke(app, ["pull", LARGE, *options], obj=services)
         assert result.exit_code == 0, result.output
         return result.stderr
 
     assert pulled() == ""
-    store.remove(SMALL)
-    assert pulled() == (
-        f"note: {LARGE} replies faster with a draft model beside it: `edgedec pull {SMALL}` (100 B)\n"
-    )
+    shutil.move(store.path(SMALL), store.home / "gone")
+    assert pulled("--no-drafter") == ""
+    came = f"{LARGE} comes with a drafter: {SMALL}, 100 B; --no-drafter leaves it out\n"
+    said = pulled()  # it is in no catalogue that has a source
+    assert said.startswith(f"{came}note: {LARGE} runs without {SMALL}: ")
+    assert said.endswith(f"; `edgedec pull {SMALL}` tries again\n")
+    shutil.move(store.home / "gone", kept)
+    assert pulled() == came
+    assert drafters(store) == [*EVERY, SMALL]
+    assert pulled() == ""
 
 
 def test_qwen_coder_is_drafted_for_by_smollm2() -> None:

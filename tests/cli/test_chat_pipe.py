@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.cli import opening
+from edgedec.models.catalogue import CATALOGUE
 from tests.cli.support import Home, assert_one_line, run
 
 
@@ -49,6 +51,15 @@ def test_reset_system_stats_help_and_quit(home: Home) -> None:
     assert "/load FILE" in said
     removed = run(home.services(home.parrot()), "chat", "--system", "Hm", stdin="/system -\n/system")
     assert removed.stderr.endswith("System message: none\n")
+
+
+def test_a_base_model_names_its_sister_that_chats(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.install()
+    assert "gemma3-270m-it" in CATALOGUE
+    monkeypatch.setattr(opening, "CATALOGUE", {"parrot-it": CATALOGUE["gemma3-270m-it"]})
+    model = home.parrot(chat=False, speak=lambda context: context[-1])
+    asked = run(home.services(model), "chat", stdin="z\n")
+    assert_one_line(asked, 2, "parrot is a base model", "parrot-it was taught to chat; --raw")
 
 
 def test_a_base_model_asks_for_raw_or_a_template(home: Home) -> None:

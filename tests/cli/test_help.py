@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
 
+from edgedec.assemble.config import RunConfig
 from edgedec.cli.app import ALIASES, app
 from edgedec.cli.command import Command, is_rare
+from edgedec.drafters.model import ModelKind
+from edgedec.drafters.registry import KINDS
 from tests.cli.support import run
 
 MOST_OPTIONS = 240
@@ -36,6 +42,15 @@ def options(command: click.Command) -> list[click.Option]:
 def test_there_are_no_more_options_than_agreed() -> None:
     counts = {name: len(options(command)) for name, command in [("", app), *commands()]}
     assert sum(counts.values()) <= MOST_OPTIONS, counts
+
+
+def test_the_lists_of_drafters_are_whole() -> None:
+    kinds = [kind.name for kind in KINDS if kind.name != ModelKind.name]
+    (option,) = [one for one in options(dict(commands())["chat"]) if one.name == "draft"]
+    written = Path(inspect.getfile(RunConfig)).read_text(encoding="utf-8").partition("    draft: str")[2]
+    for text in (option.help, written.partition('"""')[2].partition('"""')[0]):
+        assert text
+        assert [name for name in kinds if not re.search(rf"\b{name}\b", text)] == []
 
 
 @pytest.mark.parametrize("name", ["chat", "run", "generate"])

@@ -193,8 +193,12 @@ def test_the_guide_lists_every_model() -> None:
     ]
 
 
-def test_the_default_is_the_smallest() -> None:
-    assert RECIPES[DEFAULT_MODEL].bytes == min(recipe.bytes for recipe in RECIPES.values())
+def test_the_default_chats_and_comes_from_any_package_index() -> None:
+    entry = CATALOGUE[DEFAULT_MODEL]
+    assert entry.chats
+    assert entry.tested == "real"
+    assert entry.recipe.wheels
+    assert entry.memory() < 600_000_000
 
 
 def test_pieces_are_numbered_in_order() -> None:

@@ -64,5 +64,5 @@ def test_every_adapter_makes_a_draft_model_of_the_catalogue() -> None:
         assert float(about.facts["tokens a pass after"]) > float(about.facts["tokens a pass before"])
 
 
-def test_there_is_one_for_the_default_model() -> None:
+def test_there_is_one_for_smollm2() -> None:
     assert "smollm2-135m" in {DrafterManifest.load(one).target.name for one in SHIPPED}
