@@ -21,6 +21,7 @@ from edgedec.session.message import (
     message_of,
     with_system,
 )
+from edgedec.text.control_tokens import GuardedText
 from edgedec.text.limits import TextLimits
 from edgedec.text.template_inputs import TemplateInputs
 
@@ -161,33 +162,35 @@ class Prompts:
     def preamble(self, messages: Sequence[Message], prompt: Prompt) -> int:
         """Count the tokens at the beginning of ``prompt`` that do not depend on the first user's turn."""
         before = [message for message in messages[:1] if message.role == "system"]
-        _, other = self._render([*before, Message("user", _UNLIKELY_TURN)])
+        other = self._tokenizer.with_bos(self._encode(self._render([*before, Message("user", _UNLIKELY_TURN)])))
         pairs = enumerate(zip(prompt.ids, other, strict=False))
         return next((at for at, (one, two) in pairs if one != two), min(len(prompt.ids), len(other)))
 
     def _build(self, messages: Sequence[Message]) -> Prompt:
-        text, whole = self._render(messages)
+        rendered = self._render(messages)
+        text, whole = rendered.text, self._tokenizer.with_bos(self._encode(rendered))
         if not self.seen.ids or not text.startswith(self.seen.text):
             return Prompt(text, whole)
         # The rest is joined to the known ids only if it stands on its own: if the encoding of the whole text
         # ends with the encoding of the rest. Elsewhere (a merge across the seam) the whole encoding is used.
-        rest = text[len(self.seen.text) :]
-        if not rest:
+        rest = rendered.part(len(self.seen.text))
+        if not rest.text:
             return self.seen
-        tail = self._tokenizer.encode(
-            rest, add_bos=False, parse_special=self._template is not None, limits=self._twice
-        )
+        tail = self._encode(rest)
         if tail and whole[-len(tail) :] == tail:
             return Prompt(text, [*self.seen.ids, *tail])
         return Prompt(text, whole)
 
-    def _render(self, messages: Sequence[Message]) -> tuple[str, list[int]]:
+    def _render(self, messages: Sequence[Message]) -> GuardedText:
         if self._template is None:
             if self.inputs.tools or any(message.uses_tools for message in messages):
                 raise UnsupportedError("this model has no chat template, and so no tools", hint=_NO_TOOLS)
-            text = "\n".join(message.content for message in messages)
-            return text, self._tokenizer.encode(text, limits=self._twice)
+            return GuardedText("\n".join(message.content for message in messages))
         turns = [message.for_template() for message in messages]
-        return self._template.render(turns, self.inputs), self._tokenizer.encode_chat(
-            self._template, turns, self.inputs, limits=self._twice
-        )
+        return self._tokenizer.render_chat(self._template, turns, self.inputs)
+
+    def _encode(self, rendered: GuardedText) -> list[int]:
+        """Return the ids of a rendered text. Control tokens are the template's: without one there are none."""
+        if self._template is None:
+            return self._tokenizer.encode(rendered.text, add_bos=False, limits=self._twice)
+        return self._tokenizer.encode_rendered(rendered, self._twice)

@@ -12,7 +12,7 @@ import struct
 import weakref
 import zlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from enum import IntEnum
@@ -41,7 +41,7 @@ _SIGNATURES = {
     "find": (_INT64, _POINTER, _SIZE, _BYTES, _SIZE),
     "open": (_POINTER, _POINTER, _SIZE),
     "close": (None, _POINTER),
-    "encode": (_INT64, _POINTER, _INT, _BYTES, _SIZE, _POINTER, _SIZE),
+    "ids": (_INT64, _POINTER, _INT, _POINTER, _SIZE, _BYTES, _SIZE, _POINTER, _SIZE),
 }
 """By name without ``edgedec_text_``: result type, then argument types."""
 _KEPT_BYTES = 4096
@@ -150,15 +150,17 @@ class BpeTable:
         found = self._call("find", text, len(text))
         return None if found == _MISSING else self._checked(found)
 
-    def encode(self, text: str, *, specials: bool) -> list[int]:
+    def encode(self, text: str, *, specials: bool, literal: Sequence[int] = ()) -> list[int]:
         """Return the ids of a text; without ``specials`` control tokens in it stay text.
 
+        With it, those stay text that contain one of the characters at ``literal``, ascending indices.
         Raises UnicodeEncodeError for lone surrogates.
         """
         data = text.encode()
+        places = (_SIZE * len(literal))(*_byte_places(text, literal))
         encoder = self._encoder()
         try:
-            return self._encoded(encoder, data, specials)
+            return self._encoded(encoder, data, specials, places)
         finally:
             if len(data) <= _KEPT_BYTES and len(self._idle) < _MOST_KEPT:
                 self._idle.append(encoder)
@@ -172,12 +174,14 @@ class BpeTable:
             raise damaged()
         return int(made)
 
-    def _encoded(self, encoder: int, data: bytes, specials: bool) -> list[int]:
+    def _encoded(
+        self, encoder: int, data: bytes, specials: bool, literal: ctypes.Array[ctypes.c_size_t]
+    ) -> list[int]:
         room = len(data) + 64
         while True:
             ids = array("I", bytes(4 * room))  # not NumPy's, whose address takes as long as encoding a word
-            count = _library().edgedec_text_encode(
-                encoder, specials, data, len(data), ids.buffer_info()[0], room
+            count = _library().edgedec_text_ids(
+                encoder, specials, literal, len(literal), data, len(data), ids.buffer_info()[0], room
             )
             if count != _NO_ROOM:
                 return ids[: self._checked(count)].tolist()
@@ -206,6 +210,18 @@ class BpeTable:
         if result < 0:
             raise damaged()
         return result
+
+
+def _byte_places(text: str, places: Sequence[int]) -> Iterator[int]:
+    """Yield where characters begin in the text's UTF-8."""
+    if text.isascii():
+        yield from places
+        return
+    done = nbytes = 0
+    for place in places:
+        nbytes += len(text[done:place].encode())
+        done = place
+        yield nbytes
 
 
 @cache

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from edgedec.core.errors import UsageError
@@ -11,6 +13,24 @@ from edgedec.core.errors import UsageError
 _MARKERS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
 _MOST_DEPTH = 64
 """Levels of mappings and lists within each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedText:
+    """A rendered prompt with texts from outside in it.
+
+    ``literal``: ascending indices of the characters that no control token may contain, because a text from
+    outside begins like a control token there.
+    """
+
+    text: str
+    literal: tuple[int, ...] = ()
+
+    def part(self, start: int, end: int | None = None) -> GuardedText:
+        """Return the text from ``start`` to ``end``."""
+        first = bisect_left(self.literal, start)
+        last = None if end is None else bisect_left(self.literal, end)
+        return GuardedText(self.text[start:end], tuple(at - start for at in self.literal[first:last]))
 
 
 class _Finder:
@@ -36,14 +56,9 @@ class _Finder:
                 at = text.find(char, at + 1)
         return sorted(found)
 
-    def match(self, text: str, at: int, marker: str = "") -> str | None:
-        """Return the longest control-token text at ``at`` that ``marker`` does not follow, or None."""
-        for length in self._lengths[text[at]]:
-            if marker and text[at + length : at + length + 1] == marker:
-                continue
-            if text[at : at + length] in self._special:
-                return text[at : at + length]
-        return None
+    def matches(self, text: str, at: int) -> bool:
+        """Tell whether there is the text of a control token at ``at``."""
+        return any(text[at : at + length] in self._special for length in self._lengths[text[at]])
 
     def cut_off(self, text: str, at: int) -> bool:
         """Tell whether ``text`` from ``at`` to its end is the beginning of a control-token text."""
@@ -101,26 +116,20 @@ def _guard(text: str, finder: _Finder, marker: str) -> str:
     pieces = []
     done = 0
     for at in finder.starts(text):
-        if finder.match(text, at) or finder.cut_off(text, at):
+        if finder.matches(text, at) or finder.cut_off(text, at):
             pieces.append(text[done : at + 1] + marker)
             done = at + 1
     return "".join([*pieces, text[done:]])
 
 
-def split_special(text: str, special: Mapping[str, int], marker: str) -> Iterator[str | int]:
-    """Cut ``text`` at the control-token texts (leftmost, then longest): plain text as str, tokens as ids.
-
-    Guarded texts, those with ``marker`` inside, stay text.
-    """
-    finder = _Finder(special)
-    done = 0
-    for at in finder.starts(text):
-        found = finder.match(text, at, marker) if at >= done else None
-        if found is None:
-            continue
-        if at > done:
-            yield text[done:at]
-        yield special[found]
-        done = at + len(found)
-    if done < len(text):
-        yield text[done:]
+def without_markers(text: str, marker: str | None) -> GuardedText:
+    """Take the markers of ``guard_values`` out of a rendered text; the character before each is literal."""
+    if marker is None:
+        return GuardedText(text)
+    pieces = text.split(marker)
+    literal, done = [], 0
+    for piece in pieces[:-1]:
+        done += len(piece)
+        if done:
+            literal.append(done - 1)
+    return GuardedText("".join(pieces), tuple(dict.fromkeys(literal)))

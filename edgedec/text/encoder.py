@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import pickle
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
+
+from edgedec.text.added_tokens import AddedToken, cut_at_special
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Library
@@ -30,18 +34,6 @@ class TokenizerFacts:
     dropout: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AddedToken:
-    """A token that is found in a text before anything else is."""
-
-    content: str
-    special: bool
-    normalized: bool = False
-    lstrip: bool = False
-    rstrip: bool = False
-    single_word: bool = False
-
-
 class Encoder(Protocol):
     """The vocabulary of one ``tokenizer.json``, and its way from text to ids. Several threads may use it."""
 
@@ -62,9 +54,10 @@ class Encoder(Protocol):
     def mapped_bytes(self) -> int:
         """Bytes of a mapped file, of which encoding makes pages resident."""
 
-    def encode(self, text: str, *, parse_special: bool) -> list[int]:
+    def encode(self, text: str, *, parse_special: bool, literal: Sequence[int] = ()) -> list[int]:
         """Return the ids of ``text``; without ``parse_special`` control tokens in it stay text.
 
+        With it, those stay text that contain one of the characters at ``literal``, ascending indices.
         Raises UnicodeEncodeError for lone surrogates, and other exceptions for a tokenizer that contradicts
         itself.
         """
@@ -116,14 +109,43 @@ class LibraryEncoder:
     def size(self) -> int:
         return self.library.get_vocab_size(with_added_tokens=True)
 
-    def encode(self, text: str, *, parse_special: bool) -> list[int]:
+    def encode(self, text: str, *, parse_special: bool, literal: Sequence[int] = ()) -> list[int]:
         with self._turn:
-            self.library.encode_special_tokens = not parse_special
-            try:
-                return list(self.library.encode(text, add_special_tokens=False).ids)
-            except TypeError:  # its answer to a lone surrogate
-                text.encode()
-                raise
+            if parse_special and literal:
+                return self._encode_apart(text, literal)
+            return self._encode(text, parse_special)
+
+    def _encode(self, text: str, parse_special: bool) -> list[int]:
+        self.library.encode_special_tokens = not parse_special
+        try:
+            return list(self.library.encode(text, add_special_tokens=False).ids)
+        except TypeError:  # its answer to a lone surrogate
+            text.encode()
+            raise
+
+    def _encode_apart(self, text: str, literal: Sequence[int]) -> list[int]:
+        """Encode what is between control tokens: the library knows no places where they are text."""
+        ids: list[int] = []
+        begin = self.library.pre_tokenizer
+        try:
+            for part in cut_at_special(text, self.added, literal):
+                if isinstance(part, int):
+                    ids.append(part)
+                else:
+                    ids += self._encode(part, parse_special=False)
+                if begin is not None:
+                    self.library.pre_tokenizer = self._inside
+        finally:
+            if begin is not None:
+                self.library.pre_tokenizer = begin
+        return ids
+
+    @cached_property
+    def _inside(self) -> Any:
+        """The pre-tokeniser behind the beginning of a text, where Metaspace may put no space in front."""
+        inside = pickle.loads(pickle.dumps(self.library.pre_tokenizer))
+        inside.__setstate__(json.dumps(self.facts.pre_tokenizer).replace('"first"', '"never"').encode())
+        return inside
 
     @property
     def adds_space(self) -> bool:

@@ -3,7 +3,7 @@
 Encoding takes up to 160 bytes of memory for each byte of text. So a long text is encoded piece by piece, and
 cut only where that provably changes nothing:
 
-- No added token's text reaches over the cut.
+- No added token's text reaches over the cut, nor the white space that it takes with it.
 - Byte-level BPE: one of the patterns in ``word_patterns`` cuts there in any case. No pattern has a match that
   goes on from a character to a space, from a newline to a letter, or from a Chinese character to a full stop.
   None looks behind, and none looks ahead from a character to a space.
@@ -53,8 +53,8 @@ class PieceRule:
     chars: int
     drops_space: bool = False
 
-    def pieces(self, text: str) -> Iterator[str]:
-        """Yield ``text`` piece by piece."""
+    def pieces(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield where each piece of ``text`` begins and ends."""
         start = 0
         while len(text) - start > self.chars:
             cut = self._last_cut(text, start + 1, start + self.chars)
@@ -63,9 +63,9 @@ class PieceRule:
                 if found is None:
                     break
                 cut = found.start()
-            yield text[start:cut]
+            yield start, cut
             start = cut + self.drops_space
-        yield text[start:] if start else text
+        yield start, len(text)
 
     def _last_cut(self, text: str, start: int, end: int) -> int | None:
         while end > start:
@@ -80,29 +80,37 @@ class PieceRule:
 def piece_rule(encoder: Encoder, *, adds_space: bool) -> PieceRule | None:
     """Find the rule for a tokenizer; None if it is of a kind that is always encoded whole."""
     added = list(encoder.added.values())
-    if any(token.lstrip or token.rstrip or token.single_word for token in added):
+    if any(token.single_word for token in added):
         return None
     facts = encoder.facts
     if facts.model != "BPE" or facts.dropout:
         return None
     normalizer, splits = facts.normalizer, facts.pre_tokenizer
     if _cuts_words(normalizer, splits):
-        return PieceRule(re.compile(_word_cuts([token.content for token in added])), _WORDS_CHARS)
+        return PieceRule(re.compile(_word_cuts(added)), _WORDS_CHARS)
     if _replaces_spaces(normalizer) and (not splits or splits["type"] == "Metaspace"):
         return _sentencepiece_rule(encoder, added, adds_space)
     return None
 
 
-def _word_cuts(added: list[str]) -> str:
+def _word_cuts(added: list[AddedToken]) -> str:
     """Build the expression for byte-level BPE: before words, after newlines, before Chinese stops."""
-    joined = _class({pair[0] for pair in _pairs(added) if pair[1] == " "})
-    after_newline = _class({pair[1] for pair in _pairs(added) if pair[0] == "\n"})
-    after_ideograph = _class({pair[1] for pair in _pairs(added) if pair[1] in _STOPS})
+    contents = [token.content for token in added]
+    takers, taken = _strippers(added)
+    joined = _class({pair[0] for pair in _pairs(contents) if pair[1] == " "} | takers)
+    after_newline = _class({pair[1] for pair in _pairs(contents) if pair[0] == "\n"} | taken)
+    after_ideograph = _class({pair[1] for pair in _pairs(contents) if pair[1] in _STOPS})
     return (
-        rf"(?<=[^\s{joined}])(?= [{_LETTERS}])"
-        rf"|(?<=\S\n)(?=[{_LETTERS}]){_but_not(after_newline)}"
+        rf"(?<=[^\s{joined}])(?= [{_LETTERS}]){_but_not(_class(taken), ' ')}"
+        rf"|(?<=[^\s{_class(takers)}]\n)(?=[{_LETTERS}]){_but_not(after_newline)}"
         rf"|(?<=[{_IDEOGRAPHS}])(?=[{_STOPS}]){_but_not(after_ideograph)}"
     )
+
+
+def _strippers(added: list[AddedToken]) -> tuple[set[str], set[str]]:
+    """Return the last characters of tokens that take the space behind them, the first of those before them."""
+    behind = {token.content[-1] for token in added if token.rstrip and token.content}
+    return behind, {token.content[0] for token in added if token.lstrip and token.content}
 
 
 def _sentencepiece_rule(encoder: Encoder, added: list[AddedToken], adds_space: bool) -> PieceRule | None:
@@ -110,14 +118,15 @@ def _sentencepiece_rule(encoder: Encoder, added: list[AddedToken], adds_space: b
     facts, contents = encoder.facts, [token.content for token in added if token.content]
     if encoder.id_of(SPACE) is None or (facts.unk_token is None and not facts.byte_fallback):
         return None
-    joined = {SPACE} | {pair[0] for pair in _pairs(contents) if pair[1] in (SPACE, " ")}
+    takers, taken = _strippers(added)
+    joined = {SPACE} | takers | {pair[0] for pair in _pairs(contents) if pair[1] in (SPACE, " ")}
     for text in encoder.spellings():
         if SPACE in text[1:]:
             joined |= {pair[0] for pair in _pairs([text]) if pair[1] == SPACE}
     if not adds_space:
-        cuts = rf"(?<=[^\s{_class(joined)}])(?= [{_LETTERS}])"
+        cuts = rf"(?<=[^\s{_class(joined)}])(?= [{_LETTERS}]){_but_not(_class(taken), ' ')}"
         if any(token.content == "\n" and not token.special for token in added):
-            after_newline = _class({pair[1] for pair in _pairs(contents) if pair[0] == "\n"})
+            after_newline = _class({pair[1] for pair in _pairs(contents) if pair[0] == "\n"} | taken)
             cuts += rf"|(?<=\n)(?=[{_LETTERS}]){_but_not(after_newline)}"
         return PieceRule(re.compile(cuts), _WHOLE_CHARS)
     # Text behind an added token gets a space in front too, so neither side of the cut may be one.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -154,8 +154,8 @@ class TableEncoder:
     def adds_space(self) -> bool:
         return bool(self.table.flags & ADDS_SPACE)
 
-    def encode(self, text: str, *, parse_special: bool) -> list[int]:
-        return self.table.encode(text, specials=parse_special)
+    def encode(self, text: str, *, parse_special: bool, literal: Sequence[int] = ()) -> list[int]:
+        return self.table.encode(text, specials=parse_special, literal=literal)
 
     def spelling(self, token: int) -> str | None:
         return self.table.spelling(token)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgedec.core.errors import BadFileError, EdgeDecError
 from edgedec.core.manifest import TokenizerInfo
-from edgedec.text.control_tokens import guard_values, split_special
+from edgedec.text.control_tokens import GuardedText, guard_values, without_markers
 from edgedec.text.encoder import SPACE
 from edgedec.text.limits import TextLimits
 from edgedec.text.pieces import PieceRule, piece_rule
@@ -75,7 +75,7 @@ class Tokenizer:
         Raises ContextFullError when the text becomes more tokens than ``limits`` allows, BadFileError when
         the tokenizer turns out to contradict itself.
         """
-        ids = self._encode_plain(text, parse_special, limits)
+        ids = self._encode(GuardedText(text), parse_special, limits)
         return self._with_bos(ids) if (self.info.add_bos if add_bos is None else add_bos) else ids
 
     def encode_chat(
@@ -87,17 +87,27 @@ class Tokenizer:
         add_generation_prompt: bool = True,
         limits: TextLimits | None = None,
     ) -> list[int]:
-        """Render ``messages`` and encode the result; the template makes control tokens, a text never does.
+        """Return ``encode_rendered(render_chat(...))``, with BOS once if the model wants it."""
+        rendered = self.render_chat(template, messages, inputs, add_generation_prompt=add_generation_prompt)
+        ids = self.encode_rendered(rendered, limits)
+        return self.with_bos(ids)
 
-        Texts are those of messages, and of tools and options in ``inputs``, also deep within them. Without
-        control-token texts in them this is exactly ``encode(render(...),
-        parse_special=True)``, with BOS once if the model wants it. If one contains such a text, a marker
-        character is put inside that text before rendering and removed afterwards. So the template can
-        trim, slice and join contents as usual, and all text between two control tokens is encoded in one go.
-        A template that searches contents for such a text, for instance to cut off ``<think>`` parts, does not
-        find it if it is a control token of this model.
+    def render_chat(
+        self,
+        template: ChatTemplate,
+        messages: Sequence[Mapping[str, Any]],
+        inputs: TemplateInputs | None = None,
+        *,
+        add_generation_prompt: bool = True,
+    ) -> GuardedText:
+        """Render ``messages``. The template makes control tokens, a text of messages, tools or options never.
 
-        Raises TemplateError as ``ChatTemplate.render`` does, ContextFullError as ``encode`` does.
+        Such texts are found also deep within them. If one contains the text of a control token, a marker
+        character is put inside of it before rendering and removed afterwards. So the template can trim,
+        slice and join contents as usual. A template that searches contents for such a text, for instance to
+        cut off ``<think>`` parts, does not find it if it is a control token of this model.
+
+        Raises TemplateError as ``ChatTemplate.render`` does.
         """
         inputs = inputs or TemplateInputs()
         whole = [list(messages), list(inputs.tools), dict(inputs.options)]
@@ -105,17 +115,18 @@ class Tokenizer:
         text = template.render(
             guarded, TemplateInputs(tools, options), add_generation_prompt=add_generation_prompt
         )
-        ids: list[int] = []
-        if marker is None:
-            ids = self._encode_plain(text, parse_special=True, limits=limits)
-        else:
-            for part in split_special(text, self._special_ids, marker):
-                if isinstance(part, int):
-                    ids.append(part)
-                else:
-                    ids += self._encode_plain(part.replace(marker, ""), parse_special=False, limits=limits)
-                if limits is not None:
-                    limits.check(len(ids))
+        return without_markers(valid_text(text), marker)
+
+    def encode_rendered(self, rendered: GuardedText, limits: TextLimits | None = None) -> list[int]:
+        """Return the token ids of a rendered prompt, without BOS in front.
+
+        They are those of ``encode(text, parse_special=True)``, but where the text is literal. Raises
+        ContextFullError as ``encode`` does.
+        """
+        return self._encode(rendered, parse_special=True, limits=limits)
+
+    def with_bos(self, ids: list[int]) -> list[int]:
+        """Return the ids with BOS in front, where the model wants it and it is not there."""
         return self._with_bos(ids) if self.info.add_bos else ids
 
     def check_length(self, text: str, limits: TextLimits) -> None:
@@ -169,16 +180,16 @@ class Tokenizer:
     def encode_inside(self, text: str) -> list[int]:
         """Encode text that continues another text: no BOS, no space in front."""
         if not self._adds_space:
-            return self._encode_plain(text, parse_special=False)
+            return self._encode_plain(text)
         if text[:1] == " " and len(text) > 1:
-            return self._encode_plain(text[1:], parse_special=False)
-        ids = self._encode_plain(f"\x01{text}", parse_special=False)  # nothing joins up with that
+            return self._encode_plain(text[1:])
+        ids = self._encode_plain(f"\x01{text}")  # nothing joins up with that
         ahead = b""
         for at, token in enumerate(ids):
             if ahead == b" \x01":
                 return ids[at:]
             ahead += self.token_bytes(token)
-        return self._encode_plain(text, parse_special=False)
+        return self._encode_plain(text)
 
     def vocabulary(self) -> dict[str, int]:
         """Return the id of every token, by its spelling in the vocabulary."""
@@ -211,27 +222,31 @@ class Tokenizer:
         """True if encoding puts a space in front of a text, which decoding removes."""
         return self._adds_space
 
-    def _encode_plain(self, text: str, parse_special: bool, limits: TextLimits | None = None) -> list[int]:
+    def _encode(self, given: GuardedText, parse_special: bool, limits: TextLimits | None) -> list[int]:
         if limits is not None:
-            self.check_length(text, limits)
+            self.check_length(given.text, limits)
         ids: list[int] = []
-        for piece in self._cut(text):
+        for piece in self._cut(given):
             if limits is None:
                 ids += self._encode_piece(piece, parse_special)
                 continue
             limits.check(len(ids))
-            if len(piece) > _LONG_PIECE_CHARS:
-                limits.check(len(ids) + self._lengths.fewest(piece))
-            with limits.lease(_ENCODING_BYTES * len(piece.encode("utf-8", "surrogatepass"))):
+            if len(piece.text) > _LONG_PIECE_CHARS:
+                limits.check(len(ids) + self._lengths.fewest(piece.text))
+            with limits.lease(_ENCODING_BYTES * len(piece.text.encode("utf-8", "surrogatepass"))):
                 ids += self._encode_piece(piece, parse_special)
         return ids
 
-    def _encode_piece(self, piece: str, parse_special: bool) -> list[int]:
+    def _encode_plain(self, text: str) -> list[int]:
+        return self._encode(GuardedText(text), parse_special=False, limits=None)
+
+    def _encode_piece(self, piece: GuardedText, parse_special: bool) -> list[int]:
+        encode = self._encoder.encode
         try:
             try:
-                return self._encoder.encode(piece, parse_special=parse_special)
-            except UnicodeEncodeError:
-                return self._encoder.encode(valid_text(piece), parse_special=parse_special)
+                return encode(piece.text, parse_special=parse_special, literal=piece.literal)
+            except UnicodeEncodeError:  # a rendered text has no surrogates, and so no other has literal places
+                return encode(valid_text(piece.text), parse_special=parse_special)
         except EdgeDecError:
             raise
         except Exception as error:  # the library raises bare Exception, and finds some faults only now
@@ -239,10 +254,10 @@ class Tokenizer:
                 f"the model's tokenizer cannot encode this text: {error}", hint=_AGAIN
             ) from error
 
-    def _cut(self, text: str) -> Iterator[str]:
-        if len(text) <= _SHORT_CHARS or self._piece_rule is None:
-            return iter((text,))
-        return self._piece_rule.pieces(text)
+    def _cut(self, given: GuardedText) -> Iterator[GuardedText]:
+        if len(given.text) <= _SHORT_CHARS or self._piece_rule is None:
+            return iter((given,))
+        return (given.part(start, end) for start, end in self._piece_rule.pieces(given.text))
 
     def _surely_above(self, tokens: int, text: str) -> bool:
         """Whether ``text`` is too long for ``tokens`` tokens by its bytes alone."""

@@ -198,9 +198,9 @@ EDGEDEC_API void edgedec_close(edgedec_engine* engine);
 // Writes the sampling values of the model's preset. The pointers in it are NULL.
 EDGEDEC_API edgedec_code edgedec_sampling_of(edgedec_engine* engine, edgedec_sampling* sampling, edgedec_status* status);
 
-// Turns text into token ids, as edgedec_complete feeds them, with the token that begins a text where the model has one.
-// Control tokens in the text are recognised when `specials` is not 0. Writes at most `room` ids and sets `*count` to
-// how many there are, so that a call with room 0 asks how much room it takes.
+// Turns text into token ids, with the token that begins a text where the model has one. Control tokens in the text are
+// recognised when `specials` is not 0, as edgedec_complete feeds them; with 0 they are spelt. Writes at most `room` ids and
+// sets `*count` to how many there are, so that a call with room 0 asks how much room it takes.
 EDGEDEC_API edgedec_code edgedec_encode(edgedec_engine* engine, const char* text, size_t text_size, int32_t specials,
                                         int32_t* tokens, size_t room, size_t* count, edgedec_status* status);
 
@@ -224,7 +224,8 @@ EDGEDEC_API edgedec_code edgedec_reply(edgedec_engine* engine, const edgedec_mes
 EDGEDEC_API edgedec_code edgedec_more(edgedec_engine* engine, const edgedec_request* request, edgedec_result* result,
                                       edgedec_status* status);
 
-// Continues a text as it stands, without the chat template.
+// Continues a text as it stands, without the chat template. Control tokens in it are recognised: of a text from someone
+// else, edgedec_encode with `specials` 0 and edgedec_generate.
 EDGEDEC_API edgedec_code edgedec_complete(edgedec_engine* engine, const char* text, size_t text_size,
                                           const edgedec_request* request, edgedec_result* result,
                                           edgedec_status* status);

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "common/array.h"
 
@@ -98,9 +99,21 @@ struct Stretch {
   uint32_t id;
 };
 
-// Finds added tokens: leftmost, of those the longest. `rewritten`: those that are found after the normaliser. Without
-// `specials` control tokens stay text. Returns 0, kDamaged or kNoMemory.
-int64_t split(const Table& table, bool rewritten, bool specials, const char* text, size_t length, Array<Stretch>* out);
+// Bytes of a text that no control token may contain, ascending: text from outside begins like one there.
+struct Literals {
+  const size_t* at = nullptr;
+  size_t count = 0;
+};
+
+// How control tokens in a text are read: as tokens but where one contains a byte of `literal`, or all of them as text.
+struct Specials {
+  bool found = false;
+  Literals literal = {};
+};
+
+// Finds added tokens: leftmost, of those the longest. `rewritten`: those that are found after the normaliser. Returns 0,
+// kDamaged or kNoMemory.
+int64_t split(const Table& table, bool rewritten, Specials specials, std::string_view text, Array<Stretch>* out);
 
 // The bytes of the character at the start of text, and its code point. Bytes that are not UTF-8 count alone, as kNone.
 size_t character(const char* text, size_t length, uint32_t* code);

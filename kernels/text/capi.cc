@@ -44,11 +44,13 @@ EDGEDEC_EXPORT OpenEncoder* edgedec_text_open(const void* data, size_t size) {
 
 EDGEDEC_EXPORT void edgedec_text_close(OpenEncoder* it) { delete it; }
 
-// Writes the ids of a text; without `specials` control tokens in it stay text. Returns how many, or a Failure.
-EDGEDEC_EXPORT int64_t edgedec_text_encode(OpenEncoder* it, int specials, const char* text, size_t length, uint32_t* ids,
-                                           size_t room) {
+// Writes the ids of a text; without `specials` control tokens in it stay text, and with it those that contain one of the
+// bytes at `literal`, which ascend. Returns how many, or a Failure.
+EDGEDEC_EXPORT int64_t edgedec_text_ids(OpenEncoder* it, int specials, const size_t* literal, size_t literals,
+                                        const char* text, size_t length, uint32_t* ids, size_t room) {
   it->found.clear();
-  if (const int64_t failure = it->encoder->encode({text, length}, specials != 0, &it->found)) return failure;
+  const Specials read = {specials != 0, {literal, literals}};
+  if (const int64_t failure = it->encoder->encode({text, length}, read, &it->found)) return failure;
   if (it->found.size() > room) return kNoRoom;
   std::copy(it->found.begin(), it->found.end(), ids);
   return static_cast<int64_t>(it->found.size());

@@ -98,12 +98,21 @@ class Patterns {
 
 }  // namespace
 
-int64_t split(const Table& table, bool rewritten, bool specials, const char* text, size_t length, Array<Stretch>* out) {
+int64_t split(const Table& table, bool rewritten, Specials specials, std::string_view given, Array<Stretch>* out) {
   const Patterns patterns(table, rewritten);
+  const char* text = given.data();
+  const size_t length = given.size();
+  Literals literal = specials.literal;
   size_t done = 0;  // the text before this is written
   for (size_t at = 0; at < length;) {
+    for (; literal.count && *literal.at < at; ++literal.at) --literal.count;
+    const size_t most = literal.count ? std::min(*literal.at, length) - at : length - at;  // bytes of a control token
     Pattern found;
     if (!patterns.longest(text + at, length - at, &found)) return kDamaged;
+    if (specials.found && found.length > most && table.kind(found.id) & kSpecial) {
+      found.length = 0;
+      if (most && !patterns.longest(text + at, most, &found)) return kDamaged;
+    }
     if (!found.length) {
       ++at;
       continue;
@@ -111,7 +120,7 @@ int64_t split(const Table& table, bool rewritten, bool specials, const char* tex
     size_t start = at, end = at + found.length;
     at = end;
     const uint8_t kind = table.kind(found.id);
-    if (kind & kSpecial && !specials) continue;
+    if (kind & kSpecial && !specials.found) continue;
     if (kind & kLeftStrip) start = std::max(spaces_before(text, start), done);
     if (kind & kRightStrip) end += spaces_behind(text + end, length - end);
     if (start > end) continue;  // the space before it went to another token, and so did it

@@ -88,25 +88,67 @@ int64_t Encoder::write(uint32_t id) {
   return ids_->push_back(id) ? kDone : kNoMemory;
 }
 
-int64_t Encoder::encode(std::string_view text, bool specials, Array<uint32_t>* ids) {
+int64_t Encoder::encode(std::string_view text, Specials specials, Array<uint32_t>* ids) {
   ids_ = ids;
   first_ = true;
   programs_.allow(4096 + kStepsPerByte * text.size());
   parts_.clear();
-  int64_t failure = split(table_, false, specials, text.data(), text.size(), &parts_);
+  int64_t failure = split(table_, false, specials, text, &parts_);
+  const size_t* const end = specials.literal.at + specials.literal.count;
   for (size_t i = 0; i < parts_.size() && !failure; ++i) {
     const Stretch part = parts_[i];
     if (part.id != kNone) {
       failure = write(part.id);
-    } else if (!(failure = normalize(text.substr(part.start, part.end - part.start)))) {
-      failure = encode_normal(view(normal_), specials);
+      continue;
     }
+    literals_.clear();
+    const size_t* at = std::lower_bound(specials.literal.at, end, part.start);
+    for (; at < end && *at < part.end; ++at) {
+      if (!literals_.push_back(*at - part.start)) return kNoMemory;
+    }
+    const std::string_view of = text.substr(part.start, part.end - part.start);
+    failure = encode_part(of, {specials.found, {literals_.begin(), literals_.size()}});
   }
   return failure;
 }
 
-// Leaves the normal form of a text in normal_.
-int64_t Encoder::normalize(std::string_view text) {
+int64_t Encoder::encode_part(std::string_view text, Specials specials) {
+  const uint32_t* first = table_.words(kFirst) + 257;
+  const bool looks = first[0] != first[256];  // there are tokens that are found after the normaliser
+  size_t bytes = 0;
+  if (looks && specials.found && specials.literal.count) {
+    if (const int64_t failure = follow(text, specials.literal, &bytes)) return failure;
+    specials.literal = {followed_.begin(), followed_.size()};
+  }
+  if (const int64_t failure = normalize(text)) return failure;
+  if (!looks || normal_.size() == 0) return normal_.size() ? cut(view(normal_)) : 0;
+  // Where the normal form is not that of its pieces it is not known which control tokens are literal: all are.
+  if (specials.literal.count && normal_.size() != bytes) specials = {};
+  return cut_normal(view(normal_), specials);
+}
+
+// Finds where literal bytes of a text are in its normal form, and how long that is: piece by piece.
+int64_t Encoder::follow(std::string_view text, Literals literal, size_t* bytes) {
+  followed_.clear();
+  *bytes = 0;
+  for (const Rewrite* one = rewrites_; one < rewrites_ + rewrite_count_; ++one) {
+    if (one->rule == kPrepend) *bytes += one->one.size();
+  }
+  size_t done = 0;
+  for (size_t i = 0; i <= literal.count; ++i) {
+    const bool last = i == literal.count;
+    if (!last && literal.at[i] < done) continue;
+    const size_t end = last ? text.size() : literal.at[i] + Programs::step(text.substr(literal.at[i]));
+    if (const int64_t failure = normalize(text.substr(done, end - done), false)) return failure;
+    *bytes += normal_.size();
+    if (!last && *bytes && !followed_.push_back(*bytes - 1)) return kNoMemory;
+    done = end;
+  }
+  return 0;
+}
+
+// Leaves the normal form of a text in normal_; without `in_front` nothing is put in front of it.
+int64_t Encoder::normalize(std::string_view text, bool in_front) {
   const size_t most = 4096 + kMostGrowth * text.size();
   normal_.clear();
   if (!put(text, &normal_)) return kNoMemory;
@@ -117,6 +159,7 @@ int64_t Encoder::normalize(std::string_view text) {
     } else if (one->rule == kReplace) {
       failure = replace(view(normal_), one->one, one->other, most, &spare_);
     } else {
+      if (!in_front) continue;
       spare_.clear();
       if (!normal_.empty() && (!put(one->one, &spare_) || !put(view(normal_), &spare_))) failure = kNoMemory;
     }
@@ -127,12 +170,9 @@ int64_t Encoder::normalize(std::string_view text) {
   return 0;
 }
 
-int64_t Encoder::encode_normal(std::string_view text, bool specials) {
-  if (text.empty()) return 0;
-  const uint32_t* first = table_.words(kFirst) + 257;
-  if (first[0] == first[256]) return cut(text);  // nothing is found after the normaliser
+int64_t Encoder::cut_normal(std::string_view text, Specials specials) {
   normal_parts_.clear();
-  int64_t failure = split(table_, true, specials, text.data(), text.size(), &normal_parts_);
+  int64_t failure = split(table_, true, specials, text, &normal_parts_);
   for (size_t i = 0; i < normal_parts_.size() && !failure; ++i) {
     const Stretch part = normal_parts_[i];
     failure = part.id != kNone ? write(part.id) : cut(text.substr(part.start, part.end - part.start));

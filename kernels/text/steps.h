@@ -43,8 +43,8 @@ class Encoder {
   // Whether it makes texts shorter by composing characters.
   bool composes() const;
 
-  // Appends the ids of a text; without `specials` control tokens in it stay text. Returns 0, kDamaged or kNoMemory.
-  int64_t encode(std::string_view text, bool specials, Array<uint32_t>* ids);
+  // Appends the ids of a text. Returns 0, kDamaged or kNoMemory.
+  int64_t encode(std::string_view text, Specials specials, Array<uint32_t>* ids);
 
  private:
   static constexpr size_t kMostRules = 40;
@@ -62,8 +62,10 @@ class Encoder {
 
   bool read_rule(const uint32_t* rules, size_t count, size_t* at);
   bool read_text(const uint32_t* words, std::string_view* text) const;
-  int64_t normalize(std::string_view text);
-  int64_t encode_normal(std::string_view text, bool specials);
+  int64_t encode_part(std::string_view text, Specials specials);
+  int64_t normalize(std::string_view text, bool in_front = true);
+  int64_t follow(std::string_view text, Literals literal, size_t* bytes);
+  int64_t cut_normal(std::string_view text, Specials specials);
   int64_t write(uint32_t id);
   int64_t cut(std::string_view text);
   int64_t cut_by(size_t number, std::string_view text);
@@ -82,6 +84,7 @@ class Encoder {
   Array<uint32_t>* ids_ = nullptr;
   bool first_ = true;  // nothing was written yet
   Array<Stretch> parts_, normal_parts_;
+  Array<size_t> literals_, followed_;  // of a part, and in its normal form
   Array<char> normal_, spare_, spaced_, spelled_;
 };
 

@@ -49,8 +49,12 @@ def whole(tokenizer: Tokenizer, text: str, special: bool = False) -> list[int]:
     return tokenizer._encoder.encode(text, parse_special=special)
 
 
+def parts_of(rule: PieceRule, text: str) -> list[str]:
+    return [text[start:end] for start, end in rule.pieces(text)]
+
+
 def in_pieces(tokenizer: Tokenizer, rule: PieceRule, text: str, special: bool = False) -> list[int]:
-    return [token for piece in rule.pieces(text) for token in whole(tokenizer, piece, special)]
+    return [token for piece in parts_of(rule, text) for token in whole(tokenizer, piece, special)]
 
 
 def test_every_family_of_patterns_can_be_cut() -> None:
@@ -68,7 +72,7 @@ def test_words_are_the_same_in_pieces(name: str, tmp_path: Path) -> None:
 
     cuts = 0
     for text in [*soups(250, seed=1), *mixtures(50, seed=2)]:
-        parts = list(rule.pieces(text))
+        parts = parts_of(rule, text)
         assert "".join(parts) == text
         cuts += len(parts) - 1
         assert [word for part in parts for word in words_of(part)] == words_of(text), (text, parts)
@@ -90,11 +94,11 @@ def test_sentencepiece_is_the_same_in_pieces(prefix: bool, style: str, tmp_path:
     rule = short(piece_rule(tokenizer._encoder, adds_space=prefix))
     cuts = 0
     for text in [*soups(400, seed=3), "e a\n\n a", "an\n\nan an", "<eos> a a<eos> a", "a a \n\n a an"]:
-        cuts += len(list(rule.pieces(text))) - 1
+        cuts += len(parts_of(rule, text)) - 1
         assert in_pieces(tokenizer, rule, text) == whole(tokenizer, text), text
         assert in_pieces(tokenizer, rule, text, special=True) == whole(tokenizer, text, special=True), text
     assert cuts > 50
-    assert list(rule.pieces("nnne nnne nnne")) == ["nnne nnne nnne"], "a token joins e and a space"
+    assert parts_of(rule, "nnne nnne nnne") == ["nnne nnne nnne"], "a token joins e and a space"
 
 
 def change(directory: Path, **sections: Any) -> None:
@@ -108,8 +112,28 @@ def test_an_added_token_is_never_cut(tmp_path: Path) -> None:
     metadata["tokenizer.ggml.tokens"][3] = "o w"
     tokenizer = built(tmp_path, metadata)
     rule = short(piece_rule(tokenizer._encoder, adds_space=False))
-    assert list(rule.pieces("hello world hello you")) == ["hello world", " hello you"]
+    assert parts_of(rule, "hello world hello you") == ["hello world", " hello you"]
     assert in_pieces(tokenizer, rule, "hello world") == whole(tokenizer, "hello world")
+
+
+@pytest.mark.parametrize("kind", ["bpe", "spm", "spm with a space"])
+def test_tokens_that_take_white_space_with_them_are_never_cut_from_it(kind: str, tmp_path: Path) -> None:
+    if kind == "bpe":
+        tokenizer = built(tmp_path, bpe_metadata())
+    else:
+        tokenizer = built(tmp_path, spm_metadata(WORDS, add_space_prefix=kind != "spm"))
+    added = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))["added_tokens"]
+    change(tmp_path, added_tokens=[{**token, "lstrip": True, "rstrip": True} for token in added])
+    tokenizer = Tokenizer.load(tmp_path, tokenizer.info)
+    rule = short(piece_rule(tokenizer._encoder, adds_space=tokenizer.adds_space))
+    control = [token["content"] for token in added if token["special"]]
+    cuts = 0
+    for text in soups(200, seed=8):
+        text = text.join(control[:2]) + f" {control[0]} an {control[1]}\nan an\n{control[0]} an"
+        cuts += len(parts_of(rule, text)) - 1
+        for special in (False, True):
+            assert in_pieces(tokenizer, rule, text, special) == whole(tokenizer, text, special), text
+    assert cuts > 100
 
 
 def test_an_unknown_kind_is_encoded_whole(tmp_path: Path) -> None:
@@ -117,11 +141,11 @@ def test_an_unknown_kind_is_encoded_whole(tmp_path: Path) -> None:
     document = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
     split = {"type": "Split", "pattern": {"Regex": r"\S+ \S+"}, "behavior": "Isolated", "invert": False}
     bytes_last = document["pre_tokenizer"]["pretokenizers"][-1]
-    strip = [{**token, "rstrip": True} for token in document["added_tokens"]]
+    apart = [{**token, "single_word": True} for token in document["added_tokens"]]
     for sections in (
         {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, bytes_last]}},
         {"normalizer": {"type": "Lowercase"}},
-        {"added_tokens": strip},
+        {"added_tokens": apart},
     ):
         (tmp_path / "tokenizer.json").write_text(json.dumps(document | sections), encoding="utf-8")
         other = Tokenizer.load(tmp_path, tokenizer.info)
@@ -134,7 +158,7 @@ def test_long_texts_have_pieces_of_bounded_length(tmp_path: Path) -> None:
     rule = piece_rule(built(tmp_path, bpe_metadata())._encoder, adds_space=False)
     assert rule is not None
     for text in ("some words " * 9000, "# a line\nand another;\n" * 5000, "一二三四\uff0c五六七。" * 9000):
-        parts = list(rule.pieces(text))
+        parts = parts_of(rule, text)
         assert "".join(parts) == text
         assert max(map(len, parts)) <= rule.chars
 

@@ -17,7 +17,7 @@ std::string guarded(const ControlFinder& finder, std::string_view text, std::str
   std::string out;
   size_t done = 0;
   for (size_t at = 0; at < text.size(); ++at) {
-    if (!finder.starts(text[at]) || (!finder.match(text, at) && !finder.cut_off(text, at))) continue;
+    if (!finder.starts(text[at]) || (!finder.matches(text, at) && !finder.cut_off(text, at))) continue;
     const size_t behind = at + character_bytes(text.substr(at));
     out.append(text.substr(done, behind - done)).append(marker);
     done = behind;
@@ -35,16 +35,14 @@ ControlFinder::ControlFinder(const ControlTokens& control) : control_(control) {
   for (std::vector<size_t>& lengths : lengths_) std::sort(lengths.rbegin(), lengths.rend());
 }
 
-const std::pair<std::string_view, int32_t>* ControlFinder::match(std::string_view text, size_t at,
-                                                                 std::string_view marker) const {
+bool ControlFinder::matches(std::string_view text, size_t at) const {
   for (const size_t length : lengths_[static_cast<unsigned char>(text[at])]) {
     if (length > text.size() - at) continue;
-    if (!marker.empty() && text.substr(at + length, marker.size()) == marker) continue;
     const std::string_view part = text.substr(at, length);
     const auto found = std::lower_bound(control_.begin(), control_.end(), part, before);
-    if (found != control_.end() && found->first == part) return &*found;
+    if (found != control_.end() && found->first == part) return true;
   }
-  return nullptr;
+  return false;
 }
 
 bool ControlFinder::cut_off(std::string_view text, size_t at) const {
@@ -79,19 +77,19 @@ Status guard(const ControlTokens& control, std::vector<std::string>* texts, std:
   return {};
 }
 
-std::vector<PromptPart> split_control(const ControlTokens& control, std::string_view text, std::string_view marker) {
-  const ControlFinder finder(control);
-  std::vector<PromptPart> parts;
-  size_t done = 0;
-  for (size_t at = 0; at < text.size(); ++at) {
-    const auto* found = at >= done && finder.starts(text[at]) ? finder.match(text, at, marker) : nullptr;
-    if (!found) continue;
-    if (at > done) parts.push_back({text.substr(done, at - done)});
-    parts.push_back({{}, found->second});
-    done = at + found->first.size();
+GuardedText without_markers(std::string text, std::string_view marker) {
+  if (marker.empty()) return {std::move(text), {}};
+  GuardedText out;
+  for (size_t done = 0;;) {
+    const size_t at = text.find(marker, done);
+    out.text.append(text, done, at == text.npos ? at : at - done);
+    if (at == text.npos) return out;
+    size_t before = out.text.size();
+    while (before && (out.text[--before] & 0xC0) == 0x80) {
+    }
+    if (!out.text.empty()) out.literal.push_back(before);
+    done = at + marker.size();
   }
-  if (done < text.size()) parts.push_back({text.substr(done)});
-  return parts;
 }
 
 }  // namespace edgedec::engine

@@ -8,6 +8,7 @@
 
 #include "engine/base/span.h"
 #include "engine/base/status.h"
+#include "engine/text/guarded_text.h"
 
 namespace edgedec::engine {
 
@@ -21,8 +22,8 @@ class ControlFinder {
   // Whether a control token starts with this byte.
   bool starts(char byte) const { return !lengths_[static_cast<unsigned char>(byte)].empty(); }
 
-  // The longest control token at `at` that `marker` does not follow; null for none.
-  const std::pair<std::string_view, int32_t>* match(std::string_view text, size_t at, std::string_view marker = {}) const;
+  // Whether there is a control token at `at`.
+  bool matches(std::string_view text, size_t at) const;
 
   // Whether `text` from `at` to its end is the beginning of a control token.
   bool cut_off(std::string_view text, size_t at) const;
@@ -36,13 +37,7 @@ class ControlFinder {
 // `marker` is empty if nothing changed. kUsage: the texts use up all possible markers.
 Status guard(const ControlTokens& control, std::vector<std::string>* texts, std::string* marker);
 
-// A part of a rendered prompt: text, or a control token.
-struct PromptPart {
-  std::string_view text;
-  int32_t token = -1;  // -1: text
-};
-
-// Cuts a text at control tokens; those with the marker inside stay text.
-std::vector<PromptPart> split_control(const ControlTokens& control, std::string_view text, std::string_view marker);
+// Takes the markers out of a rendered text. The character in front of each is literal.
+GuardedText without_markers(std::string text, std::string_view marker);
 
 }  // namespace edgedec::engine

@@ -25,12 +25,6 @@ std::vector<std::string> texts_of(Span<const Message> messages) {
   return texts;
 }
 
-std::string without(std::string_view text, std::string_view marker) {
-  std::string out;
-  for (size_t at; (at = text.find(marker)) != text.npos; text.remove_prefix(at + marker.size())) out += text.substr(0, at);
-  return out += text;
-}
-
 }  // namespace
 
 void Prompts::remember(std::string text, Span<const int32_t> ids) {
@@ -54,23 +48,28 @@ void Prompts::forget() {
 }
 
 Status Prompts::of_text(std::string_view text, std::vector<int32_t>* ids) const {
-  EDGEDEC_TRY(tokenizer_->encode(text, false, ids));
+  EDGEDEC_TRY(tokenizer_->encode(text, true, ids));
   tokenizer_->begin(ids);
   return {};
 }
 
 Status Prompts::build(Span<const Message> messages, Prompt* prompt) const {
-  EDGEDEC_TRY(render(messages, prompt));
+  *prompt = {};
+  GuardedText rendered;
+  EDGEDEC_TRY(chat_ ? render(messages, &rendered) : join(messages, &rendered));
+  EDGEDEC_TRY(encode(rendered, &prompt->ids));
+  tokenizer_->begin(&prompt->ids);
+  prompt->text = rendered.text;
   if (seen_.ids.empty() || !begins(prompt->text, seen_.text)) return {};
   // The rest is joined to the known ids only if it stands on its own: if the encoding of the whole text ends with the
   // encoding of the rest. Elsewhere (a merge across the seam) the whole encoding is used.
-  const std::string_view rest = std::string_view(prompt->text).substr(seen_.text.size());
-  if (rest.empty()) {
+  const GuardedText rest = rendered.behind(seen_.text.size());
+  if (rest.text.empty()) {
     prompt->ids = seen_.ids;
     return {};
   }
   std::vector<int32_t> tail;
-  EDGEDEC_TRY(tokenizer_->encode(rest, chat_ != nullptr, &tail));
+  EDGEDEC_TRY(encode(rest, &tail));
   const std::vector<int32_t>& whole = prompt->ids;
   if (tail.empty() || tail.size() > whole.size() || !std::equal(tail.rbegin(), tail.rend(), whole.rbegin())) return {};
   std::vector<int32_t> joined = seen_.ids;
@@ -79,40 +78,27 @@ Status Prompts::build(Span<const Message> messages, Prompt* prompt) const {
   return {};
 }
 
-Status Prompts::render(Span<const Message> messages, Prompt* prompt) const {
-  *prompt = {};
-  const std::vector<std::string> texts = texts_of(messages);
-  if (chat_) {
-    const std::vector<Message> valid = messages_of(texts);
-    EDGEDEC_TRY(chat_->render(valid, true, &prompt->text));
-    return encode_chat(messages, &prompt->ids);
-  }
-  for (size_t i = 1; i < texts.size(); i += 2) {
-    if (i > 1) prompt->text += '\n';
-    prompt->text += texts[i];
-  }
-  return of_text(prompt->text, &prompt->ids);
+// Control tokens are the template's alone: without one there are none.
+Status Prompts::encode(const GuardedText& rendered, std::vector<int32_t>* ids) const {
+  return chat_ ? tokenizer_->encode(rendered, ids) : tokenizer_->encode(rendered.text, false, ids);
 }
 
-// Renders messages and encodes the result; the template makes control tokens, a text of a message never does.
-Status Prompts::encode_chat(Span<const Message> messages, std::vector<int32_t>* ids) const {
-  const ControlTokens& control = tokenizer_->control();
+// The contents, one below the other.
+Status Prompts::join(Span<const Message> messages, GuardedText* rendered) const {
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (i) rendered->text += '\n';
+    rendered->text += valid_utf8(messages[i].content);
+  }
+  return {};
+}
+
+// Renders messages; the template makes control tokens, a text of a message never does.
+Status Prompts::render(Span<const Message> messages, GuardedText* rendered) const {
   std::vector<std::string> texts = texts_of(messages);
   std::string marker, text;
-  EDGEDEC_TRY(guard(control, &texts, &marker));
+  EDGEDEC_TRY(guard(tokenizer_->control(), &texts, &marker));
   EDGEDEC_TRY(chat_->render(messages_of(texts), true, &text));
-  if (marker.empty()) {
-    EDGEDEC_TRY(tokenizer_->encode(text, true, ids));
-  } else {
-    for (const PromptPart& part : split_control(control, text, marker)) {
-      if (part.token >= 0) {
-        ids->push_back(part.token);
-      } else {
-        EDGEDEC_TRY(tokenizer_->encode(without(part.text, marker), false, ids));
-      }
-    }
-  }
-  tokenizer_->begin(ids);
+  *rendered = without_markers(valid_utf8(text), marker);
   return {};
 }
 

@@ -40,7 +40,7 @@ class Prompts {
   // Starts a new conversation.
   void forget();
 
-  // The ids of a text to be continued as it stands.
+  // The ids of a text to be continued as it stands. It is the user's own: its control tokens are tokens.
   Status of_text(std::string_view text, std::vector<int32_t>* ids) const;
 
   // The conversation as a prompt for the next reply. Where a text may become too many tokens is the caller's to check
@@ -51,8 +51,9 @@ class Prompts {
   const Prompt& seen() const { return seen_; }
 
  private:
-  Status render(Span<const Message> messages, Prompt* prompt) const;
-  Status encode_chat(Span<const Message> messages, std::vector<int32_t>* ids) const;
+  Status encode(const GuardedText& rendered, std::vector<int32_t>* ids) const;
+  Status join(Span<const Message> messages, GuardedText* rendered) const;
+  Status render(Span<const Message> messages, GuardedText* rendered) const;
 
   const Tokenizer* tokenizer_;
   const ChatTemplate* chat_;

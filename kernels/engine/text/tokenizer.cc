@@ -91,8 +91,15 @@ Status Tokenizer::open(const std::string& file, const TokenizerInfo& info, std::
 }
 
 Status Tokenizer::encode(std::string_view text, bool specials, std::vector<int32_t>* ids) const {
+  return encode(valid_utf8(text), text::Specials{specials, {}}, ids);
+}
+
+Status Tokenizer::encode(const GuardedText& given, std::vector<int32_t>* ids) const {
+  return encode(given.text, text::Specials{true, {given.literal.data(), given.literal.size()}}, ids);
+}
+
+Status Tokenizer::encode(std::string_view valid, text::Specials specials, std::vector<int32_t>* ids) const {
   Array<uint32_t> found;
-  const std::string valid = valid_utf8(text);
   const int64_t failure = encoder_->encode(valid, specials, &found);
   if (failure == text::kNoMemory) return {Code::kNoMemory, "no memory to encode a text", "shorten it"};
   if (failure) return damaged_table();

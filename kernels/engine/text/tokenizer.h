@@ -11,6 +11,7 @@
 #include "engine/base/span.h"
 #include "engine/base/status.h"
 #include "engine/bundle/manifest.h"
+#include "engine/text/guarded_text.h"
 #include "text/steps.h"
 
 namespace edgedec::engine {
@@ -27,6 +28,9 @@ class Tokenizer {
   // Appends the ids of `text`, in which U+FFFD stands for what is not UTF-8. With `specials` the texts of control tokens
   // become those tokens; without it they are ordinary text, as user input must be. BOS is not added: see begin().
   Status encode(std::string_view text, bool specials, std::vector<int32_t>* ids) const;
+
+  // The same for a rendered prompt, whose control tokens become tokens but where its text is literal.
+  Status encode(const GuardedText& given, std::vector<int32_t>* ids) const;
 
   // The ids of text that continues another text: without BOS, without a space in front.
   Status encode_inside(std::string_view text, std::vector<int32_t>* ids) const;
@@ -54,6 +58,7 @@ class Tokenizer {
 
  private:
   Tokenizer() = default;
+  Status encode(std::string_view valid, text::Specials specials, std::vector<int32_t>* ids) const;
   uint64_t longest() const;
 
   MappedFile file_;
