@@ -1,4 +1,4 @@
-"""Added tokens: found in a text before anything else is. Where the library finds them, and where it should not."""
+"""Added tokens, which are found in a text before anything else is."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ class AddedToken:
 def cut_at_special(text: str, added: Mapping[int, AddedToken], literal: Sequence[int]) -> Iterator[str | int]:
     """Yield the control tokens in ``text`` as ids, and what is between them as texts.
 
-    No control token contains one of the characters at ``literal``, ascending indices. Otherwise they are found
-    as the library finds them: leftmost, then longest, with their flags. Those that the library finds after
-    its normaliser are found as they are written.
+    No control token contains one of the characters at ``literal``, ascending indices. Otherwise they are
+    found as the library finds them: leftmost, then longest, with their flags. Those that the library finds
+    after its normaliser are found as they are written.
     """
-    ids = {one.content: id for id, one in added.items() if one.content and (one.special or not one.normalized)}
+    ids = {
+        one.content: id for id, one in added.items() if one.content and (one.special or not one.normalized)
+    }
     found = re.compile("|".join(map(re.escape, sorted(ids, key=len, reverse=True))) or r"(?!)")
     at = done = 0
     while match := found.search(text, at):

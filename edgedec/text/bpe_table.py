@@ -25,7 +25,8 @@ import numpy as np
 from edgedec.core.errors import BadFileError
 from edgedec.core.manifest import TOKENIZER_TABLE
 from edgedec.kernels.library import library_path
-from edgedec.text.encoder import AddedToken, TokenizerFacts
+from edgedec.text.added_tokens import AddedToken
+from edgedec.text.encoder import TokenizerFacts
 
 FILE_NAME = TOKENIZER_TABLE
 MAGIC = b"EDGEBPE2"

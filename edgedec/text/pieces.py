@@ -24,7 +24,8 @@ from edgedec.text.encoder import SPACE
 from edgedec.text.word_patterns import GPT2, WORD_PATTERNS
 
 if TYPE_CHECKING:
-    from edgedec.text.encoder import AddedToken, Encoder
+    from edgedec.text.added_tokens import AddedToken
+    from edgedec.text.encoder import Encoder
 
 _WORDS_CHARS = 8_192
 """Length of a piece for byte-level BPE, which takes most memory for each byte."""
@@ -108,7 +109,7 @@ def _word_cuts(added: list[AddedToken]) -> str:
 
 
 def _strippers(added: list[AddedToken]) -> tuple[set[str], set[str]]:
-    """Return the last characters of tokens that take the space behind them, the first of those before them."""
+    """Return the last characters of tokens that take space behind them, the first of those before them."""
     behind = {token.content[-1] for token in added if token.rstrip and token.content}
     return behind, {token.content[0] for token in added if token.lstrip and token.content}
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from edgedec.text.added_tokens import AddedToken
 from edgedec.text.bpe_table import (
     ADDED,
     ADDS_SPACE,
@@ -24,7 +25,7 @@ from edgedec.text.bpe_table import (
     TablePart,
     table_bytes,
 )
-from edgedec.text.encoder import AddedToken, LibraryEncoder
+from edgedec.text.encoder import LibraryEncoder
 from edgedec.text.table_rules import rules_of
 from edgedec.text.word_programs import NoTableError
 

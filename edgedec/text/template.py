@@ -29,6 +29,11 @@ MAX_CHARS = 1_000_000
 """Most characters of the result, beyond four times those of messages and tools."""
 
 
+def without_bom(text: str) -> str:
+    """Return a text without the mark that some editors put before it."""
+    return text.removeprefix("\ufeff")
+
+
 class _Renderer(Protocol):
     def render(self, variables: Mapping[str, Any], max_chars: int, /) -> str: ...
 
@@ -61,7 +66,7 @@ class ChatTemplate:
         """
         path = bundle_dir / FILE_NAME
         try:
-            source = path.read_text(encoding="utf-8")
+            source = without_bom(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:

@@ -11,7 +11,7 @@ import re
 from edgedec.core.errors import UsageError
 
 BEGIN, END = "<think>", "</think>"
-_TAGS = (
+THINKING_TAGS = (
     ("<|channel>thought", "<channel|>"),  # Gemma 4
     ("[THINK]", "[/THINK]"),  # Magistral
     (BEGIN, END),
@@ -28,7 +28,7 @@ _ASKED = r"\{[%%{][^%%}]*?\b(?:el)?if\b[^%%}]*?(?<![.\w'\"])%s\b"
 
 def thinking_tags(template: str) -> tuple[str, str]:
     """Return the tags around the thinking part that a chat template names; the usual ones for none."""
-    return next((tags for tags in _TAGS if tags[1] in template), (BEGIN, END))
+    return next((tags for tags in THINKING_TAGS if tags[1] in template), (BEGIN, END))
 
 
 def thinking_option(template: str, on: bool) -> dict[str, bool]:

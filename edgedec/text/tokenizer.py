@@ -245,7 +245,9 @@ class Tokenizer:
         try:
             try:
                 return encode(piece.text, parse_special=parse_special, literal=piece.literal)
-            except UnicodeEncodeError:  # a rendered text has no surrogates, and so no other has literal places
+            except (
+                UnicodeEncodeError
+            ):  # a rendered text has no surrogates, and so no other has literal places
                 return encode(valid_text(piece.text), parse_special=parse_special)
         except EdgeDecError:
             raise

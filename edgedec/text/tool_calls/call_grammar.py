@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from edgedec.core.errors import UnsupportedError
-from edgedec.text.control_tokens import split_special
+from edgedec.text.added_tokens import AddedToken, cut_at_special
 from edgedec.text.tool_calls.family import Family
 
 _SPELLING = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False}
@@ -20,7 +20,6 @@ _SPELLING = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible
 _LOOSE = {"whitespace_flexible": True, "whitespace_pattern": r"[ ]|\n[ \t]{0,40}"}
 """JSON as a model writes it where it leaves out the tags."""
 _NAME = re.compile(r"[\w-]+")
-_NO_MARK = "\ufdd0"
 
 
 def call_grammar(
@@ -177,7 +176,7 @@ def parameters_of(function: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _literal(text: str, control: Mapping[str, int]) -> str:
-    parts = split_special(text, control, _NO_MARK)
+    parts = cut_at_special(text, {id: AddedToken(one, special=True) for one, id in control.items()}, ())
     return " ".join(
         f"<[{part}]>" if isinstance(part, int) else json.dumps(part, ensure_ascii=False) for part in parts
     )
