@@ -265,13 +265,15 @@ class Model:
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
         logprobs: int | None = None,
+        parse_special: bool = True,
         **named: Unpack[ReplyArguments],
     ) -> Reply:
         """Continue ``text`` as it stands, without the chat template. Iterate over the reply to get its text.
 
         The arguments are those of ``chat``. ``logprobs``: how many alternatives to report beside each token's
-        own log-probability; see ``Reply.logprobs``. Raises UsageError for an empty text, ContextFullError for
-        one that does not fit.
+        own log-probability; see ``Reply.logprobs``. Control tokens in the text, such as ``<|fim_prefix|>``,
+        are tokens; with ``parse_special=False`` they are spelt, as a text of someone else should be. Raises
+        UsageError for an empty text, ContextFullError for one that does not fit.
 
         >>> reply = model.complete("The capital of France is", max_tokens=8, stop=["."], logprobs=2)
         >>> reply.read()
@@ -283,7 +285,7 @@ class Model:
         """
         params, form = read_arguments(sampling, **named)
         settings = self.settings(params, max_tokens, stop, form)
-        return self._chat(settings).complete(text, logprobs=logprobs)
+        return self._chat(settings).complete(text, logprobs=logprobs, parse_special=parse_special)
 
     def conversations(
         self,
@@ -323,7 +325,7 @@ class Model:
         >>> model.count_tokens("How many tokens is this?")
         6
         """
-        return len(self.loaded.tokenizer.encode(text))
+        return len(self.loaded.tokenizer.encode(text, parse_special=True))
 
     def _chat(
         self, settings: Settings, messages: Sequence[Message] = (), syntax: ReplySyntax | None = None

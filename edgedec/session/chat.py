@@ -294,12 +294,15 @@ class Chat:
         self.unfinished = None
         return text
 
-    def complete(self, text: str, *, logprobs: int | None = None) -> Reply:
-        """Continue ``text`` as it stands: no template, and the conversation is neither read nor changed."""
+    def complete(self, text: str, *, logprobs: int | None = None, parse_special: bool = True) -> Reply:
+        """Continue ``text`` as it stands: no template, and the conversation is neither read nor changed.
+
+        Control tokens in it are tokens, unless ``parse_special`` is False.
+        """
         self._leave()
         self._prepare(self.settings, bool(logprobs))
         self._own = {}
-        self.last = self._begun(Start(self.prompts.of_text(text)), logprobs)
+        self.last = self._begun(Start(self.prompts.of_text(text, parse_special=parse_special)), logprobs)
         return self.last
 
     def interrupt(self) -> None:

@@ -137,10 +137,13 @@ class Prompts:
         """Bytes of UTF-8 beyond which a text certainly does not fit; None for no limits."""
         return self._tokenizer.most_bytes(self._limits.most_tokens) if self._limits else None
 
-    def of_text(self, text: str) -> list[int]:
-        """Return the token ids of a text to be continued as it stands. Raises ContextFullError."""
+    def of_text(self, text: str, *, parse_special: bool = True) -> list[int]:
+        """Return the token ids of a text to be continued as it stands. Raises ContextFullError.
+
+        The text is the user's own: its control tokens are tokens, unless ``parse_special`` is False.
+        """
         self.check(text)
-        return self._tokenizer.encode(text, limits=self._limits)
+        return self._tokenizer.encode(text, parse_special=parse_special, limits=self._limits)
 
     def build(self, messages: Sequence[Message]) -> Prompt:
         """Return the conversation as a prompt for the next reply.
@@ -162,7 +165,9 @@ class Prompts:
     def preamble(self, messages: Sequence[Message], prompt: Prompt) -> int:
         """Count the tokens at the beginning of ``prompt`` that do not depend on the first user's turn."""
         before = [message for message in messages[:1] if message.role == "system"]
-        other = self._tokenizer.with_bos(self._encode(self._render([*before, Message("user", _UNLIKELY_TURN)])))
+        other = self._tokenizer.with_bos(
+            self._encode(self._render([*before, Message("user", _UNLIKELY_TURN)]))
+        )
         pairs = enumerate(zip(prompt.ids, other, strict=False))
         return next((at for at, (one, two) in pairs if one != two), min(len(prompt.ids), len(other)))
 
@@ -190,7 +195,7 @@ class Prompts:
         return self._tokenizer.render_chat(self._template, turns, self.inputs)
 
     def _encode(self, rendered: GuardedText) -> list[int]:
-        """Return the ids of a rendered text. Control tokens are the template's: without one there are none."""
+        """Return the ids of a rendered text. Without a template it has no control tokens."""
         if self._template is None:
             return self._tokenizer.encode(rendered.text, add_bos=False, limits=self._twice)
         return self._tokenizer.encode_rendered(rendered, self._twice)

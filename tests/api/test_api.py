@@ -52,6 +52,16 @@ def test_a_completion_is_what_the_engine_generates(bundle: Path, tmp_path: Path)
     assert text == plain.tokenizer.decode(reply.tokens)
 
 
+def test_control_tokens_of_a_raw_text_are_tokens(bundle: Path, tmp_path: Path) -> None:
+    text = "<|im_start|>a<|im_end|>"
+    with opened(bundle, tmp_path) as model:
+        replies = [model.complete(text, max_tokens=1, parse_special=special) for special in (True, False)]
+        assert model.count_tokens(text) == len(replies[0].prompt) == 3
+        assert len(replies[1].prompt) > 20
+        said = model.chat(max_tokens=1).reply(text)
+        assert list(said.prompt).count(1) == 2, "in chats the template's alone"
+
+
 def test_drafts_change_no_token(bundle: Path, tmp_path: Path) -> None:
     sampled = edgedec.SamplingParams(temperature=0.7, seed=5)
     found = []

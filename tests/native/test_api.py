@@ -82,6 +82,7 @@ def test_text_becomes_tokens_and_text_again(model: native.NativeModel, python: M
     tokenizer = python.loaded.tokenizer
     for text in ("", "a", TEXT, "\u00e4\u20ac\U0001f600 \n\n  x", "a" * 3000):
         assert model.encode(text) == tokenizer.encode(text)
+        assert model.encode(text, specials=True) == tokenizer.encode(text, parse_special=True)
         assert model.decode(model.encode(text)) == tokenizer.decode(tokenizer.encode(text))
 
 
@@ -93,6 +94,10 @@ def test_a_text_is_continued_as_python_continues_it(
     theirs = python.complete(TEXT, sampling=params, max_tokens=40)
     assert ours.text == theirs.read()
     assert (ours.tokens, ours.finish_reason) == (theirs.tokens, theirs.finish_reason)
+    own = "<|im_start|>a<|im_end|>"
+    figures = [side.complete(own, sampling=params, max_tokens=2) for side in (model, python)]
+    assert figures[0].figures["prompt_tokens"] == len(model.encode(own, specials=True)) == 3
+    assert figures[1].read() == figures[0].text
     prompt = model.encode(TEXT)
     assert model.generate(prompt, sampling=params, max_tokens=40).tokens == ours.tokens
     assert ours.figures["prompt_tokens"] == len(prompt)

@@ -29,6 +29,8 @@ class CompletionBody(RequestBody):
     max_tokens: MaxTokens = _USUAL_TOKENS
     logprobs: int | None = Field(default=None, ge=0, le=_MOST_TOP)
     echo: bool = False
+    parse_special: bool = True
+    """Whether control tokens in the prompt are tokens, as llama.cpp names it."""
 
     refused: ClassVar = {
         "best_of": Refusal("use n, and choose", 1),
@@ -65,4 +67,5 @@ class CompletionBody(RequestBody):
             stop=stops_of(self.stop),
             logprobs=self.logprobs,
             samples=self.n,
+            parse_special=self.parse_special,
         )

@@ -119,7 +119,8 @@ class Intake:
         room = self._limits.reply_tokens
         prompts = Prompts(self._tokenizer, self._template, self._text_limits, syntax.inputs)
         if request.text is not None:
-            return Start(prompts.of_text(request.text), room=room), request.grammar
+            ids = prompts.of_text(request.text, parse_special=request.parse_special)
+            return Start(ids, room=room), request.grammar
         if self._template is None:
             raise UsageError(
                 f"{self._model.name} is a base model: it continues texts, and has no chat template",

@@ -33,6 +33,8 @@ class GenerationRequest:
     messages: tuple[Message, ...] = ()
     text: str | None = None
     """In place of messages: continue it as it stands."""
+    parse_special: bool = True
+    """Whether control tokens in ``text`` are tokens; in messages and tools they never are."""
     tools: tuple[Mapping[str, Any], ...] = ()
     """Tool objects in OpenAI's form, for the chat template."""
     tool_choice: str = "auto"

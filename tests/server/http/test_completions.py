@@ -30,6 +30,16 @@ def test_a_text_is_continued(client: httpx.Client, served: Running) -> None:
     assert not served.hub.asked[-1].messages
 
 
+def test_control_tokens_of_the_prompt_are_tokens_unless_the_request_says_otherwise(
+    client: httpx.Client, served: Running
+) -> None:
+    assert post(client, prompt="<|fim_prefix|>a").status_code == 200
+    assert served.hub.asked[-1].parse_special
+    assert post(client, prompt="<|fim_prefix|>a", parse_special=False).status_code == 200
+    assert not served.hub.asked[-1].parse_special
+    refused(post(client, parse_special="no"), 400)
+
+
 def test_a_stream_has_the_same_text(client: httpx.Client) -> None:
     chunks = frames(post(client, stream=True, n=2, stream_options={"include_usage": True}))
     assert chunks[-1]["usage"]["completion_tokens"] == 8

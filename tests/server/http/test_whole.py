@@ -113,6 +113,16 @@ def test_a_completion_has_the_text_and_log_probabilities_of_the_api(
     assert choice["logprobs"]["token_logprobs"] == found
 
 
+@pytest.mark.parametrize("special", [True, False])
+def test_control_tokens_of_a_prompt(special: bool, client: httpx.Client, alone: Alone) -> None:
+    text = "<|im_start|>a<|im_end|>"
+    body = {"prompt": text, "max_tokens": 1, "parse_special": special}
+    usage = client.post("/v1/completions", json=body).json()["usage"]
+    ids = alone.model.loaded.tokenizer.encode(text, parse_special=special)
+    assert usage["prompt_tokens"] == len(ids)
+    assert (len(ids) == 3) == special
+
+
 def test_the_second_turn_reads_no_more_than_is_needed(client: httpx.Client) -> None:
     body = asks(messages=[{"role": "user", "content": "tell me all " * 10}], seed=1)
     first = client.post("/v1/chat/completions", json=body).json()
