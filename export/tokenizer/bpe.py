@@ -16,7 +16,7 @@ def bpe_sections(vocab: GgufVocabulary, rule: PreTokenizer) -> dict[str, Any]:
     """
     if not vocab.merges:
         raise BadFileError("tokenizer.ggml.merges is missing: a gpt2 tokenizer cannot work without it")
-    ids = {text: i for i, text in enumerate(vocab.tokens)}
+    ids = vocab.ids
     # If a pair is listed twice, the first counts; the tokenizers library would take the last.
     merges = list(dict.fromkeys(vocab.merges))
     used: set[str] = set()
@@ -28,7 +28,7 @@ def bpe_sections(vocab: GgufVocabulary, rule: PreTokenizer) -> dict[str, Any]:
     # Unused ids (padding of the embedding table) have no text: decoding them gives nothing.
     kept = {t: i for t, i in ids.items() if vocab.types[i] != UNUSED or t in used}
     return {
-        "normalizer": None,
+        "normalizer": {"type": "NFC"} if rule.composes else None,
         "pre_tokenizer": pre_tokenizer_section(rule),
         "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
         "model": {

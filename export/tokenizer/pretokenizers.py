@@ -3,7 +3,8 @@
 A rule is a list of regular expressions, applied in order: the matches of one and the gaps between them are
 the input of the next. The expressions are those of the models' own tokenizers; names and grouping follow
 llama.cpp. Its engine knows no upper and lower case outside ASCII and approximates two expressions, gpt-4o and
-tekken; EdgeDec uses the models' own.
+tekken; EdgeDec uses the models' own. llama.cpp does not normalise texts for byte-level BPE either. Where
+transformers composes them (Qwen2, Qwen3.5, GPT-NeoX, Cohere), so does EdgeDec: the models saw no other texts.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ class PreTokenizer:
     """One rule.
 
     ``ignore_merges``: a word that is a token is taken whole. ``add_bos``: default of models with this rule.
+    ``composes``: texts are brought into the composed normal form, NFC, before.
     """
 
     regexes: tuple[str, ...]
     ignore_merges: bool = False
     add_bos: bool = False
+    composes: bool = False
 
 
 _FAMILIES: tuple[tuple[PreTokenizer, str], ...] = (
@@ -34,20 +37,23 @@ _FAMILIES: tuple[tuple[PreTokenizer, str], ...] = (
     ),
     (
         PreTokenizer(words.GPT2),
-        "gpt-2 phi-2 mpt olmo jais trillion granite-docling exaone4 gigachat a.x-4.0 mellum modern-bert",
+        "gpt-2 phi-2 jais trillion granite-docling exaone4 gigachat a.x-4.0 mellum modern-bert",
     ),
+    (PreTokenizer(words.GPT2, composes=True), "mpt olmo"),
     (
         PreTokenizer(words.SMOLLM),
-        "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2",
+        "smollm starcoder refact codeshell exaone minerva-7b mellum2",
     ),
+    (PreTokenizer(words.SMOLLM, composes=True), "command-r"),
     (
         PreTokenizer(words.LLAMA3, ignore_merges=True, add_bos=True),
         "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2",
     ),
     (PreTokenizer(words.LLAMA3), "dbrx smaug-bpe chatglm-bpe"),
     (PreTokenizer(words.LLAMA3, ignore_merges=True), "glm4"),
-    (PreTokenizer(words.QWEN2), "qwen2 stablelm2 deepseek-r1-qwen hunyuan megrez grok-2 kormo solar-open"),
-    (PreTokenizer(words.QWEN35), "qwen35"),
+    (PreTokenizer(words.QWEN2, composes=True), "qwen2 deepseek-r1-qwen"),
+    (PreTokenizer(words.QWEN2), "stablelm2 hunyuan megrez grok-2 kormo solar-open"),
+    (PreTokenizer(words.QWEN35, composes=True), "qwen35"),
     (PreTokenizer(words.SEED_CODER), "seed-coder"),
     (PreTokenizer(words.BAILING), "bailingmoe bailingmoe2 llada-moe"),
     (PreTokenizer(words.TEKKEN, ignore_merges=True, add_bos=True), "tekken"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,18 @@ def test_cuts(pre: str, text: str, expected: list[str]) -> None:
 def test_every_rule_loads_and_loses_no_text(tmp_path: Path, pre: str) -> None:
     tokenizer = built(tmp_path, bpe_metadata(pre=pre))
     for text in hard_texts():
-        assert tokenizer.decode(tokenizer.encode(text, add_bos=False)) == text
+        kept = unicodedata.normalize("NFC", text) if PRE_TOKENIZERS[pre].composes else text
+        assert tokenizer.decode(tokenizer.encode(text, add_bos=False)) == kept
+
+
+@pytest.mark.parametrize("pre", ["qwen2", "qwen35", "deepseek-r1-qwen", "olmo"])
+def test_texts_are_composed_where_transformers_composes_them(pre: str, tmp_path: Path) -> None:
+    """A file of Qwen2 gives the tokens that the directory it was made of gives."""
+    tokenizer = built(tmp_path, bpe_metadata(pre=pre))
+    assert tokenizer.encode("cafe\u0301") == tokenizer.encode("caf\u00e9")
+    (tmp_path / "other").mkdir()
+    other = built(tmp_path / "other", bpe_metadata(pre="llama-bpe"))
+    assert other.encode("cafe\u0301") != other.encode("caf\u00e9")
 
 
 def test_a_missing_name_means_default() -> None:

@@ -4,7 +4,8 @@ EDGEDEC_TEST_GGUF names a directory with smollm2.gguf (SmolLM2-135M-Instruct), q
 (Qwen2.5-Coder-1.5B-Instruct) and gemma3.gguf (Gemma-3-270M). ``test_recorded_ids`` needs nothing else;
 ``test_same_as_llama_cpp`` also needs llama-cpp-python (the extra ``gguf``).
 
-Known difference, ours on purpose: llama.cpp takes any token spelt ``</s>`` for an end of generation and
+Known differences, ours on purpose. llama.cpp composes no texts; Qwen2 was taught with composed ones (NFC),
+whose ids are compared. And llama.cpp takes any token spelt ``</s>`` for an end of generation and
 makes it a control token. In Qwen2.5 that is an ordinary word piece and in Gemma 3 the HTML tag, so texts with
 it are compared only with SmolLM2, which has no such token.
 """
@@ -15,6 +16,7 @@ import ctypes
 import json
 import os
 import sysconfig
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,6 +62,8 @@ def test_recorded_ids(model: tuple[str, Tokenizer]) -> None:
     recorded: dict[str, Any] = json.loads(EXPECTED.read_text(encoding="utf-8"))
     assert len(recorded["texts"]) > 50
     for text, ids in zip(recorded["texts"], recorded["ids"][name], strict=True):
+        if name == "qwen" and not unicodedata.is_normalized("NFC", text):
+            continue
         assert tokenizer.encode(text, add_bos=False, parse_special=True) == ids, text
 
 
@@ -71,8 +75,9 @@ def test_same_as_llama_cpp(model: tuple[str, Tokenizer]) -> None:
     texts = [text for text in corpus() if text and (name == "smollm2" or "</s>" not in text)]
     assert len(texts) > 5000
     for text in texts:
+        composed = unicodedata.normalize("NFC", text) if name == "qwen" else text
         for special in (False, True):
-            expected = peer.tokenize(text.encode(), add_bos=False, special=special)
+            expected = peer.tokenize(composed.encode(), add_bos=False, special=special)
             assert tokenizer.encode(text, add_bos=False, parse_special=special) == expected, (special, text)
     pieces = list(peer_pieces(llama_cpp, peer))
     different = [i for i, piece in enumerate(pieces) if piece != tokenizer.token_bytes(i)]
