@@ -20,6 +20,12 @@ _QUANT = re.compile(
 _SPLIT = re.compile(r"-(\d{5})-of-(\d{5})$")
 _ASIDE = re.compile(r"mmproj|imatrix|(?<![a-z])(?:lora|vocab|adapter)(?![a-z])|control-?vector", re.I)
 """Words in the names of GGUF files that hold no language model."""
+_DRAFTER = re.compile(
+    r"(?<![a-z0-9])(?:eagle-?[1-3]|dflash|medusa|drafter|draft-?model|speculator)(?![a-z0-9])"
+    r"|(?:^|/)(?:mtp|nextn|draft|assistant)[-_./]|-assistant(?=[.-]|$)",
+    re.I,
+)
+"""Words in the names of those that hold a drafter of one. ``...-MTP-...`` is a whole model with its layer."""
 
 
 def quant_of(path: str) -> str | None:
@@ -38,9 +44,15 @@ def choose(paths: Iterable[str], quant: str | None, repo: str) -> str:
     Files in folders count when the top has none that fits. Raises NotFoundError that lists the
     quantisations there are, and UnsupportedError for a file in several parts.
     """
+    paths = list(paths)
     models = [path for path in paths if _is_model(path)]
+    if not models and (drafters := sorted(filter(_is_drafter, paths))):
+        raise NotFoundError(
+            f"{repo} on the model hub has GGUF files of drafters alone: {', '.join(drafters[:4])}",
+            hint="pull the model that they are for, then import one as a drafter of it",
+        )
     if not models:
-        raise NotFoundError(f"{repo} on the model hub has no GGUF file")
+        raise NotFoundError(f"{repo} on the model hub has no GGUF file of a model")
     whole = [path for path in models if not _SPLIT.search(_stem(path))]
     if quant is None:
         if not whole:
@@ -67,7 +79,11 @@ def _stem(path: str) -> str:
 
 
 def _is_model(path: str) -> bool:
-    return path.lower().endswith(".gguf") and not _ASIDE.search(path)
+    return path.lower().endswith(".gguf") and not _ASIDE.search(path) and not _DRAFTER.search(path)
+
+
+def _is_drafter(path: str) -> bool:
+    return path.lower().endswith(".gguf") and bool(_DRAFTER.search(path))
 
 
 def _fits(path: str, quant: str) -> bool:

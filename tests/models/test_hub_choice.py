@@ -101,6 +101,32 @@ def test_the_usual_file_is_q4_k_m_and_never_a_side_file() -> None:
     assert choose(["mmproj-Q4_K_M.gguf", "imatrix.gguf", "m-Q2_K.gguf"], None, "o/r") == "m-Q2_K.gguf"
 
 
+@pytest.mark.parametrize(
+    "side",
+    [
+        "eagle3-m-Q4_K_M.gguf", "m-eagle3-Q4_K_M.gguf", "mtp-m-Q4_K_M.gguf", "MTP/m-Q4_K_M.gguf",
+        "mmproj-m-Q4_K_M.gguf", "imatrix_Q4_K_M.gguf", "m-it-assistant-Q4_K_M.gguf", "DFlash-m-Q4_K_M.gguf",
+        "m-EAGLE3.Q4_K_M.gguf", "m-lora-Q4_K_M.gguf",
+    ],
+)  # fmt: skip
+def test_drafters_and_other_side_files_are_no_models(side: str) -> None:
+    for files in ([side, "m-Q8_0.gguf"], ["m-Q8_0.gguf", side]):
+        assert choose(files, None, "o/r") == "m-Q8_0.gguf"
+        assert quantisations(files) == ["Q8_0"]
+        with pytest.raises(NotFoundError, match="it has Q8_0"):
+            choose(files, "Q4_K_M", "o/r")
+
+
+@pytest.mark.parametrize("model", ["eagle-eyed-7b-Q4_0.gguf", "Qwen3.5-2B-MTP-Q8_0.gguf", "beagle-Q4_0.gguf"])
+def test_models_with_such_words_within_their_names(model: str) -> None:
+    assert choose([model], None, "o/r") == model
+
+
+def test_a_repository_of_drafters_alone_says_so() -> None:
+    with pytest.raises(NotFoundError, match=r"drafters alone: eagle3-m-Q8_0\.gguf"):
+        choose(["eagle3-m-Q8_0.gguf"], None, "o/r")
+
+
 def test_without_q4_k_m_the_order_decides_and_then_the_name() -> None:
     files = [f"m-{quant}.gguf" for quant in reversed(ORDER)]
     for quant in ORDER:
