@@ -20,6 +20,7 @@ import httpx
 from edgedec.core.errors import SideLost, UsageError
 from edgedec.remote.address import KEY_VARIABLE, ServerAddress
 from edgedec.remote.completions import NoCompletion, error_in, parsed
+from edgedec.remote.proxies import proxy_fault
 
 _RETRIED = (429, 500, 502, 503, 504)
 _PAUSES_S = (0.25, 1.0)
@@ -192,7 +193,12 @@ class Transfer:
             except SideLost as lost:
                 say(lost)
             except Exception as error:  # the reader waits: it has to learn of any error
-                say(self.lost(f"broke the connection ({type(error).__name__})"))
+                fault = proxy_fault(error)
+                say(
+                    SideLost(fault[0], hint=fault[1])
+                    if fault
+                    else self.lost(f"broke the connection ({type(error).__name__})")
+                )
             return
 
     def _attempt(self, request: RemoteRequest, read: AnswerReader, left: threading.Event) -> Iterator[Any]:

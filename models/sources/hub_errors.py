@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from edgedec.core.errors import DownloadError, EdgeDecError, NotFoundError
 from edgedec.models.hub_names import FORMS
 from edgedec.models.recipes import HubFile
+from edgedec.remote.proxies import proxy_fault
 
 _TRANSPORTS = ("httpx", "httpx2", "httpcore", "httpcore2", "requests", "urllib3", "huggingface_hub")
 AGAIN = "run it again: it continues where it stopped"
@@ -53,6 +54,8 @@ def plain_errors(file: HubFile) -> Iterator[None]:
     except RecursionError as error:  # of JSON that is nested a thousand times
         raise DownloadError(f"the model hub sent an answer about {file} that cannot be read") from error
     except Exception as error:
+        if fault := proxy_fault(error):
+            raise DownloadError(fault[0], hint=fault[1]) from None
         if type(error).__module__.partition(".")[0] not in _TRANSPORTS:
             raise
         raise _undelivered(file, error) from error

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from huggingface_hub.hf_api import ModelInfo, RepoSibling
 
 CONFIG = "config.json"
-_TEXTS = (CONFIG, "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+_TEXTS = (CONFIG, "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
+          "chat_template.json")  # fmt: skip
 _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
 HEAD_WEIGHTS = (_WEIGHTS, "pytorch_model.bin")
 """Files of the weights of a drafting head, the first choice first."""

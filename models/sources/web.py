@@ -15,6 +15,7 @@ import httpx
 
 from edgedec.core.errors import DownloadError
 from edgedec.models.sources.pip_config import PipConfig
+from edgedec.remote.proxies import proxy_fault
 
 Auth = tuple[str, str]
 
@@ -51,7 +52,9 @@ class Web:
                 follow_redirects=True,
                 headers=self._headers,
             )
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:
+            if fault := proxy_fault(error):
+                raise DownloadError(fault[0], hint=fault[1]) from None
             # Texts of these errors may quote a proxy's URL with its password.
             raise DownloadError(
                 "pip's certificate or proxy settings cannot be used", hint="python -m pip config debug"
