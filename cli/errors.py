@@ -98,6 +98,8 @@ def explain(error: Exception) -> tuple[str, str | None, int]:
         where = f": {error.filename}" if error.filename else ""
         status = StorageError.exit_code if error.errno in DISK_FULL else EdgeDecError.exit_code
         return f"{error.strerror or error}{where}", None, status
+    if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
+        return "the name of a file or a folder is not UTF-8", "rename it", EdgeDecError.exit_code
     return f"internal error: {type(error).__name__}: {error}", "EDGEDEC_DEBUG=1 shows where", INTERNAL
 
 

@@ -73,7 +73,7 @@ def read_text_file(path: Path, what: str) -> str:
     if len(data) > MOST_FILE_BYTES or not data.strip():
         raise BadFileError(f"{path} is no {what}: it is {'too long' if data.strip() else 'empty'}")
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadFileError(f"{path} is not UTF-8 text (byte {error.start})") from error
 

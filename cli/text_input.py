@@ -73,7 +73,7 @@ def read_prompt(prompt: str | None, prompts: InputBounds, *, after_input: bool =
 def _input(prompts: InputBounds) -> str:
     data = _read(sys.stdin.buffer, prompts)
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"standard input is not UTF-8 text (byte {error.start})") from error
 
@@ -181,7 +181,7 @@ def _line(stream: BinaryIO, prompts: InputBounds) -> bytes:
 
 def _decoded(number: int, line: bytes, name: str, most_bytes: int = MOST_LINES_BYTES) -> str:
     try:
-        return line.decode("utf-8")
+        return line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         if len(line) > most_bytes:  # cut inside of a character
             return line.decode("utf-8", "replace")

@@ -124,9 +124,11 @@ def export_huggingface(
     from edgedec.export.huggingface.config import builds
     from edgedec.export.huggingface.exporter import export_huggingface as export
     from edgedec.export.huggingface.files import read_object
+    from edgedec.export.no_model import refuse_adapter_folder
     from edgedec.export.optimum.exporter import export_with_optimum
 
     source, out = Path(source), Path(out)
+    refuse_adapter_folder(source)
     if not builds(read_object(source / "config.json")):
         if calibration is not None:
             raise UsageError(

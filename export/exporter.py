@@ -8,7 +8,7 @@ from typing import Any
 
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.files import sha256_of
-from edgedec.core.manifest import Manifest, Scalar, TokenizerInfo
+from edgedec.core.manifest import Manifest, Scalar
 from edgedec.core.progress import Progress, silent
 from edgedec.export.architectures import ARCHITECTURES, Architecture
 from edgedec.export.bundle import About, Contents, printable_name, write_bundle
@@ -18,7 +18,8 @@ from edgedec.export.hyperparameters import read_hyperparameters
 from edgedec.export.interrupt import terminations_raise
 from edgedec.export.llama_cpp import bundle_for_llama_cpp, instead
 from edgedec.export.model_card import ModelCard, gguf_preset
-from edgedec.export.tokenizer import build_tokenizer
+from edgedec.export.no_model import refuse_no_model
+from edgedec.export.tokenizer import build_tokenizer, template_of
 from edgedec.export.writer import check_target
 
 LLAMA_CPP = "llama.cpp"
@@ -38,6 +39,7 @@ def export_gguf(
     check_target(out)
     with open_gguf(source) as gguf, terminations_raise():
         refuse_drafter(gguf)
+        refuse_no_model(gguf.metadata, gguf.path.name)
         about = gguf_about(gguf, name, card, report)
         if backend == LLAMA_CPP:
             return bundle_for_llama_cpp(gguf, out, about)
@@ -71,9 +73,8 @@ def gguf_contents(gguf: GgufSource, about: About) -> Contents:
     """Return the contents of a bundle of a GGUF file. Raises BadFileError or UnsupportedError."""
     hyper = read_hyperparameters(_architecture(gguf), gguf.metadata)
     tokenizer_json, info = build_tokenizer(gguf.metadata)
-    template = _template(gguf, info)
     vocab = _vocabulary(gguf)
-    return Contents(about, hyper, vocab, tokenizer_json, info, template)
+    return Contents(about, hyper, vocab, tokenizer_json, info, template_of(gguf.metadata))
 
 
 def _architecture(gguf: GgufSource) -> Architecture:
@@ -105,11 +106,6 @@ def _vocabulary(gguf: GgufSource) -> int:
     return rows
 
 
-def _template(gguf: GgufSource, info: TokenizerInfo) -> str | None:
-    template = gguf.metadata.get("tokenizer.chat_template")
-    return template if info.chat_template and isinstance(template, str) else None
-
-
 def _origin(gguf: GgufSource, provenance: Mapping[str, str], report: Progress) -> dict[str, Scalar]:
     done = 0
 
@@ -120,7 +116,7 @@ def _origin(gguf: GgufSource, provenance: Mapping[str, str], report: Progress) -
 
     origin: dict[str, Scalar] = {
         "kind": "gguf",
-        "file": gguf.path.name,
+        "file": printable_name(gguf.path.name),
         "bytes": gguf.nbytes,
         "sha256": sha256_of(gguf.path, count),
     }

@@ -47,7 +47,10 @@ class TensorInfo:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Metadata, with strings decoded and arrays as lists, and tensors by name."""
+    """Metadata, with strings decoded and arrays as lists, and tensors by name.
+
+    A text that is not UTF-8 stays bytes: most keys are never read, and who reads one refuses it.
+    """
 
     metadata: dict[str, Any]
     tensors: dict[str, TensorInfo]
@@ -123,18 +126,28 @@ class _Cursor:
         return number
 
     def text(self, what: str, most: int = MOST_HEADER_BYTES) -> str:
+        try:
+            return str(self._piece(what, most), "utf-8")
+        except UnicodeDecodeError as error:
+            raise _bad(f"{what} is not UTF-8") from error
+
+    def _piece(self, what: str, most: int) -> memoryview:
         size = self.scalar("Q")
         if size > most:
             raise _bad(f"{what} is {size} bytes long")
+        return self.take(size, what)
+
+    def _stored(self, key: str) -> str | bytes:
+        piece = self._piece(f"the value of {key!r}", MOST_HEADER_BYTES)
         try:
-            return str(self.take(size, what), "utf-8")
-        except UnicodeDecodeError as error:
-            raise _bad(f"{what} is not UTF-8") from error
+            return str(piece, "utf-8")
+        except UnicodeDecodeError:
+            return bytes(piece)
 
     def value(self, key: str) -> Any:
         kind = self.scalar("I")
         if kind == _STRING:
-            return self.text(f"the value of {key!r}")
+            return self._stored(key)
         if kind in _SCALARS:
             return self.scalar(_SCALARS[kind])
         if kind != _ARRAY:
@@ -144,7 +157,7 @@ class _Cursor:
     def _array(self, key: str) -> list[Any]:
         kind = self.scalar("I")
         if kind == _STRING:
-            return [self.text(f"the value of {key!r}") for _ in range(self.count(8, f"values in {key!r}"))]
+            return [self._stored(key) for _ in range(self.count(8, f"values in {key!r}"))]
         if kind not in _SCALARS:
             raise _bad(f"metadata key {key!r} is an array of the unsupported type {kind}")
         dtype = np.dtype("<" + _SCALARS[kind])

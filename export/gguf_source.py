@@ -81,6 +81,8 @@ def open_gguf(path: Path) -> Iterator[GgufSource]:
     """Open a GGUF file. Raises NotFoundError, BadFileError or UnsupportedError."""
     if path.is_dir():
         raise BadFileError(f"{path} is a directory", hint="name a .gguf file")
+    if path.exists() and not path.is_file():  # to open a pipe would wait for its other end
+        raise BadFileError(f"{path} is a pipe or a device, not a file", hint="save it to a file first")
     try:
         stream = path.open("rb")
     except FileNotFoundError as error:

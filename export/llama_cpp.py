@@ -17,7 +17,7 @@ from edgedec.core.model_spec import ModelSpec
 from edgedec.export.bundle import About, printable_name, versions
 from edgedec.export.gguf_source import GgufSource
 from edgedec.export.interface import HEAD_K
-from edgedec.export.tokenizer import build_tokenizer
+from edgedec.export.tokenizer import build_tokenizer, template_of
 from edgedec.export.writer import BundleWriter, check_space
 from edgedec.text.table_encoder import write_table
 
@@ -45,8 +45,8 @@ def bundle_for_llama_cpp(gguf: GgufSource, out: Path, about: About) -> Manifest:
         writer.files[GGUF] = FileEntry(gguf.nbytes, str(where_from["sha256"]))
         writer.bytes(TOKENIZER, text.encode())
         write_table(directory)
-        if info.chat_template:
-            writer.bytes(CHAT_TEMPLATE, str(gguf.metadata["tokenizer.chat_template"]).encode())
+        if (template := template_of(gguf.metadata)) is not None:
+            writer.bytes(CHAT_TEMPLATE, template.encode())
         made_by = versions("gguf", "llama-cpp-python")
         manifest = Manifest(name, spec, info, writer.files, where_from, made_by, "gguf", about.preset)
         Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written

@@ -22,6 +22,7 @@ from edgedec.export.huggingface.source import HuggingFaceSource
 from edgedec.export.huggingface.tokenizer import (
     CONFIG,
     GENERATION,
+    TEMPLATE_JSON,
     TOKENIZER_CONFIG,
     TextFiles,
     read_tokenizer,
@@ -32,7 +33,7 @@ from edgedec.export.notes import LEFT_OUT
 from edgedec.export.tensors import Tensors
 from edgedec.export.writer import check_target
 
-_TEXTS = (CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG, CHAT_TEMPLATE)
+_TEXTS = (CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG, CHAT_TEMPLATE, TEMPLATE_JSON)
 
 
 def export_huggingface(

@@ -29,10 +29,13 @@ def read_bytes(path: Path) -> bytes | None:
 
 
 def read_text(path: Path) -> str | None:
-    """Return the text of a UTF-8 file, or None if there is no such file. Raises BadFileError."""
+    """Return the text of a UTF-8 file, or None if there is no such file. Raises BadFileError.
+
+    A byte order mark, which some editors write, is left out.
+    """
     data = read_bytes(path)
     try:
-        return None if data is None else data.decode("utf-8")
+        return None if data is None else data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadFileError(f"{path.name} is not UTF-8", hint=_AGAIN) from error
 

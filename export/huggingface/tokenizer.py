@@ -13,13 +13,17 @@ from edgedec.core.manifest import CHAT_TEMPLATE, TOKENIZER, TokenizerInfo
 from edgedec.core.preset import Preset
 from edgedec.export.huggingface.files import read_object, read_text
 from edgedec.export.model_card import generation_preset
+from edgedec.export.tokenizer.control import mark_control_tokens
 from edgedec.export.tokenizer.special import named_ends
+from edgedec.text.template import without_bom
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 CONFIG, GENERATION, TOKENIZER_CONFIG = "config.json", "generation_config.json", "tokenizer_config.json"
+TEMPLATE_JSON = "chat_template.json"
 _AGAIN = "download the model again"
+_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +44,6 @@ def read_tokenizer(directory: Path, vocab: int) -> TextFiles:
     text = _read(directory)
     backend = _parse(text)
     document = json.loads(text)
-    if document.get("padding") or document.get("truncation"):  # settings of a training run
-        document |= {"padding": None, "truncation": None}
-        text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     ids = backend.get_vocab(with_added_tokens=True)
     if (most := max(ids.values(), default=0)) >= vocab:
         raise BadFileError(f"{TOKENIZER} has a token with id {most}, the model {vocab} tokens", hint=_AGAIN)
@@ -58,7 +59,27 @@ def read_tokenizer(directory: Path, vocab: int) -> TextFiles:
         kind=_kind(document.get("decoder")),
         chat_template=template is not None,
     )
-    return TextFiles(text, info, template, generation_preset(configs[0], GENERATION))
+    return TextFiles(
+        _as_used(document, text, options, template), info, template, generation_preset(configs[0], GENERATION)
+    )
+
+
+def _as_used(document: dict[str, Any], text: str, options: Mapping[str, Any], template: str | None) -> str:
+    """Return tokenizer.json as transformers uses it, and with its control tokens marked as such.
+
+    It has no settings of a training run, and the flags of added tokens that tokenizer_config.json states.
+    """
+    added = [{**token} for token in document.get("added_tokens") or []]
+    stated = options.get("added_tokens_decoder")
+    decoder: dict[str, Any] = stated if isinstance(stated, dict) else {}
+    for token in added:
+        other = decoder.get(str(token["id"]))
+        if isinstance(other, dict) and other.get("content") == token["content"]:
+            token.update({flag: other[flag] for flag in _FLAGS if isinstance(other.get(flag), bool)})
+    mark_control_tokens(added, template)
+    used = {**document, "added_tokens": added} if added else dict(document)
+    used |= {name: None for name in ("padding", "truncation") if document.get(name)}
+    return text if used == document else json.dumps(used, ensure_ascii=False, separators=(",", ":"))
 
 
 def _read(directory: Path) -> str:
@@ -133,22 +154,29 @@ def _adds(bos: int, options: Mapping[str, Any], backend: Tokenizer) -> bool:
 
 
 def _template(directory: Path) -> str | None:
-    """Return the template file, else the entry of tokenizer_config.json ("default" if there are several).
+    """Return the template file, else the entry of tokenizer_config.json or chat_template.json.
 
-    Raises BadFileError for a template that is not valid Unicode: JSON can spell half a character.
+    Of several the one called "default" is taken, else the first. Raises BadFileError for a template that is
+    not valid Unicode: JSON can spell half a character.
     """
     if text := read_text(directory / CHAT_TEMPLATE):
         return text
-    entry = read_object(directory / TOKENIZER_CONFIG).get("chat_template")
-    if isinstance(entry, list):
-        named = [e for e in entry if isinstance(e, dict) and e.get("name") == "default"]
-        entry = named[0].get("template") if named else None
-    if not isinstance(entry, str) or not entry:
-        return None
-    try:
-        entry.encode()
-    except UnicodeEncodeError as error:
-        raise BadFileError(
-            f"the chat template in {TOKENIZER_CONFIG} is not Unicode text (character {error.start})"
-        ) from error
-    return entry
+    for name in (TOKENIZER_CONFIG, TEMPLATE_JSON):
+        entry = read_object(directory / name).get("chat_template")
+        if isinstance(entry, list):
+            entry = _chosen([one for one in entry if isinstance(one, dict)])
+        if not isinstance(entry, str) or not entry:
+            continue
+        try:
+            entry.encode()
+        except UnicodeEncodeError as error:
+            raise BadFileError(
+                f"the chat template in {name} is not Unicode text (character {error.start})"
+            ) from error
+        return without_bom(entry)
+    return None
+
+
+def _chosen(named: list[dict[str, Any]]) -> Any:
+    first = [one for one in named if one.get("name") == "default"] or named
+    return first[0].get("template") if first else None

@@ -4,6 +4,8 @@ bpe.py            byte-level BPE
 pretokenizers.py  the word-splitting rules of byte-level BPE, by name
 spm.py            SentencePiece BPE with byte fallback
 special.py        added tokens and the ids that end a turn
+control.py        which added tokens are control tokens, whatever their source says
+families.py       facts about the tokens of some models that metadata do not state
 vocabulary.py     reads and checks the metadata
 """
 
@@ -17,16 +19,19 @@ from typing import Any, Literal
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.manifest import TokenizerInfo
 from edgedec.export.tokenizer.bpe import bpe_sections
+from edgedec.export.tokenizer.control import mark_control_tokens
 from edgedec.export.tokenizer.pretokenizers import find_pre_tokenizer
 from edgedec.export.tokenizer.special import added_tokens, eos_ids
 from edgedec.export.tokenizer.spm import spm_sections
 from edgedec.export.tokenizer.vocabulary import PREFIX, GgufVocabulary, read_vocabulary, token_id
+from edgedec.text.template import without_bom
 
-__all__ = ["build_tokenizer"]
+__all__ = ["build_tokenizer", "template_of"]
 
 # llama.cpp's defaults for SentencePiece models, for settings that the file leaves out.
 _SPM_UNKNOWN, _SPM_BOS, _SPM_EOS = 0, 1, 2
 _RANKED = "gemma4"
+_TEMPLATE = "tokenizer.chat_template"
 
 
 def build_tokenizer(metadata: Mapping[str, Any]) -> tuple[str, TokenizerInfo]:
@@ -42,6 +47,18 @@ def build_tokenizer(metadata: Mapping[str, Any]) -> tuple[str, TokenizerInfo]:
         return _build_spm(metadata, ranked=model == _RANKED)
     hint = "supported: gpt2 (byte-level BPE), llama (SentencePiece), gemma4 (the same with ranked merges)"
     raise UnsupportedError(f"tokenizer of kind {model!r}", hint=hint)
+
+
+def template_of(metadata: Mapping[str, Any]) -> str | None:
+    """Return the chat template: the one without a name, else the first of those that have one.
+
+    None for a base model. Raises BadFileError for one that is not UTF-8.
+    """
+    named = sorted(key for key in metadata if key.startswith(f"{_TEMPLATE}."))
+    found = next((metadata[key] for key in (_TEMPLATE, *named) if metadata.get(key)), None)
+    if isinstance(found, bytes):
+        raise BadFileError(f"{_TEMPLATE} is not UTF-8")
+    return without_bom(found) or None if isinstance(found, str) else None
 
 
 def _build_bpe(metadata: Mapping[str, Any]) -> tuple[str, TokenizerInfo]:
@@ -90,7 +107,11 @@ def _finish(
     metadata: Mapping[str, Any], vocab: GgufVocabulary, sections: Mapping[str, Any], ids: _Ids
 ) -> tuple[str, TokenizerInfo]:
     ends = eos_ids(metadata, vocab, ids.eos)
-    document = {"version": "1.0", "added_tokens": added_tokens(vocab, ends), **sections}
+    template = template_of(metadata)
+    around = [id for id in (ids.bos, *ends[:1]) if id is not None]
+    added = added_tokens(vocab, ends, template)
+    mark_control_tokens(added, template, *(vocab.tokens[id] for id in around[:2]))
+    document = {"version": "1.0", "added_tokens": added, **sections}
     # No escapes and no spaces keep the file small: the vocabulary is most of it.
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     info = TokenizerInfo(
@@ -98,6 +119,6 @@ def _finish(
         bos_id=ids.bos,
         eos_ids=ends,
         kind=ids.kind,
-        chat_template=bool(metadata.get("tokenizer.chat_template")),
+        chat_template=bool(template),
     )
     return text, info

@@ -95,7 +95,7 @@ def spm_sections(
             "unk_token": None if unknown is None else vocab.tokens[unknown],
             "fuse_unk": True,
             "byte_fallback": True,
-            "vocab": {text: i for i, text in enumerate(vocab.tokens)},
+            "vocab": {text: i for text, i in vocab.ids.items() if i not in vocab.doubled},
             "merges": [f"{a} {b}" for a, b in merges] if plain else [list(pair) for pair in merges],
         },
     }

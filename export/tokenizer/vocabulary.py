@@ -20,12 +20,20 @@ class GgufVocabulary:
     """The parallel arrays of a GGUF vocabulary; the index is the token id.
 
     ``tokens`` are distinct and non-empty. ``scores`` may be empty for byte-level BPE, ``merges`` for SPM.
+    ``doubled`` are ids whose text an earlier id has: they have a name of their own, are unused, and cannot be
+    written.
     """
 
     tokens: tuple[str, ...]
     types: tuple[int, ...]
     scores: tuple[float, ...]
     merges: tuple[tuple[str, str], ...]
+    doubled: frozenset[int] = frozenset()
+
+    @property
+    def ids(self) -> dict[str, int]:
+        """The id of each token."""
+        return {text: i for i, text in enumerate(self.tokens)}
 
     def of_type(self, *types: int) -> list[int]:
         """Return the ids of all tokens of the given types, ascending."""
@@ -52,19 +60,29 @@ def read_vocabulary(metadata: Mapping[str, Any]) -> GgufVocabulary:
         raise BadFileError(f"the GGUF file has no tokenizer: {PREFIX}tokens is missing or empty")
     # llama.cpp gives empty tokens this name; it keeps the texts distinct.
     tokens = [text or f"[EMPTY_{i}]" for i, text in enumerate(tokens)]
-    if len(set(tokens)) != len(tokens):
-        raise BadFileError(f"{PREFIX}tokens lists {len(tokens) - len(set(tokens))} tokens twice")
-    types = _parallel(metadata, "token_type", len(tokens)) or [NORMAL] * len(tokens)
+    types = [int(kind) for kind in _parallel(metadata, "token_type", len(tokens))] or [NORMAL] * len(tokens)
+    doubled = _doubled(tokens)
+    for i in doubled:
+        tokens[i], types[i] = f"[DOUBLED_{i}]", UNUSED
     return GgufVocabulary(
         tokens=tuple(tokens),
-        types=tuple(int(kind) for kind in types),
+        types=tuple(types),
         scores=tuple(float(score) for score in _parallel(metadata, "scores", len(tokens))),
         merges=tuple(_merges(metadata)),
+        doubled=frozenset(doubled),
     )
+
+
+def _doubled(tokens: Sequence[str]) -> list[int]:
+    """Return the ids of tokens that are listed before: of those of one text, the first counts."""
+    first: dict[str, int] = {}
+    return [i for i, text in enumerate(tokens) if first.setdefault(text, i) != i]
 
 
 def _strings(metadata: Mapping[str, Any], name: str) -> list[str]:
     values = metadata.get(PREFIX + name, [])
+    if isinstance(values, list | tuple) and any(isinstance(value, bytes) for value in values):
+        raise BadFileError(f"{PREFIX}{name} has a text that is not UTF-8")
     if not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
         raise BadFileError(f"{PREFIX}{name} is not a list of strings")
     return list(values)

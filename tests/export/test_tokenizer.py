@@ -117,7 +117,6 @@ def test_other_kinds_are_unsupported(model: Any) -> None:
         (bpe_metadata(tokens=[]), "tokens is missing"),
         (bpe_metadata(tokens=[1, 2]), "list of strings"),
         (bpe_metadata(tokens="abc"), "list of strings"),
-        (bpe_metadata(tokens=["a", "b", "a"], token_type=[]), "1 tokens twice"),
         (bpe_metadata(token_type=[1]), "token_type has 1 entries"),
         (bpe_metadata(token_type=True), "token_type is not a list of numbers"),
         (bpe_metadata(token_type=[math.nan] * 9), "token_type is not a list of numbers"),

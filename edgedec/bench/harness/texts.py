@@ -84,7 +84,7 @@ def read_text(path: Path) -> str:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise NotFoundError(f"no such file: {path}") from error
     except UnicodeDecodeError as error:
