@@ -125,6 +125,21 @@ def test_a_reply_beside_tools_has_its_form_or_is_a_call(tmp_path: Path, name: st
         assert not allows(codec, form, call(codec, "paint", colour="blue"))
 
 
+def test_a_call_without_its_tag_may_stand_in_place_of_the_form(tmp_path: Path) -> None:
+    codec = codec_for(tmp_path, "hermes")
+    form = ReplySyntax(codec, (PAINT, STOP)).grammar("", NUMBER)
+    bare = '{"name": "paint", "arguments": {"colour": "%s"}}'
+    assert allows(codec, form, bare % "red")
+    assert allows(codec, form, '{"name": "stop", "arguments": {}}')
+    assert not allows(codec, form, bare % "blue")
+    assert not allows(codec, form, '{"name": "other", "arguments": {}}')
+    referring = {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"const": 1}}}
+    function = {**STOP["function"], "strict": True, "parameters": referring}
+    form = ReplySyntax(codec, ({"type": "function", "function": function},)).grammar("", NUMBER)
+    assert allows(codec, form, '{"name": "stop", "arguments": {"a": 1}}')
+    assert not allows(codec, form, '{"name": "stop", "arguments": {"a": 2}}')
+
+
 def test_a_reply_that_must_be_a_call_has_no_other_form(tmp_path: Path) -> None:
     codec = codec_for(tmp_path, "hermes")
     required = ReplySyntax(codec, (STOP,), "required").grammar("", NUMBER)

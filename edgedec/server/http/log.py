@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +22,7 @@ from edgedec.server.http.exchange import Exchange
 LEVELS = ("info", "warning", "error")
 """Every request; those that failed or were refused; failures of the server alone."""
 _OTHERS = ("uvicorn", "asyncio")
+_PERCENTAGE = re.compile(r": \d+%$")
 _FETCHES = ("GET", "HEAD", "OPTIONS")
 _PATH_CHARS = 200
 _MOST_WAITING = 1000
@@ -59,7 +61,9 @@ class Log:
         self.line(level, "request", **_fields(exchange))
 
     def notice(self, text: str) -> None:
-        """Write a line of the models."""
+        """Write a line of the models; in words without percentages, which would be many."""
+        if self._words and _PERCENTAGE.search(text):
+            return
         self.line("warning", "notice", message=text)
 
     def line(self, level: str, event: str, **fields: Any) -> None:

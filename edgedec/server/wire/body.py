@@ -23,6 +23,13 @@ HARMLESS = frozenset(
     }
 )  # fmt: skip
 """Fields that change no reply."""
+_OF_OTHERS = frozenset(
+    {
+        "cache_prompt", "chat_id", "id_slot", "include_reasoning", "keep_alive", "num_ctx", "provider",
+        "return_progress", "route", "session_id", "timings_per_token", "transforms", "usage",
+    }
+)  # fmt: skip
+"""Fields of other servers and routers, which say how a request is served."""
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 MaxTokens = Annotated[
     Annotated[int, Field(ge=1)] | None, BeforeValidator(lambda given: None if given == -1 else given)
@@ -44,7 +51,7 @@ class RequestBody(BaseModel):
 
     model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False, protected_namespaces=())
 
-    harmless: ClassVar[frozenset[str]] = HARMLESS
+    harmless: ClassVar[frozenset[str]] = HARMLESS | _OF_OTHERS
     refused: ClassVar[Mapping[str, Refusal]] = {}
 
     @classmethod

@@ -49,6 +49,7 @@ class ChatBody(RequestBody):
     harmless: ClassVar = RequestBody.harmless | {"prediction", "verbosity"}
     refused: ClassVar = {
         "audio": Refusal("replies are text"),
+        "enable_thinking": Refusal("use chat_template_kwargs or reasoning_effort"),
         "function_call": Refusal("use tool_choice", "auto", "none"),
         "functions": Refusal("use tools", []),
         "modalities": Refusal("replies are text", ["text"]),

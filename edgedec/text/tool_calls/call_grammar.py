@@ -19,6 +19,8 @@ _SPELLING = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible
 """JSON as Python writes it, and so as templates do: the call is read again as it was written."""
 _LOOSE = {"whitespace_flexible": True, "whitespace_pattern": r"[ ]|\n[ \t]{0,40}"}
 """JSON as a model writes it where it leaves out the tags."""
+_REFERRED = ("$defs", "definitions")
+"""Parts of a schema to which others refer from its root."""
 _NAME = re.compile(r"[\w-]+")
 
 
@@ -47,16 +49,20 @@ def form_or_calls(
 ) -> str:
     """Return the grammar of JSON under ``schema``, or of calls of ``functions`` in its place.
 
-    Functions that are not strict take any arguments.
-
-    ``control`` and ``thought_end`` are as in ``call_grammar``. A call in a form that is not JSON is free
-    behind the tag that begins it. Raises UnsupportedError for a form without both.
+    Functions that are not strict take any arguments. ``control`` and ``thought_end`` are as in
+    ``call_grammar``. A call in a form that is not JSON is free behind the tag that begins it. Raises
+    UnsupportedError for a form without both.
     """
-    rules = _thought("(form | calls)", thought_end, control)
+    bare = family.around if family.untagged else None
+    rules = _thought(f"(form | calls{' | bare' if bare else ''})", thought_end, control)
     rules.append(f"form: %json {_text(schema, _LOOSE)}")
+    own = _loosened(functions)
+    if bare:
+        objects = [_as_json(*bare(one["name"]), one) for one in own]
+        rules += [f"bare: {_any(own, 'bare')}", *(f"bare_{at}: {one}" for at, one in enumerate(objects))]
     if family.around:
-        rules.append(f"calls: ({_any(functions, 'call')}) (/\\n{{0,2}}/ ({_any(functions, 'call')}))*")
-        rules += _calls(family.around, _loosened(functions), control, beside_json=True)
+        rules.append(f"calls: ({_any(own, 'call')}) (/\\n{{0,2}}/ ({_any(own, 'call')}))*")
+        rules += _calls(family.around, own, control, beside_json=True)
     elif family.control:
         rules.append(f"calls: {_literal(family.control[0], control)} /(?s:.*)/")
     else:
@@ -121,15 +127,20 @@ def _calls(
     for at, function in enumerate(functions):
         before, after = around(function["name"])
         if beside_json and before.startswith("{"):
-            given = json.loads(f"{before}{{}}{after}")
-            own = {
-                name: {"const": value} if value else parameters_of(function) for name, value in given.items()
-            }
-            schema = {"type": "object", "properties": own, "required": [*own], "additionalProperties": False}
-            rules.append(f"call_{at}: %json {_text(schema, _LOOSE)}")
+            rules.append(f"call_{at}: {_as_json(before, after, function)}")
         else:
             rules.append(f"call_{at}: {_literal(before, control)} {_rest(function, after, control)}")
     return rules
+
+
+def _as_json(before: str, after: str, function: Mapping[str, Any]) -> str:
+    """Return the call within ``before`` and ``after`` as an object of a schema, without tags."""
+    text = f"{before}{{}}{after}"
+    given = json.loads(text[text.index("{") : text.rindex("}") + 1])
+    own = {name: {"const": value} if value else parameters_of(function) for name, value in given.items()}
+    schema = {"type": "object", "properties": own, "required": [*own], "additionalProperties": False}
+    schema |= {name: value for name, value in parameters_of(function).items() if name in _REFERRED}
+    return f"%json {_text(schema, _LOOSE)}"
 
 
 def _loosened(functions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -258,6 +258,7 @@ def test_fields_that_change_nothing_are_taken(client: httpx.Client, fields: dict
         ({"messages": [{**SAID, "images": ["a"]}]}, "messages[0].images", "text alone"),
         ({"messages": [{**SAID, "prefix": True}]}, "messages[0].prefix", "continue"),
         ({"messages": [{**SAID, "function_call": {"name": "f"}}]}, "messages[0].function_call", "tool_calls"),
+        ({"enable_thinking": False}, "enable_thinking", "chat_template_kwargs"),
         ({"web_search_options": {}}, "web_search_options", "not supported"),
         ({"response_format": {"type": "xml"}}, "response_format.type", "json_object"),
         ({"response_format": {"type": "json_schema"}}, "response_format.schema", "JSON schema"),

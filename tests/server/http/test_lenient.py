@@ -208,6 +208,9 @@ def test_tools_and_a_format_go_together(client: httpx.Client, served: Running) -
 def test_values_of_other_servers(client: httpx.Client, served: Running) -> None:
     given = {
         "max_tokens": -1,
+        "usage": {"include": True},
+        "cache_prompt": True,
+        "keep_alive": "5m",
         "top_p": 0,
         "temperature": 0.7,
         "stop": ["", *map(str, range(20))],

@@ -57,6 +57,7 @@ def words_of(*exchanges: Exchange) -> list[str]:
     for one in exchanges:
         log.request(one)
     log.notice("closed tiny to make room")
+    log.notice("measuring: 8%")
     log.close()
     found = lines.getvalue().splitlines()
     assert all(re.fullmatch(r"\d\d:\d\d:\d\d .+", line) for line in found)
