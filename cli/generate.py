@@ -15,7 +15,7 @@ from edgedec.cli.command import Command, declared, option, taking
 from edgedec.cli.cut import Limits
 from edgedec.cli.form import FormOptions
 from edgedec.cli.interrupts import interrupts_to
-from edgedec.cli.opening import no_system, open_model, run_config, say_overrun
+from edgedec.cli.opening import open_model, run_config, say_overrun, without_template
 from edgedec.cli.positional import PROMPT, one_prompt
 from edgedec.cli.progress import notice
 from edgedec.cli.sample_options import SampleOptions
@@ -221,21 +221,6 @@ def _answer(
         notice(news)
     if reply.finish_reason == "interrupted":
         raise KeyboardInterrupt
-
-
-def without_template(
-    model: Model, *, raw: bool = False, system: str | None = None
-) -> tuple[bool, str | None]:
-    """Return whether text is continued as it stands, and the system message.
-
-    Raises UsageError for a system message to a model without a template.
-    """
-    if model.loaded.template is None and not raw:
-        if system:
-            raise no_system(model)
-        notice(f"note: {model.name} is a base model without a chat template; it continues text")
-        return True, None
-    return raw, system
 
 
 def _draw(chat: Chat, reply: Reply) -> None:

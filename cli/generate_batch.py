@@ -12,7 +12,7 @@ import click
 from edgedec.cli import screen
 from edgedec.cli.cut import Limits
 from edgedec.cli.interrupts import interrupts_to
-from edgedec.cli.opening import open_model, say_overrun
+from edgedec.cli.opening import open_model, say_overrun, without_template
 from edgedec.cli.progress import notice
 from edgedec.cli.remedies import hint_of
 from edgedec.cli.text_input import PromptLine, prompt_lines
@@ -47,8 +47,6 @@ def run(ctx: click.Context, asked: LineJob, options: ReplyOptions, *, as_json: b
 
     Raises an error of the kind that the first such line has, once all are answered.
     """
-    from edgedec.cli.generate import without_template
-
     every = prompt_lines(asked.source)
     opened = open_model(ctx, asked.model, asked.config)
     raw, system = without_template(opened, raw=options.raw, system=options.system)

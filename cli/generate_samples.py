@@ -12,7 +12,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen, text_input
 from edgedec.cli.cut import Limits
 from edgedec.cli.interrupts import interrupts_to
-from edgedec.cli.opening import open_model, say_overrun
+from edgedec.cli.opening import open_model, say_overrun, without_template
 from edgedec.cli.progress import notice
 from edgedec.cli.sample_options import BEST, FIRST, Choice, SampleOptions
 from edgedec.core.errors import EdgeDecError
@@ -45,8 +45,6 @@ def run(
     ctx: click.Context, job: PromptJob, options: opt.ReplyOptions, *, as_json: bool, logprobs: int | None
 ) -> None:
     """Make the samples, and show all of them or the chosen one."""
-    from edgedec.cli.generate import without_template
-
     text_input.check_prompt(job.prompt)
     opened = open_model(ctx, job.model, job.config)
     raw, system = without_template(opened, raw=options.raw, system=options.system)

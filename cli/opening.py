@@ -123,6 +123,21 @@ def no_system(model: Model) -> UsageError:
     return UsageError(f"{model.name} has no chat template, so no system message either")
 
 
+def without_template(
+    model: Model, *, raw: bool = False, system: str | None = None
+) -> tuple[bool, str | None]:
+    """Return whether text is continued as it stands, and the system message.
+
+    Raises UsageError for a system message to a model without a template.
+    """
+    if model.loaded.template is None and not raw:
+        if system:
+            raise no_system(model)
+        progress.notice(f"note: {model.name} is a base model without a chat template; it continues text")
+        return True, None
+    return raw, system
+
+
 def say_overrun(model: Model) -> None:
     """Say in one line that more memory was taken than promised, if so."""
     plan = model.plan()

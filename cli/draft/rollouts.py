@@ -14,9 +14,8 @@ from edgedec.cli import screen
 from edgedec.cli.command import Command, declared, option, taking
 from edgedec.cli.draft.options import prompts_option, tokens_option
 from edgedec.cli.draft.token_bar import token_bar
-from edgedec.cli.generate import without_template
 from edgedec.cli.interrupts import interrupts_to
-from edgedec.cli.opening import open_model, say_overrun
+from edgedec.cli.opening import open_model, say_overrun, without_template
 from edgedec.cli.progress import notice
 from edgedec.cli.services import services
 
