@@ -6,6 +6,7 @@ import importlib.util
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -55,12 +56,32 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return max(1, len(os.sched_getaffinity(0)) * 3 // 2)
 
 
+_skipped: dict[str, str] = {}
+"""Reasons by file. Workers tell theirs: of files skipped for one reason they report the first."""
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    if report.skipped and isinstance(report.longrepr, tuple):
+        _skipped[report.nodeid] = report.longrepr[2]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["skipped"] = _skipped
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    _skipped.update(getattr(node, "workeroutput", {}).get("skipped", {}))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say which tools are missing, and how to run the tests that need them, which `.ci/again.py` reads."""
-    skipped = [one for one in terminalreporter.getreports("skipped") if isinstance(one.longrepr, tuple)]
+    reports = [one for one in terminalreporter.getreports("skipped") if isinstance(one.longrepr, tuple)]
+    reasons = {one.nodeid: one.longrepr[2] for one in reports} | _skipped
     if cache := getattr(config, "cache", None):
-        cache.set("edgedec/lacked", lacked({one.nodeid: one.longrepr[2] for one in skipped}))
-    if lines := summary(report.longrepr[2] for report in skipped):
+        cache.set("edgedec/lacked", lacked(reasons))
+    if lines := summary(reasons.values()):
         terminalreporter.section("Tools that are not installed")
         for line in lines:
             terminalreporter.write_line(line)

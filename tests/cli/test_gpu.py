@@ -15,6 +15,7 @@ from edgedec.core.errors import DeviceLostError
 from edgedec.core.installing import pip_install
 from edgedec.models import Store
 from tests.cli.support import assert_one_line, run
+from tests.fixtures.nightly import diagonal
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.gpu.adapters import adapter
 
@@ -41,12 +42,12 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("more", [("--temperature", "0"), ("--temperature", "0.8", "--seed", "3")])
-@pytest.mark.parametrize("drafts", ["off", "lookup,recycling"])
-def test_replies_are_those_of_the_cpu(
-    services: Services, ask: list[str], drafts: str, more: tuple[str, ...]
-) -> None:
-    given = [*ask, *more, "--draft", drafts, "--json"]
+@pytest.mark.parametrize(
+    ("drafts", "more"),
+    diagonal(["off", "lookup,recycling"], ["--temperature 0", "--temperature 0.8 --seed 3"]),
+)
+def test_replies_are_those_of_the_cpu(services: Services, ask: list[str], drafts: str, more: str) -> None:
+    given = [*ask, *more.split(), "--draft", drafts, "--json"]
     alone, there = (run(services, *given, "--device", device) for device in ("cpu", "gpu"))
     assert there.exit_code == 0, there.output
     assert json.loads(there.stdout)["tokens"] == json.loads(alone.stdout)["tokens"]

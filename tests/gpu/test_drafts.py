@@ -21,12 +21,14 @@ from edgedec.drafters.trim import SAVED, ends_of, save_trim
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.models import Store
 from tests.fixtures.draft_heads import random_head
+from tests.fixtures.nightly import diagonal
 from tests.fixtures.replies import always
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.gpu import adapters
 
 TEXT = "one two one two one two one"
 SAMPLED = SamplingParams(temperature=0.8, seed=3)
+DRAFTS = ["exit-1", "exit-2", "head", "auto", "lookup,exit-2,head"]
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +66,7 @@ def drafted(model: edgedec.Model, sampling: SamplingParams) -> str:
     return text
 
 
-@pytest.mark.parametrize("sampling", [SamplingParams.greedy(), SAMPLED], ids=["greedy", "sampled"])
-@pytest.mark.parametrize("draft", ["exit-1", "exit-2", "head", "auto", "lookup,exit-2,head"])
+@pytest.mark.parametrize(("draft", "sampling"), diagonal(DRAFTS, [SamplingParams.greedy(), SAMPLED]))
 def test_replies_are_those_of_the_cpu_without_drafts(
     draft: str, sampling: SamplingParams, bundle: Path, home: Path, adapter: None
 ) -> None:

@@ -27,6 +27,7 @@ from edgedec.core.manifest import Manifest
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.export import export_gguf
 from edgedec.models.catalogue import CATALOGUE
+from tests.fixtures.nightly import diagonal
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.fixtures.twins import EVERYWHERE, write_twin
@@ -86,8 +87,7 @@ def agree(forwards: Sequence[Forward]) -> None:
                 one.keep_path([0, 2, 4])
 
 
-@pytest.mark.parametrize("kv", ["fp16", "int8"])
-@pytest.mark.parametrize("architecture", ["llama", "gemma3"])
+@pytest.mark.parametrize(("architecture", "kv"), diagonal(["llama", "gemma3"], ["fp16", "int8"]))
 def test_passes_have_the_bits_of_the_cpu(architecture: str, kv: KvType, bundle: Path, windowed: Path) -> None:
     path = bundle if architecture == "llama" else windowed
     agree([on_gpu(path, kv=kv), on_cpu(path, kv=kv)])
@@ -132,8 +132,7 @@ def saved(forward: Forward, length: int) -> bytes:
     return sink.getvalue()
 
 
-@pytest.mark.parametrize("kv", ["fp16", "int8"])
-@pytest.mark.parametrize("architecture", ["llama", "gemma3"])
+@pytest.mark.parametrize(("architecture", "kv"), diagonal(["llama", "gemma3"], ["fp16", "int8"]))
 def test_saved_caches_move_between_gpu_and_cpu(
     architecture: str, kv: KvType, bundle: Path, windowed: Path
 ) -> None:

@@ -18,6 +18,7 @@ from edgedec.core.manifest import Manifest
 from edgedec.core.rows import HeadRows, Keep, Rows
 from edgedec.export import export_gguf
 from edgedec.models.catalogue import CATALOGUE
+from tests.fixtures.nightly import every
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.fixtures.twins import EVERYWHERE, write_twin
@@ -83,7 +84,7 @@ def check(forwards: tuple[Forward, Forward]) -> None:
 WIDE_ROW = Rows(last=True, full=True)
 
 
-@pytest.mark.parametrize("kv", ["fp16", "int8"])
+@pytest.mark.parametrize("kv", every(2, ["fp16", "int8"]))
 def test_peeks_and_passes_have_the_bits_of_the_cpu(kv: KvType, deep: Path) -> None:
     check(both(deep, kv))
 
@@ -102,7 +103,7 @@ def test_peeks_that_leave_out_layers(exit: int, deep: Path) -> None:
                 assert agree(*found), (exit, resume)
 
 
-@pytest.mark.parametrize("formats", ["f16", "q4_0"])
+@pytest.mark.parametrize("formats", every(2, ["f16", "q4_0"]))
 def test_heads_in_other_formats_are_trimmed(formats: str, tmp_path: Path) -> None:
     export_gguf(write_tiny(tmp_path / "t.gguf", "llama", formats=formats), tmp_path / "b")
     check(both(tmp_path / "b"))
