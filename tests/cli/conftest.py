@@ -7,8 +7,12 @@ import pytest
 from tests.cli.support import Home
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    """A home in which commands that name no model take the one that tests install."""
+@pytest.fixture(autouse=True)
+def _default_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands that name no model take the one that tests install."""
     monkeypatch.setenv("EDGEDEC_MODEL", "smollm2-135m")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home")
