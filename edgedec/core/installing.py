@@ -26,7 +26,7 @@ def pip_install(extra: str, *others: str) -> str:
     Where the clone or the wheel has gone, that installs what the extra would bring.
     """
     source = _source()
-    packages = _brought_by(extra) if source is None else [_with_extra(source, extra)]
+    packages = _brought_by(extra) if source is None else [*source[:-1], _with_extra(source[-1], extra)]
     return " ".join([_pip(), "install", *others, *map(shlex.quote, packages)])
 
 
@@ -35,7 +35,7 @@ def pip_reinstall() -> str:
     source = _source()
     if source is None:
         return "get its clone or wheel again, and install that"
-    return f"{_pip()} install --force-reinstall --no-deps {shlex.quote(source)}"
+    return " ".join([_pip(), "install --force-reinstall --no-deps", *map(shlex.quote, source)])
 
 
 def clone() -> Path | None:
@@ -48,24 +48,25 @@ def _with_extra(source: str, extra: str) -> str:
     return source.replace(" @", f"[{extra}] @", 1) if source.startswith(f"{NAME} @") else f"{source}[{extra}]"
 
 
-def _source() -> str | None:
-    """Return the requirement that installs this distribution; None where it has gone."""
+def _source() -> list[str] | None:
+    """Return the arguments that install this distribution; None where what they would name has gone."""
     try:
         text = metadata.distribution(NAME).read_text("direct_url.json")
     except metadata.PackageNotFoundError:
-        return "."  # a clone that is not installed
+        return ["."]  # a clone that is not installed
     if text is None:
-        return NAME
+        return [NAME]
     origin = json.loads(text)
     url = str(origin["url"])
     if (kind := origin.get("vcs_info")) is not None:
-        return f"{NAME} @ {kind['vcs']}+{url}"
+        return [f"{NAME} @ {kind['vcs']}+{url}"]
     if not url.startswith("file:"):
-        return f"{NAME} @ {url}"
+        return [f"{NAME} @ {url}"]
     place = Path(unquote(urlsplit(url).path))
     if not place.exists():
         return None
-    return "." if place == Path.cwd() else str(place)
+    editable = ["-e"] if origin.get("dir_info", {}).get("editable") else []
+    return [*editable, "." if place == Path.cwd() else str(place)]
 
 
 def _brought_by(extra: str) -> list[str]:

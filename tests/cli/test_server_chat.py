@@ -73,6 +73,24 @@ def test_a_reply_that_was_cut_goes_on(home: Home) -> None:
     assert server.asked[1]["messages"][-1] == {"role": "assistant", "content": "four"}
 
 
+def test_a_system_message_keeps_the_turns_there_too(home: Home) -> None:
+    with serving(WHOLE) as server:
+        lines = "One\n/system Be short.\nTwo\n/system\n/reset\nThree\n"
+        done = run(home.services(), "chat", MODEL, "--server", server.url, stdin=lines)
+    asked = [[(one["role"], one["content"]) for one in body["messages"]] for body in server.asked]
+    system, turn = ("system", "Be short."), [("user", "One"), ("assistant", "four score")]
+    assert asked == [turn[:1], [system, *turn, ("user", "Two")], [system, ("user", "Three")]]
+    assert done.stderr == "System message set.\nSystem message: Be short.\nThe conversation starts over.\n"
+
+
+def test_a_command_that_a_server_s_model_lacks_is_one_line(home: Home) -> None:
+    with serving(WHOLE) as server:
+        for typed, words in (("/stats", "is not for a server's model"), ("/retri", "did you mean /retry")):
+            done = run(home.services(), "chat", MODEL, "--server", server.url, stdin=f"{typed}\n")
+            assert done.exit_code == 2
+            assert words in done.stderr
+
+
 def test_a_reply_is_asked_for_again(home: Home) -> None:
     with serving(WHOLE) as server:
         run(home.services(), "chat", MODEL, "--server", server.url, stdin="One\n/retry\n")

@@ -30,11 +30,14 @@ def came_from(monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any] | None) ->
 def test_in_a_clone_it_is_the_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clone = tmp_path / "my clone"
     clone.mkdir()
-    came_from(monkeypatch, {"url": clone.as_uri(), "dir_info": {"editable": True}})
+    came_from(monkeypatch, {"url": clone.as_uri(), "dir_info": {}})
     assert pip_install("server") == f"pip install '{clone}[server]'"
     monkeypatch.chdir(clone)
     assert pip_install("server", "--upgrade") == "pip install --upgrade '.[server]'"
     assert pip_reinstall() == "pip install --force-reinstall --no-deps ."
+    came_from(monkeypatch, {"url": clone.as_uri(), "dir_info": {"editable": True}})
+    assert pip_install("server") == "pip install -e '.[server]'", "what is edited in the clone stays in use"
+    assert pip_reinstall() == "pip install --force-reinstall --no-deps -e ."
 
 
 def test_from_a_wheel_it_is_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
