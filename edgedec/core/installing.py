@@ -41,7 +41,7 @@ def pip_reinstall() -> str:
 def clone() -> Path | None:
     """Return the folder of sources from which this was installed; None where there is none."""
     source = _source()
-    return Path(source) if source is not None and Path(source).is_dir() else None
+    return Path(source[-1]) if source is not None and Path(source[-1]).is_dir() else None
 
 
 def _with_extra(source: str, extra: str) -> str:
