@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -16,7 +14,7 @@ from edgedec.cli import progress, screen
 from edgedec.cli.services import services
 from edgedec.core.drafter_manifest import TABLES
 from edgedec.core.errors import NotFoundError, UsageError
-from edgedec.core.files import storage_errors
+from edgedec.core.files import storage_errors, temporary_beside
 from edgedec.core.units import size
 from edgedec.core.web_folder import WEB
 
@@ -96,14 +94,11 @@ def _write_page(options: DeviceFolderOptions, bundle: Path, out: Path, home: Pat
 
 @contextmanager
 def between(out: Path) -> Iterator[Path]:
-    """Yield the name of a bundle beside ``out`` that is removed at the end."""
-    bundle = out.with_name(f"{out.name}.partial-{secrets.token_hex(4)}")
+    """Yield the name of a bundle, in a folder beside ``out`` that is removed at the end."""
     with storage_errors(str(out)):
         out.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            yield bundle
-        finally:
-            shutil.rmtree(bundle, ignore_errors=True)
+        with temporary_beside(out) as folder:
+            yield folder / out.name
 
 
 def _small_model(store: Store, name: str) -> Path:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edgedec.core.errors import StorageError
+from edgedec.core.leftovers import hold, remove_leftovers
 
 _CHUNK = 1 << 20
 
@@ -54,19 +55,45 @@ def storage_errors(file: str, *, elsewhere: str = "choose another directory") ->
 def atomic_path(target: Path, *, directory: bool = False) -> Iterator[Path]:
     """Yield a temporary sibling of ``target`` that replaces it when the block ends without an error.
 
-    On any exception (KeyboardInterrupt too) the temporary is removed and ``target`` is left as it was.
+    On any exception (KeyboardInterrupt too) the temporary is removed and ``target`` is left as it was. A
+    directory that a killed process left unfinished is removed by the next one for the same target.
     Raises StorageError when the disk is full or not writable.
     """
-    temporary = target.with_name(f"{target.name}.partial-{secrets.token_hex(4)}")
     with storage_errors(str(target)):
         target.parent.mkdir(parents=True, exist_ok=True)
+        if directory:
+            with temporary_beside(target) as temporary:
+                yield temporary
+                _replace(temporary, target)
+            return
+        temporary = _partial(target)
         try:
-            if directory:
-                temporary.mkdir()
             yield temporary
             _replace(temporary, target)
         finally:
             _remove(temporary)
+
+
+@contextmanager
+def temporary_beside(target: Path) -> Iterator[Path]:
+    """Yield a new directory beside ``target`` that is removed at the end.
+
+    Those that killed processes left there are removed first.
+    """
+    remove_leftovers(target)
+    temporary, held = _partial(target), None
+    try:
+        temporary.mkdir()
+        held = hold(temporary)
+        yield temporary
+    finally:
+        _remove(temporary)
+        if held is not None:
+            os.close(held)
+
+
+def _partial(target: Path) -> Path:
+    return target.with_name(f"{target.name}.partial-{secrets.token_hex(4)}")
 
 
 def _replace(temporary: Path, target: Path) -> None:
