@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from edgedec.assemble.config import NO_TEMPLATE
 from edgedec.cli import errors, screen
 from edgedec.cli import options as opt
-from edgedec.cli.command import Command, option, taking
+from edgedec.cli.command import TEXT, Command, option, taking
 from edgedec.cli.interrupts import terminated
 from edgedec.cli.opening import prepare_model, run_config
 from edgedec.cli.positional import model_first
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     ),
 )
 @model_first
-@click.argument("words", nargs=-1, metavar="[PROMPT]...")
+@click.argument("words", nargs=-1, type=TEXT, metavar="[PROMPT]...")
 @taking(reply=opt.ReplyOptions, sampling=SamplingOptions, size=opt.SizeOptions)
 @option(
     "--session", "session_file", type=click.Path(path_type=Path), metavar="FILE", heading=opt.OUTPUT,

@@ -42,6 +42,25 @@ def option(*names: str, heading: str = OPTIONS, rare: bool = False, **settings: 
     return click.option(*names, cls=Option, heading=heading, rare=rare, **settings)
 
 
+class _Text(click.ParamType[str]):
+    """A text for a model. Bytes that are not UTF-8 would reach it as others."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not is_utf8(value):
+            self.fail("it is not UTF-8 text", param, ctx)
+        return str(value)
+
+
+TEXT = _Text()
+
+
+def is_utf8(text: str) -> bool:
+    """Whether an argument of the command line was UTF-8; Python keeps other bytes as lone surrogates."""
+    return not any("\ud800" <= one <= "\udfff" for one in text)
+
+
 def declared(decorator: Callable[[Any], Any], default: Any = MISSING) -> Any:
     """Return a field of a dataclass whose value is that of an option; its name is that of the parameter.
 

@@ -18,7 +18,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import click
 
@@ -78,7 +78,8 @@ def show(message: str, hint: str | None = None) -> None:
     line = f"error: {_one_line(message)}"
     shown = screen.fitted(f"{line} ({_one_line(hint)})" if hint else line)
     red = click.style(shown[: len(line)], fg="red")  # line ends take the places of spaces
-    click.echo(red + shown[len(line) :], err=True, color=screen.colours())
+    with suppress(OSError):  # nothing can be said; the status says it
+        click.echo(red + shown[len(line) :], err=True, color=screen.colours())
 
 
 def explain(error: Exception) -> tuple[str, str | None, int]:
@@ -96,6 +97,8 @@ def explain(error: Exception) -> tuple[str, str | None, int]:
         return "not enough memory", "a smaller --context or a smaller model needs less", OUT_OF_MEMORY
     if isinstance(error, OSError):
         where = f": {error.filename}" if error.filename else ""
+        if not where and error.errno in DISK_FULL:  # all other files are written by a name
+            where = ": standard output"
         status = StorageError.exit_code if error.errno in DISK_FULL else EdgeDecError.exit_code
         return f"{error.strerror or error}{where}", None, status
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgedec.cli.command import declared, option
+from edgedec.cli.command import TEXT, declared, option
 from edgedec.cli.options import read_text_file
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class FormOptions:
         help="The reply is JSON that the schema in this file allows, or the command fails.",
     ))
     regex: str | None = declared(option(
-        "--regex", metavar="PATTERN", heading=FORM, rare=True,
+        "--regex", type=TEXT, metavar="PATTERN", heading=FORM, rare=True,
         help="The reply is a text that this regular expression matches as a whole.",
     ))
     grammar: str | None = declared(option(

@@ -11,7 +11,7 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import sample_options, screen, text_input
 from edgedec.cli import trace as tracing
-from edgedec.cli.command import Command, declared, option, taking
+from edgedec.cli.command import TEXT, Command, declared, option, taking
 from edgedec.cli.cut import Limits
 from edgedec.cli.form import FormOptions
 from edgedec.cli.interrupts import interrupts_to
@@ -67,9 +67,9 @@ class ReportOptions:
     ),
 )
 @opt.model_option
-@click.argument("words", nargs=-1, metavar=PROMPT)
+@click.argument("words", nargs=-1, type=TEXT, metavar=PROMPT)
 @option(
-    "-p", "--prompt", metavar="TEXT", heading=opt.REPLY,
+    "-p", "--prompt", type=TEXT, metavar="TEXT", heading=opt.REPLY,
     help="The prompt, and nothing besides: standard input is left alone, unless TEXT is -.",
 )  # fmt: skip
 @option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgedec.cli.command import declared, option
+from edgedec.cli.command import TEXT, declared, option
 from edgedec.cli.services import services
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.progress import ignore
@@ -178,11 +178,12 @@ class ReplyOptions:
 
     # fmt: off
     system: str | None = declared(option(
-        "--system", metavar="TEXT", heading=REPLY, help="System message (needs a chat template)."
+        "--system", type=TEXT, metavar="TEXT", heading=REPLY,
+        help="System message (needs a chat template).",
     ))
     max_tokens: int | None = declared(max_tokens_option)
     stops: tuple[str, ...] = declared(option(
-        "--stop", "stops", multiple=True, metavar="STRING", heading=REPLY, rare=True,
+        "--stop", "stops", type=TEXT, multiple=True, metavar="STRING", heading=REPLY, rare=True,
         help="End the reply before this text; may be given several times.",
     ))
     raw: bool = declared(option(

@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from edgedec.cli import options as opt
+from edgedec.cli.command import is_utf8
 from edgedec.core.errors import UsageError
 from edgedec.models.names import exists, recipe_name
 
@@ -29,6 +30,8 @@ def model_first(command: Callable[..., Any]) -> Callable[..., Any]:
         if named and any(map(str.isspace, named)) and not exists(named):
             if "words" not in others:
                 raise UsageError(f"no model is named {named[:_MOST_SHOWN]!r}", hint="the model comes first")
+            if not is_utf8(named):
+                raise UsageError("the prompt is not UTF-8 text", hint="convert it, or give it in a file")
             named, others["words"] = None, (named, *others["words"])  # no model has such a name: a prompt
         source = click.get_current_context().get_parameter_source("model")
         if named is not None and source is ParameterSource.COMMANDLINE and named != model:

@@ -8,10 +8,14 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
-from typing import TextIO
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TextIO
 
 import click
+
+from edgedec.core.errors import StorageError
+from edgedec.core.files import DISK_FULL
 
 _WINDOW = 80, 24
 """Columns and rows of a window that does not say."""
@@ -23,9 +27,49 @@ def prepare_streams() -> None:
     """Replace standard streams that are closed, and let standard output replace characters it lacks."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+            nowhere = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115 - it also takes the descriptor
+            setattr(sys, name, _Closed(nowhere.detach()) if name == "stdout" else nowhere)
+    if sys.stderr is sys.__stderr__ and isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr = _Aside(sys.stderr)  # type: ignore[assignment]
     if isinstance(sys.stdout, io.TextIOWrapper):  # standard error escapes such characters by itself
         sys.stdout.reconfigure(errors="replace")
+
+
+class _Closed(io.TextIOWrapper):
+    """Standard output that is closed: what is written there would be lost."""
+
+    def write(self, text: str) -> int:
+        if text:
+            raise StorageError("standard output is closed", hint="leave it open, or send it to /dev/null")
+        return 0
+
+
+class _Aside:
+    """Standard error, whose lines are beside the work: where they cannot be written, the work goes on."""
+
+    def __init__(self, stream: io.TextIOWrapper) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with _unless_full():
+            return self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with _unless_full():
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def _unless_full() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
 
 
 def show_json(document: object) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.backends.backend import Backend
+from edgedec.core.device_folder import check_carried
 from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.errors import BadFileError, UsageError
 from edgedec.core.exits import LayerOutputs
@@ -104,12 +105,13 @@ def load_model(
     - ``home``: verify files that changed since the record there before anything of them is used, which
       ``progress`` follows; None to trust them.
 
-    Raises NotFoundError or BadFileError for the bundle, UsageError for an unavailable ``EDGEDEC_ISA`` or more
-    threads than usable cores, BackendError when the runtime refuses.
+    Raises NotFoundError or BadFileError for the bundle and the ``device.json`` it may have, UsageError for
+    an unavailable ``EDGEDEC_ISA`` or more threads than usable cores, BackendError when the runtime refuses.
     """
     check_usable(threads)
     started = time.perf_counter()
     manifest = Manifest.load(bundle)
+    check_carried(bundle)
     if home:
         verify(bundle, manifest, home, progress=progress)
     from edgedec.backends.open import open_backend

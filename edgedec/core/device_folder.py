@@ -14,6 +14,7 @@ Both maps are little-endian. There are none where the two models have the same v
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -124,6 +125,12 @@ class DeviceFolder:
         """Write ``device.json`` into ``directory``. Raises StorageError."""
         with atomic_path(directory / DEVICE) as temporary:
             temporary.write_text(self.to_json(), encoding="utf-8")
+
+
+def check_carried(bundle: Path) -> None:
+    """Raise BadFileError or UnsupportedError for a bundle whose ``device.json`` is damaged, if it has one."""
+    if os.path.lexists(bundle / DEVICE):
+        DeviceFolder.load(bundle)
 
 
 def carried_model(bundle: Path) -> Path | None:

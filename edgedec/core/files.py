@@ -20,7 +20,8 @@ _CHUNK = 1 << 20
 
 TRANSIENT = re.compile(r"\.(partial|old|trash)-[A-Za-z0-9]+$")
 """The ending of the name of something unfinished, moved aside, or about to be deleted."""
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a file that has no room to grow: of the disk, or by a limit."""
 _IN_THE_WAY = {
     errno.EEXIST: "a file is in the way",
     errno.ENOTDIR: "a file is in the way",
@@ -40,6 +41,10 @@ def storage_errors(file: str, *, elsewhere: str = "choose another directory") ->
     try:
         yield
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise StorageError(
+                f"{file} grew to the size that this process may write", hint="raise the limit (ulimit -f)"
+            ) from error
         if error.errno in DISK_FULL:
             raise StorageError(
                 f"no space left on the disk while writing {file}", hint="free some space and run it again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -12,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.cli import screen
+from edgedec.cli import errors, screen
+from edgedec.core.errors import StorageError
+from edgedec.core.files import storage_errors
 from tests.cli.support import Home
 
 HOSTILE = "ok\x1b]0;title\x07\x1b[2J\x9b31m\r\ttab\nnext\x7f é🙂"
@@ -48,18 +51,45 @@ def edgedec(home: Path, line: str, **environment: str) -> subprocess.CompletedPr
 @pytest.mark.parametrize(
     ("line", "status", "said"),
     [
-        ("list >&-", 0, ""),
-        ("list 2>&- >&-", 0, ""),
+        ("list >&-", 7, "error: standard output is closed"),
+        ("list 2>&- >&-", 7, ""),
+        ("list 2>&-", 0, ""),
+        ("chat -m ./none 2>/dev/full", 3, ""),
+        ("list >/dev/full", 7, "error: No space left on device: standard output\n"),
+        ("list >/dev/full 2>/dev/full", 7, ""),
         ("chat -m ./none <&-", 3, "error: no such file or directory: none\n"),
         ("generate -m ./none -p - <&-", 3, "error: no such file or directory: none\n"),
         ("generate -m ./none <&-", 3, "error: no such file or directory: none\n"),
     ],
 )
-def test_closed_streams_are_silent_ones(line: str, status: int, said: str, tmp_path: Path) -> None:
+def test_streams_that_are_closed_or_full(line: str, status: int, said: str, tmp_path: Path) -> None:
     done = edgedec(tmp_path, line)
-    assert (done.returncode, done.stdout) == (status, "")
+    assert (done.returncode, done.stdout if status else "") == (status, "")
     assert done.stderr.startswith(said)
     assert done.stderr.count("\n") == (1 if said else 0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "generate -p '{}'", "generate '{}'", "generate -m none '{}'", "chat none '{}'",
+        "generate -p Hi --system '{}'", "generate -p Hi --stop '{}'", "generate -p Hi --regex '{}'",
+    ],
+)  # fmt: skip
+def test_a_text_that_is_not_utf8_is_refused(line: str, tmp_path: Path) -> None:
+    for text in (b"caf\xe9", b"an old caf\xe9"):
+        given = line.format(os.fsdecode(text))
+        done = edgedec(tmp_path, given)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "not UTF-8 text" in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_file_that_may_not_grow_is_named() -> None:
+    said = r"talk grew to the size .* \(raise the limit \(ulimit -f\)\)"
+    with pytest.raises(StorageError, match=said), storage_errors("talk"):
+        raise OSError(errno.EFBIG, "File too large")
+    assert errors.explain(OSError(errno.EFBIG, "File too large", "talk"))[2] == 7
 
 
 def test_output_that_cannot_have_every_character(tmp_path: Path) -> None:

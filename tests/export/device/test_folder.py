@@ -95,6 +95,18 @@ def test_everything_is_listed_with_its_hash(target: Path, other: Path, tmp_path:
     Manifest.load(out / "models" / other.name, verify=True)
 
 
+def test_a_folder_whose_list_is_damaged_is_not_opened(target: Path, tmp_path: Path) -> None:
+    out = tmp_path / "phone"
+    write(target, tmp_path / "home", out)
+    whole = (out / DEVICE).read_text()
+    for damaged in (whole[:-9], whole.replace("android", "andreid"), "", "{}"):
+        (out / DEVICE).write_text(damaged)
+        with pytest.raises(BadFileError, match=r"device\.json"):
+            edgedec.open(out, threads=1, context=64, store=Store(tmp_path / "empty"), memory=None)
+    (out / DEVICE).write_text(whole)
+    edgedec.open(out, threads=1, context=64, store=Store(tmp_path / "empty"), memory=None).close()
+
+
 def test_the_folder_says_what_the_model_says_and_drafts_with_what_it_carries(
     target: Path, same: Path, tmp_path: Path
 ) -> None:
