@@ -27,10 +27,12 @@ def prepare_streams() -> None:
     """Replace standard streams that are closed, and let standard output replace characters it lacks."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            nowhere = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115 - it also takes the descriptor
-            setattr(sys, name, _Closed(nowhere.detach()) if name == "stdout" else nowhere)
+            if name == "stdout":  # the null device takes the descriptor, too
+                sys.stdout = _Closed(open(os.devnull, "wb"), encoding="utf-8")  # noqa: SIM115
+            else:
+                setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     if sys.stderr is sys.__stderr__ and isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr = _Aside(sys.stderr)  # type: ignore[assignment]
+        sys.stderr = _Aside(sys.stderr)
     if isinstance(sys.stdout, io.TextIOWrapper):  # standard error escapes such characters by itself
         sys.stdout.reconfigure(errors="replace")
 

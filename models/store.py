@@ -6,6 +6,7 @@ Importing this module and ``ensure`` of an installed model cost no network, expo
 from __future__ import annotations
 
 import hashlib
+import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -38,6 +39,9 @@ from edgedec.models.names import (
     unknown,
 )
 from edgedec.models.recipes import HubFile
+
+_MOST_LOOKED_AT = 1000
+"""Entries of a folder that a hint looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +215,7 @@ class Store:
         if path.is_dir() and not is_bundle(path) and not (path / "config.json").is_file():
             raise BadFileError(
                 f"{path} has neither manifest.json nor config.json",
-                hint="name a bundle, a GGUF file or a Hugging Face directory",
+                hint=_model_inside(path) or "name a bundle, a GGUF file or a Hugging Face directory",
             )
         return path
 
@@ -295,6 +299,14 @@ def _is_of_another_adapter(bundle: Path) -> bool:
     with suppress(EdgeDecError):  # a damaged bundle is not replaced unasked
         return adapter is not None and Manifest.load(bundle).source.get("adapter") != adapter
     return False
+
+
+def _model_inside(folder: Path) -> str:
+    """Return a hint that names the first model in a folder; "" where it has none."""
+    for one in sorted(itertools.islice(folder.iterdir(), _MOST_LOOKED_AT)):
+        if one.suffix.lower() == ".gguf" or is_bundle(one) or (one / "config.json").is_file():
+            return f"there is {one}: name that"
+    return ""
 
 
 def _files(path: Path) -> list[Path]:

@@ -144,14 +144,11 @@ def test_a_full_context(home: Home) -> None:
     assert "tokens, and the context holds 400" in stopped.stderr
 
 
-def test_arguments_that_are_no_text_can_be_saved(home: Home) -> None:
+def test_arguments_that_are_no_text_are_refused(home: Home) -> None:
     home.install()
-    talk = home.path / "talk.json"
-    result = run(home.services(home.parrot()), "chat", "--system", "b\udcff", stdin=f"/save {talk}\n")
-    assert (result.exit_code, result.stderr) == (0, f"Saved 0 turns to {talk}.\n")
-    assert json.loads(talk.read_bytes().splitlines()[1])["messages"] == [
-        {"role": "system", "content": "b\ufffd"}
-    ]
+    result = run(home.services(home.parrot()), "chat", "--system", "b\udcff", stdin="Hi\n")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "'--system': it is not UTF-8 text" in result.stderr
 
 
 def test_a_line_that_begins_with_a_space_is_text(home: Home) -> None:

@@ -91,7 +91,7 @@ def test_starting_imports_nothing_heavy() -> None:
         (BackendError("it broke"), 9, "error: it broke"),
         (MemoryError(), 9, "error: not enough memory (a smaller --context or a smaller model needs less)"),
         (OSError(13, "Permission denied", "/x"), 1, "error: Permission denied: /x"),
-        (OSError(28, "No space left on device"), 7, "error: No space left on device"),
+        (OSError(28, "No space left on device"), 7, "error: No space left on device: standard output"),
         (ValueError("odd"), 70, "error: internal error: ValueError: odd (EDGEDEC_DEBUG=1 shows where)"),
     ],
 )

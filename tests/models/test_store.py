@@ -293,6 +293,21 @@ def test_what_a_crash_left_is_put_right(store: Store, model: Model, exports: Exp
     assert exports.calls == []
 
 
+def test_a_folder_around_a_model_is_refused_with_the_models_path(tmp_path: Path) -> None:
+    store = Store(tmp_path / "home")
+    folder = tmp_path / "models"
+    (folder / "empty").mkdir(parents=True)
+    with pytest.raises(BadFileError, match="name a bundle, a GGUF file or"):
+        store.ensure(str(folder))
+    (folder / "b.gguf").write_bytes(b"GGUF")
+    with pytest.raises(BadFileError, match=rf"there is {folder / 'b.gguf'}: name that"):
+        store.ensure(str(folder))
+    (folder / "a").mkdir()
+    (folder / "a" / "config.json").write_text("{}")
+    with pytest.raises(BadFileError, match=rf"there is {folder / 'a'}: name that"):
+        store.ensure(str(folder))
+
+
 def test_a_bundle_directory_is_used_as_is(
     store: Store, exports: Exports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
