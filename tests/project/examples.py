@@ -82,7 +82,7 @@ EXAMPLES = (
     Example(README, "edgedec serve", left_out=SERVER),
     Example(README, "edgedec export model.gguf", stdin="Hello\n", files=("model.gguf",)),
     Example(README, "--peer llama.cpp", files=("model.gguf",), needs="llama_cpp", prints="llama.cpp"),
-    Example(README, "edgedec clean", prints="smollm2-135m"),
+    Example(README, "edgedec clean", prints="qwen2.5-coder-0.5b"),
     Example(
         guide("accuracy"),
         "cmake",
