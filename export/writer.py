@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from edgedec.core.errors import StorageError, UsageError
-from edgedec.core.files import sha256_of, storage_errors
+from edgedec.core.files import check_name, sha256_of, storage_errors
 from edgedec.core.manifest import MANIFEST, MODEL, WEIGHTS, FileEntry
 from edgedec.core.progress import Progress
 from edgedec.export.model import ExportModel, PackedWeight, Weight, attributes
@@ -24,6 +24,7 @@ _HEADROOM = 16 << 20
 
 def check_target(out: Path) -> None:
     """Refuse to replace anything but a bundle or an empty directory. Raises UsageError."""
+    check_name(out)
     if not out.name or out.name == "..":
         raise UsageError(f"{out} can not be replaced from inside", hint="name the directory, as in ../NAME")
     if out.is_symlink() or (out.exists() and not out.is_dir()):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, Remedy, UsageError
-from edgedec.core.files import sha256_of
+from edgedec.core.files import check_name, sha256_of
 from edgedec.core.home import check_home, default_home
 from edgedec.core.locks import exclusive
 from edgedec.core.manifest import Manifest, is_outdated
@@ -212,6 +212,13 @@ class Store:
         path = Path(reference).expanduser()
         if not path.exists():
             raise NotFoundError(f"no such file or directory: {path}")
+        check_name(path)
+        if not path.is_file() and not path.is_dir():  # to open a pipe would wait for its other end
+            raise BadFileError(f"{path} is a pipe or a device, not a file", hint="save it to a file first")
+        if path.is_dir():
+            from edgedec.export.no_model import refuse_adapter_folder
+
+            refuse_adapter_folder(path)
         if path.is_dir() and not is_bundle(path) and not (path / "config.json").is_file():
             raise BadFileError(
                 f"{path} has neither manifest.json nor config.json",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from edgedec.core.errors import StorageError
+from edgedec.core.errors import StorageError, UsageError
 from edgedec.core.leftovers import hold, remove_leftovers
 
 _CHUNK = 1 << 20
@@ -30,6 +30,15 @@ _IN_THE_WAY = {
     errno.ELOOP: "a symbolic link is in the way",
     errno.ENAMETOOLONG: "the name is too long",
 }
+
+
+def check_name(path: Path) -> None:
+    """Raise UsageError for a path that is not UTF-8: manifests and runtimes cannot name such a file."""
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError as error:
+        shown = str(path).encode("ascii", "backslashreplace").decode()
+        raise UsageError(f"the name {shown} is not UTF-8", hint="rename it") from error
 
 
 @contextmanager
