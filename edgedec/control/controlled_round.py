@@ -11,7 +11,6 @@ from edgedec.control.measurements import Measurements
 from edgedec.control.merge import merged
 from edgedec.control.planner import NOTHING, FeedPlan
 from edgedec.control.queries import Queries
-from edgedec.control.query_record import CHEAP_SHARE
 from edgedec.control.round import Ask, DraftAnswer, RoundTimes
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
 
@@ -134,14 +133,16 @@ class ControlledRound:
     def _watch(self, times: RoundTimes) -> None:
         """Compare the times of calls and of the pass with the usual ones, where these are known."""
         measured, tokens = self._measured, 1 + len(self._fed)
+        if measured.costs.level_is_old or (measured.costly and not measured.peeking):
+            return  # costly calls show in the same round whether it is the machine
         for call in self._calls:
             record = measured.records.get(call.name)
-            if record is None:
+            if record is None or call.name not in measured.peeking:
                 continue
-            if not record.unknown and call.name in measured.costly:
-                measured.level.saw(call.seconds, record.cost.on_line(call.depth))
-            elif record.unknown and call.seconds > measured.costs.plain * CHEAP_SHARE:
+            if record.unknown:
                 measured.level.saw_first_call()
+            else:
+                measured.level.saw(call.seconds, record.cost.on_line(call.depth))
         known = not self._peeked or measured.reuse.known(tokens, self._reused(self._peeked))
         if times.passing is not None and known:
             measured.level.saw(times.passing, self.pass_s)
@@ -150,13 +151,28 @@ class ControlledRound:
         """Learn from the round's times, ``scale`` times as long as measured, and book it."""
         measured, drafted = self._measured, len(self._fed)
         times, uncharged = times.scaled(scale), scale * self._uncharged_s
+        if measured.costs.level_is_old and times.passing is not None:
+            measured.level.take(1 + drafted, times.passing)
+            times = RoundTimes(None, times.drafting, times.verifying)
+        rise = self._rise(times, scale)
         for name, depth, seconds in self._calls:
             if name in measured.records:
                 uncharged += measured.records[name].took(depth, scale * seconds, measured.costs.plain)
                 measured.classify(name)
-        passing = self._passing(times)
+        passing = self._passing(times, rise)
         took = passing + times.drafting - uncharged + measured.verify_overhead.slope * drafted
         self._account(committed, took / measured.costs.plain)
+
+    def _rise(self, times: RoundTimes, scale: float) -> float:
+        """Return how many times as long as usual calls and the pass took alike: that is the machine."""
+        measured, spent, usual = self._measured, 0.0, 0.0
+        for name, depth, seconds in self._calls:
+            record = measured.records.get(name)
+            if record is not None and not record.unknown:
+                spent, usual = spent + scale * seconds, usual + record.cost.on_line(depth)
+        if times.passing is None or self._peeked or usual <= 0.0:
+            return 1.0
+        return max(min(spent / usual, times.passing / measured.costs.seconds(1 + len(self._fed))), 1.0)
 
     def _planned(self) -> tuple[DraftTree, FeedPlan]:
         measured = self._measured
@@ -195,11 +211,11 @@ class ControlledRound:
                 most = _READING_PASSES * measured.costs.sharing
                 measured.exploration.lost(min(passes, most) if fresh else passes)
 
-    def _passing(self, times: RoundTimes) -> float:
+    def _passing(self, times: RoundTimes, rise: float) -> float:
         """Seconds to charge for the pass: the usual ones, or the measured ones if the curve is wrong.
 
-        An ordinary deviation and an interruption are the machine's doing: charging them would use up the
-        credit of good drafts.
+        An ordinary deviation, an interruption, and what calls and the pass took longer alike (``rise``) are
+        the machine's doing: charging them would use up the credit of good drafts.
         """
         measured, drafted = self._measured, len(self._fed)
         if self._peeked:
@@ -214,7 +230,7 @@ class ControlledRound:
         believed = measured.costs.observe(1 + drafted, times.passing)
         measured.verified(drafted, times.verifying)
         if believed and drafted:
-            return measured.charged(times.passing, passing)
+            return measured.charged(times.passing / rise, passing)
         return passing
 
     def _reused(self, answer: DraftAnswer) -> int:

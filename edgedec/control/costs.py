@@ -77,7 +77,7 @@ class CostCurve:
     context that grows); a pass over one token moves all of it alike.
 
     ``old``: measured at another time, perhaps under another load. Only the shape counts then. The level is
-    that of the first observations, and unclear until there are enough.
+    that of the first observations, over however many tokens.
     """
 
     def __init__(self, measured: Mapping[int, float], *, old: bool = False) -> None:
@@ -94,8 +94,8 @@ class CostCurve:
         """Passes in a row that took several times too long: those with drafts, and plain ones."""
         self._awaited = _LEVEL_PASSES if old else 0
         self._levels: list[float] = []
-        self._checking = False
-        """Whether the first of these passes may show that the level has not changed."""
+        self._doubted = False
+        """Whether plain passes are to show the level; the first of them may show that it has not changed."""
         self._level_of_one = 0.0
         self._seen = [0] * self.longest
         self._scale = 1.0
@@ -166,13 +166,13 @@ class CostCurve:
         Returns whether they will be plain passes.
         """
         if not self._awaited:
-            self._awaited, self._levels, self._checking = _LEVEL_PASSES, [], True
+            self._awaited, self._levels, self._doubted = _LEVEL_PASSES, [], True
         return True
 
     def _take_level(self, seen: float) -> None:
         """Set the level by a pass that ran at the level ``seen``: the last of them have to agree."""
-        if self._checking and not self._levels and abs(seen - self._level) < _USUAL:
-            self._awaited = 0
+        if self._doubted and not self._levels and abs(seen - self._level) < _USUAL:
+            self._awaited, self._doubted = 0, False
             return
         self._levels.append(seen)
         last = self._levels[-_LEVEL_PASSES:]
@@ -181,6 +181,7 @@ class CostCurve:
         steady = len(last) > 1 and abs(last[-2] - seen) < _USUAL
         if steady or self._awaited > 1 or len(self._levels) == _MOST_LEVEL_PASSES:
             self._awaited -= 1
+            self._doubted = self._doubted and self._awaited > 0
 
     def _see_one(self, off: float, weight: float) -> None:
         seen = self._level + off
@@ -219,7 +220,7 @@ class CostCurve:
     @property
     def plain_is_unclear(self) -> bool:
         """Whether a pass over one token should be measured again first."""
-        return self.level_is_old or abs(self._level - self._level_of_one) > _UNCLEAR
+        return self._doubted or abs(self._level - self._level_of_one) > _UNCLEAR
 
     @property
     def level_is_old(self) -> bool:

@@ -1,9 +1,10 @@
 """Checks of the machine's speed, so that a round is charged by a plain pass under the same load.
 
 A round costs its time over that of a plain pass. Where the machine becomes slower between them, the round
-seems to cost too much, and what may be lost is used up by drafts that pay. So a round in which a call or a
-pass deviates is held back: plain passes come next, which lose nothing, and it is settled by their
-level. Checks that find the old level become rare.
+seems to cost too much, and what may be lost is used up by drafts that pay. So a round in which a pass
+deviates, or a call that makes a part of it, is held back: plain passes come next, which lose nothing, and it
+is settled by their level. Checks that find the old level become rare. Costly drafters with a model of their
+own need none: where their calls and the pass take longer alike, it is the machine.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class LevelCheck:
         self._deviated = self._deviated or side != 0
 
     def saw_first_call(self) -> None:
-        """Note the first call of a costly drafter, which nothing shows to be longer than it was before."""
+        """Note the first call of a drafter that peeks, which nothing shows to be longer than before."""
         self._first_call = True
 
     def settle(self, turn: int, settle: Settle) -> None:
@@ -64,8 +65,17 @@ class LevelCheck:
         else:
             settle(1.0)
 
+    def take(self, tokens: int, seconds: float) -> None:
+        """Take the level from a pass over ``tokens``, where only that of an earlier process is known."""
+        before = self._costs.plain
+        self._costs.observe(tokens, seconds)
+        self._changed(self._costs.plain / before)
+
     def plain(self, turn: int, seconds: float) -> None:
         """Observe a pass over one token, in round ``turn``."""
+        if self._costs.level_is_old and not self._level:
+            self.take(1, seconds)
+            return
         if not self._costs.level_is_old:
             self.saw(seconds, self._costs.plain)
             if self._due(turn):

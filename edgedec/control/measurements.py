@@ -17,6 +17,10 @@ from edgedec.control.reuse import Reuse
 
 _FADING = 0.99
 """Share of the average rate that remains after one more round."""
+_FIRST_PASSES = 3.0
+"""Passes over one token each that the average rate begins with where the first passes only show the level:
+they tell little, and a lucky round is no rate.
+"""
 _SAMPLED_ROUNDS = 4
 """One in this many plain rounds without a query is measured."""
 _PLAIN_EVERY_ROUNDS = 128
@@ -58,7 +62,7 @@ class Measurements:
         self.stop_ids: Collection[int] = ()
         self._since_plain = 0
         """Rounds since the last one without drafts."""
-        self._tokens = self._passes = 0.0
+        self._tokens = self._passes = _FIRST_PASSES if costs.level_is_old else 0.0
         self.level = LevelCheck(costs, self._rescale)
         """The speed of the machine."""
         self._long_passes = 0
@@ -91,7 +95,8 @@ class Measurements:
     @property
     def due_plain(self) -> bool:
         """Whether it has become unclear what plain decoding costs."""
-        return self._since_plain >= _PLAIN_EVERY_ROUNDS or self.costs.plain_is_unclear
+        unknown = self.costs.level_is_old and bool(self.peeking)  # their passes show no level
+        return unknown or self._since_plain >= _PLAIN_EVERY_ROUNDS or self.costs.plain_is_unclear
 
     def classify(self, name: str) -> None:
         """Note whether a call of this drafter is costly now."""

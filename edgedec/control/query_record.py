@@ -18,25 +18,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from edgedec.control.level_check import USUAL_SPREAD
 from edgedec.control.linear_fit import Line
 
 CHEAP_SHARE = 0.05
 """Drafters cheaper than this fraction of a plain pass are queried so that they can be scored."""
+_LONG = 1.3
+"""A call that took more times the usual was interrupted: it counts for so much."""
+_INTERRUPTED = 3
+"""Long calls in a row that no longer count as interruptions: the drafter slowed down."""
 _OUTLIER = 3.0
-"""A call that took more times the usual was interrupted. A drafter that slowed down shows in a few calls."""
-_INTERRUPTED = 2
-"""Calls in a row, each several times too long, that no longer count as interruptions."""
+"""Most times the usual that such a call counts for."""
 _DOUBTED_PASSES = 18.0
 """Time of first calls that is not believed. Each took longer than a pass per level, which no draft is worth:
 it may have been interrupted.
 """
-_SPARED_KEPT, _SPARED = 0.9, 0.5
-"""One long call in seven counts as an interrupted one: a count that keeps so much of itself with each call,
-and what it must have fallen to.
-"""
-_KNOWN_CALLS = 4.0
-"""Calls after which it is known what one takes."""
 _RETRIED_SHARE = 0.01
 """Fraction of all passes that may go into calls of a drafter that seems too dear."""
 _VAIN_SHARE = 0.003
@@ -112,10 +107,8 @@ class QueryRecord:
         """Mean time of a call."""
         self._doubts = 0.0
         """Passes that calls took which were not believed."""
-        self._strange = 0
-        """Calls in a row that took several times too long."""
-        self._spared = 0.0
-        """Long calls lately that were not charged."""
+        self._long = 0
+        """Calls in a row that took too long."""
         self._every = 1
         self._vain = 0
         self._last = 0
@@ -132,29 +125,19 @@ class QueryRecord:
     def took(self, depth: int, seconds: float, plain: float) -> float:
         """Note a call, with little to read first, that drafted ``depth`` levels.
 
-        ``plain``: seconds of a pass over one token. Returns the seconds of it that look like an interruption.
+        ``plain``: seconds of a pass over one token. Returns the seconds of it that are not charged: those
+        beyond the usual ones. They follow if it goes on; one long call says nothing about the drafter.
         """
         if self.unknown and self._doubted(seconds / plain, depth):
             return seconds
         self.unknown = False
         known = max(self.cost.expected(depth), self.cost.on_line(depth))
         usual = known if self.cost.known else seconds
-        self._strange = self._strange + 1 if seconds > _OUTLIER * usual else 0
-        if 0 < self._strange < _INTERRUPTED:
-            return seconds - usual
-        counted = min(seconds, _OUTLIER * usual)
-        spared = self._spares(seconds, usual)
-        self.cost.observe(depth, counted)
+        self._long = self._long + 1 if seconds > _LONG * usual else 0
+        most = _LONG if self._long < _INTERRUPTED else _OUTLIER
+        self.cost.observe(depth, min(seconds, most * usual))
         self.seconds = self.cost.mean
-        return seconds - (usual if spared else counted)
-
-    def _spares(self, seconds: float, usual: float) -> bool:
-        """Return whether a long call is not charged, as a long pass is not."""
-        self._spared *= _SPARED_KEPT
-        known = self.cost.calls >= _KNOWN_CALLS and self._spared < _SPARED
-        spared = known and seconds > (1.0 + USUAL_SPREAD) * usual
-        self._spared += spared
-        return spared
+        return max(seconds - usual, 0.0)
 
     def _doubted(self, passes: float, depth: int) -> bool:
         """Return whether a first call that took so long is not believed: one always, more that are short."""

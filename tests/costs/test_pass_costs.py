@@ -96,10 +96,10 @@ def test_the_first_passes_show_how_quick_the_machine_is_now(
     start(loaded, tmp_path, Machine())
     curve = start(loaded, tmp_path, Machine()).curve
     assert curve.level_is_old
-    assert curve.plain_is_unclear
+    assert curve.level_is_old
     for seconds in (0.004, 0.004, 0.0044):
         curve.observe(1, slowness * seconds)
-    assert not curve.plain_is_unclear
+    assert not curve.level_is_old
     assert curve.plain == pytest.approx(slowness * 0.004)
     assert curve.seconds(8) == pytest.approx(slowness * 0.008)
 

@@ -129,16 +129,17 @@ void ControlledRound::settle(Span<const int32_t> committed, const RoundTimes& ti
   }
 }
 
-// Compares the times of calls and of the pass with the usual ones, where these are known.
+// Compares the times of calls that make parts of passes, and of the pass, with the usual ones, where these are known.
+// Other costly calls show in the same round whether it is the machine.
 void ControlledRound::watch() {
+  if (measured_.costs.level_is_old() || (measured_.any_costly() && !measured_.peeking())) return;
   for (const Call& call : outcome_.calls) {
     const auto& drafter = measured_.of(call.source);
-    if (!drafter.here) continue;
-    const QueryRecord& record = drafter.record;
-    if (!record.unknown() && drafter.costly) {
-      measured_.level.saw(call.seconds, record.cost().on_line(call.depth));
-    } else if (record.unknown() && call.seconds > measured_.costs.plain() * kCheapShare) {
+    if (!drafter.here || !drafter.traits.peeks) continue;
+    if (drafter.record.unknown()) {
       measured_.level.saw_first_call();
+    } else {
+      measured_.level.saw(call.seconds, drafter.record.cost().on_line(call.depth));
     }
   }
   const int tokens = 1 + static_cast<int>(outcome_.fed.size());

@@ -82,13 +82,14 @@ void CostCurve::doubt_level() {
   if (awaited_) return;
   awaited_ = kLevelPasses;
   levels_.clear();
-  checking_ = true;
+  doubted_ = true;
 }
 
 // Sets the level by a pass that ran at the level `seen`: the last of them have to agree.
 void CostCurve::take_level(double seen) {
-  if (checking_ && levels_.empty() && std::abs(seen - level_) < kUsual) {
+  if (doubted_ && levels_.empty() && std::abs(seen - level_) < kUsual) {
     awaited_ = 0;
+    doubted_ = false;
     return;
   }
   levels_.push_back(seen);
@@ -99,6 +100,7 @@ void CostCurve::take_level(double seen) {
   level_ = level_of_one_ = last[last.size() / 2];
   scale_ = std::exp(level_);
   if (steady || awaited_ > 1 || levels_.size() == kMostLevelPasses) --awaited_;
+  doubted_ = doubted_ && awaited_ > 0;
 }
 
 void CostCurve::see_one(double off, double weight) {
@@ -145,7 +147,7 @@ void CostCurve::rise() {
   }
 }
 
-bool CostCurve::plain_is_unclear() const { return level_is_old() || std::abs(level_ - level_of_one_) > kUnclear; }
+bool CostCurve::plain_is_unclear() const { return doubted_ || std::abs(level_ - level_of_one_) > kUnclear; }
 
 double CostCurve::drift() const {
   double largest = 0.0, highest = first_[0];

@@ -15,7 +15,7 @@ namespace edgedec::engine {
 class CostCurve {
  public:
   // `measured` must have 1 and the longest. `old`: measured at another time, perhaps under another load. Only the
-  // shape counts then; the level is that of the first observations, and unclear until there are enough.
+  // shape counts then; the level is that of the first observations, over however many tokens.
   static Status make(Points measured, bool old, CostCurve* curve);
 
   int longest() const { return static_cast<int>(first_.size()); }
@@ -56,7 +56,7 @@ class CostCurve {
   std::vector<double> levels_;  // of the passes awaited
   int strange_[2] = {0, 0};  // passes in a row that took several times too long: those with drafts, and plain ones
   int awaited_ = 0;
-  bool checking_ = false;  // whether the first of these passes may show that the level has not changed
+  bool doubted_ = false;  // whether plain passes are to show the level; the first may show that it has not changed
   double level_ = 0.0, level_of_one_ = 0.0, scale_ = 1.0;
 };
 

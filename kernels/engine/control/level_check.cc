@@ -35,7 +35,17 @@ void LevelCheck::settle(int64_t turn, const Settlement& round) {
   held_.push_back({round, deviated});
 }
 
+void LevelCheck::take(int tokens, double seconds) {
+  const double before = costs_.plain();
+  costs_.observe(tokens, seconds);
+  listener_.rescale(costs_.plain() / before);
+}
+
 void LevelCheck::plain(int64_t turn, double seconds) {
+  if (costs_.level_is_old() && level_ == 0.0) {
+    take(1, seconds);
+    return;
+  }
   if (!costs_.level_is_old()) {
     saw(seconds, costs_.plain());
     if (due(turn)) doubt();

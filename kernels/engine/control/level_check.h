@@ -23,7 +23,7 @@ struct LevelListener {
   ~LevelListener() = default;
 };
 
-// Watches the times of calls and passes. A round in which one of them deviates is held back: plain passes come next,
+// Watches the times of passes, and of calls that make a part of them. A round in which one deviates is held back: plain passes come next,
 // which lose nothing, and it is settled by their level. Checks that find the old level become rare.
 class LevelCheck {
  public:
@@ -31,10 +31,12 @@ class LevelCheck {
 
   // Notes a call or a pass that usually takes `usual` seconds.
   void saw(double seconds, double usual);
-  // Notes the first call of a costly drafter, which nothing shows to be longer than it was before.
+  // Notes the first call of a drafter that peeks, which nothing shows to be longer than it was before.
   void saw_first_call() { first_call_ = true; }
   // Settles a round, now or when the level is known.
   void settle(int64_t turn, const Settlement& round);
+  // Takes the level from a pass over `tokens`, where that of an earlier process is all that is known.
+  void take(int tokens, double seconds);
   // Observes a pass over one token.
   void plain(int64_t turn, double seconds);
 

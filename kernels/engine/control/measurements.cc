@@ -7,6 +7,8 @@ namespace edgedec::engine {
 namespace {
 
 constexpr double kFading = 0.99;         // share of the average rate that remains after one more round
+// Passes over one token that the average rate begins with where the first passes only show the level.
+constexpr double kFirstPasses = 3.0;
 constexpr int64_t kSampledRounds = 4;    // one in this many plain rounds without a query is measured
 constexpr int64_t kPlainEveryRounds = 128;  // after which one goes without drafts, to measure plain decoding
 constexpr double kMostOverhead = 0.05;   // most passes that one token's verification is believed to take
@@ -15,11 +17,13 @@ constexpr double kMostOverhead = 0.05;   // most passes that one token's verific
 
 Measurements::Measurements(CostCurve& its_costs, Span<const DrafterTraits> its_drafters)
     : costs(its_costs), level(its_costs, *this) {
+  tokens_ = passes_ = costs.level_is_old() ? kFirstPasses : 0.0;
   for (const DrafterTraits& traits : its_drafters) {
     acceptance.add_drafter(traits.pretrained);
     drafters.emplace_back();
     drafters.back().traits = traits;
     drafters.back().costly = traits.peeks;
+    peeking_ = peeking_ || traits.peeks;
   }
 }
 
@@ -41,7 +45,10 @@ double Measurements::rate() const {
   return std::max(per_pass, 1.0) / costs.plain();
 }
 
-bool Measurements::due_plain() const { return since_plain_ >= kPlainEveryRounds || costs.plain_is_unclear(); }
+bool Measurements::due_plain() const {
+  const bool unknown = costs.level_is_old() && peeking_;  // passes behind peeking drafters show no level
+  return unknown || since_plain_ >= kPlainEveryRounds || costs.plain_is_unclear();
+}
 
 void Measurements::classify(Source source) {
   Drafter& one = of(source);

@@ -55,6 +55,9 @@ class Measurements final : public LevelListener {
   // Whether a drafter is costly and has not been dropped.
   bool any_costly() const;
 
+  // Whether a drafter peeks.
+  bool peeking() const { return peeking_; }
+
   void begin(Span<const int32_t> stops);
   void drop(Source source) { of(source).here = false; }
   // Tokens per second lately, by what passes cost; never less than plain decoding's.
@@ -82,6 +85,7 @@ class Measurements final : public LevelListener {
  private:
   int64_t since_plain_ = 0;  // rounds since the last one without drafts
   double tokens_ = 0.0, passes_ = 0.0;
+  bool peeking_ = false;  // whether a drafter peeks
   int long_passes_ = 0;  // behind drafts in a row that took longer than usual
 };
 

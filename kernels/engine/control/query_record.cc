@@ -3,16 +3,13 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/control/level_check.h"
-
 namespace edgedec::engine {
 namespace {
 
-constexpr double kOutlierCall = 3.0;  // a call that took more times the usual was interrupted
-constexpr int kInterruptedCalls = 2;   // calls in a row, each several times too long, that no longer count as interruptions
+constexpr double kLongCall = 1.3;     // a call that took more times the usual was interrupted: it counts for so much
+constexpr int kInterruptedCalls = 3;   // long calls in a row that no longer count as interruptions
+constexpr double kOutlierCall = 3.0;  // most times the usual that such a call counts for
 constexpr double kDoubtedPasses = 18.0;  // time of first calls, each longer than a pass per level, not believed
-constexpr double kSparedKept = 0.9, kSpared = 0.5;  // a fading count of long calls, and where the next is not charged
-constexpr double kKnownCalls = 4.0;       // calls after which it is known what one takes
 constexpr double kRetriedShare = 0.01;    // of all passes that may go into calls of a drafter that seems too dear
 constexpr double kVainShare = 0.003;      // of a plain pass, on average, that a drafter queried in vain may take
 constexpr int64_t kRarestRounds = 32;
@@ -61,22 +58,11 @@ double QueryRecord::took(int depth, double seconds, double plain) {
   unknown_ = false;
   const double known = std::max(cost_.expected(depth), cost_.on_line(depth));
   const double usual = cost_.known() ? known : seconds;
-  strange_ = seconds > kOutlierCall * usual ? strange_ + 1 : 0;
-  if (0 < strange_ && strange_ < kInterruptedCalls) return seconds - usual;
-  const double counted = std::min(seconds, kOutlierCall * usual);
-  const bool spared = spares(seconds, usual);
-  cost_.observe(depth, counted);
+  long_ = seconds > kLongCall * usual ? long_ + 1 : 0;
+  const double most = long_ < kInterruptedCalls ? kLongCall : kOutlierCall;
+  cost_.observe(depth, std::min(seconds, most * usual));
   seconds_ = cost_.mean();
-  return seconds - (spared ? usual : counted);
-}
-
-// Returns whether a long call is not charged, as a long pass is not.
-bool QueryRecord::spares(double seconds, double usual) {
-  spared_ *= kSparedKept;
-  const bool known = cost_.calls() >= kKnownCalls && spared_ < kSpared;
-  const bool spared = known && seconds > (1.0 + kUsualSpread) * usual;
-  spared_ += spared;
-  return spared;
+  return std::max(seconds - usual, 0.0);
 }
 
 // Returns whether a first call that took so long is not believed: one always, more that are short.

@@ -48,7 +48,7 @@ class QueryRecord {
   bool charged() const { return charged_; }
 
   // Notes a call, with little to read first, that drafted `depth` levels. `plain`: seconds of a pass over one token.
-  // Returns the seconds of it that look like an interruption.
+  // Returns the seconds of it that are not charged: those beyond the usual ones, which follow if it goes on.
   double took(int depth, double seconds, double plain);
   // Whether a level seems to take more than `most` seconds.
   bool dear(double most) const { return !unknown_ && cost_.slope() > most; }
@@ -98,7 +98,6 @@ class QueryRecord {
   }
 
  private:
-  bool spares(double seconds, double usual);
   bool doubted(double passes, int depth);
   double rate(size_t depth) const;
 
@@ -106,8 +105,7 @@ class QueryRecord {
   bool unknown_ = true;
   double seconds_ = 0.0;
   double doubts_ = 0.0;  // passes that calls took which were not believed
-  int strange_ = 0;      // calls in a row that took several times too long
-  double spared_ = 0.0;  // long calls lately that were not charged
+  int long_ = 0;         // calls in a row that took too long
   int64_t every_ = 1, vain_ = 0, last_ = 0;
   Gains gains_[2];  // of queries where other drafters had nothing to feed, and where they had
   int trying_ = 0;  // queries left of the try under way
