@@ -37,7 +37,7 @@ plain  auto        -      -    2  lookup recycling
 plain  auto        -      300  2  lookup recycling / all
 plain  auto        small  -    1  lookup recycling small
 plain  auto        small  300  1  lookup recycling small / all
-plain  auto        small  60   1  lookup recycling small / prompts tables
+plain  auto        small  60   1  lookup recycling / prompts tables drafter
 plain  auto,exit   -      300  1  lookup recycling / all
 plain  exit-1      -      300  1  exit-1 / all
 plain  exit-99     -      57   1  UsageError
@@ -50,7 +50,7 @@ plain  head        -      300  1  NotFoundError
 both   off         -      -    1  -
 both   auto        -      -    1  lookup recycling exit-2 head
 both   auto        -      300  1  lookup recycling exit-2 head / all
-both   auto        -      60   1  lookup recycling exit-2 head / prompts tables
+both   auto        -      60   1  lookup recycling exit-2 / prompts tables drafter
 both   auto        -      57   1  - / prompts drafter drafts cache context
 both   auto        -      -    2  lookup recycling
 both   auto        -      300  2  lookup recycling / all

@@ -65,7 +65,8 @@ def test_one_that_ends_without_an_answer(worker: Worker) -> None:
 
 
 def test_one_that_lacks_a_module(worker: Worker) -> None:
-    refused(worker(answers(missing="diskcache")), UnsupportedError, "no module diskcache", "runtime[gguf]")
+    model = worker(answers(missing="diskcache"))
+    refused(model, UnsupportedError, "no module diskcache", pip_install("gguf"))
 
 
 def test_one_that_is_too_old(worker: Worker) -> None:
