@@ -28,7 +28,7 @@ def emulator() -> str | None:
 
 
 def missing() -> str | None:
-    """What is not installed here and is needed, in words, or None."""
+    """Name the tools that are needed and not installed, or return None."""
     tools = [name for name in (COMPILER, "cmake") if not shutil.which(name)]
     tools += [] if emulator() else [" or ".join(EMULATORS)]
     packages = "Debian: g++-aarch64-linux-gnu cmake qemu-user-static"

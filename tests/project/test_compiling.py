@@ -15,7 +15,7 @@ from tests.kernels.levels import COMPILER, build, configure, needs_cmake, run
 MOST_FILES = 34
 """It was 214."""
 MOST_TIMES = 160.0
-"""Of the reference's CPU-seconds; the build takes 117 of them, and took 416."""
+"""Times the reference's CPU-seconds; the build takes 117 times as many, and took 416."""
 REFERENCE = """
 #include <algorithm>
 #include <functional>

@@ -13,7 +13,7 @@ struct GuardedText {
   std::string text;
   std::vector<size_t> literal;
 
-  // What follows the first `bytes` bytes.
+  // The text behind the first `bytes` bytes.
   GuardedText behind(size_t bytes) const {
     GuardedText rest = {text.substr(bytes), {}};
     for (const size_t at : literal) {
