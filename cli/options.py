@@ -78,7 +78,7 @@ def read_text_file(path: Path, what: str) -> str:
         raise BadFileError(f"{path} is not UTF-8 text (byte {error.start})") from error
 
 
-_LEAST_BYTES, _GIGABYTES = 1_000_000, 24
+_LEAST_BYTES, _GIGABYTES = 100_000, 24
 """Fewer bytes hold no model. So small a number without a unit was meant in MB, or in GB up to the other."""
 
 

@@ -125,9 +125,11 @@ def params_of(
     """
     if sampling is not None and not isinstance(sampling, SamplingParams | DrawParams):
         sampling = _of_names(sampling)
-    named = _of_names(values or {})
+    if not values:
+        return sampling
+    named = _of_names(values)
     if sampling is None:
-        return named if values else None
+        return named
     return named.over(sampling) if isinstance(sampling, DrawParams) else named.on(sampling)
 
 

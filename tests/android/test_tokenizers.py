@@ -10,15 +10,16 @@ from edgedec.core.manifest import Manifest
 from edgedec.models import Store
 from edgedec.text.tokenizer import Tokenizer
 from tests.android.arm_engine import ArmRuns
+from tests.fixtures.real_models import REAL_MODELS
 from tests.kernels.arm import needs_arm
-from tests.native.test_text_real import MODELS, texts
+from tests.native.test_text_real import texts
 
 COUNT = 4000
 
 pytestmark = [needs_arm, pytest.mark.slow]
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=REAL_MODELS)
 def folder(request: pytest.FixtureRequest) -> Path:
     """The model's folder; pulls the model when it is missing."""
     return Store().ensure(request.param)

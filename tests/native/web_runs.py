@@ -46,8 +46,10 @@ class WebRuns:
         asked = request_of(case.params) | {"stop": list(case.stops), "max_tokens": case.max_tokens or 0}
         try:
             begun = self.engine.begin(**prompt, **asked)
+            shown = 0
             while self.engine.turn():
-                if case.cancel is not None and len(self.engine.tokens) >= case.cancel and self.engine.text:
+                grown, shown = len(self.engine.text) > shown, len(self.engine.text)
+                if case.cancel is not None and len(self.engine.tokens) >= case.cancel and grown:
                     self.engine.stop()
             figures = self.engine.last()
         except WebError as error:

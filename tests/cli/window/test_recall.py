@@ -31,7 +31,7 @@ def test_a_session_that_goes_on_shows_its_last_turn(tmp_path: Path) -> None:
     options = ("--session", str(tmp_path / "talk"))
     said(Emulator(chat_of(tmp_path / "a", "Hello there.", options=options)), "Hi")
     lines = said(Emulator(chat_of(tmp_path / "b", options=options)))
-    at = next(at for at, line in enumerate(lines) if line.startswith("continuing "))
+    at = next(at for at, line in enumerate(lines) if line.startswith("continuing"))
     end = "\n".join(lines[at:])
     assert "\n> Hi\nHello there.\n" in end + "\n"
 
