@@ -67,15 +67,15 @@ def test_those_with_trees_reserve_their_cache(make_trees: Make) -> None:
     assert held == needed if forward.caps.exact else held >= needed
 
 
-@pytest.mark.parametrize("pieces", [(1,) * 10, (3, 7), (9, 1), (4, 4, 2)])
-def test_a_prompt_in_pieces_is_the_prompt(make: Make, pieces: tuple[int, ...]) -> None:
+def test_a_prompt_in_pieces_is_the_prompt(make: Make) -> None:
     whole = make().extend(PROMPT, rows=FULL)
-    forward, start = make(), 0
-    for size in pieces:
-        part = forward.extend(PROMPT[start : start + size], rows=FULL)
-        assert make.same(part, pick(whole, *range(start, start + size)))
-        start += size
-        assert forward.length == start
+    for pieces in ((1,) * 10, (3, 7), (9, 1), (4, 4, 2)):
+        forward, start = make(), 0
+        for size in pieces:
+            part = forward.extend(PROMPT[start : start + size], rows=FULL)
+            assert make.same(part, pick(whole, *range(start, start + size))), (pieces, start)
+            start += size
+            assert forward.length == start
 
 
 def test_different_tokens_give_different_rows(make: Make) -> None:
@@ -122,17 +122,18 @@ def test_a_tree_on_an_empty_cache(make_trees: Make) -> None:
     assert make_trees.same(rows, make_trees().extend([TREE[i] for i in path_to(6)]))
 
 
-@pytest.mark.parametrize("path", [[], [0], [1], [1, 5], [0, 3], [0, 2, 4, 6], [0, 2]])
-def test_keep_path_then_extend_equals_plain(make_trees: Make, path: list[int]) -> None:
-    forward = fed(make_trees, PROMPT)
-    forward.extend(TREE, parents=PARENTS)
-    forward.keep_path(path)
-    assert forward.length == 10 + len(path)
-    plain = fed(make_trees, PROMPT + [TREE[i] for i in path])
-    for token in (21, 4):
-        assert make_trees.same(forward.extend([token], rows=FULL), plain.extend([token], rows=FULL))
-    again = forward.extend(TREE, parents=PARENTS, rows=FULL)
-    assert make_trees.same(again, plain.extend(TREE, parents=PARENTS, rows=FULL))
+def test_keep_path_then_extend_equals_plain(make_trees: Make) -> None:
+    for path in ([], [0], [1], [1, 5], [0, 3], [0, 2, 4, 6], [0, 2]):
+        forward = fed(make_trees, PROMPT)
+        forward.extend(TREE, parents=PARENTS)
+        forward.keep_path(path)
+        assert forward.length == 10 + len(path)
+        plain = fed(make_trees, PROMPT + [TREE[i] for i in path])
+        for token in (21, 4):
+            same = make_trees.same(forward.extend([token], rows=FULL), plain.extend([token], rows=FULL))
+            assert same, (path, token)
+        again = forward.extend(TREE, parents=PARENTS, rows=FULL)
+        assert make_trees.same(again, plain.extend(TREE, parents=PARENTS, rows=FULL)), path
 
 
 def test_keep_a_beginning_of_a_chain(make: Make) -> None:
@@ -153,14 +154,15 @@ def test_a_tree_must_be_settled_before_the_next_pass(make_trees: Make) -> None:
     assert make_trees.same(forward.extend([1]), fed(make_trees, PROMPT).extend([1]))
 
 
-@pytest.mark.parametrize("nodes", [[2], [0, 1], [0, 4], [2, 0], [7], [-1], [0, 0]])
-def test_what_is_no_root_path_is_refused(make_trees: Make, nodes: list[int]) -> None:
+def test_what_is_no_root_path_is_refused(make_trees: Make) -> None:
     forward = fed(make_trees, PROMPT)
-    forward.extend(TREE, parents=PARENTS)
-    with pytest.raises(ValueError, match="root path"):
-        forward.keep_path(nodes)
-    forward.keep_path([0, 3])
-    assert forward.length == 12
+    for nodes in ([2], [0, 1], [0, 4], [2, 0], [7], [-1], [0, 0]):
+        forward.extend(TREE, parents=PARENTS)
+        with pytest.raises(ValueError, match="root path"):
+            pytest.fail(f"{nodes} is kept: {forward.keep_path(nodes)}")
+        forward.keep_path([0, 3])
+        assert forward.length == 12, nodes
+        forward.rewind(10)
 
 
 def test_what_does_not_fit_is_refused_and_changes_nothing(make: Make) -> None:
@@ -176,27 +178,28 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(make: Make) -> None:
         forward.extend([3])
 
 
-@pytest.mark.parametrize(
-    ("tokens", "parents"),
-    [
-        ([], None), ([], []), ([1, 2], [-1]), ([1, 2], [-1, 1]), ([1, 2], [0, -1]), ([1], [-2]),
-        ([-1], None), ([1 << 30], None), ([1, 10**12], None),
-    ],
-)  # fmt: skip
-def test_malformed_passes_change_nothing(make: Make, tokens: list[int], parents: list[int] | None) -> None:
-    forward = fed(make, PROMPT)
-    with pytest.raises(ValueError, match=r"token|parent"):
-        forward.extend(tokens, parents=parents)
-    assert forward.length == 10
-    assert make.same(forward.extend([1]), fed(make, PROMPT).extend([1]))
+MALFORMED: list[tuple[list[int], list[int] | None]] = [
+    ([], None), ([], []), ([1, 2], [-1]), ([1, 2], [-1, 1]), ([1, 2], [0, -1]), ([1], [-2]),
+    ([-1], None), ([1 << 30], None), ([1, 10**12], None),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("indices", [(10,), (-1,), (0, 99)])
-def test_rows_outside_the_pass_are_refused(make: Make, indices: tuple[int, ...]) -> None:
+def test_malformed_passes_change_nothing(make: Make) -> None:
+    forward, expected = fed(make, PROMPT), fed(make, PROMPT).extend([1])
+    for tokens, parents in MALFORMED:
+        with pytest.raises(ValueError, match=r"token|parent"):
+            pytest.fail(f"{tokens}, {parents}: {forward.extend(tokens, parents=parents)}")
+        assert forward.length == 10, (tokens, parents)
+        assert make.same(forward.extend([1]), expected), (tokens, parents)
+        forward.rewind(10)
+
+
+def test_rows_outside_the_pass_are_refused(make: Make) -> None:
     forward = make()
-    with pytest.raises(ValueError, match="rows"):
-        forward.extend(PROMPT, rows=Rows(indices=indices))
-    assert forward.length == 0
+    for indices in ((10,), (-1,), (0, 99)):
+        with pytest.raises(ValueError, match="rows"):
+            pytest.fail(f"{indices}: {forward.extend(PROMPT, rows=Rows(indices=indices))}")
+        assert forward.length == 0, indices
 
 
 def test_a_pass_longer_than_max_pass_is_refused(make: Make) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shlex
 
 import pytest
@@ -83,3 +84,9 @@ def test_runs_have_one_closing_line_together() -> None:
     assert closing.closing([], [nothing]) == "==== no tests ran in 0.10s ===="
     with pytest.raises(SystemExit, match="no closing line"):
         closing.closing([], [MAIN, "Killed\n"])
+
+
+def test_collections_of_garbage_leave_out_what_was_there_before_the_tests(
+    request: pytest.FixtureRequest,
+) -> None:
+    assert gc.get_freeze_count() > 10_000 + len(request.session.items)
