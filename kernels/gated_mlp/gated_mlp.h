@@ -2,11 +2,19 @@
 // GatedProduct: y = act(gate) * values, of two tensors that are there already; the same rows compute it.
 #pragma once
 
+#include <string_view>
+
 #include "quant_linear/linear.h"
 
 namespace edgedec::gated_mlp {
 
 enum class Activation { kSilu, kGeluTanh, kSigmoid };  // the last one for GatedProduct alone
+
+// Finds the activation that graphs call so; false where there is none.
+inline bool activation_by_name(std::string_view name, Activation* found) {
+  *found = name == "silu" ? Activation::kSilu : name == "gelu_tanh" ? Activation::kGeluTanh : Activation::kSigmoid;
+  return *found != Activation::kSigmoid || name == "sigmoid";
+}
 
 // out[m][c] = act(gate[m][c]) * up[m][c] over m rows of c columns; gate and up have stride ldi, out has ldo.
 using ActivateFn = void (*)(Activation act, const float* gate, const float* up, size_t ldi, int m, int columns,

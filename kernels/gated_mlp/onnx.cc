@@ -1,15 +1,9 @@
-#include "gated_mlp/gated_mlp.h"
+#include "gated_mlp/onnx.h"
+
 #include "ort/ops.h"
 
 namespace edgedec::ort {
 namespace {
-
-gated_mlp::Activation activation(const Info& info) {
-  const std::string name = info.text("activation");
-  if (name == "silu") return gated_mlp::Activation::kSilu;
-  if (name != "gelu_tanh") info.fail("unknown activation " + name);
-  return gated_mlp::Activation::kGeluTanh;
-}
 
 struct GatedMlp {
   static constexpr const char* kName = "GatedMLP";
@@ -19,7 +13,7 @@ struct GatedMlp {
   explicit GatedMlp(const Info& info)
       : linear(quant_linear::find_row(isa(info))),
         row(gated_mlp::find_row(float_row(isa(info)))),
-        act(activation(info)),
+        act(gate_activation(info)),
         gate(info, format(info, 0), info.integer("rows"), info.integer("cols")),
         up(info, format(info, 1), info.integer("rows"), info.integer("cols")) {}
 
@@ -45,6 +39,19 @@ struct GatedMlp {
 };
 
 }  // namespace
+
+gated_mlp::Activation activation(const Info& info) {
+  const std::string name = info.text("activation");
+  gated_mlp::Activation found;
+  if (!gated_mlp::activation_by_name(name, &found)) info.fail("unknown activation " + name);
+  return found;
+}
+
+gated_mlp::Activation gate_activation(const Info& info) {
+  const gated_mlp::Activation found = activation(info);
+  if (info.ok() && found == gated_mlp::Activation::kSigmoid) info.fail("unknown activation sigmoid");
+  return found;
+}
 
 const KernelOp* gated_mlp_op() {
   static const CustomOp<GatedMlp> op;

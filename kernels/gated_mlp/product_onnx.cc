@@ -1,18 +1,10 @@
 #include <algorithm>
 
-#include "gated_mlp/gated_mlp.h"
+#include "gated_mlp/onnx.h"
 #include "ort/ops.h"
 
 namespace edgedec::ort {
 namespace {
-
-gated_mlp::Activation product_activation(const Info& info) {
-  const std::string name = info.text("activation");
-  if (name == "silu") return gated_mlp::Activation::kSilu;
-  if (name == "sigmoid") return gated_mlp::Activation::kSigmoid;
-  if (name != "gelu_tanh") info.fail("unknown activation " + name);
-  return gated_mlp::Activation::kGeluTanh;
-}
 
 struct GatedProduct {
   static constexpr const char* kName = "GatedProduct";
@@ -20,7 +12,7 @@ struct GatedProduct {
   static constexpr Port kOutputs[] = {{kFloat}};
   static constexpr size_t kFloatsPerTask = 1 << 13;  // smaller tasks lose time
 
-  explicit GatedProduct(const Info& info) : row(gated_mlp::find_row(float_row(isa(info)))), act(product_activation(info)) {}
+  explicit GatedProduct(const Info& info) : row(gated_mlp::find_row(float_row(isa(info)))), act(activation(info)) {}
 
   void compute(Context& c) {
     const std::vector<int64_t> dims = c.shape(1);

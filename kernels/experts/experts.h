@@ -1,0 +1,93 @@
+// Experts: y[t] = residual[t] + sum over the k experts e chosen for token t of weight[t][e] * down_e(act(gate_e x[t]) * up_e x[t])
+//
+// Choosing, in fp32, from a router's scores s[t][E]:
+//   softmax   the k largest s; gated e^(s - max s)
+//   sigmoid   the k largest sigmoid(s) + choice; gated sigmoid(s)
+// Of equal ones those with lower indices are chosen. Then, in this order:
+//   weight = gated / sum of gated        softmax alone, over all experts in ascending order; left out where the next one divides
+//   weight = weight / (sum + epsilon)    with `normalise`, over the chosen in ascending order
+//   weight = weight * scale * factor[e]
+// The products are QuantLinear's and GatedMLP's. The sum begins with the residual, or zero, and takes experts in ascending order:
+//   y = fma(weight, product, y)
+//
+// So a token's output depends neither on other tokens nor on how many of them share an expert, and rows agree bit for bit.
+//
+// All weights of an expert lie together: gate, up and down, each from a multiple of kPartAlignment bytes, the expert itself from a
+// multiple of kExpertAlignment, which lets disks be read past the system's cache.
+#pragma once
+
+#include "gated_mlp/gated_mlp.h"
+
+namespace edgedec::experts {
+
+constexpr size_t kPartAlignment = 64, kExpertAlignment = 4096;
+constexpr int kMostExperts = 1 << 16, kMostChosen = 64;
+
+enum class Gating { kSoftmax, kSigmoid };
+
+struct Routing {
+  int experts = 0, chosen = 0;
+  Gating gating = Gating::kSoftmax;
+  bool normalise = false;
+  float epsilon = 0.0f, scale = 1.0f;
+};
+
+// An expert of a token. Those of a token lie in ascending order.
+struct Chosen {
+  int expert;
+  float weight;
+  int pair;  // its place among all pairs of a token and an expert, which lie by expert, then by token
+};
+
+struct Row {
+  const char* name;
+  // gated[e] = sigmoid(scores[e]), or e^(scores[e] - most) with softmax.
+  void (*gate)(Gating gating, const float* scores, float most, int experts, float* gated);
+  // to[i] = fma(weight, from[i], to[i])
+  void (*add)(float weight, const float* from, float* to, size_t n);
+};
+
+// The float row (scalar, avx2, avx512) of that name, or nullptr.
+const Row* find_row(const char* name);
+
+// The weights of a layer's experts; data of gate, up and down are those of the first.
+struct Weights {
+  Weight gate, up, down;
+  size_t stride = 0;
+
+  EDGEDEC_INLINE Weight of(Weight part, int expert) const {
+    part.data += stride * static_cast<size_t>(expert);
+    return part;
+  }
+};
+
+// Where parts lie in an expert, and its size, all in bytes.
+struct Places {
+  size_t up, down, stride;
+};
+Places places(const Weight& gate, const Weight& up, const Weight& down);
+
+// Chooses one token's experts. `choice` and `factor` may be null. `room` holds 2 * experts floats; `chosen` gets routing.chosen.
+void choose(const Row& row, const Routing& routing, const float* scores, const float* choice, const float* factor, float* room,
+            Chosen* chosen);
+
+struct Rows {
+  const quant_linear::Row& linear;
+  const gated_mlp::Row& mlp;
+  const Row& experts;
+};
+
+struct Inputs {
+  const float *x, *scores, *choice, *factor, *residual;  // [m][cols], [m][E], [E], [E], [m][cols]; the last three may be null
+  int m;
+};
+
+// Pairs of a token and an expert that are computed together: an expert with more has them all at once. It bounds the memory
+// between gate and sum; each expert is read once whatever it is.
+constexpr int kPairsAtOnce = 512;
+
+// out[m][cols].
+void experts(const Rows& rows, Parallel& threads, const Routing& routing, const Weights& weights, gated_mlp::Activation act,
+             const Inputs& in, float* out, int pairs_at_once = kPairsAtOnce);
+
+}  // namespace edgedec::experts

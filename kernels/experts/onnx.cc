@@ -1,0 +1,79 @@
+#include "experts/experts.h"
+#include "gated_mlp/onnx.h"
+#include "ort/ops.h"
+
+namespace edgedec::ort {
+namespace {
+
+struct Experts {
+  static constexpr const char* kName = "Experts";
+  static constexpr Port kInputs[] = {{kFloat}, {kFloat}, {kUint8}, {kFloat, kOptional}, {kFloat, kOptional}, {kFloat, kOptional}};
+  static constexpr Port kOutputs[] = {{kFloat}};
+  enum Input { kX, kScores, kExperts, kChoice, kFactor, kResidual };
+
+  explicit Experts(const Info& info)
+      : rows{*quant_linear::find_row(isa(info)), *gated_mlp::find_row(float_row(isa(info))), *experts::find_row(float_row(isa(info)))},
+        routing(rules(info)),
+        weights(shapes(info)),
+        act(gate_activation(info)) {
+    if (info.ok()) places = experts::places(weights.gate, weights.up, weights.down);
+    weights.stride = places.stride;
+  }
+
+  static experts::Routing rules(const Info& info) {
+    const int64_t all = info.integer("experts"), some = info.integer("chosen");
+    if (all < 1 || all > experts::kMostExperts) info.fail("experts must be 1 to " + std::to_string(experts::kMostExperts));
+    if (some < 1 || some > all || some > experts::kMostChosen) info.fail("so many experts cannot be chosen");
+    const std::string gating = info.text("gating");
+    if (gating != "softmax" && gating != "sigmoid") info.fail("unknown gating " + gating);
+    return {static_cast<int>(all), static_cast<int>(some),
+            gating == "sigmoid" ? experts::Gating::kSigmoid : experts::Gating::kSoftmax, info.integer("normalise") != 0,
+            info.real("epsilon", 0.0f), info.real("scale", 1.0f)};
+  }
+
+  static experts::Weights shapes(const Info& info) {
+    const auto formats = info.words("formats");
+    const int64_t width = info.integer("rows"), cols = info.integer("cols");
+    if (formats.size() != 3) return info.fail("formats must name three"), experts::Weights{};
+    return {WeightInput(info, formats[0], width, cols).shape(), WeightInput(info, formats[1], width, cols).shape(),
+            WeightInput(info, formats[2], cols, width).shape(), 0};
+  }
+
+  void compute(Context& c) {
+    const int m = c.rows(kX, weights.gate.cols);
+    const auto all = static_cast<size_t>(routing.experts);
+    if (c.rows(kScores, routing.experts) != m) c.fail("scores have the wrong shape");
+    if (c.elements(kExperts) != all * places.stride)
+      c.fail("packed experts have " + std::to_string(c.elements(kExperts)) + " bytes, their shapes need " +
+             std::to_string(all * places.stride));
+    if (c.has(kChoice) && c.elements(kChoice) != all) c.fail("choice has the wrong length");
+    if (c.has(kFactor) && c.elements(kFactor) != all) c.fail("factor has the wrong length");
+    if (c.has(kResidual) && c.rows(kResidual, weights.gate.cols) != m) c.fail("residual has the wrong shape");
+    if (m > kMostPairs / routing.chosen) c.fail("too many tokens");
+    auto* out = c.output<float>(0, {m, weights.gate.cols});
+    const experts::Inputs in{c.data<const float>(kX),          c.data<const float>(kScores),       c.optional<const float>(kChoice),
+                             c.optional<const float>(kFactor), c.optional<const float>(kResidual), m};
+    const auto* data = reinterpret_cast<const uint8_t*>(c.data<const float>(kExperts));
+    if (!c.ok() || !m) return;
+    experts::Weights here = weights;
+    here.gate.data = data, here.up.data = data + places.up, here.down.data = data + places.down;
+    experts::experts(rows, c, routing, here, act, in, out);
+  }
+
+  static constexpr int kMostPairs = 1 << 28;
+
+  experts::Rows rows;
+  experts::Routing routing;
+  experts::Weights weights;
+  gated_mlp::Activation act;
+  experts::Places places{};
+};
+
+}  // namespace
+
+const KernelOp* experts_op() {
+  static const CustomOp<Experts> op;
+  return &op;
+}
+
+}  // namespace edgedec::ort

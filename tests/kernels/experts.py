@@ -1,0 +1,147 @@
+"""Layers of random experts, calls of the op on every row, and its definition over single experts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgedec.kernels import library
+from tests.kernels.float_rows import pointer
+from tests.kernels.quant_rows import SCALAR, F32, Packed, Runner, random_packed
+
+ALIGNMENT, PART = 4096, 64
+PAIRS = 512
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer of random experts, each a gate, an up and a down matrix."""
+
+    experts: tuple[tuple[Packed, Packed, Packed], ...]
+    chosen: int
+    sigmoid: bool = False
+    normalise: bool = True
+    gelu: bool = False
+    epsilon: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def formats(self) -> bytes:
+        return ",".join(one.format for one in self.experts[0]).encode()
+
+    @property
+    def width(self) -> int:
+        return self.experts[0][0].rows
+
+    @property
+    def cols(self) -> int:
+        return self.experts[0][0].cols
+
+    def sizes(self, pairs: int = PAIRS) -> NDArray[np.int32]:
+        flags = [int(self.sigmoid), int(self.normalise), int(self.gelu)]
+        return np.array([self.width, self.cols, len(self.experts), self.chosen, *flags, pairs], np.int32)
+
+    @property
+    def factors(self) -> F32:
+        return np.array([self.epsilon, self.scale], np.float32)
+
+    @property
+    def data(self) -> NDArray[np.uint8]:
+        """u8[experts, stride], aligned as a bundle's file is."""
+        rows = []
+        for parts in self.experts:
+            row = b""
+            for part in parts:
+                row += bytes(-len(row) % PART) + part.data.tobytes()
+            rows.append(row + bytes(-len(row) % ALIGNMENT))
+        packed = np.frombuffer(b"".join(rows), np.uint8)
+        room = np.empty(packed.size + ALIGNMENT, np.uint8)
+        start = -room.ctypes.data % ALIGNMENT
+        aligned = room[start : start + packed.size]
+        aligned[:] = packed
+        return aligned.reshape(len(rows), -1)
+
+
+def random_layer(
+    formats: tuple[str, str, str], experts: int, width: int, cols: int, seed: int = 0, **rules: object
+) -> Layer:
+    """Return a layer whose experts differ."""
+    shapes = ((width, cols), (width, cols), (cols, width))
+    made = tuple(
+        tuple(
+            random_packed(format, *shape, seed=seed + 3 * expert + i)
+            for i, (format, shape) in enumerate(zip(formats, shapes, strict=True))
+        )
+        for expert in range(experts)
+    )
+    return Layer(made, **rules)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of a call; ``choice``, ``factor`` and ``residual`` may be None."""
+
+    x: F32
+    scores: F32
+    choice: F32 | None = None
+    factor: F32 | None = None
+    residual: F32 | None = None
+
+    def token(self, t: int) -> Inputs:
+        """Return the inputs of one token alone."""
+        residual = None if self.residual is None else self.residual[t : t + 1].copy()
+        return Inputs(self.x[t : t + 1].copy(), self.scores[t : t + 1].copy(), self.choice, self.factor, residual)
+
+
+def random_inputs(layer: Layer, m: int, seed: int = 0, extras: bool = False) -> Inputs:
+    """Return inputs of ``m`` tokens, with all optional ones where ``extras`` says so."""
+    rng, experts = np.random.default_rng(seed), len(layer.experts)
+
+    def normal(*shape: int) -> F32:
+        return rng.normal(0, 1, shape).astype(np.float32)
+
+    x, scores = normal(m, layer.cols), normal(m, experts)
+    if not extras:
+        return Inputs(x, scores)
+    return Inputs(x, scores, normal(experts), np.abs(normal(experts)), normal(m, layer.cols))
+
+
+def run(runner: Runner, layer: Layer, inputs: Inputs, pairs: int = PAIRS) -> F32:
+    """Return the op's output f32[m, cols] on a row."""
+    out = np.full(inputs.x.shape, np.nan, np.float32)
+    given = (inputs.x, inputs.scores, inputs.choice, inputs.factor, inputs.residual)
+    arrays = [pointer(array) for array in (layer.sizes(pairs), layer.factors, layer.data, *given)]
+    runner.call("edgedec_experts", runner.row.encode(), layer.formats, *arrays, len(inputs.x), pointer(out))
+    return out
+
+
+def choose(row: str, layer: Layer, inputs: Inputs) -> tuple[NDArray[np.int32], F32]:
+    """Return experts and weights of the first token, as a row of floats chooses them."""
+    experts, weights = np.empty(layer.chosen, np.int32), np.empty(layer.chosen, np.float32)
+    arrays = [pointer(array) for array in (layer.sizes(), layer.factors, inputs.scores, inputs.choice, inputs.factor)]
+    status = library.load().edgedec_choose_experts(
+        row.encode(), layer.formats, *arrays, pointer(experts), pointer(weights)
+    )
+    assert status == 0
+    return experts, weights
+
+
+def defined(layer: Layer, inputs: Inputs) -> F32:
+    """Return the output by the op's definition: one token and expert at a time, on the scalar row."""
+    out = []
+    for t in range(len(inputs.x)):
+        one = inputs.token(t)
+        y = np.zeros(layer.cols, np.float32) if one.residual is None else one.residual[0]
+        for expert, weight in zip(*choose("scalar", layer, one), strict=True):
+            gate, up, down = layer.experts[expert]
+            product = SCALAR.linear(down, SCALAR.gated_mlp(gate, up, one.x, layer.gelu))[0]
+            y = fma(weight, product, y)
+        out.append(y)
+    return np.stack(out)
+
+
+def fma(weight: np.float32, x: F32, y: F32) -> F32:
+    """Return weight * x + y, rounded once: the product is exact in 64 bits, the sum nearly so in 80."""
+    return (np.longdouble(weight) * x.astype(np.longdouble) + y.astype(np.longdouble)).astype(np.float32)
