@@ -7,13 +7,13 @@ their ``overload`` (ONNX IR 10).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import onnx
 
 from edgedec.core.errors import UnsupportedError
 from edgedec.export.model import DOMAIN, attributes
-from edgedec.export.portable import attention, head, matrices, recurrent
+from edgedec.export.portable import attention, experts, head, matrices, recurrent
 from edgedec.export.portable.body import Body, BodyBuilder
 from edgedec.export.portable.decode import UNPACK, UNPACKABLE, unpacker_function
 from edgedec.export.portable.floats import half_function
@@ -24,6 +24,7 @@ BODIES: dict[str, BodyBuilder] = {
     "QuantLinear": matrices.quant_linear,
     "GatedMLP": matrices.gated_mlp,
     "GatedProduct": matrices.gated_product,
+    "Experts": experts.experts,
     "RotaryTable": attention.rotary_table,
     "TreeAttention": attention.tree_attention,
     "GatedDelta": recurrent.gated_delta,
@@ -56,7 +57,7 @@ def attach_bodies(nodes: Iterable[onnx.NodeProto], *, warm: bool = False) -> lis
             counts[node.op_type] = number = counts.get(node.op_type, 0) + 1
             made[key] = body_of(node, str(number), warm=warm)
         node.overload = made[key].overload
-    called = {n.op_type.removeprefix(UNPACK) for f in made.values() for n in f.node if n.domain == DOMAIN}
+    called = {op.removeprefix(UNPACK) for function in made.values() for op in _called(function.node)}
     helpers = [half_function(), *(unpacker_function(format) for format in sorted(called))]
     return [*made.values(), *(helpers if called else [])]
 
@@ -76,6 +77,15 @@ def body_of(node: onnx.NodeProto, overload: str = "", *, warm: bool = False) -> 
     outputs = [f"out{i}" for i in range(len(node.output))]
     results = builder(body, attrs, present)[: len(outputs)]
     return body.function(node.op_type, overload, inputs, results, outputs, sorted(attrs))
+
+
+def _called(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
+    """Yield the names of the functions that ``nodes`` call, also within the graphs of loops."""
+    for node in nodes:
+        if node.domain == DOMAIN:
+            yield node.op_type
+        for attribute in node.attribute:
+            yield from _called(attribute.g.node)
 
 
 def _variant(node: onnx.NodeProto) -> tuple[object, ...]:

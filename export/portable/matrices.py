@@ -50,7 +50,7 @@ def gated_mlp(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]
     rows = attrs["rows"]
     both = products(body, x, weights, attrs["formats"].split(","), [rows, rows], attrs["cols"])
     gate, up = (body.slice(both, start, start + rows, 1) for start in (0, rows))
-    return [body.op("Mul", _ACTIVATIONS[attrs["activation"]](body, gate), up)]
+    return [body.op("Mul", ACTIVATIONS[attrs["activation"]](body, gate), up)]
 
 
 def products(
@@ -92,7 +92,7 @@ def product(body: Body, x: str, packed: str, format: str, rows: int, cols: int) 
 def gated_product(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
     """act(gate) * values."""
     values, gate = inputs
-    return [body.op("Mul", _ACTIVATIONS[attrs["activation"]](body, gate), values)]
+    return [body.op("Mul", ACTIVATIONS[attrs["activation"]](body, gate), values)]
 
 
 def _silu(body: Body, x: str) -> str:
@@ -110,4 +110,4 @@ def _sigmoid(body: Body, x: str) -> str:
     return body.op("Sigmoid", x)
 
 
-_ACTIVATIONS = {"silu": _silu, "gelu_tanh": _gelu_tanh, "sigmoid": _sigmoid}
+ACTIVATIONS = {"silu": _silu, "gelu_tanh": _gelu_tanh, "sigmoid": _sigmoid}

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 
 from edgedec.kernels import library
 from edgedec.kernels.packing import layout
+from edgedec.kernels.packing.experts import expert_places
 from tests.fuzz.mutate import INTERESTING, integer, mutate_bytes
 from tests.fuzz.mutate_onnx import mutate_node
 from tests.fuzz.target import Files
@@ -171,10 +172,23 @@ def _quantised(format: str, cols: int) -> list[Case]:
         ("QuantLinear", linear, [tensor("f32", 3, cols), tensor("f32", 49), tensor("f32", 3, 49), *two]),
         ("QuantLinear", linear, [tensor("f32", 18, cols), None, None, *two]),
         ("GatedMLP", gated, [tensor("f32", 2, cols), half, half]),
+        experts(format, cols, tokens=1),
+        experts(format, cols, tokens=5, gating="sigmoid", epsilon=1e-6),
         ("HeadTopK", {**sizes, "k": 8, "refine": 1}, [tensor("f32", 2, cols), table, want, None, warm]),
         ("HeadTopK", {**sizes, "k": 8}, [tensor("f32", 2, cols), table, want]),
         ("HeadTopK", {**sizes, "k": 8, "softcap": 30.0}, [tensor("f32", 2, cols), table, want, keep, warm]),
     ]
+
+
+def experts(format: str, cols: int, tokens: int, **attributes: Any) -> Case:
+    """Four experts of which each token chooses two; ``attributes`` replace those that it has."""
+    width = 32 if layout.FORMATS[format].block < 256 else 256
+    sizes = {"formats": f"{format},q8_0,{format}", "experts": 4, "chosen": 2, "rows": width, "cols": cols}
+    rules = {"activation": "silu", "gating": "softmax", "normalise": 1}
+    stride = expert_places((format, "q8_0", format), width, cols).stride
+    inputs = [tensor("f32", tokens, cols), tensor("f32", tokens, 4), tensor("u8", 4, stride)]
+    more = [tensor("f32", 4), tensor("f32", 4), tensor("f32", tokens, cols)]
+    return "Experts", {**sizes, **rules, **attributes}, [*inputs, *more]
 
 
 def graph(op: str, attributes: dict[str, Any], inputs: list[Tensor | None]) -> onnx.ModelProto:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from edgedec.kernels import library
 from tests.kernels.float_rows import pointer
-from tests.kernels.quant_rows import SCALAR, F32, Packed, Runner, random_packed
+from tests.kernels.quant_rows import F32, SCALAR, Packed, Runner, random_packed
 
 ALIGNMENT, PART = 4096, 64
 PAIRS = 512
@@ -63,6 +64,12 @@ class Layer:
         aligned[:] = packed
         return aligned.reshape(len(rows), -1)
 
+    def kernel_stride(self) -> int:
+        """Bytes of an expert as the kernels count them."""
+        stride = library.load().edgedec_experts_stride
+        stride.restype = ctypes.c_size_t
+        return int(stride(self.formats, pointer(self.sizes()), pointer(self.factors)))
+
 
 def random_layer(
     formats: tuple[str, str, str], experts: int, width: int, cols: int, seed: int = 0, **rules: object
@@ -92,7 +99,9 @@ class Inputs:
     def token(self, t: int) -> Inputs:
         """Return the inputs of one token alone."""
         residual = None if self.residual is None else self.residual[t : t + 1].copy()
-        return Inputs(self.x[t : t + 1].copy(), self.scores[t : t + 1].copy(), self.choice, self.factor, residual)
+        return Inputs(
+            self.x[t : t + 1].copy(), self.scores[t : t + 1].copy(), self.choice, self.factor, residual
+        )
 
 
 def random_inputs(layer: Layer, m: int, seed: int = 0, extras: bool = False) -> Inputs:
@@ -120,7 +129,10 @@ def run(runner: Runner, layer: Layer, inputs: Inputs, pairs: int = PAIRS) -> F32
 def choose(row: str, layer: Layer, inputs: Inputs) -> tuple[NDArray[np.int32], F32]:
     """Return experts and weights of the first token, as a row of floats chooses them."""
     experts, weights = np.empty(layer.chosen, np.int32), np.empty(layer.chosen, np.float32)
-    arrays = [pointer(array) for array in (layer.sizes(), layer.factors, inputs.scores, inputs.choice, inputs.factor)]
+    arrays = [
+        pointer(array)
+        for array in (layer.sizes(), layer.factors, inputs.scores, inputs.choice, inputs.factor)
+    ]
     status = library.load().edgedec_choose_experts(
         row.encode(), layer.formats, *arrays, pointer(experts), pointer(weights)
     )
@@ -145,3 +157,30 @@ def defined(layer: Layer, inputs: Inputs) -> F32:
 def fma(weight: np.float32, x: F32, y: F32) -> F32:
     """Return weight * x + y, rounded once: the product is exact in 64 bits, the sum nearly so in 80."""
     return (np.longdouble(weight) * x.astype(np.longdouble) + y.astype(np.longdouble)).astype(np.float32)
+
+
+def expected(layer: Layer, inputs: Inputs) -> tuple[list[int], list[float]]:
+    """Whom a token chooses and their weights, in 64 bits."""
+    scores = inputs.scores[0].astype(np.float64)
+    gated = 1 / (1 + np.exp(-scores)) if layer.sigmoid else np.exp(scores - scores.max())
+    keys = scores if not layer.sigmoid else gated + (0 if inputs.choice is None else inputs.choice)
+    chosen = sorted(np.argsort(-keys, kind="stable")[: layer.chosen].tolist())
+    divisor = (
+        gated[chosen].sum() + layer.epsilon if layer.normalise else 1.0 if layer.sigmoid else gated.sum()
+    )
+    factor = np.ones(len(scores)) if inputs.factor is None else inputs.factor
+    return chosen, [gated[e] / divisor * layer.scale * factor[e] for e in chosen]
+
+
+def dense(layer: Layer, inputs: Inputs) -> F32:
+    """The op in 64 bits, from its experts' matrices."""
+    out = inputs.residual.astype(np.float64) if inputs.residual is not None else np.zeros(inputs.x.shape)
+    for t in range(len(inputs.x)):
+        for expert, weight in zip(*expected(layer, inputs.token(t)), strict=True):
+            gate, up, down = (part.dense.astype(np.float64) for part in layer.experts[expert])
+            g = gate @ inputs.x[t]
+            with np.errstate(over="ignore"):  # infinity is right there: the activation is 0
+                curve = -2 * np.sqrt(2 / np.pi) * (g + 0.044715 * g**3) if layer.gelu else -g
+                active = g / (1 + np.exp(curve))
+            out[t] += weight * (down @ (active * (up @ inputs.x[t])))
+    return out.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Experts: whom the router chooses, the sum over them, and the same bits on every row, for any tokens and threads."""
+"""Experts: whom the router chooses, and the sum over them, with the same bits everywhere."""
 
 from __future__ import annotations
 
@@ -6,9 +6,19 @@ import numpy as np
 import pytest
 
 from edgedec.kernels import library
-from tests.kernels.experts import Inputs, Layer, choose, defined, random_inputs, random_layer, run
+from tests.kernels.experts import (
+    Inputs,
+    Layer,
+    choose,
+    defined,
+    dense,
+    expected,
+    random_inputs,
+    random_layer,
+    run,
+)
 from tests.kernels.float_rows import float_rows, library_for
-from tests.kernels.quant_rows import FORMATS, SCALAR, F32, Runner, runner_id, runners
+from tests.kernels.quant_rows import FORMATS, SCALAR, Runner, runner_id, runners
 from tests.kernels.test_threads import threads
 
 RUNNERS = [SCALAR, *runners()]
@@ -27,17 +37,6 @@ EVERY_RULE = pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 def router(experts: int, chosen: int, **rules: object) -> Layer:
     """A layer of which only the router matters."""
     return random_layer(("f32", "f32", "f32"), experts, 16, 16, chosen=chosen, **rules)
-
-
-def expected(layer: Layer, inputs: Inputs) -> tuple[list[int], list[float]]:
-    """Whom a token chooses and their weights, in 64 bits."""
-    scores = inputs.scores[0].astype(np.float64)
-    gated = 1 / (1 + np.exp(-scores)) if layer.sigmoid else np.exp(scores - scores.max())
-    keys = scores if not layer.sigmoid else gated + (0 if inputs.choice is None else inputs.choice)
-    chosen = sorted(np.argsort(-keys, kind="stable")[: layer.chosen].tolist())
-    divisor = gated[chosen].sum() + layer.epsilon if layer.normalise else 1.0 if layer.sigmoid else gated.sum()
-    factor = np.ones(len(scores)) if inputs.factor is None else inputs.factor
-    return chosen, [gated[e] / divisor * layer.scale * factor[e] for e in chosen]
 
 
 @EVERY_RULE
@@ -156,14 +155,3 @@ def test_the_weighted_sum_is_right() -> None:
     layer = random_layer(("f32", "f32", "f32"), 5, 48, 64, chosen=2)
     inputs = random_inputs(layer, 6, 4, extras=True)
     np.testing.assert_allclose(run(SCALAR, layer, inputs), dense(layer, inputs), rtol=2e-4, atol=2e-6)
-
-
-def dense(layer: Layer, inputs: Inputs) -> F32:
-    """The op in 64 bits, from its experts' matrices."""
-    out = inputs.residual.astype(np.float64) if inputs.residual is not None else np.zeros(inputs.x.shape)
-    for t in range(len(inputs.x)):
-        for expert, weight in zip(*expected(layer, inputs.token(t)), strict=True):
-            gate, up, down = (part.dense.astype(np.float64) for part in layer.experts[expert])
-            g = gate @ inputs.x[t]
-            out[t] += weight * (down @ (g / (1 + np.exp(-g)) * (up @ inputs.x[t])))
-    return out.astype(np.float32)

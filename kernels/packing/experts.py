@@ -1,0 +1,41 @@
+"""Define how the matrices of an expert lie together; ``experts/experts.h`` has the same in C++."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from edgedec.kernels.packing.formats import FORMATS
+
+PART_ALIGNMENT = 64
+"""Bytes at a multiple of which each matrix begins."""
+EXPERT_ALIGNMENT = 4096
+"""Bytes at a multiple of which an expert begins, so that a disk can be read past the system's cache."""
+
+
+class ExpertPlaces(NamedTuple):
+    """Offsets in an expert of its matrices, with the end of the last one, and its size, all in bytes."""
+
+    gate: int
+    up: int
+    down: int
+    end: int
+    stride: int
+
+
+def expert_places(formats: tuple[str, str, str], width: int, cols: int) -> ExpertPlaces:
+    """Return where gate and up [width, cols] and down [cols, width] lie, packed in ``formats``."""
+    shapes = ((width, cols), (width, cols), (cols, width))
+    sizes = [_bytes(format, *shape) for format, shape in zip(formats, shapes, strict=True)]
+    up = _aligned(sizes[0], PART_ALIGNMENT)
+    down = _aligned(up + sizes[1], PART_ALIGNMENT)
+    end = down + sizes[2]
+    return ExpertPlaces(0, up, down, end, _aligned(end, EXPERT_ALIGNMENT))
+
+
+def _bytes(format: str, rows: int, cols: int) -> int:
+    tiles, of_a_tile = FORMATS[format].packed_shape(rows, cols)
+    return tiles * of_a_tile
+
+
+def _aligned(size: int, to: int) -> int:
+    return -(-size // to) * to
