@@ -72,6 +72,7 @@ class Measurements:
         """Start a new sequence, which ends with any token of ``stop_ids``."""
         self.fresh = set(self.records)
         self.stop_ids = stop_ids
+        self.credit.begin()
         self.exploration.begin(self.costs.sharing)
         for record in self.records.values():
             record.begin()

@@ -18,6 +18,10 @@ _SLACK = 0.5
 _OPEN_EVERY_ROUNDS = 16
 """Rounds after which drafters are queried without a floor: only what they propose can be scored."""
 _TRY_DEPTH = 4
+_TRY_FLOOR = 0.2
+"""Levels of the first drafts of a drafter that may turn out costly, and the least probable path of one that
+was pretrained: what it is unsure of is no reason to draft four levels.
+"""
 _FIRST_LEVELS = 1
 """Levels of the first draft of a drafter that is costly for sure."""
 _NAP_ROUNDS = 4
@@ -28,6 +32,10 @@ In a batch a drafted token may take as long as one's own.
 """
 _REST_ROUNDS = 16
 """Rounds until costs are checked again where they were unprofitable."""
+_STAKE = 0.5
+"""Most of the credit that one pass may take, beyond one plain pass: a first guess that fails must not end all
+drafts.
+"""
 _FEW_TOKENS = 2.0
 """Drafted tokens that must be affordable for a query to make sense."""
 
@@ -111,7 +119,8 @@ class Queries:
         known = self._measured
         if not len(tree):
             return NOTHING
-        spare = max(known.credit.passes, 0.0) * known.costs.plain
+        credit = max(known.credit.passes, 0.0)
+        spare = max(min(credit, 1.0), _STAKE * credit) * known.costs.plain
         return feed_plan(
             tree, known.costs, rate=known.rate, verify_overhead=known.verify_overhead.slope, spare=spare
         )
@@ -127,7 +136,7 @@ class Queries:
     def _cheap_query(self, name: str, limit: int, least: float) -> Query:
         known = self._measured
         if known.records[name].unknown:
-            return Query(name, min(limit, _TRY_DEPTH), 0.0)
+            return Query(name, min(limit, _TRY_DEPTH), _TRY_FLOOR if known.pretrained(name) else 0.0)
         floor = _SLACK * least if known.turn % _OPEN_EVERY_ROUNDS else 0.0
         return Query(name, limit, known.acceptance.in_its_words(name, floor))
 

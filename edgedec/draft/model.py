@@ -26,12 +26,14 @@ from edgedec.draft.turns import ALONE, Turns
 from edgedec.sampling import DrawHistory, DrawParams
 
 _MOST_READ_TOKENS = 128
-"""Most tokens of text that are read for a draft."""
-_END_TOKENS = 64
-"""Tokens of a longer text that drafts read, as if it began there: reading takes time from every reply, all of
-a long prompt can take longer than drafts save, and lookup covers the distant past. A short text is worth
-reading whole: a translation needs its source.
+"""Most tokens that are read for a draft where a text goes on."""
+_FIRST_TOKENS = 24
+"""Tokens at the end of a new text that drafts read, as if it began there. Reading takes time from each reply,
+and a short one never repays that of its whole prompt; a longer one makes a context of its own, and lookup
+covers the distant past.
 """
+_END_TOKENS = 64
+"""Tokens at the end of a text that drafts go on from where the cache is full."""
 _LEAST_REACH = 0.02
 """Paths less probable than this are never followed."""
 _KEPT_REACH = 0.6
@@ -118,7 +120,7 @@ class ModelDrafter(Drafter):
         if self._trimmed:
             self._trim(self._trimmed, ids)
         with self._turns.drafting():
-            head = self._catch_up(ids, self._last_row, _END_TOKENS)
+            head = self._catch_up(ids, self._last_row, _FIRST_TOKENS)
             if self._forward.caps.most_undone:
                 self._forward.rewind(self._forward.length)  # the checkpoint that the next query goes back to
             tree = self._tree(head, limit, max(floor / _KEPT_REACH, _LEAST_REACH))
@@ -172,8 +174,8 @@ class ModelDrafter(Drafter):
         """Make the cache hold ``ids``, or their end; returns ``rows`` of the last pass, always fed.
 
         Feeds at most ``_MOST_READ_TOKENS`` tokens, in passes of the model's own length. Where more are
-        missing, and where hardly any of those read remain, it starts anew: with the whole text if that is
-        short, else with its last ``end`` tokens.
+        missing, or more than were read and than ``end``, and where hardly any of those read remain, it starts
+        anew with the last ``end`` tokens; where the cache is full, with ``_END_TOKENS``.
         """
         most = min(max(self._capacity // 2, 1), _MOST_READ_TOKENS)
         end = min(most, end)
@@ -181,8 +183,9 @@ class ModelDrafter(Drafter):
         same = min(common_length(self._cached, known), self._forward.length, len(known) - 1)
         same = self._forward.reachable(max(same, 0))
         gone_back = same == 0 or (self._skipped and len(known) < end // 2)
-        if gone_back or len(known) - same > most or len(known) > self._capacity:
-            self._skipped = 0 if len(ids) <= most else len(ids) - end
+        anew = gone_back or len(known) - same > min(max(same, end), most)
+        if anew or len(known) > self._capacity:
+            self._skipped = max(len(ids) - (end if anew else min(most, _END_TOKENS)), 0)
             known, same = ids[self._skipped :], 0
         self._forward.rewind(same)
         del self._cached[same:]

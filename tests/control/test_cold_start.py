@@ -9,8 +9,9 @@ from statistics import fmean
 import pytest
 
 from edgedec.control import CostCurve
+from edgedec.core.tree import DraftTree
 from edgedec.decode.speculation import Speculation
-from tests.control.simulate import Device, curve, decode, text
+from tests.control.simulate import Device, curve, decode, replies, text
 from tests.control.test_level_changes import Loaded
 
 PASS = 0.005
@@ -62,3 +63,40 @@ def test_the_first_passes_show_the_level_and_have_drafts(load: float) -> None:
 def test_beside_a_busy_program_as_much_is_drafted() -> None:
     """Calls and passes take longer alike: that is no reason to draft less."""
     assert tokens_a_pass(128, machine=busy) >= 0.9 * tokens_a_pass(128)
+
+
+@pytest.mark.parametrize("claims", [0.3, 0.9, 1.0])
+@pytest.mark.parametrize("tokens", [40, 128])
+def test_a_drafter_that_was_good_and_is_useless_costs_little(claims: float, tokens: int) -> None:
+    """Three passes, the rest of a round, and the share of all tokens. It was up to thirteen, saved before."""
+    device, truth = Device(curve(SHAPE)), text(5 * tokens)
+    small = Model(
+        truth, device, lambda at: 0.9 * (at < 4 * tokens), claims, depth=8, level=0.15 * PASS, name="model"
+    )
+    costs = CostCurve({count: device.costs.seconds(count) for count in (1, 2, 4, 8, 16)}, old=True)
+    *_, last = replies(device, Speculation([small], costs, clock=device.clock), truth, tokens)
+    assert last <= (tokens + 4.2) * PASS
+
+
+class Stepping(Model):
+    """A small model that reads the prompt and makes a step before it knows how sure it is, as they do."""
+
+    def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+        self._device.now += self._reading * (self.calls == 0)
+        self.calls += 1
+        return self._guess(limit, min(floor, 0.99 * (self._claims or 0.0)))
+
+
+@pytest.mark.parametrize("tokens", [16, 31])
+def test_a_model_that_is_unsure_from_its_first_query_on_hardly_slows_a_short_reply(tokens: int) -> None:
+    """As where it is to translate. Four levels of its first drafts, however unsure, took half a pass each."""
+    found = []
+    for seed in range(8):
+        device, truth = calm(seed), text(tokens)
+        small = Stepping(
+            truth, device, lambda at: 0.1, 0.15, depth=8, level=0.125 * PASS, reading=0.7 * PASS, name="model"
+        )
+        kept = {tokens: device.costs.seconds(tokens) for tokens in (1, 2, 4, 8, 16)}
+        speculation = Speculation([small], CostCurve(kept, old=True), clock=device.clock)
+        found.append(decode(truth, calm(seed), None) / decode(truth, device, speculation))
+    assert fmean(found) >= 0.95

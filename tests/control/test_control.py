@@ -197,6 +197,17 @@ def test_the_credit_is_bounded_both_ways() -> None:
     assert credit.passes == -12.0
 
 
+@pytest.mark.parametrize("credit", [3.0, 12.0])
+def test_one_pass_takes_no_more_than_half_of_the_credit(credit: float) -> None:
+    """A first guess of fifteen tokens, none of them right, was all that a reply could lose."""
+    costs = CostCurve({1: 0.01, 2: 0.015, 16: 0.04})
+    measured = Controller(costs, ["x"], 15, pretrained=lambda name: True).measured
+    measured.credit.passes = credit
+    plan = Queries(measured, 15).plan(chain(list(range(15)), [1.0] * 15, "x"))
+    assert plan.nodes > 1
+    assert costs.seconds(1 + plan.nodes) - costs.plain <= 0.5 * credit * costs.plain
+
+
 def test_a_line_tells_what_a_call_costs_from_what_a_level_does() -> None:
     line = Line()
     assert not line.known

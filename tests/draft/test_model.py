@@ -374,31 +374,55 @@ def test_a_model_that_fails_to_look_ahead_is_off() -> None:
     assert spoken.drafters == ()
 
 
-def test_a_short_prompt_is_read_whole() -> None:
-    """Of one token more, the last 64."""
-    for length, read in ((128, 128), (129, 64)):
-        forward = MarkovForward(capacity=512, max_pass=128)
-        small = ModelDrafter("small", forward, SameVocabulary(VOCAB))
-        small.begin([n * n % VOCAB for n in range(length)], 0)
+@pytest.mark.parametrize("length", [25, 100, 500])
+def test_of_a_new_prompt_little_is_read(length: int) -> None:
+    """Reading all of it takes as long as two or three large passes: too long for a short reply."""
+    forward = MarkovForward(capacity=512, max_pass=128)
+    small = ModelDrafter("small", forward, SameVocabulary(VOCAB))
+    text = [n * n % VOCAB for n in range(length)]
+    small.begin(text, 0)
+    assert list(small.propose(1).tokens) == tokens(Engine(MarkovForward()), text[-24:], GREEDY, 1)
+    assert forward.length == 24
+
+
+def test_a_text_that_goes_on_is_read_on() -> None:
+    """As many tokens as were read before; where a few are shared with another text, only its end is read."""
+    forward = MarkovForward(capacity=2048, max_pass=128)
+    small = ModelDrafter("small", forward, SameVocabulary(VOCAB))
+    text = [n * n % VOCAB for n in range(80)]
+    for length, read in ((12, 12), (36, 36), (60, 60), (80, 80)):
+        small.begin(text[:length], min(length, forward.length))
         small.propose(1)
         assert forward.length == read
+    small.begin([*text[:20], *[5] * 40], 20)
+    small.propose(1)
+    assert forward.length == 24
 
 
 def test_a_shorter_prompt_is_read_as_far_as_a_new_one() -> None:
-    """The last 64 of 1,000 tokens were read; only the last eight of a prompt of 944 are among them."""
+    """The last 24 of 1,000 tokens were read; only the last eight of a prompt of 984 are among them."""
     forward = MarkovForward(capacity=2048, max_pass=128)
     small = ModelDrafter("small", forward, SameVocabulary(VOCAB))
     text = [n * n % VOCAB for n in range(1000)]
     small.begin(text, 0)
     small.propose(1)
-    assert forward.length == 64
-    for length in (944, 500):
+    assert forward.length == 24
+    for length in (984, 500):
         small.begin(text[:length], length)
-        expected = tokens(Engine(MarkovForward()), text[length - 64 : length], GREEDY, 1)
+        expected = tokens(Engine(MarkovForward()), text[length - 24 : length], GREEDY, 1)
         assert list(small.propose(1).tokens) == expected
-    small.begin([*text, 1, 2, 3], 500)
-    small.propose(1)
-    assert forward.length == 64
+        assert forward.length == 24
+
+
+def test_where_its_cache_is_full_it_goes_on_from_the_end() -> None:
+    forward = MarkovForward(capacity=128, max_pass=128)
+    small = ModelDrafter("small", forward, SameVocabulary(VOCAB))
+    text = [n * n % VOCAB for n in range(300)]
+    small.begin(text[:24], 0)
+    for length in range(24, 200, 8):
+        small.propose(1)
+        small.commit(text[length : length + 8])
+    assert 64 <= forward.length <= 128
 
 
 def test_where_passes_are_short_it_reads_in_several() -> None:
@@ -411,12 +435,16 @@ def test_where_passes_are_short_it_reads_in_several() -> None:
 
     forward = Recording(capacity=512, max_pass=16)
     small = ModelDrafter("small", forward, SameVocabulary(VOCAB))
-    text = [n * n % VOCAB for n in range(140)]
-    small.begin(text[:100], 0)
-    assert list(small.propose(1).tokens) == tokens(Engine(MarkovForward()), text[:100], GREEDY, 1)
-    assert fed == [16] * 6 + [4]
+    text = [n * n % VOCAB for n in range(56)]
+    small.begin(text[:28], 0)
+    small.propose(1)
+    small.begin(text, 16)
     fed.clear()
-    small.begin(text, 100)  # a turn later it goes on, and does not start over from the last few tokens
+    small.ahead(text, 1)
+    assert fed == [16, 16, 16, 8]
+    text += text[:40]
+    small.begin(text, 56)  # a turn later it goes on, and does not start over from the last few tokens
+    fed.clear()
     assert list(small.propose(1).tokens) == tokens(Engine(MarkovForward()), text, GREEDY, 1)
     assert fed == [16, 16, 8]
 

@@ -11,6 +11,8 @@ class Credit {
  public:
   double passes() const { return passes_; }
 
+  // Starts a new sequence. It may be another sort of text: what was saved before pays for a little only.
+  void begin() { passes_ = std::min(passes_, kFirst); }
   // Records a round that committed `tokens` and took as long as `cost` passes over one token.
   void book(size_t tokens, double cost) {
     const double won = static_cast<double>(tokens) * (1.0 + kShare) - cost;

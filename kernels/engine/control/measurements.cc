@@ -33,6 +33,7 @@ bool Measurements::any_costly() const {
 
 void Measurements::begin(Span<const int32_t> stops) {
   stop_ids.assign(stops.begin(), stops.end());
+  credit.begin();
   exploration.begin();
   for (Drafter& one : drafters) {
     one.fresh = true;

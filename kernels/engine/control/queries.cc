@@ -8,11 +8,13 @@ namespace {
 
 constexpr double kSlack = 0.5;  // drafters may understate: a path is drafted that seems half as probable as needed
 constexpr int64_t kOpenEveryRounds = 16;  // after which queries have no floor: only what is proposed can be scored
-constexpr int kTryDepth = 4;
+constexpr int kTryDepth = 4;      // levels of the first drafts of a drafter that may turn out costly, and
+constexpr double kTryFloor = 0.2;  // the least probable path of one that was pretrained
 constexpr int kFirstLevels = 1;     // of the first draft of a drafter that is costly for sure
 constexpr int64_t kNapRounds = 4;   // until it is checked again whether a query can be afforded
 constexpr double kUnprofitable = 0.65;  // where tokens have to be more probable than this to pay, nobody is queried
 constexpr int64_t kRestRounds = 16;  // until costs are checked again where they were unprofitable
+constexpr double kStake = 0.5;       // most of the credit that one pass may take, beyond one plain pass
 constexpr double kFewTokens = 2.0;   // drafted tokens that must be affordable for a query to make sense
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
@@ -108,7 +110,8 @@ double Queries::gain_without(Source source, const FeedPlan& plan) const {
 FeedPlan Queries::plan(const DraftTree& tree) {
   const Measurements& known = measured_;
   if (tree.empty()) return {};
-  const double spare = std::max(known.credit.passes(), 0.0) * known.costs.plain();
+  const double credit = std::max(known.credit.passes(), 0.0);
+  const double spare = std::max(std::min(credit, 1.0), kStake * credit) * known.costs.plain();
   return planner_.plan(tree, known.costs, {known.rate(), known.verify_overhead.slope(), spare});
 }
 
@@ -122,7 +125,10 @@ double Queries::spare(int room) const {
 
 Query Queries::cheap_query(Source source, int limit, double least) const {
   const Measurements& known = measured_;
-  if (known.of(source).record.unknown()) return {source, std::min(limit, kTryDepth), 0.0};
+  const auto& drafter = known.of(source);
+  if (drafter.record.unknown()) {
+    return {source, std::min(limit, kTryDepth), drafter.traits.pretrained ? kTryFloor : 0.0};
+  }
   const double floor = known.turn % kOpenEveryRounds ? kSlack * least : 0.0;
   return {source, limit, known.acceptance.in_its_words(source, floor)};
 }

@@ -6,8 +6,9 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr size_t kMostRead = 128;     // most tokens of text that are read for a draft
-constexpr size_t kEnd = 64;           // tokens of a longer text that are read, as if it began there
+constexpr size_t kMostRead = 128;  // most tokens that are read for a draft where a text goes on
+constexpr size_t kFirst = 24;      // tokens at the end of a new text that are read, as if it began there
+constexpr size_t kEnd = 64;        // tokens at the end of a text that drafts go on from where the cache is full
 constexpr double kModelLeastReach = 0.02;  // paths less probable than this are never followed
 constexpr double kKeptReach = 0.6;    // share of a path's probability that its next token is expected to keep
 constexpr float kModelUnsureNats = 4.0f;   // entropy above which nothing is drafted
@@ -67,19 +68,22 @@ Rows ModelDrafter::drafted(Rows rows) const {
 
 // Makes the cache hold `ids`, or their end; the head has `rows` of the last pass, which is always run.
 //
-// Feeds at most kMostRead tokens, in passes of the model's own length. Where more are missing, and where hardly any of
-// those read remain, it starts anew: with the whole text if that is short, else with its end.
+// Feeds at most kMostRead tokens, in passes of the model's own length. Where more are missing, or more than were read
+// and than kFirst, and where hardly any of those read remain, it starts anew with the last kFirst tokens; where the cache
+// is full, with kEnd.
 Status ModelDrafter::catch_up(Span<const int32_t> ids, const Rows& rows) {
   const auto capacity = static_cast<size_t>(forward_.capacity());
-  const size_t most = std::min(std::max<size_t>(capacity / 2, 1), kMostRead), end = std::min(most, kEnd);
+  const size_t most = std::min(std::max<size_t>(capacity / 2, 1), kMostRead), end = std::min(most, kFirst);
   Span<const int32_t> known = ids.from(std::min(skipped_, ids.size()));
   int64_t held = std::min({static_cast<int64_t>(common_length(cached_, known)), forward_.length(),
                            static_cast<int64_t>(known.size()) - 1});
   held = forward_.reachable(std::max<int64_t>(held, 0));
   auto same = static_cast<size_t>(held);
   const bool gone_back = same == 0 || (skipped_ && known.size() < end / 2);
-  if (gone_back || known.size() - same > most || known.size() > capacity) {
-    skipped_ = ids.size() > most ? ids.size() - end : 0;
+  const bool anew = gone_back || known.size() - same > std::min(std::max(same, end), most);
+  if (anew || known.size() > capacity) {
+    const size_t read = anew ? end : std::min(most, kEnd);
+    skipped_ = ids.size() > read ? ids.size() - read : 0;
     known = ids.from(skipped_);
     same = 0;
   }
