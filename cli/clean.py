@@ -24,7 +24,8 @@ ALL = "all"
 _HELP = f"""Show the files that EdgeDec keeps beside the models, and remove those of the kinds named.
 
 Without a KIND nothing is removed. Models are never removed here: `edgedec rm NAME` does that. Saved
-conversations lie where you put them, and no list of them is kept.
+conversations lie where you put them, and no list of them is kept. The same is true of exports: one that was
+killed leaves OUT.partial-* beside its OUT, which the next export to the same OUT removes.
 
 \b
 {chr(10).join(f"- {kind.name}: {kind.about}" for kind in KINDS.values())}

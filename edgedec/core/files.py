@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edgedec.core.errors import StorageError, UsageError
-from edgedec.core.leftovers import hold, remove_leftovers
+from edgedec.core.leftovers import make_held, remove_leftovers
 
 _CHUNK = 1 << 20
 
@@ -97,8 +97,7 @@ def temporary_beside(target: Path) -> Iterator[Path]:
     remove_leftovers(target)
     temporary, held = _partial(target), None
     try:
-        temporary.mkdir()
-        held = hold(temporary)
+        held = make_held(temporary)
         yield temporary
     finally:
         _remove(temporary)

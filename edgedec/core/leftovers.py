@@ -18,38 +18,64 @@ except ImportError:  # Windows locks no directories
     fcntl = None  # type: ignore[assignment]
 
 _ABANDONED_S = 60.0
-"""Age of the newest file of an abandoned one; within it a new directory gets its lock."""
+"""Age of the newest file of an abandoned directory, where no lock tells."""
 
 
-def hold(directory: Path) -> int | None:
-    """Mark ``directory`` as being written until the descriptor is closed; None where there are no marks."""
+def make_held(directory: Path) -> int | None:
+    """Make ``directory`` and mark it as being written until the descriptor is closed.
+
+    Returns None where there are no such marks.
+    """
     if fcntl is None:
+        directory.mkdir()
         return None
-    descriptor = os.open(directory, os.O_RDONLY)
-    with suppress(OSError):  # a file system without locks: its leftovers are told by their age alone
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return descriptor
+    while True:
+        directory.mkdir(exist_ok=True)
+        with suppress(FileNotFoundError):  # another process took it for abandoned before it was marked
+            descriptor = os.open(directory, os.O_RDONLY)
+            _locked(descriptor, wait=True)
+            if _is_at(descriptor, directory):
+                return descriptor
+            os.close(descriptor)
 
 
 def remove_leftovers(target: Path) -> None:
     """Delete the unfinished directories beside ``target`` that nobody writes any more."""
-    for left in target.parent.glob(f"{glob.escape(target.name)}.partial-????????"):
+    for left in target.parent.glob(f"{glob.escape(target.name)}.partial-{'[0-9a-f]' * 8}"):
         with suppress(OSError):
-            if not left.is_symlink() and left.is_dir() and _is_abandoned(left):
-                shutil.rmtree(left, ignore_errors=True)
+            if not left.is_symlink() and left.is_dir():
+                _remove_abandoned(left)
 
 
-def _is_abandoned(directory: Path) -> bool:
-    newest = max(os.lstat(one).st_mtime for one in (directory, *directory.iterdir()))
-    if time.time() - newest < _ABANDONED_S:
-        return False
+def _remove_abandoned(directory: Path) -> None:
     if fcntl is None:
-        return True
+        if _is_old(directory):
+            shutil.rmtree(directory, ignore_errors=True)
+        return
     descriptor = os.open(directory, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        locked = _locked(descriptor)
+        if locked or (locked is None and _is_old(directory)):
+            shutil.rmtree(directory, ignore_errors=True)
     finally:
         os.close(descriptor)
+
+
+def _locked(descriptor: int, *, wait: bool = False) -> bool | None:
+    """Lock a directory; False if another process holds it, None on a file system without such locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
     return True
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    return os.path.samestat(os.fstat(descriptor), os.stat(path))
+
+
+def _is_old(directory: Path) -> bool:
+    newest = max(os.lstat(one).st_mtime for one in (directory, *directory.iterdir()))
+    return time.time() - newest >= _ABANDONED_S

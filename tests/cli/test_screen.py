@@ -16,6 +16,7 @@ import pytest
 from edgedec.cli import errors, screen
 from edgedec.core.errors import StorageError
 from edgedec.core.files import storage_errors
+from edgedec.models import Store
 from tests.cli.support import Home
 
 HOSTILE = "ok\x1b]0;title\x07\x1b[2J\x9b31m\r\ttab\nnext\x7f é🙂"
@@ -67,6 +68,21 @@ def test_streams_that_are_closed_or_full(line: str, status: int, said: str, tmp_
     assert (done.returncode, done.stdout if status else "") == (status, "")
     assert done.stderr.startswith(said)
     assert done.stderr.count("\n") == (1 if said else 0)
+
+
+@pytest.mark.slow
+def test_a_reply_of_a_real_model_that_nobody_can_read_is_an_error() -> None:
+    """Closed or full, with and without ``--json``; a reply to /dev/null is none."""
+    home = Store().home
+    if not (home / "models/smollm2-135m").exists():
+        pytest.skip("the real model is not installed: edgedec pull smollm2-135m")
+    asked = "generate -m smollm2-135m Hi --max-tokens 4"
+    for end, said in ((">&-", "standard output is closed"), (">/dev/full", "No space left on device")):
+        for line in (f"{asked} {end}", f"{asked} --json {end}"):
+            done = edgedec(home, line)
+            assert (done.returncode, done.stderr.count("\n")) == (7, 1), line
+            assert done.stderr.startswith(f"error: {said}"), line
+    assert edgedec(home, f"{asked} >/dev/null").returncode == 0
 
 
 @pytest.mark.parametrize(
