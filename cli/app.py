@@ -11,9 +11,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from edgedec.cli import screen
+from edgedec.cli.early import leave_at_once, raise_again
 from edgedec.cli.errors import ReaderGone, Terminated, one_line_errors
 from edgedec.cli.interrupts import terminated, terminations_interrupt
-from edgedec.cli.main import leave_at_once, raise_again
 from edgedec.core.errors import UsageError
 from edgedec.core.version import __version__
 

@@ -23,7 +23,8 @@ from edgedec.cli.positional import model_first
 from edgedec.cli.remedies import hint_of
 from edgedec.cli.sampling_options import SamplingOptions
 from edgedec.cli.services import services
-from edgedec.cli.slash.context import Quit
+from edgedec.cli.slash import table
+from edgedec.cli.slash.context import Context, Quit
 from edgedec.cli.slash.turns import SEEDS
 from edgedec.cli.text_input import piped_turns, read_prompt
 from edgedec.cli.window import keys
@@ -200,7 +201,7 @@ def _converse(window: ChatWindow, ctx: click.Context) -> None:
     with keys.unseen(), suppress(Quit):
         for text in typed_turns(home, window.take_draft):
             try:
-                window.turn(text)
+                _turn(window, text)
             except EdgeDecError as error:
                 errors.show(error.message, hint_of(error))
             except KeyboardInterrupt:
@@ -213,8 +214,17 @@ def _converse(window: ChatWindow, ctx: click.Context) -> None:
 def _answer(window: ChatWindow, turns: Iterable[str]) -> None:
     try:
         for text in turns:
-            window.turn(text)
+            _turn(window, text)
             if window.chat.last is not None and window.chat.last.finish_reason == "interrupted":
                 raise KeyboardInterrupt
     except Quit:
         return
+
+
+def _turn(window: ChatWindow, text: str) -> None:
+    """Carry out a command, or stream the answer. Raises EdgeDecError, and Quit to leave."""
+    if text.startswith("/"):
+        table.run(text, Context(window, screen.aside))
+    else:
+        window.answer(text)
+    window.end_turn()

@@ -23,8 +23,8 @@ from contextlib import contextmanager, suppress
 import click
 
 from edgedec.cli import screen
+from edgedec.cli.early import INTERRUPTED, MEMORY_WORDS, OUT_OF_MEMORY, leave_at_once, raise_again
 from edgedec.cli.interrupts import terminated
-from edgedec.cli.main import INTERRUPTED, MEMORY_WORDS, OUT_OF_MEMORY, leave_at_once, raise_again
 from edgedec.cli.remedies import hint_of
 from edgedec.core.errors import EdgeDecError, StorageError
 from edgedec.core.files import DISK_FULL

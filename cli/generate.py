@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,10 +28,47 @@ from edgedec.telemetry import process
 if TYPE_CHECKING:
     from edgedec.api import Model
     from edgedec.assemble.config import Objective
+    from edgedec.grammar import GrammarSpec
     from edgedec.session.chat import Chat
     from edgedec.session.reply import Reply
 
 _BATCH = 4
+_HELP = """Answer one prompt and stop.
+
+Without PROMPT it is read from standard input. With PROMPT a file or pipe at standard input comes first,
+then a blank line and PROMPT. With -p standard input is not read, which suits a loop in a script.
+\f
+
+The prompt is one user turn through the model's chat template. With --raw, or for a model without a
+template, it is text to be continued. The answer is streamed to standard output: on a terminal as a chat
+shows it, in a pipe as it is. It may fill the context, unless it goes round in circles; where that, the
+context or --max-tokens cuts it, a line on standard error says so.
+
+With --json nothing is streamed. One object follows, with text, tokens (ids, the end token included),
+finish_reason (stop, length, context or loop) and stats. There, time_to_first_token_s counts from the
+start of the process, and load_s is the part of it that opening the model took.
+
+With --when-full slide or speckv a full context ends no reply, and prompts may be longer than it. A
+quarter of the KV cache is evicted at a time, but for the first tokens. The model no longer sees evicted
+tokens; stats say so, lossy and evicted_tokens.
+
+With --json-schema, --regex or --grammar the reply has that form: only tokens that it allows are drawn.
+Where --max-tokens or the context cuts the reply before it is whole, the command ends with an error.
+Drafts change no token of it either.
+
+With --trace a terminal shows each token in the colour of its drafter. Without colours the reply follows
+once more on standard error, with | between rounds and drafted tokens in brackets. With --json there is
+a field trace: token, text, source (null: the target itself), depth in the draft, round.
+
+With --input each line is answered by itself, several of them in each pass. Replies come in the order of
+the lines; with --json one object a line, whose stats.batch has the tokens and the energy of all replies
+so far. Replies do not depend on --batch. A line that cannot be answered has the error in place of its
+reply, and the others are answered; the exit status tells the first error.
+
+With --samples one prompt is answered several times, --batch at a time: each reply is that of its seed
+alone. All are printed, or the one that --choose names. With --json one object has them all in a field
+samples, and the place of the chosen one there in chosen.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +92,7 @@ class ReportOptions:
     "generate",
     cls=Command,
     short_help="Answer one prompt, or continue a text.",
+    help=_HELP,
     epilog=opt.examples(
         'edgedec generate "Why is the sky blue?"',
         "edgedec generate < question.txt",
@@ -115,92 +153,77 @@ def command(
     report: ReportOptions,
     several: SampleOptions,
 ) -> None:
-    """Answer one prompt and stop.
-
-    Without PROMPT it is read from standard input. With PROMPT a file or pipe at standard input comes first,
-    then a blank line and PROMPT. With -p standard input is not read, which suits a loop in a script.
-    \f
-
-    The prompt is one user turn through the model's chat template. With --raw, or for a model without a
-    template, it is text to be continued. The answer is streamed to standard output: on a terminal as a chat
-    shows it, in a pipe as it is. It may fill the context, unless it goes round in circles; where that, the
-    context or --max-tokens cuts it, a line on standard error says so.
-
-    With --json nothing is streamed. One object follows, with text, tokens (ids, the end token included),
-    finish_reason (stop, length, context or loop) and stats. There, time_to_first_token_s counts from the
-    start of the process, and load_s is the part of it that opening the model took.
-
-    With --when-full slide or speckv a full context ends no reply, and prompts may be longer than it. A
-    quarter of the KV cache is evicted at a time, but for the first tokens. The model no longer sees evicted
-    tokens; stats say so, lossy and evicted_tokens.
-
-    With --json-schema, --regex or --grammar the reply has that form: only tokens that it allows are drawn.
-    Where --max-tokens or the context cuts the reply before it is whole, the command ends with an error.
-    Drafts change no token of it either.
-
-    With --trace a terminal shows each token in the colour of its drafter. Without colours the reply follows
-    once more on standard error, with | between rounds and drafted tokens in brackets. With --json there is
-    a field trace: token, text, source (null: the target itself), depth in the draft, round.
-
-    With --input each line is answered by itself, several of them in each pass. Replies come in the order of
-    the lines; with --json one object a line, whose stats.batch has the tokens and the energy of all replies
-    so far. Replies do not depend on --batch. A line that cannot be answered has the error in place of its
-    reply, and the others are answered; the exit status tells the first error.
-
-    With --samples one prompt is answered several times, --batch at a time: each reply is that of its seed
-    alone. All are printed, or the one that --choose names. With --json one object has them all in a field
-    samples, and the place of the chosen one there in chosen.
-    """
-    given = one_prompt(words, prompt)
-    together = source is not None or several.samples is not None
-    if batch is not None and not together:
-        hint = "give a file with a prompt on every line, or ask for several samples"
-        raise UsageError("--batch is for --input and --samples", hint=hint)
-    if source is not None and (given is not None or report.trace or when_full != STOP):
-        raise UsageError("--input goes without a prompt, --trace and --when-full", hint="leave those out")
-    sample_options.check(several, alone=source is None and not report.trace and when_full == STOP)
+    asked = _Asked(one_prompt(words, prompt), bool(words), source, batch, when_full)
+    _check(asked, report, several)
+    config, spec = run_config(size, sampling.named()), form.spec()
+    for one in spec.left_out if spec else ():
+        notice(f"note: replies do not keep to {one}")
     config = replace(
-        run_config(size, sampling.named()),
+        config,
         objective=objective,
         template=reply.template,
         thinking=reply.thinking,
         history=reply.history,
-        when_full=None if together else when_full,
-        conversations=min(batch or _BATCH, several.samples or batch or _BATCH) if together else None,
-        structured=(spec := form.spec()) is not None,
+        structured=spec is not None,
+        **asked.together(several),
     )
-    for one in spec.left_out if spec else ():
-        notice(f"note: replies do not keep to {one}")
     if source is not None:
         from edgedec.cli import generate_batch  # a memory plan counts what is imported
 
         job = generate_batch.LineJob(source, model, config, spec)
         generate_batch.run(ctx, job, reply, as_json=report.as_json)
-        return
-    if several.samples is not None:
+    elif several.samples is not None:
         from edgedec.cli import generate_samples
 
-        asked = generate_samples.PromptJob(given, model, config, bool(words), several, spec)
-        generate_samples.run(ctx, asked, reply, as_json=report.as_json, logprobs=report.logprobs)
-        return
-    text_input.check_prompt(given)
-    opened = open_model(ctx, model, config)
-    raw, system = without_template(opened, raw=reply.raw, system=reply.system)
-    chat = opened.chat(system=system, max_tokens=reply.max_tokens, stop=reply.stops, grammar=spec)
-    opened.make_room_for(chat.settings.params, logprobs=bool(report.logprobs), grammar=spec is not None)
-    text = text_input.read_prompt(given, chat.prompts, after_input=bool(words))
-    begun_s, logprobs = process.age_s(), report.logprobs
-    answer = (
-        chat.complete(text, logprobs=logprobs) if raw else chat.reply(text, logprobs=logprobs, final=True)
-    )
-    rendered = not (raw or report.as_json or report.trace or spec)
-    _answer(opened, chat, answer, begun_s, report, rendered=rendered)
+        samples = generate_samples.PromptJob(asked.prompt, model, config, asked.after_input, several, spec)
+        generate_samples.run(ctx, samples, reply, as_json=report.as_json, logprobs=report.logprobs)
+    else:
+        text_input.check_prompt(asked.prompt)
+        _answer(open_model(ctx, model, config), asked, reply, report, spec)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A prompt, or a file of them; ``after_input``: the prompt comes behind a file at standard input."""
+
+    prompt: str | None
+    after_input: bool
+    source: Path | None
+    batch: int | None
+    when_full: WhenFull
+
+    def together(self, several: SampleOptions) -> dict[str, Any]:
+        """Return the settings of conversations that share passes, or of one alone."""
+        if self.source is None and several.samples is None:
+            return {"when_full": self.when_full}
+        batch = self.batch or _BATCH
+        return {"when_full": None, "conversations": min(batch, several.samples or batch)}
+
+
+def _check(asked: _Asked, report: ReportOptions, several: SampleOptions) -> None:
+    """Raise UsageError for options that go together with no answer."""
+    if asked.batch is not None and asked.source is None and several.samples is None:
+        hint = "give a file with a prompt on every line, or ask for several samples"
+        raise UsageError("--batch is for --input and --samples", hint=hint)
+    alone = report.trace or asked.when_full != STOP
+    if asked.source is not None and (asked.prompt is not None or alone):
+        raise UsageError("--input goes without a prompt, --trace and --when-full", hint="leave those out")
+    sample_options.check(several, alone=asked.source is None and not alone)
 
 
 def _answer(
-    model: Model, chat: Chat, reply: Reply, begun_s: float, options: ReportOptions, *, rendered: bool
+    model: Model, asked: _Asked, given: opt.ReplyOptions, options: ReportOptions, spec: GrammarSpec | None
 ) -> None:
+    """Answer the prompt, and report the reply."""
+    raw, system = without_template(model, raw=given.raw, system=given.system)
+    chat = model.chat(system=system, max_tokens=given.max_tokens, stop=given.stops, grammar=spec)
+    logprobs = options.logprobs
+    model.make_room_for(chat.settings.params, logprobs=bool(logprobs), grammar=spec is not None)
+    text = text_input.read_prompt(asked.prompt, chat.prompts, after_input=asked.after_input)
+    begun_s = process.age_s()
+    reply = chat.complete(text, logprobs=logprobs) if raw else chat.reply(text, logprobs=logprobs, final=True)
     palette = tracing.Palette() if options.trace and tracing.coloured() else None
+    rendered = not (raw or options.as_json or options.trace or spec)
     with interrupts_to(chat):
         if rendered and view.can_draw():
             _draw(chat, reply)
@@ -210,10 +233,7 @@ def _answer(
         report = _report(model, chat, reply, begun_s + reply.stats.prefill_s)
         screen.show_json(report | _details(reply, options))
     else:
-        context = chat.policy.limit if chat.policy else model.context
-        limits = Limits(context, model.loaded.spec.context_length, slides=chat.policy is None)
-        if cut := limits.of_one(reply):
-            notice(cut)
+        _tell_of_cut(model, chat, reply)
         if options.trace:
             tracing.conclude(reply.trace(), palette)
     say_overrun(model)
@@ -221,6 +241,13 @@ def _answer(
         notice(news)
     if reply.finish_reason == "interrupted":
         raise KeyboardInterrupt
+
+
+def _tell_of_cut(model: Model, chat: Chat, reply: Reply) -> None:
+    context = chat.policy.limit if chat.policy else model.context
+    limits = Limits(context, model.loaded.spec.context_length, slides=chat.policy is None)
+    if cut := limits.of_one(reply):
+        notice(cut)
 
 
 def _draw(chat: Chat, reply: Reply) -> None:

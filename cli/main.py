@@ -2,19 +2,19 @@
 
 Until the command line is imported, and after the command has ended, there is nothing to clean up: SIGINT then
 ends the process at once. In between it raises KeyboardInterrupt, as everywhere. Before ``main`` has begun
-Python itself answers, with a traceback: so this module and ``edgedec`` import nothing new to Python.
+Python itself answers, with a traceback: so this module, ``early`` and ``edgedec`` import nothing that is new
+to Python.
 """
 
 import os
 import sys
 
+from edgedec.cli.early import MEMORY_WORDS, OUT_OF_MEMORY, leave_at_once
+
 TYPE_CHECKING = False  # `typing` takes a while
 if TYPE_CHECKING:
     import threading
-    from types import FrameType
 
-INTERRUPTED = 130
-OUT_OF_MEMORY = 9
 _SOON_S = 0.02
 
 
@@ -30,34 +30,6 @@ def main() -> None:
             sys.exit(OUT_OF_MEMORY)
         raise
     run()
-
-
-MEMORY_WORDS = ("failed to map segment", "annot allocate memory", "bad_alloc", "bad allocation", "new thread")
-"""Parts of the messages of errors that say that memory ran out: of the loader, the system, C++ and Python."""
-
-
-def leave_at_once() -> None:
-    """End the process without a word at the next SIGINT, unless it is ignored or handled already.
-
-    Nothing changes outside the main thread.
-    """
-    import _signal  # type: ignore[import-not-found]  # built in; ``signal`` has to import ``enum`` first
-
-    try:
-        if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-            _signal.signal(_signal.SIGINT, _leave)
-    except ValueError:  # another thread
-        return
-
-
-def raise_again() -> bool:
-    """Undo ``leave_at_once``: SIGINT raises KeyboardInterrupt. Return whether there was anything to undo."""
-    import signal
-
-    if signal.getsignal(signal.SIGINT) is not _leave:
-        return False
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    return True
 
 
 def _once_more(unraisable: "sys.UnraisableHookArgs") -> None:
@@ -81,11 +53,5 @@ def _interrupt_soon(leaving: "threading.Event") -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def _leave(number: int, frame: "FrameType | None") -> None:
-    os._exit(INTERRUPTED)
-
-
 if __name__ == "__main__":
-    from edgedec.cli import main as module  # the one that others import, not a second copy of it
-
-    module.main()
+    main()

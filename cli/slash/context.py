@@ -47,14 +47,3 @@ class SlashCommand:
     help: str
     run: Callable[[Context, str], None]
     complete: Callable[[list[str]], Iterable[str]] = _none
-
-
-def count_turns(chat: Chat) -> int:
-    """Return how many turns the user has taken."""
-    return sum(message.role == "user" for message in chat.messages)
-
-
-def turns(chat: Chat) -> str:
-    """Say how many turns there are: ``2 turns``."""
-    count = count_turns(chat)
-    return f"{count} turn{'' if count == 1 else 's'}"

@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from edgedec.cli import screen
 from edgedec.cli.opening import no_system
 from edgedec.cli.sampling_options import COMMON, RARE, kind_of
-from edgedec.cli.slash.context import Context, count_turns
+from edgedec.cli.slash.context import Context
+from edgedec.cli.window.recall import count_turns
 from edgedec.core.errors import UsageError
 from edgedec.sampling import DrawParams
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from edgedec.cli import screen
 from edgedec.cli.slash import settings, stats, turns
 from edgedec.cli.slash.context import FILE, Context, Quit, SlashCommand
-from edgedec.cli.slash.context import turns as turns_of
+from edgedec.cli.window.recall import turns as turns_of
 from edgedec.core.errors import UsageError
 
 _KEYS = (

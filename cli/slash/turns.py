@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import stat
 from collections.abc import Iterable
@@ -12,6 +11,7 @@ import click
 
 from edgedec.cli.services import services
 from edgedec.cli.slash.context import Context
+from edgedec.cli.window.added_file import AddedFile
 from edgedec.core.errors import ContextFullError, NotFoundError, UsageError
 from edgedec.core.units import size
 
@@ -78,16 +78,6 @@ def file(context: Context, argument: str) -> None:
         raise _too_large(context, path, f"has {tokens} tokens")
     files.append(AddedFile(path.name, text, tokens))
     context.say(f"{path.name}, {tokens} tokens, goes with the next message.")
-
-
-class AddedFile:
-    """A text file that goes with the next turn."""
-
-    def __init__(self, name: str, text: str, tokens: int) -> None:
-        self.name = name
-        self.tokens = tokens
-        fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
-        self.block = f"{name}:\n{fence}\n{text.rstrip()}\n{fence}\n\n"
 
 
 def _text_of(path: Path) -> str:

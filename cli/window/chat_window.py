@@ -1,4 +1,4 @@
-"""One turn of a chat: a command or a question, and everything that is shown for it."""
+"""A chat on a terminal: its model, and everything that is shown for a turn."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import say_overrun
 from edgedec.cli.session_file import SessionFile
-from edgedec.cli.slash import table
-from edgedec.cli.slash.context import Context, count_turns, turns
-from edgedec.cli.slash.turns import AddedFile
 from edgedec.cli.window import keys, status
-from edgedec.cli.window.recall import last_turn
-from edgedec.cli.window.view import Look, ReplyView, Thought, begins_thinking, can_draw
+from edgedec.cli.window.added_file import AddedFile
+from edgedec.cli.window.recall import count_turns, last_turn, turns
+from edgedec.cli.window.thought import Thought
+from edgedec.cli.window.view import Look, ReplyView, begins_thinking, can_draw
 from edgedec.core.errors import EdgeDecError
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ Prepare = Callable[[str], "Callable[[], tuple[Model, Chat]]"]
 
 
 class ChatWindow:
-    """Takes one line, and shows everything that it leads to."""
+    """Answers one message after the other, and shows everything that they lead to."""
 
     def __init__(self, name: str, prepare: Prepare, *, interactive: bool = False) -> None:
         self._name = name
@@ -109,12 +108,12 @@ class ChatWindow:
         self._warned |= warns
         return warns
 
-    def turn(self, text: str) -> None:
-        """Carry out a command, or stream the answer. Raises EdgeDecError, and Quit to leave."""
-        if text.startswith("/"):
-            table.run(text, Context(self, screen.aside))
-        else:
-            self.show(lambda: self._reply(text))
+    def answer(self, text: str) -> None:
+        """Stream the answer to a message, with the files that go with it."""
+        self.show(lambda: self._reply(text))
+
+    def end_turn(self) -> None:
+        """Say the news of a turn, and save a chat that is kept in a file."""
         say_overrun(self.model)
         if self.chat.policy and (news := self.chat.policy.news()):
             screen.aside(news)

@@ -16,7 +16,7 @@ from edgedec.cli.window.styles import Styles
 from edgedec.cli.window.wrap import wrapped
 
 if TYPE_CHECKING:
-    from edgedec.cli.window.view import Thought
+    from edgedec.cli.window.thought import Thought
 
 _THINKING_ROWS = 6
 """Rows of a thinking part that will be folded."""

@@ -1,4 +1,4 @@
-"""The end of a conversation in a few lines, for someone who comes back to it."""
+"""How many turns a conversation has, and its end in a few lines for someone who comes back to it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from edgedec.cli import screen
 
 if TYPE_CHECKING:
+    from edgedec.session.chat import Chat
     from edgedec.session.message import Message
 
 _MOST_LINES, _MOST_CHARS = 8, 600
@@ -31,3 +32,14 @@ def last_turn(messages: Sequence[Message]) -> Iterator[str]:
     shown = said[-_MOST_CHARS:].splitlines()[-_MOST_LINES:]
     cut = len("\n".join(shown)) < len(said)
     yield from (*([_CUT] if cut else []), *shown)
+
+
+def count_turns(chat: Chat) -> int:
+    """Return how many turns the user has taken."""
+    return sum(message.role == "user" for message in chat.messages)
+
+
+def turns(chat: Chat) -> str:
+    """Say how many turns there are: ``2 turns``."""
+    count = count_turns(chat)
+    return f"{count} turn{'' if count == 1 else 's'}"

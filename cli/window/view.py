@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from edgedec.cli.window.thought import Thought
 from edgedec.metrics.stats import Clock
 from edgedec.text.thinking import BEGIN, ThinkingSplitter
 
@@ -35,15 +36,6 @@ class Look:
     markdown: bool = True
     fold: bool = True
     """Whether the thinking part of a reply becomes one line when it ends."""
-
-
-@dataclass(frozen=True)
-class Thought:
-    """The thinking part of a reply."""
-
-    text: str = ""
-    seconds: float = 0.0
-    tokens: int = 0
 
 
 def begins_thinking(tokenizer: Tokenizer, prompt: Sequence[int]) -> bool:

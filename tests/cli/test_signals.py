@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.cli import errors, main
+from edgedec.cli import errors
 from edgedec.export import export_gguf
 from tests.cli.support import Home, run
 from tests.fixtures.nightly import every
@@ -24,8 +24,8 @@ from tests.patience import PATIENCE_S
 MB = 1 << 20
 START = """
 import os
-from edgedec.cli import main
-main.leave_at_once()
+from edgedec.cli import early, main
+early.leave_at_once()
 os.write(1, b"up\\n")
 main.main()
 """
@@ -74,7 +74,7 @@ def told(status):
     real(status)
 
 def interrupted(event, names):
-    if event == "import" and "edgedec.cli.main" in sys.modules and names[0] not in before | {"_signal"}:
+    if event == "import" and "edgedec.cli.early" in sys.modules and names[0] not in before | {"_signal"}:
         os.kill(os.getpid(), signal.SIGINT)
 
 os._exit = told
@@ -91,7 +91,7 @@ def test_ctrl_c_at_the_first_import_of_the_command_is_quiet(name: str) -> None:
     assert (done.returncode, done.stderr) == (errors.INTERRUPTED, "")
     # An editable install imports more, of the standard library.
     ours = [one for one in done.stdout.split() if one.partition(".")[0] == "edgedec"]
-    assert ours == sorted({"edgedec", "edgedec.cli", "edgedec.cli.main", name})
+    assert ours == sorted({"edgedec", "edgedec.cli", "edgedec.cli.early", "edgedec.cli.main", name})
 
 
 @pytest.mark.parametrize("delay_s", every(6, (0.005 * step for step in range(60))))
@@ -190,7 +190,7 @@ def test_too_little_memory_is_status_9_and_one_line(home: Home, bundle: Path, li
 )
 def test_every_way_to_run_out_of_memory_is_the_same_error(error: Exception) -> None:
     message, _, status = errors.explain(error)
-    assert (message, status) == ("not enough memory", main.OUT_OF_MEMORY)
+    assert (message, status) == ("not enough memory", errors.OUT_OF_MEMORY)
 
 
 def test_other_errors_of_these_kinds_are_not(home: Home) -> None:

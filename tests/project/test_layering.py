@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 from statistics import median
 
@@ -18,6 +19,7 @@ from tests.project.sources import sources
 FOLDERS = {"edgedec", "export", "kernels", "models", "cli", "tests", "android_demo", "docs"}
 FILES = {"pyproject.toml", "CMakeLists.txt", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"}
 PURE = [name for name in ("core", "sampling", "verify", "control") if (ROOT / "edgedec" / name).is_dir()]
+COMMANDS = sorted((ROOT / "cli").rglob("*.py"))
 HEAVY = [
     "onnx",
     "onnxruntime",
@@ -50,6 +52,20 @@ def test_layers() -> None:
     result = subprocess.run(check, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "Layers KEPT" in result.stdout, result.stdout + result.stderr
+
+
+def test_no_modules_of_the_command_line_import_each_other_in_a_circle() -> None:
+    """Neither inside functions nor for types alone."""
+    files = {".".join(("edgedec", *file.relative_to(ROOT).with_suffix("").parts)): file for file in COMMANDS}
+    graph = {name: {one for one in _modules(file) if one in files} for name, file in files.items()}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
+
+
+def _modules(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 @pytest.mark.parametrize("layer", PURE)
