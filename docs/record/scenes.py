@@ -60,7 +60,7 @@ SCENES = (
     chat(
         "more",
         "edgedec chat --seed 1 --max-tokens 40",
-        "Name five rivers of Europe, and the sea that each flows into.",
+        "Name the days of the week, and something to do on each.",
         "/more",
     ),
     chat(
@@ -70,6 +70,6 @@ SCENES = (
         Press(CTRL_C, when="(?s)keeper.{200}"),
         "Give that story a title.",
     ),
-    Scene("plan", "edgedec plan --memory 240MB"),
+    Scene("plan", "edgedec plan smollm2-135m --memory 240MB"),
     Scene("list", "edgedec list --all", rows=40),
 )
