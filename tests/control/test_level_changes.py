@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import cache
 from statistics import fmean
 
 import pytest
@@ -15,6 +16,7 @@ from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter
 from tests.control.simulate import CURVES, Device, Guesser, Make, curve, decode, text
 from tests.control.test_exits import LARGE_HEAD, UNPROFITABLE, Exit, reply
+from tests.fixtures.nightly import diagonal
 
 PASS = 0.005
 _PASSES = (1, 2, 3, 4, 5, 6, 8, 12, 20, 30)
@@ -81,6 +83,7 @@ def speculation(make: Make, truth: Sequence[int], device: Device, *, old: bool) 
     return speculation
 
 
+@cache
 def efficiencies(make: Make, factor: float, *, old: bool) -> list[float]:
     """Block efficiency of replies of 200 tokens, by the pass after which the speed changes."""
     truth, found = text(200), []
@@ -90,9 +93,8 @@ def efficiencies(make: Make, factor: float, *, old: bool) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("factor", [3.0, 2.0, 1.4, 0.5, 0.33])
 @pytest.mark.parametrize("old", [True, False], ids=["kept costs", "new costs"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "factor"), diagonal(list(KINDS), [3.0, 2.0, 1.4, 0.5, 0.33]))
 def test_drafts_that_pay_go_on_when_the_speed_of_the_machine_changes(
     kind: str, old: bool, factor: float
 ) -> None:
@@ -113,8 +115,7 @@ USELESS: dict[str, Make] = {
 
 
 @pytest.mark.parametrize("shape", ["vnni", "avx2"])
-@pytest.mark.parametrize("factor", [3.0, 2.0, 0.5, 0.33])
-@pytest.mark.parametrize("kind", USELESS)
+@pytest.mark.parametrize(("kind", "factor"), diagonal(list(USELESS), [3.0, 2.0, 0.5, 0.33]))
 def test_drafts_that_do_not_pay_lose_no_more_when_it_does(kind: str, factor: float, shape: str) -> None:
     """At most 4 % of the first 500 tokens."""
     truth = text(500)

@@ -28,6 +28,7 @@ from tests.control.simulate import (
     speedup,
     text,
 )
+from tests.fixtures.nightly import diagonal
 
 SLOWER = 0.98
 NEAR = 0.92
@@ -61,15 +62,13 @@ MACHINES: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
-@pytest.mark.parametrize("shape", CURVES)
+@pytest.mark.parametrize(("shape", "name"), diagonal(list(CURVES), list(TEXTS)))
 def test_never_slower(shape: str, name: str) -> None:
     right, claims = TEXTS[name]
     assert speedup(guessing(right, claims), on(shape)) >= SLOWER
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize(("name", "machine"), diagonal(list(TEXTS), list(MACHINES)))
 def test_never_slower_on_a_restless_machine(name: str, machine: str) -> None:
     right, claims = TEXTS[name]
     assert speedup(guessing(right, claims), on("avx2", **MACHINES[machine])) >= SLOWER

@@ -24,6 +24,7 @@ from edgedec.grammar.spec import GrammarSpec
 from edgedec.sampling import DrawHistory, DrawParams, draw
 from tests.decode.test_engine import EVERY_KIND
 from tests.decode.test_speculation import Drafting
+from tests.fixtures.nightly import diagonal
 from tests.grammar.support import END, constraint, spec, tokenizer
 
 SIZE = spec().vocab_size
@@ -103,8 +104,7 @@ DRAFTERS: dict[str, Make] = {
 }
 
 
-@pytest.mark.parametrize("params", EVERY_KIND)
-@pytest.mark.parametrize("name", DRAFTERS)
+@pytest.mark.parametrize(("name", "params"), diagonal(list(DRAFTERS), EVERY_KIND))
 def test_tokens_are_those_of_plain_decoding(name: str, params: DrawParams) -> None:
     for form in FORMS[:5]:
         speculation = Speculation(DRAFTERS[name](form, params))

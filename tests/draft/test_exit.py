@@ -29,6 +29,7 @@ from edgedec.drafters.registry import models_in, parsed
 from edgedec.eviction.sliding import Sliding
 from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
+from tests.fixtures.nightly import diagonal
 from tests.fixtures.ready import ready_of
 from tests.session.parrot import load_parrot
 
@@ -45,8 +46,7 @@ def kept(seed: int, count: int) -> Keep:
     return np.sort(np.random.default_rng(seed).choice(VOCAB, count, replace=False)).astype(np.int64)
 
 
-@pytest.mark.parametrize("params", EVERY_KIND)
-@pytest.mark.parametrize("exit", [1, 2, 4])
+@pytest.mark.parametrize(("exit", "params"), diagonal([1, 2, 4], EVERY_KIND))
 def test_tokens_and_cache_are_those_of_plain_decoding(exit: int, params: DrawParams) -> None:
     for keep in (None, kept(exit, 3), kept(exit, 17)):
         forward, plain = MarkovForward(), MarkovForward()

@@ -12,6 +12,7 @@ from edgedec.core.drafter_manifest import ASSISTANT, DRAFTER, HEAD, MTP
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.manifest import WEIGHTS
 from tests.fixtures.carried import PLACES, Place, damage, plenty
+from tests.fixtures.nightly import diagonal
 from tests.fixtures.replies import GREEDY, PROMPT, SAMPLED, always, check_replies, check_turns, reply
 
 TITLES = {HEAD: "trained head", MTP: "MTP layer", ASSISTANT: "assistant"}
@@ -24,19 +25,18 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return PLACES[request.param](tmp_path_factory.mktemp(request.param))
 
 
-@pytest.mark.parametrize(
-    ("kind", "architecture", "how"),
-    [
-        *((HEAD, name, {"quant": quant}) for name in ARCHITECTURES for quant in ("q8_0", "q4_0,head=q4_0")),
-        *((MTP, name, {}) for name in ARCHITECTURES),
-        *((ASSISTANT, name, {"centroids": count}) for name in ("gemma3", "gemma4") for count in (0, 41)),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("kv", ["fp16", "int8"])
+CARRIED: list[tuple[str, str, dict[str, object]]] = [
+    *((HEAD, name, {"quant": quant}) for name in ARCHITECTURES for quant in ("q8_0", "q4_0,head=q4_0")),
+    *((MTP, name, {}) for name in ARCHITECTURES),
+    *((ASSISTANT, name, {"centroids": count}) for name in ("gemma3", "gemma4") for count in (0, 41)),
+]
+
+
+@pytest.mark.parametrize(("carried", "kv"), diagonal(CARRIED, ("fp16", "int8")), ids=str)
 def test_replies_are_those_without_drafts(
-    tmp_path: Path, kind: str, architecture: str, how: dict[str, object], kv: str
+    tmp_path: Path, carried: tuple[str, str, dict[str, object]], kv: str
 ) -> None:
+    kind, architecture, how = carried
     place = PLACES[kind](tmp_path, architecture, **how)
     plain, drafted = place.runner("off", kv=kv).engine, place.runner(kv=kv).engine
     assert drafted.speculation

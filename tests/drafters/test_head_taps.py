@@ -18,15 +18,17 @@ from edgedec.core.rows import Rows
 from edgedec.export import export_gguf
 from edgedec.export.draft_head.bundle import export_head
 from tests.fixtures.draft_heads import VARIANTS, random_head, varied
+from tests.fixtures.nightly import diagonal
 from tests.fixtures.replies import GREEDY, PROMPT, SAMPLED, always, reply
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import prepared_run
 
+ARCHITECTURES = ("llama", "qwen3", "gemma3")
 LAYERS, TAPS = 12, (10, 0, 4)
 """Outputs of none of them are in the graph."""
 
 
-@pytest.fixture(scope="module", params=["llama", "qwen3", "gemma3"])
+@pytest.fixture(scope="module", params=ARCHITECTURES)
 def deep(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("deep")
     source = write_tiny(folder / "deep.gguf", request.param, shape=TinyShape(layers=LAYERS, context=512))
@@ -54,7 +56,7 @@ def test_any_layer_can_be_had(deep: Path) -> None:
     assert np.unique(whole.reshape(len(PROMPT), 3, -1)[0], axis=0).shape[0] == 3
 
 
-@pytest.mark.parametrize("kind", VARIANTS)
+@pytest.mark.parametrize(("deep", "kind"), diagonal(ARCHITECTURES, VARIANTS), indirect=["deep"])
 def test_replies_are_those_without_drafts(deep: Path, tmp_path: Path, kind: str) -> None:
     manifest = Manifest.load(deep)
     spec = manifest.spec

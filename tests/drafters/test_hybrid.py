@@ -12,6 +12,7 @@ from edgedec.assemble.runner import Runner
 from edgedec.decode.engine import Engine
 from edgedec.export import export_gguf
 from edgedec.sampling import DrawParams
+from tests.fixtures.nightly import diagonal
 from tests.fixtures.replies import always, reply
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_hybrid import HYBRIDS, DeltaShape
@@ -58,8 +59,10 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return Place(request.param, tmp_path_factory.mktemp(request.param))
 
 
-@pytest.mark.parametrize("params", [GREEDY, SAMPLED, PENALISED], ids=["greedy", "sampled", "penalised"])
-@pytest.mark.parametrize("draft", ["lookup", "recycling", "lookup,recycling", "small", "lookup,small"])
+WAYS = ("lookup", "recycling", "lookup,recycling", "small", "lookup,small")
+
+
+@pytest.mark.parametrize(("draft", "params"), diagonal(WAYS, (GREEDY, SAMPLED, PENALISED)), ids=str)
 def test_replies_are_those_without_drafts(place: Place, draft: str, params: DrawParams) -> None:
     plain, drafted = place.engine("off"), place.engine(draft)
     assert drafted.speculation

@@ -23,6 +23,7 @@ from edgedec.sampling import DrawHistory, DrawParams, bound_after, draw
 from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
 from tests.decode.test_speculation import VOCAB, random_trees
 from tests.eviction.going_back import Turn, check_over_turns, turns
+from tests.fixtures.nightly import diagonal, every
 from tests.session.parrot import Parrot
 
 CAPACITY, CONTEXT, SINKS, QUARTER = 64, 500, 4, 16
@@ -92,8 +93,7 @@ def plainly(prompt: Sequence[int], params: DrawParams, n: int) -> list[int]:
     return sequence[len(prompt) :]
 
 
-@pytest.mark.parametrize("params", EVERY_KIND)
-@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize(("prompt", "params"), diagonal(PROMPTS, EVERY_KIND))
 def test_the_tokens_are_those_of_the_definition(prompt: list[int], params: DrawParams) -> None:
     expected = plainly(prompt, params, 120)
     for max_pass in (1, 3, 64):
@@ -106,7 +106,7 @@ def test_the_tokens_are_those_of_the_definition(prompt: list[int], params: DrawP
     assert exact != expected
 
 
-@pytest.mark.parametrize("params", EVERY_KIND)
+@pytest.mark.parametrize("params", every(2, EVERY_KIND))
 def test_drafts_change_no_token(params: DrawParams) -> None:
     prompt = [1, 2, 1, 2, 1]
     expected = plainly(prompt, params, 130)
@@ -130,7 +130,7 @@ def small(kind: type[ModelDrafter] = ModelDrafter) -> ModelDrafter:
     return kind("small", forward, SameVocabulary(VOCAB))
 
 
-@pytest.mark.parametrize("params", EVERY_KIND)
+@pytest.mark.parametrize("params", every(3, EVERY_KIND))
 def test_with_a_model_that_drafts_the_lookahead_is_its_own(params: DrawParams) -> None:
     """Whoever drafts beside it, however much, and however often it is asked for drafts."""
     prompt = [1, 2, 1, 2, 1]

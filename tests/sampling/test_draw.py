@@ -17,6 +17,7 @@ from edgedec.core.rows import HeadRows
 from edgedec.sampling import DrawParams, draw, head_temperature, needs_logits, noise, portable, short_list
 from edgedec.sampling.candidates import Row
 from edgedec.sampling.draw import survivors
+from tests.fixtures.nightly import every
 from tests.sampling.support import distribution, head
 from tests.sampling.test_warpers import ANY_PARAMS, HISTORY, LOGITS
 
@@ -74,7 +75,7 @@ def by_arrays(rows: HeadRows, params: DrawParams, position: int, history: list[i
         return draw(rows, 0, params, position, history)
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", every(4, range(4)))
 def test_the_list_and_the_whole_row_give_the_same_token(block: int) -> None:
     """4 x 1,000 rows with ties; a list of 16 alone, the list with the row, the row as a complete list."""
     rng = np.random.default_rng(block)
