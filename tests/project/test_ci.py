@@ -8,6 +8,7 @@ import shlex
 import pytest
 
 from tests.conftest import ROOT
+from tests.kernels import test_sanitized, test_thread_sanitizer
 from tests.project.test_packaging import script
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -90,3 +91,9 @@ def test_collections_of_garbage_leave_out_what_was_there_before_the_tests(
     request: pytest.FixtureRequest,
 ) -> None:
     assert gc.get_freeze_count() > 10_000 + len(request.session.items)
+
+
+def test_what_runs_with_sanitizers_is_there() -> None:
+    """They run at night, after a build of minutes."""
+    parts = (*test_sanitized.PARTS, *test_thread_sanitizer.PARTS)
+    assert [part for part in parts if not (ROOT / part).exists()] == []
