@@ -66,15 +66,6 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
         _skipped[report.nodeid] = report.longrepr[2]
 
 
-def pytest_collection_finish() -> None:
-    """Keep what is there to the end out of later garbage collections.
-
-    Programs collect where they give memory back. Beside thousands of tests that takes seconds each time.
-    """
-    gc.collect()
-    gc.freeze()
-
-
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["skipped"] = _skipped
@@ -95,6 +86,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("Tools that are not installed")
         for line in lines:
             terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _kept_from_before() -> None:
+    """Leave out of later garbage collections what is there before a module's tests.
+
+    Programs collect where they give memory back. Beside thousands of tests, and what the libraries of earlier
+    ones keep, that takes seconds each time.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 USUAL_PROCESS_BYTES = 400_000_000

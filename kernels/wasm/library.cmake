@@ -5,7 +5,7 @@ file(GLOB WASM_SOURCES CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}
      engine/text/*.cc engine/web/*.cc)
 list(FILTER WASM_SOURCES EXCLUDE REGEX "^engine/(base/(files|clock|cores|block)|decode/(cost_file|pass_costs))\\.cc$")
 list(APPEND WASM_SOURCES
-     engine/capi/conversation.cc engine/capi/figures.cc engine/capi/reply.cc engine/capi/turns.cc
+     engine/capi/conversation.cc engine/capi/figures.cc engine/capi/loops.cc engine/capi/reply.cc engine/capi/turns.cc
      engine/memory/cache_book.cc engine/memory/ledger.cc engine/memory/sizes.cc
      engine/memory/units.cc
      common/isa.cc quant_linear/select.cc gated_mlp/gated_mlp.cc head_topk/head_topk.cc rms_norm/select.cc
