@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from tests.fuzz.targets import TARGETS, damaged
 
 WORKER = ("-m", "tests.fuzz.worker")
 BATCH = 50
-_START_S = 120.0
+_START_S = 300.0
 _KEPT = 40
 """Findings made small and written out; any more are only counted."""
 
@@ -111,7 +112,9 @@ class _Worker:
         """The next one. Raises Died: a line is small and written at once, so part of one means death."""
         out = self._process.stdout
         assert out is not None
-        if not self._ready and self._within(_START_S):
+        if not self._ready:
+            if not self._within(_START_S):
+                raise Died(f"it did not start within {_START_S:.0f} s")
             self._ready = self._line() == b"ready\n"
         if not self._within(self._limit_s):
             raise Died("hang")
@@ -163,11 +166,9 @@ class Campaign:
         for start in range(0, share, BATCH):
             for name in self._plan.targets:
                 self._work.put((name, list(range(start, min(start + BATCH, share)))))
-        threads = [threading.Thread(target=self._serve) for _ in range(self._plan.workers)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(self._plan.workers) as threads:
+            for served in [threads.submit(self._serve) for _ in range(self._plan.workers)]:
+                served.result()  # an error of the fuzzer itself ends the campaign
         self.summary.seconds = time.monotonic() - started
         return self.summary
 

@@ -16,7 +16,7 @@ from edgedec.core.manifest import CHAT_TEMPLATE, MANIFEST, MODEL, TOKENIZER, WEI
 from edgedec.core.version import __version__
 from edgedec.export import export_gguf
 from tests.fixtures.tiny_decoder import write_decoder_bundle
-from tests.fuzz import bench, drafts, eagle3, huggingface, makers, op_cases, places, store
+from tests.fuzz import bench, drafts, eagle3, huggingface, makers, op_cases, places, schemas, store
 from tests.fuzz.mutate import mutate_json, mutate_template
 from tests.fuzz.mutate_gguf import mutate_gguf
 from tests.fuzz.mutate_onnx import mutate_bundle
@@ -195,6 +195,7 @@ _ALL = (
     Target("eagle3", eagle3.seeds, eagle3.mutate, eagle3.read, _HEAD_PARTS),
     Target("makers", makers.seeds, makers.mutate, makers.read, (*_MODEL_PARTS, "assistant")),
     Target("drafts", drafts.seeds, drafts.mutate, drafts.read, ("history",)),
+    Target("schema", schemas.seeds, schemas.mutate, schemas.read, ("schema", schemas.SCHEMA)),
     Target("questions", bench.question_seeds, bench.mutate, bench.read_question_file, (bench.QUESTIONS,)),
     Target("saved", bench.saved_seeds, bench.mutate, bench.read_saved, (bench.SAVED,)),
     Target("store", store.store_seeds, store.mutate_store, store.read_store, (store.HOME, "toy")),
