@@ -142,11 +142,11 @@ def _merged(gguf: GgufSource, tensor: TensorInfo, adapter: WeightAdapter) -> Ggu
         if change is not None or (vector is not None and vector.shape != tensor.shape):
             raise _other_sizes(name)
         return GgufTensor(name, gguf.vector(tensor) if vector is None else vector)
-    packed = gguf.rows(tensor, 0, tensor.shape[0])
-    if name in adapter.vectors:
+    packed = gguf.rows(tensor, 0, tensor.rows)
+    if name in adapter.vectors or (change is not None and len(tensor.shape) > 2):
         raise _other_sizes(name)
     if change is None:
-        return GgufTensor(name, packed, tensor.format)
+        return GgufTensor(name, packed.reshape(*tensor.shape[:-1], -1), tensor.format)
     format, packed = grouped(tensor, packed)
     try:
         return GgufTensor(name, changed(format, packed, change), format)

@@ -30,7 +30,8 @@ _SMALLEST_TENSOR = 8 + 4 + 8 + 4 + 8
 class TensorInfo:
     """An entry of the tensor list.
 
-    ``shape`` is (rows, cols), or (n,) for a vector; ``offset`` counts bytes from the start of the file.
+    ``shape`` is (rows, cols), (n,) for a vector, or (experts, rows, cols); ``offset`` counts bytes from the
+    start of the file.
     """
 
     name: str
@@ -38,6 +39,11 @@ class TensorInfo:
     shape: tuple[int, ...]
     offset: int
     nbytes: int
+
+    @property
+    def rows(self) -> int:
+        """Number of rows, of all experts together; of a vector, of its numbers."""
+        return math.prod(self.shape[:-1]) if len(self.shape) > 1 else self.shape[0]
 
     @property
     def format(self) -> str:

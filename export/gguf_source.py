@@ -45,8 +45,8 @@ class GgufSource:
         return name
 
     def rows(self, tensor: TensorInfo, start: int, stop: int) -> NDArray[np.uint8]:
-        """Return rows of a matrix as stored: u8[stop - start, bytes of a row]. Raises BadFileError."""
-        row_bytes = tensor.nbytes // tensor.shape[0]
+        """Return rows of matrices as stored: u8[stop - start, bytes of a row]. Raises BadFileError."""
+        row_bytes = tensor.nbytes // tensor.rows
         data = self._read(tensor, tensor.offset + start * row_bytes, (stop - start) * row_bytes)
         return data.reshape(stop - start, row_bytes)
 

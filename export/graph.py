@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from edgedec.export.blocks.asked import asked_among, first_asked, from_first
 from edgedec.export.blocks.attention import attention
 from edgedec.export.blocks.base import BlockBuilder, softcap
 from edgedec.export.blocks.delta import gated_delta
+from edgedec.export.blocks.experts import experts, with_shared_expert
 from edgedec.export.blocks.mlp import gated_mlp
 from edgedec.export.blocks.per_layer import add_per_layer, per_layer_inputs
 from edgedec.export.blocks.rotary import rotary_tables
@@ -39,9 +39,8 @@ class _Builder(BlockBuilder):
     def build(self) -> ExportModel:
         hyper = self.hyper
         table = self.matrix("token_embd.weight", self.vocab, hyper.hidden)
-        scale = math.sqrt(hyper.hidden) if self.arch.scale_embedding else 1.0
         tied = not self.tensors.has("output.weight")
-        lookup = {**self.table(table), "scale": scale, "alone": int(not tied)}
+        lookup = {**self.table(table), "scale": hyper.embedding_scale, "alone": int(not tied)}
         x = self.op("QuantEmbedding", "embedding", ["tokens", table], **lookup)
         own = per_layer_inputs(self, x) if hyper.per_layer else [""] * hyper.layers
         rows = "rows"
@@ -54,7 +53,7 @@ class _Builder(BlockBuilder):
                 mine = from_first(self, f"{mine}.from_first", mine)
             x = self.layer(layer, x, rotary, mine)
         x = self.op("Gather", "selected", [x, rows], domain="", axis=0)
-        x = self.norm(self.arch.last_norm, x)
+        x = self.norm(self.arch.last_norm, x, 1 / hyper.logit_scale)
         head = table if tied else self.matrix("output.weight", self.vocab, hyper.hidden)
         cap = softcap(hyper.final_softcap)
         attrs = {**self.table(head), "k": min(HEAD_K, self.vocab), "refine": 1, **cap}
@@ -76,13 +75,17 @@ class _Builder(BlockBuilder):
 
     def layer(self, layer: int, x: str, rotary: str, own: str) -> str:
         """Add a layer; ``own`` are its numbers of a per-layer embedding, "" where there is none."""
-        block = f"blk.{layer}."
-        mixed = self.mixer(layer, self.norm(block + "attn_norm", x), rotary)
+        hyper, block = self.hyper, f"blk.{layer}."
+        mixed = self.mixer(layer, self.norm(block + "attn_norm", x, hyper.residual_scale), rotary)
         if self.arch.post_norms:
             mixed = self.norm(block + "post_attention_norm", mixed)
         x = self.op("Add", block + "after_attention", [x, mixed], domain="")
         normed = self.norm(block + self.arch.mlp_norm, x)
-        mlp = gated_mlp(self, block, normed, self.hyper.ffn_of(layer))
+        if not hyper.has_experts(layer):
+            mlp = gated_mlp(self, block, normed, hyper.ffn_of(layer))
+        else:
+            x = with_shared_expert(self, block, normed, x)
+            mlp = experts(self, block, normed)
         if self.arch.post_norms:
             mlp = self.norm(block + "post_ffw_norm", mlp)
         return self.end(layer, [x, mlp], own)

@@ -10,6 +10,7 @@ from typing import Any
 from edgedec.core.cache_kinds import Keys, States
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.export.architectures.base import Architecture
+from edgedec.export.experts import ExpertSizes, read_experts
 from edgedec.export.layer_sizes import LayerSizes, read_layer_sizes
 from edgedec.export.metadata_keys import MetadataKeys
 from edgedec.export.model import CACHE, RINGS
@@ -29,6 +30,8 @@ _MOST_HEAD_DIM = 1 << 20
 # Keys that change the arithmetic beyond what the graph can express, and their neutral values.
 _REFUSED: dict[str, tuple[Any, ...]] = {
     "expert_count": (0,),
+    "expert_group_count": (0, 1),
+    "expert_group_used_count": (0, 1),
     "attention.clamp_kqv": (0.0,),
     "attention.causal": (True,),
     "attn_logit_softcapping": (0.0,),
@@ -77,6 +80,14 @@ class Hyperparameters:
     """Scaling of the rotary positions; None: none, or a linear one."""
     by_layer: LayerSizes | None = None
     """Sizes that differ between layers; None: all layers are alike but for their windows."""
+    experts: ExpertSizes | None = None
+    """The experts of layers that have some; None: all have an MLP."""
+    embedding_scale: float = 1.0
+    """Factor on embeddings."""
+    residual_scale: float = 1.0
+    """Factor on what attention and experts add to the hidden states."""
+    logit_scale: float = 1.0
+    """Divisor of the logits."""
 
     def mixer(self, layer: int) -> str:
         """Return what mixes the tokens of a layer: attention, or a recurrent kind."""
@@ -105,6 +116,9 @@ class Hyperparameters:
         """Return a layer's number of key heads, and the size of its heads."""
         sizes = self.by_layer
         return (sizes.kv_heads[layer], sizes.head_dims[layer]) if sizes else (self.kv_heads, self.head_dim)
+
+    def has_experts(self, layer: int) -> bool:
+        return self.experts is not None and layer >= self.experts.dense
 
     def ffn_of(self, layer: int) -> int:
         return self.by_layer.ffns[layer] if self.by_layer else self.ffn
@@ -173,11 +187,12 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
     rotary_dim = _rotary_dim(keys, architecture, head_dim)
     factor = yarn.attention if yarn else _rotary_factor(keys, architecture)
     whole = rotary_dim == head_dim
+    experts = read_experts(keys, architecture, layers)
     return Hyperparameters(
         architecture=architecture,
         layers=layers,
         hidden=hidden,
-        ffn=max(by_layer.ffns) if by_layer else keys.size("feed_forward_length"),
+        ffn=max(by_layer.ffns) if by_layer else _ffn(keys, experts),
         heads=heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
@@ -197,7 +212,17 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
         nextn=nextn,
         yarn=yarn,
         by_layer=by_layer,
+        experts=experts,
+        embedding_scale=keys.number("embedding_scale", 0.0)
+        or (math.sqrt(hidden) if architecture.scale_embedding else 1.0),
+        residual_scale=keys.number("residual_scale", 0.0) or 1.0,
+        logit_scale=keys.number("logit_scale", 0.0) or 1.0,
     )
+
+
+def _ffn(keys: MetadataKeys, experts: ExpertSizes | None) -> int:
+    """Return the width of the MLP; that of an expert where no layer has an MLP."""
+    return keys.size("feed_forward_length", experts.width if experts and not experts.dense else None)
 
 
 def _check_heads(keys: MetadataKeys, heads: int, kv_heads: int, head_dim: int) -> None:

@@ -36,8 +36,8 @@ def read_layer_sizes(keys: MetadataKeys, windows: tuple[int, ...]) -> LayerSizes
         kv_heads=keys.sizes("attention.head_count_kv", layers),
         head_dims=tuple(local if window else whole for window in windows),
         ffns=keys.sizes("feed_forward_length", layers),
-        shared=_count(keys, "attention.shared_kv_layers"),
-        per_layer=_count(keys, "embedding_length_per_layer_input"),
+        shared=keys.count("attention.shared_kv_layers"),
+        per_layer=keys.count("embedding_length_per_layer_input"),
     )
     if layers * sizes.per_layer > _MOST_ROW:
         raise BadFileError(f"the model's per-layer embedding has {layers} times {sizes.per_layer} numbers")
@@ -68,7 +68,3 @@ def _head_dim(keys: MetadataKeys, kind: str) -> int:
             f"the model has partial rotary positions ({rotated} of {size}), which are not supported"
         )
     return size
-
-
-def _count(keys: MetadataKeys, key: str) -> int:
-    return keys.size(key) if keys.get(key) else 0

@@ -32,6 +32,18 @@ class MetadataKeys:
             raise BadFileError(f"{name} in the model's metadata is {str(value)[:40]}, not a size")
         return int(value)
 
+    def count(self, key: str) -> int:
+        """Return a whole number that may be 0, or absent, which is 0 too."""
+        return 0 if self.get(key) in (None, 0) else self.size(key)
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.get(key)
+        if value is not None and not isinstance(value, bool):
+            raise BadFileError(
+                f"{self.architecture}.{key} in the model's metadata is {str(value)[:40]}, not true or false"
+            )
+        return default if value is None else value
+
     def sizes(self, key: str, layers: int) -> tuple[int, ...]:
         """Return a size for each layer: a list of the metadata, or one for all."""
         value = self.get(key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 
 from edgedec.core.manifest import WEIGHTS
 from edgedec.export.gguf_header import TensorInfo
+from edgedec.kernels.packing.experts import ExpertPlaces, expert_places
 from edgedec.kernels.packing.layout import FORMATS
 
 DOMAIN = "ai.edgedec"
@@ -49,11 +50,52 @@ class PackedWeight:
 
     @property
     def cols(self) -> int:
-        return self.tensor.shape[1]
+        return self.tensor.shape[-1]
 
     @property
     def shape(self) -> tuple[int, ...]:
         return FORMATS[self.format].packed_shape(self.rows, self.cols)
+
+    @property
+    def nbytes(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertsWeight:
+    """The matrices of all experts of a layer, to be packed as u8[experts, stride].
+
+    The row of an expert has its matrices, each packed as a ``PackedWeight``, at their ``places``, and zeros
+    between and behind them.
+    """
+
+    count: int
+    first: tuple[PackedWeight, ...]
+    """Gate, up and down of the first expert."""
+    steps: tuple[int, ...]
+    """Rows of each of their tensors from one expert to the next."""
+
+    def matrices(self, expert: int) -> tuple[PackedWeight, ...]:
+        """Return gate, up and down of one expert."""
+        return tuple(
+            replace(matrix, first=matrix.first + expert * step)
+            for matrix, step in zip(self.first, self.steps, strict=True)
+        )
+
+    @property
+    def formats(self) -> str:
+        """Formats of gate, up and down, as nodes state them."""
+        return ",".join(matrix.format for matrix in self.first)
+
+    @property
+    def places(self) -> ExpertPlaces:
+        """Where the matrices of an expert lie in its row, and its size."""
+        gate, up, down = self.first
+        return expert_places((gate.format, up.format, down.format), gate.rows, gate.cols)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.count, self.places.stride
 
     @property
     def nbytes(self) -> int:
@@ -75,7 +117,7 @@ class VectorWeight:
         return int(self.values.nbytes)
 
 
-Weight = PackedWeight | VectorWeight
+Weight = PackedWeight | ExpertsWeight | VectorWeight
 
 
 @dataclass(slots=True)
@@ -129,8 +171,8 @@ class ExportModel:
         return model
 
     def _initialiser(self, name: str, weight: Weight) -> TensorProto:
-        packed = isinstance(weight, PackedWeight)
-        tensor = TensorProto(name=name, data_type=TensorProto.UINT8 if packed else TensorProto.FLOAT)
+        floats = isinstance(weight, VectorWeight)
+        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT if floats else TensorProto.UINT8)
         tensor.dims.extend(weight.shape)
         if name in self.placements:
             tensor.data_location = TensorProto.EXTERNAL

@@ -25,7 +25,10 @@ class WeightSource(Protocol):
         """Return the name that a tensor has in the source itself, for messages."""
 
     def rows(self, tensor: TensorInfo, start: int, stop: int) -> NDArray[np.uint8]:
-        """Return rows of a matrix as GGUF blocks: u8[stop - start, bytes of a row]. Raises BadFileError."""
+        """Return rows of a matrix as GGUF blocks: u8[stop - start, bytes of a row].
+
+        Rows of a tensor of experts are counted through all of them. Raises BadFileError.
+        """
 
     def vector(self, tensor: TensorInfo) -> NDArray[np.float32]:
         """Return a small float tensor as exact f32. Raises BadFileError or UnsupportedError."""

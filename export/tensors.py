@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.export.gguf_header import TensorInfo
-from edgedec.export.model import PackedWeight, VectorWeight
+from edgedec.export.model import ExpertsWeight, PackedWeight, VectorWeight
 from edgedec.export.source import WeightSource
 from edgedec.kernels.packing.layout import FORMATS
 
@@ -44,13 +45,30 @@ class Tensors:
     def matrix(self, name: str, rows: int, cols: int, part: Part | None = None) -> PackedWeight:
         """Return a matrix [rows, cols] that can be packed; with ``part``, it is rows of a taller tensor."""
         where = part or Part(name, 0, rows)
-        tensor = self._take(where.tensor, (where.height, cols))
-        if tensor.format not in FORMATS:
-            raise UnsupportedError(
-                f"tensor {name} is {tensor.type.name}, which has no kernel",
-                hint=f"use a file of one of {', '.join(FORMATS)}, or a Q4_K_M file",
-            )
+        tensor = self._take_packed(where.tensor, (where.height, cols))
         return PackedWeight(tensor, where.first, rows, where.order() if where.order else None)
+
+    def experts(self, block: str, count: int, width: int, hidden: int) -> ExpertsWeight:
+        """Return gate, up and down of all experts of a layer, whose tensors begin with ``block``.
+
+        One tensor for each of the three has all experts; gate and up may share one, gate first.
+        """
+        fused = f"{block}ffn_gate_up_exps.weight"
+        if self.has(fused):
+            both = self._take_packed(fused, (count, 2 * width, hidden))
+            gate, up = PackedWeight(both, 0, width), PackedWeight(both, width, width)
+        else:
+            gate, up = (
+                PackedWeight(
+                    self._take_packed(f"{block}ffn_{name}_exps.weight", (count, width, hidden)), 0, width
+                )
+                for name in ("gate", "up")
+            )
+        down = PackedWeight(
+            self._take_packed(f"{block}ffn_down_exps.weight", (count, hidden, width)), 0, hidden
+        )
+        parts = (gate, up, down)
+        return ExpertsWeight(count, parts, tuple(part.tensor.shape[1] for part in parts))
 
     def vector(self, name: str, size: int) -> VectorWeight:
         return VectorWeight(self._finite(name, self._source.vector(self._take(name, (size,)))))
@@ -82,6 +100,29 @@ class Tensors:
             raise UnsupportedError(
                 f"the model has a tensor {name[:60]!r}, which its architecture does not use"
             )
+
+    def shared_expert(self, block: str, width: int, hidden: int) -> ExpertsWeight:
+        """Return the expert of a layer that computes every token, as a mixture of this one."""
+        sizes = {"gate": (width, hidden), "up": (width, hidden), "down": (hidden, width)}
+        parts = [self.matrix(f"{block}ffn_{name}_shexp.weight", *size) for name, size in sizes.items()]
+        return ExpertsWeight(1, tuple(parts), (0, 0, 0))
+
+    def row(self, name: str, cols: int) -> PackedWeight:
+        """Return a matrix of one row, which GGUF files hold as a vector."""
+        stored = self._source.tensors.get(name)
+        flat = stored is None or len(stored.shape) == 1
+        tensor = self._take_packed(name, (cols,) if flat else (1, cols))
+        return PackedWeight(replace(tensor, shape=(1, cols)), 0, 1)
+
+    def _take_packed(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
+        """Take a tensor whose rows can be packed."""
+        tensor = self._take(name, shape)
+        if tensor.format not in FORMATS:
+            raise UnsupportedError(
+                f"tensor {name} is {tensor.type.name}, which has no kernel",
+                hint=f"use a file of one of {', '.join(FORMATS)}, or a Q4_K_M file",
+            )
+        return tensor
 
     def _take(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
         tensor = self._source.tensors.get(name)

@@ -14,7 +14,14 @@ from edgedec.core.errors import StorageError, UsageError
 from edgedec.core.files import check_name, sha256_of, storage_errors
 from edgedec.core.manifest import MANIFEST, MODEL, WEIGHTS, FileEntry
 from edgedec.core.progress import Progress
-from edgedec.export.model import ExportModel, PackedWeight, Weight, attributes
+from edgedec.export.model import (
+    ExpertsWeight,
+    ExportModel,
+    PackedWeight,
+    VectorWeight,
+    Weight,
+    attributes,
+)
 from edgedec.export.source import WeightSource
 from edgedec.kernels.packing.layout import chunk_rows, pack
 
@@ -99,10 +106,27 @@ class BundleWriter:
 
 def _pieces(weight: Weight, source: WeightSource) -> Iterator[bytes | memoryview]:
     """Yield the bytes of a weight as stored in weights.bin, in pieces of bounded size."""
-    if not isinstance(weight, PackedWeight):
+    if isinstance(weight, VectorWeight):
         yield weight.values.astype("<f4").tobytes()
-        return
+    elif isinstance(weight, PackedWeight):
+        yield from _packed(weight, source)
+    else:
+        for expert in range(weight.count):
+            yield from _expert(weight, expert, source)
+
+
+def _packed(weight: PackedWeight, source: WeightSource) -> Iterator[memoryview]:
     step = chunk_rows(weight.cols)
     for start in range(0, weight.rows, step):
         raw = weight.read(partial(source.rows, weight.tensor), start, min(start + step, weight.rows))
         yield pack(weight.format, raw).data.cast("B")
+
+
+def _expert(weight: ExpertsWeight, expert: int, source: WeightSource) -> Iterator[bytes | memoryview]:
+    """Yield the row of one expert: its matrices, and the zeros before and behind them."""
+    position, places = 0, weight.places
+    for matrix, place in zip(weight.matrices(expert), places[:3], strict=True):
+        yield bytes(place - position)
+        yield from _packed(matrix, source)
+        position = place + matrix.nbytes
+    yield bytes(places.stride - position)

@@ -104,13 +104,13 @@ class HeadTraining:
         self, replies: Replies, keep: NDArray[np.int64], teacher: Teacher, progress: Progress = silent
     ) -> TrainingData:
         """Compute what features are missing on disk, and return the data of a run."""
+        weights = TargetWeights(self._bundle, self.manifest)
         folder = self.folder / _FEATURES if self._settings.cache_bytes else None
         parts, left = [], self._settings.cache_bytes
         for name, rollouts in (("held-out", replies.held_out), ("train", replies.train)):
             cache = FeatureCache(rollouts, teacher.features, folder and folder / name, left)
             left -= cache.fill(progress)
             parts.append(cache)
-        weights = TargetWeights(self._bundle, self.manifest)
         lengths = [trained_length(one) for one in replies.train]
         vocabulary = KeptIds(keep, self.manifest.spec.vocab_size)
         rows = weights.head.gather(keep)

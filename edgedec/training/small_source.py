@@ -107,7 +107,7 @@ def _hyperparameters(gguf: GgufSource) -> Hyperparameters:
 
 def _plain(arch: Architecture) -> bool:
     """Return whether all layers are attention and gated MLP, with two norms, and rotate alike."""
-    others = arch.fused or arch.post_norms or arch.no_rope_period or arch.recurrent
+    others = arch.fused or arch.post_norms or arch.no_rope_period or arch.recurrent or arch.experts
     return not others and arch.activation == "silu"
 
 

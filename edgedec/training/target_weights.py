@@ -44,7 +44,7 @@ class Table:
 class TargetWeights:
     """The weights of the bundle at ``bundle``, by the names that they have in GGUF files.
 
-    Raises UnsupportedError for a bundle that does not run in EdgeDec's kernels.
+    Raises UnsupportedError for a bundle that does not run in EdgeDec's kernels, or that has experts.
     """
 
     def __init__(self, bundle: Path, manifest: Manifest) -> None:
@@ -72,6 +72,11 @@ class TargetWeights:
                     self.embedding = self.table(name)
             elif node.op_type in ("QuantLinear", "GatedMLP"):
                 self._note(node, facts)
+            elif node.op_type == "Experts":
+                raise UnsupportedError(
+                    f"{manifest.name} has experts: no head can be trained for it yet",
+                    hint="lookup and recycling draft for it without training",
+                )
             elif node.op_type == "TreeAttention" and node.name.startswith(last):
                 self.interleaved = bool(facts["interleaved"])
             elif node.op_type == "RMSNorm":

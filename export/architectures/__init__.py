@@ -6,14 +6,18 @@ from edgedec.export.architectures.base import Architecture
 from edgedec.export.architectures.gemma2 import GEMMA2
 from edgedec.export.architectures.gemma3 import GEMMA3
 from edgedec.export.architectures.gemma4 import GEMMA4
+from edgedec.export.architectures.granitemoe import GRANITEMOE
 from edgedec.export.architectures.lfm2 import LFM2
+from edgedec.export.architectures.lfm2moe import LFM2MOE
 from edgedec.export.architectures.llama import LLAMA
 from edgedec.export.architectures.mistral3 import MISTRAL3
 from edgedec.export.architectures.phi3 import PHI3
 from edgedec.export.architectures.qwen2 import QWEN2
 from edgedec.export.architectures.qwen3 import QWEN3
+from edgedec.export.architectures.qwen3moe import QWEN3MOE
 from edgedec.export.architectures.qwen3vl import QWEN3VL
 from edgedec.export.architectures.qwen35 import QWEN35
+from edgedec.export.architectures.qwen35moe import QWEN35MOE
 from edgedec.export.architectures.smollm3 import SMOLLM3
 
 __all__ = ["ARCHITECTURES", "Architecture"]
@@ -24,6 +28,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         LLAMA,
         QWEN2,
         QWEN3,
+        QWEN3MOE,
         GEMMA2,
         GEMMA3,
         PHI3,
@@ -31,7 +36,10 @@ ARCHITECTURES: dict[str, Architecture] = {
         MISTRAL3,
         QWEN3VL,
         QWEN35,
+        QWEN35MOE,
         LFM2,
+        LFM2MOE,
+        GRANITEMOE,
         GEMMA4,
     )
 }

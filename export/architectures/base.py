@@ -8,6 +8,20 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
+class Mixture:
+    """Facts about the experts of an architecture that its files do not state."""
+
+    gating: Literal["softmax", "sigmoid"] = "softmax"
+    """Function from the router's logits to weights, where the file states none."""
+    biased: bool = False
+    """A bias is added to the weights for choosing."""
+    epsilon: float = 0.0
+    """Number added to the sum that weights are divided by."""
+    shared: bool = False
+    """One more expert may compute every token, times the sigmoid of a gate."""
+
+
+@dataclass(frozen=True, slots=True)
 class Architecture:
     """A pre-norm decoder with grouped-query attention, rotary positions and a gated MLP."""
 
@@ -42,6 +56,8 @@ class Architecture:
     """The q projection is twice as wide: the second half of each head gates its output."""
     recurrent: Literal["", "delta", "conv"] = ""
     """Kind of the layers that are not attention; empty: all are."""
+    experts: Mixture | None = None
+    """Layers have experts in the place of an MLP, perhaps not the first ones."""
     mlp_norm: str = "ffn_norm"
     """Name of the norm before the MLP."""
     last_norm: str = "output_norm"

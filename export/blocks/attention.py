@@ -24,7 +24,10 @@ refinement, two terms halve the KL divergence of SmolLM2 from float32.
 
 
 def attention(builder: BlockBuilder, layer: int, x: str, rotary: str) -> str:
-    """Add a layer's attention. Layers with a window have a cache of their own, with rings of slots."""
+    """Add a layer's attention. Layers with a window have a cache of their own, with rings of slots.
+
+    ``x`` holds the factor on what the layer adds, so q, k and v do; scores are rid of its square.
+    """
     hyper, arch, block = builder.hyper, builder.arch, f"blk.{layer}."
     window, shared = hyper.windows[layer], hyper.source(layer) != layer
     kv_heads, head_dim = hyper.heads_of(layer)
@@ -46,7 +49,7 @@ def attention(builder: BlockBuilder, layer: int, x: str, rotary: str) -> str:
         num_heads=hyper.heads,
         num_kv_heads=kv_heads,
         head_dim=head_dim,
-        scale=hyper.attention_scale,
+        scale=hyper.attention_scale / hyper.residual_scale**2,
         window=window,
         ring=int(window > 0),
         interleaved=int(arch.interleaved),

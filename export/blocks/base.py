@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from edgedec.export.builder import GraphBuilder
 from edgedec.export.hyperparameters import Hyperparameters
-from edgedec.export.model import ExportModel
+from edgedec.export.model import ExportModel, VectorWeight
 from edgedec.export.tensors import Part, Tensors
 
 
@@ -17,9 +19,22 @@ class BlockBuilder(GraphBuilder):
         super().__init__(model, tensors)
         self.hyper, self.arch = hyper, hyper.architecture
 
-    def norm(self, name: str, x: str) -> str:
+    def norm(self, name: str, x: str, factor: float = 1.0) -> str:
+        """Add the norm ``name``, and multiply its output by a constant."""
         weight = self.vector(name + ".weight", self.hyper.hidden)
+        if factor != 1.0:
+            values = self.tensors.vector(weight, self.hyper.hidden).values
+            self.model.weights[weight] = VectorWeight(values * np.float32(factor))
         return self.op("RMSNorm", name, [x, weight], epsilon=self.hyper.epsilon)
+
+    def row(self, name: str, x: str, cols: int, terms: int = 1) -> str:
+        """Multiply ``x`` by the matrix ``name`` of one row."""
+        weight = f"{name}.weight"
+        self.model.weights[weight] = self.tensors.row(weight, cols)
+        formats = self.format(weight)
+        return self.op(
+            "QuantLinear", name, [x, "", "", weight], formats=formats, rows=[1], cols=cols, terms=terms
+        )
 
     def linear(
         self,

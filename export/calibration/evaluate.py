@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from edgedec.core.progress import Steps
 from edgedec.export.blocks.asked import FIRST
+from edgedec.export.calibration.experts import expert_weights
 from edgedec.export.calibration.recurrent import RECURRENT, sigmoid
-from edgedec.export.model import ExportModel, PackedWeight, VectorWeight, attributes
+from edgedec.export.model import ExpertsWeight, ExportModel, PackedWeight, VectorWeight, attributes
 
 F32 = NDArray[np.float32]
 _CHUNK = 4 << 20
@@ -29,6 +30,8 @@ class Floats(Protocol):
         """Return rows ``start`` to ``stop`` of the tensor that holds the weight: f32[stop - start, K]."""
 
 
+_MATRIX = {"QuantLinear": 3, "Experts": 2}
+"""Input of ops with their matrices, which take the time."""
 _CACHE = 4
 """Input of an attention with its cache."""
 
@@ -60,7 +63,9 @@ def evaluate(
 
 
 def _bytes(model: ExportModel, node: onnx.NodeProto) -> int:
-    weight = model.weights[node.input[3]] if node.op_type == "QuantLinear" else None
+    weight = model.weights.get(node.input[_MATRIX[node.op_type]]) if node.op_type in _MATRIX else None
+    if isinstance(weight, ExpertsWeight):
+        return 4 * weight.count * sum(matrix.rows * matrix.cols for matrix in weight.first)
     return 4 * weight.rows * weight.cols if isinstance(weight, PackedWeight) else 0
 
 
@@ -95,6 +100,8 @@ class _Run:
             out = self.linear(self.matrix(names[3]), self.values[names[0]], names[1])
         elif kind == "TreeAttention":
             out = self.attention(attrs, names)
+        elif kind == "Experts":
+            out = self.experts(attrs, names)
         elif kind in RECURRENT:
             out = self.recurrent(kind, attrs, names)
         else:
@@ -149,6 +156,20 @@ class _Run:
                 shared = head * kv // heads
                 mixed[span, head] = _attend(attrs, q[span, head], k[span, shared], v[span, shared])
         return mixed.reshape(len(qkv), -1)
+
+    def experts(self, attrs: dict[str, Any], names: list[str]) -> F32:
+        """Compute each expert for the tokens that choose it."""
+        x, scores, weight = self.value(names[0]), self.value(names[1]), self.model.weights[names[2]]
+        assert isinstance(weight, ExpertsWeight)
+        weights = expert_weights(attrs, scores, self.value(names[3]) if len(names) > 3 else None)
+        out = np.zeros_like(x)
+        for expert in range(weight.count):
+            tokens = np.flatnonzero(weights[:, expert])
+            gate, up, down = weight.matrices(expert)
+            both = [self.linear(matrix, x[tokens], "") for matrix in (gate, up)]
+            mixed = self.linear(down, _ACTIVATIONS[attrs["activation"]](both[0]) * both[1], "")
+            out[tokens] += weights[tokens, expert, None] * mixed
+        return out
 
     def recurrent(self, kind: str, attrs: dict[str, Any], names: list[str]) -> F32:
         first, compute = RECURRENT[kind]

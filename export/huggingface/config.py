@@ -17,6 +17,13 @@ from edgedec.export.huggingface.conversion import SHORT_CONV, Conversions, delta
 from edgedec.export.huggingface.fields import Fields
 from edgedec.export.huggingface.hybrid import lfm2_fields, lfm2_keys, qwen35_fields, qwen35_keys
 from edgedec.export.huggingface.ministral import ministral3_keys
+from edgedec.export.huggingface.mixture import (
+    granitemoe_keys,
+    lfm2moe_keys,
+    qwen3moe_keys,
+    qwen35moe_fields,
+    qwen35moe_keys,
+)
 from edgedec.export.huggingface.rope import read_rope
 from edgedec.export.metadata_keys import MetadataKeys
 from edgedec.export.recurrent import delta_sizes
@@ -74,6 +81,14 @@ FAMILIES: dict[str, _Family] = {
     "gemma4_text": _Family(ARCHITECTURES["gemma4"], tied=True, rope_base=1e6),
     "qwen3_5_text": _Family(ARCHITECTURES["qwen35"], norm_offset=1.0, fields=qwen35_fields, keys=qwen35_keys),
     "lfm2": _Family(ARCHITECTURES["lfm2"], tied=True, rope_base=1e6, fields=lfm2_fields, keys=lfm2_keys),
+    "qwen3_moe": _Family(ARCHITECTURES["qwen3moe"], keys=qwen3moe_keys),
+    "lfm2_moe": _Family(
+        ARCHITECTURES["lfm2moe"], tied=True, rope_base=1e6, fields=lfm2_fields, keys=lfm2moe_keys
+    ),
+    "granitemoe": _Family(replace(ARCHITECTURES["granitemoe"], interleaved=False), keys=granitemoe_keys),
+    "qwen3_5_moe_text": _Family(
+        ARCHITECTURES["qwen35moe"], norm_offset=1.0, fields=qwen35moe_fields, keys=qwen35moe_keys
+    ),
 }
 _PIXTRAL = tuple(
     f"{begin}{part}." for begin in ("model.", "") for part in ("vision_tower", "multi_modal_projector")
@@ -81,6 +96,7 @@ _PIXTRAL = tuple(
 _TOWERS = ("vision_tower", "audio_tower", "embed_vision", "embed_audio")
 _SEEING = {
     "qwen3_5": ("qwen3_5_text", ("model.visual.",)),
+    "qwen3_5_moe": ("qwen3_5_moe_text", ("model.visual.",)),
     "qwen3_vl": ("qwen3_vl_text", ("model.visual.",)),
     "mistral3": ("ministral3", _PIXTRAL),
     "gemma4": ("gemma4_text", tuple(f"model.{part}." for part in _TOWERS)),
@@ -89,14 +105,11 @@ _SEEING = {
 """Models that see or hear: the type of their text part, and begins of the names of tensors to leave out."""
 _REFUSED = {
     "gemma3": "the text-only models, gemma3_text, are supported",
-    "qwen3_5_moe": "the dense models, qwen3_5, are supported",
-    "qwen3_5_moe_text": "the dense models, qwen3_5, are supported",
     "qwen3_vl_moe": "the dense models, qwen3_vl, are supported",
     "qwen3_vl_moe_text": "the dense models, qwen3_vl, are supported",
     "granitemoehybrid": "there is no op for Mamba-2 layers; llama.cpp runs GGUF files of it",
     "gemma3n": "there is no op for its AltUp layers; llama.cpp runs GGUF files of it",
     "gemma3n_text": "there is no op for its AltUp layers; llama.cpp runs GGUF files of it",
-    "lfm2_moe": "the dense models, lfm2, are supported",
 }
 _ACTIVATIONS = {"silu": ("silu",), "gelu_tanh": ("gelu_pytorch_tanh", "gelu_new")}
 _SOFTCAPS = ("attn_logit_softcapping", "final_logit_softcapping")

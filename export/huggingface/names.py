@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from edgedec.export.architectures import Architecture
@@ -36,43 +37,83 @@ _FOUR_NORMS = {
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
+_QWEN35 = {
+    "post_attention_layernorm": "post_attention_norm",
+    "linear_attn.in_proj_qkv": "attn_qkv",
+    "linear_attn.in_proj_z": "attn_gate",
+    "linear_attn.in_proj_b": "ssm_beta",
+    "linear_attn.in_proj_a": "ssm_alpha",
+    "linear_attn.conv1d": "ssm_conv1d",
+    "linear_attn.norm": "ssm_norm",
+    "linear_attn.out_proj": "ssm_out",
+}
+_LFM2 = {
+    "operator_norm": "attn_norm",
+    "ffn_norm": "ffn_norm",
+    "self_attn.q_layernorm": "attn_q_norm",
+    "self_attn.k_layernorm": "attn_k_norm",
+    "self_attn.out_proj": "attn_output",
+    "conv.in_proj": "shortconv.in_proj",
+    "conv.conv": "shortconv.conv",
+    "conv.out_proj": "shortconv.out_proj",
+    "feed_forward.w1": "ffn_gate",
+    "feed_forward.w2": "ffn_down",
+    "feed_forward.w3": "ffn_up",
+}
+_QWEN_EXPERTS = {
+    "mlp.gate": "ffn_gate_inp",
+    "mlp.experts.*.gate_proj": "ffn_gate_exps",
+    "mlp.experts.*.up_proj": "ffn_up_exps",
+    "mlp.experts.*.down_proj": "ffn_down_exps",
+}
 _OWN: Mapping[str, Mapping[str, str]] = {
     "gemma4": {
         "per_layer_input_gate": "inp_gate",
         "per_layer_projection": "proj",
         "post_per_layer_input_norm": "post_norm",
     },
-    "qwen35": {
-        "post_attention_layernorm": "post_attention_norm",
-        "linear_attn.in_proj_qkv": "attn_qkv",
-        "linear_attn.in_proj_z": "attn_gate",
-        "linear_attn.in_proj_b": "ssm_beta",
-        "linear_attn.in_proj_a": "ssm_alpha",
-        "linear_attn.conv1d": "ssm_conv1d",
-        "linear_attn.norm": "ssm_norm",
-        "linear_attn.out_proj": "ssm_out",
+    "qwen35": _QWEN35,
+    "lfm2": _LFM2,
+    "qwen3moe": _QWEN_EXPERTS,
+    "lfm2moe": {
+        **_LFM2,
+        "feed_forward.gate": "ffn_gate_inp",
+        "feed_forward.experts.*.w1": "ffn_gate_exps",
+        "feed_forward.experts.*.w2": "ffn_down_exps",
+        "feed_forward.experts.*.w3": "ffn_up_exps",
     },
-    "lfm2": {
-        "operator_norm": "attn_norm",
-        "ffn_norm": "ffn_norm",
-        "self_attn.q_layernorm": "attn_q_norm",
-        "self_attn.k_layernorm": "attn_k_norm",
-        "self_attn.out_proj": "attn_output",
-        "conv.in_proj": "shortconv.in_proj",
-        "conv.conv": "shortconv.conv",
-        "conv.out_proj": "shortconv.out_proj",
-        "feed_forward.w1": "ffn_gate",
-        "feed_forward.w2": "ffn_down",
-        "feed_forward.w3": "ffn_up",
+    "granitemoe": {
+        "block_sparse_moe.router.layer": "ffn_gate_inp",
+        "block_sparse_moe.router": "ffn_gate_inp",
+        "block_sparse_moe.input_linear": "ffn_gate_up_exps",
+        "block_sparse_moe.output_linear": "ffn_down_exps",
+    },
+    "qwen35moe": {
+        **_QWEN35,
+        **_QWEN_EXPERTS,
+        "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+        "mlp.shared_expert.up_proj": "ffn_up_shexp",
+        "mlp.shared_expert.down_proj": "ffn_down_shexp",
+        "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
     },
 }
-"""Names of one architecture only, which come before the others."""
+"""Names of one architecture only, which come before the others; * is the number of an expert."""
 _WHOLE = {
     "linear_attn.A_log": "ssm_a",
     "linear_attn.dt_bias": "ssm_dt.bias",
     "layer_scalar": "layer_output_scale.weight",
+    "feed_forward.expert_bias": "exp_probs_b.bias",
+    **{
+        f"{block}.experts.{theirs}": ours
+        for block in ("mlp", "feed_forward", "block_sparse_moe")
+        for theirs, ours in (
+            ("gate_up_proj", "ffn_gate_up_exps.weight"),
+            ("down_proj", "ffn_down_exps.weight"),
+        )
+    },
 }
 """Names that end otherwise than with .weight or .bias."""
+_EXPERT = re.compile(r"(?<=\.experts\.)\d{1,9}(?=\.)")
 _LAYERS = "model.layers."
 _INNER = {
     "model.language_model.": "model.",
@@ -108,9 +149,15 @@ def gguf_name(architecture: Architecture, name: str, layers: int = 0) -> str:
         return name
     if rest in _WHOLE:
         return f"blk.{head}.{_WHOLE[rest]}"
-    role, _, kind = rest.rpartition(".")
+    role, _, kind = _EXPERT.sub("*", rest).rpartition(".")
     found = _roles(architecture).get(role)
     return name if found is None else f"blk.{head}.{found}.{kind}"
+
+
+def expert_of(name: str) -> int | None:
+    """Return the number of the expert whose tensor has this Hugging Face name; None for one of no expert."""
+    found = _EXPERT.search(name)
+    return int(found[0]) if found else None
 
 
 def huggingface_name(architecture: Architecture, name: str) -> str:
@@ -124,7 +171,7 @@ def huggingface_name(architecture: Architecture, name: str) -> str:
     role, _, kind = rest.rpartition(".")
     ends = {ours: theirs for theirs, ours in _WHOLE.items()}
     names = [theirs for theirs, ours in _roles(architecture).items() if ours == role]
-    whole = ends.get(rest) or (f"{names[0]}.{kind}" if names else "")
+    whole = f"{names[0]}.{kind}" if names else ends.get(rest)
     return f"{_LAYERS}{layer}.{whole}" if whole else name
 
 

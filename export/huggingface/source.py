@@ -16,11 +16,15 @@ from edgedec.export.gguf_header import TensorInfo
 from edgedec.export.huggingface.config import Config
 from edgedec.export.huggingface.conversion import PLAIN, Conversion, role
 from edgedec.export.huggingface.groups import format_of
-from edgedec.export.huggingface.names import gguf_name, huggingface_name
+from edgedec.export.huggingface.names import expert_of, gguf_name, huggingface_name
 from edgedec.export.huggingface.shards import StoredTensor
+from edgedec.export.huggingface.stacked import EXPERTS, StackedTensor, of_many, of_one
+from edgedec.kernels.packing.formats import FORMATS
 
 _LARGEST = 65504.0
 """Bounds of fp16, the type of the scales of groups."""
+_ROUTERS = ("ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight")
+"""Matrices that choose experts. They keep their type, as in GGUF files: an error there chooses others."""
 _PLAIN_NORMS = ("ssm_norm.weight",)
 """Norms whose weights are stored as they are, in models that add 1 to others."""
 
@@ -39,11 +43,12 @@ class HuggingFaceSource:
         self, directory: Path, config: Config, stored: Mapping[str, StoredTensor], formats: Mapping[str, str]
     ) -> None:
         self.path, self._config = directory, config
-        self._stored: dict[str, StoredTensor] = {}
+        self._stored: dict[str, StoredTensor | StackedTensor] = {}
         self.importance: Mapping[str, NDArray[np.float64]] = {}
         self.tensors: dict[str, TensorInfo] = {}
         self.left_out = 0
         """Tensors that belong to pictures."""
+        experts: dict[str, dict[int, StoredTensor]] = {}
         for name, tensor in stored.items():
             ours = gguf_name(config.architecture, name, config.layers)
             if name.startswith(config.left_out):
@@ -51,16 +56,32 @@ class HuggingFaceSource:
                 continue
             if (config.tied and ours == "output.weight") or name.endswith(".rotary_emb.inv_freq"):
                 continue  # transformers ignores these tensors too
-            if ours in self._stored:
-                raise UnsupportedError(f"tensor {name[:80]} stands beside another one with its meaning")
-            self._stored[ours] = tensor
-            way = self._conversion(ours)
-            shape = way.shape(tensor.shape)
-            packed = len(tensor.shape) == 2 and not way.squeezed
-            self.tensors[ours] = _info(ours, tensor, shape, format_of(ours, formats) if packed else "f32")
+            expert = expert_of(name) if ours.endswith(EXPERTS) else None
+            if expert is None:
+                self._add(ours, tensor, formats)
+            else:
+                experts.setdefault(ours, {})[expert] = tensor
+        for ours, found in experts.items():
+            self._add(ours, of_many(self.spelling(ours), found), formats)
         for name, values in config.computed.items():
             kind_f32 = GGMLQuantizationType.F32
             self.tensors[name] = TensorInfo(name, kind_f32, values.shape, 0, int(values.nbytes))
+
+    def _add(self, ours: str, stored: StoredTensor | StackedTensor, formats: Mapping[str, str]) -> None:
+        """Add a tensor by its GGUF name."""
+        if ours in self._stored:
+            raise UnsupportedError(f"tensor {stored.name[:80]} stands beside another one with its meaning")
+        if isinstance(stored, StoredTensor) and ours.endswith(EXPERTS) and len(stored.shape) == 3:
+            stored = of_one(stored)
+        way = self._conversion(ours)
+        kind = "f32"
+        if isinstance(stored, StoredTensor) and ours.endswith(_ROUTERS):
+            kind = stored.dtype.lower()
+        elif isinstance(stored, StackedTensor) or (len(stored.shape) == 2 and not way.squeezed):
+            kind = format_of(ours, formats)
+        kind = kind if kind in FORMATS else "f32"  # reading another type is an error that names it
+        self._stored[ours] = stored
+        self.tensors[ours] = _info(ours, stored, way.shape(stored.shape), kind)
 
     def spelling(self, name: str) -> str:
         return huggingface_name(self._config.architecture, name)
@@ -89,7 +110,7 @@ class HuggingFaceSource:
         return self._config.conversions.get(role(name), PLAIN)
 
 
-def _info(name: str, stored: StoredTensor, shape: tuple[int, ...], kind: str) -> TensorInfo:
+def _info(name: str, stored: StoredTensor | StackedTensor, shape: tuple[int, ...], kind: str) -> TensorInfo:
     type = GGMLQuantizationType[kind.upper()]
     block, block_bytes = GGML_QUANT_SIZES[type]
     if shape and shape[-1] % block:

@@ -27,8 +27,8 @@ LayerFactsOf = Callable[[Path, MtpFacts], Mapping[str, Scalar]]
 
 
 def has_mtp(source: WeightSource, hyper: Hyperparameters) -> bool:
-    """Whether the model has a layer that predicts further tokens, and its tensors are there."""
-    return hyper.nextn > 0 and f"blk.{hyper.layers}.{NEEDED}" in source.tensors
+    """Whether the model has a layer that predicts further tokens, without experts, and its tensors."""
+    return hyper.experts is None and hyper.nextn > 0 and f"blk.{hyper.layers}.{NEEDED}" in source.tensors
 
 
 def write_mtp(

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from edgedec.export.model import ExportModel, PackedWeight
+from edgedec.export.model import ExpertsWeight, ExportModel, VectorWeight, Weight
 from edgedec.export.passes.infra import Pass, PassError, check_well_formed
+from edgedec.kernels.packing.experts import EXPERT_ALIGNMENT, PART_ALIGNMENT
 
-ALIGNMENT = 64
-"""Alignment in bytes: a cache line and an AVX-512 register.
-
-ONNX Runtime maps external data at any offset without a copy.
-"""
 _SMALLEST = 1024
 """Vectors below this many bytes stay in model.onnx."""
 
@@ -28,8 +24,8 @@ class ExternaliseWeights(Pass):
             weight = model.weights.get(name)
             if weight is None or name in model.placements:
                 continue
-            if isinstance(weight, PackedWeight) or weight.nbytes >= _SMALLEST:
-                offset = -(-end // ALIGNMENT) * ALIGNMENT
+            if not isinstance(weight, VectorWeight) or weight.nbytes >= _SMALLEST:
+                offset = -(-end // alignment(weight)) * alignment(weight)
                 model.placements[name] = offset
                 end = offset + weight.nbytes
         return bool(model.placements)
@@ -38,10 +34,18 @@ class ExternaliseWeights(Pass):
         check_well_formed(model)
         end = 0
         for name, offset in model.placements.items():
-            if offset % ALIGNMENT or offset < end:
+            if offset % alignment(model.weights[name]) or offset < end:
                 raise PassError(f"weight {name} is misplaced at {offset}")
             end = offset + model.weights[name].nbytes
-        if inside := [
-            n for n, w in model.weights.items() if isinstance(w, PackedWeight) and n not in model.placements
-        ]:
-            raise PassError(f"weight {inside[0]} has no place")
+        packed = {name for name, weight in model.weights.items() if not isinstance(weight, VectorWeight)}
+        if inside := packed - model.placements.keys():
+            raise PassError(f"weight {min(inside)} has no place")
+
+
+def alignment(weight: Weight) -> int:
+    """Return the bytes of which a weight's offset in weights.bin is a multiple.
+
+    For matrices and vectors it is a cache line, and an AVX-512 register. ONNX Runtime maps external data at
+    any offset without a copy.
+    """
+    return EXPERT_ALIGNMENT if isinstance(weight, ExpertsWeight) else PART_ALIGNMENT

@@ -1,4 +1,4 @@
-"""Moves an Add after a linear or a norm into it, as its residual."""
+"""Moves an Add after a linear, a norm or experts into it, as its residual."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import onnx
 from edgedec.export.model import ExportModel
 from edgedec.export.passes.infra import Pass, PassError, check_well_formed
 
-_SLOT = {"QuantLinear": 2, "RMSNorm": 2}
+_SLOT = {"QuantLinear": 2, "RMSNorm": 2, "Experts": 5}
 """Position of the optional residual input of each op."""
 
 
 class FuseResidual(Pass):
-    """Add(x, op(...)) -> op(..., residual=x), for QuantLinear and RMSNorm whose result nothing else reads."""
+    """Add(x, op(...)) -> op(..., residual=x), for an op of ``_SLOT`` whose result nothing else reads."""
 
     def call(self, model: ExportModel) -> bool:
         modified = False

@@ -20,6 +20,7 @@ from edgedec.core.errors import BadFileError, EdgeDecError, StorageError, Unsupp
 from edgedec.core.manifest import Manifest
 from edgedec.export import ModelCard, export_gguf
 from edgedec.kernels.packing.layout import FORMATS
+from tests.fixtures.tiny_experts import ExpertShape
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.patience import PATIENCE_S
 from tests.reference.graph import graph_logits
@@ -125,6 +126,15 @@ CASES = {
         "gemma4",
         {"shape": TinyShape(layers=9, hidden=96, ffn=160, heads=6, kv_heads=3, head_dim=48), "tied": False},
     ),
+    "qwen3moe": Case("qwen3moe", {"formats": {"*": "q4_0", "ffn_down_exps": "q8_0"}, "tied": False}),
+    "qwen3moe-fused": Case(
+        "qwen3moe", {"shape": TinyShape(experts=ExpertShape(count=9, chosen=4, width=96, fused=True))}
+    ),
+    "lfm2moe": Case(
+        "lfm2moe", {"formats": {"*": "q5_1", "ffn_up_exps": "q4_1"}, "shape": TinyShape(layers=5)}
+    ),
+    "granitemoe": Case("granitemoe", {"shape": TinyShape(layers=3)}),
+    "qwen35moe": Case("qwen35moe", {"shape": TinyShape(layers=5, head_dim=32)}),
     "gemma4-nothing-shared": Case("gemma4", {"shape": TinyShape(layers=3)}),
 }
 

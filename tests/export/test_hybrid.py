@@ -110,17 +110,6 @@ def test_a_list_of_key_heads_may_have_no_zeros(tmp_path: Path) -> None:
     assert spec.kinds == (Keys("kv_cache", 2, 2, 16),)
 
 
-@pytest.mark.parametrize("kind", ["qwen3_5_moe", "lfm2_moe"])
-def test_models_of_experts_are_refused(kind: str, tmp_path: Path) -> None:
-    _, directory = written(tmp_path)
-    edit(directory, model_type=kind)
-    with pytest.raises(UnsupportedError, match=f"model type '{kind}' is not supported.*dense models"):
-        export_huggingface(directory, tmp_path / "out")
-    moe = write_tiny(tmp_path / "moe.gguf", "qwen35moe")
-    with pytest.raises(UnsupportedError, match="architecture 'qwen35moe' is not supported"):
-        export_gguf(moe, tmp_path / "out", backend="edgedec")
-
-
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [

@@ -17,6 +17,7 @@ from onnx import helper
 
 from edgedec.export.blocks.asked import FIRST
 from edgedec.kernels.packing.layout import dequantise
+from tests.reference.experts import experts
 from tests.reference.recurrent import gated_delta, gated_product, short_conv
 
 Array = NDArray[Any]
@@ -196,6 +197,7 @@ OPS: dict[str, Callable[..., Array]] = {
     "GatedDelta": gated_delta,
     "ShortConv": short_conv,
     "GatedProduct": gated_product,
+    "Experts": experts,
     "HeadTopK": _head,
     "Constant": lambda attrs: np.asarray(attrs["value_ints"]),
     "Reshape": lambda _attrs, x, shape: x.reshape(shape),

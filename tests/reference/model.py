@@ -25,10 +25,12 @@ def reference_logits(
     gguf_path: Path, tokens: Sequence[int], *, dtype: type[np.floating[Any]] = np.float32
 ) -> Array:
     """Logits [T, V] of a causal pass over ``tokens`` (positions 0..T-1), all in ``dtype``."""
+    from tests.reference.experts import Mixture
     from tests.reference.gemma4 import Gemma4
 
     with open_gguf(Path(gguf_path)) as source:
-        kind = Gemma4 if source.metadata["general.architecture"] == "gemma4" else Model
+        name = source.metadata["general.architecture"]
+        kind = Gemma4 if name == "gemma4" else Mixture if f"{name}.expert_count" in source.metadata else Model
         return kind(source, dtype).logits(np.asarray(tokens, dtype=np.int64))
 
 
@@ -50,7 +52,7 @@ class Model:
         x = self.embed(tokens)
         for layer in range(self.key("block_count") - self.key("nextn_predict_layers", 0)):
             x = self.layer(layer, x)
-        x = self.norm("token_embd_norm.weight" if self.name == "lfm2" else "output_norm.weight", x)
+        x = self.norm("token_embd_norm.weight" if self.kind == "lfm2" else "output_norm.weight", x)
         head = "output.weight" if "output.weight" in self.source.tensors else "token_embd.weight"
         pieces = [x @ piece.T for piece in self.row_chunks(head)]
         return self.capped(np.concatenate(pieces, axis=1), "final_logit_softcapping")
@@ -73,17 +75,28 @@ class Model:
         block = f"blk.{layer}."
         gemma = self.gemma
         attention = self.mixer(layer, self.norm(block + "attn_norm.weight", x))
-        x = x + (self.norm(block + "post_attention_norm.weight", attention) if gemma else attention)
-        second = "post_attention_norm" if self.name == "qwen35" else "ffn_norm"
-        y = self.norm(f"{block}{second}.weight", x)
+        attention = self.norm(block + "post_attention_norm.weight", attention) if gemma else attention
+        x = x + self.residual(attention)
+        second = "post_attention_norm" if self.kind == "qwen35" else "ffn_norm"
+        mlp = self.mlp(block, self.norm(f"{block}{second}.weight", x))
+        return x + self.residual(self.norm(block + "post_ffw_norm.weight", mlp) if gemma else mlp)
+
+    @property
+    def kind(self) -> str:
+        """The architecture, but for what stands in the place of an MLP."""
+        return self.name
+
+    def residual(self, branch: Array) -> Array:
+        return branch
+
+    def mlp(self, block: str, y: Array) -> Array:
         up = self.linear(block + "ffn_up", y)
         if self.name == "phi3":
             gate, up = np.split(up, 2, axis=1)
         else:
             gate = self.linear(block + "ffn_gate", y)
-        active = gelu_tanh(gate) if gemma else gate / (1 + np.exp(-gate))
-        mlp = self.linear(block + "ffn_down", active * up)
-        return x + (self.norm(block + "post_ffw_norm.weight", mlp) if gemma else mlp)
+        active = gelu_tanh(gate) if self.gemma else gate / (1 + np.exp(-gate))
+        return self.linear(block + "ffn_down", active * up)
 
     def mixer(self, layer: int, x: Array) -> Array:
         if f"blk.{layer}.ssm_a" in self.source.tensors:
@@ -134,7 +147,7 @@ class Model:
         names = ["qkv"] if self.name == "phi3" else ["q", "k", "v"]
         together = np.concatenate([self.linear(f"{block}attn_{name}", x) for name in names], axis=1)
         gate = None
-        if self.name == "qwen35":  # q and gate of each head in turn
+        if self.kind == "qwen35":  # q and gate of each head in turn
             wide = together[:, : 2 * self.heads * self.head_dim].reshape(count, self.heads, 2, -1)
             gate = wide[:, :, 1].reshape(count, -1)
             rest = together[:, 2 * self.heads * self.head_dim :]
@@ -147,7 +160,9 @@ class Model:
         if self.name != "smollm3" or (layer + 1) % 4:
             q, k = self.rotate(q, local), self.rotate(k, local)
         k, v = (np.repeat(t, self.heads // self.kv_heads, axis=1) for t in (k, v))
-        scores = np.einsum("ihd,jhd->hij", q, k) / self.dtype(np.sqrt(self.head_dim))
+        scores = np.einsum("ihd,jhd->hij", q, k) * self.dtype(
+            self.key("attention.scale", self.head_dim**-0.5)
+        )
         scores = self.capped(scores, "attn_logit_softcapping")
         distance = np.arange(count)[:, None] - np.arange(count)[None, :]
         window = self.key("attention.sliding_window", 0) if local or self.name == "phi3" else 0
@@ -175,7 +190,7 @@ class Model:
         angles = np.arange(len(x))[:, None, None] * frequencies
         factor = self.key("rope.scaling.attn_factor", 1.0)
         cos, sin = ((factor * f(angles)).astype(self.dtype) for f in (np.cos, np.sin))
-        axis = 3 if self.name in ("llama", "smollm3", "mistral3") else 2
+        axis = 3 if self.name in ("llama", "smollm3", "mistral3", "granitemoe") else 2
         pair = x.reshape(*x.shape[:2], *((half, 2) if axis == 3 else (2, half)))
         first, second = np.take(pair, 0, axis=axis), np.take(pair, 1, axis=axis)
         turned = np.stack([first * cos - second * sin, second * cos + first * sin], axis=axis)

@@ -72,6 +72,7 @@ YARN = {
     "mscale_all_dim": 1.0,
     "llama_4_scaling_beta": 0.1,
 }
+EXPERTS = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64}
 EYE = {"hidden_size": 32, "intermediate_size": 32, "patch_size": 4, "out_hidden_size": 128}
 """Sizes of a part that sees, which is left out."""
 GEMMA4_OWN = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
@@ -162,6 +163,51 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "qwen3.5-three-values-a-key": ("qwen3_5_text", {**DELTA, "linear_num_value_heads": 6}),
+    "qwen3moe": ("qwen3_moe", {**EXPERTS, "head_dim": 48, "norm_topk_prob": True}),
+    "qwen3moe-weights-as-they-are": (
+        "qwen3_moe",
+        {
+            **EXPERTS,
+            "num_experts_per_tok": 3,
+            "head_dim": 48,
+            "norm_topk_prob": False,
+            "mlp_only_layers": [0],
+        },
+    ),
+    "lfm2moe": (
+        "lfm2_moe",
+        {
+            **EXPERTS,
+            "num_dense_layers": 1,
+            "layer_types": ["conv", "full_attention", "conv"],
+            "routed_scaling_factor": 1.5,
+        },
+    ),
+    "lfm2moe-without-a-bias": (
+        "lfm2_moe",
+        {
+            **EXPERTS,
+            "num_dense_layers": 0,
+            "layer_types": ["conv", "full_attention", "conv"],
+            "use_expert_bias": False,
+            "norm_topk_prob": False,
+        },
+    ),
+    "granitemoe": (
+        "granitemoe",
+        {
+            "num_local_experts": 8,
+            "num_experts_per_tok": 2,
+            "attention_multiplier": 0.11,
+            "embedding_multiplier": 6.0,
+            "residual_multiplier": 0.4,
+            "logits_scaling": 0.5,
+        },
+    ),
+    "qwen3.5moe": (
+        "qwen3_5_moe_text",
+        {**DELTA, **EXPERTS, "shared_expert_intermediate_size": 96},
+    ),
     "lfm2": ("lfm2", {"full_attn_idxs": [1, 3], "num_hidden_layers": 4}),
     "lfm2-wide": (
         "lfm2",
@@ -213,21 +259,29 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def _fill(model: Any) -> None:
-    """Weights with some spread, and such that q8_0 can represent: what is compared is the arithmetic."""
+    """Weights with some spread, and such that q8_0 can represent: what is compared is the arithmetic.
+
+    Experts are alike: where rounding chooses another one, a reply goes on nearly as it did.
+    """
     import torch
 
     rng = np.random.default_rng(1)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             values = rng.normal(0, weight.shape[-1] ** -0.5, tuple(weight.shape)).astype(np.float32)
-            if values.ndim == 2:
+            if ".experts." in name:
+                values = np.float32(0.95) * values[:1] + np.float32(0.3) * values
+            if values.ndim == 2 or ".experts." in name:
                 kind = GGMLQuantizationType.Q8_0
-                values = quants.dequantize(quants.quantize(values, kind), kind)
+                values = quants.dequantize(quants.quantize(values, kind), kind).reshape(values.shape)
             elif name.endswith("A_log"):
                 values -= 3  # a long memory: of one token the sign of q.k decides, and rounding may turn it
             else:
                 values += weight.numpy()
             weight.copy_(torch.from_numpy(values))
+        for name, weight in model.named_buffers():
+            if name.endswith("expert_bias"):
+                weight.copy_(torch.from_numpy(rng.normal(0, 0.3, weight.shape[0]).astype(np.float32)))
         for name, weight in model.named_parameters():
             if "gemma4" in model.config.model_type and name.endswith(("q_norm.weight", "k_norm.weight")):
                 weight.mul_(weight.shape[0] ** -0.25)  # they take the place of a factor on scores
@@ -244,18 +298,28 @@ def test_the_graph_computes_the_same_logits(made: Made) -> None:
 
 
 def test_greedy_tokens(made: Made) -> None:
-    """Through the kernels, which round activations: another token only where two are nearly equal."""
+    """Through the kernels, which round activations: another token only where two are nearly equal.
+
+    Where the scores of two experts are, rounding chooses another one: such a position jumps.
+    """
     whole, expected = made.greedy()
     forward = onnx_forward(made.bundle, Manifest.load(made.bundle), spin=False)
     got = forward.extend(whole[:-1], rows=Rows(full=True)).logits
     assert got is not None
     got = got[len(PROMPT) - 1 :]
-    error = np.abs(got - expected).max()
+    errors = np.abs(got - expected).max(axis=1)
+    jumps = errors > 0.15 * expected.std() if _has_experts(made.model) else np.zeros(NEW, bool)
+    error = errors[~jumps].max()
     top = np.sort(expected, axis=1)
-    clear = top[:, -1] - top[:, -2] > 2 * error
+    clear = (top[:, -1] - top[:, -2] > 2 * error) & ~jumps
     same = got.argmax(axis=1) == whole[len(PROMPT) :]
-    print(f"\nkernels: max |difference| {error:.3f}, logits of {expected.std():.2f}, "
-          f"{same.sum()} of {NEW} greedy tokens the same, {clear.sum()} clear")  # fmt: skip
+    print(f"\nkernels: max |difference| {error:.3f}, logits of {expected.std():.2f}, {same.sum()} of {NEW} "
+          f"greedy tokens the same, {clear.sum()} clear, {jumps.sum()} jumps")  # fmt: skip
     assert error < 0.15 * expected.std()
     assert same[clear].all()
-    assert same.mean() > 0.85
+    assert same[~jumps].mean() > 0.85
+    assert jumps.mean() < 0.3
+
+
+def _has_experts(model: Any) -> bool:
+    return any(".experts." in name for name, _ in model.named_parameters())

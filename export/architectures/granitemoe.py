@@ -1,0 +1,12 @@
+"""Granite 3 with experts: as Llama, with factors on embeddings, scores, logits and what layers add."""
+
+from __future__ import annotations
+
+from edgedec.export.architectures.base import Architecture, Mixture
+
+GRANITEMOE = Architecture(
+    name="granitemoe",
+    interleaved=True,
+    experts=Mixture(),
+    honours=frozenset({"expert_count", "embedding_scale", "residual_scale", "logit_scale"}),
+)

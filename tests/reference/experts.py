@@ -1,0 +1,110 @@
+"""The oracle for models with experts, written out from transformers' modeling files, and the op in floats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gguf import quants
+from numpy.typing import NDArray
+
+from edgedec.kernels.packing.layout import FORMATS, dequantise
+from tests.reference.model import Array, Model
+
+
+class Mixture(Model):
+    """One token after the other: each computes the experts that its router names."""
+
+    @property
+    def kind(self) -> str:
+        return self.name.removesuffix("moe")
+
+    def logits(self, tokens: NDArray[np.int64]) -> Array:
+        return super().logits(tokens) / self.key("logit_scale", 1.0)
+
+    def embed(self, tokens: NDArray[np.int64]) -> Array:
+        return super().embed(tokens) * self.dtype(self.key("embedding_scale", 1.0))
+
+    def residual(self, branch: Array) -> Array:
+        return branch * self.dtype(self.key("residual_scale", 1.0))
+
+    def mlp(self, block: str, x: Array) -> Array:
+        if block + "ffn_gate_inp.weight" not in self.source.tensors:
+            return super().mlp(block, x)
+        scores = self.linear(block + "ffn_gate_inp", x)
+        out = np.stack([self.mixed(block, x[t], scores[t]) for t in range(len(x))])
+        if block + "ffn_gate_shexp.weight" in self.source.tensors:
+            gate = x @ self.floats(block + "ffn_gate_inp_shexp.weight")
+            names = [f"{block}ffn_{name}_shexp" for name in ("gate", "up")]
+            inner = [self.linear(name, x) for name in names]
+            shared = self.linear(block + "ffn_down_shexp", inner[0] / (1 + np.exp(-inner[0])) * inner[1])
+            out = out + shared / (1 + np.exp(-gate))[:, None]
+        return out
+
+    def mixed(self, block: str, x: Array, scores: Array) -> Array:
+        chosen = self.key("expert_used_count")
+        if self.key("expert_gating_func") == 2:
+            weights = 1 / (1 + np.exp(-scores))
+            bias = f"{block}exp_probs_b.bias"
+            order = weights + (self.floats(bias) if bias in self.source.tensors else 0)
+            best = sorted(range(len(scores)), key=lambda expert: -order[expert])[:chosen]
+            total = sum(weights[expert] for expert in best) + self.dtype(1e-6)
+        else:
+            weights = np.exp(scores - scores.max())
+            best = sorted(range(len(scores)), key=lambda expert: -scores[expert])[:chosen]
+            total = sum(weights[expert] for expert in best)
+        return np.asarray(
+            sum(weights[expert] / total * self.expert(block, expert, x) for expert in sorted(best)),
+            self.dtype,
+        )
+
+    def expert(self, block: str, expert: int, x: Array) -> Array:
+        both = f"{block}ffn_gate_up_exps"
+        if both + ".weight" in self.source.tensors:
+            gate, up = np.split(self.of(both, expert) @ x, 2)
+        else:
+            gate, up = (self.of(f"{block}ffn_{name}_exps", expert) @ x for name in ("gate", "up"))
+        down: Array = self.of(f"{block}ffn_down_exps", expert) @ (gate / (1 + np.exp(-gate)) * up)
+        return down
+
+    def of(self, name: str, expert: int) -> Array:
+        """The matrix of one expert."""
+        tensor = self.source.tensors[name + ".weight"]
+        rows = tensor.shape[1]
+        raw = self.source.rows(tensor, expert * rows, (expert + 1) * rows)
+        found: Array = quants.dequantize(raw, tensor.type).astype(self.dtype)
+        return found
+
+
+def experts(attrs: dict[str, Any], x: Array, scores: Array, packed: Array, *optional: Array) -> Array:
+    """The op over packed rows of experts, u8[experts, stride]."""
+    choice, factor, residual = [*optional, *[np.zeros(0, np.float32)] * 3][:3]
+    weights = 1 / (1 + np.exp(-scores))
+    order = weights + choice if choice.size else weights
+    if attrs["gating"] == b"softmax":
+        order, raised = scores, np.exp(scores - scores.max(axis=1, keepdims=True))
+        weights = raised / raised.sum(axis=1, keepdims=True)
+    y = residual.copy() if residual.size else np.zeros_like(x)
+    for token in range(len(x)):
+        best = np.argsort(-order[token], kind="stable")[: attrs["chosen"]]
+        total = weights[token, best].sum() + np.float32(attrs["epsilon"]) if attrs["normalise"] else 1
+        for expert in np.sort(best):
+            gate, up, down = _matrices(attrs, packed[expert])
+            inner = gate @ x[token]
+            out = down @ (inner / (1 + np.exp(-inner)) * (up @ x[token]))
+            weight = weights[token, expert] / total * np.float32(attrs["scale"])
+            y[token] += weight * (factor[expert] if factor.size else 1) * out
+    found: Array = y
+    return found
+
+
+def _matrices(attrs: dict[str, Any], row: Array) -> list[Array]:
+    """Gate, up and down of an expert, each from a multiple of 64 bytes on."""
+    width, cols, at, found = attrs["rows"], attrs["cols"], 0, []
+    shapes = ((width, cols), (width, cols), (cols, width))
+    for format, shape in zip(attrs["formats"].decode().split(","), shapes, strict=True):
+        tiles, of_a_tile = FORMATS[format].packed_shape(*shape)
+        at += -at % 64
+        found.append(dequantise(format, row[at : at + tiles * of_a_tile].reshape(tiles, of_a_tile), *shape))
+        at += tiles * of_a_tile
+    return found
