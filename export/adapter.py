@@ -129,7 +129,7 @@ def merge(adapter: WeightAdapter, base: Path, out: Path) -> str:
     found = _hash([one for one in tensors if one.name in named])
     if about.merged and found != about.merged:
         raise BadFileError(f"{about.name} merged with {base} gives other weights than it states", hint=_AGAIN)
-    metadata = metadata_of(base)
+    metadata = metadata_of(gguf.path)
     metadata["general.name"] = Value(about.name, GGUFValueType.STRING)
     write_gguf(out, metadata, tensors)
     return found

@@ -13,6 +13,7 @@ from edgedec.core.progress import Progress, silent
 from edgedec.export.architectures import ARCHITECTURES, Architecture
 from edgedec.export.bundle import About, Contents, printable_name, write_bundle
 from edgedec.export.drafter_files import refuse_drafter
+from edgedec.export.gguf_parts import model_stem
 from edgedec.export.gguf_source import GgufSource, open_gguf
 from edgedec.export.hyperparameters import read_hyperparameters
 from edgedec.export.interrupt import terminations_raise
@@ -91,7 +92,7 @@ def _architecture(gguf: GgufSource) -> Architecture:
 def _name(gguf: GgufSource) -> str:
     """Return the name in the metadata, else the file's name, as one printable line."""
     name = gguf.metadata.get("general.name")
-    return printable_name(name if isinstance(name, str) and name.strip() else gguf.path.stem)
+    return printable_name(name if isinstance(name, str) and name.strip() else model_stem(gguf.path))
 
 
 def _vocabulary(gguf: GgufSource) -> int:
@@ -118,8 +119,10 @@ def _origin(gguf: GgufSource, provenance: Mapping[str, str], report: Progress) -
         "kind": "gguf",
         "file": printable_name(gguf.path.name),
         "bytes": gguf.nbytes,
-        "sha256": sha256_of(gguf.path, count),
     }
+    for number, path in enumerate(gguf.paths, 1):
+        key = "sha256" if len(gguf.paths) == 1 else f"sha256 of part {number}"
+        origin[key] = sha256_of(path, count)
     for key, field in (("licence", "general.license"), ("url", "general.source.url")):
         value: Any = gguf.metadata.get(field)
         if isinstance(value, str):

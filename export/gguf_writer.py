@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from edgedec.core.files import atomic_path, storage_errors
 
 ARCHITECTURE = "general.architecture"
-_OF_THE_FILE = "GGUF."
-"""Begin of names that the reader gives to counts in the header; they are no metadata."""
+_OF_THE_FILE = ("GGUF.", "split.")
+"""Begins of names that the reader gives to counts in the header, and of keys of a file in parts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,11 @@ def bundle_for_llama_cpp(gguf: GgufSource, out: Path, about: About) -> Manifest:
     """
     if not installed():
         raise UnsupportedError("llama-cpp-python is not installed", hint=pip_install("gguf"))
+    if len(gguf.paths) > 1:
+        raise UnsupportedError(
+            f"a bundle for llama.cpp has one GGUF file, and {gguf.path.name} is one of {len(gguf.paths)}",
+            hint="merge them with llama-gguf-split --merge",
+        )
     text, info = build_tokenizer(gguf.metadata)
     if gguf.metadata.get(f"{gguf.metadata.get('general.architecture')}.attention.causal") is False:
         raise UnsupportedError("the model is none that continues text: its attention is not causal")

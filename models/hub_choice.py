@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from edgedec.core.errors import NotFoundError, UnsupportedError
+from edgedec.core.errors import NotFoundError
+from edgedec.export.gguf_parts import part_name
 
 USUAL = "Q4_K_M"
 ORDER = (
@@ -17,7 +18,6 @@ ORDER = (
 _QUANT = re.compile(
     r"(?<![A-Za-z0-9])((?:UD-)?(?:I?Q\d(?:_\w+)*|TQ\d_\d|MXFP4(?:_MOE)?|BF16|F16|FP16|F32))(?=[.-]|$)", re.I
 )
-_SPLIT = re.compile(r"-(\d{5})-of-(\d{5})$")
 _ASIDE = re.compile(r"mmproj|imatrix|(?<![a-z])(?:lora|vocab|adapter)(?![a-z])|control-?vector", re.I)
 """Words in the names of GGUF files that hold no language model."""
 _DRAFTER = re.compile(
@@ -41,8 +41,8 @@ def quant_of(path: str) -> str | None:
 def choose(paths: Iterable[str], quant: str | None, repo: str) -> str:
     """Return the path of the GGUF file with a quantisation; with None the first that ``ORDER`` has.
 
-    Files in folders count when the top has none that fits. Raises NotFoundError that lists the
-    quantisations there are, and UnsupportedError for a file in several parts.
+    Of a model in parts it is the first. A file in one piece comes before it, and files in folders count when
+    the top has none that fits. Raises NotFoundError that lists the quantisations there are.
     """
     paths = list(paths)
     models = [path for path in paths if _is_model(path)]
@@ -53,19 +53,33 @@ def choose(paths: Iterable[str], quant: str | None, repo: str) -> str:
         )
     if not models:
         raise NotFoundError(f"{repo} on the model hub has no GGUF file of a model")
-    whole = [path for path in models if not _SPLIT.search(_stem(path))]
-    if quant is None:
-        if not whole:
-            raise _in_parts(repo, models, whole)
-        return min(whole, key=_rank)
-    fitting = [path for path in models if _fits(path, quant)]
+    fitting = [path for path in models if quant is None or _fits(path, quant)]
     if not fitting:
         raise NotFoundError(
             f"{repo} on the model hub has no {quant}", hint=f"it has {', '.join(quantisations(models))}"
         )
-    if not set(fitting) & set(whole):
-        raise _in_parts(repo, fitting, whole)
-    return min(set(fitting) & set(whole), key=_rank)
+    whole = [path for path in fitting if not _lacking(path, paths)]
+    return parts_of(min(whole or fitting, key=_rank), paths, repo)[0]
+
+
+def parts_of(path: str, paths: Iterable[str], repo: str) -> list[str]:
+    """Return the paths of all parts of a GGUF file, in order; of a file in one piece, its own.
+
+    Raises NotFoundError for a part that is not among ``paths``.
+    """
+    if missing := _lacking(path, paths):
+        raise NotFoundError(
+            f"{repo} on the model hub has {path} and lacks {min(missing)}, another part of this model",
+            hint="choose another quantisation",
+        )
+    found = part_name(path)
+    return found.all() if found else [path]
+
+
+def _lacking(path: str, paths: Iterable[str]) -> set[str]:
+    """Return the other parts of a file that are not among ``paths``."""
+    found = part_name(path)
+    return set(found.all()) - set(paths) if found else set()
 
 
 def quantisations(paths: Iterable[str]) -> list[str]:
@@ -75,7 +89,9 @@ def quantisations(paths: Iterable[str]) -> list[str]:
 
 
 def _stem(path: str) -> str:
-    return path.rpartition("/")[2].removesuffix(".gguf").removesuffix(".GGUF")
+    name = path.rpartition("/")[2]
+    found = part_name(name)
+    return found.stem if found else name.removesuffix(".gguf").removesuffix(".GGUF")
 
 
 def _is_model(path: str) -> bool:
@@ -87,20 +103,10 @@ def _is_drafter(path: str) -> bool:
 
 
 def _fits(path: str, quant: str) -> bool:
-    found = _SPLIT.sub("", _stem(path))
-    return (quant_of(found) or "").upper() == quant.upper().replace("FP16", "F16")
+    return (quant_of(path) or "").upper() == quant.upper().replace("FP16", "F16")
 
 
-def _rank(path: str) -> tuple[int, int, str]:
-    found = quant_of(_SPLIT.sub("", _stem(path))) or ""
+def _rank(path: str) -> tuple[int, bool, int, str]:
+    found = quant_of(path) or ""
     order = ORDER.index(found) if found in ORDER else len(ORDER)
-    return order, path.count("/"), path
-
-
-def _in_parts(repo: str, parts: Sequence[str], whole: Sequence[str]) -> UnsupportedError:
-    names = ", ".join(sorted(parts)[:4])
-    others = f"choose {' or '.join(quantisations(whole))}" if whole else "there is none in one file"
-    return UnsupportedError(
-        f"{repo} has this model in parts: {names}",
-        hint=f"{others}; or download the parts and merge them with llama-gguf-split --merge",
-    )
+    return order, part_name(path) is not None, path.count("/"), path

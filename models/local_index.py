@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from edgedec.core.files import atomic_path
+from edgedec.export.gguf_parts import gguf_files
 from edgedec.models.layout import slug
 
 
@@ -40,6 +41,6 @@ class LocalIndex:
 
 
 def _stamp(path: Path) -> list[int]:
-    files = [file for file in path.iterdir() if file.is_file()] if path.is_dir() else [path]
+    files = [file for file in (path.iterdir() if path.is_dir() else gguf_files(path)) if file.is_file()]
     statuses = [file.stat() for file in files]
     return [sum(s.st_size for s in statuses), max((s.st_mtime_ns for s in statuses), default=0)]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import NotFoundError, Remedy
+from edgedec.export.gguf_parts import model_stem, part_name
 from edgedec.models.catalogue import RECIPES
 from edgedec.models.hub_names import FORMS, hub_name, may_name_hub, names_hub, parse_hub
 from edgedec.models.layout import slug
@@ -83,9 +84,12 @@ def job_for(reference: str, installed: Iterable[str]) -> Job:
     return job_of(RECIPES[name])
 
 
-def job_for_hub(file: HubFile) -> Job:
-    """Return the job for a file on the hub. Without a file name the hub is asked; raises as ``locate``."""
-    if file.file:
+def job_for_hub(file: HubFile, *, local: bool = False) -> Job:
+    """Return the job for a file on the hub; raises as ``locate``.
+
+    Without a file name the hub is asked, and of a file in parts for the others. ``local``: the file is here.
+    """
+    if file.file and (local or part_name(file.file) is None):
         return Job(hub_name(file), Expected(Path(file.file).name), hub=file)
     from edgedec.models.sources.hub_listing import locate
 
@@ -107,12 +111,15 @@ def job_of(recipe: Recipe) -> Job:
 
 
 def job_for_file(sha256: str, path: Path) -> Job:
-    """Return the job for a local GGUF, named after its recipe, else after its file name and hash."""
+    """Return the job for a local GGUF, named after its recipe, else after its file name and hash.
+
+    ``path`` is the first part of a file in parts.
+    """
     size = path.stat().st_size
     for recipe in RECIPES.values():
         if recipe.sha256 == sha256:
             return job_of(recipe)
-    return Job(f"{slug(path.stem)}-{sha256[:12]}", Expected(path.name, size, sha256))
+    return Job(f"{slug(model_stem(path))}-{sha256[:12]}", Expected(path.name, size, sha256))
 
 
 def looks_like_path(reference: str) -> bool:

@@ -14,6 +14,7 @@ from edgedec.core.manifest import Manifest
 from edgedec.core.preset import OFF, Preset
 from edgedec.core.progress import Notice, Progress
 from edgedec.core.units import size
+from edgedec.export.gguf_parts import gguf_files
 from edgedec.models.disk import bytes_under, check_space
 from edgedec.models.hub_origin import HubOrigin, read_hub_origin
 from edgedec.models.known_file import preset_by_name
@@ -56,7 +57,8 @@ class Pull:
                 kept.mkdir(parents=True, exist_ok=True)
                 if gguf.is_dir():
                     self._layout.discard(kept / gguf.name)
-                os.replace(gguf, kept / gguf.name)
+                for file in gguf_files(gguf):
+                    os.replace(file, kept / file.name)
 
     def tidy(self) -> None:
         """Remove the downloads of an installed model."""
@@ -129,7 +131,9 @@ class Pull:
         licence = self._job.licence
         if licence is None:
             return
-        amount = f", {size(self._job.expected.bytes)}" if self._job.expected.bytes else ""
+        located = self._job.located
+        known = located.bytes if located and located.file.file else self._job.expected.bytes
+        amount = f", {size(known)}" if known else ""
         if not amount and self._job.recipe:
             amount = f", about {size(self._job.recipe.bytes)}"
         self._notice(f"{self._job.name}{amount}; licence: {licence.name}, {licence.url}")

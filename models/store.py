@@ -19,6 +19,7 @@ from edgedec.core.home import check_home, default_home
 from edgedec.core.locks import exclusive
 from edgedec.core.manifest import Manifest, is_outdated
 from edgedec.core.progress import Notice, Progress, silent
+from edgedec.export.gguf_parts import gguf_files
 from edgedec.models.disk import bytes_under
 from edgedec.models.hub_names import hub_name, may_name_hub
 from edgedec.models.hub_origin import installed_from
@@ -198,7 +199,7 @@ class Store:
         from edgedec.models.sources.hub_errors import NoRepositoryError, UnreachableError
 
         try:
-            return job_for_hub(file)
+            return job_for_hub(file, local=source is not None)
         except (NoRepositoryError, UnreachableError) as error:
             if may_name_hub(reference):
                 here = f"there is no file or folder {reference}"
@@ -243,12 +244,13 @@ class Store:
             hashes = _digest(files, progress)
         except OSError as error:
             raise BadFileError(f"cannot read {path}: {error.strerror}") from error
+        table = "".join(f"{file.name} {sha256}\n" for file, sha256 in zip(files, hashes, strict=True))
+        sha256 = hashes[0] if files == [path] else hashlib.sha256(table.encode()).hexdigest()
         if path.is_dir():
-            table = "".join(f"{file.name} {sha256}\n" for file, sha256 in zip(files, hashes, strict=True))
-            bundle = self._from_directory(path, hashlib.sha256(table.encode()).hexdigest(), progress, force)
+            bundle = self._from_directory(path, sha256, progress, force)
         else:
-            job = job_for_file(hashes[0], path)
-            bundle = self._install(job, force=force, source=path, progress=progress, verified=True)
+            job = job_for_file(sha256, files[0])
+            bundle = self._install(job, force=force, source=files[0], progress=progress, verified=True)
         LocalIndex(self._layout.local_index).remember(path, bundle.name)
         return bundle
 
@@ -317,9 +319,10 @@ def _model_inside(folder: Path) -> str:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the files of a model: a GGUF file, or those of a Hugging Face directory that an export reads."""
+    """Return the files of a model: a GGUF file or its parts, or those of a directory that an export reads."""
     if path.is_file():
-        return [path]
+        parts = gguf_files(path)
+        return parts if all(part.is_file() for part in parts) else [path]  # opening it names what lacks
     from edgedec.export import huggingface_files
 
     return huggingface_files(path)

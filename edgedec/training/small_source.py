@@ -58,8 +58,8 @@ class SmallSource:
 
     def __init__(self, path: Path, count: int | None = None) -> None:
         """``count``: layers to keep; None: all."""
-        self.path = path
         with open_gguf(path) as gguf:
+            self.path = gguf.path
             self.metadata: Mapping[str, object] = gguf.metadata
             whole = _hyperparameters(gguf)
             count = whole.layers if count is None else count

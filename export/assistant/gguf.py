@@ -41,6 +41,7 @@ def write_assistant_gguf(path: Path, folder: Path, manifest: Manifest, source: P
     stated.check_target(Target.of(manifest))
     facts = AssistantFacts.of(stated.facts)
     with open_gguf(source) as gguf:
+        words = {key: one for key, one in metadata_of(gguf.path).items() if key.startswith("tokenizer.")}
         tokens = gguf.metadata.get("tokenizer.ggml.tokens")
         width = gguf.metadata.get(f"{gguf.metadata.get(ARCHITECTURE_KEY)}.embedding_length")
         if width != facts.target_hidden or not isinstance(tokens, list) or len(tokens) != facts.ids:
@@ -55,7 +56,6 @@ def write_assistant_gguf(path: Path, folder: Path, manifest: Manifest, source: P
         tensors = _tensors(stored, layers)
     except Exception as error:  # a damaged graph fails in protobuf, NumPy or by a name that it lacks
         raise BadFileError(f"{folder} holds no assistant", hint="import it again") from error
-    words = {key: one for key, one in metadata_of(source).items() if key.startswith("tokenizer.")}
     metadata = {ARCHITECTURE_KEY: Value(ARCHITECTURE, _TEXT), "general.name": Value(name, _TEXT)}
     metadata |= _metadata(facts, layers, manifest) | words
     write_gguf(path, metadata, tensors)

@@ -60,12 +60,13 @@ def write_head_gguf(path: Path, head: InstalledHead, target: Path, *, name: str)
         sizes = {key: gguf.metadata.get(f"{prefix}.{key}") for key in ("embedding_length", "block_count")}
         vocabulary = gguf.metadata.get("tokenizer.ggml.tokens", [])
         context = gguf.metadata.get(f"{prefix}.context_length")
+        tokens = metadata_of(gguf.path)
     if (
         sizes["embedding_length"] != (weights.tap_size or weights.hidden)
         or len(vocabulary) <= weights.keep[-1]
     ):
         raise BadFileError(f"{target} is not the model that the head drafts for", hint="name its file")
-    layers, tokens = sizes["block_count"], metadata_of(target)
+    layers = sizes["block_count"]
     if not isinstance(layers, int) or not isinstance(context, int):
         raise BadFileError(f"{target} lacks its sizes", hint="download it again")
     metadata = _facts(weights, layers, context, name)

@@ -50,7 +50,7 @@ def write_mtp_gguf(path: Path, folder: Path, manifest: Manifest, source: Path, *
     except Exception as error:  # a damaged graph fails in protobuf, NumPy or by a name that it lacks
         raise BadFileError(f"{folder} holds no MTP layer", hint="export the model again") from error
     number = GGUFValueType.UINT32
-    metadata = metadata_of(source) | {
+    metadata = metadata_of(gguf.path) | {
         "general.name": Value(name, GGUFValueType.STRING),
         f"{arch}.block_count": Value(hyper.layers + 1, number),
         f"{arch}.nextn_predict_layers": Value(1, number),

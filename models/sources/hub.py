@@ -46,14 +46,18 @@ class ModelHub:
     def fetch(self, into: Path, progress: Progress) -> Path:
         """Download to ``into``; see DownloadSource.fetch. Sizes and hashes must be those of the hub.
 
-        A Hugging Face model is a directory. Raises UnsupportedError for an architecture that has no graph,
-        before its weights are fetched.
+        A Hugging Face model is a directory; of a file in parts the first is returned. Raises UnsupportedError
+        for an architecture that has no graph, before its weights are fetched.
         """
         located = self.located or (None if self.file.file else locate(self.file))
         file = located.file if located else self.file
         if file.file is None:
             assert located is not None
             path = self._directory(located, into / "model", progress)
+            commit = file.revision
+        elif located and len(located.files) > 1:
+            self.reserve(located.bytes)
+            path = fetch_files(located, into, progress) / self.expected.file_name
             commit = file.revision
         else:
             stated = located.files[0] if located else RemoteFile(file.file, None)
@@ -111,7 +115,7 @@ def fetch_files(
     before = 0
     for remote in sorted(located.files, key=lambda one: one.path != CONFIG):
         file = replace(located.file, file=remote.path)
-        expected = Expected(remote.path, remote.bytes, remote.sha256)
+        expected = Expected(Path(remote.path).name, remote.bytes, remote.sha256)
 
         def report(stage: str, done: int, total: int, before: int = before) -> None:
             progress(stage, before + done, max(located.bytes, before + done))

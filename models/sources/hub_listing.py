@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import DownloadError, EdgeDecError, NotFoundError
-from edgedec.models.hub_choice import choose
+from edgedec.models.hub_choice import choose, parts_of
 from edgedec.models.recipes import HubFile, Licence
 from edgedec.models.sources.hub_errors import NoRepositoryError, plain_errors
 
@@ -60,7 +60,7 @@ class Located:
 
 
 def locate(wanted: HubFile) -> Located:
-    """Ask the hub which file a reference without one means.
+    """Ask the hub which file a reference without one means, or for the other parts of the one that it names.
 
     A GGUF is chosen by ``hub_choice.choose``. A repository without any gives its Hugging Face model. Raises
     NotFoundError, which names similar repositories or the quantisations there are, UnsupportedError, and
@@ -69,9 +69,11 @@ def locate(wanted: HubFile) -> Located:
     found = _listing(wanted)
     if not any(path.lower().endswith(".gguf") for path in found.files):
         return found.located(_directory(wanted, found.files))
-    path = choose(found.files, wanted.quant, wanted.repo)
-    usual = wanted.quant is None or path == choose(found.files, None, wanted.repo)
-    return found.located([path], path, usual=usual)
+    path = wanted.file or choose(found.files, wanted.quant, wanted.repo)
+    parts = parts_of(path, found.files, wanted.repo)
+    by_order = wanted.file is None and wanted.quant is None
+    usual = by_order or parts[0] == choose(found.files, None, wanted.repo)
+    return found.located(parts, parts[0], usual=usual)
 
 
 def locate_head(wanted: HubFile) -> Located:

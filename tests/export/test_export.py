@@ -287,7 +287,7 @@ REFUSED: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
     ),
     ("llama", {"shape": TinyShape(heads=8, head_dim=8)}, UnsupportedError, "a head size of 8"),
     ("llama", {"extra": {"llama.expert_count": 8}}, UnsupportedError, "expert_count = 8"),
-    ("llama", {"extra": {"split.count": 2}}, UnsupportedError, "split model"),
+    ("llama", {"extra": {"split.count": 2}}, BadFileError, "part 1 of 2 of a model, and has not the name"),
     ("llama", {"extra": {"llama.attn_logit_softcapping": 50.0}}, UnsupportedError, "softcapping"),
     ("llama", {"extra": {"llama.final_logit_softcapping": 30.0}}, UnsupportedError, "final_logit"),
     ("llama", {"extra": {"llama.block_count": 3}}, BadFileError, "lacks tensor blk.2"),

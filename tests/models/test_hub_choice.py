@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from edgedec.core.errors import NotFoundError, UnsupportedError, UsageError
+from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.models import HubFile
-from edgedec.models.hub_choice import ORDER, choose, quant_of, quantisations
+from edgedec.models.hub_choice import ORDER, choose, parts_of, quant_of, quantisations
 from edgedec.models.hub_names import hub_name, may_name_hub, names_hub, parse_hub
 
 FILES = [
@@ -148,14 +148,31 @@ def test_an_unknown_quantisation_lists_those_there_are() -> None:
     assert quantisations(FILES) == ["Q4_K_M", "Q6_K", "Q8_0", "F16"]
 
 
-def test_a_model_in_parts_is_refused_and_named() -> None:
-    with pytest.raises(UnsupportedError) as caught:
-        choose(FILES, "Q6_K", "o/r")
-    text = str(caught.value)
-    assert "big-Q6_K-00001-of-00002.gguf, big-Q6_K-00002-of-00002.gguf" in text
-    assert "choose Q4_K_M or Q8_0 or F16" in text
-    with pytest.raises(UnsupportedError, match="there is none in one file"):
-        choose(FILES[-2:], None, "o/r")
+def test_a_model_in_parts_is_its_first_part() -> None:
+    assert choose(FILES, "Q6_K", "o/r") == FILES[-2]
+    assert choose(FILES[-2:], None, "o/r") == FILES[-2]
+    assert parts_of(FILES[-1], FILES, "o/r") == FILES[-2:]
+    assert parts_of("m-Q8_0.gguf", FILES, "o/r") == ["m-Q8_0.gguf"]
+    assert quant_of(FILES[-1]) == "Q6_K"
+
+
+def test_a_file_in_one_piece_comes_before_parts() -> None:
+    assert choose([*FILES, "z/m-Q6_K.gguf"], "Q6_K", "o/r") == "z/m-Q6_K.gguf"
+
+
+def test_a_repository_that_lacks_a_part_names_it() -> None:
+    with pytest.raises(NotFoundError) as caught:
+        choose(FILES[:-1], "Q6_K", "o/r")
+    assert str(caught.value) == (
+        "o/r on the model hub has big-Q6_K-00001-of-00002.gguf and lacks big-Q6_K-00002-of-00002.gguf, "
+        "another part of this model (choose another quantisation)"
+    )
+    assert choose(["m-Q4_K_M-00001-of-00002.gguf", "m-Q8_0.gguf"], None, "o/r") == "m-Q8_0.gguf"
+
+
+def test_parts_have_one_name_in_the_store() -> None:
+    names = {hub_name(HubFile("o/r", f"Q6_K/{name}")) for name in FILES[-2:]}
+    assert names == {"o--r--Q6_K--big-Q6_K"}
 
 
 def test_a_repository_without_gguf_says_so() -> None:

@@ -60,6 +60,40 @@ def test_what_is_installed_needs_no_hub_under_any_of_its_names(hub: Hub) -> None
     assert len(hub.site.requests) > before
 
 
+PARTS = {f"Q8_0/m-Q8_0-0000{number}-of-00003.gguf": DATA[number:] for number in (1, 2, 3)}
+
+
+@pytest.mark.parametrize("reference", ["owner/repo:Q8_0", f"hf:owner/repo/{list(PARTS)[1]}"])
+def test_a_model_in_parts_is_fetched_whole(hub: Hub, reference: str) -> None:
+    """By its quantisation or the name of any part; the first part stands for the model."""
+    commit = hub.site.add_repository("owner/repo", {"m-Q4_K_M.gguf": DATA, **PARTS})
+    answer = hub.pull(reference)
+    name = "owner--repo--Q8_0--m-Q8_0"
+    assert answer["path"] == name
+    (provenance,) = answer["provenance"]
+    assert (provenance["repo_file"], provenance["revision"]) == (next(iter(PARTS)), commit)
+    assert answer["last"] == ["download", sum(map(len, PARTS.values())), sum(map(len, PARTS.values()))]
+    assert f"{name}, 1.5 MB; licence: apache-2.0, https://huggingface.co/owner/repo" in answer["notices"]
+    assert {request.path for request in hub.site.requests} == {
+        "/api/models/owner/repo",
+        *(f"/owner/repo/resolve/{commit}/{part}" for part in PARTS),
+    }
+    before = len(hub.site.requests)
+    for again in ("owner/repo:q8_0", f"hf:owner/repo/{list(PARTS)[2]}"):
+        assert hub.pull(again)["path"] == name
+    assert len(hub.site.requests) == before
+    assert not (hub.home / "downloads" / name).exists()
+
+
+def test_a_part_that_the_repository_lacks_is_named(hub: Hub) -> None:
+    first, second, _ = PARTS
+    hub.site.add_repository("owner/repo", {first: DATA})
+    answer = hub.pull("owner/repo")
+    assert (answer["error"], answer["status"]) == ("NotFoundError", 3)
+    assert f"has {first} and lacks {second}, another part" in answer["text"]
+    assert tree(hub.home) == []
+
+
 def test_an_unknown_quantisation_lists_those_there_are(hub: Hub) -> None:
     hub.site.add_repository("owner/repo", FILES)
     answer = hub.pull("owner/repo:Q3_K_S")
