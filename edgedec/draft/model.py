@@ -27,7 +27,7 @@ from edgedec.sampling import DrawHistory, DrawParams
 
 _MOST_READ_TOKENS = 128
 """Most tokens that are read for a draft where a text goes on."""
-_FIRST_TOKENS = 24
+_FIRST_TOKENS = 48
 """Tokens at the end of a new text that drafts read, as if it began there. Reading takes time from each reply,
 and a short one never repays that of its whole prompt; a longer one makes a context of its own, and lookup
 covers the distant past.

@@ -374,15 +374,15 @@ def test_a_model_that_fails_to_look_ahead_is_off() -> None:
     assert spoken.drafters == ()
 
 
-@pytest.mark.parametrize("length", [25, 100, 500])
+@pytest.mark.parametrize("length", [49, 100, 500])
 def test_of_a_new_prompt_little_is_read(length: int) -> None:
     """Reading all of it takes as long as two or three large passes: too long for a short reply."""
     forward = MarkovForward(capacity=512, max_pass=128)
     small = ModelDrafter("small", forward, SameVocabulary(VOCAB))
     text = [n * n % VOCAB for n in range(length)]
     small.begin(text, 0)
-    assert list(small.propose(1).tokens) == tokens(Engine(MarkovForward()), text[-24:], GREEDY, 1)
-    assert forward.length == 24
+    assert list(small.propose(1).tokens) == tokens(Engine(MarkovForward()), text[-48:], GREEDY, 1)
+    assert forward.length == 48
 
 
 def test_a_text_that_goes_on_is_read_on() -> None:
@@ -394,24 +394,24 @@ def test_a_text_that_goes_on_is_read_on() -> None:
         small.begin(text[:length], min(length, forward.length))
         small.propose(1)
         assert forward.length == read
-    small.begin([*text[:20], *[5] * 40], 20)
+    small.begin([*text[:20], *[5] * 80], 20)
     small.propose(1)
-    assert forward.length == 24
+    assert forward.length == 48
 
 
 def test_a_shorter_prompt_is_read_as_far_as_a_new_one() -> None:
-    """The last 24 of 1,000 tokens were read; only the last eight of a prompt of 984 are among them."""
+    """The last 48 of 1,000 tokens were read; only the last eighteen of a prompt of 970 are among them."""
     forward = MarkovForward(capacity=2048, max_pass=128)
     small = ModelDrafter("small", forward, SameVocabulary(VOCAB))
     text = [n * n % VOCAB for n in range(1000)]
     small.begin(text, 0)
     small.propose(1)
-    assert forward.length == 24
-    for length in (984, 500):
+    assert forward.length == 48
+    for length in (970, 500):
         small.begin(text[:length], length)
-        expected = tokens(Engine(MarkovForward()), text[length - 24 : length], GREEDY, 1)
+        expected = tokens(Engine(MarkovForward()), text[length - 48 : length], GREEDY, 1)
         assert list(small.propose(1).tokens) == expected
-        assert forward.length == 24
+        assert forward.length == 48
 
 
 def test_where_its_cache_is_full_it_goes_on_from_the_end() -> None:

@@ -7,7 +7,7 @@ namespace edgedec::engine {
 namespace {
 
 constexpr size_t kMostRead = 128;  // most tokens that are read for a draft where a text goes on
-constexpr size_t kFirst = 24;      // tokens at the end of a new text that are read, as if it began there
+constexpr size_t kFirst = 48;      // tokens at the end of a new text that are read, as if it began there
 constexpr size_t kEnd = 64;        // tokens at the end of a text that drafts go on from where the cache is full
 constexpr double kModelLeastReach = 0.02;  // paths less probable than this are never followed
 constexpr double kKeptReach = 0.6;    // share of a path's probability that its next token is expected to keep
