@@ -72,9 +72,13 @@ class Emulator:
 
     def wait_for(self, words: str, timeout_s: float = 60.0) -> None:
         """Read until a line on the screen has ``words``."""
+        self.wait_until(lambda: any(words in line for line in self.lines()), repr(words), timeout_s)
+
+    def wait_until(self, shown: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
+        """Read until the screen shows it."""
         deadline = time.monotonic() + timeout_s
-        while not any(words in line for line in self.lines()):
-            assert time.monotonic() < deadline, f"no {words!r} in:\n" + "\n".join(self.lines())
+        while not shown():
+            assert time.monotonic() < deadline, f"no {what} in:\n" + "\n".join(self.lines())
             if not self.read():
                 time.sleep(0.05)
 

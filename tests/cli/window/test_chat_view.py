@@ -39,6 +39,12 @@ def ready(chat: Emulator, times: int) -> None:
     chat.read(0.2)
 
 
+def leaves(chat: Emulator) -> bool:
+    """Whether Ctrl-D ends it. A plain prompt loses what is typed while it comes."""
+    chat.type(CTRL_D)
+    return not chat.read()
+
+
 def said(chat: Emulator, *turns: str) -> list[str]:
     """Type the turns, leave, and return the lines of the terminal."""
     for number, turn in enumerate(turns, 1):
@@ -167,8 +173,9 @@ def test_plain_text_on_request(tmp_path: Path, variables: dict[str, str]) -> Non
         chat.wait_for(">")
         chat.type("Hi\r")
         chat.wait_for("**bold** `code`")
-        chat.type(CTRL_D)
-        chat.finish()
+        chat.wait_until(lambda: chat.lines()[-1] == ">", "second prompt")
+        chat.wait_until(lambda: leaves(chat), "end")
+        assert chat.finish() == 0
     else:
         assert "**bold** `code`" in said(chat, *turns)
 
