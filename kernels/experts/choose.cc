@@ -24,10 +24,9 @@ void largest(const float* keys, int count, int chosen, Chosen* found) {
 
 }  // namespace
 
-Places places(const Weight& gate, const Weight& up, const Weight& down) {
-  const size_t up_at = aligned(gate.bytes(), kPartAlignment), down_at = aligned(up_at + up.bytes(), kPartAlignment);
-  return {up_at, down_at, aligned(down_at + down.bytes(), kExpertAlignment)};
-}
+Shapes::Shapes(const Weight& gate, const Weight& up, const Weight& down)
+    : gate(gate), up(up), down(down), up_at(aligned(gate.bytes(), kPartAlignment)),
+      down_at(aligned(up_at + up.bytes(), kPartAlignment)), stride(aligned(down_at + down.bytes(), kExpertAlignment)) {}
 
 void choose(const Row& row, const Routing& routing, const float* scores, const float* choice, const float* factor, float* room,
             Chosen* chosen) {

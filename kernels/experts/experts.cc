@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "experts/waves.h"
+
 namespace edgedec::experts {
 namespace {
 
@@ -11,20 +13,6 @@ using quant_linear::Shares;
 
 constexpr int kTokensPerTask = 16;
 constexpr size_t kFewFloats = 1 << 15;  // a sum over so many is done before other threads would have begun
-
-// The experts of all tokens, and the pairs of a token and an expert, by expert.
-struct Plan {
-  const Chosen* chosen;  // [m][k]
-  const int* first;      // [E + 1]: the first pair of each expert
-  const int* token;      // [m k]
-};
-
-// Experts that are computed together: those of `active` from `begin` to `end`, with their pairs.
-struct Wave {
-  const int* active;
-  int count, first, pairs;  // experts, their first pair and number of pairs
-  int begin, end;
-};
 
 bool route(const Rows& rows, Parallel& threads, const Routing& routing, const Inputs& in, Chosen* chosen) {
   const auto tasks = static_cast<size_t>((in.m + kTokensPerTask - 1) / kTokensPerTask);
@@ -40,24 +28,10 @@ bool route(const Rows& rows, Parallel& threads, const Routing& routing, const In
   return !threads.lacks_memory();
 }
 
-// Sorts pairs by expert, and says each chosen expert which is its pair.
-void group(const Routing& routing, int m, Chosen* chosen, int* first, int* token) {
-  const int pairs = m * routing.chosen;
-  std::fill(first, first + routing.experts + 1, 0);
-  for (int i = 0; i < pairs; ++i) ++first[chosen[i].expert + 1];
-  for (int e = 0; e < routing.experts; ++e) first[e + 1] += first[e];
-  for (int i = 0; i < pairs; ++i) {
-    chosen[i].pair = first[chosen[i].expert]++;
-    token[chosen[i].pair] = i / routing.chosen;
-  }
-  for (int e = routing.experts; e > 0; --e) first[e] = first[e - 1];
-  first[0] = 0;
-}
-
-// Calls body(expert, number of it in the wave, first tile, end) for shares of the tiles of one matrix of all experts.
+// Calls body(number of the expert in the wave, first tile, end) for shares of the tiles of one matrix of experts.
 template <class Body>
-void over_tiles(Parallel& threads, const Wave& wave, const Weight& shape, size_t most_tiles, const Body& body) {
-  const auto count = static_cast<size_t>(wave.count);
+void over_tiles(Parallel& threads, const Batch& batch, const Weight& shape, size_t most_tiles, const Body& body) {
+  const auto count = static_cast<size_t>(batch.end - batch.begin);
   const int tiles = shape.tiles();
   const Shares shares(threads, count * static_cast<size_t>(tiles), count * shape.bytes(), most_tiles);
   auto task = [&](size_t i) {
@@ -66,7 +40,7 @@ void over_tiles(Parallel& threads, const Wave& wave, const Weight& shape, size_t
       const auto number = static_cast<int>(at / static_cast<size_t>(tiles));
       const size_t before = static_cast<size_t>(number) * static_cast<size_t>(tiles);
       next = std::min(end, before + static_cast<size_t>(tiles));
-      body(wave.active[number], static_cast<int>(at - before), static_cast<int>(next - before));
+      body(batch.begin + number, static_cast<int>(at - before), static_cast<int>(next - before));
     }
   };
   parallel_for(threads, shares.count(), task);
@@ -74,88 +48,100 @@ void over_tiles(Parallel& threads, const Wave& wave, const Weight& shape, size_t
 
 class Computation {
  public:
-  Computation(const Rows& rows, Parallel& threads, const Weights& weights, gated_mlp::Activation act, const Inputs& in,
-              const Plan& plan)
-      : rows_(rows), threads_(threads), weights_(weights), act_(act), in_(in), plan_(plan) {}
+  Computation(const Rows& rows, Parallel& threads, const Shapes& shapes, gated_mlp::Activation act, const Inputs& in)
+      : rows_(rows), threads_(threads), shapes_(shapes), act_(act), in_(in) {}
 
-  // The outputs of a wave's pairs, [pairs][cols]; null without memory.
-  const float* outputs(const Wave& wave) {
-    const auto pairs = static_cast<size_t>(wave.pairs);
-    float* outer = scratch<float>(Scratch::kOuter, pairs * static_cast<size_t>(weights_.down.rows));
-    float* inner = scratch<float>(Scratch::kInner, pairs * static_cast<size_t>(weights_.gate.rows));
-    if (!outer || !inner) return threads_.lack_memory(), nullptr;
-    if (!gated(wave, outer, inner) || !down(wave, inner, outer)) return nullptr;
-    return outer;
+  // Computes a batch of a wave's experts into outputs[pairs of the wave][cols]; false without memory.
+  bool run(const Wave& wave, const Batch& batch, float* outputs) {
+    const auto pairs = static_cast<size_t>(wave.first_pair[batch.end] - wave.first_pair[batch.begin]);
+    float* inner = scratch<float>(Scratch::kInner, pairs * static_cast<size_t>(shapes_.gate.rows));
+    if (!inner) return threads_.lack_memory(), false;
+    outputs += static_cast<size_t>(wave.first_pair[batch.begin]) * static_cast<size_t>(shapes_.down.rows);
+    return gated(wave, batch, outputs, inner) && down(wave, batch, inner, outputs);
   }
 
  private:
-  // A token's activations serve all its experts; those of several tokens are gathered by pair, in `gathered`.
-  bool gated(const Wave& wave, float* gathered, float* inner) {
-    const Weight &gate = weights_.gate, &up = weights_.up;
+  // The pairs of one expert, counted from the batch's first.
+  struct Pairs {
+    Pairs(const Wave& wave, const Batch& batch, int number)
+        : first(wave.first_pair[number] - wave.first_pair[batch.begin]),
+          count(wave.first_pair[number + 1] - wave.first_pair[number]) {}
+    int first, count;
+  };
+
+  static Weight part(Weight shape, const uint8_t* expert, size_t at) {
+    shape.data = expert + at;
+    return shape;
+  }
+
+  // A token's activations serve all its experts; those of several tokens are gathered by pair where outputs will be.
+  bool gated(const Wave& wave, const Batch& batch, float* gathered, float* inner) {
+    const Weight &gate = shapes_.gate, &up = shapes_.up;
     const bool alone = in_.m == 1;
+    const int start = wave.first_pair[batch.begin], pairs = wave.first_pair[batch.end] - start;
     const int terms = std::max(quant_linear::int8_terms(gate, 1), quant_linear::int8_terms(up, 1));
-    Activations activations(rows_.linear, threads_, alone ? in_.x : gathered, alone ? 1 : wave.pairs, gate.cols, terms);
+    Activations activations(rows_.linear, threads_, alone ? in_.x : gathered, alone ? 1 : pairs, gate.cols, terms);
     if (!activations) return threads_.lack_memory(), false;
-    const auto cols = static_cast<size_t>(gate.cols);
-    SharedPieces gathering(alone ? 0 : static_cast<size_t>((wave.pairs + kTokensPerTask - 1) / kTokensPerTask));
+    const auto cols = static_cast<size_t>(gate.cols), width = static_cast<size_t>(gate.rows);
+    SharedPieces gathering(alone ? 0 : static_cast<size_t>((pairs + kTokensPerTask - 1) / kTokensPerTask));
     const auto gather = [&](size_t piece) {
-      const int from = static_cast<int>(piece) * kTokensPerTask, to = std::min(from + kTokensPerTask, wave.pairs);
+      const int from = static_cast<int>(piece) * kTokensPerTask, to = std::min(from + kTokensPerTask, pairs);
       for (int p = from; p < to; ++p)
-        std::memcpy(gathered + static_cast<size_t>(p) * cols,
-                    in_.x + static_cast<size_t>(plan_.token[wave.first + p]) * cols, cols * sizeof(float));
+        std::memcpy(gathered + static_cast<size_t>(p) * cols, in_.x + static_cast<size_t>(wave.token[start + p]) * cols,
+                    cols * sizeof(float));
     };
-    over_tiles(threads_, wave, gate, most_tiles(wave), [&](int expert, int tile0, int tile1) {
+    over_tiles(threads_, batch, gate, most_tiles(wave, batch), [&](int number, int tile0, int tile1) {
       gathering.finish(gather);
       const Acts& acts = activations.ready();
-      const int first = plan_.first[expert] - wave.first, n = plan_.first[expert + 1] - plan_.first[expert];
-      const int m0 = alone ? 0 : first, m1 = alone ? 1 : first + n;
+      const Pairs own(wave, batch, number);
+      const int m0 = alone ? 0 : own.first, m1 = alone ? 1 : own.first + own.count;
       const size_t ld = static_cast<size_t>(tile1 - tile0) * kTile;
-      float* g = scratch<float>(Scratch::kGate, ld * static_cast<size_t>(n));
-      float* u = scratch<float>(Scratch::kUp, ld * static_cast<size_t>(n));
+      float* g = scratch<float>(Scratch::kGate, ld * static_cast<size_t>(own.count));
+      float* u = scratch<float>(Scratch::kUp, ld * static_cast<size_t>(own.count));
       if (!g || !u) return threads_.lack_memory();
-      rows_.linear.tiles[static_cast<int>(gate.format)](weights_.of(gate, expert), acts, m0, m1, tile0, tile1, g, ld);
-      rows_.linear.tiles[static_cast<int>(up.format)](weights_.of(up, expert), acts, m0, m1, tile0, tile1, u, ld);
-      const auto width = static_cast<size_t>(gate.rows);
-      rows_.mlp.activate(act_, g, u, ld, n, std::min(tile1 * kTile, gate.rows) - tile0 * kTile,
-                         inner + static_cast<size_t>(first) * width + static_cast<size_t>(tile0) * kTile, width);
+      const uint8_t* expert = wave.data[number];
+      rows_.linear.tiles[static_cast<int>(gate.format)](part(gate, expert, 0), acts, m0, m1, tile0, tile1, g, ld);
+      rows_.linear.tiles[static_cast<int>(up.format)](part(up, expert, shapes_.up_at), acts, m0, m1, tile0, tile1, u, ld);
+      rows_.mlp.activate(act_, g, u, ld, own.count, std::min(tile1 * kTile, gate.rows) - tile0 * kTile,
+                         inner + static_cast<size_t>(own.first) * width + static_cast<size_t>(tile0) * kTile, width);
     });
     return !threads_.lacks_memory();
   }
 
-  bool down(const Wave& wave, const float* inner, float* outer) {
-    const Weight& down = weights_.down;
-    Activations activations(rows_.linear, threads_, inner, wave.pairs, down.cols, quant_linear::int8_terms(down, 1));
+  bool down(const Wave& wave, const Batch& batch, const float* inner, float* outputs) {
+    const Weight& down = shapes_.down;
+    const int pairs = wave.first_pair[batch.end] - wave.first_pair[batch.begin];
+    Activations activations(rows_.linear, threads_, inner, pairs, down.cols, quant_linear::int8_terms(down, 1));
     if (!activations) return threads_.lack_memory(), false;
-    over_tiles(threads_, wave, down, SIZE_MAX / 2, [&](int expert, int tile0, int tile1) {
+    const auto cols = static_cast<size_t>(down.rows);
+    over_tiles(threads_, batch, down, SIZE_MAX / 2, [&](int number, int tile0, int tile1) {
       const Acts& acts = activations.ready();
-      const int first = plan_.first[expert] - wave.first, n = plan_.first[expert + 1] - plan_.first[expert];
-      const auto cols = static_cast<size_t>(down.rows);
-      rows_.linear.tiles[static_cast<int>(down.format)](weights_.of(down, expert), acts, first, first + n, tile0, tile1,
-                                                        outer + static_cast<size_t>(first) * cols +
-                                                            static_cast<size_t>(tile0) * kTile, cols);
+      const Pairs own(wave, batch, number);
+      float* out = outputs + static_cast<size_t>(own.first) * cols + static_cast<size_t>(tile0) * kTile;
+      rows_.linear.tiles[static_cast<int>(down.format)](part(down, wave.data[number], shapes_.down_at), acts, own.first,
+                                                        own.first + own.count, tile0, tile1, out, cols);
     });
     return !threads_.lacks_memory();
   }
 
   // So many that the products of a task stay within the second-level cache.
-  size_t most_tiles(const Wave& wave) const {
+  static size_t most_tiles(const Wave& wave, const Batch& batch) {
     int most = 1;
-    for (int i = 0; i < wave.count; ++i)
-      most = std::max(most, plan_.first[wave.active[i] + 1] - plan_.first[wave.active[i]]);
+    for (int i = batch.begin; i < batch.end; ++i) most = std::max(most, wave.first_pair[i + 1] - wave.first_pair[i]);
     return static_cast<size_t>(std::max(1, 2048 / most));
   }
 
   const Rows& rows_;
   Parallel& threads_;
-  const Weights& weights_;
+  const Shapes& shapes_;
   const gated_mlp::Activation act_;
   const Inputs& in_;
-  const Plan& plan_;
 };
 
 // Adds a wave's outputs to those of the tokens; the first wave begins them.
-void add_outputs(const Row& row, Parallel& threads, const Plan& plan, const Wave& wave, int k, const Inputs& in, size_t cols,
+void add_outputs(const Rows& rows, Parallel& threads, const Wave& wave, const Routing& routing, const Inputs& in, size_t cols,
                  const float* outputs, float* out) {
+  const auto k = static_cast<size_t>(routing.chosen);
   auto body = [&](size_t task) {
     const int from = static_cast<int>(task) * kTokensPerTask, to = std::min(from + kTokensPerTask, in.m);
     for (int t = from; t < to; ++t) {
@@ -166,48 +152,38 @@ void add_outputs(const Row& row, Parallel& threads, const Plan& plan, const Wave
         else
           std::fill(y, y + cols, 0.0f);
       }
-      for (const Chosen* c = plan.chosen + static_cast<size_t>(t) * k; c < plan.chosen + static_cast<size_t>(t + 1) * k; ++c)
-        if (c->expert >= wave.begin && c->expert < wave.end)
-          row.add(c->weight, outputs + static_cast<size_t>(c->pair - wave.first) * cols, y, cols);
+      const Chosen* chosen = wave.chosen + static_cast<size_t>(t) * k;
+      for (size_t i = 0; i < k; ++i)
+        if (chosen[i].expert >= wave.begin && chosen[i].expert < wave.end)
+          rows.experts.add(chosen[i].weight, outputs + static_cast<size_t>(chosen[i].pair) * cols, y, cols);
     }
   };
   const auto tasks = static_cast<size_t>((in.m + kTokensPerTask - 1) / kTokensPerTask);
-  if (static_cast<size_t>(wave.pairs) * cols > kFewFloats) return parallel_for(threads, tasks, body);
+  if (static_cast<size_t>(wave.first_pair[wave.count]) * cols > kFewFloats) return parallel_for(threads, tasks, body);
   for (size_t i = 0; i < tasks; ++i) body(i);
-}
-
-// The next experts in ascending order with at most `most` pairs together, or one with more.
-Wave next_wave(const Plan& plan, int experts, int begin, int most, int* active) {
-  Wave wave{active, 0, plan.first[begin], 0, begin, begin};
-  for (int n; wave.end < experts; ++wave.end, wave.pairs += n) {
-    n = plan.first[wave.end + 1] - plan.first[wave.end];
-    if (wave.pairs > 0 && wave.pairs + n > most) break;
-    if (n > 0) active[wave.count++] = wave.end;
-  }
-  return wave;
 }
 
 }  // namespace
 
-void experts(const Rows& rows, Parallel& threads, const Routing& routing, const Weights& weights, gated_mlp::Activation act,
-             const Inputs& in, float* out, int pairs_at_once) {
-  const auto count = static_cast<size_t>(routing.experts), pairs = static_cast<size_t>(in.m) * routing.chosen;
-  auto* chosen = scratch<Chosen>(Scratch::kChosen, pairs);
-  int* numbers = scratch<int>(Scratch::kPairs, 2 * count + 1 + pairs);
-  if (!chosen || !numbers) return threads.lack_memory();
-  int *first = numbers, *active = first + count + 1, *token = active + count;
-  if (!route(rows, threads, routing, in, chosen)) return;
-  group(routing, in.m, chosen, first, token);
-  const Plan plan{chosen, first, token};
-  Computation computation(rows, threads, weights, act, in, plan);
-  const auto cols = static_cast<size_t>(weights.down.rows);
-  for (int begin = 0; begin < routing.experts;) {
-    const Wave wave = next_wave(plan, routing.experts, begin, pairs_at_once, active);
-    const float* outputs = computation.outputs(wave);
-    if (!outputs) return;
-    add_outputs(rows.experts, threads, plan, wave, routing.chosen, in, cols, outputs, out);
-    begin = wave.end;
+int experts(const Rows& rows, Parallel& threads, const Routing& routing, const Weights& weights, gated_mlp::Activation act,
+            const Inputs& in, float* out, int pairs_at_once) {
+  const Shapes& shapes = weights.shapes;
+  auto* chosen = scratch<Chosen>(Scratch::kChosen, static_cast<size_t>(in.m) * static_cast<size_t>(routing.chosen));
+  if (!chosen) return threads.lack_memory(), 0;
+  if (!route(rows, threads, routing, in, chosen)) return 0;
+  Waves waves(routing, weights, chosen, in.m, pairs_at_once);
+  if (!waves) return threads.lack_memory(), 0;
+  Computation computation(rows, threads, shapes, act, in);
+  const auto cols = static_cast<size_t>(shapes.down.rows);
+  while (const Wave* wave = waves.next()) {
+    float* outputs = scratch<float>(Scratch::kOuter, static_cast<size_t>(wave->first_pair[wave->count]) * cols);
+    if (!outputs) return threads.lack_memory(), 0;
+    for (Batch batch; waves.next_batch(&batch);)
+      if (!computation.run(*wave, batch, outputs)) return 0;
+    if (waves.error()) break;
+    add_outputs(rows, threads, *wave, routing, in, cols, outputs, out);
   }
+  return waves.error();
 }
 
 }  // namespace edgedec::experts

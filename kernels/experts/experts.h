@@ -16,6 +16,7 @@
 // multiple of kExpertAlignment, which lets disks be read past the system's cache.
 #pragma once
 
+#include "experts/store.h"
 #include "gated_mlp/gated_mlp.h"
 
 namespace edgedec::experts {
@@ -36,7 +37,7 @@ struct Routing {
 struct Chosen {
   int expert;
   float weight;
-  int pair;  // its place among all pairs of a token and an expert, which lie by expert, then by token
+  int pair;  // its place among the pairs of a token and an expert that are computed together
 };
 
 struct Row {
@@ -50,22 +51,22 @@ struct Row {
 // The float row (scalar, avx2, avx512) of that name, or nullptr.
 const Row* find_row(const char* name);
 
-// The weights of a layer's experts; data of gate, up and down are those of the first.
-struct Weights {
+// The shapes of a layer's experts, and where parts lie in each, in bytes.
+struct Shapes {
+  Shapes() = default;
+  Shapes(const Weight& gate, const Weight& up, const Weight& down);
+
   Weight gate, up, down;
-  size_t stride = 0;
-
-  EDGEDEC_INLINE Weight of(Weight part, int expert) const {
-    part.data += stride * static_cast<size_t>(expert);
-    return part;
-  }
+  size_t up_at = 0, down_at = 0, stride = 0;
 };
 
-// Where parts lie in an expert, and its size, all in bytes.
-struct Places {
-  size_t up, down, stride;
+// Where the experts of a layer are: one after the other in memory, or in a store, from its number `first` on.
+struct Weights {
+  const Shapes& shapes;
+  const uint8_t* data;
+  Store* store = nullptr;
+  int first = 0;
 };
-Places places(const Weight& gate, const Weight& up, const Weight& down);
 
 // Chooses one token's experts. `choice` and `factor` may be null. `room` holds 2 * experts floats; `chosen` gets routing.chosen.
 void choose(const Row& row, const Routing& routing, const float* scores, const float* choice, const float* factor, float* room,
@@ -86,8 +87,9 @@ struct Inputs {
 // between gate and sum; each expert is read once whatever it is.
 constexpr int kPairsAtOnce = 512;
 
-// out[m][cols].
-void experts(const Rows& rows, Parallel& threads, const Routing& routing, const Weights& weights, gated_mlp::Activation act,
-             const Inputs& in, float* out, int pairs_at_once = kPairsAtOnce);
+// out[m][cols]. Zero, or errno of a read that failed, or kTooFewSlots.
+constexpr int kTooFewSlots = -1;
+int experts(const Rows& rows, Parallel& threads, const Routing& routing, const Weights& weights, gated_mlp::Activation act,
+            const Inputs& in, float* out, int pairs_at_once = kPairsAtOnce);
 
 }  // namespace edgedec::experts

@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "experts/experts.h"
 #include "gated_mlp/onnx.h"
 #include "ort/ops.h"
@@ -14,10 +16,14 @@ struct Experts {
   explicit Experts(const Info& info)
       : rows{*quant_linear::find_row(isa(info)), *gated_mlp::find_row(float_row(isa(info))), *experts::find_row(float_row(isa(info)))},
         routing(rules(info)),
-        weights(shapes(info)),
+        shapes(shapes_of(info)),
         act(gate_activation(info)) {
-    if (info.ok()) places = experts::places(weights.gate, weights.up, weights.down);
-    weights.stride = places.stride;
+    const int64_t number = info.integer("store", 0), place = info.integer("place", 0);
+    if (number == 0 || !info.ok()) return;
+    store = experts::Store::numbered(number);
+    if (store) first = store->add_layer(static_cast<uint64_t>(place), shapes.stride, routing.experts);
+    if (!store || place < 0) info.fail("no store of experts has that number");
+    if (first < 0) info.fail("an expert is larger than a slot of its store");
   }
 
   static experts::Routing rules(const Info& info) {
@@ -31,42 +37,44 @@ struct Experts {
             info.real("epsilon", 0.0f), info.real("scale", 1.0f)};
   }
 
-  static experts::Weights shapes(const Info& info) {
+  static experts::Shapes shapes_of(const Info& info) {
     const auto formats = info.words("formats");
     const int64_t width = info.integer("rows"), cols = info.integer("cols");
-    if (formats.size() != 3) return info.fail("formats must name three"), experts::Weights{};
-    return {WeightInput(info, formats[0], width, cols).shape(), WeightInput(info, formats[1], width, cols).shape(),
-            WeightInput(info, formats[2], cols, width).shape(), 0};
+    if (formats.size() != 3) return info.fail("formats must name three"), experts::Shapes{};
+    const Weight gate = WeightInput(info, formats[0], width, cols).shape(), up = WeightInput(info, formats[1], width, cols).shape(),
+                 down = WeightInput(info, formats[2], cols, width).shape();
+    return info.ok() ? experts::Shapes(gate, up, down) : experts::Shapes{};
   }
 
   void compute(Context& c) {
-    const int m = c.rows(kX, weights.gate.cols);
+    const int m = c.rows(kX, shapes.gate.cols);
     const auto all = static_cast<size_t>(routing.experts);
     if (c.rows(kScores, routing.experts) != m) c.fail("scores have the wrong shape");
-    if (c.elements(kExperts) != all * places.stride)
+    if (c.elements(kExperts) != all * shapes.stride)
       c.fail("packed experts have " + std::to_string(c.elements(kExperts)) + " bytes, their shapes need " +
-             std::to_string(all * places.stride));
+             std::to_string(all * shapes.stride));
     if (c.has(kChoice) && c.elements(kChoice) != all) c.fail("choice has the wrong length");
     if (c.has(kFactor) && c.elements(kFactor) != all) c.fail("factor has the wrong length");
-    if (c.has(kResidual) && c.rows(kResidual, weights.gate.cols) != m) c.fail("residual has the wrong shape");
+    if (c.has(kResidual) && c.rows(kResidual, shapes.gate.cols) != m) c.fail("residual has the wrong shape");
     if (m > kMostPairs / routing.chosen) c.fail("too many tokens");
-    auto* out = c.output<float>(0, {m, weights.gate.cols});
+    auto* out = c.output<float>(0, {m, shapes.gate.cols});
     const experts::Inputs in{c.data<const float>(kX),          c.data<const float>(kScores),       c.optional<const float>(kChoice),
                              c.optional<const float>(kFactor), c.optional<const float>(kResidual), m};
     const auto* data = reinterpret_cast<const uint8_t*>(c.data<const float>(kExperts));
     if (!c.ok() || !m) return;
-    experts::Weights here = weights;
-    here.gate.data = data, here.up.data = data + places.up, here.down.data = data + places.down;
-    experts::experts(rows, c, routing, here, act, in, out);
+    const int error = experts::experts(rows, c, routing, {shapes, data, store, first}, act, in, out);
+    if (error == experts::kTooFewSlots) c.fail("too few slots are free for the experts of a pass");
+    else if (error) c.fail(std::string("an expert cannot be read: ") + std::strerror(error));
   }
 
   static constexpr int kMostPairs = 1 << 28;
 
   experts::Rows rows;
   experts::Routing routing;
-  experts::Weights weights;
+  experts::Shapes shapes;
   gated_mlp::Activation act;
-  experts::Places places{};
+  experts::Store* store = nullptr;  // null: all experts are in memory
+  int first = 0;                    // the number there of this layer's first expert
 };
 
 }  // namespace

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,13 +118,47 @@ def random_inputs(layer: Layer, m: int, seed: int = 0, extras: bool = False) -> 
     return Inputs(x, scores, normal(experts), np.abs(normal(experts)), normal(m, layer.cols))
 
 
-def run(runner: Runner, layer: Layer, inputs: Inputs, pairs: int = PAIRS) -> F32:
-    """Return the op's output f32[m, cols] on a row."""
+def run(
+    runner: Runner, layer: Layer, inputs: Inputs, pairs: int = PAIRS, stored: tuple[Store, int] | None = None
+) -> F32:
+    """Return the op's output f32[m, cols] on a row; ``stored``: a store, and where the layer is in its file."""
     out = np.full(inputs.x.shape, np.nan, np.float32)
     given = (inputs.x, inputs.scores, inputs.choice, inputs.factor, inputs.residual)
-    arrays = [pointer(array) for array in (layer.sizes(pairs), layer.factors, layer.data, *given)]
-    runner.call("edgedec_experts", runner.row.encode(), layer.formats, *arrays, len(inputs.x), pointer(out))
+    shape = [pointer(array) for array in (layer.sizes(pairs), layer.factors)]
+    data = pointer(None if stored else layer.data)
+    store, offset = (stored[0].number, stored[1]) if stored else (0, 0)
+    where = (data, ctypes.c_int64(store), ctypes.c_uint64(offset))
+    arrays = [pointer(array) for array in given]
+    rest = (*arrays, len(inputs.x), pointer(out))
+    runner.call("edgedec_experts", runner.row.encode(), layer.formats, *shape, *where, *rest)
     return out
+
+
+class Store:
+    """An open store of experts over a file, in the library of a row."""
+
+    def __init__(self, file: Path, slot: int, slots: int, *, lanes: int = 2, direct: bool = False) -> None:
+        self._library = library.load()
+        opened = self._library.edgedec_open_store
+        opened.restype = ctypes.c_int64
+        error = ctypes.c_int()
+        sizes = (ctypes.c_size_t(slot), ctypes.c_size_t(slots))
+        self.number = opened(str(file).encode(), *sizes, lanes, int(direct), ctypes.byref(error))
+        self.error = error.value
+
+    def __enter__(self) -> Store:
+        assert self.number > 0, self.error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._library.edgedec_close_store(ctypes.c_int64(self.number))
+
+    def counts(self) -> tuple[int, int, int]:
+        """Experts that passes held, those that were there, and bytes read."""
+        found = np.zeros(4, np.uint64)
+        assert self._library.edgedec_store_counts(ctypes.c_int64(self.number), pointer(found)) == 0
+        held, hits, read, _ = found.tolist()
+        return held, hits, read
 
 
 def choose(row: str, layer: Layer, inputs: Inputs) -> tuple[NDArray[np.int32], F32]:

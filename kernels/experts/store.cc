@@ -1,0 +1,270 @@
+#include "experts/store.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <ctime>
+#include <new>
+
+namespace edgedec::experts {
+namespace {
+
+uint64_t nanoseconds() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+class Locked {
+ public:
+  explicit Locked(pthread_mutex_t* mutex) : mutex_(mutex) { pthread_mutex_lock(mutex_); }
+  ~Locked() { pthread_mutex_unlock(mutex_); }
+
+ private:
+  pthread_mutex_t* mutex_;
+};
+
+constexpr int64_t kMostStores = 64;
+Store* stores[kMostStores];  // number n is at n - 1
+pthread_mutex_t stores_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+int open_file(const char* path, bool direct) {
+#ifdef O_DIRECT
+  if (direct) {
+    const int file = ::open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
+    if (file >= 0 || errno != EINVAL) return file;  // some file systems have no such reads
+  }
+#else
+  (void)direct;
+#endif
+  return ::open(path, O_RDONLY | O_CLOEXEC);
+}
+
+}  // namespace
+
+Store* Store::numbered(int64_t number) {
+  const Locked locked(&stores_mutex);
+  return number > 0 && number <= kMostStores ? stores[number - 1] : nullptr;
+}
+
+int64_t Store::list(Store* store) {
+  const Locked locked(&stores_mutex);
+  for (int64_t i = 0; i < kMostStores; ++i)
+    if (!stores[i]) {
+      stores[i] = store;
+      return i + 1;
+    }
+  return 0;
+}
+
+Store* Store::unlist(int64_t number) {
+  const Locked locked(&stores_mutex);
+  if (number < 1 || number > kMostStores) return nullptr;
+  Store* found = stores[number - 1];
+  stores[number - 1] = nullptr;
+  return found;
+}
+
+Store* Store::open(const char* path, const Options& options, int* error) {
+  const int file = open_file(path, options.direct);
+  size_t bytes = 0;
+  if (file < 0 || __builtin_mul_overflow(options.slots, options.slot_bytes, &bytes) || bytes == 0) {
+    *error = file < 0 ? errno : EINVAL;
+    if (file >= 0) close(file);
+    return nullptr;
+  }
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  Store* made = memory == MAP_FAILED ? nullptr : new (std::nothrow) Store(file, options, static_cast<uint8_t*>(memory));
+  if (made) return made;
+  *error = ENOMEM;
+  if (memory != MAP_FAILED) munmap(memory, bytes);
+  close(file);
+  return nullptr;
+}
+
+Store::Store(int file, const Options& options, uint8_t* memory)
+    : file_(file), options_(options), memory_(memory), slots_(options.slots) {
+#ifdef MADV_HUGEPAGE
+  madvise(memory, options.slots * options.slot_bytes, MADV_HUGEPAGE);
+#endif
+}
+
+Store::~Store() {
+  {
+    const Locked locked(&mutex_);
+    over_ = true;
+    pthread_cond_broadcast(&work_);
+  }
+  for (pthread_t lane : lanes_) pthread_join(lane, nullptr);
+  munmap(memory_, options_.slots * options_.slot_bytes);
+  close(file_);
+}
+
+int Store::add_layer(uint64_t offset, size_t bytes, int experts) {
+  const Locked locked(&mutex_);
+  if (bytes > options_.slot_bytes) return -1;
+  for (const Layer& layer : layers_)
+    if (layer.offset == offset) return layer.first;
+  const auto first = static_cast<int>(experts_.size()), layer = static_cast<int>(layers_.size());
+  layers_.push_back({offset, 0, first});
+  for (int e = 0; e < experts; ++e) experts_.push_back({offset + bytes * static_cast<size_t>(e), bytes, layer, -1, 0.0, 0.0});
+  return first;
+}
+
+bool Store::hold(int first, int* wanted, int count, int* slots) {
+  const Locked locked(&mutex_);
+  ++layers_[static_cast<size_t>(experts_[static_cast<size_t>(first)].layer)].passes;
+  int there = 0, free = 0;
+  for (int i = 0; i < count; ++i) {  // those that are there first: their slots must not be taken for others
+    const Expert& expert = experts_[static_cast<size_t>(first + wanted[i])];
+    if (expert.slot < 0) continue;
+    const int one = wanted[i];
+    for (int j = i; j > there; --j) wanted[j] = wanted[j - 1];
+    wanted[there] = one;
+    slots[there++] = expert.slot;
+  }
+  for (int i = 0; i < there; ++i) ++slots_[static_cast<size_t>(slots[i])].holders;
+  for (const Slot& slot : slots_) free += slot.holders == 0;
+  if (free < count - there) {
+    for (int i = 0; i < there; ++i) --slots_[static_cast<size_t>(slots[i])].holders;
+    return false;
+  }
+  for (int i = 0; i < count; ++i) {
+    const int number = first + wanted[i];
+    Expert& expert = experts_[static_cast<size_t>(number)];
+    used(&expert);
+    if (i < there) continue;
+    slots[i] = expert.slot = take_slot();
+    Slot& slot = slots_[static_cast<size_t>(slots[i])];
+    slot = {number, 1, 0, State::kWaiting};
+    waiting_.push_back(slots[i]);
+  }
+  counts_.held += static_cast<uint64_t>(count), counts_.hits += static_cast<uint64_t>(there);
+  if (there < count) {
+    start_lanes();
+    pthread_cond_broadcast(&work_);
+  }
+  return true;
+}
+
+// A free slot: an empty one, else that of the expert of least value. Values keep their order as passes go by, so they are compared by
+// logarithms at the first pass.
+int Store::take_slot() {
+  int best = -1;
+  double least = 0.0;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (slot.holders > 0) continue;
+    if (slot.expert < 0) return static_cast<int>(i);
+    const Expert& expert = experts_[static_cast<size_t>(slot.expert)];
+    const double value = std::log2(expert.value) + expert.moment / kHalfLife;
+    if (best < 0 || value < least) best = static_cast<int>(i), least = value;
+  }
+  experts_[static_cast<size_t>(slots_[static_cast<size_t>(best)].expert)].slot = -1;
+  return best;
+}
+
+void Store::used(Expert* expert) {
+  const auto now = static_cast<double>(layers_[static_cast<size_t>(expert->layer)].passes);
+  expert->value = 1.0 + expert->value * std::exp2((expert->moment - now) / kHalfLife);
+  expert->moment = now;
+}
+
+bool Store::ready(int slot) const {
+  const Locked locked(&mutex_);
+  const State state = slots_[static_cast<size_t>(slot)].state;
+  return state == State::kReady || state == State::kFailed;
+}
+
+const uint8_t* Store::wait(int slot, int* error) {
+  const Locked locked(&mutex_);
+  const Slot& held = slots_[static_cast<size_t>(slot)];
+  if (held.state == State::kWaiting || held.state == State::kReading) {
+    const uint64_t start = nanoseconds();
+    while (lanes_.empty() && held.state == State::kWaiting) read_next();  // the system starts no thread
+    while (held.state == State::kWaiting || held.state == State::kReading) pthread_cond_wait(&read_, &mutex_);
+    counts_.nanoseconds_waited += nanoseconds() - start;
+  }
+  if (held.state == State::kReady) return memory_ + static_cast<size_t>(slot) * options_.slot_bytes;
+  *error = held.error;
+  return nullptr;
+}
+
+void Store::release(const int* slots, int count) {
+  const Locked locked(&mutex_);
+  for (int i = 0; i < count; ++i) {
+    Slot& slot = slots_[static_cast<size_t>(slots[i])];
+    if (--slot.holders > 0 || slot.state == State::kReady) continue;
+    // Nobody waited for it: a pass ended early, or its read failed. The next one reads again.
+    for (size_t at = 0; at < waiting_.size(); ++at)
+      if (waiting_[at] == slots[i]) {
+        waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(at));
+        break;
+      }
+    if (slot.state == State::kReading) continue;  // it becomes ready, and stays
+    experts_[static_cast<size_t>(slot.expert)].slot = -1;
+    slot = Slot();
+  }
+}
+
+StoreCounts Store::counts() const {
+  const Locked locked(&mutex_);
+  return counts_;
+}
+
+void Store::start_lanes() {
+  while (static_cast<int>(lanes_.size()) < options_.lanes) {
+    pthread_t lane;
+    const auto run = [](void* store) -> void* {
+      static_cast<Store*>(store)->read_until_over();
+      return nullptr;
+    };
+    if (pthread_create(&lane, nullptr, run, this) != 0) break;
+    lanes_.push_back(lane);
+  }
+}
+
+void Store::read_until_over() {
+  const Locked locked(&mutex_);
+  while (!over_)
+    if (waiting_.empty())
+      pthread_cond_wait(&work_, &mutex_);
+    else
+      read_next();
+}
+
+// Reads the expert that has waited longest. The lock is free meanwhile.
+void Store::read_next() {
+  const int number = waiting_.front();
+  waiting_.erase(waiting_.begin());
+  Slot& slot = slots_[static_cast<size_t>(number)];
+  slot.state = State::kReading;
+  ++slot.holders;  // also of a pass that ends early: the slot is written to
+  const Expert expert = experts_[static_cast<size_t>(slot.expert)];
+  pthread_mutex_unlock(&mutex_);
+  const int error = read_expert(expert, memory_ + static_cast<size_t>(number) * options_.slot_bytes);
+  pthread_mutex_lock(&mutex_);
+  slot.error = error;
+  slot.state = error ? State::kFailed : State::kReady;
+  counts_.bytes_read += error ? 0 : expert.bytes;
+  if (--slot.holders == 0 && error) {
+    experts_[static_cast<size_t>(slot.expert)].slot = -1;
+    slot = Slot();
+  }
+  pthread_cond_broadcast(&read_);
+}
+
+int Store::read_expert(const Expert& expert, uint8_t* to) const {
+  for (size_t done = 0; done < expert.bytes;) {
+    const ssize_t got = pread(file_, to + done, expert.bytes - done, static_cast<off_t>(expert.offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return got < 0 ? errno : ENODATA;
+    done += static_cast<size_t>(got);
+  }
+  return 0;
+}
+
+}  // namespace edgedec::experts

@@ -1,0 +1,101 @@
+// Experts of a file on a disk, in a bounded number of slots in memory.
+//
+// A pass holds the experts that it computes with; those that are in no slot are read into one, several at once, while it computes
+// with the others. A slot that nobody holds keeps its expert until another needs the room: the one of least value goes. Value is how
+// often a pass held an expert, each time worth half as much kHalfLife passes later (LRFU: Lee et al., 2001).
+#pragma once
+
+#include <pthread.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace edgedec::experts {
+
+struct StoreCounts {
+  uint64_t held, hits, bytes_read, nanoseconds_waited;
+};
+
+class Store {
+ public:
+  // Stores have numbers, by which graphs name them. Null where none has that number.
+  static Store* numbered(int64_t number);
+  // Lists a store and returns its number, above 0; or 0 where too many are open.
+  static int64_t list(Store* store);
+  // Takes it off the list, and returns it or null. No pass may use it any more.
+  static Store* unlist(int64_t number);
+
+  static constexpr double kHalfLife = 16.0;
+
+  struct Options {
+    size_t slot_bytes, slots;
+    int lanes;    // reads at once
+    bool direct;  // past the system's cache
+  };
+
+  // Null where the file cannot be opened, or memory is short; `error` is errno then.
+  static Store* open(const char* path, const Options& options, int* error);
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  size_t slots() const { return options_.slots; }
+
+  // The number of a layer's first expert. Its experts lie from `offset` on in the file, each `bytes` long; asking again for the same
+  // offset gives the same number. Negative where an expert fits no slot.
+  int add_layer(uint64_t offset, size_t bytes, int experts);
+
+  // Holds the experts `first` + wanted[i], and puts those that are there before those that are read. False where not so many slots
+  // are free: nothing is held then. `slots` gets the slot of each.
+  bool hold(int first, int* wanted, int count, int* slots);
+
+  // The weights in a held slot, once they are read; null where that failed, with errno in `error`.
+  const uint8_t* wait(int slot, int* error);
+  // Whether wait() would not wait.
+  bool ready(int slot) const;
+
+  void release(const int* slots, int count);
+
+  StoreCounts counts() const;
+
+ private:
+  enum class State { kEmpty, kWaiting, kReading, kReady, kFailed };
+  struct Expert {
+    uint64_t offset;
+    size_t bytes;
+    int layer, slot;      // -1: in none
+    double value, moment;  // its value at that pass of its layer; 0: was never held
+  };
+  struct Slot {
+    int expert = -1, holders = 0, error = 0;
+    State state = State::kEmpty;
+  };
+  struct Layer {
+    uint64_t offset, passes;
+    int first;
+  };
+
+  Store(int file, const Options& options, uint8_t* memory);
+  int take_slot();
+  void used(Expert* expert);
+  void start_lanes();
+  void read_until_over();
+  void read_next();
+  int read_expert(const Expert& expert, uint8_t* to) const;
+
+  const int file_;
+  const Options options_;
+  uint8_t* const memory_;
+  std::vector<Slot> slots_;
+  std::vector<Expert> experts_;
+  std::vector<Layer> layers_;
+  std::vector<int> waiting_;  // slots, in the order in which they are to be read
+  std::vector<pthread_t> lanes_;
+  mutable pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t work_ = PTHREAD_COND_INITIALIZER, read_ = PTHREAD_COND_INITIALIZER;
+  StoreCounts counts_{};
+  bool over_ = false;
+};
+
+}  // namespace edgedec::experts

@@ -1,0 +1,150 @@
+"""Experts read from a file into slots: the bits of those in memory, hits, and what becomes of faults."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgedec.kernels import library
+from tests.kernels.experts import Inputs, Layer, Store, random_inputs, random_layer, run
+from tests.kernels.quant_rows import Runner
+from tests.kernels.test_experts import MIXED
+from tests.kernels.test_threads import threads
+
+BEST = Runner(library.isa())
+
+
+@pytest.fixture(scope="module")
+def layer() -> Layer:
+    return random_layer(MIXED, 8, 256, 256, chosen=3)
+
+
+@pytest.fixture
+def file(layer: Layer, tmp_path: Path) -> Path:
+    """A file with the layer twice, the second time its experts the other way round."""
+    path = tmp_path / "weights.bin"
+    path.write_bytes(layer.data.tobytes() + layer.data[::-1].tobytes())
+    return path
+
+
+def reversed_layer(layer: Layer) -> Layer:
+    return Layer(layer.experts[::-1], layer.chosen)
+
+
+def only(experts: list[int], m: int = 1) -> np.ndarray:
+    """Scores by which each of m tokens chooses these."""
+    scores = np.zeros((m, 8), np.float32)
+    scores[:, experts] = 9
+    return scores
+
+
+@pytest.mark.parametrize("direct", [False, True])
+@pytest.mark.parametrize("slots", [2, 3, 5, 8, 16])
+def test_the_bits_are_those_of_experts_in_memory(layer: Layer, file: Path, slots: int, direct: bool) -> None:
+    stride = layer.data.shape[1]
+    with Store(file, stride, slots, direct=direct) as store:
+        for m in (1, 2, 30, 1, 1):
+            for seed in range(3):
+                inputs = random_inputs(layer, m, seed, extras=True)
+                expected = run(BEST, layer, inputs).tobytes()
+                assert run(BEST, layer, inputs, stored=(store, 0)).tobytes() == expected
+                other = reversed_layer(layer)
+                expected = run(BEST, other, inputs).tobytes()
+                assert run(BEST, other, inputs, stored=(store, layer.data.nbytes)).tobytes() == expected
+
+
+@pytest.mark.parametrize("pairs", [1, 7, 40])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_with_any_threads_and_waves(layer: Layer, file: Path, count: int, pairs: int) -> None:
+    inputs = random_inputs(layer, 25, 7, extras=True)
+    expected = run(BEST, layer, inputs).tobytes()
+    with Store(file, layer.data.shape[1], 4) as store, threads(library.load(), count):
+        assert run(BEST, layer, inputs, pairs, stored=(store, 0)).tobytes() == expected
+
+
+def test_an_expert_is_read_once_while_it_has_its_slot(layer: Layer, file: Path) -> None:
+    stride = layer.data.shape[1]
+    inputs = random_inputs(layer, 1, 1)
+    with Store(file, stride, 4) as store:
+        for times in range(1, 4):
+            inputs.scores[:] = only([1, 3, 6])
+            run(BEST, layer, inputs, stored=(store, 0))
+            assert store.counts() == (3 * times, 3 * (times - 1), 3 * stride)
+
+
+def test_each_expert_of_a_long_pass_is_read_once(layer: Layer, file: Path) -> None:
+    stride = layer.data.shape[1]
+    inputs = random_inputs(layer, 60, 1)
+    with Store(file, stride, 2) as store:
+        run(BEST, layer, inputs, stored=(store, 0))
+        assert store.counts() == (8, 0, 8 * stride)
+
+
+def test_what_is_used_often_outlasts_what_was_used_last(layer: Layer, file: Path) -> None:
+    inputs = random_inputs(layer, 1, 1)
+    with Store(file, layer.data.shape[1], 4) as store:
+        for experts in ([0, 1, 2], [0, 1, 2], [0, 1, 2], [0, 1, 3], [0, 1, 4], [0, 1, 5], [0, 1, 2]):
+            inputs.scores[:] = only(experts)
+            run(BEST, layer, inputs, stored=(store, 0))
+        held, hits, _ = store.counts()
+    # 3, 4 and 5 follow each other in one slot; 0, 1 and 2 keep theirs.
+    assert held - hits == 6
+
+
+def test_a_read_that_fails_ends_the_pass_and_the_next_one_reads_again(layer: Layer, file: Path) -> None:
+    stride, whole = layer.data.shape[1], file.read_bytes()
+    inputs = random_inputs(layer, 1, 1)
+    inputs.scores[:] = only([2, 5, 7])
+    expected = run(BEST, layer, inputs).tobytes()
+    with Store(file, stride, 6) as store:
+        file.write_bytes(whole[: 6 * stride - 1])  # cut within expert 5
+        for _ in range(3):
+            with pytest.raises(AssertionError, match="returned 4"):
+                run(BEST, layer, inputs, stored=(store, 0))
+        file.write_bytes(whole)
+        assert run(BEST, layer, inputs, stored=(store, 0)).tobytes() == expected
+
+
+def test_faults_of_opening(layer: Layer, file: Path, tmp_path: Path) -> None:
+    assert (Store(tmp_path / "none", 4096, 4).number, Store(tmp_path / "none", 4096, 4).error) == (
+        0,
+        errno.ENOENT,
+    )
+    assert Store(file, 1 << 62, 1 << 10).error == errno.EINVAL
+    assert Store(file, 1 << 40, 1 << 20).error == errno.ENOMEM
+    with (
+        Store(file, layer.data.shape[1] - 4096, 4) as store,
+        pytest.raises(AssertionError, match="returned 2"),
+    ):
+        run(BEST, layer, random_inputs(layer, 1), stored=(store, 0))
+
+
+def test_two_passes_at_once_share_a_store(layer: Layer, file: Path) -> None:
+    """Each holds its experts until it has computed them; with too few slots for both one of them says so."""
+    jobs = [random_inputs(layer, m, m, extras=True) for m in (1, 3, 9, 20)]
+    expected = [run(BEST, layer, inputs).tobytes() for inputs in jobs]
+    wrong: list[object] = []
+
+    def work(store: Store) -> None:
+        for _ in range(20):
+            for inputs, bits in zip(jobs, expected, strict=True):
+                if run(BEST, layer, inputs, stored=(store, 0)).tobytes() != bits:
+                    wrong.append(inputs)
+
+    with Store(file, layer.data.shape[1], 16) as store:
+        workers = [threading.Thread(target=work, args=(store,)) for _ in range(2)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    assert not wrong
+
+
+def test_two_slots_serve_any_pass_and_one_serves_none(layer: Layer, file: Path) -> None:
+    inputs = Inputs(*(getattr(random_inputs(layer, 2, 3), name) for name in ("x", "scores")))
+    with Store(file, layer.data.shape[1], 1) as store, pytest.raises(AssertionError, match="returned 4"):
+        run(BEST, layer, inputs, stored=(store, 0))
