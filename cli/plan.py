@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 WHY = {
     "process": "Python, libraries and the model's tokenizer: measured just now",
     "weights": "the model itself: every token needs all of it",
+    "experts": "experts that are kept in memory; the others are read from the disk as tokens need them",
     "kv_cache": "the conversation: keys and values of {context} tokens in {kv}",
     "state": "the conversation as recurrent layers keep it, however long it is",
     "scratch": "room to compute in, up to {longest} tokens at a time",

@@ -11,6 +11,7 @@ from pathlib import Path
 from edgedec.core.cache_kinds import CacheKind
 from edgedec.core.errors import TemplateError
 from edgedec.core.exits import taps_of
+from edgedec.core.experts import Experts
 from edgedec.core.files import atomic_path
 from edgedec.core.manifest import CHAT_TEMPLATE, DRAFTING, TOKENIZER, Manifest, Scalar, TokenizerInfo
 from edgedec.core.model_spec import ModelSpec
@@ -21,7 +22,7 @@ from edgedec.export.drafting import drafting_graph
 from edgedec.export.graph import build_graph
 from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.interface import HEAD_K
-from edgedec.export.model import ExportModel
+from edgedec.export.model import ExpertsWeight, ExportModel
 from edgedec.export.mtp.bundle import has_mtp, write_mtp
 from edgedec.export.notes import LEFT_OUT
 from edgedec.export.passes import DEFAULT_PASSES, run_passes
@@ -72,7 +73,7 @@ def write_bundle(
     """
     model = build_graph(contents.hyper, Tensors(source))
     run_passes(model, DEFAULT_PASSES)
-    spec, info = model_spec(contents, table_bytes(model)), contents.info
+    spec, info = model_spec(contents, model), contents.info
     check_space(out, weights_bytes(model) + len(contents.tokenizer.encode()))
     where_from = {**contents.about.origin(), **_left_out(source, contents.hyper)}
     with atomic_path(out, directory=True) as directory:
@@ -118,8 +119,8 @@ def printable_name(text: str) -> str:
     return "".join(char for char in text if char.isprintable())[:200] or "model"
 
 
-def model_spec(contents: Contents, table: int) -> ModelSpec:
-    """Return the sizes of a model; its table of embeddings takes ``table`` bytes, 0 if the head has it."""
+def model_spec(contents: Contents, model: ExportModel | None = None) -> ModelSpec:
+    """Return the sizes of a model; without its graph ``model`` no table and no experts are counted."""
     hyper, info = contents.hyper, contents.info
     return ModelSpec(
         name=contents.about.name,
@@ -137,8 +138,9 @@ def model_spec(contents: Contents, table: int) -> ModelSpec:
         ffn_size=hyper.ffn,
         n_window_layers=sum(window > 0 for window in hyper.windows),
         window=max(hyper.windows, default=0),
-        table_bytes=table,
+        table_bytes=table_bytes(model) if model else 0,
         caches=_caches(hyper),
+        experts=_experts(hyper, model) if model else None,
     )
 
 
@@ -148,6 +150,15 @@ def _caches(hyper: Hyperparameters) -> tuple[CacheKind, ...]:
         return ()
     keys = (hyper.keys_of(local=False), hyper.keys_of(local=True))
     return (*(kind for kind in keys if kind.layers), *hyper.states)
+
+
+def _experts(hyper: Hyperparameters, model: ExportModel) -> Experts | None:
+    """Return the experts of which tokens take a few: not those that compute every token."""
+    if (sizes := hyper.experts) is None:
+        return None
+    weights = [one for one in model.weights.values() if isinstance(one, ExpertsWeight) and one.count > 1]
+    slot, nbytes = max(one.shape[1] for one in weights), sum(one.nbytes for one in weights)
+    return Experts(len(weights), sizes.count, sizes.chosen, sizes.width, slot, nbytes)
 
 
 def versions(*packages: str) -> dict[str, Scalar]:

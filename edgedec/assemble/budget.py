@@ -164,13 +164,16 @@ def plan_memory(parts: Parts) -> Budget:
     """Fit a run into its budget, and lease what is held already. Raises the errors of ``memory_plan``."""
     facts, wanted, plan = memory_plan(parts)
     ledger = Ledger(plan.parts)
-    held = [ledger.lease(name, plan.parts[name]) for name in ("process", "weights") if name in plan.parts]
+    there = [name for name in ("process", "weights", "experts") if name in plan.parts]
+    held = [ledger.lease(name, plan.parts[name]) for name in there]
     if plan.choice.model_drafts:
         held += [ledger.under(one.part).lease("weights", one.weights) for one in facts.drafters]
     if facts.small:
         held.append(ledger.under("small").lease("weights", facts.small.weights))
     for lease in held:
         lease.take()
+    if (store := parts.target.backend.experts) is not None:
+        store.limit(plan.choice.experts)
     return Budget(facts, wanted, plan, ledger, tuple(held))
 
 
@@ -212,4 +215,5 @@ def wanted_choice(parts: Parts) -> MemoryChoice:
         drafted=config.draft_tokens if parts.drafters or parts.unopened else 0,
         tables=sum(one.table_bytes for one in parts.drafters),
         model_drafts=bool(parts.memories),
+        experts=parts.target.backend.experts.least if parts.target.backend.experts else 0,
     )

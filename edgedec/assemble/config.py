@@ -142,10 +142,10 @@ class RunConfig:
     @property
     def placement(self) -> DevicePlace:
         """Where the model runs."""
-        memory = self.device_memory
+        memory = self.device_memory if self.device == "gpu" else self.memory_bytes
         return DevicePlace(
             self.device,
-            parse_size(memory) if isinstance(memory, str) else memory,
+            parse_size(memory) if isinstance(memory, str) else memory if isinstance(memory, int) else None,
             self.context,
             self.kv,
             self.gpu_layers,

@@ -10,6 +10,7 @@ from typing import Protocol
 from edgedec.backends.checks import check_threads, checked_capacity, checked_kv
 from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.errors import Remedy, UnsupportedError
+from edgedec.core.experts import Experts, StoreCounts
 from edgedec.core.forward import Capabilities, Forward
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
@@ -37,6 +38,27 @@ Observe = Callable[[Sequence[PassRequest], float], None]
 
 def unobserved(requests: Sequence[PassRequest], seconds: float) -> None:
     """Do nothing; the default ``Observe``."""
+
+
+class ExpertSlots(Protocol):
+    """Room in memory for some of a model's experts.
+
+    ``slots``: those that there are now. ``least``: with so many passes go on. ``most``: of all experts, or as
+    many as the machine has room for.
+    """
+
+    experts: Experts
+    slots: int
+    least: int
+    most: int
+
+    def limit(self, slots: int) -> None:
+        """Keep at most so many experts in memory, from now on."""
+        ...
+
+    def counts(self) -> StoreCounts:
+        """Return what passes asked for so far."""
+        ...
 
 
 class SequenceBatch(Protocol):
@@ -78,6 +100,11 @@ class Backend(Protocol):
     @property
     def weight_bytes(self) -> int:
         """Bytes of the weights, as mapped or held."""
+        ...
+
+    @property
+    def experts(self) -> ExpertSlots | None:
+        """Experts that are read from the disk as passes need them; None where all weights are in memory."""
         ...
 
     @property
@@ -140,6 +167,11 @@ class BackendBase:
     @property
     def threads(self) -> int:
         return self._threads
+
+    @property
+    def experts(self) -> ExpertSlots | None:
+        """See ``Backend.experts``."""
+        return None
 
     @staticmethod
     def runtime_name() -> str:

@@ -81,6 +81,10 @@ def open_backend(
             hint=f"export it for {place.device}",
             remedy=Remedy("export") if place.device == "gpu" else Remedy("for", place.device),
         )
+    if manifest.kind == EDGEDEC and manifest.spec.experts:
+        from edgedec.backends.onnx.model import OnnxModel
+
+        return OnnxModel(bundle, manifest, threads=threads, drafting=drafting, memory=place.memory)
     return _class_for(manifest.kind)(bundle, manifest, threads=threads, drafting=drafting)
 
 

@@ -10,11 +10,13 @@ from edgedec.core.progress import Notice, Progress, ignore, silent
 
 @dataclass(frozen=True, slots=True)
 class DevicePlace:
-    """The device of one model. ``memory`` and ``layers`` are for a GPU."""
+    """The device of one model. ``layers`` are for a GPU."""
 
     device: Device = "cpu"
     memory: int | None = None
-    """Most bytes of the device's memory. None: as many as it has."""
+    """Most bytes of the device's memory. None: as many as it has. For the CPU it decides whether experts stay
+    on the disk; a memory plan says the rest.
+    """
     context: int | None = None
     """Tokens of the KV cache that ``memory`` is to hold. None: as ``CacheConfig.capacity``."""
     kv: KvType = "fp16"

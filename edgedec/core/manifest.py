@@ -11,6 +11,7 @@ from typing import Any, Literal
 from edgedec.core import listed_files as listed
 from edgedec.core.cache_kinds import kinds_from_json
 from edgedec.core.errors import EdgeDecError, Remedy, UnsupportedError, UsageError
+from edgedec.core.experts import experts_from_json
 from edgedec.core.files import atomic_path
 from edgedec.core.listed_files import FileEntry, FolderKind, ManifestFields, Scalar
 from edgedec.core.model_spec import ModelSpec
@@ -185,6 +186,7 @@ def _spec(reader: ManifestFields) -> ModelSpec:
         window=reader.get("window", listed.token_id),
         table_bytes=reader.get("table_bytes", listed.byte_count),
         caches=reader.get("caches", kinds_from_json) if "caches" in reader else (),
+        experts=reader.get("experts", experts_from_json) if "experts" in reader else None,
         **{size: reader.get(size, listed.count) for size in sizes},
     )
     windows = spec.n_window_layers <= spec.n_layers and bool(spec.n_window_layers) == bool(spec.window)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from edgedec.core.cache_kinds import CacheKind, Keys, States, kinds_as_json
+from edgedec.core.experts import Experts
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class ModelSpec:
     """The kinds of cache, where the fields above do not say it all: keys of different sizes, layers that
     share keys, or recurrent states. Empty: ask ``kinds``.
     """
+    experts: Experts | None = None
+    """The experts of its layers; None for a model without."""
 
     @property
     def kinds(self) -> tuple[CacheKind, ...]:
@@ -67,5 +70,6 @@ class ModelSpec:
     def as_json(self) -> dict[str, Any]:
         """The form in a manifest, which lists kinds of cache only where other fields do not say them."""
         data = asdict(self)
-        del data["caches"]
-        return data | ({"caches": kinds_as_json(self.caches)} if self.caches else {})
+        del data["caches"], data["experts"]
+        data |= {"caches": kinds_as_json(self.caches)} if self.caches else {}
+        return data | ({"experts": asdict(self.experts)} if self.experts else {})

@@ -35,6 +35,7 @@ from edgedec.drafters.trim import is_trimmed, trimmed_head
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import (
     DrafterMemory,
+    ExpertMemory,
     MemoryChoice,
     ModelMemory,
     cache_bytes,
@@ -162,7 +163,9 @@ def model_memory(model: LoadedModel) -> ModelMemory:
     weights = model.backend.weight_bytes - _copied(model.spec.table_bytes)
     hidden = TAPS * model.spec.hidden_size if caps.taps else 0
     exits = len(caps.exits) + added_taps(caps.taps, caps.exits, model.spec.n_layers)
-    return ModelMemory(model.spec, weights, model.threads, hidden, exits)
+    store = model.backend.experts
+    experts = ExpertMemory(store.experts.slot_bytes, store.least, store.most) if store else None
+    return ModelMemory(model.spec, weights, model.threads, hidden, exits, experts)
 
 
 def draft_memory(model: ModelMemory, table: int = 0) -> DrafterMemory:

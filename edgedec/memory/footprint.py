@@ -11,6 +11,7 @@ H the width of all heads; V the vocabulary; L layers; H_kv key/value heads; r by
                that the process for an unknown chat template takes is added
     weights    all bytes of the file, for a pass reads them all. A table of embeddings that the head does not
                share does not count: passes copy its rows from the file
+    experts    slots for experts that are read from the disk: what the other parts leave of the budget
     kv_cache   2 L H_kv ceil(n r / page) page: the rows of a head lie together, and pages are committed as
                they fill. Drafts need none of their own: rejected rows are overwritten. In layers with a
                window, n is at most the slots of a ring: window, P, and tokens that can be taken back
@@ -18,7 +19,8 @@ H the width of all heads; V the vocabulary; L layers; H_kv key/value heads; r by
                of the newest tokens, the state, and a checkpoint to go back to; for any n
     scratch    1.5 P (4 (3 D + F + Q) + 1.4 F + 4 (D + Q + H)) + 96 n threads: tensors of a layer and buffers
                of the kernels, held at once. With X exits, 4 (X + 3) D P more before the factor. The arena
-               rounds up by up to half. 24 queries share a block of attention, each with a float per key
+               rounds up by up to half. 24 queries share a block of attention, each with a float per key.
+               With E experts of width W, of which a token takes k: 4 P E + 5.5 (D + W) max(P, min(P k, 512))
     rows       V (4 (1 + g) + s) where sampling may ask for whole rows of logits, else 0: a draw from a row
                takes s bytes for each entry, and all sequences draw at the same time
     grammar    as ``edgedec.grammar`` states for V tokens, where structured output is asked for
@@ -49,6 +51,8 @@ _SLACK_BYTES_PER_SEQUENCE = 1_000_000
 """For each sequence but the first: its thread, its text, and its part of a pass."""
 _BLOCK_QUERIES = 24
 """kMostQueries of the kernels: vectors that share a block of attention, each with a float per key."""
+_PAIRS = 512
+"""kPairsAtOnce of the kernels: pairs of a token and an expert that are computed together."""
 _TAPS = 3
 """Layers whose outputs are hidden states."""
 
@@ -69,6 +73,8 @@ class MemoryChoice:
     """Bytes that drafters without a model may learn, for each sequence."""
     model_drafts: bool = False
     """Whether drafters with weights of their own are used: a draft model, a trained head."""
+    experts: int = 0
+    """Experts in memory at a time, of a model that reads them from the disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,20 @@ class ModelMemory:
     """Numbers of a token's hidden states, if the model was opened to return them."""
     exits: int = 0
     """Exits that it was opened with."""
+    experts: ExpertMemory | None = None
+    """Experts that are not among ``weights``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertMemory:
+    """Room for experts that are read from the disk."""
+
+    slot_bytes: int
+    """Bytes of one."""
+    least: int
+    """Experts with which passes go on."""
+    most: int
+    """Experts of the whole model, or as many as the machine has room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +157,7 @@ def footprint(facts: MemoryFacts, choice: MemoryChoice) -> dict[str, int]:
     parts = {
         "process": facts.process,
         "weights": facts.target.weights,
+        "experts": choice.experts * facts.target.experts.slot_bytes if facts.target.experts else 0,
         "kv_cache": cache_bytes(spec, choice.context, choice.kv, longest_pass(choice), count),
         "state": count * state_bytes(spec.states),
         "scratch": model_scratch_bytes(facts.target, longest_pass(choice, count), choice.context),
@@ -195,7 +216,15 @@ def scratch_bytes(spec: ModelSpec, threads: int, tokens: int, context: int, exit
     tensors = 4 * ((3 + held) * hidden + ffn + qkv)
     buffers = 1.4 * ffn + 4 * (hidden + qkv + heads)
     scores = 4 * _BLOCK_QUERIES * context * threads
-    return int(_ARENA * tokens * (tensors + buffers)) + scores
+    return int(_ARENA * tokens * (tensors + buffers)) + scores + _routed_bytes(spec, tokens)
+
+
+def _routed_bytes(spec: ModelSpec, tokens: int) -> int:
+    """Return the bytes of a router's scores, and of the tokens' inputs and outputs of experts."""
+    if (experts := spec.experts) is None:
+        return 0
+    pairs = max(tokens, min(tokens * experts.chosen, _PAIRS))
+    return int(4 * tokens * experts.count + 5.5 * pairs * (spec.hidden_size + experts.width))
 
 
 def attention_widths(spec: ModelSpec) -> tuple[int, int]:

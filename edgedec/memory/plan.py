@@ -10,8 +10,9 @@ The order:
 6. the KV cache is kept in int8 (the only step that can change a reply),
 7. the context is shorter.
 
-Drafters with weights that nobody named come before all of this: they need a budget in which nothing is given
-up. A step that would free nothing is not taken. A step that a later one made unnecessary is taken back.
+Experts that are read from the disk get what is left. Before all of this come drafters with weights that
+nobody named: they need a budget in which nothing is given up. A step that would free nothing is not taken. A
+step that a later one made unnecessary is taken back.
 """
 
 from __future__ import annotations
@@ -77,7 +78,16 @@ def planned(facts: MemoryFacts, wanted: MemoryChoice, budget: int, *, elastic: b
         choice = _taken_back(facts, choice, taken, budget)
         if elastic:
             choice = replace(choice, context=_longest(facts, choice, budget, wanted.context))
+    choice = _with_experts(facts, choice, budget)
     return MemoryPlan(budget, choice, footprint(facts, choice), tuple(_given_up(asked, choice)))
+
+
+def _with_experts(facts: MemoryFacts, choice: MemoryChoice, budget: int) -> MemoryChoice:
+    """Return ``choice`` with as many experts in memory as the rest of the budget holds."""
+    if (experts := facts.target.experts) is None:
+        return choice
+    more = (budget - peak(facts, choice)) // experts.slot_bytes
+    return replace(choice, experts=min(choice.experts + more, experts.most))
 
 
 def _too_much_for_unnamed(facts: MemoryFacts, wanted: MemoryChoice, budget: int) -> bool:

@@ -219,7 +219,10 @@ def traffic_of(spec: ModelSpec, weight_bytes: int, kv: KvType | None) -> Traffic
 
     A model that another runtime runs counts a product for each byte of its weights.
     """
-    streamed = max(weight_bytes - spec.table_bytes, 1)
+    resident = weight_bytes - spec.table_bytes
+    if spec.experts and resident > spec.experts.nbytes:  # those that are read from a disk are not among them
+        resident -= spec.experts.nbytes
+    streamed = max(resident, 1)
     # Layers that share the keys of others read them, too.
     readers = spec.n_layers - spec.n_window_layers - sum(kind.layers for kind in spec.states)
     return Traffic(
@@ -227,6 +230,7 @@ def traffic_of(spec: ModelSpec, weight_bytes: int, kv: KvType | None) -> Traffic
         readers * _row_bytes(whole_keys(spec), kv),
         spec.n_window_layers * _row_bytes(ring_keys(spec), kv),
         _products(spec) if spec.ffn_size else streamed,
+        spec.experts,
     )
 
 
@@ -236,8 +240,11 @@ def _row_bytes(keys: Keys | None, kv: KvType | None) -> int:
 
 def _products(spec: ModelSpec) -> int:
     queries, keys = spec.n_heads * spec.head_dim, spec.n_kv_heads * spec.head_dim
-    layer = spec.hidden_size * (2 * queries + 2 * keys + 3 * spec.ffn_size)
-    return spec.n_layers * layer + spec.vocab_size * spec.hidden_size
+    layer = spec.hidden_size * (2 * queries + 2 * keys)
+    routed, experts = (spec.experts.layers, spec.experts) if spec.experts else (0, None)
+    mlps = (spec.n_layers - routed) * spec.ffn_size
+    mlps += routed * experts.chosen * experts.width if experts else 0
+    return spec.n_layers * layer + spec.hidden_size * (3 * mlps + spec.vocab_size)
 
 
 def _labelled(whole: EnergyEstimate, each: EnergyEstimate, tokens: int, reason: str) -> Energy:

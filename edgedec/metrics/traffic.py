@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from edgedec.core.experts import Experts
 from edgedec.metrics.mbsu import Weights
 from edgedec.telemetry.energy.estimate import OPERATIONS_EACH
 
@@ -63,11 +64,19 @@ class Traffic:
     slot_bytes: int
     window_slot_bytes: int
     products: int
+    experts: Experts | None = None
+    """Experts beside ``weights``. A pass reads those of its tokens: estimated as if each were as likely."""
 
     def bytes_read(self, work: Work) -> float:
         """Return the bytes that passes read."""
         kept = work.slots * self.slot_bytes + work.window_slots * self.window_slot_bytes
-        return work.passes * self.weights.streamed + kept
+        return work.passes * (self.weights.streamed + self._experts_read(work)) + kept
+
+    def _experts_read(self, work: Work) -> float:
+        """Return the bytes of the experts that one of these passes reads."""
+        if self.experts is None or not work.passes:
+            return 0.0
+        return self.experts.nbytes * self.experts.expected(work.tokens / work.passes)
 
     def operations(self, work: Work) -> float:
         """Return the operations that passes do."""

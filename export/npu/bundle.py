@@ -42,7 +42,7 @@ def write_npu_bundle(
 
     Raises UsageError for a text that is too short, BadFileError, UnsupportedError or StorageError.
     """
-    refuse_kinds(contents.about.name, model_spec(contents, 0).caches, "an NPU")
+    refuse_kinds(contents.about.name, model_spec(contents).caches, "an NPU")
     scheme, text, lengths = plan.scheme, plan.text or SAMPLE_TEXT, plan.lengths
     model, info = build_graph(contents.hyper, Tensors(source)), contents.info
     context = min(plan.context, contents.hyper.context)
@@ -57,7 +57,7 @@ def write_npu_bundle(
         "calibration tokens": sum(map(len, windows)),
         "sha256 of the calibration text": hashlib.sha256(text.encode()).hexdigest(),
     }
-    spec = replace(model_spec(contents, 0), context_length=context, n_window_layers=0, window=0)
+    spec = replace(model_spec(contents), context_length=context, n_window_layers=0, window=0)
     with atomic_path(out, directory=True) as directory:
         writer = BundleWriter(directory, {})
         with storage_errors(WEIGHTS):

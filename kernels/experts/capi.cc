@@ -96,6 +96,11 @@ EDGEDEC_EXPORT int64_t edgedec_open_store(const char* path, size_t slot_bytes, s
   return number;
 }
 
+// Lets passes keep so many experts in memory, at most the slots that it was opened with.
+EDGEDEC_EXPORT void edgedec_limit_store(int64_t number, size_t slots) {
+  if (experts::Store* store = experts::Store::numbered(number)) store->limit(slots);
+}
+
 // No session may be open over it.
 EDGEDEC_EXPORT void edgedec_close_store(int64_t number) { delete experts::Store::unlist(number); }
 

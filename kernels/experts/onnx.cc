@@ -50,7 +50,7 @@ struct Experts {
     const int m = c.rows(kX, shapes.gate.cols);
     const auto all = static_cast<size_t>(routing.experts);
     if (c.rows(kScores, routing.experts) != m) c.fail("scores have the wrong shape");
-    if (c.elements(kExperts) != all * shapes.stride)
+    if (!store && c.elements(kExperts) != all * shapes.stride)
       c.fail("packed experts have " + std::to_string(c.elements(kExperts)) + " bytes, their shapes need " +
              std::to_string(all * shapes.stride));
     if (c.has(kChoice) && c.elements(kChoice) != all) c.fail("choice has the wrong length");
@@ -60,7 +60,7 @@ struct Experts {
     auto* out = c.output<float>(0, {m, shapes.gate.cols});
     const experts::Inputs in{c.data<const float>(kX),          c.data<const float>(kScores),       c.optional<const float>(kChoice),
                              c.optional<const float>(kFactor), c.optional<const float>(kResidual), m};
-    const auto* data = reinterpret_cast<const uint8_t*>(c.data<const float>(kExperts));
+    const auto* data = store ? nullptr : reinterpret_cast<const uint8_t*>(c.data<const float>(kExperts));
     if (!c.ok() || !m) return;
     const int error = experts::experts(rows, c, routing, {shapes, data, store, first}, act, in, out);
     if (error == experts::kTooFewSlots) c.fail("too few slots are free for the experts of a pass");

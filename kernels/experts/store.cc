@@ -76,7 +76,7 @@ Store* Store::open(const char* path, const Options& options, int* error) {
     if (file >= 0) close(file);
     return nullptr;
   }
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   Store* made = memory == MAP_FAILED ? nullptr : new (std::nothrow) Store(file, options, static_cast<uint8_t*>(memory));
   if (made) return made;
   *error = ENOMEM;
@@ -86,7 +86,7 @@ Store* Store::open(const char* path, const Options& options, int* error) {
 }
 
 Store::Store(int file, const Options& options, uint8_t* memory)
-    : file_(file), options_(options), memory_(memory), slots_(options.slots) {
+    : file_(file), options_(options), memory_(memory), slots_(options.slots), limit_(options.slots) {
 #ifdef MADV_HUGEPAGE
   madvise(memory, options.slots * options.slot_bytes, MADV_HUGEPAGE);
 #endif
@@ -127,7 +127,8 @@ bool Store::hold(int first, int* wanted, int count, int* slots) {
     slots[there++] = expert.slot;
   }
   for (int i = 0; i < there; ++i) ++slots_[static_cast<size_t>(slots[i])].holders;
-  for (const Slot& slot : slots_) free += slot.holders == 0;
+  for (const Slot& slot : slots_) free += slot.expert >= 0 && slot.holders == 0;
+  free += static_cast<int>(limit_ > used_ ? limit_ - used_ : 0);
   if (free < count - there) {
     for (int i = 0; i < there; ++i) --slots_[static_cast<size_t>(slots[i])].holders;
     return false;
@@ -150,21 +151,55 @@ bool Store::hold(int first, int* wanted, int count, int* slots) {
   return true;
 }
 
-// A free slot: an empty one, else that of the expert of least value. Values keep their order as passes go by, so they are compared by
-// logarithms at the first pass.
+// A slot without an expert, while there may be more; else that of the expert of least value.
 int Store::take_slot() {
+  if (used_ < limit_)
+    for (size_t i = 0; i < slots_.size(); ++i)
+      if (slots_[i].expert < 0) return ++used_, static_cast<int>(i);
+  const int slot = least_valued();
+  experts_[static_cast<size_t>(slots_[static_cast<size_t>(slot)].expert)].slot = -1;
+  return slot;
+}
+
+// The slot, held by nobody, of the expert of least value; -1: there is none. Values keep their order as passes go by, so they are
+// compared by logarithms at the first pass.
+int Store::least_valued() const {
   int best = -1;
   double least = 0.0;
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
-    if (slot.holders > 0) continue;
-    if (slot.expert < 0) return static_cast<int>(i);
+    if (slot.holders > 0 || slot.expert < 0) continue;
     const Expert& expert = experts_[static_cast<size_t>(slot.expert)];
     const double value = std::log2(expert.value) + expert.moment / kHalfLife;
     if (best < 0 || value < least) best = static_cast<int>(i), least = value;
   }
-  experts_[static_cast<size_t>(slots_[static_cast<size_t>(best)].expert)].slot = -1;
   return best;
+}
+
+void Store::empty_slot(int number) {
+  Slot& slot = slots_[static_cast<size_t>(number)];
+  experts_[static_cast<size_t>(slot.expert)].slot = -1;
+  slot = Slot();
+  --used_;
+}
+
+// Gives slots beyond the limit back to the system.
+void Store::shrink() {
+  for (int slot; used_ > limit_ && (slot = least_valued()) >= 0;) {
+    empty_slot(slot);
+    madvise(memory_ + static_cast<size_t>(slot) * options_.slot_bytes, options_.slot_bytes, MADV_DONTNEED);
+  }
+}
+
+void Store::limit(size_t slots) {
+  const Locked locked(&mutex_);
+  limit_ = slots < options_.slots ? slots : options_.slots;
+  shrink();
+}
+
+size_t Store::slots() const {
+  const Locked locked(&mutex_);
+  return limit_;
 }
 
 void Store::used(Expert* expert) {
@@ -205,9 +240,9 @@ void Store::release(const int* slots, int count) {
         break;
       }
     if (slot.state == State::kReading) continue;  // it becomes ready, and stays
-    experts_[static_cast<size_t>(slot.expert)].slot = -1;
-    slot = Slot();
+    empty_slot(slots[i]);
   }
+  shrink();
 }
 
 StoreCounts Store::counts() const {
@@ -250,10 +285,7 @@ void Store::read_next() {
   slot.error = error;
   slot.state = error ? State::kFailed : State::kReady;
   counts_.bytes_read += error ? 0 : expert.bytes;
-  if (--slot.holders == 0 && error) {
-    experts_[static_cast<size_t>(slot.expert)].slot = -1;
-    slot = Slot();
-  }
+  if (--slot.holders == 0 && error) empty_slot(number);
   pthread_cond_broadcast(&read_);
 }
 

@@ -40,7 +40,9 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  size_t slots() const { return options_.slots; }
+  // So many experts may be held, at most options.slots. Fewer than before: the least valued ones go as soon as nobody holds them.
+  void limit(size_t slots);
+  size_t slots() const;
 
   // The number of a layer's first expert. Its experts lie from `offset` on in the file, each `bytes` long; asking again for the same
   // offset gives the same number. Negative where an expert fits no slot.
@@ -78,6 +80,9 @@ class Store {
 
   Store(int file, const Options& options, uint8_t* memory);
   int take_slot();
+  int least_valued() const;
+  void empty_slot(int number);
+  void shrink();
   void used(Expert* expert);
   void start_lanes();
   void read_until_over();
@@ -95,6 +100,7 @@ class Store {
   mutable pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t work_ = PTHREAD_COND_INITIALIZER, read_ = PTHREAD_COND_INITIALIZER;
   StoreCounts counts_{};
+  size_t limit_, used_ = 0;  // slots that may have an expert, and those that have one
   bool over_ = false;
 };
 

@@ -121,7 +121,7 @@ def random_inputs(layer: Layer, m: int, seed: int = 0, extras: bool = False) -> 
 def run(
     runner: Runner, layer: Layer, inputs: Inputs, pairs: int = PAIRS, stored: tuple[Store, int] | None = None
 ) -> F32:
-    """Return the op's output f32[m, cols] on a row; ``stored``: a store, and where the layer is in its file."""
+    """Return the op's output f32[m, cols] on a row; ``stored``: a store, and where its file has the layer."""
     out = np.full(inputs.x.shape, np.nan, np.float32)
     given = (inputs.x, inputs.scores, inputs.choice, inputs.factor, inputs.residual)
     shape = [pointer(array) for array in (layer.sizes(pairs), layer.factors)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from edgedec.backends.backend import DEFAULT_CACHE, Backend, Observe, SequenceBatch, unobserved
+from edgedec.backends.backend import DEFAULT_CACHE, Backend, ExpertSlots, Observe, SequenceBatch, unobserved
 from edgedec.backends.delegating import DelegatingForward
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import DeviceLostError
@@ -33,6 +33,10 @@ class RecoveringModel:
     @property
     def caps(self) -> Capabilities:
         return self._now.caps
+
+    @property
+    def experts(self) -> ExpertSlots | None:
+        return self._now.experts
 
     @property
     def weight_bytes(self) -> int:

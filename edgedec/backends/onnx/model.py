@@ -11,6 +11,7 @@ from edgedec.backends.checks import check_sequences
 from edgedec.backends.onnx.batcher import Batcher
 from edgedec.backends.onnx.drafting import NO_EXITS
 from edgedec.backends.onnx.exits import read_exits
+from edgedec.backends.onnx.expert_store import ExpertStore, experts_on_disk, from_store
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.passes import OnnxPasses
@@ -39,6 +40,8 @@ class OnnxModel(BackendBase):
     ``threads``: compute threads (None: one per physical core). ``spin``: they wait actively between ops,
     which is best when no one else needs the cores. ``drafting``: open ``drafting.onnx`` in place of
     ``model.onnx``, where the bundle has it: the same passes, with exits, hidden states and trimmed heads.
+    ``memory``: bytes that the process may take (None: what the machine has left); where experts do not fit
+    into it, they are read from the disk as passes need them.
     Raises UsageError, BadFileError or BackendError when the bundle or the library cannot be used (see
     ``open_session`` and ``check_shapes``).
     """
@@ -51,18 +54,25 @@ class OnnxModel(BackendBase):
         threads: int | None = None,
         spin: bool = True,
         drafting: LayerOutputs = False,
+        memory: int | None = None,
     ) -> None:
         super().__init__(manifest.spec, _capabilities(manifest.spec), threads)
-        # Few rows of a table of embeddings are read, and it lies first.
-        read_ahead(bundle / WEIGHTS, self._spec.table_bytes)
+        self._experts = experts_on_disk(bundle / WEIGHTS, manifest, memory)
+        if not self._experts:
+            # Few rows of a table of embeddings are read, and it lies first.
+            read_ahead(bundle / WEIGHTS, self._spec.table_bytes)
         before = mapped_bytes(bundle / WEIGHTS)
         graph = DRAFTING if drafting and DRAFTING in manifest.files else MODEL
         taps = () if isinstance(drafting, bool) else drafting
         tapped = partial(with_outputs, layers=taps, hidden=self._spec.hidden_size)
-        change = tapped if taps and graph == DRAFTING else None
-        self._session = open_session(bundle, threads, spin=spin, graph=graph, change=change)
+        changes = [tapped] if taps and graph == DRAFTING else []
+        if self._experts:
+            changes.append(partial(from_store, store=self._experts.number))
+        self._session = open_session(bundle, threads, spin=spin, graph=graph, changes=changes)
         # Every tensor is mapped by itself, in whole pages: more than the file has.
-        self._weight_bytes = max(mapped_bytes(bundle / WEIGHTS) - before, manifest.files[WEIGHTS].bytes)
+        on_disk = self._experts.experts.nbytes if self._experts else 0
+        in_file = manifest.files[WEIGHTS].bytes - on_disk
+        self._weight_bytes = max(mapped_bytes(bundle / WEIGHTS) - before, in_file)
         if graph == DRAFTING:
             self._exits = read_exits(self._session, self._spec, taps)
             self._caps = replace(self._caps, taps=self._exits.taps, exits=self._exits.exits)
@@ -75,6 +85,11 @@ class OnnxModel(BackendBase):
     def weight_bytes(self) -> int:
         """Bytes of the weights as they are mapped."""
         return self._weight_bytes
+
+    @property
+    def experts(self) -> ExpertStore | None:
+        """The store that reads experts from the disk; None where all are in memory."""
+        return self._experts
 
     @staticmethod
     def runtime_name() -> str:

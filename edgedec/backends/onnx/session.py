@@ -48,12 +48,12 @@ def open_session(
     *,
     spin: bool = True,
     graph: str = MODEL,
-    change: Callable[[bytes], bytes] | None = None,
+    changes: Iterable[Callable[[bytes], bytes]] = (),
 ) -> ort.InferenceSession:
     """Load the file ``graph`` of ``bundle`` with its weights mapped, not copied.
 
     ``threads`` compute threads (None: one per physical core), which ``spin`` for a moment between nodes.
-    Runs of EdgeDec's ops are one node each (``library.with_regions``). ``change`` makes another graph of the
+    Runs of EdgeDec's ops are one node each (``library.with_regions``). ``changes`` make another graph of the
     file's, over the same weights.
     Raises BadFileError when the graph or weights are broken, BackendError when the runtime or the kernel
     library refuses, UsageError for an EDGEDEC_ISA that cannot run here.
@@ -68,7 +68,8 @@ def open_session(
     data = check_graph(bundle, graph)
     with one_line_errors(loading=True, graph=graph):
         options.register_custom_ops_library(str(library.library_path()))
-        data = change(data) if change else data
+        for change in changes:
+            data = change(data)
         data = library.with_regions(data, threads) or data
         options.add_session_config_entry(_WEIGHTS_FOLDER, str(bundle))
         return ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])

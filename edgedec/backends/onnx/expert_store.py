@@ -1,0 +1,107 @@
+"""Experts on a disk: the store that reads them into slots, and a graph whose ops take them from it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+
+from edgedec.core.errors import BackendError
+from edgedec.core.experts import Experts, StoreCounts
+from edgedec.core.manifest import WEIGHTS, Manifest
+from edgedec.kernels import library
+from edgedec.telemetry.machine import available_bytes
+
+_OP, _WEIGHT = "Experts", 2
+_LANES = 4
+"""Reads at once: disks and flash are full with two to four."""
+LEAST_SLOTS = 2
+"""Two waves of a pass are held at a time."""
+BESIDE = 512 << 20
+"""Bytes that a process needs beside all weights: Python, a cache, the buffers of passes."""
+
+
+class ExpertStore:
+    """Slots for the experts in the file ``weights``; at first the fewest.
+
+    ``direct``: reads go past the system's cache, where the file system can. Raises BackendError.
+    """
+
+    def __init__(self, weights: Path, experts: Experts, *, direct: bool) -> None:
+        self.experts = experts
+        self._library = library.load()
+        opened = self._library.edgedec_open_store
+        opened.restype = ctypes.c_int64
+        error = ctypes.c_int()
+        sizes = ctypes.c_size_t(experts.slot_bytes), ctypes.c_size_t(experts.total)
+        self.number = int(opened(os.fsencode(weights), *sizes, _LANES, int(direct), ctypes.byref(error)))
+        if not self.number:
+            raise BackendError(f"no store for the experts in {weights}: {os.strerror(error.value)}")
+        self.least = min(max(LEAST_SLOTS, 4 * experts.chosen), experts.total)
+        self.slots, self.most = 0, experts.total
+        self.limit(self.least)
+
+    def limit(self, slots: int) -> None:
+        """Keep at most so many experts in memory, from now on."""
+        self.slots = min(max(slots, self.least), self.most)
+        self._library.edgedec_limit_store(ctypes.c_int64(self.number), ctypes.c_size_t(self.slots))
+
+    def counts(self) -> StoreCounts:
+        found = (ctypes.c_uint64 * 4)()
+        self._library.edgedec_store_counts(ctypes.c_int64(self.number), found)
+        held, hits, nbytes, waited = found
+        return StoreCounts(held, hits, nbytes, waited / 1e9)
+
+    def close(self) -> None:
+        """Give the memory back. No session may be open over it."""
+        if self.number:
+            self._library.edgedec_close_store(ctypes.c_int64(self.number))
+            self.number = 0
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def from_store(model: bytes, store: int) -> bytes:
+    """Return the graph with its experts taken from a store, by its number, and not mapped.
+
+    Those that compute every token stay as they are.
+    """
+    import onnx
+
+    proto = onnx.ModelProto.FromString(model)
+    tensors = {tensor.name: tensor for tensor in proto.graph.initializer}
+    for node in proto.graph.node:
+        if node.op_type != _OP or not (found := tensors.get(node.input[_WEIGHT])):
+            continue
+        if found.dims[0] < 2:
+            continue
+        places = {entry.key: entry.value for entry in found.external_data}
+        node.attribute.extend(
+            onnx.helper.make_attribute(name, value)
+            for name, value in (("store", store), ("place", int(places["offset"])))
+        )
+        nothing = onnx.TensorProto(name=found.name, data_type=found.data_type, dims=[0], raw_data=b"")
+        found.CopyFrom(nothing)
+    return bytes(proto.SerializeToString())
+
+
+def experts_on_disk(weights: Path, manifest: Manifest, memory: int | None) -> ExpertStore | None:
+    """Return a store for the experts in ``weights`` where ``memory`` has no room for all of them.
+
+    ``memory``: bytes that the process may take; None: those that the machine has left. A store has slots for
+    what is left of those then, else the fewest: a memory plan says how many. None for a model without
+    experts, or with room.
+    """
+    experts = manifest.spec.experts
+    if experts is None:
+        return None
+    total, left = manifest.files[WEIGHTS].bytes, available_bytes()
+    room = left if memory is None else memory
+    if room is None or room >= total + BESIDE:
+        return None
+    store = ExpertStore(weights, experts, direct=left is not None and left < total)
+    if memory is None:
+        store.limit((room - BESIDE - (total - experts.nbytes)) // experts.slot_bytes)
+        store.most = store.slots
+    return store

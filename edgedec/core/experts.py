@@ -1,0 +1,62 @@
+"""The experts of a model whose layers have many MLPs, of which each token takes a few."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+_MOST = 1 << 50
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """Their number and sizes. Experts that compute every token are not counted."""
+
+    layers: int
+    """Layers that have experts."""
+    count: int
+    """Experts of a layer."""
+    chosen: int
+    """Experts that a token takes of them."""
+    width: int
+    """Rows of the gate of an expert."""
+    slot_bytes: int
+    """Bytes of the largest expert as it lies in the file."""
+    nbytes: int
+    """Bytes of all experts of all layers."""
+
+    @property
+    def total(self) -> int:
+        """Return the number of experts in all layers."""
+        return self.layers * self.count
+
+    def expected(self, tokens: float) -> float:
+        """Return the share of the experts that a pass over so many tokens takes, if each is as likely."""
+        return 1.0 - math.pow(1.0 - self.chosen / self.count, tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCounts:
+    """What passes asked of experts that lie on a disk. ``hits``: experts of passes that were in a slot."""
+
+    held: int
+    hits: int
+    bytes_read: int
+    waited_s: float
+
+
+def experts_from_json(value: object) -> Experts:
+    """Read the form in a manifest. Raises TypeError, which says what is wrong."""
+    if not isinstance(value, Mapping):
+        raise TypeError("is no object")
+    sizes = {}
+    for field in fields(Experts):
+        size = value.get(field.name)
+        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _MOST:
+            raise TypeError(f"has no proper {field.name}")
+        sizes[field.name] = size
+    found = Experts(**sizes)
+    if found.chosen > found.count or found.slot_bytes * found.total < found.nbytes:
+        raise TypeError("has sizes that do not fit each other")
+    return found

@@ -1,0 +1,134 @@
+"""Experts that stay on the disk: the rows of those in memory for any number of slots, and one line for a fault."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgedec.assemble import budget as budgets
+from edgedec.backends.onnx import expert_store
+from edgedec.backends.onnx.expert_store import LEAST_SLOTS
+from edgedec.backends.onnx.model import OnnxModel
+from edgedec.core.errors import BackendError
+from edgedec.core.manifest import WEIGHTS, Manifest
+from edgedec.export import export_gguf
+from tests.fixtures.ready import chat_of
+from tests.fixtures.tiny_experts import ExpertShape
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fixtures.tiny_models import run_tiny
+
+ARCHITECTURES = {"qwen3moe": 3, "lfm2moe": 4, "granitemoe": 2, "qwen35moe": 4}
+"""Layers of each."""
+EXPERTS = ExpertShape(count=24, chosen=2, width=32)
+TIGHT = 1
+"""A budget in which no model fits, so that its experts stay on the disk."""
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder, made = tmp_path_factory.mktemp("experts"), {}
+    for name, layers in ARCHITECTURES.items():
+        shape = TinyShape(layers=layers, experts=EXPERTS)
+        export_gguf(write_tiny(folder / f"{name}.gguf", name, shape=shape), folder / name)
+        made[name] = folder / name
+    return made
+
+
+def opened(bundle: Path, memory: int | None) -> OnnxModel:
+    return OnnxModel(bundle, Manifest.load(bundle), threads=2, spin=False, memory=memory)
+
+
+def rows(model: OnnxModel) -> list[bytes]:
+    """The best tokens and their logits of a prompt, single tokens and a tree of drafts."""
+    forward, found = model.forward(), []
+    tokens = np.random.default_rng(1).integers(0, model.spec.vocab_size, 60).tolist()
+    passes = [
+        (tokens[:30], None),
+        (tokens[30:31], None),
+        (tokens[31:35], [-1, 0, 0, 1]),
+        (tokens[35:60], None),
+    ]
+    for part, parents in passes:
+        result = forward.extend(part, parents=parents)
+        found += [np.asarray(result.ids).tobytes(), np.asarray(result.values).tobytes()]
+        if parents:
+            forward.keep_path([0, 1])
+    return found
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_rows_are_those_of_a_model_in_memory(bundles: dict[str, Path], name: str) -> None:
+    whole = opened(bundles[name], None)
+    expected = rows(whole)
+    assert whole.experts is None
+    streamed = opened(bundles[name], TIGHT)
+    store, experts = streamed.experts, streamed.spec.experts
+    assert store is not None
+    assert experts is not None
+    assert streamed.weight_bytes < whole.weight_bytes - experts.nbytes // 2
+    for slots in (1, 9, experts.total // 2, experts.total, LEAST_SLOTS):
+        store.limit(slots)
+        assert rows(streamed) == expected, slots
+
+
+def test_with_room_for_all_each_expert_is_read_once(bundles: dict[str, Path]) -> None:
+    model = opened(bundles["qwen3moe"], TIGHT)
+    store = model.experts
+    assert store is not None
+    store.limit(1 << 30)
+    rows(model)
+    first = store.counts()
+    assert 0 < first.bytes_read <= store.experts.nbytes
+    rows(model)
+    again = store.counts()
+    assert again.bytes_read == first.bytes_read
+    assert again.held == 2 * first.held
+    assert again.hits == first.hits + first.held
+
+
+def test_a_machine_with_little_memory_left_keeps_them_on_the_disk_unasked(
+    bundles: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = bundles["qwen3moe"]
+    nbytes = Manifest.load(bundle).files[WEIGHTS].bytes
+    for left, on_disk in ((nbytes + expert_store.BESIDE, False), (nbytes + expert_store.BESIDE - 1, True)):
+        monkeypatch.setattr(expert_store, "available_bytes", lambda left=left: left)
+        assert (opened(bundle, None).experts is not None) == on_disk
+
+
+def test_a_file_that_is_cut_ends_the_pass_in_one_line(bundles: dict[str, Path], tmp_path: Path) -> None:
+    """The next pass works again, once the file does."""
+    bundle = bundles["qwen3moe"]
+    whole = (bundle / WEIGHTS).read_bytes()
+    model = opened(bundle, TIGHT)
+    expected = rows(opened(bundle, None))
+    os.truncate(bundle / WEIGHTS, len(whole) // 2)
+    try:
+        with pytest.raises(BackendError, match="an expert cannot be read") as caught:
+            rows(model)
+        assert "\n" not in str(caught.value)
+    finally:
+        (bundle / WEIGHTS).write_bytes(whole)
+    assert rows(model) == expected
+
+
+def test_a_budget_gives_experts_what_is_left_and_changes_no_reply(
+    bundles: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budgets, "rss_bytes", lambda: 100_000_000)
+    monkeypatch.setattr(budgets, "mapped_rss_bytes", lambda name: 0)
+    bundle, replies, slots = bundles["qwen3moe"], set(), []
+    for memory in (None, 109_000_000, 111_000_000, 200_000_000):
+        model = run_tiny(bundle, memory=memory, context=64, draft="auto")
+        replies.add(chat_of(model).reply("What is a mixture?", max_tokens=40).text)
+        store = model.runner.prepared.target.backend.experts
+        slots.append(store.slots if store else None)
+        if store:
+            parts = model.runner.prepared.plan().plan.parts
+            assert parts["experts"] == store.slots * store.experts.slot_bytes
+    assert len(replies) == 1
+    assert slots[0] is None
+    assert slots[1] < slots[2] <= slots[3] == 72
