@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from edgedec.control.tally import Tally
     from edgedec.metrics.measures import Energy
     from edgedec.session.host import Totals
-    from edgedec.session.model_stats import DraftStats, ReplyFigures
+    from edgedec.session.model_stats import DraftStats, ExpertStats, ReplyFigures
 
 
 ALL = "all"
@@ -40,6 +40,8 @@ def _five_lines(context: Context) -> Iterator[Line]:
         "memory",
         ", ".join(f"{name.replace('_', ' ')} {size(count)}" for name, count in found.nbytes.items()),
     )
+    if found.experts:
+        yield "experts", _experts(found.experts)
     yield ("switch", found.switch.summary()) if found.switch else ("drafts", _drafts(found.drafts))
 
 
@@ -53,6 +55,8 @@ def _every_line(context: Context) -> Iterator[Line]:
     yield "context", _context(context)
     for name, count in found.nbytes.items():
         yield name, size(count) + (f" ({found.kv})" if name == "kv_cache" and found.kv else "")
+    if found.experts:
+        yield "experts", _experts(found.experts)
     yield "kernels", found.isa
     yield "drafts", _drafts(found.drafts)
     if found.power_notice:
@@ -67,6 +71,13 @@ def _every_line(context: Context) -> Iterator[Line]:
         yield "last", chat.last.stats.summary(found.context)
     for line in _measured(found.reply) if found.reply else ():
         yield "", line
+
+
+def _experts(found: ExpertStats) -> str:
+    counts, rate = found.counts, found.hit_rate
+    hits = f", {rate:.0%} of those that passes took" if rate is not None else ""
+    read = f"; {size(counts.bytes_read)} read from the disk, {counts.waited_s:.1f} s waited"
+    return f"{found.slots} of {found.total} in memory{hits}{read}"
 
 
 def _replies(totals: Totals) -> str:

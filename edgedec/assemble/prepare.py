@@ -15,6 +15,7 @@ from edgedec.assemble.checks import check_batch, check_batch_drafting
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.opener import Load, ModelLoader, Opener, manifest_of
 from edgedec.assemble.run_context import RunContext
+from edgedec.backends.backend import ExpertSlots
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import Notice
 from edgedec.core.units import size
@@ -117,10 +118,23 @@ def prepare(
     opened, budget = opener.opened(wanted)
     drafters = tuple(spec for spec in choice.drafters if spec in opened)
     drafting = Drafting(drafters, config.draft_tokens, config.history)
+    if store := target.backend.experts:
+        context.notice(_on_disk(store))
     if budget:
         drafting = budget.drafting(drafting, [spec for spec, one in opened.items() if one.memory])
     unnamed = opener.are_unnamed(spec for spec, one in opened.items() if one.memory)
     return Prepared(config, context, target, drafting, opened, small, budget, search, unnamed)
+
+
+def _on_disk(store: ExpertSlots) -> str:
+    """Return the line about experts that are not all in memory."""
+    all_of_them = store.experts.total
+    if store.slots == all_of_them:
+        return f"note: there is room for all {all_of_them} experts; each is read when a token first needs it"
+    return (
+        f"note: {store.slots} of {all_of_them} experts are in memory at a time; the others are read from the disk"
+        " as tokens need them"
+    )
 
 
 def _search(config: RunConfig, bundles: Bundles, context: RunContext) -> SearchContext | None:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from edgedec.core.cache_config import KvType
+from edgedec.core.experts import StoreCounts
 from edgedec.memory.footprint import MemoryChoice
 from edgedec.metrics.mbsu import Mbsu
 from edgedec.metrics.measures import Energy
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from edgedec.assemble.budget import Budget
     from edgedec.assemble.runner import Runner
     from edgedec.control.tally import Tally
+    from edgedec.loaded_model import LoadedModel
     from edgedec.metrics.switched import SwitchRecord
     from edgedec.session.engine import ReplyEngine
     from edgedec.session.reply import Reply
@@ -82,6 +84,35 @@ class DraftStats:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpertStats:
+    """Experts that are read from the disk, and what passes asked of them since the model was opened."""
+
+    slots: int
+    """Experts that are in memory at a time."""
+    total: int
+    """Experts of the model."""
+    counts: StoreCounts
+
+    @property
+    def hit_rate(self) -> float | None:
+        """The share of the experts of passes that were in memory; None before the first pass."""
+        return self.counts.hits / self.counts.held if self.counts.held else None
+
+    def as_json(self) -> dict[str, object]:
+        """Return the counts as JSON fields."""
+        rate = self.hit_rate
+        return {
+            "slots": self.slots,
+            "total": self.total,
+            "held": self.counts.held,
+            "hits": self.counts.hits,
+            "hit_rate": None if rate is None else round(rate, 6),
+            "bytes_read": self.counts.bytes_read,
+            "waited_s": round(self.counts.waited_s, 6),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class ReplyFigures:
     """Figures of a reply beyond its times. Where a model elsewhere wrote of it, there is only ``energy``."""
 
@@ -132,6 +163,8 @@ class ModelStats:
     """Figures of the reply that was asked about; None without one, and for one without tokens."""
     peak_rss_bytes: int
     """The most that the process has had resident so far."""
+    experts: ExpertStats | None = None
+    """Experts on the disk; None where all weights are in memory."""
 
     def as_json(self) -> dict[str, object]:
         """Return the figures as JSON fields."""
@@ -148,6 +181,7 @@ class ModelStats:
             "context": self.context,
             "kv": self.kv,
             **({"memory": self.plan.as_json()} if self.plan else {}),
+            **({"experts": self.experts.as_json()} if self.experts else {}),
             **({"switch": self.switch.as_json()} if self.switch else {}),
             "kv_cache_bytes": self.nbytes["kv_cache"],
             "threads": self.threads,
@@ -178,7 +212,13 @@ def model_stats(runner: Runner, engine: ReplyEngine, reply: Reply | None) -> Mod
         switch=engine.switched,
         reply=_figures(runner, engine, reply) if reply else None,
         peak_rss_bytes=peak_rss_bytes(),
+        experts=_experts(model),
     )
+
+
+def _experts(model: LoadedModel) -> ExpertStats | None:
+    store = model.backend.experts
+    return ExpertStats(store.slots, store.experts.total, store.counts()) if store else None
 
 
 def _figures(runner: Runner, engine: ReplyEngine, reply: Reply) -> ReplyFigures | None:

@@ -9,6 +9,7 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from edgedec.telemetry.cgroup import left_bytes
 from edgedec.telemetry.cores import load_average, usable_cores
 
 _CPUINFO = Path("/proc/cpuinfo")
@@ -56,8 +57,12 @@ def describe() -> Machine:
 
 
 def available_bytes() -> int | None:
-    """Return the memory that new work may take without swapping; None where the system does not say."""
-    return meminfo_bytes(_read(Path("/proc/meminfo")), "MemAvailable")
+    """Return the memory that new work may take without swapping; None where the system does not say.
+
+    A control group, as of a container, may leave less than the machine has.
+    """
+    machine, group = meminfo_bytes(_read(Path("/proc/meminfo")), "MemAvailable"), left_bytes()
+    return machine if group is None or machine is None else min(machine, group)
 
 
 def cpu_name(cpuinfo: str) -> str:

@@ -8,7 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import edgedec
+
 from edgedec.assemble import budget as budgets
+from edgedec.assemble.config import RunConfig
+from edgedec.assemble.run_context import RunContext
 from edgedec.backends.onnx import expert_store
 from edgedec.backends.onnx.expert_store import LEAST_SLOTS
 from edgedec.backends.onnx.model import OnnxModel
@@ -18,7 +22,7 @@ from edgedec.export import export_gguf
 from tests.fixtures.ready import chat_of
 from tests.fixtures.tiny_experts import ExpertShape
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
-from tests.fixtures.tiny_models import run_tiny
+from tests.fixtures.tiny_models import prepared_run, run_tiny
 
 ARCHITECTURES = {"qwen3moe": 3, "lfm2moe": 4, "granitemoe": 2, "qwen35moe": 4}
 """Layers of each."""
@@ -132,3 +136,43 @@ def test_a_budget_gives_experts_what_is_left_and_changes_no_reply(
     assert len(replies) == 1
     assert slots[0] is None
     assert slots[1] < slots[2] <= slots[3] == 72
+
+
+def test_statistics_say_what_was_read(bundles: dict[str, Path]) -> None:
+    with edgedec.open(str(bundles["qwen3moe"]), threads=1, draft="off", memory="400MB", context=64) as model:
+        model.complete("a", max_tokens=8).read()
+        found = model.stats().experts
+    assert found is not None
+    assert found.total == 72
+    assert found.counts.held > 0
+    assert found.counts.bytes_read == (found.counts.held - found.counts.hits) * _stride(bundles["qwen3moe"])
+    facts = found.as_json()
+    assert facts["hit_rate"] == round(found.counts.hits / found.counts.held, 6)
+
+
+def test_a_model_in_memory_has_no_such_statistics(bundles: dict[str, Path]) -> None:
+    with edgedec.open(str(bundles["qwen3moe"]), threads=1, draft="off", context=64) as model:
+        assert model.stats().experts is None
+        assert "experts" not in model.stats().as_json()
+
+
+def _stride(bundle: Path) -> int:
+    experts = Manifest.load(bundle).spec.experts
+    assert experts is not None
+    return experts.slot_bytes
+
+
+@pytest.mark.parametrize(
+    ("memory", "said"),
+    [
+        (None, None),
+        ("400MB", "note: there is room for all 72 experts; each is read when a token first needs it"),
+    ],
+)
+def test_a_line_says_where_experts_are(
+    bundles: dict[str, Path], memory: str | None, said: str | None
+) -> None:
+    lines: list[str] = []
+    config = RunConfig(threads=1, draft="off", memory=memory, context=64)
+    prepared_run(bundles["qwen3moe"], config, RunContext(notice=lines.append))
+    assert [line for line in lines if "experts" in line] == ([said] if said else [])
