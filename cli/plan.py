@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 WHY = {
     "process": "Python, libraries and the model's tokenizer: measured just now",
     "weights": "the model itself: every token needs all of it",
-    "experts": "experts that are kept in memory; the others are read from the disk as tokens need them",
+    "experts": "{held} of {all_experts} experts; a token reads about {missed:.0%} of its own from the disk",
     "kv_cache": "the conversation: keys and values of {context} tokens in {kv}",
     "state": "the conversation as recurrent layers keep it, however long it is",
     "scratch": "room to compute in, up to {longest} tokens at a time",
@@ -157,6 +157,12 @@ def _draw(ctx: click.Context, model: LoadedModel, budget: Budget, config: RunCon
     return costs
 
 
+def _experts(budget: Budget) -> dict[str, float]:
+    """Return the words about experts: tokens miss those that have no slot, if each is as likely."""
+    experts, held = budget.facts.target.spec.experts, budget.choice.experts
+    return {"held": held, "all_experts": experts.total, "missed": 1.0 - held / experts.total} if experts else {}
+
+
 def _speeds(costs: CostsNow, budget: Budget) -> dict[str, object]:
     """Return the speeds of this plan, and of the same drafts with each type of KV cache."""
     from edgedec.costs.speeds import PredictedSpeeds
@@ -169,7 +175,7 @@ def _speeds(costs: CostsNow, budget: Budget) -> dict[str, object]:
 def _show(name: str, budget: Budget, memory: int | None) -> None:
     plan, count = budget.plan, budget.facts.sequences
     context = f"{count} times {plan.choice.context}" if count > 1 else plan.choice.context
-    words = {"context": context, "kv": plan.choice.kv, "longest": budget.longest_pass}
+    words = {"context": context, "kv": plan.choice.kv, "longest": budget.longest_pass, **_experts(budget)}
     promised = f" of {in_mb(memory)}" if memory else ""
     why_of = WHY | {one.part: one.why for one in budget.facts.drafters}
     click.echo(f"{name}: {in_mb(plan.peak)}{promised}\n")

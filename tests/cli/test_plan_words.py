@@ -10,7 +10,7 @@ from edgedec.bench.plots import memory_plan
 from edgedec.cli.plan import LOST, WHY, in_mb
 from edgedec.core.cache_kinds import Keys, States
 from edgedec.core.model_spec import ModelSpec
-from edgedec.memory.footprint import MemoryChoice, MemoryFacts, ModelMemory, footprint
+from edgedec.memory.footprint import ExpertMemory, MemoryChoice, MemoryFacts, ModelMemory, footprint
 from edgedec.memory.plan import milestones
 from tests.bench.test_budgets import KNOWN, WANTED
 from tests.cli.support import Home, run
@@ -22,9 +22,9 @@ SPEC = ModelSpec("small", "llama", 49152, 30, 9, 3, 64, 576, 8192, ffn_size=1536
 
 def test_every_part_of_a_plan_has_its_words() -> None:
     kinds = (Keys("kv_cache", 10, 3, 64), States("delta", 20, 600, 3, 9000))
-    model = ModelMemory(replace(SPEC, caches=kinds), 98_000_000, threads=2, hidden=3 * 576, exits=8)
+    model = ModelMemory(replace(SPEC, caches=kinds), 98_000_000, threads=2, hidden=3 * 576, exits=8, experts=ExpertMemory(7 << 20, 8, 700))
     everything = MemoryFacts(model, 85_000_000, drawing=120, small=model, speckv=True)
-    parts = footprint(everything, MemoryChoice(4096, tables=1_000_000, model_drafts=True))
+    parts = footprint(everything, MemoryChoice(4096, tables=1_000_000, model_drafts=True, experts=9))
     assert parts.keys() == WHY.keys()
 
 
