@@ -16,6 +16,7 @@ from edgedec.core.units import size_up
 from edgedec.drafters.model import draft_memory
 from edgedec.memory import KvType, kv_bytes, kv_row_bytes, ring_slots
 from edgedec.memory.footprint import (
+    ExpertMemory,
     MemoryChoice,
     MemoryFacts,
     ModelMemory,
@@ -205,15 +206,33 @@ def test_a_graph_for_fp16_is_not_given_another_cache() -> None:
 
 
 def test_every_choice_has_its_price() -> None:
-    parts = footprint(PAIR, BOTH)
+    streamed = replace(PAIR, target=replace(PAIR.target, experts=ExpertMemory(MB, 8, 100)))
+    most = replace(BOTH, experts=50)
+    parts = footprint(streamed, most)
     assert set(parts) == {
-        "process", "weights", "kv_cache", "scratch", "rows", "tables", "drafter", "slack",
+        "process", "weights", "experts", "kv_cache", "scratch", "rows", "tables", "drafter", "slack",
     }  # fmt: skip
-    lesser = MemoryChoice(2048, "int8", 64, 7, MB, False)
-    for name, value in zip(BOTH.__slots__, astuple(lesser), strict=True):
-        assert peak(PAIR, replace(BOTH, **{name: value})) < peak(PAIR, BOTH), name
+    lesser = MemoryChoice(2048, "int8", 64, 7, MB, False, 49)
+    for name, value in zip(most.__slots__, astuple(lesser), strict=True):
+        assert peak(streamed, replace(most, **{name: value})) < peak(streamed, most), name
     assert parts["rows"] == 151936 * (16 * 4 + 120)
     assert "rows" not in footprint(ALONE, WANTED)
+
+
+@pytest.mark.parametrize(("budget_mb", "slots"), [(0, 8), (1, 9), (30, 38), (92, 100), (500, 100)])
+def test_experts_on_the_disk_get_what_nothing_else_needs(budget_mb: int, slots: int) -> None:
+    """As many as fit, at least those with which passes go on, at most all."""
+    facts = replace(ALONE, target=replace(ALONE.target, experts=ExpertMemory(MB, 8, 100)))
+    wanted = replace(WANTED, experts=8)
+    plan = planned(facts, wanted, peak(facts, wanted) + budget_mb * MB, elastic=False)
+    assert plan.choice == replace(wanted, experts=slots)
+    assert plan.parts["experts"] == slots * MB
+
+
+def test_drafts_are_not_given_up_for_experts() -> None:
+    facts = replace(ALONE, target=replace(ALONE.target, experts=ExpertMemory(MB, 8, 100)))
+    wanted = replace(WANTED, experts=8)
+    assert planned(facts, wanted, peak(facts, wanted), elastic=False).given_up == ()
 
 
 @pytest.mark.parametrize("count", [2, 4, 8])
