@@ -160,7 +160,9 @@ def _draw(ctx: click.Context, model: LoadedModel, budget: Budget, config: RunCon
 def _experts(budget: Budget) -> dict[str, float]:
     """Return the words about experts: tokens miss those that have no slot, if each is as likely."""
     experts, held = budget.facts.target.spec.experts, budget.choice.experts
-    return {"held": held, "all_experts": experts.total, "missed": 1.0 - held / experts.total} if experts else {}
+    return (
+        {"held": held, "all_experts": experts.total, "missed": 1.0 - held / experts.total} if experts else {}
+    )
 
 
 def _speeds(costs: CostsNow, budget: Budget) -> dict[str, object]:

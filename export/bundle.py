@@ -119,8 +119,8 @@ def printable_name(text: str) -> str:
     return "".join(char for char in text if char.isprintable())[:200] or "model"
 
 
-def model_spec(contents: Contents, model: ExportModel | None = None) -> ModelSpec:
-    """Return the sizes of a model; without its graph ``model`` no table and no experts are counted."""
+def model_spec(contents: Contents, model: ExportModel) -> ModelSpec:
+    """Return the sizes of a model whose graph is ``model``, with its weights."""
     hyper, info = contents.hyper, contents.info
     return ModelSpec(
         name=contents.about.name,
@@ -138,9 +138,9 @@ def model_spec(contents: Contents, model: ExportModel | None = None) -> ModelSpe
         ffn_size=hyper.ffn,
         n_window_layers=sum(window > 0 for window in hyper.windows),
         window=max(hyper.windows, default=0),
-        table_bytes=table_bytes(model) if model else 0,
+        table_bytes=table_bytes(model),
         caches=_caches(hyper),
-        experts=_experts(hyper, model) if model else None,
+        experts=_experts(hyper, model),
     )
 
 

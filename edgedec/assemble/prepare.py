@@ -128,13 +128,10 @@ def prepare(
 
 def _on_disk(store: ExpertSlots) -> str:
     """Return the line about experts that are not all in memory."""
-    all_of_them = store.experts.total
-    if store.slots == all_of_them:
-        return f"note: there is room for all {all_of_them} experts; each is read when a token first needs it"
-    return (
-        f"note: {store.slots} of {all_of_them} experts are in memory at a time; the others are read from the disk"
-        " as tokens need them"
-    )
+    slots, total = store.slots, store.experts.total
+    if slots == total:
+        return f"note: there is room for all {total} experts; each is read when a token first needs it"
+    return f"note: {slots} of {total} experts are in memory at a time; tokens read the others from the disk"
 
 
 def _search(config: RunConfig, bundles: Bundles, context: RunContext) -> SearchContext | None:

@@ -9,11 +9,11 @@ from typing import Protocol, cast
 
 from edgedec.backends.backend import Backend
 from edgedec.core.cache_config import Device
-from edgedec.core.cache_kinds import refuse_kinds
 from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.errors import Remedy, UnsupportedError
 from edgedec.core.exits import LayerOutputs
 from edgedec.core.manifest import Manifest
+from edgedec.core.model_spec import refuse_unlike
 from edgedec.core.progress import Progress, silent
 
 BACKENDS = {
@@ -72,7 +72,7 @@ def open_backend(
     if place.device == "gpu" and manifest.kind == EDGEDEC:
         from edgedec.backends.gpu.placed import place_on_gpu
 
-        refuse_kinds(manifest.name, manifest.spec.caches, "a GPU")
+        refuse_unlike(manifest.spec, "a GPU")
         followed = replace(place, progress=progress)
         return place_on_gpu(bundle, manifest, followed, threads=threads, drafting=drafting)
     if place.device != "cpu":

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
-
-from edgedec.core.errors import UnsupportedError
 
 TRAIL_SLOTS = 32
 """Newest tokens of a sequence whose rows a trail holds."""
@@ -55,17 +53,6 @@ class States:
 
 
 CacheKind = Keys | States
-
-
-def refuse_kinds(model: str, kinds: Sequence[CacheKind], place: str, hint: str = "run it on the CPU") -> None:
-    """Raise UnsupportedError unless ``kinds``, listed by the manifest of ``model``, are none.
-
-    ``place`` keeps the keys and values of models whose layers are all alike, and nothing else.
-    """
-    if kinds:
-        states = any(isinstance(kind, States) for kind in kinds)
-        kept = "recurrent states" if states else "keys of more than one size"
-        raise UnsupportedError(f"{model} keeps {kept}, which {place} does not have", hint=hint)
 
 
 def kinds_as_json(kinds: Iterable[CacheKind]) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from edgedec.core.cache_kinds import CacheKind, Keys, States, kinds_as_json
+from edgedec.core.errors import UnsupportedError
 from edgedec.core.experts import Experts
 
 
@@ -73,3 +74,17 @@ class ModelSpec:
         del data["caches"], data["experts"]
         data |= {"caches": kinds_as_json(self.caches)} if self.caches else {}
         return data | ({"experts": asdict(self.experts)} if self.experts else {})
+
+
+def refuse_unlike(spec: ModelSpec, place: str, hint: str = "run it on the CPU") -> None:
+    """Raise UnsupportedError for a model with what ``place`` does not have.
+
+    That is recurrent states, keys of more than one size, and experts.
+    """
+    if spec.caches:
+        what = f"keeps {'recurrent states' if spec.states else 'keys of more than one size'}"
+    elif spec.experts:
+        what = "has experts"
+    else:
+        return
+    raise UnsupportedError(f"{spec.name} {what}, which {place} does not have", hint=hint)

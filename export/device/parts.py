@@ -7,12 +7,12 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from edgedec.core.cache_kinds import refuse_kinds
 from edgedec.core.drafter_manifest import DRAFTER, DrafterManifest
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.files import storage_errors
 from edgedec.core.listed_files import FileEntry
 from edgedec.core.manifest import MANIFEST, TOKENIZER, TOKENIZER_TABLE, WEIGHTS, Manifest
+from edgedec.core.model_spec import refuse_unlike
 from edgedec.core.progress import Progress, silent
 from edgedec.drafters.artifacts import DrafterArtifact
 from edgedec.text.table_encoder import TableEncoder, open_encoder, reason_for_no_table
@@ -32,7 +32,7 @@ def check_suits(manifest: Manifest) -> None:
             hint="export a model of an architecture that they run",
         )
     place = "EdgeDec's native engine"
-    refuse_kinds(manifest.name, manifest.spec.caches, place, "run it on the CPU with Python")
+    refuse_unlike(manifest.spec, place, "run it on the CPU with Python")
 
 
 def place_bundle(bundle: Path, into: Path, report: Progress) -> tuple[Manifest, Files]:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from gguf import quants
 
-from edgedec.core.cache_kinds import refuse_kinds
 from edgedec.core.files import atomic_path, storage_errors
 from edgedec.core.manifest import CHAT_TEMPLATE, NPU_FACTS, TOKENIZER, WEIGHTS, Manifest, Scalar
+from edgedec.core.model_spec import refuse_unlike
 from edgedec.core.npu_facts import EmbeddingPlace, NpuFacts, graph_name
 from edgedec.core.progress import Progress
 from edgedec.export.bundle import Contents, model_spec, versions
@@ -42,9 +42,10 @@ def write_npu_bundle(
 
     Raises UsageError for a text that is too short, BadFileError, UnsupportedError or StorageError.
     """
-    refuse_kinds(contents.about.name, model_spec(contents).caches, "an NPU")
-    scheme, text, lengths = plan.scheme, plan.text or SAMPLE_TEXT, plan.lengths
     model, info = build_graph(contents.hyper, Tensors(source)), contents.info
+    spec = model_spec(contents, model)
+    refuse_unlike(spec, "an NPU")
+    scheme, text, lengths = plan.scheme, plan.text or SAMPLE_TEXT, plan.lengths
     context = min(plan.context, contents.hyper.context)
     windows = sample(text, contents.tokenizer, info.bos_id if info.add_bos else None, contents.hyper.context)
     graphs = {length: lower(model, length, context + max(lengths)) for length in sorted(lengths)}
@@ -57,7 +58,7 @@ def write_npu_bundle(
         "calibration tokens": sum(map(len, windows)),
         "sha256 of the calibration text": hashlib.sha256(text.encode()).hexdigest(),
     }
-    spec = replace(model_spec(contents), context_length=context, n_window_layers=0, window=0)
+    spec = replace(spec, context_length=context, n_window_layers=0, window=0, table_bytes=0)
     with atomic_path(out, directory=True) as directory:
         writer = BundleWriter(directory, {})
         with storage_errors(WEIGHTS):

@@ -1,4 +1,4 @@
-"""Experts that stay on the disk: the rows of those in memory for any number of slots, and one line for a fault."""
+"""Experts that stay on the disk: the rows of those in memory, with any number of slots; and faults."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import edgedec
-
 from edgedec.assemble import budget as budgets
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.run_context import RunContext
@@ -39,6 +38,12 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         export_gguf(write_tiny(folder / f"{name}.gguf", name, shape=shape), folder / name)
         made[name] = folder / name
     return made
+
+
+@pytest.fixture(autouse=True)
+def _the_same_process_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "rss_bytes", lambda: 100_000_000)
+    monkeypatch.setattr(budgets, "mapped_rss_bytes", lambda name: 0)
 
 
 def opened(bundle: Path, memory: int | None) -> OnnxModel:
@@ -119,11 +124,7 @@ def test_a_file_that_is_cut_ends_the_pass_in_one_line(bundles: dict[str, Path], 
     assert rows(model) == expected
 
 
-def test_a_budget_gives_experts_what_is_left_and_changes_no_reply(
-    bundles: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(budgets, "rss_bytes", lambda: 100_000_000)
-    monkeypatch.setattr(budgets, "mapped_rss_bytes", lambda name: 0)
+def test_a_budget_gives_experts_what_is_left_and_changes_no_reply(bundles: dict[str, Path]) -> None:
     bundle, replies, slots = bundles["qwen3moe"], set(), []
     for memory in (None, 109_000_000, 111_000_000, 200_000_000):
         model = run_tiny(bundle, memory=memory, context=64, draft="auto")

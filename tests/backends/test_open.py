@@ -14,6 +14,7 @@ from edgedec.core.cache_config import CacheConfig
 from edgedec.core.cache_kinds import Keys, States
 from edgedec.core.device_place import DevicePlace
 from edgedec.core.errors import UnsupportedError, UsageError
+from edgedec.core.experts import Experts
 from edgedec.core.ledger import Ledger
 from edgedec.core.manifest import Manifest
 from edgedec.decode.engine import Engine
@@ -59,6 +60,13 @@ def test_kinds_of_cache_that_a_gpu_does_not_have_are_named(toy: Path) -> None:
         with pytest.raises(UnsupportedError, match=f"keeps {kept}, which a GPU does not have") as refused:
             open_backend(toy, other, place=place)
         assert refused.value.hint == "run it on the CPU"
+
+
+def test_experts_are_named_as_what_a_gpu_does_not_have(toy: Path) -> None:
+    manifest = Manifest.load(toy)
+    spec = replace(manifest.spec, experts=Experts(2, 8, 2, 32, 4096, 65536))
+    with pytest.raises(UnsupportedError, match="has experts, which a GPU does not have"):
+        open_backend(toy, replace(manifest, kind="edgedec", spec=spec), place=DevicePlace("gpu"))
 
 
 def test_a_model_has_no_cache_until_it_is_asked_for(tiny_bundle: Bundles) -> None:

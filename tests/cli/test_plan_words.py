@@ -22,7 +22,14 @@ SPEC = ModelSpec("small", "llama", 49152, 30, 9, 3, 64, 576, 8192, ffn_size=1536
 
 def test_every_part_of_a_plan_has_its_words() -> None:
     kinds = (Keys("kv_cache", 10, 3, 64), States("delta", 20, 600, 3, 9000))
-    model = ModelMemory(replace(SPEC, caches=kinds), 98_000_000, threads=2, hidden=3 * 576, exits=8, experts=ExpertMemory(7 << 20, 8, 700))
+    model = ModelMemory(
+        replace(SPEC, caches=kinds),
+        98_000_000,
+        threads=2,
+        hidden=3 * 576,
+        exits=8,
+        experts=ExpertMemory(7 << 20, 8, 700),
+    )
     everything = MemoryFacts(model, 85_000_000, drawing=120, small=model, speckv=True)
     parts = footprint(everything, MemoryChoice(4096, tables=1_000_000, model_drafts=True, experts=9))
     assert parts.keys() == WHY.keys()

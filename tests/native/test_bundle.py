@@ -195,6 +195,16 @@ def test_kinds_of_cache_that_the_engine_lacks_are_named() -> None:
     assert native(listed_files.sealed(facts))["message"].endswith("'caches' of spec is no list")
 
 
+def test_experts_are_named_as_what_the_engine_lacks() -> None:
+    facts = copy.deepcopy(FACTS)
+    facts["spec"]["experts"] = {
+        "layers": 2, "count": 8, "chosen": 2, "width": 32, "slot_bytes": 4096, "nbytes": 65536,
+    }  # fmt: skip
+    found = native(listed_files.sealed(facts))
+    assert found["message"] == "tiny has experts, which EdgeDec's native engine does not have"
+    assert Manifest.from_json(listed_files.sealed(facts)).spec.experts
+
+
 def test_changed_manifests_are_refused_as_python_refuses_them() -> None:
     draw = random.Random(1)
     for _ in range(800):

@@ -10,6 +10,7 @@ namespace {
 constexpr const char* kBundleFormat = "edgedec-bundle";
 constexpr int64_t kBundleVersion = 2;
 constexpr const char* kByName = "package index";  // source.kind of models that are pulled by the name of a recipe
+constexpr const char* kWithPython = "run it on the CPU with Python";
 constexpr const char* kAgain = "pull or export the model again";
 constexpr FolderKind kBundle = {"manifest.json", "bundle", kAgain};
 constexpr std::string_view kBundleFields[] = {"format", "version", "kind", "name", "architecture", "spec", "tokenizer", "preset",
@@ -46,12 +47,14 @@ Status refuse_caches(const ManifestFields& reader, const std::string& model) {
   for (size_t at = 0; at < kinds.size(); ++at) states = states || kinds.at(at)["kind"].text() == "states";
   const std::string kept = states ? "recurrent states" : "keys of more than one size";
   return {Code::kUnsupported, model + " keeps " + kept + ", which EdgeDec's native engine does not have",
-          "run it on the CPU with Python"};
+          kWithPython};
 }
 
 Status read_spec(const ManifestFields& reader, ModelSpec* spec) {
   EDGEDEC_TRY(reader.text("name", &spec->name));
   if (reader.has("caches")) return refuse_caches(reader, spec->name);
+  if (reader.has("experts"))
+    return {Code::kUnsupported, spec->name + " has experts, which EdgeDec's native engine does not have", kWithPython};
   EDGEDEC_TRY(reader.text("architecture", &spec->architecture));
   EDGEDEC_TRY(reader.maybe_id("bos_id", &spec->bos_id));
   EDGEDEC_TRY(reader.token_ids("eos_ids", &spec->eos_ids));
