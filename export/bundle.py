@@ -79,10 +79,10 @@ def write_bundle(
     with atomic_path(out, directory=True) as directory:
         writer = BundleWriter(directory, {})
         facts = {"architecture": spec.architecture, "format": "edgedec-bundle"}
+        writer.weights(model, source, report)  # before the graphs, which state checks of it
         writer.model(model, spec.name, facts)
         drafting, exits = _drafting(model, spec)
         writer.model(drafting, spec.name, facts | exits, DRAFTING)
-        writer.weights(model, source, report)
         writer.bytes(TOKENIZER, contents.tokenizer.encode())
         if contents.template is not None:
             writer.bytes(CHAT_TEMPLATE, contents.template.encode())

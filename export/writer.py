@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from onnx import helper
 
 from edgedec.core.errors import StorageError, UsageError
 from edgedec.core.files import check_name, sha256_of, storage_errors
@@ -23,6 +24,7 @@ from edgedec.export.model import (
     attributes,
 )
 from edgedec.export.source import WeightSource
+from edgedec.kernels.packing.experts import checksum
 from edgedec.kernels.packing.layout import chunk_rows, pack
 
 _HEADROOM = 16 << 20
@@ -87,32 +89,39 @@ class BundleWriter:
         self.bytes(file, model.to_onnx(name, metadata).SerializeToString(deterministic=True))
 
     def weights(self, model: ExportModel, source: WeightSource, progress: Progress) -> None:
-        """Pack every placed weight into weights.bin, a few tiles at a time.
+        """Pack every placed weight into weights.bin, a few tiles or an expert at a time.
 
-        Raises StorageError or BadFileError.
+        Nodes over experts get the checks of theirs. Raises StorageError or BadFileError.
         """
         total, digest, position = weights_bytes(model), hashlib.sha256(), 0
+        checks: dict[str, list[int]] = {}
         with storage_errors(WEIGHTS), (self.directory / WEIGHTS).open("wb") as stream:
             for name, offset in model.placements.items():
-                for piece in itertools.chain(
-                    [bytes(offset - position)], _pieces(model.weights[name], source)
-                ):
+                stream.write(gap := bytes(offset - position))
+                digest.update(gap)
+                position = offset
+                for piece in _pieces(model.weights[name], source):
                     stream.write(piece)
                     digest.update(piece)
                     position += len(piece)
                     progress("weights", position, total)
+                    if isinstance(model.weights[name], ExpertsWeight):
+                        checks.setdefault(name, []).append(checksum(bytes(piece)))
         self.files[WEIGHTS] = FileEntry(position, digest.hexdigest())
+        for node in model.nodes:
+            if node.op_type == "Experts":
+                node.attribute.append(helper.make_attribute("checks", checks[node.input[2]]))
 
 
 def _pieces(weight: Weight, source: WeightSource) -> Iterator[bytes | memoryview]:
-    """Yield the bytes of a weight as stored in weights.bin, in pieces of bounded size."""
+    """Yield the bytes of a weight as stored in weights.bin, in pieces of bounded size; experts one by one."""
     if isinstance(weight, VectorWeight):
         yield weight.values.astype("<f4").tobytes()
     elif isinstance(weight, PackedWeight):
         yield from _packed(weight, source)
     else:
         for expert in range(weight.count):
-            yield from _expert(weight, expert, source)
+            yield b"".join(_expert(weight, expert, source))
 
 
 def _packed(weight: PackedWeight, source: WeightSource) -> Iterator[memoryview]:

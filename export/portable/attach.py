@@ -37,8 +37,8 @@ _WARM: dict[str, BodyBuilder] = {
     "TreeAttention": attention.warm_tree_attention,
 }
 """Others, for graphs whose passes take over tokens that an earlier pass computed in part, maybe no more."""
-_READ_BY_THE_BODY = {"layer"}
-"""Attributes that a body reads from the node, so that one body serves all their values."""
+_OF_THE_NODE = {"layer", "checks"}
+"""Attributes that a body reads from the node or ignores, so that one body serves all their values."""
 
 
 def attach_bodies(nodes: Iterable[onnx.NodeProto], *, warm: bool = False) -> list[onnx.FunctionProto]:
@@ -90,5 +90,5 @@ def _called(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
 
 def _variant(node: onnx.NodeProto) -> tuple[object, ...]:
     """Return the key of a body among those of one op: attributes, and the inputs and outputs that exist."""
-    attrs = {name: value for name, value in attributes(node).items() if name not in _READ_BY_THE_BODY}
+    attrs = {name: value for name, value in attributes(node).items() if name not in _OF_THE_NODE}
     return node.op_type, repr(sorted(attrs.items())), tuple(map(bool, node.input)), len(node.output)

@@ -96,6 +96,9 @@ EDGEDEC_EXPORT int64_t edgedec_open_store(const char* path, size_t slot_bytes, s
   return number;
 }
 
+// The check of an expert's bytes, a multiple of eight.
+EDGEDEC_EXPORT int64_t edgedec_expert_checksum(const uint8_t* expert, size_t bytes) { return experts::checksum(expert, bytes); }
+
 // Lets passes keep so many experts in memory, at most the slots that it was opened with.
 EDGEDEC_EXPORT void edgedec_limit_store(int64_t number, size_t slots) {
   if (experts::Store* store = experts::Store::numbered(number)) store->limit(slots);

@@ -1,3 +1,4 @@
+#include <cerrno>
 #include <cstring>
 
 #include "experts/experts.h"
@@ -21,7 +22,9 @@ struct Experts {
     const int64_t number = info.integer("store", 0), place = info.integer("place", 0);
     if (number == 0 || !info.ok()) return;
     store = experts::Store::numbered(number);
-    if (store) first = store->add_layer(static_cast<uint64_t>(place), shapes.stride, routing.experts);
+    const auto checks = info.integers("checks");
+    if (checks.size() != static_cast<size_t>(routing.experts)) info.fail("checks must be as many as experts");
+    if (store && info.ok()) first = store->add_layer(static_cast<uint64_t>(place), shapes.stride, routing.experts, checks.data());
     if (!store || place < 0) info.fail("no store of experts has that number");
     if (first < 0) info.fail("an expert is larger than a slot of its store");
   }
@@ -64,6 +67,7 @@ struct Experts {
     if (!c.ok() || !m) return;
     const int error = experts::experts(rows, c, routing, {shapes, data, store, first}, act, in, out);
     if (error == experts::kTooFewSlots) c.fail("too few slots are free for the experts of a pass");
+    else if (error == EBADMSG) c.fail("an expert is damaged: verify the bundle, or pull or export the model again");
     else if (error) c.fail(std::string("an expert cannot be read: ") + std::strerror(error));
   }
 

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <ctime>
 #include <new>
 
@@ -68,6 +69,17 @@ Store* Store::unlist(int64_t number) {
   return found;
 }
 
+int64_t checksum(const uint8_t* expert, size_t bytes) {
+  uint64_t sum = 0, weighted = 0;
+  for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+    uint64_t word;
+    std::memcpy(&word, expert + at, sizeof word);
+    sum += word;
+    weighted += sum;
+  }
+  return static_cast<int64_t>(2 * weighted - sum);
+}
+
 Store* Store::open(const char* path, const Options& options, int* error) {
   const int file = open_file(path, options.direct);
   size_t bytes = 0;
@@ -103,14 +115,15 @@ Store::~Store() {
   close(file_);
 }
 
-int Store::add_layer(uint64_t offset, size_t bytes, int experts) {
+int Store::add_layer(uint64_t offset, size_t bytes, int experts, const int64_t* checks) {
   const Locked locked(&mutex_);
   if (bytes > options_.slot_bytes) return -1;
   for (const Layer& layer : layers_)
     if (layer.offset == offset) return layer.first;
   const auto first = static_cast<int>(experts_.size()), layer = static_cast<int>(layers_.size());
   layers_.push_back({offset, 0, first});
-  for (int e = 0; e < experts; ++e) experts_.push_back({offset + bytes * static_cast<size_t>(e), bytes, layer, -1, 0.0, 0.0});
+  for (int e = 0; e < experts; ++e)
+    experts_.push_back({offset + bytes * static_cast<size_t>(e), bytes, checks ? checks[e] : 0, checks != nullptr, layer, -1, 0.0, 0.0});
   return first;
 }
 
@@ -296,7 +309,7 @@ int Store::read_expert(const Expert& expert, uint8_t* to) const {
     if (got <= 0) return got < 0 ? errno : ENODATA;
     done += static_cast<size_t>(got);
   }
-  return 0;
+  return expert.checked && checksum(to, expert.bytes) != expert.check ? EBADMSG : 0;
 }
 
 }  // namespace edgedec::experts

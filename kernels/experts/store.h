@@ -17,6 +17,9 @@ struct StoreCounts {
   uint64_t held, hits, bytes_read, nanoseconds_waited;
 };
 
+// The check of an expert's bytes, a multiple of eight: packing/experts.py defines it.
+int64_t checksum(const uint8_t* expert, size_t bytes);
+
 class Store {
  public:
   // Stores have numbers, by which graphs name them. Null where none has that number.
@@ -46,7 +49,8 @@ class Store {
 
   // The number of a layer's first expert. Its experts lie from `offset` on in the file, each `bytes` long; asking again for the same
   // offset gives the same number. Negative where an expert fits no slot.
-  int add_layer(uint64_t offset, size_t bytes, int experts);
+  // With `checks`, one for each, an expert that is read and has another checksum() is an error: EBADMSG.
+  int add_layer(uint64_t offset, size_t bytes, int experts, const int64_t* checks = nullptr);
 
   // Holds the experts `first` + wanted[i], and puts those that are there before those that are read. False where not so many slots
   // are free: nothing is held then. `slots` gets the slot of each.
@@ -66,6 +70,8 @@ class Store {
   struct Expert {
     uint64_t offset;
     size_t bytes;
+    int64_t check;
+    bool checked;
     int layer, slot;      // -1: in none
     double value, moment;  // its value at that pass of its layer; 0: was never held
   };

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import edgedec
@@ -16,7 +17,7 @@ from edgedec.backends.onnx import expert_store
 from edgedec.backends.onnx.expert_store import LEAST_SLOTS
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.core.errors import BackendError
-from edgedec.core.manifest import WEIGHTS, Manifest
+from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.export import export_gguf
 from tests.fixtures.ready import chat_of
 from tests.fixtures.tiny_experts import ExpertShape
@@ -119,6 +120,30 @@ def test_a_file_that_is_cut_ends_the_pass_in_one_line(bundles: dict[str, Path], 
         with pytest.raises(BackendError, match="an expert cannot be read") as caught:
             rows(model)
         assert "\n" not in str(caught.value)
+    finally:
+        (bundle / WEIGHTS).write_bytes(whole)
+    assert rows(model) == expected
+
+
+def test_a_flipped_bit_is_noticed_when_the_expert_is_read(bundles: dict[str, Path]) -> None:
+    bundle = bundles["qwen3moe"]
+    expected = rows(opened(bundle, None))
+    whole = (bundle / WEIGHTS).read_bytes()
+    graph = onnx.load(str(bundle / MODEL), load_external_data=False).graph
+    (place,) = [
+        int(entry.value)
+        for tensor in graph.initializer
+        if tensor.name == "blk.1.ffn_exps.weight"
+        for entry in tensor.external_data
+        if entry.key == "offset"
+    ]
+    damaged = bytearray(whole)
+    damaged[place + 5] ^= 4  # of the first expert, which some token of the prompt takes
+    model = opened(bundle, TIGHT)
+    (bundle / WEIGHTS).write_bytes(damaged)
+    try:
+        with pytest.raises(BackendError, match="an expert is damaged: verify the bundle"):
+            rows(model)
     finally:
         (bundle / WEIGHTS).write_bytes(whole)
     assert rows(model) == expected

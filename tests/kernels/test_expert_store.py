@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import threading
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from edgedec.kernels import library
+from edgedec.kernels.packing.experts import checksum
 from tests.kernels.experts import Inputs, Layer, Store, random_inputs, random_layer, run
 from tests.kernels.quant_rows import Runner
 from tests.kernels.test_experts import MIXED
@@ -107,6 +109,24 @@ def test_a_read_that_fails_ends_the_pass_and_the_next_one_reads_again(layer: Lay
                 run(BEST, layer, inputs, stored=(store, 0))
         file.write_bytes(whole)
         assert run(BEST, layer, inputs, stored=(store, 0)).tobytes() == expected
+
+
+def test_both_checksums_are_one_and_every_changed_bit_changes_it(layer: Layer) -> None:
+    expert = bytearray(layer.data[0].tobytes())
+    found = library.load().edgedec_expert_checksum
+    found.restype = ctypes.c_int64
+
+    def native() -> int:
+        return int(found(bytes(expert), ctypes.c_size_t(len(expert))))
+
+    whole = native()
+    assert whole == checksum(bytes(expert))
+    for bit in [63, 127, *np.random.default_rng(1).integers(0, 8 * len(expert), 200).tolist()]:
+        expert[bit // 8] ^= 1 << bit % 8
+        assert native() == checksum(bytes(expert)) != whole
+        expert[bit // 8] ^= 1 << bit % 8
+    expert[:8], expert[8:16] = expert[8:16], expert[:8]
+    assert native() != whole
 
 
 def test_faults_of_opening(layer: Layer, file: Path, tmp_path: Path) -> None:
