@@ -182,10 +182,10 @@ def _quantised(format: str, cols: int) -> list[Case]:
 
 def experts(format: str, cols: int, tokens: int, **attributes: Any) -> Case:
     """Four experts of which each token chooses two; ``attributes`` replace those that it has."""
-    width = 32 if layout.FORMATS[format].block < 256 else 256
-    sizes = {"formats": f"{format},q8_0,{format}", "experts": 4, "chosen": 2, "rows": width, "cols": cols}
+    width, formats = 32, (format, "q8_0", "q8_0")
+    sizes = {"formats": ",".join(formats), "experts": 4, "chosen": 2, "rows": width, "cols": cols}
     rules = {"activation": "silu", "gating": "softmax", "normalise": 1}
-    stride = expert_places((format, "q8_0", format), width, cols).stride
+    stride = expert_places(formats, width, cols).stride
     inputs = [tensor("f32", tokens, cols), tensor("f32", tokens, 4), tensor("u8", 4, stride)]
     more = [tensor("f32", 4), tensor("f32", 4), tensor("f32", tokens, cols)]
     return "Experts", {**sizes, **rules, **attributes}, [*inputs, *more]
