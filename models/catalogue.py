@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from edgedec.core.cache_kinds import kinds_from_json
+from edgedec.core.experts import experts_from_json
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.preset import Preset
 from edgedec.models.recipes import HubFile, Licence, Recipe, Wheel
@@ -124,8 +125,10 @@ def _entry(row: dict[str, Any], licences: Mapping[str, Licence]) -> Entry:
         preset=Preset(**row.get("preset", {})),
         adapter=row.get("adapter"),
     )
-    caches = kinds_from_json(row["spec"]["caches"]) if "caches" in row["spec"] else ()
-    return Entry(recipe, ModelSpec(name=row["name"], **row["spec"] | {"caches": caches}), **own)
+    spec = dict(row["spec"])
+    for name, read in (("caches", kinds_from_json), ("experts", experts_from_json)):
+        spec |= {name: read(spec[name])} if name in spec else {}
+    return Entry(recipe, ModelSpec(name=row["name"], **spec), **own)
 
 
 def _wheels(distribution: str, version: str, member: str, parts: int = 1) -> tuple[Wheel, ...]:
@@ -140,11 +143,12 @@ RECIPES: Mapping[str, Recipe] = _AtFirstUse(lambda: {name: one.recipe for name, 
 def recommended(nbytes: int) -> Entry:
     """Return the model to chat with in so much memory: of those that fit, the one with most parameters.
 
-    Architectures with kinds of cache of their own are left out: no real model of them was run yet.
+    Architectures with kinds of cache of their own, or with experts, are left out: no real model of them was
+    run yet.
     >>> recommended(2_000_000_000).name
     'qwen3-1.7b'
     """
-    known = [one for one in CATALOGUE.values() if one.chats and not one.spec.caches]
+    known = [one for one in CATALOGUE.values() if one.chats and not one.spec.caches and not one.spec.experts]
     fits = [one for one in known if one.memory() < 1.05 * nbytes]
     return max(fits, key=lambda one: one.parameters)
 

@@ -25,8 +25,17 @@ every = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def counted(entry: Entry) -> int:
     """Parameters by the sizes of the model; a head that only its file has does not count."""
     spec = entry.spec
-    layers = {"gemma4": _gemma4, "qwen35": _qwen35, "lfm2": _lfm2}.get(spec.architecture, _plain)(spec)
-    return (2 if entry.name == "phi3.5-mini" else 1) * spec.vocab_size * spec.hidden_size + layers
+    of_layers = {"gemma4": _gemma4, "qwen35": _qwen35, "lfm2": _lfm2, "lfm2moe": _lfm2}
+    layers = of_layers.get(spec.architecture, _plain)(spec) + _experts(spec)
+    heads = 2 if entry.name == "phi3.5-mini" or spec.architecture == "qwen3moe" else 1
+    return heads * spec.vocab_size * spec.hidden_size + layers
+
+
+def _experts(spec: ModelSpec) -> int:
+    """Experts and their router, beyond the dense MLPs that they stand in the place of."""
+    if (experts := spec.experts) is None:
+        return 0
+    return experts.layers * spec.hidden_size * (experts.count * (3 * experts.width + 1) - 3 * spec.ffn_size)
 
 
 def _plain(spec: ModelSpec) -> int:
@@ -69,7 +78,7 @@ def _lfm2(spec: ModelSpec) -> int:
 def test_names_are_unique_and_nobody_is_left_out() -> None:
     written = (ROOT / "models" / "catalogue.toml").read_text(encoding="utf-8")
     assert list(CATALOGUE) == [entry.name for entry in ENTRIES]
-    assert len(CATALOGUE) == written.count("[[family.model]]") == 33
+    assert len(CATALOGUE) == written.count("[[family.model]]") == 35
     assert {name: entry.recipe for name, entry in CATALOGUE.items()} == dict(RECIPES)
 
 
@@ -91,7 +100,7 @@ def test_sizes_fit_each_other(entry: Entry) -> None:
     """The stated parameters, those that the sizes give, the bytes of the file, and the memory."""
     assert counted(entry) == pytest.approx(entry.parameters, rel=0.02)
     own_head = entry.spec.vocab_size * entry.spec.hidden_size if entry.spec.table_bytes else 0
-    weights = counted(entry) + (0 if entry.name == "phi3.5-mini" else own_head)
+    weights = counted(entry) + (0 if entry.name in ("phi3.5-mini", "qwen3-30b-a3b") else own_head)
     bits = BITS[entry.recipe.title.rpartition(" ")[2]]
     assert entry.recipe.bytes * 8 / weights == pytest.approx(bits, rel=0.6)  # tables may have more
     read = entry.recipe.bytes - entry.spec.table_bytes

@@ -111,7 +111,7 @@ EXAMPLES = (
     Example(guide("serving"), "--key-file", left_out=SERVER),
     Example(guide("structured"), "--json-schema", files=("questions.txt",), prints=r'"colour": ?"\w+"'),
     Example(guide("structured"), "BaseModel", needs="pydantic", prints=r"\w+ \w+"),
-    Example(guide("sparse"), "LFM2-8B-A1B", left_out="needs a file of 5 GB; tests/backends has tiny models"),
+    Example(guide("sparse"), "lfm2-8b-a1b", left_out=GIGABYTES),
     Example(guide("switching"), "--draft auto", stdin="Say hello.\n", models=QWEN),
     Example(guide("switching"), "--trace", stdin="Say hello.\n", models=QWEN),
     Example(guide("switching"), "bench switch", left_out=STUDY),
