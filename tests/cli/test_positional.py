@@ -198,7 +198,7 @@ def test_run_puts_the_input_before_the_prompt(home: Home) -> None:
     ("typed", "words"),
     [
         ("smollm2", "did you mean smollm2-1.7b, smollm2-135m, smollm2-360m?"),
-        ("qwen3", "did you mean qwen3-0.6b, qwen3-1.7b, qwen3-4b?"),
+        ("qwen3", "did you mean qwen3-0.6b, qwen3-1.7b, qwen3-30b-a3b?"),
         ("coder", "did you mean qwen2.5-coder-0.5b, qwen2.5-coder-1.5b, qwen2.5-coder-3b?"),
         ("smolm2-135m", "did you mean smollm2-135m"),
         ("mod", "did you mean model-1, model-2, model-3?"),

@@ -262,7 +262,7 @@ REFUSED: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
         "mamba",
         {},
         UnsupportedError,
-        "architecture 'mamba' .* llama, qwen2, qwen3, gemma2, gemma3, phi3, smollm3",
+        "architecture 'mamba' .* llama, qwen2, qwen3, .*gemma2, gemma3, phi3, smollm3",
     ),
     ("granitehybrid", {}, UnsupportedError, "architecture 'granitehybrid' is not supported"),
     ("gemma3n", {}, UnsupportedError, "architecture 'gemma3n' is not supported"),
