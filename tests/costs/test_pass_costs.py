@@ -7,12 +7,15 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from edgedec.bench.plots.memory_plan import plans, predicted
 from edgedec.control import CostCurve
 from edgedec.core.cache_config import CacheConfig, KvType
+from edgedec.core.experts import Experts
+from edgedec.core.model_spec import ModelSpec
 from edgedec.costs.cost_file import CostFile
 from edgedec.costs.pass_costs import PassCosts, TimedPasses, known_costs, measure_costs
 from edgedec.costs.speeds import PredictedSpeeds, costs_now, seconds_in_turns
@@ -267,3 +270,41 @@ def test_a_difference_that_is_only_noise_is_none(loaded: LoadedModel) -> None:
     timed = TimedPasses(machine.clock, print)
     taken = seconds_in_turns({"one": backend.forward(), "other": backend.forward()}, timed)
     assert taken["one"] == taken["other"]
+
+
+class Recorder:
+    """A forward that remembers what it was fed."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec, self.fed = spec, list[list[int]]()
+
+    def rewind(self, length: int) -> None:
+        assert length == 0
+
+    def extend(self, tokens: list[int], *, rows: object) -> None:
+        self.fed.append(tokens)
+
+
+def test_models_with_experts_are_measured_with_tokens_that_differ(loaded: LoadedModel) -> None:
+    """The same token takes the same experts: drafts would look nearly free."""
+    dense = Recorder(replace(loaded.spec, vocab_size=500))
+    mixture = Recorder(replace(dense.spec, experts=Experts(2, 8, 2, 32, 4096, 65536)))
+    for forward in (dense, mixture):
+        timed = TimedPasses(lambda: 0.0, lambda line: None)
+        for size in (1, 16, 1):
+            timed.run(forward, size)  # type: ignore[arg-type]
+    assert dense.fed == [[0], [0] * 16, [0]]
+    assert list(map(len, mixture.fed)) == [1, 16, 1]
+    assert len({token for tokens in mixture.fed for token in tokens}) == 18
+
+
+def test_costs_are_kept_by_the_share_of_the_experts_that_are_in_memory(
+    loaded: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = []
+    for slots in (None, 3, 4, 8, 16):
+        experts = Experts(2, 8, 2, 32, 4096, 65536)
+        store = SimpleNamespace(slots=slots, experts=experts) if slots else None
+        monkeypatch.setattr(type(loaded.backend), "experts", property(lambda _, store=store: store))
+        names.append(CostFile.of(loaded, "fp16", tmp_path).path.name)
+    assert len(set(names)) == 5
