@@ -124,7 +124,7 @@ class Computation {
     return !threads_.lacks_memory();
   }
 
-  // So many that the products of a task stay within the second-level cache.
+  // Tiles of a task whose products stay within the second-level cache.
   static size_t most_tiles(const Wave& wave, const Batch& batch) {
     int most = 1;
     for (int i = batch.begin; i < batch.end; ++i) most = std::max(most, wave.first_pair[i + 1] - wave.first_pair[i]);

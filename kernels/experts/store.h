@@ -43,7 +43,7 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // So many experts may be held, at most options.slots. Fewer than before: the least valued ones go as soon as nobody holds them.
+  // Bounds how many experts lie in memory, at most options.slots. The least valued ones beyond that go once nobody holds them.
   void limit(size_t slots);
   size_t slots() const;
 

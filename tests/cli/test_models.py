@@ -72,7 +72,7 @@ def test_the_catalogue_fits_the_terminal(home: Home, width: int) -> None:
         entry = CATALOGUE[row.split()[0]]
         shown = row.split("  ")[-1].strip().removesuffix("…")
         assert entry.good_for.startswith(shown)
-        assert len(shown) > 9
+        assert len(shown) > 8
 
 
 def test_more_about_installed_models(home: Home, tmp_path: Path) -> None:
