@@ -19,18 +19,9 @@ uint64_t nanoseconds() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-class Locked {
- public:
-  explicit Locked(pthread_mutex_t* mutex) : mutex_(mutex) { pthread_mutex_lock(mutex_); }
-  ~Locked() { pthread_mutex_unlock(mutex_); }
-
- private:
-  pthread_mutex_t* mutex_;
-};
-
 constexpr int64_t kMostStores = 64;
 Store* stores[kMostStores];  // number n is at n - 1
-pthread_mutex_t stores_mutex = PTHREAD_MUTEX_INITIALIZER;
+Mutex stores_mutex;
 
 int open_file(const char* path, bool direct) {
 #ifdef O_DIRECT
@@ -47,12 +38,12 @@ int open_file(const char* path, bool direct) {
 }  // namespace
 
 Store* Store::numbered(int64_t number) {
-  const Locked locked(&stores_mutex);
+  const Guard guard(stores_mutex);
   return number > 0 && number <= kMostStores ? stores[number - 1] : nullptr;
 }
 
 int64_t Store::list(Store* store) {
-  const Locked locked(&stores_mutex);
+  const Guard guard(stores_mutex);
   for (int64_t i = 0; i < kMostStores; ++i)
     if (!stores[i]) {
       stores[i] = store;
@@ -62,7 +53,7 @@ int64_t Store::list(Store* store) {
 }
 
 Store* Store::unlist(int64_t number) {
-  const Locked locked(&stores_mutex);
+  const Guard guard(stores_mutex);
   if (number < 1 || number > kMostStores) return nullptr;
   Store* found = stores[number - 1];
   stores[number - 1] = nullptr;
@@ -106,9 +97,9 @@ Store::Store(int file, const Options& options, uint8_t* memory)
 
 Store::~Store() {
   {
-    const Locked locked(&mutex_);
+    const Guard guard(mutex_);
     over_ = true;
-    pthread_cond_broadcast(&work_);
+    work_.wake_all();
   }
   for (pthread_t lane : lanes_) pthread_join(lane, nullptr);
   munmap(memory_, options_.slots * options_.slot_bytes);
@@ -116,7 +107,7 @@ Store::~Store() {
 }
 
 int Store::add_layer(uint64_t offset, size_t bytes, int experts, const int64_t* checks) {
-  const Locked locked(&mutex_);
+  const Guard guard(mutex_);
   if (bytes > options_.slot_bytes) return -1;
   for (const Layer& layer : layers_)
     if (layer.offset == offset) return layer.first;
@@ -128,7 +119,7 @@ int Store::add_layer(uint64_t offset, size_t bytes, int experts, const int64_t* 
 }
 
 bool Store::hold(int first, int* wanted, int count, int* slots) {
-  const Locked locked(&mutex_);
+  const Guard guard(mutex_);
   ++layers_[static_cast<size_t>(experts_[static_cast<size_t>(first)].layer)].passes;
   int there = 0, free = 0;
   for (int i = 0; i < count; ++i) {  // those that are there first: their slots must not be taken for others
@@ -159,7 +150,7 @@ bool Store::hold(int first, int* wanted, int count, int* slots) {
   counts_.held += static_cast<uint64_t>(count), counts_.hits += static_cast<uint64_t>(there);
   if (there < count) {
     start_lanes();
-    pthread_cond_broadcast(&work_);
+    work_.wake_all();
   }
   return true;
 }
@@ -205,13 +196,13 @@ void Store::shrink() {
 }
 
 void Store::limit(size_t slots) {
-  const Locked locked(&mutex_);
+  const Guard guard(mutex_);
   limit_ = slots < options_.slots ? slots : options_.slots;
   shrink();
 }
 
 size_t Store::slots() const {
-  const Locked locked(&mutex_);
+  const Guard guard(mutex_);
   return limit_;
 }
 
@@ -222,18 +213,18 @@ void Store::used(Expert* expert) {
 }
 
 bool Store::ready(int slot) const {
-  const Locked locked(&mutex_);
+  const Guard guard(mutex_);
   const State state = slots_[static_cast<size_t>(slot)].state;
   return state == State::kReady || state == State::kFailed;
 }
 
 const uint8_t* Store::wait(int slot, int* error) {
-  const Locked locked(&mutex_);
+  const Guard guard(mutex_);
   const Slot& held = slots_[static_cast<size_t>(slot)];
   if (held.state == State::kWaiting || held.state == State::kReading) {
     const uint64_t start = nanoseconds();
     while (lanes_.empty() && held.state == State::kWaiting) read_next();  // the system starts no thread
-    while (held.state == State::kWaiting || held.state == State::kReading) pthread_cond_wait(&read_, &mutex_);
+    while (held.state == State::kWaiting || held.state == State::kReading) read_.wait(mutex_);
     counts_.nanoseconds_waited += nanoseconds() - start;
   }
   if (held.state == State::kReady) return memory_ + static_cast<size_t>(slot) * options_.slot_bytes;
@@ -242,7 +233,7 @@ const uint8_t* Store::wait(int slot, int* error) {
 }
 
 void Store::release(const int* slots, int count) {
-  const Locked locked(&mutex_);
+  const Guard guard(mutex_);
   for (int i = 0; i < count; ++i) {
     Slot& slot = slots_[static_cast<size_t>(slots[i])];
     if (--slot.holders > 0 || slot.state == State::kReady) continue;
@@ -259,7 +250,7 @@ void Store::release(const int* slots, int count) {
 }
 
 StoreCounts Store::counts() const {
-  const Locked locked(&mutex_);
+  const Guard guard(mutex_);
   return counts_;
 }
 
@@ -276,10 +267,10 @@ void Store::start_lanes() {
 }
 
 void Store::read_until_over() {
-  const Locked locked(&mutex_);
+  const Guard guard(mutex_);
   while (!over_)
     if (waiting_.empty())
-      pthread_cond_wait(&work_, &mutex_);
+      work_.wait(mutex_);
     else
       read_next();
 }
@@ -292,14 +283,16 @@ void Store::read_next() {
   slot.state = State::kReading;
   ++slot.holders;  // also of a pass that ends early: the slot is written to
   const Expert expert = experts_[static_cast<size_t>(slot.expert)];
-  pthread_mutex_unlock(&mutex_);
-  const int error = read_expert(expert, memory_ + static_cast<size_t>(number) * options_.slot_bytes);
-  pthread_mutex_lock(&mutex_);
+  int error;
+  {
+    const Unguarded meanwhile(mutex_);
+    error = read_expert(expert, memory_ + static_cast<size_t>(number) * options_.slot_bytes);
+  }
   slot.error = error;
   slot.state = error ? State::kFailed : State::kReady;
   counts_.bytes_read += error ? 0 : expert.bytes;
   if (--slot.holders == 0 && error) empty_slot(number);
-  pthread_cond_broadcast(&read_);
+  read_.wake_all();
 }
 
 int Store::read_expert(const Expert& expert, uint8_t* to) const {

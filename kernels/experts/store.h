@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/lock.h"
+
 namespace edgedec::experts {
 
 struct StoreCounts {
@@ -103,8 +105,8 @@ class Store {
   std::vector<Layer> layers_;
   std::vector<int> waiting_;  // slots, in the order in which they are to be read
   std::vector<pthread_t> lanes_;
-  mutable pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-  pthread_cond_t work_ = PTHREAD_COND_INITIALIZER, read_ = PTHREAD_COND_INITIALIZER;
+  mutable Mutex mutex_;
+  Condition work_, read_;  // a slot waits to be read; one was
   StoreCounts counts_{};
   size_t limit_, used_ = 0;  // slots that may have an expert, and those that have one
   bool over_ = false;

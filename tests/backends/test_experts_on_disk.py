@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -107,6 +108,28 @@ def test_a_machine_with_little_memory_left_keeps_them_on_the_disk_unasked(
     for left, on_disk in ((nbytes + expert_store.BESIDE, False), (nbytes + expert_store.BESIDE - 1, True)):
         monkeypatch.setattr(expert_store, "available_bytes", lambda left=left: left)
         assert (opened(bundle, None).experts is not None) == on_disk
+
+
+def test_a_budget_that_the_machine_does_not_have_is_none(
+    bundles: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = bundles["qwen3moe"]
+    manifest = Manifest.load(bundle)
+    dense = manifest.files[WEIGHTS].bytes - manifest.spec.experts.nbytes
+    left = expert_store.BESIDE + dense + 20 * manifest.spec.experts.slot_bytes
+    monkeypatch.setattr(expert_store, "available_bytes", lambda: left)
+    store = opened(bundle, 1 << 40).experts
+    assert store is not None
+    assert (store.slots, store.most) == (store.least, 20)
+
+
+def test_passes_go_on_where_nobody_holds_the_model_any_more(bundles: dict[str, Path]) -> None:
+    model = opened(bundles["qwen3moe"], TIGHT)
+    forward, tokens = model.forward(), [3, 4, 5]
+    expected = np.asarray(model.forward().extend(tokens).values).tobytes()
+    del model
+    gc.collect()
+    assert np.asarray(forward.extend(tokens).values).tobytes() == expected
 
 
 def test_a_file_that_is_cut_ends_the_pass_in_one_line(bundles: dict[str, Path], tmp_path: Path) -> None:

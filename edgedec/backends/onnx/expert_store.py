@@ -87,21 +87,23 @@ def from_store(model: bytes, store: int) -> bytes:
 
 
 def experts_on_disk(weights: Path, manifest: Manifest, memory: int | None) -> ExpertStore | None:
-    """Return a store for the experts in ``weights`` where ``memory`` has no room for all of them.
+    """Return a store for the experts in ``weights`` where there is no room for all of them.
 
-    ``memory``: bytes that the process may take; None: those that the machine has left. A store has slots for
-    what is left of those then, else the fewest: a memory plan says how many. None for a model without
+    ``memory``: bytes that the process may take; None: those that the machine has left. Then the store has
+    slots for what is left of those, else the fewest: a memory plan says how many. None for a model without
     experts, or with room.
     """
     experts = manifest.spec.experts
     if experts is None:
         return None
     total, left = manifest.files[WEIGHTS].bytes, available_bytes()
-    room = left if memory is None else memory
+    room = min((one for one in (memory, left) if one is not None), default=None)
     if room is None or room >= total + BESIDE:
         return None
     store = ExpertStore(weights, experts, direct=left is not None and left < total)
+    if left is not None:  # a budget may be larger than the machine
+        fits = (left - BESIDE - (total - experts.nbytes)) // experts.slot_bytes
+        store.most = min(max(fits, store.least), experts.total)
     if memory is None:
-        store.limit((room - BESIDE - (total - experts.nbytes)) // experts.slot_bytes)
-        store.most = store.slots
+        store.limit(store.most)
     return store

@@ -156,7 +156,7 @@ class OnnxModel(BackendBase):
             self._scratch[ledger] = ledger.lease("scratch", 0)
         exits = len(self._caps.exits) + added_taps(self._caps.taps, self._caps.exits, self._spec.n_layers)
         self._scratch[ledger].grow(scratch_bytes(self._spec, self._threads, longest, capacity, exits))
-        return OnnxPasses(self._session, self._spec, memory.arrays, ledger, self._exits)
+        return OnnxPasses(self._session, self._spec, memory.arrays, ledger, self._exits, self._experts)
 
 
 def _capabilities(spec: ModelSpec) -> Capabilities:

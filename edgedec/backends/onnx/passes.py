@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from edgedec.backends.onnx.bound_pass import BoundPass, Fed, PassShape, States
 from edgedec.backends.onnx.drafting import NO_EXITS, Exits
+from edgedec.backends.onnx.expert_store import ExpertStore
 from edgedec.backends.onnx.session import one_line_errors
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
@@ -39,9 +40,11 @@ class OnnxPasses:
         caches: Mapping[str, NDArray[Any]],
         ledger: Ledger,
         exits: Exits = NO_EXITS,
+        experts: ExpertStore | None = None,
     ) -> None:
+        """``experts``: the store that the session's ops read from. It has to live as long as they do."""
         self._session, self._spec, self._caches, self._ledger = session, spec, caches, ledger
-        self.exits = exits
+        self.exits, self._experts = exits, experts
         self._bound: dict[PassShape, BoundPass] = {}
 
     def run(self, fed: Fed) -> HeadRows:
