@@ -11,6 +11,9 @@ from onnx import TensorProto, helper
 
 from edgedec.export.portable.body import Body
 
+_SINKS = 9
+"""Input of TreeAttention with a logit of each head that takes part in its softmax."""
+
 
 def rms_norm(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
     """Compute x / sqrt(mean(x^2) + epsilon) * weight (+ residual)."""
@@ -71,10 +74,22 @@ def _attention(body: Body, attrs: dict[str, Any], inputs: list[str], warm: str) 
     visible = _own(body, _visible(body, parents, length, slots, attrs["window"]), before)
     hidden = body.op("Not", visible)
     scores = body.op("Where", hidden, np.float32(-1e30), scores)
-    mixed = body.op("MatMul", body.op("Softmax", scores, axis=-1), values)
+    mixed = body.op("MatMul", _softmax(body, scores, inputs, attrs), values)
     mixed = body.op("Transpose", mixed, perm=[2, 0, 1, 3])
     out = body.reshape(mixed, 0, heads * dim)
     return [out] if attrs.get("shared") else [out, body.op("Unsqueeze", new, [0])]
+
+
+def _softmax(body: Body, scores: str, inputs: list[str], attrs: dict[str, Any]) -> str:
+    """Return the weights of keys; sinks, the last input, take part without keys."""
+    sinks = inputs[_SINKS] if len(inputs) > _SINKS else ""
+    if not sinks:
+        return body.op("Softmax", scores, axis=-1)
+    kv_heads, group = attrs["num_kv_heads"], attrs["num_heads"] // attrs["num_kv_heads"]
+    shape = body.op("Concat", [kv_heads, group], body.size(scores, 2), [1], axis=0)
+    column = body.op("Expand", body.reshape(sinks, kv_heads, group, 1, 1), shape)
+    weights = body.op("Softmax", body.op("Concat", scores, column, axis=-1), axis=-1)
+    return body.slice(weights, 0, -1, -1)
 
 
 def _prepared(body: Body, attrs: dict[str, Any], inputs: list[str], rotary: str) -> tuple[str, str]:

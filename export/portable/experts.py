@@ -7,9 +7,10 @@ from typing import Any
 import onnx
 from onnx import TensorProto, helper
 
+from edgedec.export.model import DOMAIN
 from edgedec.export.portable.body import Body
-from edgedec.export.portable.decode import UNPACKERS, float_columns, quantised_columns
-from edgedec.export.portable.matrices import ACTIVATIONS, product
+from edgedec.export.portable.decode import UNPACK, UNPACKERS, float_columns, quantised_columns
+from edgedec.export.portable.matrices import gated, product
 from edgedec.kernels.packing.experts import expert_places
 from edgedec.kernels.packing.layout import FORMATS, TILE
 
@@ -50,7 +51,8 @@ def _step(attrs: dict[str, Any], given: tuple[str, str, str, str]) -> onnx.Graph
     x, packed, chosen, weights = given
     width, cols, k = attrs["rows"], attrs["cols"], attrs["chosen"]
     formats = tuple(attrs["formats"].split(","))
-    places = expert_places(formats, width, cols)
+    biased = bool(attrs.get("biases"))
+    places = expert_places(formats, width, cols, biased=biased)
     mine = body.op("Gather", packed, body.op("Gather", chosen, "index", axis=0), axis=0)
     bounds = ((places.gate, places.up), (places.up, places.down), (places.down, places.end))
     shapes = ((width, cols), (width, cols), (cols, width))
@@ -60,8 +62,14 @@ def _step(attrs: dict[str, Any], given: tuple[str, str, str, str]) -> onnx.Graph
     ]
     row = body.reshape(body.op("Gather", x, "index", axis=0), 1, cols)
     gate, up = (_all(body, row, *of, (width, cols), k) for of in zip(parts[:2], formats[:2], strict=True))
-    inner = body.op("Mul", ACTIVATIONS[attrs["activation"]](body, gate), up)
+    biases = _biases(body, mine, places.biases, 2 * width + cols, k) if biased else ""
+    if biases:
+        gate = body.op("Add", gate, body.slice(biases, 0, width, 1))
+        up = body.op("Add", up, body.slice(biases, width, 2 * width, 1))
+    inner = gated(body, attrs["activation"], gate, up)
     outer = _each(body, inner, parts[2], formats[2], (k, width, cols))
+    if biases:
+        outer = body.op("Add", outer, body.slice(biases, 2 * width, 2 * width + cols, 1))
     weight = body.reshape(body.op("Gather", weights, "index", axis=0), 1, k)
     y = body.reshape(body.op("MatMul", weight, outer), cols)
     more = body.op("Identity", "more")
@@ -76,6 +84,13 @@ def _part(body: Body, mine: str, bounds: tuple[int, int], format: str, shape: tu
     tiles, of_a_tile = FORMATS[format].packed_shape(*shape)
     start = bounds[0]
     return body.reshape(body.slice(mine, start, start + tiles * of_a_tile, 1), k * tiles, of_a_tile)
+
+
+def _biases(body: Body, mine: str, start: int, count: int, k: int) -> str:
+    """Return the biases of each of k experts, and the padding up to a whole tile: f32[k, count or more]."""
+    padded = -(-count // TILE) * TILE
+    raw = body.slice(mine, start, start + 4 * padded, 1)
+    return body.reshape(body.op(UNPACK + "f32", raw, domain=DOMAIN), k, padded)
 
 
 def _all(body: Body, row: str, packed: str, format: str, shape: tuple[int, int], k: int) -> str:

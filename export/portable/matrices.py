@@ -50,7 +50,7 @@ def gated_mlp(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]
     rows = attrs["rows"]
     both = products(body, x, weights, attrs["formats"].split(","), [rows, rows], attrs["cols"])
     gate, up = (body.slice(both, start, start + rows, 1) for start in (0, rows))
-    return [body.op("Mul", ACTIVATIONS[attrs["activation"]](body, gate), up)]
+    return [gated(body, attrs["activation"], gate, up)]
 
 
 def products(
@@ -92,7 +92,17 @@ def product(body: Body, x: str, packed: str, format: str, rows: int, cols: int) 
 def gated_product(body: Body, attrs: dict[str, Any], inputs: list[str]) -> list[str]:
     """act(gate) * values."""
     values, gate = inputs
-    return [body.op("Mul", ACTIVATIONS[attrs["activation"]](body, gate), values)]
+    return [gated(body, attrs["activation"], gate, values)]
+
+
+def gated(body: Body, activation: str, gate: str, up: str) -> str:
+    """Return act(gate) * up."""
+    if activation != "clamped_silu":
+        return body.op("Mul", _ACTIVATIONS[activation](body, gate), up)
+    gate = body.op("Min", gate, np.float32(_LIMIT))
+    up = body.op("Max", body.op("Min", up, np.float32(_LIMIT)), np.float32(-_LIMIT))
+    active = body.op("Mul", gate, body.op("Sigmoid", body.op("Mul", gate, _ALPHA)))
+    return body.op("Mul", active, body.op("Add", up, 1.0))
 
 
 def _silu(body: Body, x: str) -> str:
@@ -110,4 +120,6 @@ def _sigmoid(body: Body, x: str) -> str:
     return body.op("Sigmoid", x)
 
 
-ACTIVATIONS = {"silu": _silu, "gelu_tanh": _gelu_tanh, "sigmoid": _sigmoid}
+_ACTIVATIONS = {"silu": _silu, "gelu_tanh": _gelu_tanh, "sigmoid": _sigmoid}
+_LIMIT, _ALPHA = 7.0, 1.702
+"""Constants of the activation that clamps, see ``gated_mlp/gated_mlp.h``."""

@@ -1,7 +1,7 @@
 // Experts by row name, for tests and benchmarks. Status: 0 done, 1 row cannot run here, 2 bad argument, 3 not enough memory.
 //
-// A layer is its three formats with commas between, and its sizes: rows, cols, experts, chosen, sigmoid, normalise, gelu, pairs at
-// once; with epsilon and scale.
+// A layer is its three formats with commas between, and its sizes: rows, cols, experts, chosen, sigmoid, normalise, activation (0 silu,
+// 1 gelu, 2 clamped silu), biases, pairs at once; with epsilon and scale.
 #include <cerrno>
 #include <cstring>
 
@@ -14,7 +14,7 @@ using namespace edgedec;
 
 namespace {
 
-enum Size { kRows, kCols, kExperts, kChosen, kSigmoid, kNormalise, kGelu, kPairs };
+enum Size { kRows, kCols, kExperts, kChosen, kSigmoid, kNormalise, kActivation, kBiases, kPairs };
 
 bool next_weight(const char** formats, int rows, int cols, Weight* weight) {
   char name[16] = {};
@@ -34,8 +34,8 @@ struct Layer {
     Weight gate, up, down;
     known = next_weight(&formats, rows, cols, &gate) && next_weight(&formats, rows, cols, &up) &&
             next_weight(&formats, cols, rows, &down) && some > 0 && some <= all && all <= experts::kMostExperts &&
-            some <= experts::kMostChosen && sizes[kPairs] > 0;
-    if (known) shapes = {gate, up, down};
+            some <= experts::kMostChosen && sizes[kPairs] > 0 && sizes[kActivation] >= 0 && sizes[kActivation] < 3;
+    if (known) shapes = {gate, up, down, sizes[kBiases] != 0};
   }
 
   experts::Routing routing;
@@ -66,7 +66,7 @@ EDGEDEC_EXPORT int edgedec_experts(const char* name, const char* formats, const 
   const experts::Rows rows{*linear, *gated_mlp::find_row(float_row(name)), *experts::find_row(float_row(name))};
   OwnThreads threads;
   const int error = experts::experts(rows, threads, layer.routing, weights,
-                   sizes[kGelu] ? gated_mlp::Activation::kGeluTanh : gated_mlp::Activation::kSilu,
+                   static_cast<gated_mlp::Activation>(sizes[kActivation]),
                    {x, scores, choice, factor, residual, m}, out, sizes[kPairs]);
   return threads.lacks_memory() ? 3 : error ? 4 : 0;
 }

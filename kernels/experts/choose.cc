@@ -24,9 +24,12 @@ void largest(const float* keys, int count, int chosen, Chosen* found) {
 
 }  // namespace
 
-Shapes::Shapes(const Weight& gate, const Weight& up, const Weight& down)
+Shapes::Shapes(const Weight& gate, const Weight& up, const Weight& down, bool biased)
     : gate(gate), up(up), down(down), up_at(aligned(gate.bytes(), kPartAlignment)),
-      down_at(aligned(up_at + up.bytes(), kPartAlignment)), stride(aligned(down_at + down.bytes(), kExpertAlignment)) {}
+      down_at(aligned(up_at + up.bytes(), kPartAlignment)), biases_at(aligned(down_at + down.bytes(), kPartAlignment)), biased(biased) {
+  const auto numbers = static_cast<size_t>(gate.rows) + static_cast<size_t>(up.rows) + static_cast<size_t>(down.rows);
+  stride = aligned(biased ? biases_at + numbers * sizeof(float) : down_at + down.bytes(), kExpertAlignment);
+}
 
 void choose(const Row& row, const Routing& routing, const float* scores, const float* choice, const float* factor, float* room,
             Chosen* chosen) {

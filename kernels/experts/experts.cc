@@ -102,7 +102,10 @@ class Computation {
       const uint8_t* expert = wave.data[number];
       rows_.linear.tiles[static_cast<int>(gate.format)](part(gate, expert, 0), acts, m0, m1, tile0, tile1, g, ld);
       rows_.linear.tiles[static_cast<int>(up.format)](part(up, expert, shapes_.up_at), acts, m0, m1, tile0, tile1, u, ld);
-      rows_.mlp.activate(act_, g, u, ld, own.count, std::min(tile1 * kTile, gate.rows) - tile0 * kTile,
+      const int columns = std::min(tile1 * kTile, gate.rows) - tile0 * kTile;
+      add_bias(expert, tile0 * kTile, columns, g, ld, own.count);
+      add_bias(expert, gate.rows + tile0 * kTile, columns, u, ld, own.count);
+      rows_.mlp.activate(act_, g, u, ld, own.count, columns,
                          inner + static_cast<size_t>(own.first) * width + static_cast<size_t>(tile0) * kTile, width);
     });
     return !threads_.lacks_memory();
@@ -120,8 +123,17 @@ class Computation {
       float* out = outputs + static_cast<size_t>(own.first) * cols + static_cast<size_t>(tile0) * kTile;
       rows_.linear.tiles[static_cast<int>(down.format)](part(down, wave.data[number], shapes_.down_at), acts, own.first,
                                                         own.first + own.count, tile0, tile1, out, cols);
+      add_bias(wave.data[number], 2 * shapes_.gate.rows + tile0 * kTile, std::min(tile1 * kTile, down.rows) - tile0 * kTile, out, cols,
+               own.count);
     });
     return !threads_.lacks_memory();
+  }
+
+  // Adds biases [first, first + columns) of an expert, where it has some, to so many rows: 1 * bias + product is rounded once.
+  void add_bias(const uint8_t* expert, int first, int columns, float* to, size_t ld, int count) const {
+    if (!shapes_.biased) return;
+    const float* bias = reinterpret_cast<const float*>(expert + shapes_.biases_at) + first;
+    for (int i = 0; i < count; ++i) rows_.experts.add(1.0f, bias, to + static_cast<size_t>(i) * ld, static_cast<size_t>(columns));
   }
 
   // Tiles of a task whose products stay within the second-level cache.

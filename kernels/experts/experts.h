@@ -7,13 +7,14 @@
 //   weight = gated / sum of gated        softmax alone, over all experts in ascending order; left out where the next one divides
 //   weight = weight / (sum + epsilon)    with `normalise`, over the chosen in ascending order
 //   weight = weight * scale * factor[e]
-// The products are QuantLinear's and GatedMLP's. The sum begins with the residual, or zero, and takes experts in ascending order:
+// The products are QuantLinear's and GatedMLP's. Experts may have biases of gate, up and down, which are added to each product
+// right behind it. The sum begins with the residual, or zero, and takes experts in ascending order:
 //   y = fma(weight, product, y)
 //
 // So a token's output depends neither on other tokens nor on how many of them share an expert, and rows agree bit for bit.
 //
-// All weights of an expert lie together: gate, up and down, each from a multiple of kPartAlignment bytes, the expert itself from a
-// multiple of kExpertAlignment, which lets disks be read past the system's cache.
+// All weights of an expert lie together: gate, up and down, and the biases f32[gate rows + up rows + down rows] where there are some,
+// each from a multiple of kPartAlignment bytes, the expert itself from a multiple of kExpertAlignment, which lets disks be read past the system's cache.
 #pragma once
 
 #include "experts/store.h"
@@ -54,10 +55,11 @@ const Row* find_row(const char* name);
 // The shapes of a layer's experts, and where parts lie in each, in bytes.
 struct Shapes {
   Shapes() = default;
-  Shapes(const Weight& gate, const Weight& up, const Weight& down);
+  Shapes(const Weight& gate, const Weight& up, const Weight& down, bool biased);
 
   Weight gate, up, down;
-  size_t up_at = 0, down_at = 0, stride = 0;
+  size_t up_at = 0, down_at = 0, biases_at = 0, stride = 0;
+  bool biased = false;
 };
 
 // Where the experts of a layer are: one after the other in memory, or in a store, from its number `first` on.

@@ -46,7 +46,7 @@ struct Experts {
     if (formats.size() != 3) return info.fail("formats must name three"), experts::Shapes{};
     const Weight gate = WeightInput(info, formats[0], width, cols).shape(), up = WeightInput(info, formats[1], width, cols).shape(),
                  down = WeightInput(info, formats[2], cols, width).shape();
-    return info.ok() ? experts::Shapes(gate, up, down) : experts::Shapes{};
+    return info.ok() ? experts::Shapes(gate, up, down, info.integer("biases", 0) != 0) : experts::Shapes{};
   }
 
   void compute(Context& c) {

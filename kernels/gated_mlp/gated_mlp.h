@@ -1,5 +1,8 @@
 // GatedMLP: y = act(G x) * (U x). Both matrices are streamed side by side, so neither product is written to memory.
 // GatedProduct: y = act(gate) * values, of two tensors that are there already; the same rows compute it.
+//
+// The activation "clamped_silu" changes both factors, by the constants of the models that have it:
+//   g = min(gate, 7); u = max(-7, min(up, 7)); y = g / (1 + e^(-1.702 g)) * (u + 1)
 #pragma once
 
 #include <string_view>
@@ -8,11 +11,14 @@
 
 namespace edgedec::gated_mlp {
 
-enum class Activation { kSilu, kGeluTanh, kSigmoid };  // the last one for GatedProduct alone
+enum class Activation { kSilu, kGeluTanh, kClampedSilu, kSigmoid };  // the last one for GatedProduct alone
 
 // Finds the activation that graphs call so; false where there is none.
 inline bool activation_by_name(std::string_view name, Activation* found) {
-  *found = name == "silu" ? Activation::kSilu : name == "gelu_tanh" ? Activation::kGeluTanh : Activation::kSigmoid;
+  *found = name == "silu"           ? Activation::kSilu
+           : name == "gelu_tanh"    ? Activation::kGeluTanh
+           : name == "clamped_silu" ? Activation::kClampedSilu
+                                    : Activation::kSigmoid;
   return *found != Activation::kSigmoid || name == "sigmoid";
 }
 

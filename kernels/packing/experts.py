@@ -15,23 +15,31 @@ EXPERT_ALIGNMENT = 4096
 
 
 class ExpertPlaces(NamedTuple):
-    """Offsets in an expert of its matrices, with the end of the last one, and its size, all in bytes."""
+    """Offsets in an expert of its matrices, the end of the last one, the biases, and its size, all in bytes.
+
+    ``biases`` are those of gate, up and down, one behind the other; there may be none.
+    """
 
     gate: int
     up: int
     down: int
     end: int
+    biases: int
     stride: int
 
 
-def expert_places(formats: tuple[str, str, str], width: int, cols: int) -> ExpertPlaces:
+def expert_places(
+    formats: tuple[str, str, str], width: int, cols: int, *, biased: bool = False
+) -> ExpertPlaces:
     """Return where gate and up [width, cols] and down [cols, width] lie, packed in ``formats``."""
     shapes = ((width, cols), (width, cols), (cols, width))
     sizes = [_bytes(format, *shape) for format, shape in zip(formats, shapes, strict=True)]
     up = _aligned(sizes[0], PART_ALIGNMENT)
     down = _aligned(up + sizes[1], PART_ALIGNMENT)
     end = down + sizes[2]
-    return ExpertPlaces(0, up, down, end, _aligned(end, EXPERT_ALIGNMENT))
+    biases = _aligned(end, PART_ALIGNMENT)
+    whole = biases + 4 * (2 * width + cols) if biased else end
+    return ExpertPlaces(0, up, down, end, biases, _aligned(whole, EXPERT_ALIGNMENT))
 
 
 def checksum(expert: bytes) -> int:

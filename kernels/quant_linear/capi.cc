@@ -108,15 +108,16 @@ EDGEDEC_EXPORT int edgedec_quantise(const char* name, const float* x, int m, int
 }
 
 EDGEDEC_EXPORT int edgedec_gated_mlp(const char* name, const char* gate_format, const uint8_t* gate,
-                                     const char* up_format, const uint8_t* up, int rows, int cols, int gelu,
+                                     const char* up_format, const uint8_t* up, int rows, int cols, int activation,
                                      const float* x, int m, float* out) {
   const quant_linear::Row* row = runnable(name);
   Weight g, u;
   if (!row) return 1;
   if (!weight(gate_format, gate, rows, cols, &g) || !weight(up_format, up, rows, cols, &u)) return 2;
+  if (activation < 0 || activation > 2) return 2;  // silu, gelu, clamped silu
   OwnThreads threads;
   gated_mlp::gated_mlp(*row, *gated_mlp::find_row(float_row(name)), threads, g, u,
-                       gelu ? gated_mlp::Activation::kGeluTanh : gated_mlp::Activation::kSilu, x, m, out);
+                       static_cast<gated_mlp::Activation>(activation), x, m, out);
   return threads.lacks_memory() ? kLacksMemory : 0;
 }
 

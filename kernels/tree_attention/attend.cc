@@ -56,6 +56,7 @@ struct Tasks {
     b.h1 = std::min(b.h0 + u.step, (unit / u.per_kv_head + 1) * u.group);
     b.scores = room;
     b.sums = room + tokens * u.step * stride;
+    b.sinks = pass.sinks ? pass.sinks + b.h0 : nullptr;
     return b;
   }
 

@@ -24,10 +24,10 @@ struct Backwards : edgedec::Parallel {
 EDGEDEC_API int edgedec_tree_attention(const char* row, const Config* config, const float* qkv, const float* rotary,
                                        const int64_t* parents, size_t tokens, size_t length, uint16_t* cache,
                                        size_t capacity, size_t width, const float* q_norm, const float* k_norm,
-                                       float* out, const size_t* split, float* attention) {
+                                       const float* sinks, float* out, const size_t* split, float* attention) {
   const Row* r = edgedec::cpu_has(row) ? find_row(row) : nullptr;
   if (!r) return 1;
-  const Pass pass = {parents, tokens, length};
+  const Pass pass = {parents, tokens, length, 0, sinks};
   if (problem(*config, pass, capacity) || (attention && config->ring)) return 2;
   const Split chosen = split ? Split{split[0], split[1], split[2]} : split_for(*config, pass);
   const size_t group = config->heads / config->kv_heads;

@@ -61,21 +61,26 @@ void score(const Config& config, const Cache& cache, size_t length, const Block&
   as(config, cache, length, b, queries, i0, i1);
 }
 
-// scores -> exp(score - max), in place; returns their sum. The row has room up to a multiple of sixteen.
+// scores -> exp(score - max), in place; returns their sum. The row has room up to a multiple of sixteen. A sink, unless null, is
+// one more score, the last one of the sum.
 template <class V>
-EDGEDEC_INLINE float exponentials(float* scores, size_t n) {
+EDGEDEC_INLINE float exponentials(float* scores, size_t n, const float* sink) {
   const size_t padded = (n + kLanes - 1) / kLanes * kLanes;
   for (size_t j = n; j < padded; ++j) scores[j] = -__builtin_inff();  // its exponential is 0
   V top = V::load(scores);
   for (size_t j = kLanes; j < padded; j += kLanes) top = V::max(top, V::load(scores + j));
   top = V::broadcast(V::reduce_max(top));
+  if (sink) top = V::max(top, V::broadcast(*sink));
   V sum = V::broadcast(0.0f);
   for (size_t j = 0; j < padded; j += kLanes) {
     const V p = exp(V::sub(V::load(scores + j), top));
     p.store(scores + j);
     sum = V::add(sum, p);
   }
-  return V::reduce_add(sum);
+  if (!sink) return V::reduce_add(sum);
+  float of_sink[kLanes];
+  exp(V::sub(V::broadcast(*sink), top)).store(of_sink);
+  return V::reduce_add(sum) + of_sink[0];
 }
 
 template <class V>
@@ -84,7 +89,7 @@ void weigh(const Config& config, const Block& b, size_t q0, size_t q1) {
     const Path& path = b.paths[q / b.heads()];
     float* scores = b.scores + q * b.stride;
     if (config.softcap > 0.0f) softcap_all<V>(scores, path.end - path.first, config.softcap);
-    b.sums[q] = exponentials<V>(scores, path.end - path.first);
+    b.sums[q] = exponentials<V>(scores, path.end - path.first, b.sinks ? b.sinks + q % b.heads() : nullptr);
   }
 }
 

@@ -17,7 +17,7 @@ struct TreeAttention {
   static constexpr const char* kName = "TreeAttention";
   static constexpr Port kInputs[] = {{kFloat}, {kFloat}, {kInt64}, {kInt64}, {kFloat16},
                                      {kFloat, kOptional}, {kFloat, kOptional}, {kFloat, kOptional},
-                                     {kFloat16, kOptional}};
+                                     {kFloat16, kOptional}, {kFloat, kOptional}};
   static constexpr Port kOutputs[] = {{kFloat}, {kFloat16, kOptional}};
   static constexpr size_t kPrepareRows = 16;
 
@@ -106,6 +106,9 @@ struct TreeAttention {
       return c.fail(wrong);
     if (all > tokens && sequences.all.size() != 1) return c.fail("only a single sequence can have warm tokens");
     sequences.all[0].pass.first = all - tokens;
+    const auto* sinks = c.optional<const float>(9);
+    if (sinks && c.elements(9) != config.heads) return c.fail("sinks must be one for each head");
+    for (Sequence& one : sequences.all) one.pass.sinks = sinks;
     call.parts = sequences.parts;
     // The other layer's kv_new is an input so that the runtime runs that layer first, and for the body.
     if (config.shared && (!c.has(8) || c.outputs() > 1)) c.fail("shared keys need the kv_new of the layer that writes them, and have none of their own");

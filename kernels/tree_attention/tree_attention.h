@@ -16,6 +16,7 @@
 //            s[j]   = softcap tanh(s[j] / softcap)        only with a softcap
 //            p[j]   = exp(s[j] - max s)
 //            sum    = sum of p                           lane j mod 16, j counted from the first key that takes part
+//            with sinks (a logit z of each head): max s is over z too, and sum = sum + exp(z - max s), the last of all
 //            out[i] = (sum over j of p[j] v[j][i]) / sum  ascending j, one fused multiply-add each, one division
 //   look     a[s]   = max of p[j] / sum                  of slot s: over all tokens, and heads that read its kv head;
 //                                                        only on request
@@ -65,6 +66,7 @@ struct Pass {
   const int64_t* parents;  // [tokens]
   size_t tokens, length;   // length: resident tokens
   size_t first = 0;        // tokens before this one are in the cache already: only their paths count
+  const float* sinks = nullptr;  // [heads]: logits that take part as those of keys do, with values of zero; null: none
 
   size_t computed() const { return tokens - first; }
 };
@@ -90,6 +92,7 @@ struct Block {
   Path paths[kMostQueries];         // of the tokens
   float* scores;                    // [tokens * heads][stride]: of a token's path from its first index on
   float* sums;                      // [tokens * heads]
+  const float* sinks;               // [heads], or null
   size_t stride;
 
   size_t heads() const { return h1 - h0; }

@@ -59,6 +59,7 @@ def seeds(folder: Path) -> list[tuple[Files, Files]]:
         _attention(heads=26, kv_heads=1, row=9, looked=(2, 1, 26)),
         _attention(heads=4, kv_heads=2, length=(5, 1, 2, 4, 3, 0, 2, 1, 4, 0)),
         _attention(heads=4, kv_heads=2, computed=2),
+        _attention(heads=26, kv_heads=1, sinks=26),
         _attention(heads=2, kv_heads=1, row=9, computed=1, window=3, ring=1, capacity=7),
         _attention(heads=4, kv_heads=2, window=3, ring=1, capacity=7),
         _attention(heads=2, kv_heads=1, row=9, window=4, ring=1, capacity=8, value_norm=1),
@@ -109,6 +110,7 @@ def _attention(
     capacity: int = 25,
     looked: tuple[int, ...] = (),
     computed: int = 5,
+    sinks: int = 0,
     **more: float,
 ) -> Case:
     attributes = {"layer": 1, "num_heads": heads, "num_kv_heads": kv_heads, "head_dim": 16, "scale": 0.25}
@@ -124,6 +126,8 @@ def _attention(
         *([tensor("f32", *looked)] if looked else []),
         *([None, tensor("f16", 1, 2, kv_heads, 0, row)] if shared else []),
     ]
+    if sinks:
+        inputs += [*[None] * (9 - len(inputs)), tensor("f32", sinks)]
     return "TreeAttention", attributes | more, inputs
 
 
@@ -174,6 +178,7 @@ def _quantised(format: str, cols: int) -> list[Case]:
         ("GatedMLP", gated, [tensor("f32", 2, cols), half, half]),
         experts(format, cols, tokens=1),
         experts(format, cols, tokens=5, gating="sigmoid", epsilon=1e-6),
+        experts(format, cols, tokens=5, activation="clamped_silu", biases=1),
         ("HeadTopK", {**sizes, "k": 8, "refine": 1}, [tensor("f32", 2, cols), table, want, None, warm]),
         ("HeadTopK", {**sizes, "k": 8}, [tensor("f32", 2, cols), table, want]),
         ("HeadTopK", {**sizes, "k": 8, "softcap": 30.0}, [tensor("f32", 2, cols), table, want, keep, warm]),
@@ -185,7 +190,7 @@ def experts(format: str, cols: int, tokens: int, **attributes: Any) -> Case:
     width, formats = 32, (format, "q8_0", "q8_0")
     sizes = {"formats": ",".join(formats), "experts": 4, "chosen": 2, "rows": width, "cols": cols}
     rules = {"activation": "silu", "gating": "softmax", "normalise": 1}
-    stride = expert_places(formats, width, cols).stride
+    stride = expert_places(formats, width, cols, biased="biases" in attributes).stride
     inputs = [tensor("f32", tokens, cols), tensor("f32", tokens, 4), tensor("u8", 4, stride)]
     more = [tensor("f32", 4), tensor("f32", 4), tensor("f32", tokens, cols)]
     return "Experts", {**sizes, **rules, **attributes}, [*inputs, *more]

@@ -130,7 +130,8 @@ def _gated(gate: F32, up: F32, gelu: bool) -> F32:
         data.reshape(-1)[: values.size] = values
         return Packed("f32", values.size, 1, data.view(np.uint8))
 
-    return SCALAR.gated_mlp(column(gate), column(up), np.ones((1, 1), np.float32), gelu)[0]
+    activation = "gelu_tanh" if gelu else "silu"
+    return SCALAR.gated_mlp(column(gate), column(up), np.ones((1, 1), np.float32), activation)[0]
 
 
 def columns_for(format: str, rng: np.random.Generator) -> int:

@@ -52,6 +52,8 @@ class Model:
     value_norm: bool = False
     shared: bool = False
     """Whether another layer has written the keys and values."""
+    sinks: bool = False
+    """Whether each head has a logit more in its softmax."""
 
     def config(self) -> Config:
         scale = 1 / self.dim**0.5
@@ -74,6 +76,12 @@ class Model:
             return None, None
         q, k = np.random.default_rng(self.seed + 1).uniform(0.5, 2, (2, self.dim)).astype(np.float32)
         return q, k
+
+    def sink_logits(self) -> F32 | None:
+        """Logits below and above those of most keys, one for each head."""
+        if not self.sinks:
+            return None
+        return np.random.default_rng(self.seed + 4).normal(0, 3, self.heads).astype(np.float32)
 
     def cache(self, length: int, capacity: int) -> F16:
         """[2, kv heads, capacity, row]; slots from `length` on are NaN, so that reading them shows."""
@@ -176,6 +184,7 @@ def run(
         cache.shape[3],
         q_norm,
         k_norm,
+        model.sink_logits(),
         out,
         None if split is None else np.array(split, np.uint64),
         attention,
@@ -219,8 +228,10 @@ def weights(model: Model, tokens: F32, parents: Sequence[int], cache: F16, lengt
             scores = keys @ q[token, head]
             if model.softcap:
                 scores = model.softcap * np.tanh(scores / model.softcap)
+            if (sinks := model.sink_logits()) is not None:
+                scores = np.append(scores, sinks[head])
             exponentials = np.exp(scores - scores.max())
-            found[token, head, slots] = exponentials / exponentials.sum()
+            found[token, head, slots] = (exponentials / exponentials.sum())[: len(slots)]
     return found
 
 

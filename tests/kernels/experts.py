@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.kernels import library
+from edgedec.kernels.packing.layout import pack
 from tests.kernels.float_rows import pointer
-from tests.kernels.quant_rows import F32, SCALAR, Packed, Runner, random_packed
+from tests.kernels.quant_rows import ACTIVATIONS, F32, SCALAR, Packed, Runner, activated, random_packed
 
 ALIGNMENT, PART = 4096, 64
 PAIRS = 512
@@ -25,7 +26,9 @@ class Layer:
     chosen: int
     sigmoid: bool = False
     normalise: bool = True
-    gelu: bool = False
+    activation: str = "silu"
+    biases: F32 | None = None
+    """Of each expert: of gate, up and down, f32[experts, 2 * width + cols]."""
     epsilon: float = 0.0
     scale: float = 1.0
 
@@ -42,8 +45,9 @@ class Layer:
         return self.experts[0][0].cols
 
     def sizes(self, pairs: int = PAIRS) -> NDArray[np.int32]:
-        flags = [int(self.sigmoid), int(self.normalise), int(self.gelu)]
-        return np.array([self.width, self.cols, len(self.experts), self.chosen, *flags, pairs], np.int32)
+        shape = [self.width, self.cols, len(self.experts), self.chosen]
+        flags = [self.sigmoid, self.normalise, ACTIVATIONS.index(self.activation), self.biases is not None]
+        return np.array([*shape, *flags, pairs], np.int32)
 
     @property
     def factors(self) -> F32:
@@ -53,10 +57,12 @@ class Layer:
     def data(self) -> NDArray[np.uint8]:
         """u8[experts, stride], aligned as a bundle's file is."""
         rows = []
-        for parts in self.experts:
+        for expert, parts in enumerate(self.experts):
             row = b""
             for part in parts:
                 row += bytes(-len(row) % PART) + part.data.tobytes()
+            if self.biases is not None:
+                row += bytes(-len(row) % PART) + self.biases[expert].tobytes()
             rows.append(row + bytes(-len(row) % ALIGNMENT))
         packed = np.frombuffer(b"".join(rows), np.uint8)
         room = np.empty(packed.size + ALIGNMENT, np.uint8)
@@ -73,7 +79,13 @@ class Layer:
 
 
 def random_layer(
-    formats: tuple[str, str, str], experts: int, width: int, cols: int, seed: int = 0, **rules: object
+    formats: tuple[str, str, str],
+    experts: int,
+    width: int,
+    cols: int,
+    seed: int = 0,
+    biased: bool = False,
+    **rules: object,
 ) -> Layer:
     """Return a layer whose experts differ."""
     shapes = ((width, cols), (width, cols), (cols, width))
@@ -84,7 +96,9 @@ def random_layer(
         )
         for expert in range(experts)
     )
-    return Layer(made, **rules)  # type: ignore[arg-type]
+    rng = np.random.default_rng(seed)
+    biases = rng.normal(0, 1, (experts, 2 * width + cols)).astype(np.float32) if biased else None
+    return Layer(made, biases=biases, **rules)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -182,11 +196,27 @@ def defined(layer: Layer, inputs: Inputs) -> F32:
         one = inputs.token(t)
         y = np.zeros(layer.cols, np.float32) if one.residual is None else one.residual[0]
         for expert, weight in zip(*choose("scalar", layer, one), strict=True):
-            gate, up, down = layer.experts[expert]
-            product = SCALAR.linear(down, SCALAR.gated_mlp(gate, up, one.x, layer.gelu))[0]
-            y = fma(weight, product, y)
+            y = fma(weight, product(layer, expert, one.x), y)
         out.append(y)
     return np.stack(out)
+
+
+def product(layer: Layer, expert: int, x: F32) -> F32:
+    """What an expert makes of one token x[1, cols], on the scalar row."""
+    gate, up, down = layer.experts[expert]
+    if layer.biases is None:
+        return SCALAR.linear(down, SCALAR.gated_mlp(gate, up, x, layer.activation))[0]
+    biases = np.split(layer.biases[expert], [layer.width, 2 * layer.width])
+    both = [SCALAR.linear(one, x) + bias for one, bias in zip((gate, up), biases, strict=False)]
+    # Matrices of ones and zeros hand the sums on as they are.
+    ones = np.eye(2 * layer.width, dtype=np.float32)
+    halves = [
+        Packed("f32", layer.width, 2 * layer.width, pack("f32", rows.view(np.uint8)))
+        for rows in np.split(ones, 2)
+    ]
+    inner = SCALAR.gated_mlp(*halves, np.concatenate(both, axis=1), layer.activation)
+    found: F32 = (SCALAR.linear(down, inner) + biases[2])[0]
+    return found
 
 
 def fma(weight: np.float32, x: F32, y: F32) -> F32:
@@ -213,9 +243,8 @@ def dense(layer: Layer, inputs: Inputs) -> F32:
     for t in range(len(inputs.x)):
         for expert, weight in zip(*expected(layer, inputs.token(t)), strict=True):
             gate, up, down = (part.dense.astype(np.float64) for part in layer.experts[expert])
-            g = gate @ inputs.x[t]
-            with np.errstate(over="ignore"):  # infinity is right there: the activation is 0
-                curve = -2 * np.sqrt(2 / np.pi) * (g + 0.044715 * g**3) if layer.gelu else -g
-                active = g / (1 + np.exp(curve))
-            out[t] += weight * (down @ (active * (up @ inputs.x[t])))
+            biases = np.zeros(2 * layer.width + layer.cols) if layer.biases is None else layer.biases[expert]
+            of_gate, of_up, of_down = np.split(biases, [layer.width, 2 * layer.width])
+            g, u = gate @ inputs.x[t] + of_gate, up @ inputs.x[t] + of_up
+            out[t] += weight * (down @ activated(layer.activation, g, u) + of_down)
     return out.astype(np.float32)

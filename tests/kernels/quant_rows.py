@@ -18,8 +18,23 @@ from tests.kernels.float_rows import pointer
 Array = npt.NDArray[Any]
 F32 = npt.NDArray[np.float32]
 FORMATS = tuple(layout.FORMATS)
+ACTIVATIONS = ("silu", "gelu_tanh", "clamped_silu")
+"""Those of a gate, by their numbers in the C ABI."""
 INT_FORMATS = tuple(name for name, spec in layout.FORMATS.items() if not spec.is_float)
 FLOAT_FORMATS = tuple(name for name, spec in layout.FORMATS.items() if spec.is_float)
+
+
+def activated(activation: str, gate: npt.NDArray[np.float64], up: npt.NDArray[np.float64]) -> Array:
+    """The product of an activated gate and ``up``, in 64 bits."""
+    if activation == "clamped_silu":
+        gate, up = np.minimum(gate, 7), np.clip(up, -7, 7) + 1
+    curve = {
+        "silu": -gate,
+        "gelu_tanh": -2 * np.sqrt(2 / np.pi) * (gate + 0.044715 * gate**3),
+        "clamped_silu": -1.702 * gate,
+    }
+    with np.errstate(over="ignore"):  # infinity is right there: the activation is 0
+        return gate / (1 + np.exp(curve[activation])) * up
 
 
 @dataclass(frozen=True)
@@ -73,7 +88,7 @@ class Runner:
         )
         return out
 
-    def gated_mlp(self, gate: Packed, up: Packed, x: F32, gelu: bool) -> F32:
+    def gated_mlp(self, gate: Packed, up: Packed, x: F32, activation: str = "silu") -> F32:
         out = np.full((len(x), gate.rows), np.nan, dtype=np.float32)
         self.call(
             "edgedec_gated_mlp",
@@ -84,7 +99,7 @@ class Runner:
             pointer(up.data),
             gate.rows,
             gate.cols,
-            int(gelu),
+            ACTIVATIONS.index(activation),
             pointer(x),
             len(x),
             pointer(out),

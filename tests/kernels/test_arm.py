@@ -16,7 +16,7 @@ from tests.fixtures.nightly import diagonal
 from tests.kernels.arm import ArmLibrary, ArmRunner, needs_arm
 from tests.kernels.arm_build import BUILD, build, run
 from tests.kernels.float_rows import pointer, same_bits
-from tests.kernels.quant_rows import FORMATS, SCALAR, Runner, random_packed
+from tests.kernels.quant_rows import ACTIVATIONS, FORMATS, SCALAR, Runner, random_packed
 from tests.kernels.test_quant_linear import inputs, shapes
 
 pytestmark = needs_arm
@@ -120,8 +120,8 @@ def test_the_other_quantised_ops_have_the_same_bits(runner: Runner) -> None:
     for m in (1, 2, 7, 18):
         gate, up = random_packed("q4_k", 100, 512, 1), random_packed("q6_k", 100, 512, 2)
         x = inputs(m, 512, m)
-        for gelu in (False, True):
-            assert same_bits(runner.gated_mlp(gate, up, x, gelu), SCALAR.gated_mlp(gate, up, x, gelu))
+        for act in ACTIVATIONS:
+            assert same_bits(runner.gated_mlp(gate, up, x, act), SCALAR.gated_mlp(gate, up, x, act))
         bias, residual = np.linspace(-1, 1, 100, dtype=np.float32), x[:, :100].copy()
         assert same_bits(runner.linear(up, x, bias, residual), SCALAR.linear(up, x, bias, residual))
     for format in ("q6_k", "q8_0"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,7 @@ from tests.kernels.experts import (
     run,
 )
 from tests.kernels.float_rows import float_rows, library_for
-from tests.kernels.quant_rows import FORMATS, SCALAR, Runner, runner_id, runners
+from tests.kernels.quant_rows import ACTIVATIONS, FORMATS, SCALAR, Runner, runner_id, runners
 from tests.kernels.test_threads import threads
 
 RUNNERS = [SCALAR, *runners()]
@@ -103,9 +105,23 @@ def test_every_row_has_the_bits_of_the_definition(runner: Runner, rules: dict[st
 def test_every_format_has_the_bits_of_the_definition(runner: Runner, format: str) -> None:
     other = "q8_0" if format != "q8_0" else "f16"
     for formats in ((format, other, format), (other, format, other)):
-        layer = random_layer(formats, 4, 256, 256, chosen=2, gelu=True)
+        layer = random_layer(formats, 4, 256, 256, chosen=2, activation="gelu_tanh")
         inputs = random_inputs(layer, 3, 3)
         assert run(runner, layer, inputs).tobytes() == defined(layer, inputs).tobytes(), formats
+
+
+@pytest.mark.parametrize("format", ["mxfp4", "q8_0", "bf16", "q4_0"])
+@EVERY_RUNNER
+def test_biases_and_clamps_have_the_bits_of_the_definition(runner: Runner, format: str) -> None:
+    rules = {"biased": True, "activation": "clamped_silu"}
+    layer = random_layer((format, format, format), 5, 96, 160, chosen=2, **rules)
+    for m in (1, 6):
+        inputs = random_inputs(layer, m, m, extras=True)
+        inputs.x[0] *= 40  # beyond the limits
+        got = run(runner, layer, inputs)
+        assert got.tobytes() == defined(layer, inputs).tobytes(), m
+        assert got.tobytes() != run(runner, replace(layer, activation="silu"), inputs).tobytes()
+        assert got.tobytes() == run(runner, layer, inputs, pairs=3).tobytes()
 
 
 @pytest.mark.parametrize(("width", "cols"), [(32, 64), (96, 160), (736, 320)])
@@ -151,7 +167,9 @@ def test_tokens_that_all_choose_one_expert() -> None:
     assert run(SCALAR, layer, inputs, 8).tobytes() == defined(layer, inputs).tobytes()
 
 
-def test_the_weighted_sum_is_right() -> None:
-    layer = random_layer(("f32", "f32", "f32"), 5, 48, 64, chosen=2)
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_the_weighted_sum_is_right(activation: str, biased: bool) -> None:
+    layer = random_layer(("f32", "f32", "f32"), 5, 48, 64, chosen=2, activation=activation, biased=biased)
     inputs = random_inputs(layer, 6, 4, extras=True)
     np.testing.assert_allclose(run(SCALAR, layer, inputs), dense(layer, inputs), rtol=2e-4, atol=2e-6)

@@ -15,11 +15,13 @@ from tests.kernels.experts import random_inputs, random_layer, run
 from tests.kernels.quant_rows import Runner
 
 
-def test_a_node_has_the_bits_of_the_kernel() -> None:
-    layer = random_layer(("q8_0", "q8_0", "q8_0"), 4, 32, 64, chosen=2)
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_node_has_the_bits_of_the_kernel(biased: bool) -> None:
+    rules: dict[str, Any] = {"activation": "clamped_silu"} if biased else {}
+    layer = random_layer(("q8_0", "q8_0", "q8_0"), 4, 32, 64, chosen=2, biased=biased, **rules)
     for tokens in (1, 5):
         inputs = random_inputs(layer, tokens, 1, extras=True)
-        made = session(*experts("q8_0", 64, tokens))
+        made = session(*experts("q8_0", 64, tokens, **rules, **({"biases": 1} if biased else {})))
         arrays = (inputs.x, inputs.scores, layer.data, inputs.choice, inputs.factor, inputs.residual)
         (out,) = made.run(None, {f"in{i}": array for i, array in enumerate(arrays)})
         assert out.tobytes() == run(Runner(library.isa()), layer, inputs).tobytes()

@@ -12,10 +12,11 @@ from edgedec.export.model import DOMAIN, IR_VERSION, OPSET
 from edgedec.export.portable import attach_bodies
 from edgedec.kernels import library
 from tests.export.graphs import node
+from tests.kernels.quant_rows import activated
 from tests.portable.runner import options
 
 F32 = NDArray[np.float32]
-ACTIVATIONS = ["sigmoid", "silu", "gelu_tanh"]
+ACTIVATIONS = ["sigmoid", "silu", "gelu_tanh", "clamped_silu"]
 
 
 def session(activation: str, *, kernels: bool) -> ort.InferenceSession:
@@ -42,19 +43,13 @@ def inputs(rows: int, columns: int) -> tuple[F32, F32]:
     return values, gate
 
 
-def activated(activation: str, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    if activation == "gelu_tanh":
-        found: NDArray[np.float64] = x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
-        return found
-    sigmoid: NDArray[np.float64] = 1 / (1 + np.exp(-x))
-    return sigmoid if activation == "sigmoid" else x * sigmoid
-
-
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("kernels", [True, False])
 def test_its_definition(activation: str, kernels: bool) -> None:
     values, gate = inputs(7, 45)
-    expected = activated(activation, gate.astype(np.float64)) * values
+    wide = gate.astype(np.float64)
+    sigmoid = values / (1 + np.exp(-wide))
+    expected = sigmoid if activation == "sigmoid" else activated(activation, wide, values.astype(np.float64))
     got = run(session(activation, kernels=kernels), values, gate)
     np.testing.assert_allclose(got, expected, rtol=4e-6, atol=2e-6)
 

@@ -44,7 +44,7 @@ limit(300)
 def attend(resident):
     return library.edgedec_tree_attention(
         b"scalar", ctypes.byref(config), at(qkv), at(rotary), at(parents), size(1), size(resident), at(cache),
-        size(length + 1), size(16), None, None, at(out), split, None)
+        size(length + 1), size(16), None, None, None, at(out), split, None)
 print(attend(length), attend(100))
 """
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.kernels.quant_rows import FORMATS, INT_FORMATS, SCALAR, Runner, random_packed, runner_id, runners
+from tests.kernels.quant_rows import (
+    ACTIVATIONS,
+    FORMATS,
+    INT_FORMATS,
+    SCALAR,
+    Runner,
+    activated,
+    random_packed,
+    runner_id,
+    runners,
+)
 
 COLS = {
     "q4_k": (256, 768, 1536),
@@ -146,18 +156,16 @@ def test_two_terms_are_the_sum_of_two_quantisations() -> None:
 
 
 @pytest.mark.parametrize("runner", runners(), ids=runner_id)
-@pytest.mark.parametrize("gelu", [False, True])
-def test_gated_mlp_equals_scalar_and_its_parts(runner: Runner, gelu: bool) -> None:
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_gated_mlp_equals_scalar_and_its_parts(runner: Runner, activation: str) -> None:
     for m in (1, 2, 16, 40):
         gate, up, x = (
             random_packed("q4_k", 100, 512, 1),
             random_packed("q6_k", 100, 512, 2),
             inputs(m, 512, m),
         )
-        got = runner.gated_mlp(gate, up, x, gelu)
-        assert got.tobytes() == SCALAR.gated_mlp(gate, up, x, gelu).tobytes()
+        got = runner.gated_mlp(gate, up, x, activation)
+        assert got.tobytes() == SCALAR.gated_mlp(gate, up, x, activation).tobytes()
         g, u = SCALAR.linear(gate, x).astype(np.float64), SCALAR.linear(up, x).astype(np.float64)
-        with np.errstate(over="ignore"):
-            silu = g / (1 + np.exp(-g))
-        act = 0.5 * g * (1 + np.tanh(np.sqrt(2 / np.pi) * (g + 0.044715 * g**3))) if gelu else silu
-        assert np.allclose(got, act * u, rtol=2e-6, atol=1e-6 * np.abs(act * u).max())
+        expected = activated(activation, g, u)
+        assert np.allclose(got, expected, rtol=2e-6, atol=1e-6 * np.abs(expected).max())

@@ -396,7 +396,7 @@ def test_unknown_rows_are_refused() -> None:
     tokens, cache, out = model.tokens(1), model.cache(0, 1), np.zeros((1, 96), np.float32)
     status = call(
         "edgedec_tree_attention", "avx3", ctypes.byref(model.config()), tokens, model.rotary([0]),
-        np.array([-1], np.int64), 1, 0, cache, 1, 16, None, None, out, None, None,
+        np.array([-1], np.int64), 1, 0, cache, 1, 16, None, None, None, out, None, None,
     )  # fmt: skip
     assert status == 1
 
@@ -407,7 +407,7 @@ def test_impossible_splits_are_refused(split: tuple[int, int, int]) -> None:
     tokens, cache, out = model.tokens(1), model.cache(0, 1), np.zeros((1, 96), np.float32)
     status = call(
         "edgedec_tree_attention", "scalar", ctypes.byref(model.config()), tokens, model.rotary([0]),
-        np.array([-1], np.int64), 1, 0, cache, 1, 16, None, None, out, np.array(split, np.uint64), None,
+        np.array([-1], np.int64), 1, 0, cache, 1, 16, None, None, None, out, np.array(split, np.uint64), None,
     )  # fmt: skip
     assert status == 2
 
@@ -418,6 +418,6 @@ def test_rows_of_another_size_are_refused(width: int) -> None:
     tokens, cache, out = model.tokens(1), model.cache(0, 1), np.zeros((1, 96), np.float32)
     status = call(
         "edgedec_tree_attention", "scalar", ctypes.byref(model.config()), tokens, model.rotary([0]),
-        np.array([-1], np.int64), 1, 0, cache, 1, width, None, None, out, None, None,
+        np.array([-1], np.int64), 1, 0, cache, 1, width, None, None, None, out, None, None,
     )  # fmt: skip
     assert status == 2

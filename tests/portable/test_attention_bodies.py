@@ -1,4 +1,4 @@
-"""Bodies of attention whose values are normed, and of layers that share another layer's keys and values."""
+"""Bodies of attention with normed values and with sinks, and of layers that share another layer's keys."""
 
 from __future__ import annotations
 
@@ -114,3 +114,38 @@ def test_shared_keys_need_the_output_of_their_layer_and_none_of_their_own(other:
     session = ort.InferenceSession(made.SerializeToString(), options(kernels=True))
     with pytest.raises(ort.capi.onnxruntime_pybind11_state.InvalidArgument, match="shared keys need"):
         session.run(None, feeds_of(model, model.cache(LENGTH, LENGTH + TOKENS)))
+
+
+def with_sinks(model: Model) -> onnx.ModelProto:
+    """The same, and both layers have sinks."""
+    made = two_layers(model)
+    for one in made.graph.node:
+        one.input.extend([""] * (9 - len(one.input)))
+        one.input.append("sinks")
+    made.graph.input.append(helper.make_tensor_value_info("sinks", 1, None))
+    del made.functions[:]
+    made.functions.extend(attach_bodies(made.graph.node))
+    return made
+
+
+@pytest.mark.parametrize("window", [0, 12])
+def test_bodies_with_sinks_agree_with_the_kernels(window: int) -> None:
+    model = Model(heads=8, norms=True, window=window, ring=window > 0, sinks=True)
+    sinks = np.linspace(-6, 20, 8, dtype=np.float32)
+    made, results = with_sinks(model).SerializeToString(), []
+    for kernels in (True, False):
+        session = ort.InferenceSession(made, options(kernels=kernels), providers=["CPUExecutionProvider"])
+        feeds = feeds_of(model, model.cache(LENGTH, LENGTH + TOKENS))
+        results.append(session.run(["a", "b"], feeds | {"sinks": sinks}))
+        without = session.run(["a"], feeds | {"sinks": np.full(8, -1e30, np.float32)})[0]
+        assert np.abs(without - results[-1][0]).max() > 0.1
+    for kernel, body in zip(*results, strict=True):
+        np.testing.assert_allclose(body, kernel, atol=2e-3)
+
+
+def test_sinks_are_one_for_each_head() -> None:
+    model = Model(norms=True)
+    session = ort.InferenceSession(with_sinks(model).SerializeToString(), options(kernels=True))
+    feeds = feeds_of(model, model.cache(LENGTH, LENGTH + TOKENS))
+    with pytest.raises(ort.capi.onnxruntime_pybind11_state.InvalidArgument, match="one for each head"):
+        session.run(None, feeds | {"sinks": np.zeros(5, np.float32)})

@@ -33,7 +33,8 @@ def body(layer: Layer, inputs: Inputs) -> np.ndarray:
         chosen=layer.chosen,
         rows=layer.width,
         cols=layer.cols,
-        activation="gelu_tanh" if layer.gelu else "silu",
+        activation=layer.activation,
+        biases=int(layer.biases is not None),
         gating="sigmoid" if layer.sigmoid else "softmax",
         normalise=int(layer.normalise),
         epsilon=layer.epsilon,
@@ -58,7 +59,7 @@ def test_the_body_computes_what_the_op_is_defined_as(m: int, rules: dict[str, ob
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_format(format: str) -> None:
-    layer = random_layer((format, "q8_0", format), 4, 256, 256, chosen=2, gelu=True)
+    layer = random_layer((format, "q8_0", format), 4, 256, 256, chosen=2, activation="gelu_tanh")
     inputs = random_inputs(layer, 2, 3)
     assert_close(body(layer, inputs), dense(layer, inputs))
 
@@ -67,6 +68,14 @@ def test_sizes_that_fill_no_tile() -> None:
     layer = random_layer(("q8_0", "q4_1", "q5_0"), 5, 96, 160, chosen=2)
     inputs = random_inputs(layer, 3, 4, extras=True)
     assert_close(body(layer, inputs), dense(layer, inputs))
+
+
+@pytest.mark.parametrize("formats", [("mxfp4", "mxfp4", "mxfp4"), ("q8_0", "q4_1", "f16")])
+def test_biases_and_clamps(formats: tuple[str, str, str]) -> None:
+    layer = random_layer(formats, 5, 96, 160, chosen=2, biased=True, activation="clamped_silu")
+    inputs = random_inputs(layer, 3, 4, extras=True)
+    assert_close(body(layer, inputs), dense(layer, inputs))
+    assert expert_places(formats, 96, 160, biased=True).stride == layer.data.shape[1] == layer.kernel_stride()
 
 
 def test_of_equal_scores_the_lower_index_is_chosen() -> None:
