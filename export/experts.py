@@ -37,12 +37,12 @@ class ExpertSizes:
 
 
 def read_experts(keys: MetadataKeys, architecture: Architecture, layers: int) -> ExpertSizes | None:
-    """Read the sizes of experts; None for an architecture without them.
+    """Read the sizes of experts; None for a model without them.
 
     Raises BadFileError for impossible values, UnsupportedError for a router that has no op.
     """
     facts = architecture.experts
-    if facts is None:
+    if facts is None or (facts.beside and not keys.get("expert_count")):
         return None
     count = keys.size("expert_count", most=_MOST_EXPERTS)
     chosen = keys.size("expert_used_count")

@@ -11,7 +11,7 @@ from edgedec.export.blocks.asked import asked_among, first_asked, from_first
 from edgedec.export.blocks.attention import attention
 from edgedec.export.blocks.base import BlockBuilder, softcap
 from edgedec.export.blocks.delta import gated_delta
-from edgedec.export.blocks.experts import experts, with_shared_expert
+from edgedec.export.blocks.experts import experts, mlp_and_experts, with_shared_expert
 from edgedec.export.blocks.mlp import gated_mlp
 from edgedec.export.blocks.per_layer import add_per_layer, per_layer_inputs
 from edgedec.export.blocks.rotary import rotary_tables
@@ -83,6 +83,8 @@ class _Builder(BlockBuilder):
         normed = self.norm(block + self.arch.mlp_norm, x)
         if not hyper.has_experts(layer):
             mlp = gated_mlp(self, block, normed, hyper.ffn_of(layer))
+        elif self.arch.experts and self.arch.experts.beside:
+            mlp = mlp_and_experts(self, block, x, normed, hyper.ffn_of(layer))
         else:
             x = with_shared_expert(self, block, normed, x)
             mlp = experts(self, block, normed)

@@ -19,6 +19,12 @@ class Mixture:
     """Number added to the sum that weights are divided by."""
     shared: bool = False
     """One more expert may compute every token, times the sigmoid of a gate."""
+    beside: bool = False
+    """An MLP computes every token too, and both have norms of their own. Models may have the MLP alone."""
+    own_norm: bool = False
+    """The router reads hidden states through a norm of its own, divided by the root of their number."""
+    factors: bool = False
+    """The weight of each expert has a factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,7 @@ class Architecture:
     recurrent: Literal["", "delta", "conv"] = ""
     """Kind of the layers that are not attention; empty: all are."""
     experts: Mixture | None = None
-    """Layers have experts in the place of an MLP, perhaps not the first ones."""
+    """Layers have experts in the place of an MLP or beside one, perhaps not the first ones."""
     mlp_norm: str = "ffn_norm"
     """Name of the norm before the MLP."""
     last_norm: str = "output_norm"

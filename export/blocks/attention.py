@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedec.export.blocks.base import BlockBuilder, softcap
+from edgedec.export.blocks.base import BlockBuilder, softcap, without_end
 from edgedec.export.blocks.gated_attention import gated, gated_qkv
 from edgedec.export.blocks.rotary import head_order
 from edgedec.export.hyperparameters import Hyperparameters
@@ -60,12 +60,6 @@ def attention(builder: BlockBuilder, layer: int, x: str, rotary: str) -> str:
     if arch.gated_attention:
         heads = gated(builder, block, x, heads)
     return builder.linear(block + "attn_output", heads, (hyper.hidden, hyper.heads * head_dim))
-
-
-def without_end(inputs: list[str]) -> list[str]:
-    """Return the inputs of a node without empty ones at their end."""
-    count = max(at + 1 for at, name in enumerate(inputs) if name)
-    return inputs[:count]
 
 
 def _queries(builder: BlockBuilder, layer: int, x: str) -> str:

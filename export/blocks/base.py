@@ -56,3 +56,9 @@ class BlockBuilder(GraphBuilder):
 def softcap(cap: float) -> dict[str, Any]:
     """The attribute of ops that know a softcap, left out where there is none."""
     return {"softcap": cap} if cap else {}
+
+
+def without_end(inputs: list[str]) -> list[str]:
+    """Return the inputs of a node without empty ones at their end."""
+    count = max(at + 1 for at, name in enumerate(inputs) if name)
+    return inputs[:count]

@@ -161,7 +161,8 @@ class _Run:
         """Compute each expert for the tokens that choose it."""
         x, scores, weight = self.value(names[0]), self.value(names[1]), self.model.weights[names[2]]
         assert isinstance(weight, ExpertsWeight)
-        weights = expert_weights(attrs, scores, self.value(names[3]) if len(names) > 3 else None)
+        choice, factor = (self.value(name) if name else None for name in [*names[3:5], "", ""][:2])
+        weights = expert_weights(attrs, scores, choice, factor)
         out = np.zeros_like(x)
         for expert in range(weight.count):
             tokens = np.flatnonzero(weights[:, expert])

@@ -12,7 +12,9 @@ from edgedec.export.calibration.recurrent import sigmoid
 F32 = NDArray[np.float32]
 
 
-def expert_weights(attrs: dict[str, Any], scores: F32, choice: F32 | None) -> F32:
+def expert_weights(
+    attrs: dict[str, Any], scores: F32, choice: F32 | None, factor: F32 | None = None
+) -> F32:
     """Return the weight of each expert for each token, f32[T, E]: 0 for those that are not chosen."""
     if attrs["gating"] == "sigmoid":
         weights = sigmoid(scores)
@@ -26,4 +28,4 @@ def expert_weights(attrs: dict[str, Any], scores: F32, choice: F32 | None) -> F3
     if attrs["normalise"]:
         out /= out.sum(axis=1, keepdims=True) + np.float32(attrs["epsilon"])
     found: F32 = out * np.float32(attrs["scale"])
-    return found
+    return found if factor is None else found * factor

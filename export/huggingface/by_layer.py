@@ -1,4 +1,4 @@
-"""Translates the sizes that differ between layers of a Gemma 4: heads, shared keys, wide MLPs."""
+"""Translates the sizes that differ between layers of a Gemma 4: heads, shared keys, wide MLPs, experts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.export.huggingface.fields import Fields
+from edgedec.export.huggingface.mixture import gemma4_keys
 
 _WHOLE_HEAD_DIM = 512
 """Size of the heads of full attention, where nothing states it."""
@@ -30,6 +31,7 @@ def sizes_by_layer(fields: Fields, windows: Sequence[bool]) -> dict[str, Any]:
         "attention.key_length_swa": fields.size("head_dim"),
         "attention.shared_kv_layers": shared,
         "embedding_length_per_layer_input": int(fields.number("hidden_size_per_layer_input", 0)),
+        **gemma4_keys(fields),
     }
 
 
@@ -60,6 +62,5 @@ def _whole_heads(fields: Fields, windows: Sequence[bool]) -> tuple[int, int]:
 def _check(fields: Fields) -> None:
     if not fields.object("rope_parameters").data:
         raise BadFileError(f"{fields.where} lacks rope_parameters", hint="download the model again")
-    for key, meaning in (("enable_moe_block", "experts"), ("attention_bias", "biases of attention")):
-        if fields.flag(key, False):
-            raise UnsupportedError(f"the model has {meaning} ({key}), which are not supported")
+    if fields.flag("attention_bias", False):
+        raise UnsupportedError("the model has biases of attention (attention_bias), which are not supported")

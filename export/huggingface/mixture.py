@@ -62,12 +62,19 @@ def qwen35moe_keys(fields: Fields) -> dict[str, Any]:
     }
 
 
-def _keys(fields: Fields, width: int) -> dict[str, Any]:
+def gemma4_keys(fields: Fields) -> dict[str, Any]:
+    """Return the keys of Gemma 4's experts; none for a model without, whose other keys are the same."""
+    if not fields.flag("enable_moe_block", False):
+        return {}
+    return _keys(fields, fields.size("moe_intermediate_size"), chosen="top_k_experts")
+
+
+def _keys(fields: Fields, width: int, chosen: str = "num_experts_per_tok") -> dict[str, Any]:
     """Return the keys that all have; the number of experts goes by two names."""
     count = "num_experts" if fields.data.get("num_experts") is not None else "num_local_experts"
     return {
         "expert_count": fields.size(count),
-        "expert_used_count": fields.size("num_experts_per_tok"),
+        "expert_used_count": fields.size(chosen),
         "expert_feed_forward_length": width,
         "expert_gating_func": _SOFTMAX,
     }

@@ -71,6 +71,10 @@ _OWN: Mapping[str, Mapping[str, str]] = {
         "per_layer_input_gate": "inp_gate",
         "per_layer_projection": "proj",
         "post_per_layer_input_norm": "post_norm",
+        "router.proj": "ffn_gate_inp",
+        "pre_feedforward_layernorm_2": "pre_ffw_norm_2",
+        "post_feedforward_layernorm_1": "post_ffw_norm_1",
+        "post_feedforward_layernorm_2": "post_ffw_norm_2",
     },
     "qwen35": _QWEN35,
     "lfm2": _LFM2,
@@ -103,9 +107,11 @@ _WHOLE = {
     "linear_attn.dt_bias": "ssm_dt.bias",
     "layer_scalar": "layer_output_scale.weight",
     "feed_forward.expert_bias": "exp_probs_b.bias",
+    "router.scale": "ffn_gate_inp.scale",
+    "router.per_expert_scale": "ffn_down_exps.scale",
     **{
-        f"{block}.experts.{theirs}": ours
-        for block in ("mlp", "feed_forward", "block_sparse_moe")
+        f"{block}experts.{theirs}": ours
+        for block in ("mlp.", "feed_forward.", "block_sparse_moe.", "")
         for theirs, ours in (
             ("gate_up_proj", "ffn_gate_up_exps.weight"),
             ("down_proj", "ffn_down_exps.weight"),

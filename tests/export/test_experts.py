@@ -27,7 +27,7 @@ from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.reference.experts import experts as reference_experts
 
 MIXTURE = ExpertShape()
-LAYERS = {"qwen3moe": 2, "lfm2moe": 3, "granitemoe": 2, "qwen35moe": 4}
+LAYERS = {"qwen3moe": 2, "lfm2moe": 3, "granitemoe": 2, "qwen35moe": 4, "gemma4moe": 6}
 
 
 def shape_of(architecture: str, **changes: Any) -> TinyShape:
@@ -52,13 +52,15 @@ def test_the_sizes_are_those_of_the_file(tmp_path: Path) -> None:
     expected = {
         "qwen3moe": sizes,
         "granitemoe": sizes,
+        "gemma4moe": sizes,
         "qwen35moe": ExpertSizes(6, 2, 32, 0, 64, "softmax", False, True, 0.0, 1.0),
         "lfm2moe": ExpertSizes(6, 2, 32, 1, 0, "sigmoid", True, True, 1e-6, 1.0),
     }
     for architecture, found in expected.items():
         path = write_tiny(tmp_path / architecture, architecture, shape=shape_of(architecture))
         assert hyper_of(path).experts == found
-    assert hyper_of(write_tiny(tmp_path / "qwen3", "qwen3")).experts is None
+    for dense in ("qwen3", "gemma4"):
+        assert hyper_of(write_tiny(tmp_path / dense, dense)).experts is None
 
 
 @pytest.mark.parametrize("architecture", BASES)
@@ -73,19 +75,43 @@ def test_the_graph_has_a_router_and_experts_with_a_residual(architecture: str, t
     assert [node.name for node in routed] == [f"blk.{layer}.ffn_exps" for layer in layers]
     producers = model.producers()
     for node in routed:
-        x, scores, weight, choice, factor, residual = node.input
+        x, scores, weight, choice, factor, residual = [*node.input, ""][:6]
         router = producers[scores]
-        assert (router.op_type, router.input[0]) == ("QuantLinear", x)
+        assert router.op_type == "QuantLinear"
+        assert (router.input[0] == x) != (architecture == "gemma4moe")
         assert router.input[3].endswith("ffn_gate_inp.weight")
         assert bool(choice) == (architecture == "lfm2moe")
-        assert (factor, bool(residual)) == ("", True)
+        assert bool(factor) == (architecture == "gemma4moe") != bool(residual)
         facts = attributes(node)
         assert (facts["experts"], facts["chosen"], facts["rows"], facts["cols"]) == (6, 2, 32, shape.hidden)
         assert facts["formats"] == "q8_0,q8_0,q8_0"
         assert model.weights[weight].shape == (6, 3 * 4096)
     counts = Counter(node.op_type for node in model.nodes)
-    assert counts["GatedMLP"] == hyper.experts.dense
+    assert counts["GatedMLP"] == (hyper.layers if architecture == "gemma4moe" else hyper.experts.dense)
     assert counts["Add"] == 0
+
+
+def test_an_mlp_beside_experts_has_norms_of_its_own(tmp_path: Path) -> None:
+    """Both read the hidden states through a norm each, and so does the router, whose input is divided."""
+    with open_gguf(write_tiny(tmp_path / "m.gguf", "gemma4moe", shape=shape_of("gemma4moe"))) as source:
+        _, model = read(source)
+        scale = source.vector(source.tensors["blk.1.ffn_gate_inp.scale"])
+        factors = source.vector(source.tensors["blk.1.ffn_down_exps.scale"])
+    producers = model.producers()
+    nodes = {node.name: node for node in model.nodes}
+    routed = nodes["blk.1.ffn_exps"]
+    router, after = producers[producers[routed.input[1]].input[0]], nodes["blk.1.post_ffw_norm_2"]
+    states = {
+        producers[routed.input[0]].input[0],
+        router.input[0],
+        nodes["blk.1.ffn_norm"].input[0],
+    }
+    assert len(states) == 1
+    assert after.input[0] == routed.output[0]
+    assert producers[after.input[2]].name == "blk.1.post_ffw_norm_1"
+    weights = [model.weights[name] for name in (router.input[1], routed.input[4])]
+    np.testing.assert_allclose(weights[0].values, scale / 8, rtol=1e-6)  # type: ignore[union-attr]
+    np.testing.assert_array_equal(weights[1].values, factors)  # type: ignore[union-attr]
 
 
 def test_a_shared_expert_is_a_mixture_of_one(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from edgedec.export.source import WeightSource
 from edgedec.export.tensors import Tensors
 from edgedec.export.writer import BundleWriter
 from tests.export.test_experts import shape_of
-from tests.fixtures.tiny_experts import BASES
+from tests.fixtures.tiny_experts import BASES, stated
 from tests.fixtures.tiny_gguf import write_tiny
 from tests.fixtures.tiny_huggingface import write_huggingface
 
@@ -61,7 +61,7 @@ def test_weights_are_those_of_the_gguf_file(architecture: str, stacked: bool, tm
     model = build_graph(found.hyper, Tensors(found.weights))
     theirs = weights_of(model, found.weights, tmp_path / "theirs")
     with open_gguf(gguf) as source:
-        hyper = read_hyperparameters(ARCHITECTURES[architecture], source.metadata)
+        hyper = read_hyperparameters(ARCHITECTURES[stated(architecture)], source.metadata)
         other = build_graph(hyper, Tensors(source))
         ours = weights_of(other, source, tmp_path / "ours")
     assert found.hyper.experts == hyper.experts
@@ -137,6 +137,10 @@ def test_an_expert_that_lacks_is_named(architecture: str, tmp_path: Path) -> Non
         ("lfm2moe", {"num_dense_layers": 3}, BadFileError, "3 layers, of which 3 have no experts"),
         ("lfm2moe", {"use_expert_bias": False}, UnsupportedError, "expert_bias"),
         ("lfm2moe", {"routed_scaling_factor": 0}, BadFileError, "routed_scaling_factor .* is 0"),
+        ("gemma4moe", {"top_k_experts": 7}, BadFileError, "chooses 7 of 6 experts"),
+        ("gemma4moe", {"top_k_experts": None}, BadFileError, "lacks top_k_experts"),
+        ("gemma4moe", {"num_experts": 5}, BadFileError, "router.proj.weight has shape"),
+        ("gemma4moe", {"enable_moe_block": False}, UnsupportedError, "does not use"),
         ("granitemoe", {"residual_multiplier": 0}, BadFileError, "residual_multiplier .* is 0"),
         (
             "qwen35moe",

@@ -145,7 +145,7 @@ def test_keys_of_layers_that_share_them_are_left(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "kind", "words"),
     [
-        ({"enable_moe_block": True}, UnsupportedError, "experts"),
+        ({"enable_moe_block": True}, BadFileError, "lacks moe_intermediate_size"),
         ({"attention_bias": True}, UnsupportedError, "biases of attention"),
         ({"use_bidirectional_attention": "all"}, UnsupportedError, "both directions"),
         ({"rope_parameters": None}, BadFileError, "lacks rope_parameters"),

@@ -9,7 +9,8 @@ from gguf import quants
 from numpy.typing import NDArray
 
 from edgedec.kernels.packing.layout import FORMATS, dequantise
-from tests.reference.model import Array, Model
+from tests.reference.gemma4 import Gemma4
+from tests.reference.model import Array, Model, gelu_tanh, silu
 
 
 class Mixture(Model):
@@ -53,6 +54,9 @@ class Mixture(Model):
             weights = np.exp(scores - scores.max())
             best = sorted(range(len(scores)), key=lambda expert: -scores[expert])[:chosen]
             total = sum(weights[expert] for expert in best)
+        factors = f"{block}ffn_down_exps.scale"
+        if factors in self.source.tensors:
+            weights = weights * self.floats(factors)
         return np.asarray(
             sum(weights[expert] / total * self.expert(block, expert, x) for expert in sorted(best)),
             self.dtype,
@@ -64,7 +68,8 @@ class Mixture(Model):
             gate, up = np.split(self.of(both, expert) @ x, 2)
         else:
             gate, up = (self.of(f"{block}ffn_{name}_exps", expert) @ x for name in ("gate", "up"))
-        down: Array = self.of(f"{block}ffn_down_exps", expert) @ (gate / (1 + np.exp(-gate)) * up)
+        active = gelu_tanh(gate) if self.gemma else silu(gate)
+        down: Array = self.of(f"{block}ffn_down_exps", expert) @ (active * up)
         return down
 
     def of(self, name: str, expert: int) -> Array:
@@ -74,6 +79,21 @@ class Mixture(Model):
         raw = self.source.rows(tensor, expert * rows, (expert + 1) * rows)
         found: Array = quants.dequantize(raw, tensor.type).astype(self.dtype)
         return found
+
+
+class SparseGemma4(Gemma4, Mixture):
+    """Experts beside the MLP, with norms of their own."""
+
+    mlp = Model.mlp
+
+    def branch(self, block: str, x: Array) -> Array:
+        mlp = self.norm(f"{block}post_ffw_norm_1.weight", super().branch(block, x))
+        mean = np.mean(np.square(x), axis=-1, keepdims=True, dtype=self.dtype)
+        routed = x / np.sqrt(mean + self.dtype(self.epsilon)) * self.floats(f"{block}ffn_gate_inp.scale")
+        scores = self.linear(f"{block}ffn_gate_inp", routed / self.dtype(np.sqrt(x.shape[1])))
+        y = self.norm(f"{block}pre_ffw_norm_2.weight", x)
+        mixed = np.stack([self.mixed(block, y[t], scores[t]) for t in range(len(x))])
+        return mlp + self.norm(f"{block}post_ffw_norm_2.weight", mixed)
 
 
 def experts(attrs: dict[str, Any], x: Array, scores: Array, packed: Array, *optional: Array) -> Array:
@@ -90,8 +110,8 @@ def experts(attrs: dict[str, Any], x: Array, scores: Array, packed: Array, *opti
         total = weights[token, best].sum() + np.float32(attrs["epsilon"]) if attrs["normalise"] else 1
         for expert in np.sort(best):
             gate, up, down = _matrices(attrs, packed[expert])
-            inner = gate @ x[token]
-            out = down @ (inner / (1 + np.exp(-inner)) * (up @ x[token]))
+            active = (gelu_tanh if attrs["activation"] == b"gelu_tanh" else silu)(gate @ x[token])
+            out = down @ (active * (up @ x[token]))
             weight = weights[token, expert] / total * np.float32(attrs["scale"])
             y[token] += weight * (factor[expert] if factor.size else 1) * out
     found: Array = y

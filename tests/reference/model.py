@@ -25,12 +25,13 @@ def reference_logits(
     gguf_path: Path, tokens: Sequence[int], *, dtype: type[np.floating[Any]] = np.float32
 ) -> Array:
     """Logits [T, V] of a causal pass over ``tokens`` (positions 0..T-1), all in ``dtype``."""
-    from tests.reference.experts import Mixture
+    from tests.reference.experts import Mixture, SparseGemma4
     from tests.reference.gemma4 import Gemma4
 
     with open_gguf(Path(gguf_path)) as source:
         name = source.metadata["general.architecture"]
-        kind = Gemma4 if name == "gemma4" else Mixture if f"{name}.expert_count" in source.metadata else Model
+        sparse, gemma4 = f"{name}.expert_count" in source.metadata, name == "gemma4"
+        kind = (SparseGemma4 if gemma4 else Mixture) if sparse else Gemma4 if gemma4 else Model
         return kind(source, dtype).logits(np.asarray(tokens, dtype=np.int64))
 
 
@@ -77,9 +78,13 @@ class Model:
         attention = self.mixer(layer, self.norm(block + "attn_norm.weight", x))
         attention = self.norm(block + "post_attention_norm.weight", attention) if gemma else attention
         x = x + self.residual(attention)
-        second = "post_attention_norm" if self.kind == "qwen35" else "ffn_norm"
-        mlp = self.mlp(block, self.norm(f"{block}{second}.weight", x))
+        mlp = self.branch(block, x)
         return x + self.residual(self.norm(block + "post_ffw_norm.weight", mlp) if gemma else mlp)
+
+    def branch(self, block: str, x: Array) -> Array:
+        """What a layer computes of each token alone."""
+        second = "post_attention_norm" if self.kind == "qwen35" else "ffn_norm"
+        return self.mlp(block, self.norm(f"{block}{second}.weight", x))
 
     @property
     def kind(self) -> str:
@@ -109,7 +114,7 @@ class Model:
         """Gated DeltaNet (transformers' ``torch_recurrent_gated_delta_rule``), with GGUF's order of heads."""
         count, hk, hv = len(x), self.key("ssm.group_count"), self.key("ssm.time_step_rank")
         dk, dv = self.key("ssm.state_size"), self.key("ssm.inner_size") // hv
-        mixed = _silu(self.convolved(block + "ssm_conv1d", self.linear(block + "attn_qkv", x)))
+        mixed = silu(self.convolved(block + "ssm_conv1d", self.linear(block + "attn_qkv", x)))
         q, k, v = np.split(mixed, [hk * dk, 2 * hk * dk], axis=1)
         q, k = (part.reshape(count, hk, dk) for part in (q, k))
         q, k = (part / np.sqrt((part**2).sum(2, keepdims=True) + 1e-6) for part in (q, k))
@@ -126,7 +131,7 @@ class Model:
                 state += np.outer(key, beta[t, head] * (v[t, head] - key @ state))
                 out[t, head] = q[t, head % hk] / self.dtype(np.sqrt(dk)) @ state
         z = self.linear(block + "attn_gate", x).reshape(count, hv, dv)
-        gated = self.norm(block + "ssm_norm.weight", out) * _silu(z)
+        gated = self.norm(block + "ssm_norm.weight", out) * silu(z)
         return self.linear(block + "ssm_out", gated.reshape(count, -1))
 
     def short_conv(self, block: str, x: Array) -> Array:
@@ -234,6 +239,6 @@ def gelu_tanh(x: Array) -> Array:
     return y
 
 
-def _silu(x: Array) -> Array:
+def silu(x: Array) -> Array:
     found: Array = x / (1 + np.exp(-x))
     return found

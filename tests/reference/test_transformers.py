@@ -146,6 +146,23 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
             "layer_types": [*GEMMA4_OWN[:3], "full_attention"],
         },
     ),
+    "gemma4-experts": (
+        "gemma4_text",
+        {
+            "num_hidden_layers": 4,
+            "head_dim": 32,
+            "global_head_dim": 64,
+            "sliding_window": 8,
+            "attention_k_eq_v": True,
+            "num_global_key_value_heads": 1,
+            "hidden_size_per_layer_input": 0,
+            "layer_types": [*GEMMA4_OWN[:3], "full_attention"],
+            "enable_moe_block": True,
+            "num_experts": 8,
+            "top_k_experts": 3,
+            "moe_intermediate_size": 64,
+        },
+    ),
     "gemma3": (
         "gemma3_text",
         {"head_dim": 32, "sliding_window": 8, "num_hidden_layers": 7, "query_pre_attn_scalar": 40},
