@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 _MOST = 1 << 50
+_LEAST_BYTES = 4096
+"""Of an expert, which begins at a multiple of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ def experts_from_json(value: object) -> Experts:
             raise TypeError(f"has no proper {field.name}")
         sizes[field.name] = size
     found = Experts(**sizes)
-    if found.chosen > found.count or found.slot_bytes * found.total < found.nbytes:
+    least, most = found.total * _LEAST_BYTES, found.total * found.slot_bytes
+    if found.chosen > found.count or found.slot_bytes > found.nbytes or not least <= found.nbytes <= most:
         raise TypeError("has sizes that do not fit each other")
     return found

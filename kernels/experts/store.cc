@@ -110,9 +110,9 @@ int Store::add_layer(uint64_t offset, size_t bytes, int experts, const int64_t* 
   const Guard guard(mutex_);
   if (bytes > options_.slot_bytes) return -1;
   for (const Layer& layer : layers_)
-    if (layer.offset == offset) return layer.first;
+    if (layer.offset == offset && layer.bytes == bytes && layer.experts == experts) return layer.first;
   const auto first = static_cast<int>(experts_.size()), layer = static_cast<int>(layers_.size());
-  layers_.push_back({offset, 0, first});
+  layers_.push_back({offset, 0, bytes, experts, first});
   for (int e = 0; e < experts; ++e)
     experts_.push_back({offset + bytes * static_cast<size_t>(e), bytes, checks ? checks[e] : 0, checks != nullptr, layer, -1, 0.0, 0.0});
   return first;

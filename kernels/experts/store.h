@@ -49,8 +49,8 @@ class Store {
   void limit(size_t slots);
   size_t slots() const;
 
-  // The number of a layer's first expert. Its experts lie from `offset` on in the file, each `bytes` long; asking again for the same
-  // offset gives the same number. Negative where an expert fits no slot.
+  // The number of a layer's first expert. Its experts lie from `offset` on in the file, each `bytes` long; asking again for the
+  // same ones gives the same number. Negative where an expert fits no slot.
   // With `checks`, one for each, an expert that is read and has another checksum() is an error: EBADMSG.
   int add_layer(uint64_t offset, size_t bytes, int experts, const int64_t* checks = nullptr);
 
@@ -83,7 +83,8 @@ class Store {
   };
   struct Layer {
     uint64_t offset, passes;
-    int first;
+    size_t bytes;  // of each expert
+    int experts, first;
   };
 
   Store(int file, const Options& options, uint8_t* memory);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from edgedec.assemble.run_context import RunContext
 from edgedec.backends.onnx import expert_store
 from edgedec.backends.onnx.expert_store import LEAST_SLOTS
 from edgedec.backends.onnx.model import OnnxModel
-from edgedec.core.errors import BackendError
+from edgedec.core.errors import BackendError, BadFileError
 from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.export import export_gguf
 from tests.fixtures.ready import chat_of
@@ -170,6 +171,65 @@ def test_a_flipped_bit_is_noticed_when_the_expert_is_read(bundles: dict[str, Pat
     finally:
         (bundle / WEIGHTS).write_bytes(whole)
     assert rows(model) == expected
+
+
+def _graph_of(bundle: Path) -> onnx.ModelProto:
+    return onnx.load(str(bundle / MODEL), load_external_data=False)
+
+
+def _experts_of(graph: onnx.ModelProto) -> tuple[onnx.NodeProto, onnx.TensorProto]:
+    node = next(node for node in graph.graph.node if node.op_type == "Experts")
+    return node, next(tensor for tensor in graph.graph.initializer if tensor.name == node.input[2])
+
+
+def test_a_graph_may_say_nothing_of_stores_itself(bundles: dict[str, Path]) -> None:
+    """Its experts come from the store that its own model has."""
+    graph = _graph_of(bundles["qwen3moe"])
+    node, tensor = _experts_of(graph)
+    places = {entry.key: int(entry.value) for entry in tensor.external_data if entry.key == "offset"}
+    for name in ("store", "place"):
+        node.attribute.append(onnx.helper.make_attribute(name, 1))
+    found, _ = _experts_of(onnx.ModelProto.FromString(expert_store.from_store(graph.SerializeToString(), 7)))
+    stated = [(one.name, one.i) for one in found.attribute if one.name in ("store", "place")]
+    assert stated == [("store", 7), ("place", places["offset"])]
+
+
+def test_experts_at_the_begin_of_the_file_need_no_place(bundles: dict[str, Path]) -> None:
+    graph = _graph_of(bundles["qwen3moe"])
+    _, tensor = _experts_of(graph)
+    kept = [entry for entry in tensor.external_data if entry.key != "offset"]
+    del tensor.external_data[:]
+    tensor.external_data.extend(kept)
+    found, _ = _experts_of(onnx.ModelProto.FromString(expert_store.from_store(graph.SerializeToString(), 7)))
+    assert [one.i for one in found.attribute if one.name == "place"] == [0]
+
+
+@pytest.mark.parametrize("harm", ["inputs", "dims", "inside"])
+def test_experts_that_are_none_stay_as_they_are(bundles: dict[str, Path], harm: str) -> None:
+    """What is wrong with them is said where the graph is opened."""
+    graph = _graph_of(bundles["qwen3moe"])
+    node, tensor = _experts_of(graph)
+    if harm == "inputs":
+        del node.input[2:]
+    elif harm == "dims":
+        del tensor.dims[:]
+    else:
+        del tensor.external_data[:]
+    found = onnx.ModelProto.FromString(expert_store.from_store(graph.SerializeToString(), 7))
+    first = next(node for node in found.graph.node if node.op_type == "Experts")
+    assert "store" not in {one.name for one in first.attribute}
+
+
+def test_bytes_that_are_no_graph_are_one_line() -> None:
+    with pytest.raises(BadFileError, match="it is no ONNX model"):
+        expert_store.from_store(b"\xff\xff", 7)
+
+
+def test_a_manifest_with_more_experts_than_bytes_is_refused(bundles: dict[str, Path]) -> None:
+    manifest = Manifest.load(bundles["qwen3moe"])
+    files = {**manifest.files, WEIGHTS: replace(manifest.files[WEIGHTS], bytes=4096)}
+    with pytest.raises(BadFileError, match=r"has experts of \d+ bytes, and weights.bin only 4096"):
+        OnnxModel(bundles["qwen3moe"], replace(manifest, files=files), threads=1, memory=TIGHT)
 
 
 def test_a_budget_gives_experts_what_is_left_and_changes_no_reply(bundles: dict[str, Path]) -> None:

@@ -24,6 +24,8 @@ def test_they_are_read_as_they_were_written() -> None:
         ({"slot_bytes": 1 << 60}, "has no proper slot_bytes"),
         ({"chosen": 9}, "has sizes that do not fit each other"),
         ({"nbytes": 16 * 4096 + 1}, "has sizes that do not fit each other"),
+        ({"slot_bytes": 17 * 4096}, "has sizes that do not fit each other"),
+        ({"layers": 1 << 40, "count": 1 << 40}, "has sizes that do not fit each other"),
     ],
 )
 def test_impossible_ones_are_refused(changed: dict[str, object], message: str) -> None:

@@ -25,7 +25,7 @@ _NAMES = (
     "model.layers.²0.mlp.up_proj.weight",
     "__metadata__",
 )
-_NUMBERS: tuple[Any, ...] = (
+NUMBERS: tuple[Any, ...] = (
     -1,
     0,
     1,
@@ -95,11 +95,11 @@ def _config(data: bytes, rng: random.Random) -> bytes:
         key = rng.choice(sorted(document))
     except (ValueError, AttributeError, TypeError, IndexError, RecursionError):
         return mutate_bytes(data, rng)
-    document[key] = rng.choice((*_NUMBERS, float("nan"), float("inf"), integer(rng, signed=True)))
+    document[key] = rng.choice((*NUMBERS, float("nan"), float("inf"), integer(rng, signed=True)))
     if rng.random() < 0.2:
         kind = rng.choice(("linear", "llama3", "longrope", "su", "dynamic", "yarn", "default", "x", 3))
         names = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
-        document["rope_scaling"] = {name: rng.choice((8.0, 1e-30, 1e29, 2, *_NUMBERS)) for name in names}
+        document["rope_scaling"] = {name: rng.choice((8.0, 1e-30, 1e29, 2, *NUMBERS)) for name in names}
         document["rope_scaling"] |= {"rope_type": kind, "short_factor": [1.0] * rng.choice((1, 8))}
     return json.dumps(document).encode()
 

@@ -39,10 +39,10 @@ def mutate_gguf(data: bytes, rng: random.Random) -> bytes:
     if rng.random() < 0.1:
         other = rng.choice(listed)
         return data[: field.at] + data[other.at : other.at + other.size] + data[field.at + field.size :]
-    return data[: field.at] + _content(field, data, rng) + data[field.at + field.size :]
+    return data[: field.at] + content(field, data, rng) + data[field.at + field.size :]
 
 
-def _content(field: Field, data: bytes, rng: random.Random) -> bytes:
+def content(field: Field, data: bytes, rng: random.Random) -> bytes:
     if field.kind == "type":
         return rng.choice(_TYPES).to_bytes(4, "little")
     if field.kind == "float":

@@ -88,6 +88,11 @@ def mutate_node(data: bytes, rng: random.Random) -> bytes:
     )
 
 
+def mutate_op(data: bytes, rng: random.Random, op: str) -> bytes:
+    """Change attributes or weights of nodes of one op; give them attributes that only loading adds."""
+    return _changed(data, rng, (lambda model, rng: _of_op(model, rng, op),))
+
+
 def mutate_places(data: bytes, rng: random.Random) -> bytes:
     """Say of some weights that they lie elsewhere, or are other than they are."""
     return _changed(data, rng, (_weight, _weight, _elsewhere))
@@ -116,9 +121,11 @@ def _changed(data: bytes, rng: random.Random, changes: Sequence[_Change]) -> byt
 def _attribute(model: onnx.ModelProto, rng: random.Random) -> None:
     """One attribute of one node gets another value, another type, or goes."""
     nodes = [node for node in model.graph.node if node.attribute]
-    if not nodes:
-        return
-    node = rng.choice(nodes)
+    if nodes:
+        _change_attribute(rng.choice(nodes), rng)
+
+
+def _change_attribute(node: onnx.NodeProto, rng: random.Random) -> None:
     attribute = rng.choice(node.attribute)
     if rng.random() < 0.1:
         node.attribute.remove(attribute)
@@ -139,9 +146,30 @@ def _attribute(model: onnx.ModelProto, rng: random.Random) -> None:
     attribute.CopyFrom(helper.make_attribute(attribute.name, drawn))
 
 
+def _of_op(model: onnx.ModelProto, rng: random.Random, op: str) -> None:
+    nodes = [node for node in model.graph.node if node.op_type == op]
+    if not nodes:
+        return
+    node = rng.choice(nodes)
+    weights = [tensor for tensor in model.graph.initializer if tensor.name in node.input]
+    if weights and rng.random() < 0.35:
+        _damage_weight(model, rng.choice(weights), rng)
+    elif rng.random() < 0.2:
+        name = rng.choice(("store", "place", "checks"))
+        numbers = [integer(rng, signed=True) for _ in range(rng.choice((0, 1, 6, 100)))]
+        node.attribute.append(
+            helper.make_attribute(name, numbers if name == "checks" else rng.choice((1, 2, *numbers)))
+        )
+    else:
+        _change_attribute(node, rng)
+
+
 def _weight(model: onnx.ModelProto, rng: random.Random) -> None:
     """A weight lies elsewhere, is larger or of another type than its file, or is not there."""
-    tensor = rng.choice(model.graph.initializer)
+    _damage_weight(model, rng.choice(model.graph.initializer), rng)
+
+
+def _damage_weight(model: onnx.ModelProto, tensor: TensorProto, rng: random.Random) -> None:
     places = {entry.key: entry for entry in tensor.external_data}
     action = rng.choice(("offset", "length", "location", "dims", "type", "inline", "remove", "key"))
     if action in ("offset", "length") and action in places:

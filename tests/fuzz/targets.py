@@ -16,7 +16,7 @@ from edgedec.core.manifest import CHAT_TEMPLATE, MANIFEST, MODEL, TOKENIZER, WEI
 from edgedec.core.version import __version__
 from edgedec.export import export_gguf
 from tests.fixtures.tiny_decoder import write_decoder_bundle
-from tests.fuzz import bench, drafts, eagle3, huggingface, makers, op_cases, places, schemas, store
+from tests.fuzz import bench, drafts, eagle3, huggingface, makers, mixtures, op_cases, places, schemas, store
 from tests.fuzz.mutate import mutate_json, mutate_template
 from tests.fuzz.mutate_gguf import mutate_gguf
 from tests.fuzz.mutate_onnx import mutate_bundle
@@ -176,6 +176,21 @@ def read_talk_2(folder: Path) -> None:
 _ALL = (
     Target("gguf", _gguf_seeds, alone(GGUF, mutate_gguf), read_gguf, _MODEL_PARTS),
     Target("huggingface", huggingface.seeds, huggingface.mutate, huggingface.read, _MODEL_PARTS),
+    Target("parts", mixtures.part_seeds, mixtures.mutate_parts, mixtures.read_parts, _MODEL_PARTS),
+    Target(
+        "mixture",
+        mixtures.directory_seeds,
+        mixtures.mutate_directory,
+        mixtures.read_directory,
+        _MODEL_PARTS,
+    ),
+    Target(
+        "streamed",
+        mixtures.streamed_seeds,
+        mixtures.mutate_streamed,
+        mixtures.read_streamed,
+        (*_MODEL_PARTS, "expert"),
+    ),
     Target("bundle", parts_of_bundles(MODEL, WEIGHTS), mutate_bundle, read_bundle, _MODEL_PARTS),
     Target("decoder", _decoder_seeds, mutate_bundle, read_bundle, _MODEL_PARTS),
     Target("places", parts_of_bundles(MODEL, WEIGHTS), places.mutate, places.read, _MODEL_PARTS),

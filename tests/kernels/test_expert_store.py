@@ -86,6 +86,14 @@ def test_each_expert_of_a_long_pass_is_read_once(layer: Layer, file: Path) -> No
         assert store.counts() == (8, 0, 8 * stride)
 
 
+def test_layers_of_other_sizes_at_the_same_place_are_others(layer: Layer, file: Path) -> None:
+    few = Layer(layer.experts[:4], layer.chosen)
+    with Store(file, layer.data.shape[1], 8) as store:
+        for one in (few, layer, few, layer):
+            inputs = random_inputs(one, 20, 1)
+            assert run(BEST, one, inputs, stored=(store, 0)).tobytes() == run(BEST, one, inputs).tobytes()
+
+
 def test_what_is_used_often_outlasts_what_was_used_last(layer: Layer, file: Path) -> None:
     inputs = random_inputs(layer, 1, 1)
     with Store(file, layer.data.shape[1], 4) as store:

@@ -6,13 +6,14 @@ import ctypes
 import os
 from pathlib import Path
 
-from edgedec.core.errors import BackendError
+from edgedec.core.errors import BackendError, BadFileError
 from edgedec.core.experts import Experts, StoreCounts
 from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.kernels import library
 from edgedec.telemetry.machine import available_bytes
 
 _OP, _WEIGHT = "Experts", 2
+_AGAIN = "pull or export the model again"
 _LANES = 4
 """Reads at once: disks and flash are full with two to four."""
 LEAST_SLOTS = 2
@@ -65,22 +66,28 @@ class ExpertStore:
 def from_store(model: bytes, store: int) -> bytes:
     """Return the graph with its experts taken from a store, by its number, and not mapped.
 
-    Those that compute every token stay as they are.
+    Those that compute every token stay as they are. Raises BadFileError for bytes that are no model.
     """
     import onnx
+    from google.protobuf.message import DecodeError
 
-    proto = onnx.ModelProto.FromString(model)
+    try:
+        proto = onnx.ModelProto.FromString(model)
+    except DecodeError as error:
+        raise BadFileError("the graph of the bundle is broken: it is no ONNX model", hint=_AGAIN) from error
     tensors = {tensor.name: tensor for tensor in proto.graph.initializer}
     for node in proto.graph.node:
-        if node.op_type != _OP or not (found := tensors.get(node.input[_WEIGHT])):
+        if node.op_type != _OP or len(node.input) <= _WEIGHT:
             continue
-        if found.dims[0] < 2:
+        found = tensors.get(node.input[_WEIGHT])
+        if found is None or not found.external_data or not found.dims or found.dims[0] < 2:
             continue
         places = {entry.key: entry.value for entry in found.external_data}
-        node.attribute.extend(
-            onnx.helper.make_attribute(name, value)
-            for name, value in (("store", store), ("place", int(places["offset"])))
-        )
+        added = {"store": store, "place": int(places.get("offset", 0))}
+        others = [attribute for attribute in node.attribute if attribute.name not in added]
+        del node.attribute[:]
+        node.attribute.extend(others)
+        node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in added.items())
         nothing = onnx.TensorProto(name=found.name, data_type=found.data_type, dims=[0], raw_data=b"")
         found.CopyFrom(nothing)
     return bytes(proto.SerializeToString())
@@ -97,6 +104,11 @@ def experts_on_disk(weights: Path, manifest: Manifest, memory: int | None) -> Ex
     if experts is None:
         return None
     total, left = manifest.files[WEIGHTS].bytes, available_bytes()
+    if total < experts.nbytes:
+        raise BadFileError(
+            f"{manifest.name} has experts of {experts.nbytes} bytes, and {WEIGHTS} only {total}",
+            hint=_AGAIN,
+        )
     room = min((one for one in (memory, left) if one is not None), default=None)
     if room is None or room >= total + BESIDE:
         return None
