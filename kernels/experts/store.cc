@@ -121,21 +121,10 @@ int Store::add_layer(uint64_t offset, size_t bytes, int experts, const int64_t* 
 bool Store::hold(int first, int* wanted, int count, int* slots) {
   const Guard guard(mutex_);
   ++layers_[static_cast<size_t>(experts_[static_cast<size_t>(first)].layer)].passes;
-  int there = 0, free = 0;
-  for (int i = 0; i < count; ++i) {  // those that are there first: their slots must not be taken for others
-    const Expert& expert = experts_[static_cast<size_t>(first + wanted[i])];
-    if (expert.slot < 0) continue;
-    const int one = wanted[i];
-    for (int j = i; j > there; --j) wanted[j] = wanted[j - 1];
-    wanted[there] = one;
-    slots[there++] = expert.slot;
-  }
-  for (int i = 0; i < there; ++i) ++slots_[static_cast<size_t>(slots[i])].holders;
-  for (const Slot& slot : slots_) free += slot.expert >= 0 && slot.holders == 0;
-  free += static_cast<int>(limit_ > used_ ? limit_ - used_ : 0);
-  if (free < count - there) {
-    for (int i = 0; i < there; ++i) --slots_[static_cast<size_t>(slots[i])].holders;
-    return false;
+  int there;
+  while ((there = hold_resident(first, wanted, count, slots)) < 0) {
+    if (!left_by_passes()) return false;
+    read_.wait(mutex_);
   }
   for (int i = 0; i < count; ++i) {
     const int number = first + wanted[i];
@@ -153,6 +142,33 @@ bool Store::hold(int first, int* wanted, int count, int* slots) {
     work_.wake_all();
   }
   return true;
+}
+
+// Puts the wanted experts that are in slots first, holds them and returns their number; -1, and holds none, where the others find
+// too few slots that nobody holds.
+int Store::hold_resident(int first, int* wanted, int count, int* slots) {
+  int there = 0, free = 0;
+  for (int i = 0; i < count; ++i) {  // those that are there first: their slots must not be taken for others
+    const Expert& expert = experts_[static_cast<size_t>(first + wanted[i])];
+    if (expert.slot < 0) continue;
+    const int one = wanted[i];
+    for (int j = i; j > there; --j) wanted[j] = wanted[j - 1];
+    wanted[there] = one;
+    slots[there++] = expert.slot;
+  }
+  for (int i = 0; i < there; ++i) ++slots_[static_cast<size_t>(slots[i])].holders;
+  for (const Slot& slot : slots_) free += slot.expert >= 0 && slot.holders == 0;
+  free += static_cast<int>(limit_ > used_ ? limit_ - used_ : 0);
+  if (free >= count - there) return there;
+  for (int i = 0; i < there; ++i) --slots_[static_cast<size_t>(slots[i])].holders;
+  return -1;
+}
+
+// Whether a slot is read into that no pass waits for any more: it is soon free.
+bool Store::left_by_passes() const {
+  for (const Slot& slot : slots_)
+    if (slot.state == State::kReading && slot.holders == 1) return true;
+  return false;
 }
 
 // A slot without an expert, while there may be more; else that of the expert of least value.

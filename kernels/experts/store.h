@@ -54,8 +54,8 @@ class Store {
   // With `checks`, one for each, an expert that is read and has another checksum() is an error: EBADMSG.
   int add_layer(uint64_t offset, size_t bytes, int experts, const int64_t* checks = nullptr);
 
-  // Holds the experts `first` + wanted[i], and puts those that are there before those that are read. False where not so many slots
-  // are free: nothing is held then. `slots` gets the slot of each.
+  // Holds the experts `first` + wanted[i], and puts those that are there before those that are read. False where other passes hold so
+  // many slots that too few are left: nothing is held then. `slots` gets the slot of each.
   bool hold(int first, int* wanted, int count, int* slots);
 
   // The weights in a held slot, once they are read; null where that failed, with errno in `error`.
@@ -88,6 +88,8 @@ class Store {
   };
 
   Store(int file, const Options& options, uint8_t* memory);
+  int hold_resident(int first, int* wanted, int count, int* slots);
+  bool left_by_passes() const;
   int take_slot();
   int least_valued() const;
   void empty_slot(int number);

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import mmap
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from edgedec.kernels import library
 from edgedec.kernels.packing.experts import checksum
@@ -117,6 +121,35 @@ def test_a_read_that_fails_ends_the_pass_and_the_next_one_reads_again(layer: Lay
                 run(BEST, layer, inputs, stored=(store, 0))
         file.write_bytes(whole)
         assert run(BEST, layer, inputs, stored=(store, 0)).tobytes() == expected
+
+
+def test_a_pass_behind_one_that_failed_waits_for_its_reads(layer: Layer) -> None:
+    """Slots that are still read into are soon free: that is no lack of slots."""
+    stride = layer.data.shape[1]
+    with _mapped(layer.data, without=stride) as place:
+        one, other = (random_inputs(layer, 1, 1) for _ in range(2))
+        one.scores[:], other.scores[:] = only([0, 3, 5]), only([1, 2, 4])
+        expected = run(BEST, layer, other).tobytes()
+        with Store(Path("/proc/self/mem"), stride, 3) as store:
+            for _ in range(50):
+                with pytest.raises(AssertionError, match="returned 4"):
+                    run(BEST, layer, one, stored=(store, place))
+                assert run(BEST, layer, other, stored=(store, place)).tobytes() == expected
+
+
+@contextmanager
+def _mapped(data: NDArray[np.uint8], without: int) -> Iterator[int]:
+    """Yield an address where ``data`` lies, but for its first bytes: reading them fails at once."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    access, kind = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    place = libc.mmap(None, ctypes.c_size_t(data.nbytes), access, kind, -1, ctypes.c_long(0))
+    ctypes.memmove(place, data.ctypes.data, data.nbytes)
+    parts = (place, without), (place + without, data.nbytes - without)
+    for at, (start, nbytes) in enumerate(parts):
+        assert libc.munmap(ctypes.c_void_p(start), ctypes.c_size_t(nbytes)) == 0
+        if at == 0:
+            yield place
 
 
 def test_both_checksums_are_one_and_every_changed_bit_changes_it(layer: Layer) -> None:
