@@ -11,12 +11,14 @@ from edgedec.backends.backend import PassRequest
 from edgedec.backends.checks import checked_capacity
 from edgedec.control import BatchCosts
 from edgedec.core.cache_config import CacheConfig
+from edgedec.core.experts import StoreCounts
 from edgedec.core.ledger import Ledger
 from edgedec.core.units import size
 from edgedec.costs.cost_file import CostFile
-from edgedec.costs.pass_costs import known_costs
+from edgedec.costs.pass_costs import known_costs, with_waits, without_waits
 from edgedec.decode.conversation_clock import ConversationClock
 from edgedec.decode.engine import LONGEST_PASS, Engine
+from edgedec.decode.passes import PassTimer
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter
 from edgedec.drafters.interface import BatchPlace, BuildContext
@@ -46,6 +48,7 @@ class Batch:
         self.drafting = prepared.drafting
         self._costs: BatchCosts | None = None
         self._passes = 0
+        self._counts = StoreCounts(0, 0, 0, 0.0)
         self.shares = [0.0] * config.sequences
         """Passes of each sequence; of one with others in it, the part of its tokens."""
         drafts = bool(self.drafting.drafters)
@@ -58,7 +61,7 @@ class Batch:
         clocks = [ConversationClock() for _ in range(config.sequences)]
         speculations = self._speculations(clocks) if drafts else [None] * config.sequences
         self.engines = tuple(
-            Engine(forward, speculation=one, clock=clock if one else None)
+            Engine(forward, speculation=one, timer=PassTimer(clock) if one else None)
             for forward, one, clock in zip(self.sequences.forwards, speculations, clocks, strict=True)
         )
 
@@ -119,15 +122,16 @@ class Batch:
         """
         count, context = self.config.sequences, self._context
         file = CostFile.of(self.model, self.kv, context.costs) if context.costs else None
+        store = self.model.backend.experts
         with self.sequences.reply(0):
             costs = known_costs(
                 self.sequences.forwards[0],
                 file,
-                clock=time.perf_counter,
+                clock=without_waits(time.perf_counter, store),
                 notice=context.notice,
                 longest=count * (1 + self.drafting.tokens),
             )
-        self._costs = BatchCosts(costs.curve, count)
+        self._costs = BatchCosts(with_waits(costs, store).curve, count)
         drafters = [self._drafters(BatchPlace(number, count, clock)) for number, clock in enumerate(clocks)]
         every = [one for some in drafters for one in some]
         restore_prepared(self.model, every, context.home, self.ledger, context.notice)
@@ -168,9 +172,17 @@ class Batch:
         """
         self._passes += 1
         total = sum(len(request.tokens) for request in requests)
+        read = self._read_since_last()
         for request in requests:
             self.shares[request.sequence] += len(request.tokens) / total
         if self._costs and all(
             len(request.rows.resolve(len(request.tokens))) == len(request.tokens) for request in requests
         ):
-            self._costs.passed({one.sequence: len(one.tokens) for one in requests}, seconds)
+            self._costs.passed({one.sequence: len(one.tokens) for one in requests}, seconds, read)
+
+    def _read_since_last(self) -> StoreCounts | None:
+        """Return what passes read of experts on a disk since the last call; None where none are read."""
+        if (store := self.model.backend.experts) is None:
+            return None
+        before, self._counts = self._counts, store.counts()
+        return self._counts.since(before)

@@ -12,8 +12,9 @@ from edgedec.core.home import DRAFTS
 from edgedec.core.ledger import Ledger
 from edgedec.core.units import size
 from edgedec.costs.cost_file import CostFile
-from edgedec.costs.pass_costs import PassCosts, known_costs
+from edgedec.costs.pass_costs import PassCosts, known_costs, with_waits, without_waits
 from edgedec.decode.engine import LONGEST_PASS, Engine, PassRecord
+from edgedec.decode.passes import PassTimer
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, lookup_ahead
 from edgedec.drafters.history import with_history
@@ -76,7 +77,7 @@ class Runner:
             self.forward,
             speculation=speculation,
             observe=observe,
-            clock=self._context.clock if timed else None,
+            timer=self._timer() if timed else None,
             policy=policy_for(self.config.when_full, self.forward, ahead),
             meter=self.measures.meter,
         )
@@ -99,6 +100,10 @@ class Runner:
         """Keep the drafters' history, if it was asked for."""
         save, self._save = self._save, _nothing_to_save
         save()
+
+    def _timer(self) -> PassTimer:
+        store = self.model.backend.experts
+        return PassTimer(self._context.clock, store.counts if store else None)
 
     def _kv_of(self, model: LoadedModel) -> KvType | None:
         if not model.backend.caps.kv_kinds:
@@ -167,7 +172,10 @@ class Runner:
         if self._costs is None:
             context = self._context
             file = CostFile.of(self.model, self.kv, context.costs) if context.costs else None
-            self._costs = known_costs(self.forward, file, clock=context.clock, notice=context.notice)
+            store = self.model.backend.experts
+            working = without_waits(context.clock, store)
+            costs = known_costs(self.forward, file, clock=working, notice=context.notice)
+            self._costs = with_waits(costs, store)
         return self._costs
 
     def _keeps_history(self, drafting: Drafting) -> bool:

@@ -10,6 +10,7 @@ from edgedec.control.energy_costs import EnergyCosts
 from edgedec.control.merge import merged
 from edgedec.control.planner import FeedPlan, feed_plan
 from edgedec.control.round import DraftAnswer, Query, Round, RoundTimes
+from edgedec.control.streamed_costs import StreamedCosts
 from edgedec.control.uncontrolled import Uncontrolled
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Query",
     "Round",
     "RoundTimes",
+    "StreamedCosts",
     "Uncontrolled",
     "feed_plan",
     "merged",

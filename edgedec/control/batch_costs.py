@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgedec.control.costs import CostCurve
+from edgedec.control.streamed_costs import StreamedCosts
+from edgedec.core.experts import StoreCounts
 
 _KEEPING = 0.8
 """Share of the average over passes that remains after one more."""
@@ -29,15 +31,16 @@ Slopes = dict[tuple[int, int, int], float]
 class BatchCosts:
     """The costs of passes that ``count`` sequences share; ``views`` has those of each sequence's tokens."""
 
-    def __init__(self, table: CostCurve, count: int) -> None:
+    def __init__(self, table: CostCurve | StreamedCosts, count: int) -> None:
         self._table = table
         self._passes = 0
         self._slopes: Slopes = {}
         self.views = tuple(SequenceCosts(table, self._slopes) for _ in range(count))
 
-    def passed(self, tokens: Mapping[int, int], seconds: float) -> None:
-        """Note that a pass over ``tokens``, by sequence, took ``seconds``."""
+    def passed(self, tokens: Mapping[int, int], seconds: float, read: StoreCounts | None = None) -> None:
+        """Note that a pass over ``tokens``, by sequence, took ``seconds``, and ``read`` experts."""
         total = sum(tokens.values())
+        seconds = self._table.expected(total, seconds, read)
         self._passes += 1
         plain = total == len(tokens)
         if not plain or self._passes % _SAMPLED_PASSES == 0 or self._table.level_is_old:
@@ -50,7 +53,7 @@ class BatchCosts:
 class SequenceCosts:
     """``Costs`` of one sequence's tokens. ``BatchCosts`` observes the passes, with the tokens of all."""
 
-    def __init__(self, table: CostCurve, slopes: Slopes) -> None:
+    def __init__(self, table: CostCurve | StreamedCosts, slopes: Slopes) -> None:
         self._table = table
         self._others = 0
         self._each = 1.0
@@ -86,6 +89,10 @@ class SequenceCosts:
 
     def price(self, seconds: float, tokens: int = 1) -> float:
         """See ``CostCurve.price``."""
+        return seconds
+
+    def expected(self, tokens: int, seconds: float, read: StoreCounts | None) -> float:
+        """All ``seconds``: ``BatchCosts`` learns from passes."""
         return seconds
 
     def least_slope(self, more: int) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -153,14 +153,14 @@ class ControlledRound:
         times, uncharged = times.scaled(scale), scale * self._uncharged_s
         if measured.costs.level_is_old and times.passing is not None:
             measured.level.take(1 + drafted, times.passing)
-            times = RoundTimes(None, times.drafting, times.verifying)
+            times = replace(times, passing=None)
         rise = self._rise(times, scale)
         for name, depth, seconds in self._calls:
             if name in measured.records:
                 uncharged += measured.records[name].took(depth, scale * seconds, measured.costs.plain)
                 measured.classify(name)
         passing = self._passing(times, rise)
-        took = passing + times.drafting - uncharged + measured.verify_overhead.slope * drafted
+        took = passing + times.luck + times.drafting - uncharged + measured.verify_overhead.slope * drafted
         self._account(committed, took / measured.costs.plain)
 
     def _rise(self, times: RoundTimes, scale: float) -> float:

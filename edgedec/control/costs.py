@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Protocol
 
 from edgedec.control.linear_fit import between
+from edgedec.core.experts import StoreCounts
 
 _WEIGHT = 0.1
 """Weight of a new time among earlier ones: speeds change (heat, other programs)."""
@@ -50,6 +51,12 @@ class Costs(Protocol):
     def seconds(self, tokens: int) -> float: ...
 
     def price(self, seconds: float, tokens: int = 1) -> float: ...
+
+    def expected(self, tokens: int, seconds: float, read: StoreCounts | None) -> float:
+        """Return the seconds that count of a pass which took ``seconds`` and ``read`` experts: of its waits,
+        those to expect.
+        """
+        ...
 
     def least_slope(self, more: int) -> float: ...
 
@@ -119,6 +126,10 @@ class CostCurve:
 
     def price(self, seconds: float, tokens: int = 1) -> float:
         """The cost of a pass over ``tokens``, or of drafting, that took ``seconds``: these seconds."""
+        return seconds
+
+    def expected(self, tokens: int, seconds: float, read: StoreCounts | None) -> float:
+        """All ``seconds``: no pass waits for reads."""
         return seconds
 
     def least_slope(self, more: int) -> float:

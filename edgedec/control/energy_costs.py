@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from edgedec.control.costs import Costs
 from edgedec.control.linear_fit import between
+from edgedec.core.experts import StoreCounts
 
 
 class EnergyCosts:
@@ -48,6 +49,10 @@ class EnergyCosts:
     def price(self, seconds: float, tokens: int = 1) -> float:
         """Joules of a pass over ``tokens`` that took ``seconds``, or of drafting that did."""
         return seconds * self._watts[tokens - 1]
+
+    def expected(self, tokens: int, seconds: float, read: StoreCounts | None) -> float:
+        """See ``Costs.expected``; seconds, not joules."""
+        return self._curve.expected(tokens, seconds, read)
 
     def least_slope(self, more: int) -> float:
         """Joules per token beside the first, of the cheapest pass over at most 1 + ``more`` tokens."""

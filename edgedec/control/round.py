@@ -48,11 +48,13 @@ class RoundTimes:
     """Drafting, learning and planning."""
     verifying: float = 0.0
     """Verification; plain decoding has it too, for one token."""
+    luck: float = 0.0
+    """Waits for reads beyond those that ``passing`` has of them."""
 
     def scaled(self, scale: float) -> RoundTimes:
         """Return times ``scale`` times as long."""
         passing = None if self.passing is None else scale * self.passing
-        return RoundTimes(passing, scale * self.drafting, scale * self.verifying)
+        return RoundTimes(passing, scale * self.drafting, scale * self.verifying, self.luck)
 
 
 class Round(Protocol):

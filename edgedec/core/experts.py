@@ -47,6 +47,15 @@ class StoreCounts:
     bytes_read: int
     waited_s: float
 
+    def since(self, before: StoreCounts) -> StoreCounts:
+        """Return what was asked since there were the counts ``before``."""
+        return StoreCounts(
+            self.held - before.held,
+            self.hits - before.hits,
+            self.bytes_read - before.bytes_read,
+            self.waited_s - before.waited_s,
+        )
+
 
 def experts_from_json(value: object) -> Experts:
     """Read the form in a manifest. Raises TypeError, which says what is wrong."""

@@ -104,10 +104,8 @@ class CostFile:
         weights = model.manifest.files[WEIGHTS].sha256
         cache = ("int8",) if kv == "int8" else ()
         conditions = (__version__, weights, model.isa, str(model.threads), describe().cpu, *cache)
-        if (
-            store := model.backend.experts
-        ) is not None:  # in tenths: a token's reads differ little within one
-            conditions += (f"{10 * store.slots // store.experts.total} tenths of the experts",)
+        if model.backend.experts:  # one at a time as they come from the disk, and not all of a layer at once
+            conditions += ("experts on a disk",)
         digest = hashlib.sha256("|".join(conditions).encode()).hexdigest()
         threads = "1 thread" if model.threads == 1 else f"{model.threads} threads"
         setting = f"with {threads} and a cache in int8" if cache else f"with {threads}"

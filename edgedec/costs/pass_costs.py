@@ -7,17 +7,21 @@ load. How quick the machine is at the moment shows in the first passes of a repl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgedec.control import CostCurve
+from edgedec.control import CostCurve, StreamedCosts
 from edgedec.core.errors import StorageError
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Notice
 from edgedec.core.rows import ALL_ROWS
 from edgedec.costs.cost_file import CostFile, KeptCosts
 from edgedec.metrics.stats import Clock
+
+if TYPE_CHECKING:
+    from edgedec.backends.backend import ExpertSlots
 
 _MEASURED = (1, 2, 4, 8, 16, 32, 64, 128)
 LONGEST_TOKENS = 16
@@ -36,7 +40,7 @@ _STRIDE = 7919
 class PassCosts:
     """A curve of costs, and the file that keeps it."""
 
-    curve: CostCurve
+    curve: CostCurve | StreamedCosts
     file: CostFile | None = None
     kept: KeptCosts | None = None
 
@@ -45,6 +49,18 @@ class PassCosts:
         if self.file and self.kept:
             self.kept = self.kept.corrected(seconds, self.file.moment(seconds))
             self.file.write_quietly(self.kept)
+
+
+def without_waits(clock: Clock, store: ExpertSlots | None) -> Clock:
+    """Return a clock that stands still while a pass waits for experts from the disk."""
+    return (lambda: clock() - store.counts().waited_s) if store else clock
+
+
+def with_waits(costs: PassCosts, store: ExpertSlots | None) -> PassCosts:
+    """Return costs with those of waiting for experts from the disk; as they are where none are read."""
+    if store is None or store.slots >= store.experts.total or isinstance(costs.curve, StreamedCosts):
+        return costs
+    return replace(costs, curve=StreamedCosts(costs.curve, store.experts, store.slots / store.experts.total))
 
 
 def known_costs(

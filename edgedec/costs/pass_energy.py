@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from edgedec.control import CostCurve
+from edgedec.control import Costs
 from edgedec.control.energy_costs import EnergyCosts
 from edgedec.core.errors import StorageError
 from edgedec.core.files import atomic_path
@@ -35,7 +35,7 @@ class PassEnergy:
     def __init__(self, watts: Mapping[int, float], source: str, reason: str = "") -> None:
         self.watts, self.source, self.reason = watts, source, reason
 
-    def costs(self, curve: CostCurve) -> EnergyCosts:
+    def costs(self, curve: Costs) -> EnergyCosts:
         """Return the costs in joules of passes that take the seconds of ``curve``."""
         return EnergyCosts(curve, self.watts)
 
@@ -47,7 +47,7 @@ class PassEnergy:
 
 
 def pass_energy(
-    forward: Forward, curve: CostCurve, measures: Measures, file: CostFile | None, notice: Notice
+    forward: Forward, curve: Costs, measures: Measures, file: CostFile | None, notice: Notice
 ) -> PassEnergy:
     """Return the power of passes of ``forward``; measured ones are kept beside ``file``.
 
@@ -87,7 +87,7 @@ def measured_watts(forward: Forward, meter: Meter, idle_w: float) -> dict[int, f
     return watts if min(watts.values()) > 0.0 else None
 
 
-def _estimated(curve: CostCurve, measures: Measures, reason: str) -> PassEnergy:
+def _estimated(curve: Costs, measures: Measures, reason: str) -> PassEnergy:
     traffic, watts = measures.traffic, {}
     for tokens in range(1, curve.longest + 1):
         work = Work(1, tokens)

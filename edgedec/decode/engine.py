@@ -17,7 +17,7 @@ from edgedec.core.progress import Steps
 from edgedec.core.tree import EMPTY
 from edgedec.decode.cached_sequence import CachedSequence
 from edgedec.decode.checks import check_bias, check_newest, check_request, common_prefix
-from edgedec.decode.passes import LONGEST_PASS, Passes, Reader
+from edgedec.decode.passes import LONGEST_PASS, Passes, PassTime, PassTimer, Reader
 from edgedec.decode.records import (
     NO_DETAILS,
     FinishReason,
@@ -42,9 +42,8 @@ _NO_LEASE = nullcontext()
 class Engine(CachedSequence):
     """Generates tokens with one model.
 
-    ``speculation`` drafts; ``observe`` sees a record of every pass, timed if there is a ``clock`` (seconds);
-    ``policy`` evicts tokens when the cache is full, which otherwise ends a reply. ``meter`` is read by
-    ``mark`` alone.
+    ``speculation`` drafts; ``observe`` sees a record of every pass, timed if there is a ``timer``; ``policy``
+    evicts tokens when the cache is full, which otherwise ends a reply. ``meter`` is read by ``mark`` alone.
     """
 
     def __init__(
@@ -53,12 +52,12 @@ class Engine(CachedSequence):
         *,
         speculation: Speculation | None = None,
         observe: Callable[[PassRecord], None] | None = None,
-        clock: Callable[[], float] | None = None,
+        timer: PassTimer | None = None,
         policy: Policy | None = None,
         meter: Meter | None = None,
     ) -> None:
         super().__init__(forward, policy, speculation)
-        self._passes = Passes(forward, policy, observe, clock)
+        self._passes = Passes(forward, policy, observe, timer)
         self._meter = meter
         self._begun: tuple[int, float | None] | None = None
         """Tokens before the next reply, and mirostat's state; None: all of its prompt."""
@@ -156,7 +155,7 @@ class Engine(CachedSequence):
         draft = self._draft(last, min(reply.end - position, most) - 1, reply.grammar)
         tree = draft.tree if draft else EMPTY
         rows = reply.rows(last, len(tree), taps=reader.taps if reader else ())
-        head, seconds = self._passes.run(waiting, tree, rows)
+        head, time = self._passes.run(waiting, tree, rows)
         self._passes.report(progress, self._committed)
         try:
             with self._drawing(reply):
@@ -168,7 +167,7 @@ class Engine(CachedSequence):
             self._forward.rewind(min(position, self._forward.length))  # a device that was lost left nothing
             raise
         if draft:
-            draft.settle(head, verdict, None if last else seconds)
+            draft.settle(head, verdict, PassTime(None) if last else time)
         if reader and head.hidden is not None:
             kept = _kept(last, verdict)
             every = len(kept) == len(head.hidden)  # as of a prompt, which is too large to copy
@@ -176,7 +175,7 @@ class Engine(CachedSequence):
         if self._passes.observe:
             fed = len(waiting) + len(tree)
             self._passes.observe(
-                PassRecord(position - last - 1, fed, len(steps), seconds, len(tree), tree, verdict.path)
+                PassRecord(position - last - 1, fed, len(steps), time.seconds, len(tree), tree, verdict.path)
             )
         return steps
 

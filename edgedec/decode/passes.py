@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
 
+from edgedec.core.experts import StoreCounts
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Steps
 from edgedec.core.rows import FloatArray, HeadRows, Rows
@@ -27,21 +30,44 @@ class Reader:
     read: Callable[[int, FloatArray], None]
 
 
+class PassTime(NamedTuple):
+    """Seconds of a pass, and what it read of experts on a disk; None: not measured, or there are none."""
+
+    seconds: float | None
+    read: StoreCounts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PassTimer:
+    """Times passes by a clock (seconds). ``reads`` counts what was read of experts on a disk, if any are."""
+
+    clock: Callable[[], float]
+    reads: Callable[[], StoreCounts] | None = None
+
+    def timed(self, run: Callable[[], HeadRows]) -> tuple[HeadRows, PassTime]:
+        """Run a pass; returns its rows and its time."""
+        before = self.reads() if self.reads else None
+        began = self.clock()
+        head = run()
+        seconds = self.clock() - began
+        return head, PassTime(seconds, self.reads().since(before) if self.reads and before else None)
+
+
 class Passes:
-    """Feeds a model's cache. ``clock`` (seconds) times passes."""
+    """Feeds a model's cache. ``timer`` times passes."""
 
     def __init__(
         self,
         forward: Forward,
         policy: Policy | None,
         observe: Callable[[PassRecord], None] | None,
-        clock: Callable[[], float] | None,
+        timer: PassTimer | None,
     ) -> None:
         self._forward = forward
         self._policy = policy
         self.observe = observe
         """Sees a record of each pass, if there is one."""
-        self._clock = clock
+        self._timer = timer
         self.work = Work()
         """Counts of all passes so far."""
 
@@ -58,19 +84,18 @@ class Passes:
             self.report(progress, committed)
         return list(committed[self._forward.length :]), most
 
-    def run(self, tokens: list[int], tree: DraftTree, rows: Rows) -> tuple[HeadRows, float | None]:
-        """One pass over ``tokens``, a chain, and ``tree`` behind the last of them; its rows and seconds."""
+    def run(self, tokens: list[int], tree: DraftTree, rows: Rows) -> tuple[HeadRows, PassTime]:
+        """One pass over ``tokens``, a chain, and ``tree`` behind the last of them; its rows and time."""
         parents = None
         if len(tree):
             behind = len(tokens)
             parents = [*range(-1, behind - 1), *(behind + parent for parent in tree.parents)]
-        began = self._clock() if self._clock else 0.0
-        head = self._forward.extend([*tokens, *tree.tokens], parents=parents, rows=rows)
-        seconds = self._clock() - began if self._clock else None
         forward = self._forward
+        run = partial(forward.extend, [*tokens, *tree.tokens], parents=parents, rows=rows)
+        head, time = self._timer.timed(run) if self._timer else (run(), PassTime(None))
         slots = forward.resident if forward.caps.evicts else forward.length
         self.work = self.work.plus(len(tokens) + len(tree), slots, forward.spec.window)
-        return head, seconds
+        return head, time
 
     def report(self, progress: Steps | None, committed: Sequence[int]) -> None:
         """Tell ``progress`` how much of ``committed`` the cache holds."""
@@ -81,11 +106,11 @@ class Passes:
         """One pass over the next ``count`` committed tokens, of which no rows are needed."""
         start = self._forward.length
         rows = replace(NO_ROWS, taps=reader.taps) if reader else NO_ROWS
-        head, seconds = self.run(list(committed[start : start + count]), EMPTY, rows)
+        head, time = self.run(list(committed[start : start + count]), EMPTY, rows)
         if reader and head.hidden is not None:
             reader.read(start, head.hidden)
         if self.observe:
-            self.observe(PassRecord(start, count, 0, seconds))
+            self.observe(PassRecord(start, count, 0, time.seconds))
 
     def _longest(self, committed: Sequence[int]) -> int:
         most = min(self._forward.caps.max_pass, LONGEST_PASS)

@@ -15,6 +15,7 @@ from edgedec.core.rows import FloatArray, HeadRows, tapped
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.decode.constrained import GRAMMAR, forced_draft, permitted_only
 from edgedec.decode.feedback import Feedback, PendingFeedback
+from edgedec.decode.passes import PassTime
 from edgedec.draft import Drafter, lookup_ahead
 from edgedec.grammar.constraint import Constraint
 from edgedec.sampling import DrawParams
@@ -203,6 +204,12 @@ class Speculation:
 
         self._each(tell, [drafter for drafter in self._drafters if drafter.taps])
 
+    def passing(self, time: PassTime, tokens: int) -> float | None:
+        """The cost of a pass over ``tokens``, with the reads that are expected of it; None: not measured."""
+        if time.seconds is None or not self._costs:
+            return time.seconds
+        return self.price(self._costs.expected(tokens, time.seconds, time.read), tokens)
+
     def price(self, seconds: float, tokens: int = 1) -> float:
         """The cost of ``seconds``, of drafting or of a pass over ``tokens``, in the unit of the costs."""
         return self._costs.price(seconds, tokens) if self._costs else seconds
@@ -271,25 +278,28 @@ class SpeculationRound:
         """Let ``tree`` begin with the path that spells ``tokens``, as far as it has one."""
         self.tree = self.tree.led_by(tokens)
 
-    def settle(self, rows: HeadRows, verdict: Verdict, seconds: float | None) -> None:
+    def settle(self, rows: HeadRows, verdict: Verdict, time: PassTime) -> None:
         """Note that the target answered ``rows`` to the last committed token and ``tree``, and the verdict.
 
-        ``seconds``: the time of the pass, None if it was not measured.
+        ``time``: that of the pass.
         """
+        seconds = time.seconds or 0.0
         speculation, control = self._speculation, self._control
         verified = speculation.now() if self._drafts else 0.0
-        speculation.tally.add(self.tree, verdict.path, len(verdict.tokens), seconds or 0.0)
+        speculation.tally.add(self.tree, verdict.path, len(verdict.tokens), seconds)
         wanted = control is None or not control.unprofitable or speculation.wants_all_feedback
         speculation.note(Feedback(self.tree, rows) if wanted else None, verdict.tokens)
         if control is None:
             return
         fed = 1 + len(self.tree)
         speculation.foresee(len(verdict.tokens), fed, control.pass_s)
-        passing = None if seconds is None else speculation.price(seconds, fed)
-        times = RoundTimes(passing)
+        passing = speculation.passing(time, fed)
+        # Drafts answer for the reads that they caused; expectations are learned apart.
+        luck = 0.0 if passing is None else speculation.price(time.seconds or 0.0, fed) - passing
+        times = RoundTimes(passing, luck=luck)
         if self._drafts:
             drafting = self._ready - self._began + speculation.now() - verified
             speculation.tally.draft_s += drafting
-            verifying = max(verified - self._ready - (seconds or 0.0), 0.0)
-            times = RoundTimes(passing, speculation.price(drafting), speculation.price(verifying))
+            verifying = max(verified - self._ready - seconds, 0.0)
+            times = RoundTimes(passing, speculation.price(drafting), speculation.price(verifying), luck)
         control.settle(verdict.tokens, times)

@@ -11,6 +11,7 @@ import numpy as np
 from edgedec.control import CostCurve
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import ROOT, DraftTree
+from edgedec.decode.passes import PassTime
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter
 from edgedec.verify import Verdict, keyed
@@ -147,7 +148,7 @@ def _reply(device: Device, speculation: Speculation, text: Sequence[int]) -> Non
         round = speculation.round(len(text) - at - 1)
         seconds = device.run(1 + len(round.tree))
         verdict = following(round.tree, text[at:])
-        round.settle(NO_ROWS, verdict, seconds)
+        round.settle(NO_ROWS, verdict, PassTime(seconds))
         at += len(verdict.tokens)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 
 from edgedec.control import BatchCosts, CostCurve
+from edgedec.decode.passes import PassTime
 from edgedec.decode.speculation import Speculation
 from tests.control.simulate import CURVES, NO_ROWS, Device, Guesser, curve, following, text
 
@@ -69,7 +70,7 @@ def together(device: Device, talks: Sequence[Talk], batch: BatchCosts) -> float:
         batch.passed(fed, seconds)
         for number, talk in going.items():
             verdict = following(rounds[number].tree, talk.text[talk.at :])
-            rounds[number].settle(NO_ROWS, verdict, seconds)
+            rounds[number].settle(NO_ROWS, verdict, PassTime(seconds))
             talk.at += len(verdict.tokens)
         device.now += sum(talk.own.now for talk in talks) - before
     return device.now
@@ -181,7 +182,7 @@ def test_prompts_of_short_replies_are_seldom_read_in_vain(count: int, right: flo
             batch.passed(fed, seconds)
             for number, round in rounds.items():
                 verdict = following(round.tree, whole[at[number] :])
-                round.settle(NO_ROWS, verdict, seconds)
+                round.settle(NO_ROWS, verdict, PassTime(seconds))
                 at[number] += len(verdict.tokens)
             at = {number: here for number, here in at.items() if here < length}
             device.now += sum(mine.now for mine in own) - before

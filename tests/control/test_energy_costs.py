@@ -6,6 +6,7 @@ import pytest
 
 from edgedec.control import CostCurve, EnergyCosts, feed_plan
 from edgedec.core.tree import chain
+from edgedec.decode.passes import PassTime
 from edgedec.decode.speculation import Speculation
 from tests.control.simulate import NO_ROWS, Device, Guesser, curve, following, text
 
@@ -32,7 +33,7 @@ def joules_and_length(watts: dict[int, float] | None, right: float = 0.7) -> tup
         fed += len(round.tree)
         drafted += bool(len(round.tree))
         verdict = following(round.tree, truth[at:])
-        round.settle(NO_ROWS, verdict, seconds)
+        round.settle(NO_ROWS, verdict, PassTime(seconds))
         at += len(verdict.tokens)
     return used / len(truth), fed / max(drafted, 1)
 
@@ -91,7 +92,7 @@ def test_the_forecast_stays_one_of_time() -> None:
         round = speculation.round(len(truth) - at - 1)
         seconds = device.run(1 + len(round.tree))
         verdict = following(round.tree, truth[at:])
-        round.settle(NO_ROWS, verdict, seconds)
+        round.settle(NO_ROWS, verdict, PassTime(seconds))
         at += len(verdict.tokens)
     assert speculation.tally.predicted_s == pytest.approx(device.now, rel=0.1)
     assert speculation.tally.predicted_speed_up == pytest.approx(300 * 0.005 / device.now, rel=0.1)

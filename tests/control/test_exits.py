@@ -11,6 +11,7 @@ import pytest
 from edgedec.control import CostCurve
 from edgedec.control.reuse import Reuse
 from edgedec.core.tree import DraftTree
+from edgedec.decode.passes import PassTime
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import DrafterCapabilities
 from edgedec.draft.exit import exit_name
@@ -139,7 +140,7 @@ def reply(device: Device, speculation: Speculation, exits: Mapping[str, Exit], t
             device.now -= saved
             seconds -= saved
         verdict = following(round.tree, truth[at:])
-        round.settle(NO_ROWS, verdict, seconds)
+        round.settle(NO_ROWS, verdict, PassTime(seconds))
         at += len(verdict.tokens)
 
 

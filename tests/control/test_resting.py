@@ -12,6 +12,7 @@ import pytest
 from edgedec.control import BatchCosts, CostCurve
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import EMPTY, DraftTree
+from edgedec.decode.passes import PassTime
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, DrafterCapabilities
 from edgedec.verify import Verdict
@@ -62,7 +63,7 @@ def in_a_batch() -> tuple[BatchCosts, Listener, Speculation]:
 
 def rounds(speculation: Speculation, tokens: Sequence[int], rows: HeadRows = NO_ROWS) -> None:
     for token in tokens:
-        speculation.round(15).settle(rows, Verdict((), (token,)), KNEE[1])
+        speculation.round(15).settle(rows, Verdict((), (token,)), PassTime(KNEE[1]))
 
 
 def test_where_drafts_are_unprofitable_a_round_calls_no_drafter() -> None:
@@ -91,7 +92,7 @@ def test_when_the_batch_goes_drafters_are_queried_and_know_everything() -> None:
         round = speculation.round(15)
         if listener.queried:
             break
-        round.settle(NO_ROWS, Verdict((), (token,)), KNEE[1])
+        round.settle(NO_ROWS, Verdict((), (token,)), PassTime(KNEE[1]))
     assert listener.queried == 1
     assert listener.known == [1, 2, *range(100, token)]
 

@@ -8,16 +8,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from edgedec.bench.plots.memory_plan import plans, predicted
-from edgedec.control import CostCurve
+from edgedec.control import CostCurve, StreamedCosts
 from edgedec.core.cache_config import CacheConfig, KvType
-from edgedec.core.experts import Experts
+from edgedec.core.experts import Experts, StoreCounts
 from edgedec.core.model_spec import ModelSpec
 from edgedec.costs.cost_file import CostFile
-from edgedec.costs.pass_costs import PassCosts, TimedPasses, known_costs, measure_costs
+from edgedec.costs.pass_costs import (
+    PassCosts,
+    TimedPasses,
+    known_costs,
+    measure_costs,
+    with_waits,
+    without_waits,
+)
 from edgedec.costs.speeds import PredictedSpeeds, costs_now, seconds_in_turns
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.plan import MemoryPlan
@@ -49,8 +57,8 @@ def start(
     return known_costs(forward, file, clock=machine.clock, notice=said)
 
 
-def relative(costs: CostCurve | dict[int, float]) -> list[float]:
-    seconds = costs.measured() if isinstance(costs, CostCurve) else costs
+def relative(costs: CostCurve | StreamedCosts | dict[int, float]) -> list[float]:
+    seconds = costs if isinstance(costs, dict) else costs.measured()
     return [seconds[tokens] / seconds[1] for tokens in (2, 4, 8, 16)]
 
 
@@ -298,13 +306,32 @@ def test_models_with_experts_are_measured_with_tokens_that_differ(loaded: Loaded
     assert len({token for tokens in mixture.fed for token in tokens}) == 18
 
 
-def test_costs_are_kept_by_the_share_of_the_experts_that_are_in_memory(
+def test_costs_of_computing_are_kept_apart_where_experts_come_from_a_disk(
     loaded: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = []
-    for slots in (None, 3, 4, 8, 16):
-        experts = Experts(2, 8, 2, 32, 4096, 65536)
-        store = SimpleNamespace(slots=slots, experts=experts) if slots else None
+    for slots in (None, 3, 16):
+        store = SimpleNamespace(slots=slots) if slots else None
         monkeypatch.setattr(type(loaded.backend), "experts", property(lambda _, store=store: store))
         names.append(CostFile.of(loaded, "fp16", tmp_path).path.name)
-    assert len(set(names)) == 5
+    assert names[0] != names[1] == names[2]
+
+
+def test_what_a_pass_waits_for_experts_is_none_of_its_computing() -> None:
+    machine, waited = Machine(), [0.0]
+    store: Any = SimpleNamespace(counts=lambda: StoreCounts(0, 0, 0, waited[0]))
+    clock = without_waits(machine.clock, store)
+    before = clock()
+    machine.now += 5.0
+    waited[0] = 4.0
+    assert clock() - before == pytest.approx(1.0)
+    assert without_waits(machine.clock, None) == machine.clock
+
+
+def test_waits_are_priced_where_not_all_experts_have_a_slot() -> None:
+    costs = PassCosts(COSTS["fp16"])
+    experts = Experts(2, 8, 2, 32, 4096, 65536)
+    some: Any = SimpleNamespace(slots=8, experts=experts)
+    every: Any = SimpleNamespace(slots=16, experts=experts)
+    assert isinstance(with_waits(costs, some).curve, StreamedCosts)
+    assert with_waits(costs, every) is with_waits(costs, None) is costs

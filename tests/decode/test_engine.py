@@ -10,6 +10,7 @@ from edgedec.backends.fake import Expect, FakeForward, MarkovForward, ScriptErro
 from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.decode.engine import Engine, PassRecord, Step
+from edgedec.decode.passes import PassTimer
 from edgedec.sampling import DrawHistory, DrawParams, bound_after, draw
 
 GREEDY = DrawParams()
@@ -226,7 +227,9 @@ def test_an_older_iterator_cannot_disturb_a_newer_one() -> None:
 def test_passes_are_timed_by_the_given_clock() -> None:
     ticks = iter(range(100))
     seen: list[PassRecord] = []
-    engine = Engine(MarkovForward(max_pass=2), observe=seen.append, clock=lambda: float(next(ticks)))
+    engine = Engine(
+        MarkovForward(max_pass=2), observe=seen.append, timer=PassTimer(lambda: float(next(ticks)))
+    )
     tokens(engine, [1, 2, 3], n=2)
     assert seen == [PassRecord(0, 2, 0, 1.0), PassRecord(2, 1, 1, 1.0), PassRecord(3, 1, 1, 1.0)]
     seen.clear()

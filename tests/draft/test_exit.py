@@ -21,6 +21,7 @@ from edgedec.core.forward import Forward
 from edgedec.core.rows import Keep
 from edgedec.core.tree import DraftTree, chain
 from edgedec.decode.engine import Engine, PassRecord
+from edgedec.decode.passes import PassTimer
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.draft.exit import ExitDrafter
@@ -236,7 +237,7 @@ def test_control_finds_the_exit_that_pays() -> None:
 
     forward = Timed(capacity=600)
     speculation = Speculation(exits(forward), CostCurve(CHEAP), clock=lambda: now[0])
-    engine = Engine(forward, speculation=speculation, clock=lambda: now[0])
+    engine = Engine(forward, speculation=speculation, timer=PassTimer(lambda: now[0]))
     assert tokens(engine, [1, 2], n=500) == tokens(Engine(MarkovForward(capacity=600)), [1, 2], n=500)
     assert now[0] < 0.6 * 500 * 0.01
     counts = speculation.tally.by_source

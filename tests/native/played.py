@@ -29,6 +29,7 @@ from edgedec.core.forward import Forward
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 from edgedec.core.tree import DraftTree
 from edgedec.decode.engine import Engine, PassRecord
+from edgedec.decode.passes import PassTimer
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, ModelDrafter, Recycling, SameVocabulary
 from edgedec.draft.exit import ExitDrafter
@@ -204,7 +205,9 @@ class PythonEngine:
         self._speculation = (
             Speculation(drafters, self._curve, limit=case.limit, clock=clock) if drafters else None
         )
-        self._engine = Engine(model, speculation=self._speculation, observe=self._passes.append, clock=clock)
+        self._engine = Engine(
+            model, speculation=self._speculation, observe=self._passes.append, timer=PassTimer(clock)
+        )
 
     def _drafter(self, name: str, model: Forward, clock: Ticks) -> Drafter:
         if name in DRAFTERS:
