@@ -29,6 +29,7 @@ CARRIED: list[tuple[str, str, dict[str, object]]] = [
     *((HEAD, name, {"quant": quant}) for name in ARCHITECTURES for quant in ("q8_0", "q4_0,head=q4_0")),
     *((MTP, name, {}) for name in ARCHITECTURES),
     *((ASSISTANT, name, {"centroids": count}) for name in ("gemma3", "gemma4") for count in (0, 41)),
+    (ASSISTANT, "gemma4moe", {"centroids": 0}),
 ]
 
 

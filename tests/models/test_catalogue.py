@@ -32,10 +32,11 @@ def counted(entry: Entry) -> int:
 
 
 def _experts(spec: ModelSpec) -> int:
-    """Experts and their router, beyond the dense MLPs that they stand in the place of."""
+    """Experts and their router, beyond the dense MLPs that they stand in the place of, or beside."""
     if (experts := spec.experts) is None:
         return 0
-    return experts.layers * spec.hidden_size * (experts.count * (3 * experts.width + 1) - 3 * spec.ffn_size)
+    dense = 0 if spec.architecture == "gemma4" else 3 * spec.ffn_size
+    return experts.layers * spec.hidden_size * (experts.count * (3 * experts.width + 1) - dense)
 
 
 def _plain(spec: ModelSpec) -> int:
@@ -44,14 +45,14 @@ def _plain(spec: ModelSpec) -> int:
 
 
 def _gemma4(spec: ModelSpec) -> int:
-    """Layers that share keys have the MLP twice as wide in E2B; the table has a row for each layer."""
+    """Layers that share keys have the MLP twice as wide in E2B; a table has a row for each layer."""
     own = sum(keys.layers for keys in spec.keys)
     full, windowed = spec.n_layers - spec.n_window_layers, spec.n_window_layers
     queries = 2 * spec.n_heads * (512 * full + 256 * windowed)
     keys = sum(2 * kind.layers * kind.kv_heads * kind.head_dim for kind in spec.keys)
     narrow = own * spec.ffn_size // 2 if spec.name == "gemma4-e2b" else 0
     mlp = 3 * (spec.n_layers * spec.ffn_size - narrow)
-    embeddings = 256 * spec.n_layers
+    embeddings = 256 * spec.n_layers if spec.table_bytes else 0
     return spec.hidden_size * (queries + keys + mlp + 3 * embeddings) + spec.vocab_size * embeddings
 
 
@@ -78,7 +79,7 @@ def _lfm2(spec: ModelSpec) -> int:
 def test_names_are_unique_and_nobody_is_left_out() -> None:
     written = (ROOT / "models" / "catalogue.toml").read_text(encoding="utf-8")
     assert list(CATALOGUE) == [entry.name for entry in ENTRIES]
-    assert len(CATALOGUE) == written.count("[[family.model]]") == 35
+    assert len(CATALOGUE) == written.count("[[family.model]]") == 36
     assert {name: entry.recipe for name, entry in CATALOGUE.items()} == dict(RECIPES)
 
 
@@ -111,7 +112,11 @@ def test_a_published_drafter_is_as_large_as_its_tensors() -> None:
     """By the sizes in the drafters' config.json, which heads share with their models."""
     published = {entry.name: entry.published.bytes for entry in ENTRIES if entry.published}
     heads = {name: _head(CATALOGUE[name].spec) for name in ("qwen3-1.7b", "qwen3-4b")}
-    assert published == heads | {"gemma4-e2b": _assistant(1536), "gemma4-e4b": _assistant(2560)}
+    assert published == heads | {
+        "gemma4-e2b": _assistant(1536),
+        "gemma4-e4b": _assistant(2560),
+        "gemma4-26b-a4b": _assistant(2816, hidden=1024, ffn=8192, heads=16, clusters=0),
+    }
 
 
 def _head(spec: ModelSpec) -> int:
@@ -125,14 +130,17 @@ def _head(spec: ModelSpec) -> int:
     return 2 * (3 * hidden**2 + layer + tokens * hidden + 4 * hidden) + 8 * tokens + spec.vocab_size
 
 
-def _assistant(target_hidden: int) -> int:
+def _assistant(
+    target_hidden: int, *, hidden: int = 256, ffn: int = 2048, heads: int = 4, clusters: int = 2048
+) -> int:
     """Bytes of an assistant of Gemma 4 in 16 bits; the place of each token in its clusters has 64."""
-    hidden, ffn, heads, vocab, clusters = 256, 2048, 4, 262_144, 2048
+    vocab = 262_144
     head_dims = (256, 256, 256, 512)
     queries = sum(2 * heads * dim * hidden + dim for dim in head_dims)  # with their norms
     layers = queries + 4 * (3 * hidden * ffn + 4 * hidden + 1)
     projections = 3 * target_hidden * hidden
-    return 2 * ((vocab + clusters) * hidden + projections + layers + hidden) + 8 * vocab
+    places = 8 * vocab if clusters else 0
+    return 2 * ((vocab + clusters) * hidden + projections + layers + hidden) + places
 
 
 @every

@@ -20,7 +20,8 @@ class Gemma4(Model):
         self.kept: dict[int, tuple[Array, Array]] = {}
 
     def logits(self, tokens: NDArray[np.int64]) -> Array:
-        self.per_layer = self.per_layer_inputs(tokens)
+        has_table = "per_layer_token_embd.weight" in self.source.tensors
+        self.per_layer = self.per_layer_inputs(tokens) if has_table else None
         return super().logits(tokens)
 
     def per_layer_inputs(self, tokens: NDArray[np.int64]) -> Array:
@@ -36,8 +37,9 @@ class Gemma4(Model):
     def layer(self, layer: int, x: Array) -> Array:
         block = f"blk.{layer}."
         x = super().layer(layer, x)
-        gated = gelu_tanh(self.linear(block + "inp_gate", x)) * self.per_layer[:, layer]
-        x = x + self.norm(block + "post_norm.weight", self.linear(block + "proj", gated))
+        if self.per_layer is not None:
+            gated = gelu_tanh(self.linear(block + "inp_gate", x)) * self.per_layer[:, layer]
+            x = x + self.norm(block + "post_norm.weight", self.linear(block + "proj", gated))
         scale = self.source.vector(self.source.tensors[block + "layer_output_scale.weight"])
         return x * scale.astype(self.dtype)
 
