@@ -17,6 +17,8 @@ class Parallel {
   virtual void run(size_t n, void (*body)(void* context, size_t i), void* context) = 0;
   // Threads that share a section, or 0 where that is not known. A multiple of them is a good number of tasks.
   virtual size_t width() const { return 0; }
+  // Whether the thread that begins sections now waits for something slow: others that wait for a section may sleep.
+  virtual void pause(bool) {}
 
   // A task that gets no memory says so and returns. The thread that began the section asks when it has ended, and ends too; the
   // results are undefined then.

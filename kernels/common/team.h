@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "common/lock.h"
 #include "common/parallel.h"
 
 namespace edgedec {
@@ -31,6 +32,14 @@ class Team : public Parallel {
   }
 
   size_t width() const override { return shares_; }
+
+  void pause(bool paused) override {
+    {
+      const Guard guard(mutex_);
+      paused_.store(paused, std::memory_order_relaxed);
+    }
+    if (!paused) resumed_.wake_all();
+  }
 
   // Only for `work`, on the thread that leads, and for fewer than 2^32 tasks.
   void run(size_t n, void (*body)(void*, size_t), void* context) override {
@@ -65,7 +74,7 @@ class Team : public Parallel {
     for (int spins = 0; !over_.load(std::memory_order_acquire); ++spins) {
       const uint64_t left = share_[own].left.load(std::memory_order_relaxed) >> 32;
       if (left == seen) {
-        wait(spins);
+        spins >= kSpins && paused_.load(std::memory_order_relaxed) ? sleep() : wait(spins);
         continue;
       }
       seen = left;
@@ -97,6 +106,11 @@ class Team : public Parallel {
     return false;
   }
 
+  void sleep() {
+    const Guard guard(mutex_);
+    while (paused_.load(std::memory_order_relaxed)) resumed_.wait(mutex_);
+  }
+
   // For the destructor alone: a team lies on a stack, and a phone's library has no such function for aligned memory.
   static void operator delete(void*) {}
 
@@ -107,7 +121,9 @@ class Team : public Parallel {
   void* const context_;
   const pthread_t maker_;
   uint64_t sections_ = 0;
-  std::atomic<bool> led_{false}, over_{false};
+  std::atomic<bool> led_{false}, over_{false}, paused_{false};
+  Mutex mutex_;
+  Condition resumed_;
   std::atomic<size_t> helpers_{0};
   alignas(64) std::atomic<size_t> done_{0};
   Share share_[kMost];

@@ -183,7 +183,7 @@ int experts(const Rows& rows, Parallel& threads, const Routing& routing, const W
   auto* chosen = scratch<Chosen>(Scratch::kChosen, static_cast<size_t>(in.m) * static_cast<size_t>(routing.chosen));
   if (!chosen) return threads.lack_memory(), 0;
   if (!route(rows, threads, routing, in, chosen)) return 0;
-  Waves waves(routing, weights, chosen, in.m, pairs_at_once);
+  Waves waves(threads, routing, weights, chosen, in.m, pairs_at_once);
   if (!waves) return threads.lack_memory(), 0;
   Computation computation(rows, threads, shapes, act, in);
   const auto cols = static_cast<size_t>(shapes.down.rows);

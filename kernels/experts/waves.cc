@@ -13,8 +13,8 @@ int most_experts(const Routing& routing, const Weights& weights) {
 
 }  // namespace
 
-Waves::Waves(const Routing& routing, const Weights& weights, Chosen* chosen, int m, int pairs_at_once)
-    : routing_(routing), weights_(weights), chosen_(chosen), m_(m), most_pairs_(pairs_at_once),
+Waves::Waves(Parallel& threads, const Routing& routing, const Weights& weights, Chosen* chosen, int m, int pairs_at_once)
+    : threads_(threads), routing_(routing), weights_(weights), chosen_(chosen), m_(m), most_pairs_(pairs_at_once),
       most_experts_(most_experts(routing, weights)) {
   const auto all = static_cast<size_t>(routing.experts), pairs = static_cast<size_t>(m) * static_cast<size_t>(routing.chosen);
   counts_ = scratch<int>(Scratch::kPairs, 7 * all + 1 + pairs);
@@ -103,6 +103,15 @@ void Waves::number_pairs() {
   }
 }
 
+// Other threads sleep while this one waits for the disk: reads need a core too, and batteries last.
+const uint8_t* Waves::wait(int slot) {
+  const bool there = weights_.store->ready(slot);
+  if (!there) threads_.pause(true);
+  const uint8_t* expert = weights_.store->wait(slot, &error_);
+  if (!there) threads_.pause(false);
+  return expert;
+}
+
 bool Waves::next_batch(Batch* batch) {
   if (error_ || done_ == now_.count) return false;
   batch->begin = done_;
@@ -110,7 +119,7 @@ bool Waves::next_batch(Batch* batch) {
     for (; done_ < now_.count; ++done_) data_[done_] = weights_.data + weights_.shapes.stride * static_cast<size_t>(now_.expert[done_]);
   } else {
     do {
-      data_[done_] = weights_.store->wait(now_.slot[done_], &error_);
+      data_[done_] = wait(now_.slot[done_]);
       if (!data_[done_]) return false;
     } while (++done_ < now_.count && weights_.store->ready(now_.slot[done_]));
   }

@@ -23,7 +23,7 @@ struct Batch {
 
 class Waves {
  public:
-  Waves(const Routing& routing, const Weights& weights, Chosen* chosen, int m, int pairs_at_once);
+  Waves(Parallel& threads, const Routing& routing, const Weights& weights, Chosen* chosen, int m, int pairs_at_once);
   ~Waves();
   Waves(const Waves&) = delete;
   Waves& operator=(const Waves&) = delete;
@@ -48,7 +48,9 @@ class Waves {
   bool hold(Held* held);
   void release(const Held& held);
   void number_pairs();
+  const uint8_t* wait(int slot);
 
+  Parallel& threads_;
   const Routing& routing_;
   const Weights& weights_;
   Chosen* chosen_;

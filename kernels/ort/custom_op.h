@@ -119,6 +119,9 @@ class Context : public Parallel, public Problem {
   }
   void run(size_t n, void (*body)(void*, size_t), void* context) override;
   size_t width() const override { return op_ ? op_->threads().width() : 0; }
+  void pause(bool paused) override {
+    if (op_) op_->threads().pause(paused);
+  }
 
   // Only for a node of ONNX Runtime.
   bool tensor(size_t input, Tensor* found) const;
