@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from edgedec.core.manifest import WEIGHTS
 from edgedec.export.gguf_writer import GgufTensor
 from edgedec.export.model import attributes
+from edgedec.kernels.packing.experts import expert_places
 from edgedec.kernels.packing.layout import FORMATS, TILE, chunk_rows, unpack_rows
 
 _WITH_MATRICES = ("QuantLinear", "GatedMLP", "HeadTopK")
@@ -39,6 +40,29 @@ class GraphMatrix:
         return out
 
 
+@dataclass(frozen=True, slots=True)
+class GraphExperts:
+    """The experts of a layer: u8[experts, bytes of an expert], with matrices of ``formats``.
+
+    ``width`` are the rows of a gate, ``cols`` those of a down matrix.
+    """
+
+    formats: tuple[str, str, str]
+    width: int
+    cols: int
+    packed: NDArray[np.uint8]
+
+    def blocks(self) -> list[NDArray[np.uint8]]:
+        """Return gate, up and down of all as GGUF blocks, u8[experts, rows, bytes of a row]."""
+        places, found = expert_places(self.formats, self.width, self.cols), []
+        shapes = ((self.width, self.cols), (self.width, self.cols), (self.cols, self.width))
+        for format, (rows, cols), start in zip(self.formats, shapes, places[:3], strict=True):
+            tiles, of_a_tile = FORMATS[format].packed_shape(rows, cols)
+            parts = self.packed[:, start : start + tiles * of_a_tile].reshape(-1, tiles, of_a_tile)
+            found.append(np.stack([GraphMatrix(format, rows, cols, part).blocks() for part in parts]))
+        return found
+
+
 class GraphWeights:
     """The weights of the graph ``name`` in ``folder``, by their names.
 
@@ -50,7 +74,10 @@ class GraphWeights:
         self._stored = {tensor.name: tensor for tensor in self.graph.initializer}
         self._data = np.memmap(folder / WEIGHTS, dtype=np.uint8, mode="r")
         self.matrices: dict[str, GraphMatrix] = {}
+        self.experts: dict[str, GraphExperts] = {}
         for node in self.graph.node:
+            if node.op_type == "Experts":
+                self.experts[node.input[2]] = self._experts(node)
             if node.op_type in _WITH_MATRICES:
                 facts = attributes(node)
                 for matrix, format, rows in matrices_of(node, facts, self._stored):
@@ -58,6 +85,12 @@ class GraphWeights:
                     shape = tuple(self._stored[matrix].dims)
                     cols = int(str(facts["cols"]))
                     self.matrices[matrix] = GraphMatrix(format, rows, cols, packed.reshape(shape))
+
+    def _experts(self, node: onnx.NodeProto) -> GraphExperts:
+        facts, stored = attributes(node), self._stored[node.input[2]]
+        gate, up, down = str(facts["formats"]).split(",")
+        packed = bytes_of(stored, self._data).reshape(tuple(stored.dims))
+        return GraphExperts((gate, up, down), int(str(facts["rows"])), int(str(facts["cols"])), packed)
 
     def vector(self, name: str) -> NDArray[np.float32]:
         """Return a small f32 vector."""
@@ -71,7 +104,7 @@ class GraphWeights:
         return GgufTensor(name, matrix.blocks(), matrix.format)
 
     def names(self) -> list[str]:
-        """Return the names of the weights that a GGUF file would have."""
+        """Return the names of the weights, which are those in a GGUF file but for experts."""
         return [name for name in self._stored if name.endswith(".weight")]
 
 

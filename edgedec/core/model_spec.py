@@ -68,6 +68,20 @@ class ModelSpec:
         """The kinds that recurrent layers keep."""
         return tuple(kind for kind in self.kinds if isinstance(kind, States))
 
+    def read_bytes(self, weights: int, tokens: float = 1) -> float:
+        """Return the bytes that a pass over so many tokens reads of ``weights``, those of all matrices.
+
+        Of experts a pass takes some, if each is as likely. ``weights`` may lack those that lie on a disk.
+        """
+        if self.experts is None:
+            return weights
+        return self.dense_bytes(weights) + self.experts.nbytes * self.experts.expected(tokens)
+
+    def dense_bytes(self, weights: int) -> int:
+        """Return the bytes of ``weights`` without experts, which may not be among them."""
+        experts = self.experts.nbytes if self.experts else 0
+        return weights - experts if weights > experts else weights
+
     def as_json(self) -> dict[str, Any]:
         """The form in a manifest, which lists kinds of cache only where other fields do not say them."""
         data = asdict(self)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgedec.core.drafter_manifest import MTP
+from edgedec.core.errors import BadFileError
+from edgedec.core.experts import Experts
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.table_facts import TableFacts, check_sizes, layer_spec, sizes_of
 
 GRAPH = "mtp.onnx"
 """Its graph, with the weights beside it."""
 _WHAT = "the MTP drafter"
+_OF_EXPERTS = ("experts", "chosen", "expert_width", "expert_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,18 @@ class MtpFacts:
     head_offset: int
     head_tiles: int
     head_tile_bytes: int
+    experts: int = 0
+    """Experts of the layer; 0 of one that has an MLP, also in the next three."""
+    chosen: int = 0
+    """Experts that a token takes."""
+    expert_width: int = 0
+    expert_bytes: int = 0
+    """Bytes of an expert as it lies in the file."""
 
     def __post_init__(self) -> None:
-        check_sizes(self, _WHAT, zero=("table_offset", "head_offset"))
+        check_sizes(self, _WHAT, zero=("table_offset", "head_offset", *_OF_EXPERTS))
+        if not self.chosen <= self.experts or len({getattr(self, name) > 0 for name in _OF_EXPERTS}) > 1:
+            raise BadFileError(f"{_WHAT} states experts whose numbers do not fit each other")
 
     @classmethod
     def of(cls, facts: Mapping[str, object]) -> MtpFacts:
@@ -57,4 +69,8 @@ class MtpFacts:
 
     def spec(self, context: int) -> ModelSpec:
         """The drafter as a model of one layer, whose cache holds ``context`` positions."""
-        return layer_spec(self, "MTP layer", MTP, context)
+        spec = layer_spec(self, "MTP layer", MTP, context)
+        if not self.experts:
+            return spec
+        sizes = (self.experts, self.chosen, self.expert_width, self.expert_bytes)
+        return replace(spec, experts=Experts(1, *sizes, self.experts * self.expert_bytes))

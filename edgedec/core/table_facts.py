@@ -36,10 +36,10 @@ def check_sizes(facts: Any, what: str, *, zero: tuple[str, ...] = ()) -> None:
 
 
 def sizes_of(kind: type[_T], facts: Mapping[str, object], what: str) -> _T:
-    """Make a data class of integers from the facts of a manifest. Raises BadFileError."""
+    """Make a data class of integers from the facts of a manifest; some have defaults. Raises BadFileError."""
     values = {}
     for field in fields(kind):  # type: ignore[arg-type]
-        value = facts.get(field.name)
+        value = facts.get(field.name, field.default)
         if not isinstance(value, int):
             raise BadFileError(f"{what} does not state its {field.name}")
         values[field.name] = value

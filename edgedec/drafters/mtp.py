@@ -45,7 +45,8 @@ class MtpKind(CarriedKind):
 class _OpenMtp(OpenDrafter):
     def __init__(self, layer: MtpModel, trimmed: TrimmedHead | None) -> None:
         self._layer, self._trimmed = layer, trimmed
-        why = "the model's own layer for further tokens: it guesses ahead"
+        experts = "; all its experts are in memory" if layer.facts.experts else ""
+        why = f"the model's own layer for further tokens: it guesses ahead{experts}"
         rest = partial(rest_bytes, layer.facts, layer.threads, trimmed.nbytes() if trimmed else 0)
         self.memory = DrafterMemory(MTP, why, layer.weight_bytes, rest)
 
@@ -66,7 +67,8 @@ def rest_bytes(facts: MtpFacts, threads: int, trimmed: int, choice: MemoryChoice
 def _trimmed(layer: MtpModel, model: LoadedModel, opening: OpenContext) -> TrimmedHead | None:
     """Return the target's trimmed head; without one, and with a damaged one after a notice, None."""
     try:
-        return trimmed_layer(model, layer.weight_bytes, layer.facts.head.nbytes, opening.home)
+        own = layer.facts.spec(1).read_bytes(layer.weight_bytes)
+        return trimmed_layer(model, own, layer.facts.head.nbytes, opening.home)
     except EdgeDecError as error:
         opening.notice(f"{model.name} drafts with its full head: {error}")
         return None

@@ -97,18 +97,19 @@ def trimmed_head(
     if found is None:
         return None
     ids, saved = found
-    step = draft.backend.weight_bytes / max(target.backend.weight_bytes, 1)
+    step, whole = (one.spec.read_bytes(one.backend.weight_bytes) for one in (draft, target))
+    step /= max(whole, 1)
     return TrimmedHead(ids, break_even(step, step * (1.0 - saved)), saved)
 
 
-def trimmed_layer(model: LoadedModel, own: int, head: int, home: Path | None) -> TrimmedHead | None:
+def trimmed_layer(model: LoadedModel, own: float, head: int, home: Path | None) -> TrimmedHead | None:
     """Return the trimmed head of a model for a drafter that reads ``own`` bytes and the model's ``head``.
 
     Where none was made, the first ids of a large vocabulary, which are its frequent ones: merges are learned
     in the order of how often they occur. There are as many as suit what a step costs beside a pass. None for
     a smaller one. Raises BadFileError and UnsupportedError for a damaged one.
     """
-    whole, vocab = max(model.backend.weight_bytes, 1), model.spec.vocab_size
+    whole, vocab = max(model.spec.read_bytes(model.backend.weight_bytes), 1), model.spec.vocab_size
 
     def step(ids: int) -> float:
         return (own + head * ids / vocab) / whole

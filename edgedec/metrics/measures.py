@@ -219,10 +219,7 @@ def traffic_of(spec: ModelSpec, weight_bytes: int, kv: KvType | None) -> Traffic
 
     A model that another runtime runs counts a product for each byte of its weights.
     """
-    resident = weight_bytes - spec.table_bytes
-    if spec.experts and resident > spec.experts.nbytes:  # those that are read from a disk are not among them
-        resident -= spec.experts.nbytes
-    streamed = max(resident, 1)
+    streamed = max(spec.dense_bytes(weight_bytes - spec.table_bytes), 1)
     # Layers that share the keys of others read them, too.
     readers = spec.n_layers - spec.n_window_layers - sum(kind.layers for kind in spec.states)
     return Traffic(

@@ -15,6 +15,7 @@ from edgedec.core.progress import Progress, silent
 from edgedec.export.draft_head.target import embedding_table, head_table
 from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.interface import HEAD_K
+from edgedec.export.model import ExpertsWeight, ExportModel, attributes
 from edgedec.export.mtp.graph import build_graph
 from edgedec.export.mtp.source import NEEDED, MtpSource
 from edgedec.export.passes import DEFAULT_PASSES, run_passes
@@ -27,8 +28,8 @@ LayerFactsOf = Callable[[Path, MtpFacts], Mapping[str, Scalar]]
 
 
 def has_mtp(source: WeightSource, hyper: Hyperparameters) -> bool:
-    """Whether the model has a layer that predicts further tokens, without experts, and its tensors."""
-    return hyper.experts is None and hyper.nextn > 0 and f"blk.{hyper.layers}.{NEEDED}" in source.tensors
+    """Whether the model has a layer that predicts further tokens, and its tensors."""
+    return hyper.nextn > 0 and f"blk.{hyper.layers}.{NEEDED}" in source.tensors
 
 
 def write_mtp(
@@ -65,8 +66,8 @@ def export_mtp(
     model = build_graph(hyper, Tensors(own), table, head)
     run_passes(model, DEFAULT_PASSES)
     writer = BundleWriter(folder, {})
-    writer.model(model, MTP, {"format": "edgedec-drafter"}, GRAPH)
     writer.weights(model, own, progress)
+    writer.model(model, MTP, {"format": "edgedec-drafter"}, GRAPH)
     sizes = MtpFacts(
         hidden=hyper.hidden,
         heads=hyper.heads,
@@ -81,8 +82,21 @@ def export_mtp(
         head_offset=head.offset,
         head_tiles=head.tiles,
         head_tile_bytes=head.tile_bytes,
+        **_experts(model),
     )
     stated = {**(facts(folder, sizes) if facts else {}), **asdict(sizes)}
     made = DrafterManifest(MTP, Target.of(manifest), writer.files, stated)
     made.save(folder)
     return made
+
+
+def _experts(model: ExportModel) -> dict[str, int]:
+    """Return the sizes of the experts of which tokens take a few; none for a layer without."""
+    for node in model.nodes:
+        weight = model.weights.get(node.input[2]) if node.op_type == "Experts" else None
+        if isinstance(weight, ExpertsWeight) and weight.count > 1:
+            count, nbytes = weight.shape
+            chosen = int(str(attributes(node)["chosen"]))
+            width = weight.first[0].rows
+            return {"experts": count, "chosen": chosen, "expert_width": width, "expert_bytes": nbytes}
+    return {}

@@ -8,11 +8,9 @@ EdgeDec reads it (``mtp.install``).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from gguf.constants import GGUFValueType
-from numpy.typing import NDArray
 
 from edgedec.core.drafter_manifest import DrafterManifest, Target
 from edgedec.core.errors import BadFileError, UnsupportedError
@@ -85,7 +83,7 @@ def _layer(stored: GraphWeights, hyper: Hyperparameters, block: str) -> list[Ggu
     mine = "blk.0."
     found = {name.removeprefix(mine): name for name in stored.names() if name.startswith(mine)}
     moved = {f"{name}.weight": stored.tensor(found.pop(f"{name}.weight")) for name in _ORDERS}
-    tensors = [GgufTensor(block + name, *_parts(stored, ours)) for name, ours in found.items()]
+    tensors = [one for name, ours in found.items() for one in _tensors(stored, ours, block + name)]
     query, gate = moved["attn_q.weight"], moved["attn_q_gate.weight"]
     both = np.empty((2 * len(query.data), query.data.shape[1]), np.uint8)
     both[query_rows(hyper)], both[gate_rows(hyper)] = query.data, gate.data
@@ -100,6 +98,15 @@ def _layer(stored: GraphWeights, hyper: Hyperparameters, block: str) -> list[Ggu
     return tensors
 
 
-def _parts(stored: GraphWeights, name: str) -> tuple[NDArray[Any], str | None]:
-    tensor = stored.tensor(name)
-    return tensor.data, tensor.format
+def _tensors(stored: GraphWeights, ours: str, name: str) -> list[GgufTensor]:
+    """Return the tensor ``name``: of experts those of gate, up and down, of a matrix of one row a vector."""
+    if (experts := stored.experts.get(ours)) is not None:
+        only = len(experts.packed) == 1  # a shared expert has matrices
+        parts = zip(("gate", "up", "down"), experts.blocks(), experts.formats, strict=True)
+        return [
+            GgufTensor(name.replace(".ffn_", f".ffn_{part}_"), data[0] if only else data, format)
+            for part, data, format in parts
+        ]
+    tensor = stored.tensor(ours)
+    row = ours in stored.matrices and stored.matrices[ours].rows == 1
+    return [GgufTensor(name, tensor.data[0] if row else tensor.data, tensor.format)]

@@ -29,6 +29,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgedec.export.blocks.attention import attention
 from edgedec.export.blocks.base import BlockBuilder, softcap
+from edgedec.export.blocks.experts import experts, with_shared_expert
 from edgedec.export.blocks.mlp import gated_mlp
 from edgedec.export.blocks.rotary import rotary_tables
 from edgedec.export.draft_head.target import EmbeddingTable
@@ -81,7 +82,12 @@ class _Builder(BlockBuilder):
         self.model.weights[ATTENTION] = VectorWeight(np.empty((1, self.hyper.kv_heads, 0), np.float32))
         mixed = attention(self, 0, self.norm(_BLOCK + "attn_norm", x), rotary)
         x = self.op("Add", _BLOCK + "after_attention", [x, mixed], domain="")
-        mlp = gated_mlp(self, _BLOCK, self.norm(_BLOCK + self.arch.mlp_norm, x))
+        normed = self.norm(_BLOCK + self.arch.mlp_norm, x)
+        if self.hyper.experts:
+            x = with_shared_expert(self, _BLOCK, normed, x)
+            mlp = experts(self, _BLOCK, normed)
+        else:
+            mlp = gated_mlp(self, _BLOCK, normed)
         y = self.op("Add", _BLOCK + "out", [x, mlp], domain="")
         weight = self.vector(_BLOCK + "nextn.shared_head_norm.weight", self.hyper.hidden)
         self.node("RMSNorm", "last_norm", [y, weight], ["out"], epsilon=self.hyper.epsilon)

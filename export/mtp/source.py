@@ -65,4 +65,4 @@ class MtpSource:
         return self._source.vector(self._of(tensor))
 
     def _of(self, tensor: TensorInfo) -> TensorInfo:
-        return self._source.tensors[self._theirs[tensor.name]]
+        return replace(tensor, name=self._theirs[tensor.name])

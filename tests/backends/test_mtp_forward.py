@@ -10,14 +10,20 @@ import numpy as np
 import pytest
 
 from edgedec.backends.onnx.mtp_forward import MtpForward, MtpModel
-from edgedec.core.drafter_manifest import DrafterManifest
+from edgedec.core.drafter_manifest import MTP, DrafterManifest
 from edgedec.core.errors import BadFileError, ContextFullError
 from edgedec.core.ledger import Ledger
 from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.mtp_facts import GRAPH, MtpFacts
 from edgedec.core.rows import FloatArray
+from edgedec.export import export_gguf
+from edgedec.export.architectures import ARCHITECTURES
 from edgedec.export.draft_head.target import head_rows
-from tests.fixtures.mtp_layers import add_mtp, mtp_sizes, random_mtp
+from edgedec.export.gguf_source import open_gguf
+from edgedec.export.hyperparameters import read_hyperparameters
+from tests.fixtures.mtp_layers import LAYER, add_mtp, mtp_sizes, random_mtp
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fixtures.tiny_hybrid import DeltaShape
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.reference.mtp import MtpReference
 
@@ -45,9 +51,26 @@ def make(folder: Path, quant: str = "f32") -> Setting:
     return Setting(bundle, made, MtpReference(hyper, arrays), table)
 
 
-@pytest.fixture(scope="module")
-def exact(tmp_path_factory: pytest.TempPathFactory) -> Setting:
-    return make(tmp_path_factory.mktemp("mtp"))
+def make_with_experts(folder: Path) -> Setting:
+    """The layer of a model that has one."""
+    shape = TinyShape(layers=LAYER, context=512, delta=DeltaShape(nextn=1))
+    gguf = write_tiny(folder / "model.gguf", "qwen35moe", formats="f32", shape=shape)
+    export_gguf(gguf, folder / "bundle")
+    with open_gguf(gguf) as source:
+        hyper = read_hyperparameters(ARCHITECTURES["qwen35moe"], source.metadata)
+        ours = [
+            t for n, t in source.tensors.items() if n.startswith(f"blk.{LAYER}.") or n == "output_norm.weight"
+        ]
+        arrays = {one.name: source.vector(one).reshape(one.shape) for one in ours}
+    table = head_rows(folder / "bundle", np.arange(Manifest.load(folder / "bundle").spec.vocab_size))
+    made = folder / "bundle" / "drafters" / MTP
+    return Setting(folder / "bundle", made, MtpReference(hyper, arrays), table)
+
+
+@pytest.fixture(scope="module", params=[make, make_with_experts], ids=["mlp", "experts"])
+def exact(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Setting:
+    setting: Setting = request.param(tmp_path_factory.mktemp("mtp"))
+    return setting
 
 
 def inputs(one: Setting, count: int) -> tuple[list[int], FloatArray]:

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from edgedec.backends.onnx import expert_store
-from edgedec.core.drafter_manifest import ASSISTANT
-from tests.fixtures.carried import PLACES, Place
+from edgedec.core.drafter_manifest import ASSISTANT, MTP, DrafterManifest
+from edgedec.core.mtp_facts import MtpFacts
+from edgedec.export import export_gguf
+from tests.fixtures.carried import PLACES, Place, plenty
 from tests.fixtures.replies import always, check_replies, check_turns
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fixtures.tiny_hybrid import DeltaShape
 
-TARGETS = {ASSISTANT: "gemma4moe"}
+TARGETS = {ASSISTANT: "gemma4moe", MTP: "qwen35moe"}
+
+
+def made(folder: Path, kind: str) -> Place:
+    shape = TinyShape(layers=7, context=512, delta=DeltaShape(nextn=int(kind == MTP)))
+    export_gguf(write_tiny(folder / "model.gguf", TARGETS[kind], shape=shape), folder / "bundle")
+    return PLACES[kind](folder, bundle=folder / "bundle")
 
 
 @pytest.fixture(scope="module", params=TARGETS)
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
-    return PLACES[request.param](tmp_path_factory.mktemp(request.param), TARGETS[request.param])
+    return made(tmp_path_factory.mktemp(request.param), request.param)
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
@@ -34,3 +46,21 @@ def test_it_drafts_unnamed_and_replies_are_those_without_drafts(
         check_turns(plain, drafted, 1)
     assert drafted.speculation.tally.by_drafter[place.kind].bytes_read > 0
     assert not any("runs without" in line for line in place.said)
+
+
+def test_experts_of_an_mtp_layer_are_in_memory_and_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = made(tmp_path, MTP)
+    facts = MtpFacts.of(DrafterManifest.load(place.folder).facts)
+    assert (facts.experts, facts.chosen, facts.expert_width) == (6, 2, 32)
+    experts = facts.spec(64).experts
+    assert experts is not None
+    monkeypatch.setattr(expert_store, "available_bytes", lambda: 1)
+    runner = place.runner(MTP, memory=plenty)
+    assert runner.budget
+    assert runner.budget.plan.parts[MTP] > experts.nbytes
+    (drafter,) = (one.memory for one in runner.prepared.opened.values())
+    assert drafter
+    assert drafter.why.endswith("all its experts are in memory")
+    assert drafter.weights > experts.nbytes

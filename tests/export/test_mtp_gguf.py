@@ -31,7 +31,14 @@ from tests.fixtures.tiny_models import prepared_run
 
 SHAPE = TinyShape(layers=4, context=512, delta=DeltaShape(nextn=1))
 MODEL = "qwen35"
-MIXED = {"*": "q8_0", "attn_q": "q4_0", "attn_k": "q5_1", "eh_proj": "f16", "ffn_down": "bf16"}
+MIXED = {
+    "*": "q8_0",
+    "attn_q": "q4_0",
+    "attn_k": "q5_1",
+    "eh_proj": "f16",
+    "ffn_down": "bf16",
+    "ffn_down_exps": "q5_0",
+}
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +56,12 @@ def written(bundle: Path, source: Path, out: Path) -> Path:
     return out
 
 
+@pytest.mark.parametrize("model", [MODEL, "qwen35moe"])
 @pytest.mark.parametrize("formats", ["q8_0", "q4_1", "f32", MIXED], ids=str)
-def test_the_file_has_the_bytes_of_the_models_own(tmp_path: Path, formats: str | dict[str, str]) -> None:
-    source = write_tiny(tmp_path / "tiny.gguf", MODEL, shape=SHAPE, formats=formats, tied=False)
+def test_the_file_has_the_bytes_of_the_models_own(
+    tmp_path: Path, model: str, formats: str | dict[str, str]
+) -> None:
+    source = write_tiny(tmp_path / "tiny.gguf", model, shape=SHAPE, formats=formats, tied=False)
     export_gguf(source, tmp_path / "bundle")
     out = written(tmp_path / "bundle", source, tmp_path / "mtp.gguf")
     with open_gguf(source) as whole, open_gguf(out) as alone:

@@ -27,9 +27,9 @@ SHAPE = TinyShape(layers=4, context=512, delta=DeltaShape(nextn=1))
 MODEL = "qwen35"
 
 
-@pytest.fixture(scope="module")
-def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny(tmp_path_factory.mktemp("qwen35") / "tiny.gguf", MODEL, shape=SHAPE)
+@pytest.fixture(scope="module", params=["qwen35", "qwen35moe"])
+def gguf(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny(tmp_path_factory.mktemp(request.param) / "tiny.gguf", request.param, shape=SHAPE)
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +43,9 @@ def runner(bundle: Path, draft: str, **settings: object) -> Runner:
     return Runner(prepared_run(bundle, config, RunContext(bundle.parent / "home")))
 
 
-def test_a_directory_makes_the_same_drafter(gguf: Path, bundle: Path, tmp_path: Path) -> None:
-    source = write_huggingface(tmp_path / "source", gguf)
+@pytest.mark.parametrize("stacked", [False, True])
+def test_a_directory_makes_the_same_drafter(gguf: Path, bundle: Path, stacked: bool, tmp_path: Path) -> None:
+    source = write_huggingface(tmp_path / "source", gguf, stacked=stacked)
     export_huggingface(source, tmp_path / "bundle", quant="q8_0")
     made = [DrafterManifest.load(one / "drafters" / MTP) for one in (bundle, tmp_path / "bundle")]
     assert made[0].files[WEIGHTS] == made[1].files[WEIGHTS]

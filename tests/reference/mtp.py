@@ -39,9 +39,30 @@ class MtpReference:
         x = np.concatenate(joined, axis=1) @ self.weight("nextn.eh_proj").T
         x = x + self.attention(self.norm(x, self.weight("attn_norm")))
         n = self.norm(x, self.weight(self.hyper.architecture.mlp_norm))
-        gate = n @ self.weight("ffn_gate").T
-        x = x + (gate / (1 + np.exp(-gate)) * (n @ self.weight("ffn_up").T)) @ self.weight("ffn_down").T
-        return self.norm(x, self.weight("nextn.shared_head_norm"))
+        return self.norm(x + self.branch(n), self.weight("nextn.shared_head_norm"))
+
+    def branch(self, n: Floats) -> Floats:
+        """The MLP; or a shared expert times the sigmoid of its gate, and experts by their weights."""
+        if self.hyper.experts is None:
+            return self.mlp(n, *(self.weight(f"ffn_{name}") for name in ("gate", "up", "down")))
+        gate = 1 / (1 + np.exp(-n @ self.weight("ffn_gate_inp_shexp")))
+        shared = (self.weight(f"ffn_{name}_shexp") for name in ("gate", "up", "down"))
+        out = self.mlp(n, *shared) * gate[:, None]
+        scores = n @ self.weight("ffn_gate_inp").T
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        stacks = [self.weight(f"ffn_{name}_exps") for name in ("gate", "up", "down")]
+        for token, row in enumerate(weights):
+            best = sorted(range(len(row)), key=lambda expert: -row[expert])[: self.hyper.experts.chosen]
+            for expert in best:
+                parts = [stack[expert] for stack in stacks]
+                out[token] += row[expert] / row[best].sum() * self.mlp(n[token], *parts)
+        return out
+
+    @staticmethod
+    def mlp(n: Floats, gate: Floats, up: Floats, down: Floats) -> Floats:
+        g = n @ gate.T
+        out: Floats = (g / (1 + np.exp(-g)) * (n @ up.T)) @ down.T
+        return out
 
     def attention(self, x: Floats) -> Floats:
         hyper, count = self.hyper, len(x)

@@ -45,7 +45,7 @@ class HeadForward(LayerForward):
         super().__init__(model, capacity, ledger)
         self._facts = model.facts
 
-    def _pass_bytes(self, committed: int, rows: int, kept: Keep | None) -> int:
+    def _pass_bytes(self, tokens: int, committed: int, rows: int, kept: Keep | None) -> int:
         unread = (0 if committed else self._facts.fc_bytes) + (0 if rows else self._facts.head_bytes)
         return self._weight_bytes - unread
 

@@ -158,12 +158,12 @@ class LayerForward(KvForward):
         self._book.append(planned)
         self.passes += 1
         slot = self._kv.reserved // self.capacity
-        self.bytes_read += self._pass_bytes(committed, len(rows), kept) + slot * self._book.slots
+        self.bytes_read += self._pass_bytes(len(tokens), committed, len(rows), kept) + slot * self._book.slots
         self.table_bytes += self._embedding_bytes
         return result
 
     @abstractmethod
-    def _pass_bytes(self, committed: int, rows: int, kept: Keep | None) -> int:
+    def _pass_bytes(self, tokens: int, committed: int, rows: int, kept: Keep | None) -> int:
         """Return the bytes of weights that a pass reads."""
 
     @property

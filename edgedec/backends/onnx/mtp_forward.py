@@ -11,7 +11,7 @@ from edgedec.core.rows import Keep
 
 
 class MtpModel(LayerModel):
-    """An MTP layer. It reads the target's embedding and head. See ``LayerModel``."""
+    """An MTP layer, with all of its experts. It reads the target's embedding and head. See ``LayerModel``."""
 
     def __init__(self, folder: Path, target: Path, facts: MtpFacts, *, threads: int | None = None) -> None:
         self.facts = facts
@@ -31,11 +31,11 @@ class MtpForward(LayerForward):
         super().__init__(model, capacity, ledger)
         self._facts = model.facts
 
-    def _pass_bytes(self, committed: int, rows: int, kept: Keep | None) -> int:
+    def _pass_bytes(self, tokens: int, committed: int, rows: int, kept: Keep | None) -> int:
         head = self._facts.head.nbytes if rows else 0
         if kept is not None:
             head = head * len(kept) // self._facts.ids
-        return self._weight_bytes + head
+        return int(self.spec.read_bytes(self._weight_bytes, tokens)) + head
 
     @property
     def _embedding_bytes(self) -> int:
