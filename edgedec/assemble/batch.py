@@ -15,7 +15,7 @@ from edgedec.core.experts import StoreCounts
 from edgedec.core.ledger import Ledger
 from edgedec.core.units import size
 from edgedec.costs.cost_file import CostFile
-from edgedec.costs.pass_costs import known_costs, with_waits, without_waits
+from edgedec.costs.pass_costs import known_costs
 from edgedec.decode.conversation_clock import ConversationClock
 from edgedec.decode.engine import LONGEST_PASS, Engine
 from edgedec.decode.passes import PassTimer
@@ -122,16 +122,16 @@ class Batch:
         """
         count, context = self.config.sequences, self._context
         file = CostFile.of(self.model, self.kv, context.costs) if context.costs else None
-        store = self.model.backend.experts
         with self.sequences.reply(0):
             costs = known_costs(
                 self.sequences.forwards[0],
                 file,
-                clock=without_waits(time.perf_counter, store),
+                clock=time.perf_counter,
                 notice=context.notice,
                 longest=count * (1 + self.drafting.tokens),
+                store=self.model.backend.experts,
             )
-        self._costs = BatchCosts(with_waits(costs, store).curve, count)
+        self._costs = BatchCosts(costs.curve, count)
         drafters = [self._drafters(BatchPlace(number, count, clock)) for number, clock in enumerate(clocks)]
         every = [one for some in drafters for one in some]
         restore_prepared(self.model, every, context.home, self.ledger, context.notice)

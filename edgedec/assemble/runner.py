@@ -12,7 +12,7 @@ from edgedec.core.home import DRAFTS
 from edgedec.core.ledger import Ledger
 from edgedec.core.units import size
 from edgedec.costs.cost_file import CostFile
-from edgedec.costs.pass_costs import PassCosts, known_costs, with_waits, without_waits
+from edgedec.costs.pass_costs import PassCosts, known_costs
 from edgedec.decode.engine import LONGEST_PASS, Engine, PassRecord
 from edgedec.decode.passes import PassTimer
 from edgedec.decode.speculation import Speculation
@@ -173,9 +173,9 @@ class Runner:
             context = self._context
             file = CostFile.of(self.model, self.kv, context.costs) if context.costs else None
             store = self.model.backend.experts
-            working = without_waits(context.clock, store)
-            costs = known_costs(self.forward, file, clock=working, notice=context.notice)
-            self._costs = with_waits(costs, store)
+            self._costs = known_costs(
+                self.forward, file, clock=context.clock, notice=context.notice, store=store
+            )
         return self._costs
 
     def _keeps_history(self, drafting: Drafting) -> bool:

@@ -7,7 +7,7 @@ load. How quick the machine is at the moment shows in the first passes of a repl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,7 +30,9 @@ _ROUNDS, _MOST_ROUNDS = 3, 9
 _ENOUGH_S = 0.5
 """More than the fewest rounds are made only while they are quicker than this."""
 _PATIENCE_S = 20.0
-"""Beyond it one round has to do: a slow device would take minutes for three."""
+"""A slow device would take minutes for three rounds."""
+_STREAMED_PATIENCE_S = 4.0
+"""Passes over many tokens read nearly all experts from the disk."""
 _QUIET_S = 1.0
 _STRIDE = 7919
 """Between tokens that are fed one after the other: a prime, so that all come before one comes again."""
@@ -51,61 +53,59 @@ class PassCosts:
             self.file.write_quietly(self.kept)
 
 
-def without_waits(clock: Clock, store: ExpertSlots | None) -> Clock:
-    """Return a clock that stands still while a pass waits for experts from the disk."""
-    return (lambda: clock() - store.counts().waited_s) if store else clock
-
-
-def with_waits(costs: PassCosts, store: ExpertSlots | None) -> PassCosts:
-    """Return costs with those of waiting for experts from the disk; as they are where none are read."""
-    if store is None or store.slots >= store.experts.total or isinstance(costs.curve, StreamedCosts):
-        return costs
-    return replace(costs, curve=StreamedCosts(costs.curve, store.experts, store.slots / store.experts.total))
-
-
 def known_costs(
-    forward: Forward, file: CostFile | None, *, clock: Clock, notice: Notice, longest: int = LONGEST_TOKENS
+    forward: Forward,
+    file: CostFile | None,
+    *,
+    clock: Clock,
+    notice: Notice,
+    longest: int = LONGEST_TOKENS,
+    store: ExpertSlots | None = None,
 ) -> PassCosts:
     """Read the costs of passes up to ``longest`` tokens from ``file``, or measure them in a second or two.
 
-    Costs that disagreed with what ran are measured again (``KeptCosts.stands``). ``notice`` hears of each
+    With a ``store`` of experts that are not all in memory, what passes wait for them is priced beside. Costs
+    that disagreed with what ran are measured again (``KeptCosts.stands``). ``notice`` hears of each
     measurement and what it is for: other threads, another type of KV cache and longer passes cost otherwise.
     """
     kept = file.read() if file else None
     if file and kept and max(kept.seconds) >= sizes_up_to(longest, forward)[-1]:
         if kept.stands(file.now()):
-            return PassCosts(CostCurve(kept.seconds, old=True), file, kept)
+            return PassCosts(_with_waits(CostCurve(kept.seconds, old=True), store), file, kept)
         notice(f"measuring again what passes of {forward.spec.name} cost: they ran otherwise than measured")
     elif kept:
         notice(f"measuring what longer passes of {forward.spec.name} cost, for several conversations, once")
     else:
         setting = file.setting if file else "on this machine"
         notice(f"measuring what passes of {forward.spec.name} cost {setting}, once")
-    seconds = measure_costs(forward, clock, notice, longest)
+    seconds = measure_costs(forward, TimedPasses(clock, notice, store), longest)
+    curve = _with_waits(CostCurve(seconds), store)
     if file is None:
-        return PassCosts(CostCurve(seconds))
+        return PassCosts(curve)
     kept = file.measured(seconds)
     try:
         file.write(kept)
     except StorageError as error:
         notice(f"note: {error.message}; the next start measures again")
-    return PassCosts(CostCurve(seconds), file, kept)
+    return PassCosts(curve, file, kept)
 
 
-def measure_costs(
-    forward: Forward, clock: Clock, notice: Notice, longest: int = LONGEST_TOKENS
-) -> dict[int, float]:
+def _with_waits(curve: CostCurve, store: ExpertSlots | None) -> CostCurve | StreamedCosts:
+    if store is None or store.slots >= store.experts.total:
+        return curve
+    return StreamedCosts(curve, store.experts, store.slots / store.experts.total)
+
+
+def measure_costs(forward: Forward, timed: TimedPasses, longest: int = LONGEST_TOKENS) -> dict[int, float]:
     """Return the seconds of passes over 1 to ``longest`` tokens, all rows wanted. Empties the KV cache.
 
     Each is timed between two passes over one token, and only the ratio to these counts, the median of some
-    rounds: load that lasts slows down both, and load that comes and goes falls on few rounds. ``notice``
-    hears of progress.
+    rounds: load that lasts slows down both, and load that comes and goes falls on few rounds.
     """
-    timed = TimedPasses(clock, notice)
     ratios: dict[int, list[float]] = {size: [] for size in sizes_up_to(longest, forward)[1:]}
     ones = [timed.run(forward, 1)]
     for turn in range(_MOST_ROUNDS):
-        if turn and timed.elapsed > (_PATIENCE_S if turn < _ROUNDS else _ENOUGH_S):
+        if turn and timed.elapsed > (timed.patience_s if turn < _ROUNDS else _ENOUGH_S):
             break
         for place, size in enumerate(ratios):
             seconds = timed.run(forward, size)
@@ -121,10 +121,15 @@ def measure_costs(
 
 
 class TimedPasses:
-    """Passes over empty KV caches, timed by ``clock``; ``notice`` hears of progress after a while."""
+    """Passes over empty KV caches, timed by ``clock``; ``notice`` hears of progress after a while.
 
-    def __init__(self, clock: Clock, notice: Notice) -> None:
-        self._clock, self._notice = clock, notice
+    What they wait for experts from ``store`` is none of their time.
+    """
+
+    def __init__(self, clock: Clock, notice: Notice, store: ExpertSlots | None = None) -> None:
+        self._clock, self._notice, self._store = clock, notice, store
+        self.patience_s = _STREAMED_PATIENCE_S if store else _PATIENCE_S
+        """Beyond it one round has to do."""
         self._started = self._spoken = clock()
         self._fed = 0
 
@@ -137,9 +142,12 @@ class TimedPasses:
         """Return the seconds of a pass over ``size`` tokens, all rows wanted."""
         forward.rewind(0)
         tokens = self._tokens(forward, size)
-        began = self._clock()
+        began = self._working()
         forward.extend(tokens, rows=ALL_ROWS)
-        return self._clock() - began
+        return self._working() - began
+
+    def _working(self) -> float:
+        return self._clock() - (self._store.counts().waited_s if self._store else 0.0)
 
     def _tokens(self, forward: Forward, size: int) -> list[int]:
         """Return the tokens of a pass: always others where a token decides which experts are read."""

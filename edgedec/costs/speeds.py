@@ -20,7 +20,7 @@ from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Notice, ignore
 from edgedec.costs.cost_file import CostFile
-from edgedec.costs.pass_costs import LONGEST_TOKENS, TimedPasses, known_costs, sizes_up_to, without_waits
+from edgedec.costs.pass_costs import LONGEST_TOKENS, TimedPasses, known_costs, sizes_up_to
 from edgedec.loaded_model import LoadedModel
 from edgedec.metrics.stats import Clock
 from edgedec.telemetry.cores import load_average
@@ -85,7 +85,7 @@ def costs_now(
     }
     shape = _shape(model, forwards[kinds[0]], _file(model, kinds[0], home), notice, clock)
     sizes = list(shape) if len(kinds) > 1 else [1]
-    timed = TimedPasses(without_waits(clock, model.backend.experts), notice or ignore)
+    timed = TimedPasses(clock, notice or ignore, model.backend.experts)
     taken = seconds_in_turns(forwards, timed, sizes)
     first = taken[kinds[0]]
     now = {size: first[1] * seconds / shape[1] for size, seconds in shape.items()}
@@ -108,8 +108,8 @@ def _shape(
     kept = file.read() if file else None
     seconds = kept.seconds if kept else {1: 1.0}
     if notice:
-        working = without_waits(clock, model.backend.experts)
-        seconds = known_costs(forward, file, clock=working, notice=notice).curve.measured()
+        store = model.backend.experts
+        seconds = known_costs(forward, file, clock=clock, notice=notice, store=store).curve.measured()
     return {size: seconds[size] for size in sizes_up_to(LONGEST_TOKENS, forward) if size in seconds}
 
 

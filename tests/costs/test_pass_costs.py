@@ -18,14 +18,7 @@ from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.experts import Experts, StoreCounts
 from edgedec.core.model_spec import ModelSpec
 from edgedec.costs.cost_file import CostFile
-from edgedec.costs.pass_costs import (
-    PassCosts,
-    TimedPasses,
-    known_costs,
-    measure_costs,
-    with_waits,
-    without_waits,
-)
+from edgedec.costs.pass_costs import PassCosts, TimedPasses, known_costs, measure_costs
 from edgedec.costs.speeds import PredictedSpeeds, costs_now, seconds_in_turns
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.plan import MemoryPlan
@@ -77,13 +70,13 @@ def test_what_passes_cost_in_relation_to_one_token_is_the_same_under_any_load(
 ) -> None:
     machine = Machine(LOADS[load])
     forward = on_machine(loaded, machine).backend.forward()
-    found = measure_costs(forward, machine.clock, lambda line: None)
+    found = measure_costs(forward, TimedPasses(machine.clock, print))
     assert relative(found) == pytest.approx(relative(COSTS["fp16"]), rel=0.12)
 
 
 def test_a_slow_device_is_measured_in_one_round(loaded: LoadedModel) -> None:
     machine = Machine(lambda now: 500.0)
-    found = measure_costs(on_machine(loaded, machine).backend.forward(), machine.clock, lambda line: None)
+    found = measure_costs(on_machine(loaded, machine).backend.forward(), TimedPasses(machine.clock, print))
     assert relative(found) == pytest.approx(relative(COSTS["fp16"]))
     one_round = 500.0 * (
         5 * COSTS["fp16"].seconds(1) + sum(COSTS["fp16"].seconds(size) for size in (2, 4, 8, 16))
@@ -317,21 +310,30 @@ def test_costs_of_computing_are_kept_apart_where_experts_come_from_a_disk(
     assert names[0] != names[1] == names[2]
 
 
-def test_what_a_pass_waits_for_experts_is_none_of_its_computing() -> None:
-    machine, waited = Machine(), [0.0]
-    store: Any = SimpleNamespace(counts=lambda: StoreCounts(0, 0, 0, waited[0]))
-    clock = without_waits(machine.clock, store)
-    before = clock()
-    machine.now += 5.0
-    waited[0] = 4.0
-    assert clock() - before == pytest.approx(1.0)
-    assert without_waits(machine.clock, None) == machine.clock
+class Streaming(Recorder):
+    """A forward whose passes compute for a second and wait for experts for four."""
+
+    capacity, caps = 64, SimpleNamespace(max_pass=64)
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        self.now = self.waited = 0.0
+
+    def extend(self, tokens: list[int], *, rows: object) -> None:
+        super().extend(tokens, rows=rows)
+        self.now, self.waited = self.now + 5.0, self.waited + 4.0
 
 
-def test_waits_are_priced_where_not_all_experts_have_a_slot() -> None:
-    costs = PassCosts(COSTS["fp16"])
+@pytest.mark.parametrize(("slots", "prices_waits"), [(8, True), (16, False)])
+def test_what_a_pass_waits_for_experts_is_priced_beside(
+    loaded: LoadedModel, slots: int, prices_waits: bool
+) -> None:
     experts = Experts(2, 8, 2, 32, 4096, 65536)
-    some: Any = SimpleNamespace(slots=8, experts=experts)
-    every: Any = SimpleNamespace(slots=16, experts=experts)
-    assert isinstance(with_waits(costs, some).curve, StreamedCosts)
-    assert with_waits(costs, every) is with_waits(costs, None) is costs
+    forward: Any = Streaming(replace(loaded.spec, experts=experts))
+    store: Any = SimpleNamespace(
+        slots=slots, experts=experts, counts=lambda: StoreCounts(0, 0, 0, forward.waited)
+    )
+    found = known_costs(forward, None, clock=lambda: forward.now, notice=print, store=store)
+    assert found.curve.measured() == pytest.approx(dict.fromkeys((1, 2, 4, 8, 16), 1.0))
+    assert isinstance(found.curve, StreamedCosts) == prices_waits
+    assert len(forward.fed) == 9, "one round: each pass reads from the disk"

@@ -16,7 +16,7 @@ from edgedec.control import CostCurve
 from edgedec.core.errors import UsageError
 from edgedec.core.tree import DraftTree, chain
 from edgedec.costs.cost_file import CostFile
-from edgedec.costs.pass_costs import known_costs, measure_costs
+from edgedec.costs.pass_costs import TimedPasses, known_costs, measure_costs
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter
 from edgedec.drafters.registry import models_in, parsed, resolved
@@ -177,7 +177,7 @@ def test_a_model_drafts_beside_the_others(tmp_path: Path) -> None:
 
 def test_measuring_leaves_the_cache_empty(model: Ready) -> None:
     said: list[str] = []
-    costs = measure_costs(model.forward, ticking(), said.append)
+    costs = measure_costs(model.forward, TimedPasses(ticking(), said.append))
     assert 1 in costs
     assert model.forward.length == 0
     assert said == []
@@ -185,7 +185,7 @@ def test_measuring_leaves_the_cache_empty(model: Ready) -> None:
 
 def test_measuring_that_takes_long_says_so(model: Ready) -> None:
     said: list[str] = []
-    measure_costs(model.forward, ticking(0.2), said.append)
+    measure_costs(model.forward, TimedPasses(ticking(0.2), said.append))
     assert len(said) > 2
     assert said == sorted(said, key=lambda line: int(line.split()[-1][:-1]))
     assert said[-1] == "measuring: 100%"
