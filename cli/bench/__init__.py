@@ -11,6 +11,7 @@ STUDIES = {
     "speed": Subcommand("edgedec.cli.bench.speed", "Plain decoding, prefill, load and memory, beside peers."),
     "drafts": Subcommand("edgedec.cli.bench.drafts", "Ways to draft, by kind of question and by memory."),
     "kernels": Subcommand("edgedec.cli.bench.kernels", "Cost of a pass over k tokens."),
+    "experts": Subcommand("edgedec.cli.bench.experts", "Hits of experts in memory, by policy."),
     "memory": Subcommand("edgedec.cli.bench.memory", "Peak memory, within budgets and beside peers."),
     "accuracy": Subcommand("edgedec.cli.bench.accuracy", "Agreement, right answers, found facts."),
     "switch": Subcommand("edgedec.cli.bench.switch", "Two models that take turns: answers and cost."),

@@ -107,6 +107,17 @@ EDGEDEC_EXPORT void edgedec_limit_store(int64_t number, size_t slots) {
 // No session may be open over it.
 EDGEDEC_EXPORT void edgedec_close_store(int64_t number) { delete experts::Store::unlist(number); }
 
+// Lets a store note what passes hold from now on, as at most so many numbers.
+EDGEDEC_EXPORT void edgedec_trace_store(int64_t number, size_t most) {
+  if (experts::Store* store = experts::Store::numbered(number)) store->trace(most);
+}
+
+// Copies those numbers, each time how many experts and which, and returns how many they are.
+EDGEDEC_EXPORT size_t edgedec_store_trace(int64_t number, int* numbers, size_t room) {
+  const experts::Store* store = experts::Store::numbered(number);
+  return store ? store->traced(numbers, room) : 0;
+}
+
 // Experts held by passes, those that were in a slot, bytes read, nanoseconds that passes waited.
 EDGEDEC_EXPORT int edgedec_store_counts(int64_t number, uint64_t* counts) {
   const experts::Store* store = experts::Store::numbered(number);

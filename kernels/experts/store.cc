@@ -4,11 +4,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <ctime>
 #include <new>
+#include <tuple>
 
 namespace edgedec::experts {
 namespace {
@@ -112,9 +114,9 @@ int Store::add_layer(uint64_t offset, size_t bytes, int experts, const int64_t* 
   for (const Layer& layer : layers_)
     if (layer.offset == offset && layer.bytes == bytes && layer.experts == experts) return layer.first;
   const auto first = static_cast<int>(experts_.size()), layer = static_cast<int>(layers_.size());
-  layers_.push_back({offset, 0, bytes, experts, first});
+  layers_.push_back({offset, 0, bytes, 0, experts, first});
   for (int e = 0; e < experts; ++e)
-    experts_.push_back({offset + bytes * static_cast<size_t>(e), bytes, checks ? checks[e] : 0, checks != nullptr, layer, -1, 0.0, 0.0});
+    experts_.push_back({offset + bytes * static_cast<size_t>(e), bytes, checks ? checks[e] : 0, checks != nullptr, layer, -1, -HUGE_VAL});
   return first;
 }
 
@@ -129,12 +131,16 @@ bool Store::hold(int first, int* wanted, int count, int* slots) {
   for (int i = 0; i < count; ++i) {
     const int number = first + wanted[i];
     Expert& expert = experts_[static_cast<size_t>(number)];
-    used(&expert);
+    value(&expert);
     if (i < there) continue;
-    slots[i] = expert.slot = take_slot();
+    slots[i] = expert.slot = take_slot(expert.layer);
     Slot& slot = slots_[static_cast<size_t>(slots[i])];
     slot = {number, 1, 0, State::kWaiting};
     waiting_.push_back(slots[i]);
+  }
+  if (trace_.size() + 1 + static_cast<size_t>(count) <= most_traced_) {
+    trace_.push_back(count);
+    for (int i = 0; i < count; ++i) trace_.push_back(first + wanted[i]);
   }
   counts_.held += static_cast<uint64_t>(count), counts_.hits += static_cast<uint64_t>(there);
   if (there < count) {
@@ -172,40 +178,41 @@ bool Store::left_by_passes() const {
 }
 
 // A slot without an expert, while there may be more; else that of the expert of least value.
-int Store::take_slot() {
-  if (used_ < limit_)
-    for (size_t i = 0; i < slots_.size(); ++i)
-      if (slots_[i].expert < 0) return ++used_, static_cast<int>(i);
-  const int slot = least_valued();
-  experts_[static_cast<size_t>(slots_[static_cast<size_t>(slot)].expert)].slot = -1;
+int Store::take_slot(int layer) {
+  int slot = -1;
+  for (size_t i = 0; slot < 0 && used_ < limit_ && i < slots_.size(); ++i)
+    if (slots_[i].expert < 0) slot = static_cast<int>(i);
+  if (slot < 0) empty_slot(slot = least_valued(layer));
+  ++used_, ++layers_[static_cast<size_t>(layer)].used;
   return slot;
 }
 
-// The slot, held by nobody, of the expert of least value; -1: there is none. Values keep their order as passes go by, so they are
-// compared by logarithms at the first pass.
-int Store::least_valued() const {
-  int best = -1;
-  double least = 0.0;
+// The slot, held by nobody, of the expert that goes when that layer needs one, or none does (-1). -1: there is none.
+int Store::least_valued(int asking) const {
+  const size_t layers = layers_.size();
+  const bool own = asking >= 0 && layers_[static_cast<size_t>(asking)].used * layers >= limit_;
+  std::tuple<bool, double, int, int> best{true, HUGE_VAL, 0, -1};  // stays, value, expert, slot
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
     if (slot.holders > 0 || slot.expert < 0) continue;
     const Expert& expert = experts_[static_cast<size_t>(slot.expert)];
-    const double value = std::log2(expert.value) + expert.moment / kHalfLife;
-    if (best < 0 || value < least) best = static_cast<int>(i), least = value;
+    const bool goes = own ? expert.layer == asking : layers_[static_cast<size_t>(expert.layer)].used * layers > limit_;
+    best = std::min(best, {!goes, expert.value, slot.expert, static_cast<int>(i)});
   }
-  return best;
+  return std::get<3>(best);
 }
 
 void Store::empty_slot(int number) {
   Slot& slot = slots_[static_cast<size_t>(number)];
-  experts_[static_cast<size_t>(slot.expert)].slot = -1;
+  Expert& expert = experts_[static_cast<size_t>(slot.expert)];
+  --used_, --layers_[static_cast<size_t>(expert.layer)].used;
+  expert.slot = -1;
   slot = Slot();
-  --used_;
 }
 
 // Gives slots beyond the limit back to the system.
 void Store::shrink() {
-  for (int slot; used_ > limit_ && (slot = least_valued()) >= 0;) {
+  for (int slot; used_ > limit_ && (slot = least_valued(-1)) >= 0;) {
     empty_slot(slot);
     madvise(memory_ + static_cast<size_t>(slot) * options_.slot_bytes, options_.slot_bytes, MADV_DONTNEED);
   }
@@ -222,10 +229,10 @@ size_t Store::slots() const {
   return limit_;
 }
 
-void Store::used(Expert* expert) {
-  const auto now = static_cast<double>(layers_[static_cast<size_t>(expert->layer)].passes);
-  expert->value = 1.0 + expert->value * std::exp2((expert->moment - now) / kHalfLife);
-  expert->moment = now;
+// Values of all experts keep their order as passes go by, so each is kept as it was at the first pass.
+void Store::value(Expert* expert) {
+  const double now = static_cast<double>(layers_[static_cast<size_t>(expert->layer)].passes) / kHalfLife;
+  expert->value = now + std::log2(1.0 + std::exp2(expert->value - now));
 }
 
 bool Store::ready(int slot) const {
@@ -268,6 +275,20 @@ void Store::release(const int* slots, int count) {
 StoreCounts Store::counts() const {
   const Guard guard(mutex_);
   return counts_;
+}
+
+void Store::trace(size_t most) {
+  const Guard guard(mutex_);
+  most_traced_ = most;
+  trace_.clear();
+  trace_.reserve(most);
+}
+
+size_t Store::traced(int* numbers, size_t room) const {
+  const Guard guard(mutex_);
+  const size_t count = trace_.size() < room ? trace_.size() : room;
+  if (count) std::memcpy(numbers, trace_.data(), count * sizeof(int));
+  return count;
 }
 
 void Store::start_lanes() {

@@ -3,6 +3,9 @@
 // A pass holds the experts that it computes with; those that are in no slot are read into one, several at once, while it computes
 // with the others. A slot that nobody holds keeps its expert until another needs the room: the one of least value goes. Value is how
 // often a pass held an expert, each time worth half as much kHalfLife passes later (LRFU: Lee et al., 2001).
+//
+// Layers share the slots out alike. One that has its share gives up an expert of its own, else one of a layer with more than its
+// share goes: a pass asks layer by layer, so of all that are worth the same, the others' are needed sooner.
 #pragma once
 
 #include <pthread.h>
@@ -67,6 +70,11 @@ class Store {
 
   StoreCounts counts() const;
 
+  // Notes what passes hold from now on, each time how many experts and which, while all of it is at most `most` numbers.
+  void trace(size_t most);
+  // Those numbers, or as many as there is room for; returns how many.
+  size_t traced(int* numbers, size_t room) const;
+
  private:
   enum class State { kEmpty, kWaiting, kReading, kReady, kFailed };
   struct Expert {
@@ -74,8 +82,8 @@ class Store {
     size_t bytes;
     int64_t check;
     bool checked;
-    int layer, slot;      // -1: in none
-    double value, moment;  // its value at that pass of its layer; 0: was never held
+    int layer, slot;  // -1: in none
+    double value;     // log2, at its layer's first pass; -inf: was never held
   };
   struct Slot {
     int expert = -1, holders = 0, error = 0;
@@ -83,18 +91,18 @@ class Store {
   };
   struct Layer {
     uint64_t offset, passes;
-    size_t bytes;  // of each expert
+    size_t bytes, used;  // of each expert; slots with its experts
     int experts, first;
   };
 
   Store(int file, const Options& options, uint8_t* memory);
   int hold_resident(int first, int* wanted, int count, int* slots);
   bool left_by_passes() const;
-  int take_slot();
-  int least_valued() const;
+  int take_slot(int layer);
+  int least_valued(int asking) const;
   void empty_slot(int number);
   void shrink();
-  void used(Expert* expert);
+  void value(Expert* expert);
   void start_lanes();
   void read_until_over();
   void read_next();
@@ -107,6 +115,8 @@ class Store {
   std::vector<Expert> experts_;
   std::vector<Layer> layers_;
   std::vector<int> waiting_;  // slots, in the order in which they are to be read
+  std::vector<int> trace_;
+  size_t most_traced_ = 0;
   std::vector<pthread_t> lanes_;
   mutable Mutex mutex_;
   Condition work_, read_;  // a slot waits to be read; one was

@@ -167,6 +167,19 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self._library.edgedec_close_store(ctypes.c_int64(self.number))
 
+    def trace(self, most: int) -> None:
+        """Note what passes hold, as at most so many numbers."""
+        self._library.edgedec_trace_store(ctypes.c_int64(self.number), ctypes.c_size_t(most))
+
+    def traced(self) -> list[int]:
+        """Those numbers."""
+        found = np.empty(1 << 10, np.int32)
+        copy = self._library.edgedec_store_trace
+        copy.restype = ctypes.c_size_t
+        return found[
+            : copy(ctypes.c_int64(self.number), pointer(found), ctypes.c_size_t(found.size))
+        ].tolist()
+
     def counts(self) -> tuple[int, int, int]:
         """Experts that passes held, those that were there, and bytes read."""
         found = np.zeros(4, np.uint64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import mmap
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from edgedec.bench.studies.expert_policies import Frequency, Routing, hits
 from edgedec.kernels import library
 from edgedec.kernels.packing.experts import checksum
 from tests.kernels.experts import Inputs, Layer, Store, random_inputs, random_layer, run
@@ -21,6 +23,7 @@ from tests.kernels.quant_rows import Runner
 from tests.kernels.test_experts import MIXED
 from tests.kernels.test_threads import threads
 
+_MAP_FIXED = 0x10
 BEST = Runner(library.isa())
 
 
@@ -109,6 +112,38 @@ def test_what_is_used_often_outlasts_what_was_used_last(layer: Layer, file: Path
     assert held - hits == 6
 
 
+@pytest.mark.parametrize("slots", [7, 9, 13])
+def test_the_slots_have_the_experts_that_the_measured_policy_keeps(
+    layer: Layer, file: Path, slots: int
+) -> None:
+    """Layers share them out alike; a use 16 passes ago counts half. `bench experts` replays it."""
+    rng, requests = np.random.default_rng(slots), []
+    inputs, likely = random_inputs(layer, 1, 1), np.arange(1, 9) / 36
+    with Store(file, layer.data.shape[1], slots) as store:
+        for _ in range(60):
+            for first, stored in ((0, layer), (8, reversed_layer(layer))):
+                experts = np.sort(rng.choice(8, 3, replace=False, p=likely))
+                inputs.scores[:] = only(experts.tolist())
+                run(BEST, stored, inputs, stored=(store, first * layer.data.shape[1]))
+                requests.append(first + experts)
+        routing = Routing(2, 8, requests)
+        replayed = {life: hits(routing, Frequency(routing, life), slots, by_layer=True) for life in (1, 16)}
+        assert store.counts()[1] == replayed[16]
+    assert replayed[1] != replayed[16]
+
+
+def test_passes_are_traced_until_the_numbers_are_so_many(layer: Layer, file: Path) -> None:
+    inputs = random_inputs(layer, 1, 1)
+    with Store(file, layer.data.shape[1], 8) as store:
+        store.trace(9)
+        for experts in ([1, 4, 6], [0, 4, 5], [2, 3, 7]):
+            inputs.scores[:] = only(experts)
+            run(BEST, layer, inputs, stored=(store, 0))
+        found = store.traced()
+    assert [found[0], found[4], len(found)] == [3, 3, 8]
+    assert (sorted(found[1:4]), sorted(found[5:])) == ([1, 4, 6], [0, 4, 5])
+
+
 def test_a_read_that_fails_ends_the_pass_and_the_next_one_reads_again(layer: Layer, file: Path) -> None:
     stride, whole = layer.data.shape[1], file.read_bytes()
     inputs = random_inputs(layer, 1, 1)
@@ -145,11 +180,12 @@ def _mapped(data: NDArray[np.uint8], without: int) -> Iterator[int]:
     access, kind = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     place = libc.mmap(None, ctypes.c_size_t(data.nbytes), access, kind, -1, ctypes.c_long(0))
     ctypes.memmove(place, data.ctypes.data, data.nbytes)
-    parts = (place, without), (place + without, data.nbytes - without)
-    for at, (start, nbytes) in enumerate(parts):
-        assert libc.munmap(ctypes.c_void_p(start), ctypes.c_size_t(nbytes)) == 0
-        if at == 0:
-            yield place
+    with tempfile.TemporaryFile() as nothing:  # mapped there, so that no other mapping takes the place
+        fixed = mmap.MAP_SHARED | _MAP_FIXED, nothing.fileno(), ctypes.c_long(0)
+        size = ctypes.c_size_t(without)
+        assert libc.mmap(ctypes.c_void_p(place), size, mmap.PROT_READ, *fixed) == place
+    yield place
+    assert libc.munmap(ctypes.c_void_p(place), ctypes.c_size_t(data.nbytes)) == 0
 
 
 def test_both_checksums_are_one_and_every_changed_bit_changes_it(layer: Layer) -> None:

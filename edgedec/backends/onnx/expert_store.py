@@ -6,6 +6,9 @@ import ctypes
 import os
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from edgedec.core.errors import BackendError, BadFileError
 from edgedec.core.experts import Experts, StoreCounts
 from edgedec.core.manifest import WEIGHTS, Manifest
@@ -39,7 +42,7 @@ class ExpertStore:
         if not self.number:
             raise BackendError(f"no store for the experts in {weights}: {os.strerror(error.value)}")
         self.least = min(max(LEAST_SLOTS, 4 * experts.chosen), experts.total)
-        self.slots, self.most = 0, experts.total
+        self.slots, self.most, self._traced = 0, experts.total, 0
         self.limit(self.least)
 
     def limit(self, slots: int) -> None:
@@ -52,6 +55,25 @@ class ExpertStore:
         self._library.edgedec_store_counts(ctypes.c_int64(self.number), found)
         held, hits, nbytes, waited = found
         return StoreCounts(held, hits, nbytes, waited / 1e9)
+
+    def trace(self, numbers: int) -> None:
+        """Note which experts passes hold from now on, as long as these are at most so many numbers."""
+        self._traced = numbers
+        self._library.edgedec_trace_store(ctypes.c_int64(self.number), ctypes.c_size_t(numbers))
+
+    def traced(self) -> list[NDArray[np.int64]]:
+        """Return the experts that each part of a pass held, ascending; they are numbered across layers."""
+        found = np.empty(self._traced, dtype=np.int32)
+        copy = self._library.edgedec_store_trace
+        copy.restype = ctypes.c_size_t
+        numbers = found.ctypes.data_as(ctypes.POINTER(ctypes.c_int))
+        found = found[: copy(ctypes.c_int64(self.number), numbers, ctypes.c_size_t(self._traced))]
+        out, at = [], 0
+        while at < len(found):
+            end = at + 1 + int(found[at])
+            out.append(np.sort(found[at + 1 : end]).astype(np.int64))
+            at = end
+        return out
 
     def close(self) -> None:
         """Give the memory back. No session may be open over it."""
