@@ -65,8 +65,8 @@ class PackedWeight:
 class ExpertsWeight:
     """The matrices of all experts of a layer, to be packed as u8[experts, stride].
 
-    The row of an expert has its matrices, each packed as a ``PackedWeight``, at their ``places``, and zeros
-    between and behind them.
+    The row of an expert has its matrices, each packed as a ``PackedWeight``, and biases, at their ``places``,
+    and zeros between and behind them.
     """
 
     count: int
@@ -74,6 +74,8 @@ class ExpertsWeight:
     """Gate, up and down of the first expert."""
     steps: tuple[int, ...]
     """Rows of each of their tensors from one expert to the next."""
+    biases: NDArray[np.float32] | None = field(default=None, compare=False)
+    """Those of gate, up and down of each expert, f32[experts, rows of all]; None: there are none."""
 
     def matrices(self, expert: int) -> tuple[PackedWeight, ...]:
         """Return gate, up and down of one expert."""
@@ -91,7 +93,8 @@ class ExpertsWeight:
     def places(self) -> ExpertPlaces:
         """Where the matrices of an expert lie in its row, and its size."""
         gate, up, down = self.first
-        return expert_places((gate.format, up.format, down.format), gate.rows, gate.cols)
+        biased = self.biases is not None
+        return expert_places((gate.format, up.format, down.format), gate.rows, gate.cols, biased=biased)
 
     @property
     def shape(self) -> tuple[int, ...]:

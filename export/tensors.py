@@ -48,8 +48,8 @@ class Tensors:
         tensor = self._take_packed(where.tensor, (where.height, cols))
         return PackedWeight(tensor, where.first, rows, where.order() if where.order else None)
 
-    def experts(self, block: str, count: int, width: int, hidden: int) -> ExpertsWeight:
-        """Return gate, up and down of all experts of a layer, whose tensors begin with ``block``.
+    def experts(self, block: str, count: int, width: int, hidden: int, biased: bool) -> ExpertsWeight:
+        """Return gate, up and down of all experts of a layer, whose tensors begin with ``block``, and biases.
 
         One tensor for each of the three has all experts; gate and up may share one, gate first.
         """
@@ -68,7 +68,12 @@ class Tensors:
             self._take_packed(f"{block}ffn_down_exps.weight", (count, hidden, width)), 0, hidden
         )
         parts = (gate, up, down)
-        return ExpertsWeight(count, parts, tuple(part.tensor.shape[1] for part in parts))
+        biases = None
+        if biased:
+            rows = {"gate": width, "up": width, "down": hidden}
+            each = [self.array(f"{block}ffn_{name}_exps.bias", (count, size)) for name, size in rows.items()]
+            biases = np.concatenate([one.values for one in each], axis=1)
+        return ExpertsWeight(count, parts, tuple(part.tensor.shape[1] for part in parts), biases)
 
     def vector(self, name: str, size: int) -> VectorWeight:
         return VectorWeight(self._finite(name, self._source.vector(self._take(name, (size,)))))

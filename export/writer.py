@@ -132,10 +132,14 @@ def _packed(weight: PackedWeight, source: WeightSource) -> Iterator[memoryview]:
 
 
 def _expert(weight: ExpertsWeight, expert: int, source: WeightSource) -> Iterator[bytes | memoryview]:
-    """Yield the row of one expert: its matrices, and the zeros before and behind them."""
+    """Yield the row of one expert: its matrices and biases, and the zeros before and behind them."""
     position, places = 0, weight.places
     for matrix, place in zip(weight.matrices(expert), places[:3], strict=True):
         yield bytes(place - position)
         yield from _packed(matrix, source)
         position = place + matrix.nbytes
+    if weight.biases is not None:
+        yield bytes(places.biases - position)
+        yield (biases := weight.biases[expert].astype("<f4").tobytes())
+        position = places.biases + len(biases)
     yield bytes(places.stride - position)

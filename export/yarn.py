@@ -28,13 +28,18 @@ class Yarn:
     beta_slow: float
     attention: float
     """Factor on sines and cosines."""
+    whole_pairs: bool
+    """Whether the ramp from fast to slow begins and ends at a pair, and not between two."""
 
     def divisors(self, base: float, rotary_dim: int) -> NDArray[np.float32]:
         """Return the divisors f32[d/2] of the frequencies (transformers' ``_compute_yarn_parameters``)."""
-        low = max(math.floor(self._pair(self.beta_fast, base, rotary_dim)), 0)
-        high = min(math.ceil(self._pair(self.beta_slow, base, rotary_dim)), rotary_dim - 1)
+        low, high = (self._pair(turns, base, rotary_dim) for turns in (self.beta_fast, self.beta_slow))
+        if self.whole_pairs:
+            low, high = math.floor(low), math.ceil(high)
+        low, high = max(low, 0), min(high, rotary_dim - 1)
         ramp = np.clip((np.arange(rotary_dim // 2) - low) / max(high - low, _LEAST_RAMP), 0.0, 1.0)
-        return (1.0 / (ramp / self.factor + (1.0 - ramp))).astype(np.float32)
+        divisors: NDArray[np.float32] = (1.0 / (ramp / self.factor + (1.0 - ramp))).astype(np.float32)
+        return divisors
 
     def _pair(self, turns: float, base: float, rotary_dim: int) -> float:
         """Return the pair, as a fraction, that makes so many turns within the original context."""
@@ -59,6 +64,7 @@ def read_yarn(keys: MetadataKeys, architecture: Architecture) -> Yarn | None:
         beta_fast=fast,
         beta_slow=slow,
         attention=_growth(factor, 1.0) / (_growth(factor, strength) if strength else 1.0),
+        whole_pairs=architecture.yarn_whole_pairs,
     )
 
 

@@ -6,6 +6,7 @@ from edgedec.export.architectures.base import Architecture
 from edgedec.export.architectures.gemma2 import GEMMA2
 from edgedec.export.architectures.gemma3 import GEMMA3
 from edgedec.export.architectures.gemma4 import GEMMA4
+from edgedec.export.architectures.gptoss import GPTOSS
 from edgedec.export.architectures.granitemoe import GRANITEMOE
 from edgedec.export.architectures.lfm2 import LFM2
 from edgedec.export.architectures.lfm2moe import LFM2MOE
@@ -40,6 +41,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         LFM2,
         LFM2MOE,
         GRANITEMOE,
+        GPTOSS,
         GEMMA4,
     )
 }

@@ -25,6 +25,8 @@ class Mixture:
     """The router reads hidden states through a norm of its own, divided by the root of their number."""
     factors: bool = False
     """The weight of each expert has a factor."""
+    biases: bool = False
+    """The router's linear has a bias, and the three of each expert have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +37,15 @@ class Architecture:
     interleaved: bool
     """Rotary pairs: (2i, 2i+1) when true, (i, i + d/2) otherwise."""
     qkv_bias: bool = False
+    output_bias: bool = False
+    """The linear behind the heads has a bias."""
+    sinks: bool = False
+    """Each head has a logit that takes part in its softmax, without a key or value."""
     qk_norm: bool = False
     """RMS norms on every head of q and k, before the rotation."""
     post_norms: bool = False
     """RMS norms on the outputs of attention and MLP, before the residual is added."""
-    activation: Literal["silu", "gelu_tanh"] = "silu"
+    activation: Literal["silu", "gelu_tanh", "clamped_silu"] = "silu"
     scale_embedding: bool = False
     """Embeddings are multiplied by sqrt(hidden size)."""
     global_period: int = 0
@@ -52,6 +58,8 @@ class Architecture:
     """LongRoPE: two sets of factors, for contexts up to the original one (used here) and beyond."""
     yarn: bool = False
     """Rotary positions may be scaled by YaRN."""
+    yarn_whole_pairs: bool = True
+    """YaRN's ramp begins and ends at a pair, and not between two."""
     no_rope_period: int = 0
     """Every n-th layer rotates nothing: its tokens have no positions; 0: all layers rotate."""
     partial_rotary: bool = False

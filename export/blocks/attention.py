@@ -39,6 +39,8 @@ def attention(builder: BlockBuilder, layer: int, x: str, rotary: str) -> str:
         for name, normed in names.items()
     ]
     inputs.append(ATTENTION if not window and not shared else "")
+    if arch.sinks:
+        inputs += ["", builder.vector(f"{block}attn_sinks.weight", hyper.heads)]
     flags = {"value_norm": arch.value_norm and not shared, "shared": shared}
     stated: dict[str, Any] = {name: 1 for name, on in flags.items() if on}
     heads = builder.op(
@@ -59,7 +61,8 @@ def attention(builder: BlockBuilder, layer: int, x: str, rotary: str) -> str:
     )
     if arch.gated_attention:
         heads = gated(builder, block, x, heads)
-    return builder.linear(block + "attn_output", heads, (hyper.hidden, hyper.heads * head_dim))
+    shape = (hyper.hidden, hyper.heads * head_dim)
+    return builder.linear(block + "attn_output", heads, shape, arch.output_bias)
 
 
 def _queries(builder: BlockBuilder, layer: int, x: str) -> str:

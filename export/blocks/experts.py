@@ -23,10 +23,10 @@ def experts(builder: BlockBuilder, block: str, x: str, routed: str = "") -> str:
     assert sizes is not None
     assert facts is not None
     router = (sizes.count, hyper.hidden)
-    scores = builder.linear(block + "ffn_gate_inp", routed or x, router, terms=_ROUTER_TERMS)
+    scores = builder.linear(block + "ffn_gate_inp", routed or x, router, facts.biases, _ROUTER_TERMS)
     choice = builder.vector(block + "exp_probs_b.bias", sizes.count) if sizes.biased else ""
     factor = builder.vector(block + "ffn_down_exps.scale", sizes.count) if facts.factors else ""
-    weight = builder.tensors.experts(block, sizes.count, sizes.width, hyper.hidden)
+    weight = builder.tensors.experts(block, sizes.count, sizes.width, hyper.hidden, facts.biases)
     return _mixture(
         builder,
         block + "ffn_exps",
@@ -96,6 +96,8 @@ def _mixture(
     builder.model.weights[f"{name}.weight"] = weight
     x, scores, *optional = inputs
     gate, _, _ = weight.first
+    if weight.biases is not None:
+        router["biases"] = 1
     return builder.op(
         "Experts",
         name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgedec.core.errors import UnsupportedError
 from edgedec.export.blocks.base import BlockBuilder
 from edgedec.export.tensors import Part
 
@@ -9,6 +10,8 @@ from edgedec.export.tensors import Part
 def gated_mlp(builder: BlockBuilder, block: str, x: str, ffn: int = 0) -> str:
     """Add the MLP whose tensors begin with ``block``, of width ``ffn``; 0: the model's."""
     hyper, ffn = builder.hyper, ffn or builder.hyper.ffn
+    if builder.arch.activation == "clamped_silu":
+        raise UnsupportedError(f"{builder.arch.name} models with layers without experts are not supported")
     halves: list[Part | None] = [None, None]
     if builder.arch.fused:
         halves = [Part(block + "ffn_up.weight", first, 2 * ffn) for first in (0, ffn)]

@@ -32,8 +32,8 @@ class Floats(Protocol):
 
 _MATRIX = {"QuantLinear": 3, "Experts": 2}
 """Input of ops with their matrices, which take the time."""
-_CACHE = 4
-"""Input of an attention with its cache."""
+_CACHE, _SINKS = 4, 9
+"""Inputs of an attention: its cache, and a logit of each head that takes part in the softmax."""
 
 Watch = Callable[[PackedWeight, F32], None]
 """Function called with every matrix and all of its inputs f32[T, K]."""
@@ -138,6 +138,7 @@ class _Run:
         """Attend with the keys of this layer, or with those of the one whose keys it shares."""
         qkv, rotary = self.value(names[0]), self.value(names[1])
         norms, place = [*names[5:7], "", ""][:2], (names[_CACHE], attrs["layer"])
+        sinks = self.value(names[_SINKS]) if len(names) > _SINKS else None
         heads, kv, dim = attrs["num_heads"], attrs["num_kv_heads"], attrs["head_dim"]
 
         def turned(x: F32, norm: str) -> F32:
@@ -154,7 +155,8 @@ class _Run:
         for span in self.spans:
             for head in range(heads):
                 shared = head * kv // heads
-                mixed[span, head] = _attend(attrs, q[span, head], k[span, shared], v[span, shared])
+                sink = None if sinks is None else sinks[head]
+                mixed[span, head] = _attend(attrs, q[span, head], k[span, shared], v[span, shared], sink)
         return mixed.reshape(len(qkv), -1)
 
     def experts(self, attrs: dict[str, Any], names: list[str]) -> F32:
@@ -168,7 +170,11 @@ class _Run:
             tokens = np.flatnonzero(weights[:, expert])
             gate, up, down = weight.matrices(expert)
             both = [self.linear(matrix, x[tokens], "") for matrix in (gate, up)]
-            mixed = self.linear(down, _ACTIVATIONS[attrs["activation"]](both[0]) * both[1], "")
+            biases = [np.zeros(1, np.float32)] * 3
+            if weight.biases is not None:
+                biases = np.split(weight.biases[expert], [gate.rows, gate.rows + up.rows])
+            inner = _gated(attrs["activation"], both[0] + biases[0], both[1] + biases[1])
+            mixed = self.linear(down, inner, "") + biases[2]
             out[tokens] += weights[tokens, expert, None] * mixed
         return out
 
@@ -178,15 +184,18 @@ class _Run:
         return np.concatenate([compute(attrs, projected[span], weights) for span in self.spans])
 
 
-def _attend(attrs: dict[str, Any], q: F32, k: F32, v: F32) -> F32:
+def _attend(attrs: dict[str, Any], q: F32, k: F32, v: F32, sink: np.float32 | None) -> F32:
     scores = q @ k.T * np.float32(attrs["scale"])
     if cap := attrs.get("softcap", 0.0):
         scores = np.float32(cap) * np.tanh(scores / np.float32(cap))
     distance = np.arange(len(q))[:, None] - np.arange(len(q))
     window = attrs["window"] or len(q)
     scores[(distance < 0) | (distance >= window)] = -np.inf
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    mixed: F32 = weights / weights.sum(axis=1, keepdims=True) @ v
+    most = scores.max(axis=1, keepdims=True)
+    most = most if sink is None else np.maximum(most, sink)
+    weights = np.exp(scores - most)
+    total = weights.sum(axis=1, keepdims=True) + (0 if sink is None else np.exp(sink - most))
+    mixed: F32 = weights / total @ v
     return mixed
 
 
@@ -217,6 +226,13 @@ def _gelu(x: F32) -> F32:
     return y
 
 
+def _gated(activation: str, gate: F32, up: F32) -> F32:
+    if activation != "clamped_silu":
+        return _ACTIVATIONS[activation](gate) * up
+    gate, up = np.minimum(gate, np.float32(7)), np.clip(up, np.float32(-7), np.float32(7))
+    return gate * sigmoid(np.float32(1.702) * gate) * (up + 1)
+
+
 _ACTIVATIONS: dict[str, Callable[[F32], F32]] = {
     "sigmoid": sigmoid,
     "silu": lambda x: x * sigmoid(x),
@@ -227,7 +243,7 @@ _PLAIN: dict[str, Callable[..., NDArray[Any] | list[NDArray[Any]]]] = {
     "RotaryTable": _rotary_table,
     "Sigmoid": lambda attrs, x: sigmoid(x),
     "Gelu": lambda attrs, x: _gelu(x),
-    "GatedProduct": lambda attrs, x, gate: x * _ACTIVATIONS[attrs["activation"]](gate),
+    "GatedProduct": lambda attrs, x, gate: _gated(attrs["activation"], gate, x),
     "Constant": lambda attrs: np.asarray(attrs["value_ints"]),
     "Reshape": lambda attrs, x, shape: x.reshape(shape.astype(np.int64)),
     "Split": lambda attrs, x: np.split(x, attrs["num_outputs"], axis=1),

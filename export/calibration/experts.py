@@ -12,9 +12,7 @@ from edgedec.export.calibration.recurrent import sigmoid
 F32 = NDArray[np.float32]
 
 
-def expert_weights(
-    attrs: dict[str, Any], scores: F32, choice: F32 | None, factor: F32 | None = None
-) -> F32:
+def expert_weights(attrs: dict[str, Any], scores: F32, choice: F32 | None, factor: F32 | None = None) -> F32:
     """Return the weight of each expert for each token, f32[T, E]: 0 for those that are not chosen."""
     if attrs["gating"] == "sigmoid":
         weights = sigmoid(scores)

@@ -18,6 +18,7 @@ from edgedec.export.huggingface.fields import Fields
 from edgedec.export.huggingface.hybrid import lfm2_fields, lfm2_keys, qwen35_fields, qwen35_keys
 from edgedec.export.huggingface.ministral import ministral3_keys
 from edgedec.export.huggingface.mixture import (
+    gptoss_keys,
     granitemoe_keys,
     lfm2moe_keys,
     qwen3moe_keys,
@@ -25,6 +26,7 @@ from edgedec.export.huggingface.mixture import (
     qwen35moe_keys,
 )
 from edgedec.export.huggingface.rope import read_rope
+from edgedec.export.huggingface.windows import window_keys
 from edgedec.export.metadata_keys import MetadataKeys
 from edgedec.export.recurrent import delta_sizes
 
@@ -63,6 +65,8 @@ class _Family:
     """The fields of config.json, with the family's own names and defaults."""
     keys: Callable[[Fields], dict[str, Any]] | None = None
     """Keys of a GGUF file beside the usual ones; None: those of windows."""
+    quantised: str = ""
+    """Name of a quantisation whose weights are taken as they are."""
 
 
 FAMILIES: dict[str, _Family] = {
@@ -89,6 +93,7 @@ FAMILIES: dict[str, _Family] = {
     "qwen3_5_moe_text": _Family(
         ARCHITECTURES["qwen35moe"], norm_offset=1.0, fields=qwen35moe_fields, keys=qwen35moe_keys
     ),
+    "gpt_oss": _Family(ARCHITECTURES["gpt-oss"], rope_base=150000.0, keys=gptoss_keys, quantised="mxfp4"),
 }
 _PIXTRAL = tuple(
     f"{begin}{part}." for begin in ("model.", "") for part in ("vision_tower", "multi_modal_projector")
@@ -111,7 +116,11 @@ _REFUSED = {
     "gemma3n": "there is no op for its AltUp layers; llama.cpp runs GGUF files of it",
     "gemma3n_text": "there is no op for its AltUp layers; llama.cpp runs GGUF files of it",
 }
-_ACTIVATIONS = {"silu": ("silu",), "gelu_tanh": ("gelu_pytorch_tanh", "gelu_new")}
+_ACTIVATIONS = {
+    "silu": ("silu",),
+    "clamped_silu": ("silu",),
+    "gelu_tanh": ("gelu_pytorch_tanh", "gelu_new"),
+}
 _SOFTCAPS = ("attn_logit_softcapping", "final_logit_softcapping")
 
 
@@ -131,7 +140,7 @@ def read_config(data: Mapping[str, Any]) -> Config:
     head_dim = fields.size("head_dim", max(hidden // heads, 1))
     context = fields.size("max_position_embeddings")
     _check_layers_without_rope(fields, architecture)
-    own = family.keys(fields) if family.keys else _windows(fields, architecture)
+    own = family.keys(fields) if family.keys else window_keys(fields, architecture)
     if architecture.sizes_by_layer:
         own |= sizes_by_layer(fields, _pattern(fields, own))
     whole = own.get("attention.key_length", head_dim)
@@ -188,9 +197,11 @@ def builds(data: Mapping[str, Any]) -> bool:
     return not isinstance(kind, str) or kind in (*FAMILIES, *_REFUSED, *_SEEING)
 
 
-def check_unquantised(data: Mapping[str, Any]) -> None:
-    """Raise UnsupportedError for weights that another program has quantised."""
-    if data.get("quantization_config") is not None:
+def check_unquantised(data: Mapping[str, Any], known: str = "") -> None:
+    """Raise UnsupportedError for weights that another program has quantised, but in the ``known`` way."""
+    stated = data.get("quantization_config")
+    way = stated.get("quant_method") if isinstance(stated, Mapping) else None
+    if stated is not None and (not known or way != known):
         raise UnsupportedError(
             "the model's weights are quantised already", hint="export its original weights, or a GGUF file"
         )
@@ -203,7 +214,7 @@ def _family(fields: Fields) -> _Family:
         hint = _REFUSED.get(kind, f"supported are {', '.join(FAMILIES)}")
         raise UnsupportedError(f"model type {kind[:40]!r} is not supported", hint=hint)
     family = FAMILIES[kind]
-    check_unquantised(fields.data)
+    check_unquantised(fields.data, family.quantised)
     key = "hidden_activation" if fields.data.get("hidden_activation") is not None else "hidden_act"
     activation = fields.text(key, _ACTIVATIONS[family.architecture.activation][0])
     if activation not in _ACTIVATIONS[family.architecture.activation]:
@@ -237,25 +248,3 @@ def _pattern(fields: Fields, windows: Mapping[str, Any]) -> list[bool]:
     stated = windows["attention.sliding_window_pattern"]
     layers = range(fields.size("num_hidden_layers"))
     return stated if isinstance(stated, list) else [(layer + 1) % stated > 0 for layer in layers]
-
-
-def _windows(fields: Fields, architecture: Architecture) -> dict[str, Any]:
-    """Return the keys of the sliding windows from any of the three generations of fields for them."""
-    types = fields.data.get("layer_types") or []
-    if not isinstance(types, list) or not set(map(str, types)) <= {"full_attention", "sliding_attention"}:
-        raise UnsupportedError(
-            "config.json has layers of another kind than full and sliding attention, which are not supported"
-        )
-    if architecture.windows_everywhere:
-        window = fields.data.get("sliding_window")
-        return {} if window is None else {"attention.sliding_window": fields.size("sliding_window")}
-    if not architecture.global_period:
-        if fields.flag("use_sliding_window", False) or "sliding_attention" in types:
-            raise UnsupportedError(f"a sliding window in {architecture.name} models is not supported")
-        return {}
-    size = fields.size("sliding_window")
-    if types:
-        pattern: Any = [kind == "sliding_attention" for kind in types]
-    else:
-        pattern = fields.size("sliding_window_pattern", architecture.global_period)
-    return {"attention.sliding_window": size, "attention.sliding_window_pattern": pattern}

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.export.architectures import ARCHITECTURES
 from edgedec.export.huggingface.fields import Fields
 from edgedec.export.huggingface.hybrid import lfm2_keys, qwen35_fields, qwen35_keys
+from edgedec.export.huggingface.windows import window_keys
 
 _SOFTMAX, _SIGMOID = 1, 2
 
@@ -45,6 +47,19 @@ def granitemoe_keys(fields: Fields) -> dict[str, Any]:
         "embedding_scale": fields.positive("embedding_multiplier", 1.0),
         "residual_scale": fields.positive("residual_multiplier", 1.0),
         "logit_scale": fields.positive("logits_scaling", 1.0),
+    }
+
+
+def gptoss_keys(fields: Fields) -> dict[str, Any]:
+    """Return the keys of gpt-oss, whose activation has constants that its kernel has too."""
+    for key, constant in (("swiglu_alpha", 1.702), ("swiglu_limit", 7.0)):
+        if fields.number(key, constant) != constant:
+            raise UnsupportedError(f"{key} in {fields.where} is another one than {constant}")
+    if not fields.flag("attention_bias", True):
+        raise UnsupportedError("gpt-oss models without biases of attention are not supported")
+    return {
+        **window_keys(fields, ARCHITECTURES["gpt-oss"]),
+        **_keys(fields, fields.size("intermediate_size")),
     }
 
 

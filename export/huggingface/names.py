@@ -92,6 +92,7 @@ _OWN: Mapping[str, Mapping[str, str]] = {
         "block_sparse_moe.input_linear": "ffn_gate_up_exps",
         "block_sparse_moe.output_linear": "ffn_down_exps",
     },
+    "gpt-oss": {"mlp.router": "ffn_gate_inp", "post_attention_layernorm": "post_attention_norm"},
     "qwen35moe": {
         **_QWEN35,
         **_QWEN_EXPERTS,
@@ -106,6 +107,7 @@ _WHOLE = {
     "linear_attn.A_log": "ssm_a",
     "linear_attn.dt_bias": "ssm_dt.bias",
     "layer_scalar": "layer_output_scale.weight",
+    "self_attn.sinks": "attn_sinks.weight",
     "feed_forward.expert_bias": "exp_probs_b.bias",
     "router.scale": "ffn_gate_inp.scale",
     "router.per_expert_scale": "ffn_down_exps.scale",

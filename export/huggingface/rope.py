@@ -52,7 +52,7 @@ def read_rope(config: Fields, head_dim: int, context: int, base: float, architec
     if kind != "default":
         metadata["rope.scaling.type"] = kind
     if kind == "yarn" and architecture.yarn:
-        return Rope(metadata | _yarn(rope, context))
+        return Rope(metadata | _yarn(rope, context, architecture.yarn_whole_pairs))
     if kind == "linear":
         metadata["rope.scaling.factor"] = rope.positive("factor")
     return Rope(metadata)
@@ -98,15 +98,15 @@ def _long_rope(rope: Fields, config: Fields, metadata: dict[str, Any], context: 
     return Rope(metadata, {SHORT_FACTORS: factors})
 
 
-def _yarn(rope: Fields, context: int) -> dict[str, Any]:
+def _yarn(rope: Fields, context: int, whole_pairs: bool) -> dict[str, Any]:
     """Return the keys of YaRN. ``mscale`` is 1 in a GGUF file, as in the models that use it."""
     original = rope.size("original_max_position_embeddings")
     factor, strength = rope.positive("factor", context / original), rope.number("mscale_all_dim", 0.0)
     strength = strength if rope.number("mscale", 0.0) else 0.0
     if strength and rope.number("mscale") != 1:
         raise UnsupportedError("an mscale of YaRN other than 1 is not supported")
-    if rope.data.get("attention_factor") is not None or not rope.flag("truncate", True):
-        raise UnsupportedError("attention_factor and truncate of YaRN are not supported")
+    if rope.data.get("attention_factor") is not None or rope.flag("truncate", True) != whole_pairs:
+        raise UnsupportedError("attention_factor of YaRN, or another truncate, is not supported")
     return {
         "rope.scaling.factor": factor,
         "rope.scaling.original_context_length": original,

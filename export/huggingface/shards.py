@@ -45,13 +45,7 @@ class StoredTensor:
             raise UnsupportedError(
                 f"tensor {self.name[:80]} is {self.dtype}", hint=f"supported are {', '.join(_DTYPES)}"
             )
-        dtype = np.dtype(_DTYPES[self.dtype])
-        step = math.prod(self.shape[1:])
-        with self.file.open("rb") as stream:
-            stream.seek(self.offset + start * step * dtype.itemsize)
-            data = np.fromfile(stream, dtype=dtype, count=(stop - start) * step)
-        if data.size != (stop - start) * step:
-            raise BadFileError(f"{self.file.name} ends inside tensor {self.name[:80]}", hint=_AGAIN)
+        data = self._data(start, stop, np.dtype(_DTYPES[self.dtype])).reshape(-1)
         if self.dtype == "BF16":
             values = (data.astype(np.uint32) << np.uint32(16)).view(np.float32)
         else:
@@ -59,6 +53,19 @@ class StoredTensor:
         if not np.isfinite(values).all():
             raise BadFileError(f"tensor {self.name[:80]} holds values that are not finite", hint=_AGAIN)
         return values.reshape(stop - start, *self.shape[1:])
+
+    def read_bytes(self, start: int, stop: int) -> NDArray[np.uint8]:
+        """Return such entries of a tensor of bytes, u8[stop - start, ...]. Raises BadFileError."""
+        return self._data(start, stop, np.dtype(np.uint8))
+
+    def _data(self, start: int, stop: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        step = math.prod(self.shape[1:])
+        with self.file.open("rb") as stream:
+            stream.seek(self.offset + start * step * dtype.itemsize)
+            data = np.fromfile(stream, dtype=dtype, count=(stop - start) * step)
+        if data.size != (stop - start) * step:
+            raise BadFileError(f"{self.file.name} ends inside tensor {self.name[:80]}", hint=_AGAIN)
+        return data.reshape(stop - start, *self.shape[1:])
 
 
 def weight_files(directory: Path) -> list[Path]:

@@ -15,6 +15,7 @@ from edgedec.export.calibration.search import quantise
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.export.huggingface.config import Config
 from edgedec.export.huggingface.conversion import PLAIN, Conversion, role
+from edgedec.export.huggingface.gptoss import ExpertsOfGptOss, Mxfp4Tensor, gptoss_experts
 from edgedec.export.huggingface.groups import format_of
 from edgedec.export.huggingface.names import expert_of, gguf_name, huggingface_name
 from edgedec.export.huggingface.shards import StoredTensor
@@ -25,6 +26,7 @@ _LARGEST = 65504.0
 """Bounds of fp16, the type of the scales of groups."""
 _ROUTERS = ("ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight")
 """Matrices that choose experts. They keep their type, as in GGUF files: an error there chooses others."""
+_Stored = StoredTensor | StackedTensor | ExpertsOfGptOss
 _PLAIN_NORMS = ("ssm_norm.weight",)
 """Norms whose weights are stored as they are, in models that add 1 to others."""
 
@@ -43,12 +45,16 @@ class HuggingFaceSource:
         self, directory: Path, config: Config, stored: Mapping[str, StoredTensor], formats: Mapping[str, str]
     ) -> None:
         self.path, self._config = directory, config
-        self._stored: dict[str, StoredTensor | StackedTensor] = {}
+        self._stored: dict[str, _Stored] = {}
         self.importance: Mapping[str, NDArray[np.float64]] = {}
         self.tensors: dict[str, TensorInfo] = {}
         self.left_out = 0
         """Tensors that belong to pictures."""
         experts: dict[str, dict[int, StoredTensor]] = {}
+        if config.architecture.name == "gpt-oss":
+            stored, own = gptoss_experts(stored)
+            for ours, mixture in own.items():
+                self._add(ours, mixture, formats)
         for name, tensor in stored.items():
             ours = gguf_name(config.architecture, name, config.layers)
             if name.startswith(config.left_out):
@@ -67,7 +73,7 @@ class HuggingFaceSource:
             kind_f32 = GGMLQuantizationType.F32
             self.tensors[name] = TensorInfo(name, kind_f32, values.shape, 0, int(values.nbytes))
 
-    def _add(self, ours: str, stored: StoredTensor | StackedTensor, formats: Mapping[str, str]) -> None:
+    def _add(self, ours: str, stored: _Stored, formats: Mapping[str, str]) -> None:
         """Add a tensor by its GGUF name."""
         if ours in self._stored:
             raise UnsupportedError(f"tensor {stored.name[:80]} stands beside another one with its meaning")
@@ -77,6 +83,8 @@ class HuggingFaceSource:
         kind = "f32"
         if isinstance(stored, StoredTensor) and ours.endswith(_ROUTERS):
             kind = stored.dtype.lower()
+        elif isinstance(stored, ExpertsOfGptOss):
+            kind = stored.format or format_of(ours, formats)
         elif isinstance(stored, StackedTensor) or (len(stored.shape) == 2 and not way.squeezed):
             kind = format_of(ours, formats)
         kind = kind if kind in FORMATS else "f32"  # reading another type is an error that names it
@@ -88,6 +96,8 @@ class HuggingFaceSource:
 
     def rows(self, tensor: TensorInfo, start: int, stop: int) -> NDArray[np.uint8]:
         """See ``WeightSource``. Values that the format can represent with fp16 scales are kept exactly."""
+        if isinstance(kept := self._stored[tensor.name], Mxfp4Tensor):
+            return kept.blocks(start, stop)
         values = self.floats(tensor, start, stop)
         if tensor.format not in ("bf16", "f32") and np.abs(values).max(initial=0) > _LARGEST:
             name = self._stored[tensor.name].name[:80]
@@ -110,7 +120,7 @@ class HuggingFaceSource:
         return self._config.conversions.get(role(name), PLAIN)
 
 
-def _info(name: str, stored: StoredTensor | StackedTensor, shape: tuple[int, ...], kind: str) -> TensorInfo:
+def _info(name: str, stored: _Stored, shape: tuple[int, ...], kind: str) -> TensorInfo:
     type = GGMLQuantizationType[kind.upper()]
     block, block_bytes = GGML_QUANT_SIZES[type]
     if shape and shape[-1] % block:

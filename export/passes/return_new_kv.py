@@ -19,7 +19,7 @@ class ReturnNewKv(Pass):
     Layers of kv_cache come first, then those of kv_window. Where their rows or heads differ, the latter have
     an output of their own, kv_new_window. Bodies of standard ops cannot write an input, so N is the number of
     tokens of the pass. The kernels write the caches themselves, and N is 0. A layer that shares the keys of
-    an earlier one has none to return: that layer's are its last input.
+    an earlier one has none to return: that layer's are one of its inputs.
     """
 
     def call(self, model: ExportModel) -> bool:
@@ -32,8 +32,8 @@ class ReturnNewKv(Pass):
         by_place = {_place(node): node.output[1] for node in owners}
         for node in every:
             if _shares(node):
-                node.input.extend([""] * (_SHARED - len(node.input)))
-                node.input.append(by_place[_place(node)])
+                node.input.extend([""] * (_SHARED + 1 - len(node.input)))
+                node.input[_SHARED] = by_place[_place(node)]
         whole, local = ([node for node in owners if node.input[_CACHE] == name] for name in (CACHE, RINGS))
         if len({_sizes(model, node) for node in owners}) == 1:
             _add_output(model, OUTPUT, [*whole, *local])

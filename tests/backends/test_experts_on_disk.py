@@ -27,7 +27,7 @@ from tests.fixtures.tiny_experts import ExpertShape
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import prepared_run, run_tiny
 
-ARCHITECTURES = {"qwen3moe": 3, "lfm2moe": 4, "granitemoe": 2, "qwen35moe": 4, "gemma4moe": 6}
+ARCHITECTURES = {"qwen3moe": 3, "lfm2moe": 4, "granitemoe": 2, "qwen35moe": 4, "gemma4moe": 6, "gpt-oss": 4}
 """Layers of each."""
 EXPERTS = ExpertShape(count=24, chosen=2, width=32)
 TIGHT = 1

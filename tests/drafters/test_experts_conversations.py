@@ -23,7 +23,7 @@ from tests.fixtures.tiny_experts import ExpertShape
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import run_tiny
 
-ARCHITECTURES = {"qwen3moe": 3, "lfm2moe": 4, "granitemoe": 2, "qwen35moe": 4, "gemma4moe": 6}
+ARCHITECTURES = {"qwen3moe": 3, "lfm2moe": 4, "granitemoe": 2, "qwen35moe": 4, "gemma4moe": 6, "gpt-oss": 4}
 """Layers of each."""
 SAYS = 12
 """Ids that the models say, so that drafts are often right."""

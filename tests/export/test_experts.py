@@ -27,7 +27,7 @@ from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.reference.experts import experts as reference_experts
 
 MIXTURE = ExpertShape()
-LAYERS = {"qwen3moe": 2, "lfm2moe": 3, "granitemoe": 2, "qwen35moe": 4, "gemma4moe": 6}
+LAYERS = {"qwen3moe": 2, "lfm2moe": 3, "granitemoe": 2, "qwen35moe": 4, "gemma4moe": 6, "gpt-oss": 2}
 
 
 def shape_of(architecture: str, **changes: Any) -> TinyShape:
@@ -53,6 +53,7 @@ def test_the_sizes_are_those_of_the_file(tmp_path: Path) -> None:
         "qwen3moe": sizes,
         "granitemoe": sizes,
         "gemma4moe": sizes,
+        "gpt-oss": sizes,
         "qwen35moe": ExpertSizes(6, 2, 32, 0, 64, "softmax", False, True, 0.0, 1.0),
         "lfm2moe": ExpertSizes(6, 2, 32, 1, 0, "sigmoid", True, True, 1e-6, 1.0),
     }
@@ -82,6 +83,7 @@ def test_the_graph_has_a_router_and_experts_with_a_residual(architecture: str, t
         assert router.input[3].endswith("ffn_gate_inp.weight")
         assert bool(choice) == (architecture == "lfm2moe")
         assert bool(factor) == (architecture == "gemma4moe") != bool(residual)
+        assert bool(router.input[1]) == (architecture == "gpt-oss")
         facts = attributes(node)
         assert (facts["experts"], facts["chosen"], facts["rows"], facts["cols"]) == (6, 2, 32, shape.hidden)
         assert facts["formats"] == "q8_0,q8_0,q8_0"

@@ -138,6 +138,17 @@ CASES = {
     "gemma4moe": Case(
         "gemma4moe", {"formats": {"*": "q4_0", "ffn_down_exps": "q5_0"}, "shape": TinyShape(layers=7)}
     ),
+    "gpt-oss": Case(
+        "gpt-oss",
+        {
+            "formats": dict.fromkeys(("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"), "mxfp4"),
+            "shape": TinyShape(layers=4, experts=ExpertShape(count=5, chosen=3, width=96)),
+            "tied": False,
+        },
+    ),
+    "gpt-oss-strong-yarn": Case(
+        "gpt-oss", {"extra": {"gpt-oss.rope.freq_base": 40.0, "gpt-oss.rope.scaling.factor": 32.0}}
+    ),
     "gemma4-nothing-shared": Case("gemma4", {"shape": TinyShape(layers=3)}),
 }
 

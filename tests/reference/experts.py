@@ -68,9 +68,22 @@ class Mixture(Model):
             gate, up = np.split(self.of(both, expert) @ x, 2)
         else:
             gate, up = (self.of(f"{block}ffn_{name}_exps", expert) @ x for name in ("gate", "up"))
+        if self.name == "gpt-oss":
+            gate, up = (
+                y + self.bias(f"{block}ffn_{n}_exps", expert) for n, y in (("gate", gate), ("up", up))
+            )
+            gate, up = np.minimum(gate, 7), np.clip(up, -7, 7)
+            inner = gate / (1 + np.exp(-1.702 * gate)) * (up + 1)
+            bias = self.bias(f"{block}ffn_down_exps", expert)
+            return np.asarray(self.of(f"{block}ffn_down_exps", expert) @ inner + bias, self.dtype)
         active = gelu_tanh(gate) if self.gemma else silu(gate)
         down: Array = self.of(f"{block}ffn_down_exps", expert) @ (active * up)
         return down
+
+    def bias(self, name: str, expert: int) -> Array:
+        """That of one expert."""
+        tensor = self.source.tensors[name + ".bias"]
+        return self.floats(name + ".bias").reshape(tensor.shape)[expert]
 
     def of(self, name: str, expert: int) -> Array:
         """The matrix of one expert."""
@@ -110,21 +123,45 @@ def experts(attrs: dict[str, Any], x: Array, scores: Array, packed: Array, *opti
         total = weights[token, best].sum() + np.float32(attrs["epsilon"]) if attrs["normalise"] else 1
         for expert in np.sort(best):
             gate, up, down = _matrices(attrs, packed[expert])
-            active = (gelu_tanh if attrs["activation"] == b"gelu_tanh" else silu)(gate @ x[token])
-            out = down @ (active * (up @ x[token]))
+            biases = _biases(attrs, packed[expert])
+            inner, other = gate @ x[token] + biases[0], up @ x[token] + biases[1]
+            if attrs["activation"] == b"clamped_silu":
+                inner, other = np.minimum(inner, np.float32(7)), np.clip(other, -7, 7) + 1
+                active = inner / (1 + np.exp(np.float32(-1.702) * inner))
+            else:
+                active = (gelu_tanh if attrs["activation"] == b"gelu_tanh" else silu)(inner)
+            out = down @ (active * other) + biases[2]
             weight = weights[token, expert] / total * np.float32(attrs["scale"])
             y[token] += weight * (factor[expert] if factor.size else 1) * out
     found: Array = y
     return found
 
 
+def _biases(attrs: dict[str, Any], row: Array) -> list[Array]:
+    """Those of gate, up and down of an expert, or zeros."""
+    if not attrs.get("biases"):
+        return [np.zeros(1, np.float32)] * 3
+    *_, (_, shape, place, size) = _places(attrs)
+    width, start = shape[1], place + size + -(place + size) % 64
+    numbers = row[start : start + 4 * (2 * width + shape[0])].view(np.float32)
+    return np.split(numbers, [width, 2 * width])
+
+
 def _matrices(attrs: dict[str, Any], row: Array) -> list[Array]:
-    """Gate, up and down of an expert, each from a multiple of 64 bytes on."""
+    """Gate, up and down of an expert."""
+    return [
+        dequantise(format, row[at : at + size].reshape(FORMATS[format].packed_shape(*shape)), *shape)
+        for format, shape, at, size in _places(attrs)
+    ]
+
+
+def _places(attrs: dict[str, Any]) -> list[tuple[str, tuple[int, int], int, int]]:
+    """Format, shape, place and bytes of gate, up and down in an expert, each from a multiple of 64 on."""
     width, cols, at, found = attrs["rows"], attrs["cols"], 0, []
     shapes = ((width, cols), (width, cols), (cols, width))
     for format, shape in zip(attrs["formats"].decode().split(","), shapes, strict=True):
         tiles, of_a_tile = FORMATS[format].packed_shape(*shape)
         at += -at % 64
-        found.append(dequantise(format, row[at : at + tiles * of_a_tile].reshape(tiles, of_a_tile), *shape))
+        found.append((format, shape, at, tiles * of_a_tile))
         at += tiles * of_a_tile
     return found

@@ -145,7 +145,7 @@ def _weights(
     *optional: Array,
 ) -> tuple[Array, Array]:
     """Softmax weights [heads, T, T], and the keys and values [2, T, kv heads, d] that they are for."""
-    q_norm, k_norm, _, shared = [*optional, *[np.zeros(0)] * 4][:4]
+    q_norm, k_norm, _, shared, sinks = [*optional, *[np.zeros(0)] * 5][:5]
     heads, kv, dim, count = attrs["num_heads"], attrs["num_kv_heads"], attrs["head_dim"], len(qkv)
 
     def turned(part: Array, norm: Array) -> Array:
@@ -162,8 +162,10 @@ def _weights(
     seen = (distance >= 0) & ((distance < attrs["window"]) | (attrs["window"] == 0))
     scores = _capped(attrs, np.einsum("ihd,jhd->hij", q, k) * np.float32(attrs["scale"]))
     scores = np.where(seen, scores, -np.inf)
+    if sinks.size:
+        scores = np.concatenate([scores, np.tile(sinks[:, None, None], (1, count, 1))], axis=-1)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
+    weights = (weights / weights.sum(axis=-1, keepdims=True))[..., :count]
     assert (parents == np.arange(count) - 1).all()
     return weights, both
 

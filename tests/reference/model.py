@@ -1,5 +1,5 @@
 """An oracle: the forward pass of llama, smollm3, mistral3, qwen2, qwen3, qwen3vl, qwen35, lfm2, gemma2,
-gemma3 and phi3 in plain NumPy, from the dequantised weights of a GGUF file.
+gemma3, phi3 and gpt-oss in plain NumPy, from the dequantised weights of a GGUF file.
 
 Nothing is shared with the exporter but the reader of the file: names, norms, rotary pairs and windows are
 written out again here from the models' published definitions (transformers' modeling files), in float32 or
@@ -83,7 +83,7 @@ class Model:
 
     def branch(self, block: str, x: Array) -> Array:
         """What a layer computes of each token alone."""
-        second = "post_attention_norm" if self.kind == "qwen35" else "ffn_norm"
+        second = "post_attention_norm" if self.kind in ("qwen35", "gpt-oss") else "ffn_norm"
         return self.mlp(block, self.norm(f"{block}{second}.weight", x))
 
     @property
@@ -159,7 +159,8 @@ class Model:
             together = np.concatenate([wide[:, :, 0].reshape(count, -1), rest], axis=1)
         heads = together.reshape(count, -1, self.head_dim)
         q, k, v = np.split(heads, [self.heads, self.heads + self.kv_heads], axis=1)
-        local = self.gemma and (layer + 1) % (6 if self.name == "gemma3" else 2) != 0
+        windows = self.gemma or self.name == "gpt-oss"
+        local = windows and (layer + 1) % (6 if self.name == "gemma3" else 2) != 0
         if block + "attn_q_norm.weight" in self.source.tensors:
             q, k = self.norm(block + "attn_q_norm.weight", q), self.norm(block + "attn_k_norm.weight", k)
         if self.name != "smollm3" or (layer + 1) % 4:
@@ -173,8 +174,11 @@ class Model:
         window = self.key("attention.sliding_window", 0) if local or self.name == "phi3" else 0
         hidden = (distance < 0) | ((distance >= window) if window else False)
         scores = np.where(hidden, -np.inf, scores)
+        if block + "attn_sinks.weight" in self.source.tensors:
+            sinks = self.floats(block + "attn_sinks.weight")[:, None, None]
+            scores = np.concatenate([scores, np.broadcast_to(sinks, (self.heads, count, 1))], axis=-1)
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        weights /= weights.sum(axis=-1, keepdims=True)
+        weights = (weights / weights.sum(axis=-1, keepdims=True))[..., :count]
         mixed = np.einsum("hij,jhd->ihd", weights, v).reshape(count, -1)
         mixed = mixed if gate is None else mixed / (1 + np.exp(-gate))
         return self.linear(block + "attn_output", mixed.astype(self.dtype))
@@ -194,6 +198,8 @@ class Model:
             frequencies /= self.key("rope.scaling.factor", 1.0)
         angles = np.arange(len(x))[:, None, None] * frequencies
         factor = self.key("rope.scaling.attn_factor", 1.0)
+        if self.name == "gpt-oss":
+            factor = 0.1 * np.log(self.key("rope.scaling.factor")) + 1
         cos, sin = ((factor * f(angles)).astype(self.dtype) for f in (np.cos, np.sin))
         axis = 3 if self.name in ("llama", "smollm3", "mistral3", "granitemoe") else 2
         pair = x.reshape(*x.shape[:2], *((half, 2) if axis == 3 else (2, half)))
@@ -204,9 +210,11 @@ class Model:
     def between(self, fast: NDArray[np.float64], base: float) -> NDArray[np.float64]:
         """YaRN's frequencies: those of pairs that turn seldom in the first context are divided."""
         count, context = len(fast), self.key("rope.scaling.original_context_length")
-        turns = (self.key("rope.scaling.yarn_beta_fast"), self.key("rope.scaling.yarn_beta_slow"))
+        turns = (self.key("rope.scaling.yarn_beta_fast", 32), self.key("rope.scaling.yarn_beta_slow", 1))
         first, last = (count * np.log(context / (2 * np.pi * n)) / np.log(base) for n in turns)
-        first, last = max(np.floor(first), 0), min(np.ceil(last), 2 * count - 1)
+        if self.name != "gpt-oss":  # truncate in its configuration is false
+            first, last = np.floor(first), np.ceil(last)
+        first, last = max(first, 0), min(last, 2 * count - 1)
         slow = np.clip((np.arange(count) - first) / max(last - first, 1e-3), 0, 1)
         return np.asarray(slow * fast / self.key("rope.scaling.factor") + (1 - slow) * fast)
 

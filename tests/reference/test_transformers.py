@@ -225,6 +225,25 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         "qwen3_5_moe_text",
         {**DELTA, **EXPERTS, "shared_expert_intermediate_size": 96},
     ),
+    "gpt-oss": (
+        "gpt_oss",
+        {
+            "num_local_experts": 8,
+            "num_experts_per_tok": 2,
+            "num_hidden_layers": 4,
+            "head_dim": 32,
+            "sliding_window": 8,
+            "rope_parameters": {
+                "rope_type": "yarn",
+                "rope_theta": 1e4,
+                "factor": 4.0,
+                "beta_fast": 8.0,
+                "beta_slow": 1.0,
+                "truncate": False,
+                "original_max_position_embeddings": 64,
+            },
+        },
+    ),
     "lfm2": ("lfm2", {"full_attn_idxs": [1, 3], "num_hidden_layers": 4}),
     "lfm2-wide": (
         "lfm2",
@@ -290,7 +309,10 @@ def _fill(model: Any) -> None:
                 values = np.float32(0.95) * values[:1] + np.float32(0.3) * values
             if values.ndim == 2 or ".experts." in name:
                 kind = GGMLQuantizationType.Q8_0
+                sideways = "gpt_oss" in model.config.model_type and values.ndim == 3
+                values = np.ascontiguousarray(values.swapaxes(1, 2)) if sideways else values
                 values = quants.dequantize(quants.quantize(values, kind), kind).reshape(values.shape)
+                values = values.swapaxes(1, 2).copy() if sideways else values
             elif name.endswith("A_log"):
                 values -= 3  # a long memory: of one token the sign of q.k decides, and rounding may turn it
             else:
