@@ -412,8 +412,8 @@ class Chat:
     ) -> Reply:
         self._host.fetch(start.prompt)
         settings = replace(self._settings, logprobs=logprobs)
-        if start.reader and self.syntax.inputs.tools:
-            settings = replace(settings, spelled=self.syntax.spelled)
+        if start.reader and (self.syntax.inputs.tools or self.syntax.channels):
+            settings = replace(settings, spelled=self.syntax.spelled, channels=self.syntax.channels)
         return Reply(self.engine, self.tokenizer, start, settings, ended=ended, clock=self._host.clock)
 
     def _reader(self, prompt: Prompt, messages: Sequence[Message]) -> Callable[[], ReplyReader]:
@@ -486,8 +486,8 @@ class Chat:
             self.prompts.forget()
 
     def _message(self, reply: Reply) -> Message:
-        """Return a reply as a message; all of it is content where there are no tools, or a call is broken."""
-        if self.syntax.inputs.tools:
+        """Return a reply as a message: content alone without tools and channels, or with a broken call."""
+        if self.syntax.inputs.tools or self.syntax.channels:
             message = reply.message
             with suppress(UsageError):
                 return message_of(message)

@@ -39,7 +39,7 @@ class Settings:
     ``max_tokens`` bounds a reply in tokens; None lets it go on as far as the context reaches. ``stops`` are
     strings that end it. ``when_full`` says what a chat does when its context is full. ``logprobs``:
     alternatives to report per token; None reports nothing. ``spelled``: control tokens that are text, for a
-    reader of tool calls.
+    reader of tool calls. ``channels``: they are the marks of replies in channels, see ``text.channels``.
     """
 
     params: DrawParams = field(default_factory=DrawParams)
@@ -48,6 +48,7 @@ class Settings:
     when_full: WhenFull = DROP
     logprobs: int | None = None
     spelled: frozenset[int] = frozenset()
+    channels: bool = False
     grammar: GrammarSpec | None = None
     """The form that replies must have."""
 
@@ -160,7 +161,7 @@ class Reply:
     ) -> None:
         self._tokenizer = tokenizer
         self._stops = settings.stops
-        self._spelled = settings.spelled
+        self._spelled, self._channels = settings.spelled, settings.channels
         self._max_tokens = settings.max_tokens
         self._end_ids = frozenset(engine.home.spec.eos_ids)
         self._interrupted = False
@@ -365,7 +366,15 @@ class Reply:
     def _pieces(self) -> Iterator[str]:
         from edgedec.session.text_stream import TextStream
 
-        stream = TextStream(self._tokenizer, self._stops, self.start.tokens, self.start.shown, self._spelled)
+        start = self.start
+        stream = TextStream(
+            self._tokenizer,
+            self._stops,
+            start.tokens,
+            start.shown,
+            self._spelled,
+            channels=self._channels,
+        )
         self._stream = stream
         self._marks.append(self._mark())
         self._timer = ReplyTimer(prompt_tokens=len(self.prompt), reused_tokens=self.reused, clock=self._clock)

@@ -11,6 +11,7 @@ from edgedec.core.errors import UsageError
 from edgedec.grammar.spec import GrammarSpec
 from edgedec.session.kept_tools import kept_functions
 from edgedec.session.message import Message, ToolCall
+from edgedec.text.channels import has_channels
 from edgedec.text.reply_reader import ReplyParts, ReplyReader, reader_of, spelled_ids
 from edgedec.text.template_inputs import Plain, TemplateInputs
 from edgedec.text.thinking import thinking_tags
@@ -55,12 +56,17 @@ class ReplySyntax:
         """Control tokens that are text for the reader."""
         return spelled_ids(self.codec.tokenizer, self.codec.template, self.inputs)
 
+    @cached_property
+    def channels(self) -> bool:
+        """Whether replies are in channels."""
+        return self.codec.template is not None and has_channels(self.codec.template.source)
+
     def grammar(self, prompt: str, form: GrammarSpec | None = None) -> GrammarSpec | None:
         """Return the grammar of the replies to a rendered prompt; None where they are free.
 
         - A reply that must be a call has no other ``form``.
         - With the choice "auto" it has ``form`` or calls. Without a form it is free, unless a function is
-          ``strict``, a tag begins each call, and the thinking part needs no control token.
+          ``strict``, a tag begins each call, and neither channels nor the thinking part need control tokens.
 
         Raises UnsupportedError for a call that must be, in a form that is not JSON; UsageError for a form
         beside tools that is not of JSON.
@@ -85,7 +91,8 @@ class ReplySyntax:
         if form:
             text = form_or_calls(family, functions, control, form.schema(), thought)
             return GrammarSpec.lark(text, form.left_out + left_out)
-        strict_text = None if end in control else strict_grammar(family, functions, control)
+        free = end in control or self.channels
+        strict_text = None if free else strict_grammar(family, functions, control)
         return GrammarSpec.lark(strict_text, left_out) if strict_text else None
 
     def reader(self, prompt: str = "", messages: Iterable[Message] = ()) -> ReplyReader:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import UnsupportedError
+from edgedec.text.channels import MARKS, has_channels
 from edgedec.text.thinking import ThinkingSplitter, thinking_tags
 from edgedec.text.tool_calls.scanner import CallDelta, Scanner
 
@@ -117,6 +118,8 @@ def spelled_ids(
     first, last = thinking_tags(source)
     control = tokenizer.control_ids()
     texts = (first, first.removesuffix("thought"), last, *(family.control if family else ()))
+    if has_channels(source):
+        texts = MARKS
     return frozenset(control[text] for text in texts if text in control)
 
 

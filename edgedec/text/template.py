@@ -16,8 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from edgedec.core.errors import BadFileError, Remedy, TemplateError
+from edgedec.text.channels import has_channels
 from edgedec.text.known_templates import KNOWN_TEMPLATES
-from edgedec.text.template_inputs import Plain, TemplateInputs, complete_tool, in_system_message
+from edgedec.text.template_inputs import (
+    Plain,
+    TemplateInputs,
+    complete_tool,
+    in_system_message,
+    with_thoughts,
+)
 from edgedec.text.thinking import thinking_option
 
 if TYPE_CHECKING:
@@ -156,7 +163,7 @@ class ChatTemplate:
         self, messages: Sequence[Mapping[str, Any]], inputs: TemplateInputs, add_generation_prompt: bool
     ) -> str:
         tools = [complete_tool(tool) for tool in inputs.tools] or None
-        given = [dict(message) for message in messages]
+        given = with_thoughts(messages) if has_channels(self.source) else [dict(one) for one in messages]
         if tools and "message['tools']" in self.source:
             given = in_system_message(given, tools)
         variables = {

@@ -65,6 +65,19 @@ def in_system_message(
     return [{**first, "tools": json.dumps(functions, ensure_ascii=False)}, *rest]
 
 
+def with_thoughts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return messages of which calls have their reasoning as ``thinking``, which gpt-oss's template reads.
+
+    It takes no content beside that.
+    """
+    return [
+        {**message, "thinking": message["reasoning_content"]}
+        if message.get("tool_calls") and message.get("reasoning_content") and not message.get("content")
+        else dict(message)
+        for message in messages
+    ]
+
+
 def _check_tool(tool: object) -> None:
     function = tool.get("function") if isinstance(tool, Mapping) else None
     if (

@@ -33,21 +33,30 @@ END_OF_TURN = (
 )
 
 
+_MESSAGE_END = "<|end|>"
+
+
 def eos_ids(metadata: Mapping[str, Any], vocab: GgufVocabulary, default: int | None) -> tuple[int, ...]:
     """Return the ids that end a reply: eos, eot, eom and those with such names, without repeats."""
     eos = token_id(metadata, "eos", len(vocab.tokens))
     candidates = [default if eos is None else eos]
     candidates += [token_id(metadata, name, len(vocab.tokens)) for name in ("eot", "eom")]
     candidates += named_ends(vocab.ids)
+    if _in_channels(vocab.ids):  # files may name the end of a message as that of a turn
+        candidates = [i for i in candidates if i != vocab.ids.get(_MESSAGE_END)]
     return tuple(dict.fromkeys(i for i in candidates if i is not None and i < len(vocab.tokens)))
+
+
+def _in_channels(ids: Mapping[str, int]) -> bool:
+    """Whether a vocabulary is that of the "harmony" format: <|end|> ends each message, others the reply."""
+    return {"<|return|>", "<|call|>"} <= ids.keys()
 
 
 def named_ends(ids: Mapping[str, int]) -> list[int]:
     """Return the ids of tokens that end a reply by their names; ``ids`` is a vocabulary."""
     names = set(END_OF_TURN)
-    if {"<|return|>", "<|call|>"} <= ids.keys():
-        # The "harmony" format ends every message with <|end|>, but a reply with <|return|> or <|call|>.
-        names.discard("<|end|>")
+    if _in_channels(ids):
+        names.discard(_MESSAGE_END)
     found = [ids[name] for name in END_OF_TURN if name in names and name in ids]
     return found + [ids[name] for family in families_of(ids) for name in family.ends if name in ids]
 

@@ -59,6 +59,7 @@ def test_harmony_message_end_does_not_end_the_reply() -> None:
     metadata = bpe_metadata()
     metadata["tokenizer.ggml.tokens"][1:5] = ["<|end|>", "<|return|>", "<|call|>", "x" * 9]
     assert build_tokenizer(metadata)[1].eos_ids == (2, 0, 3)
+    assert build_tokenizer({**metadata, "tokenizer.ggml.eot_token_id": 1})[1].eos_ids == (2, 0, 3)
     metadata["tokenizer.ggml.tokens"][2] = "<|other|>"
     assert 1 in build_tokenizer(metadata)[1].eos_ids
 

@@ -28,15 +28,15 @@ Speak = Callable[[list[int]], int]
 """Everything the model has been fed -> the token it says next."""
 
 
-def make_tokenizer(directory: Path) -> Tokenizer:
-    """The byte-level tokenizer of the tiny models; ``directory`` gets its file."""
+def make_tokenizer(directory: Path, marks: Sequence[str] = ()) -> Tokenizer:
+    """The byte-level tokenizer of the tiny models; ``directory`` gets its file. ``marks``: control tokens."""
     pieces, merges = bpe_pieces()
     text, info = build_tokenizer(
         {
             "tokenizer.ggml.model": "gpt2",
             "tokenizer.ggml.pre": "smollm",
-            "tokenizer.ggml.tokens": [*BPE_SPECIALS, *pieces],
-            "tokenizer.ggml.token_type": [3] * len(BPE_SPECIALS) + [1] * len(pieces),
+            "tokenizer.ggml.tokens": [*BPE_SPECIALS, *pieces, *marks],
+            "tokenizer.ggml.token_type": [3] * len(BPE_SPECIALS) + [1] * len(pieces) + [3] * len(marks),
             "tokenizer.ggml.merges": merges,
             "tokenizer.ggml.bos_token_id": START,
             "tokenizer.ggml.eos_token_id": END,

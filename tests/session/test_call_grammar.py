@@ -84,7 +84,12 @@ def test_a_required_call_after_thinking(tmp_path: Path) -> None:
     assert not allows(codec, form, call(codec, "stop"))
 
 
-@pytest.mark.parametrize("name", sorted(set(JSON_FORMS) - {"llama"}))
+def test_calls_in_channels_are_free(tmp_path: Path) -> None:
+    """Marks of channels are control tokens, of which a grammar of text has none."""
+    assert ReplySyntax(codec_for(tmp_path, "harmony"), (PAINT, STOP)).grammar("") is None
+
+
+@pytest.mark.parametrize("name", sorted(set(JSON_FORMS) - {"llama", "harmony"}))
 def test_calls_of_strict_functions_keep_their_schema(tmp_path: Path, name: str) -> None:
     codec = codec_for(tmp_path, name)
     form = ReplySyntax(codec, (PAINT, STOP)).grammar("")

@@ -100,6 +100,7 @@ class Intake:
             stops,
             logprobs=logprobs,
             spelled=spelled,
+            channels=bool(start.reader) and syntax.channels,
             grammar=form,
         )
         inputs = ReplyInputs(start, settings)

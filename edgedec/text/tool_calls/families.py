@@ -7,6 +7,7 @@ from edgedec.text.tool_calls.deepseek import DEEPSEEK, DEEPSEEK_FENCED
 from edgedec.text.tool_calls.family import Family
 from edgedec.text.tool_calls.gemma import FUNCTION_GEMMA, GEMMA4
 from edgedec.text.tool_calls.glm import GLM
+from edgedec.text.tool_calls.harmony import HARMONY
 from edgedec.text.tool_calls.hermes import APRIEL, HERMES, NEMOTRON
 from edgedec.text.tool_calls.lfm import LFM
 from edgedec.text.tool_calls.llama import LLAMA
@@ -14,8 +15,8 @@ from edgedec.text.tool_calls.mistral import MISTRAL, MISTRAL_ARGS
 from edgedec.text.tool_calls.qwen_coder import QWEN_CODER
 
 FAMILIES = (
-    QWEN_CODER, GLM, FUNCTION_GEMMA, GEMMA4, LFM, PHI, GRANITE, MISTRAL_ARGS, MISTRAL, DEEPSEEK_FENCED,
-    DEEPSEEK, NEMOTRON, APRIEL, HERMES, LLAMA,
+    HARMONY, QWEN_CODER, GLM, FUNCTION_GEMMA, GEMMA4, LFM, PHI, GRANITE, MISTRAL_ARGS, MISTRAL,
+    DEEPSEEK_FENCED, DEEPSEEK, NEMOTRON, APRIEL, HERMES, LLAMA,
 )  # fmt: skip
 
 

@@ -117,6 +117,11 @@ FORMS = {
         Form("mistral-args", "[TOOL_CALLS]{{ c.function.name }}[ARGS]{{ c.function.arguments | tojson }}"),
         Form("lfm", _PYTHON, "<|tool_call_start|>[", "]<|tool_call_end|>"),
         Form("phi", _object("arguments") + _SEPARATED, "<|tool_call|>[", "]<|/tool_call|>"),
+        Form(
+            "harmony",
+            " to=functions.{{ c.function.name }}<|channel|>commentary json<|message|>"
+            "{{ c.function.arguments | tojson }}<|call|>",
+        ),
         Form("granite", _object("arguments") + _SEPARATED, "<|tool_call|>[", "]"),
         _gemma("function-gemma", "<start_function_call>", "<end_function_call>", "<escape>"),
         _gemma("gemma4", "<|tool_call>", "<tool_call|>", '<|"|>'),
