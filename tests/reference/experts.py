@@ -109,17 +109,31 @@ class SparseGemma4(Gemma4, Mixture):
         return mlp + self.norm(f"{block}post_ffw_norm_2.weight", mixed)
 
 
-def experts(attrs: dict[str, Any], x: Array, scores: Array, packed: Array, *optional: Array) -> Array:
-    """The op over packed rows of experts, u8[experts, stride]."""
+def choose(attrs: dict[str, Any], scores: Array, choice: Array) -> Array:
+    """The experts of each token, int[T, k]; ``choice`` may be empty."""
+    order = scores if attrs["gating"] == b"softmax" else 1 / (1 + np.exp(-scores))
+    if choice.size and attrs["gating"] != b"softmax":
+        order = order + choice
+    return np.argsort(-order, axis=1, kind="stable")[:, : attrs["chosen"]]
+
+
+def experts(
+    attrs: dict[str, Any],
+    x: Array,
+    scores: Array,
+    packed: Array,
+    *optional: Array,
+    chosen: Array | None = None,
+) -> Array:
+    """The op over packed rows of experts, u8[experts, stride]; ``chosen``: other choices than its own."""
     choice, factor, residual = [*optional, *[np.zeros(0, np.float32)] * 3][:3]
+    chosen = choose(attrs, scores, choice) if chosen is None else chosen
     weights = 1 / (1 + np.exp(-scores))
-    order = weights + choice if choice.size else weights
     if attrs["gating"] == b"softmax":
-        order, raised = scores, np.exp(scores - scores.max(axis=1, keepdims=True))
+        raised = np.exp(scores - scores.max(axis=1, keepdims=True))
         weights = raised / raised.sum(axis=1, keepdims=True)
     y = residual.copy() if residual.size else np.zeros_like(x)
-    for token in range(len(x)):
-        best = np.argsort(-order[token], kind="stable")[: attrs["chosen"]]
+    for token, best in enumerate(chosen):
         total = weights[token, best].sum() + np.float32(attrs["epsilon"]) if attrs["normalise"] else 1
         for expert in np.sort(best):
             gate, up, down = _matrices(attrs, packed[expert])

@@ -6,9 +6,10 @@ Only chains are run (a whole prompt from an empty cache); the cache is whatever 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -17,7 +18,7 @@ from onnx import helper
 
 from edgedec.export.blocks.asked import FIRST
 from edgedec.kernels.packing.layout import dequantise
-from tests.reference.experts import experts
+from tests.reference.experts import choose, experts
 from tests.reference.recurrent import gated_delta, gated_product, short_conv
 
 Array = NDArray[Any]
@@ -31,12 +32,40 @@ def graph_logits(bundle: Path, tokens: Sequence[int], *, cache: type[np.floating
     return _run(bundle, tokens, cache)[0]["logits"]
 
 
+class Routed(NamedTuple):
+    """Logits f32[T, V]; by the name of a mixture, its scores f32[T, experts] and its choices int[T, k]."""
+
+    logits: Array
+    scores: dict[str, Array]
+    chosen: dict[str, Array]
+
+
+def graph_routed(bundle: Path, tokens: Sequence[int], chosen: Mapping[str, Array]) -> Routed:
+    """A pass as of ``graph_logits`` whose mixtures compute the experts ``chosen``.
+
+    Scores and choices are those that the routers find there.
+    """
+    values, nodes = _run(bundle, tokens, np.float32, chosen)
+    mixtures = [node for node in nodes if node.name in chosen]
+    return Routed(
+        values["logits"],
+        {node.name: values[node.input[1]] for node in mixtures},
+        {node.name: choices(node, values[node.input[1]], values) for node in mixtures},
+    )
+
+
+def choices(node: onnx.NodeProto, scores: Array, values: Mapping[str, Array]) -> Array:
+    """The experts that a mixture chooses by ``scores``; ``values`` has its bias, if it has one."""
+    bias = node.input[3] if len(node.input) > 3 else ""
+    return choose(attributes(node), scores, values[bias] if bias else np.zeros(0, np.float32))
+
+
 def graph_attention(bundle: Path, tokens: Sequence[int]) -> Array:
     """Softmax weights f32[L, heads, T, T] that each token (third axis) of ``tokens`` gives to each."""
     values, nodes = _run(bundle, tokens, np.float16)
     return np.stack(
         [
-            _weights(_attributes(node), *[values[name] for name in node.input])[0]
+            _weights(attributes(node), *[values[name] for name in node.input])[0]
             for node in nodes
             if node.op_type == "TreeAttention"
         ]
@@ -44,7 +73,10 @@ def graph_attention(bundle: Path, tokens: Sequence[int]) -> Array:
 
 
 def _run(
-    bundle: Path, tokens: Sequence[int], cache: type[np.floating[Any]]
+    bundle: Path,
+    tokens: Sequence[int],
+    cache: type[np.floating[Any]],
+    chosen: Mapping[str, Array] | None = None,
 ) -> tuple[dict[str, Array], list[onnx.NodeProto]]:
     """All values of the graph by name, and its nodes."""
     graph = onnx.load(str(bundle / "model.onnx"), load_external_data=False).graph
@@ -63,13 +95,17 @@ def _run(
             continue  # all rows are asked for
         if node.op_type == "Concat":
             continue  # what a caller without kernels would put into its cache
-        found = OPS[node.op_type](_attributes(node), *[values[name] for name in node.input])
+        compute = OPS[node.op_type]
+        if node.name in (chosen or {}):
+            compute = partial(compute, chosen=chosen[node.name])
+        found = compute(attributes(node), *[values[name] for name in node.input])
         outputs = [node.output[-1]] if node.op_type == "HeadTopK" else node.output
         values.update(zip(outputs, found if isinstance(found, list) else [found], strict=False))
     return values, list(graph.node)
 
 
-def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
+def attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    """Its attributes as Python values, texts as bytes."""
     return {a.name: helper.get_attribute_value(a) for a in node.attribute}
 
 
