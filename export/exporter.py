@@ -8,7 +8,7 @@ from typing import Any
 
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.files import sha256_of
-from edgedec.core.manifest import Manifest, Scalar
+from edgedec.core.manifest import PART_HASH, Manifest, Scalar
 from edgedec.core.progress import Progress, silent
 from edgedec.export.architectures import ARCHITECTURES, Architecture
 from edgedec.export.bundle import About, Contents, printable_name, write_bundle
@@ -121,7 +121,7 @@ def _origin(gguf: GgufSource, provenance: Mapping[str, str], report: Progress) -
         "bytes": gguf.nbytes,
     }
     for number, path in enumerate(gguf.paths, 1):
-        key = "sha256" if len(gguf.paths) == 1 else f"sha256 of part {number}"
+        key = "sha256" if len(gguf.paths) == 1 else f"{PART_HASH}{number}"
         origin[key] = sha256_of(path, count)
     for key, field in (("licence", "general.license"), ("url", "general.source.url")):
         value: Any = gguf.metadata.get(field)

@@ -56,7 +56,7 @@ def peer_run(
     from edgedec.bench.harness.runtimes import PeerRun
 
     gguf = _find_gguf(options, manifest)
-    cache = services(ctx).store().home / "peers" / str(manifest.source["sha256"])[:16]
+    cache = services(ctx).store().home / "peers" / manifest.source_hashes[0][:16]
     return PeerRun(gguf, options.chosen_threads, context, cache, options.pythons, all_rows)
 
 
@@ -80,11 +80,12 @@ def peer_sides(
 
 def _find_gguf(options: PeerOptions, manifest: Manifest) -> Path:
     from edgedec.bench.harness.runtimes import check_source
+    from edgedec.export.gguf_parts import gguf_files
 
     path = options.gguf_file
     if path is None:
         raise UsageError("other runtimes read the GGUF file", hint="name it with --gguf FILE, or as -m")
-    size = path.stat().st_size if path.is_file() else 0
+    size = sum(one.stat().st_size for one in gguf_files(path) if one.is_file())
     done = 0
     with reporter() as report:
 

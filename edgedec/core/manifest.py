@@ -31,6 +31,8 @@ TOKENIZER_TABLE = "tokenizer.table"
 """The form of ``TOKENIZER`` that is mapped; it takes its place in a bundle for devices."""
 CHAT_TEMPLATE = "chat_template.jinja"
 
+PART_HASH = "sha256 of part "
+"""Begin of keys of ``source`` for a file in parts; their numbers stand behind it."""
 _FORMAT = "edgedec-bundle"
 _VERSION = 2
 _BY_NAME = "package index"
@@ -80,6 +82,14 @@ class Manifest:
     def total_bytes(self) -> int:
         """Bytes of all files listed."""
         return sum(entry.bytes for entry in self.files.values())
+
+    @property
+    def source_hashes(self) -> tuple[str, ...]:
+        """The hashes of the GGUF file that the bundle was made of, or of its parts; () for a directory."""
+        keys = [key for key in self.source if key.startswith(PART_HASH)]
+        by_number = sorted(keys, key=lambda key: (len(key), key))
+        found = [self.source.get(key) for key in ("sha256", *by_number)]
+        return tuple(value for value in found if isinstance(value, str))
 
     @property
     def tokenizer_sha256(self) -> str | None:

@@ -12,11 +12,12 @@ from edgedec.bench.harness.runtimes import OwnRun, PeerRun
 from edgedec.bench.harness.worker import Worker
 from edgedec.bench.peers.numpy_peer import Weights
 from edgedec.bench.studies.faithful import Divergence, TextWindow, compare_logits, windows_of
-from edgedec.core.errors import BackendError, UsageError
+from edgedec.core.errors import BackendError, BadFileError, NotFoundError, UsageError
 from edgedec.core.manifest import Manifest
-from edgedec.export import export_gguf
+from edgedec.export import export_gguf, export_huggingface
 from tests.bench.support import Fakes
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fixtures.tiny_huggingface import write_huggingface
 from tests.reference.model import reference_logits
 
 TOKENS = [3, 9, 270, 41, 5, 5, 100, 17, 260, 33, 8, 64, 12, 250, 7, 90, 11, 2, 4, 6]
@@ -120,3 +121,30 @@ def test_another_file_than_the_bundles_is_refused(tmp_path: Path) -> None:
     assert other.stat().st_size == gguf.stat().st_size
     with pytest.raises(UsageError, match=r"other\.gguf is not the file"):
         runtimes.check_source(manifest, other)
+
+
+def test_a_bundle_of_parts_knows_them_again(tmp_path: Path) -> None:
+    first = write_tiny(tmp_path / "big.gguf", tensors_a_part=8)
+    export_gguf(first, tmp_path / "bundle")
+    manifest = Manifest.load(tmp_path / "bundle")
+    parts = sorted(tmp_path.glob("big-*.gguf"))
+    assert len(parts) == len(manifest.source_hashes) > 1
+    counted: list[int] = []
+    for part in parts:
+        runtimes.check_source(manifest, part, counted.append)
+    assert sum(counted) == len(parts) * sum(part.stat().st_size for part in parts)
+    damaged = bytearray(parts[-1].read_bytes())
+    damaged[-1] ^= 1
+    parts[-1].write_bytes(damaged)
+    with pytest.raises(UsageError, match=r"is not the file that .* was made of"):
+        runtimes.check_source(manifest, first)
+    parts[-1].unlink()
+    with pytest.raises(NotFoundError, match=f"no such file: .*{parts[-1].name}"):
+        runtimes.check_source(manifest, first)
+
+
+def test_a_bundle_of_a_directory_has_no_such_file(tmp_path: Path) -> None:
+    gguf = write_tiny(tmp_path / "tiny.gguf", "qwen2")
+    export_huggingface(write_huggingface(tmp_path / "source", gguf), tmp_path / "bundle")
+    with pytest.raises(BadFileError, match="does not say which GGUF file"):
+        runtimes.check_source(Manifest.load(tmp_path / "bundle"), gguf)

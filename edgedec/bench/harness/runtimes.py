@@ -19,6 +19,7 @@ from edgedec.core.installing import pip_install
 from edgedec.core.manifest import Manifest
 from edgedec.core.version import __version__
 from edgedec.core.when_full import WhenFull
+from edgedec.export.gguf_parts import gguf_files
 from edgedec.kernels.library import host_path
 from edgedec.memory import KvType
 from edgedec.native.library import runtime_path
@@ -185,17 +186,22 @@ def check_peers(names: list[str], able: tuple[str, ...], lack: str) -> None:
 
 
 def check_source(manifest: Manifest, gguf: Path, progress: Callable[[int], None] | None = None) -> None:
-    """Make sure that the bundle was made of exactly this file.
+    """Make sure that the bundle was made of exactly this file, or of the parts of which it is one.
 
     Raises NotFoundError when there is no such file, UsageError when it is another one.
     """
-    if not gguf.is_file():
-        raise NotFoundError(f"no such file: {gguf}")
-    wanted = manifest.source.get("sha256")
-    if not isinstance(wanted, str):
-        raise BadFileError("the bundle does not say which file it was made of", hint="export it again")
-    if gguf.stat().st_size != manifest.source.get("bytes", 0) or sha256_of(gguf, progress) != wanted:
+    files, wanted = gguf_files(gguf), manifest.source_hashes
+    for file in files:
+        if not file.is_file():
+            raise NotFoundError(f"no such file: {file}")
+    if not wanted:
+        raise BadFileError(
+            "the bundle does not say which GGUF file it was made of", hint="make one of that file: export it"
+        )
+    nbytes = sum(file.stat().st_size for file in files)
+    unlike = nbytes != manifest.source.get("bytes", 0) or len(files) != len(wanted)
+    if unlike or any(sha256_of(file, progress) != one for file, one in zip(files, wanted, strict=True)):
         raise UsageError(
             f"{gguf} is not the file that {manifest.name} was made of",
-            hint=f"that was {manifest.source.get('file', 'a GGUF file')}, SHA-256 {wanted[:16]}...",
+            hint=f"that was {manifest.source.get('file', 'a GGUF file')}, SHA-256 {wanted[0][:16]}...",
         )
