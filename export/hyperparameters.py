@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from edgedec.core.cache_kinds import Keys, States
@@ -164,6 +164,8 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
     express.
     """
     keys = MetadataKeys(architecture.name, metadata)
+    if architecture.finetuned_rope and not keys.flag("rope.scaling.finetuned", True):
+        architecture = replace(architecture, no_rope_period=1)
     for key, harmless in _REFUSED.items():
         value = keys.get(key)
         if value is not None and value not in harmless and key not in architecture.honours:

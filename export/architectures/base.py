@@ -62,6 +62,8 @@ class Architecture:
     """YaRN's ramp begins and ends at a pair, and not between two."""
     no_rope_period: int = 0
     """Every n-th layer rotates nothing: its tokens have no positions; 0: all layers rotate."""
+    finetuned_rope: bool = False
+    """``rope.scaling.finetuned`` says whether layers rotate at all."""
     partial_rotary: bool = False
     """Some models rotate only the first elements of a head. Needs ``fused`` or ``gated_attention``."""
     fused: bool = False

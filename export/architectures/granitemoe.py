@@ -7,6 +7,7 @@ from edgedec.export.architectures.base import Architecture, Mixture
 GRANITEMOE = Architecture(
     name="granitemoe",
     interleaved=True,
+    finetuned_rope=True,
     experts=Mixture(),
     honours=frozenset({"expert_count", "embedding_scale", "residual_scale", "logit_scale"}),
 )

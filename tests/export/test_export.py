@@ -134,6 +134,9 @@ CASES = {
         "lfm2moe", {"formats": {"*": "q5_1", "ffn_up_exps": "q4_1"}, "shape": TinyShape(layers=5)}
     ),
     "granitemoe": Case("granitemoe", {"shape": TinyShape(layers=3)}),
+    "granitemoe-without-positions": Case(
+        "granitemoe", {"extra": {"granitemoe.rope.scaling.finetuned": False}}
+    ),
     "qwen35moe": Case("qwen35moe", {"shape": TinyShape(layers=5, head_dim=32)}),
     "gemma4moe": Case(
         "gemma4moe", {"formats": {"*": "q4_0", "ffn_down_exps": "q5_0"}, "shape": TinyShape(layers=7)}

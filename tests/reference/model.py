@@ -163,7 +163,7 @@ class Model:
         local = windows and (layer + 1) % (6 if self.name == "gemma3" else 2) != 0
         if block + "attn_q_norm.weight" in self.source.tensors:
             q, k = self.norm(block + "attn_q_norm.weight", q), self.norm(block + "attn_k_norm.weight", k)
-        if self.name != "smollm3" or (layer + 1) % 4:
+        if self.key("rope.scaling.finetuned", True) and (self.name != "smollm3" or (layer + 1) % 4):
             q, k = self.rotate(q, local), self.rotate(k, local)
         k, v = (np.repeat(t, self.heads // self.kv_heads, axis=1) for t in (k, v))
         scores = np.einsum("ihd,jhd->hij", q, k) * self.dtype(
