@@ -158,7 +158,9 @@ def _experts(hyper: Hyperparameters, model: ExportModel) -> Experts | None:
         return None
     weights = [one for one in model.weights.values() if isinstance(one, ExpertsWeight) and one.count > 1]
     slot, nbytes = max(one.shape[1] for one in weights), sum(one.nbytes for one in weights)
-    return Experts(len(weights), sizes.count, sizes.chosen, sizes.width, slot, nbytes)
+    facts = hyper.architecture.experts
+    shared = hyper.ffn if facts and facts.beside else sizes.shared
+    return Experts(len(weights), sizes.count, sizes.chosen, sizes.width, slot, nbytes, shared)
 
 
 def versions(*packages: str) -> dict[str, Scalar]:

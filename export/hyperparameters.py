@@ -223,8 +223,8 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
 
 
 def _ffn(keys: MetadataKeys, experts: ExpertSizes | None) -> int:
-    """Return the width of the MLP; that of an expert where no layer has an MLP."""
-    return keys.size("feed_forward_length", experts.width if experts and not experts.dense else None)
+    """Return the width of the MLP; that of an expert where no layer has an MLP, whatever the file states."""
+    return experts.width if experts and not experts.dense else keys.size("feed_forward_length")
 
 
 def _check_heads(keys: MetadataKeys, heads: int, kv_heads: int, head_dim: int) -> None:

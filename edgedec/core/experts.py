@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 
 _MOST = 1 << 50
 _LEAST_BYTES = 4096
@@ -27,6 +27,8 @@ class Experts:
     """Bytes of the largest expert as it lies in the file."""
     nbytes: int
     """Bytes of all experts of all layers."""
+    shared: int = 0
+    """Width of an expert or an MLP beside them that computes every token; 0: there is none."""
 
     @property
     def total(self) -> int:
@@ -63,8 +65,9 @@ def experts_from_json(value: object) -> Experts:
         raise TypeError("is no object")
     sizes = {}
     for field in fields(Experts):
-        size = value.get(field.name)
-        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _MOST:
+        least, default = (1, None) if field.default is MISSING else (0, field.default)
+        size = value.get(field.name, default)
+        if isinstance(size, bool) or not isinstance(size, int) or not least <= size <= _MOST:
             raise TypeError(f"has no proper {field.name}")
         sizes[field.name] = size
     found = Experts(**sizes)

@@ -31,7 +31,10 @@ class ModelSpec:
     head_k: int = 64
     """Entries per row that the head returns in ``HeadRows.values``."""
     ffn_size: int = 0
-    """Width of the MLP. 0 where another runtime runs the model: nobody plans its memory."""
+    """Width of the MLP; of an expert where no layer has one.
+
+    0 where another runtime runs the model: nobody plans its memory.
+    """
     n_window_layers: int = 0
     """Layers whose keys and values lie in rings, because they see only a window."""
     window: int = 0
@@ -67,6 +70,14 @@ class ModelSpec:
     def states(self) -> tuple[States, ...]:
         """The kinds that recurrent layers keep."""
         return tuple(kind for kind in self.kinds if isinstance(kind, States))
+
+    @property
+    def taken(self) -> int:
+        """Rows of gates that a token takes of MLPs and experts, in all layers together."""
+        if (experts := self.experts) is None:
+            return self.n_layers * self.ffn_size
+        mixed = experts.chosen * experts.width + experts.shared
+        return (self.n_layers - experts.layers) * self.ffn_size + experts.layers * mixed
 
     def read_bytes(self, weights: int, tokens: float = 1) -> float:
         """Return the bytes that a pass over so many tokens reads of ``weights``, those of all matrices.

@@ -221,14 +221,17 @@ def _calibration(first: float | None) -> Calibration:
 
 
 def read_bytes(forward: Forward, layers: int) -> tuple[float, float]:
-    """Bytes of ``layers`` layers with their part of the KV cache, and of the head.
+    """Bytes that a token reads of ``layers`` layers with their part of the KV cache, and of the head.
 
     Weights are split by their numbers of elements, as if all took as many bytes.
     """
     spec, held = forward.spec, forward.nbytes()
     heads = spec.head_dim * (2 * spec.n_heads + 2 * spec.n_kv_heads)
-    layer, head = spec.hidden_size * (heads + 3 * spec.ffn_size), spec.hidden_size * spec.vocab_size
-    each = (held.get("weights", 0) - spec.table_bytes) / (spec.n_layers * layer + head)
+    layer, head = (
+        spec.hidden_size * (heads + 3 * spec.taken / spec.n_layers),
+        spec.hidden_size * spec.vocab_size,
+    )
+    each = spec.read_bytes(held.get("weights", 0) - spec.table_bytes) / (spec.n_layers * layer + head)
     cache = held.get("kv_cache", 0) / 2 / spec.n_layers  # half full, on average
     return layers * (each * layer + cache), each * head
 

@@ -238,10 +238,7 @@ def _row_bytes(keys: Keys | None, kv: KvType | None) -> int:
 def _products(spec: ModelSpec) -> int:
     queries, keys = spec.n_heads * spec.head_dim, spec.n_kv_heads * spec.head_dim
     layer = spec.hidden_size * (2 * queries + 2 * keys)
-    routed, experts = (spec.experts.layers, spec.experts) if spec.experts else (0, None)
-    mlps = (spec.n_layers - routed) * spec.ffn_size
-    mlps += routed * experts.chosen * experts.width if experts else 0
-    return spec.n_layers * layer + spec.hidden_size * (3 * mlps + spec.vocab_size)
+    return spec.n_layers * layer + spec.hidden_size * (3 * spec.taken + spec.vocab_size)
 
 
 def _labelled(whole: EnergyEstimate, each: EnergyEstimate, tokens: int, reason: str) -> Energy:

@@ -44,12 +44,13 @@ def initial_head(
     def with_embedding(matrix: Floats) -> Floats:
         return np.concatenate([noise(*matrix.shape), matrix], axis=1)
 
+    ffn = spec.taken // spec.n_layers  # as wide as what computes a token of the target
     return HeadWeights(
         hidden=d,
         heads=spec.n_heads,
         kv_heads=spec.n_kv_heads,
         head_dim=spec.head_dim,
-        ffn=spec.ffn_size,
+        ffn=ffn,
         rope_base=weights.rope_base,
         epsilon=weights.epsilon,
         keep=keep,
@@ -63,9 +64,9 @@ def initial_head(
         attn_v=with_embedding(target("attn_v.weight", keys, d)),
         attn_output=target("attn_output.weight", d, queries),
         ffn_norm=scale(block + "ffn_norm.weight"),
-        ffn_gate=target("ffn_gate.weight", spec.ffn_size, d),
-        ffn_up=target("ffn_up.weight", spec.ffn_size, d),
-        ffn_down=target("ffn_down.weight", d, spec.ffn_size),
+        ffn_gate=target("ffn_gate.weight", ffn, d),
+        ffn_up=target("ffn_up.weight", ffn, d),
+        ffn_down=target("ffn_down.weight", d, ffn),
         output_norm=scale("output_norm.weight"),
         head=weights.head.gather(keep) if own_head else None,
     )

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError
+from edgedec.export import export_gguf
 from edgedec.export.architectures import ARCHITECTURES
 from edgedec.export.calibration.experts import expert_weights
 from edgedec.export.experts import ExpertSizes
@@ -62,6 +63,16 @@ def test_the_sizes_are_those_of_the_file(tmp_path: Path) -> None:
         assert hyper_of(path).experts == found
     for dense in ("qwen3", "gemma4"):
         assert hyper_of(write_tiny(tmp_path / dense, dense)).experts is None
+
+
+def test_a_manifest_says_what_computes_every_token(tmp_path: Path) -> None:
+    """An MLP beside experts, or a shared expert; and the width of an MLP only where a layer has one."""
+    widths = {"qwen3moe": (32, 0), "lfm2moe": (96, 0), "qwen35moe": (32, 64), "gemma4moe": (192, 192)}
+    for architecture, (ffn, shared) in widths.items():
+        path = write_tiny(tmp_path / architecture, architecture, shape=shape_of(architecture))
+        spec = export_gguf(path, tmp_path / f"{architecture}.bundle").spec
+        assert spec.experts is not None
+        assert (spec.ffn_size, spec.experts.shared) == (ffn, shared)
 
 
 @pytest.mark.parametrize("architecture", BASES)

@@ -35,7 +35,7 @@ def _experts(spec: ModelSpec) -> int:
     """Experts and their router, beyond the dense MLPs that they stand in the place of, or beside."""
     if (experts := spec.experts) is None:
         return 0
-    dense = 0 if spec.architecture == "gemma4" else 3 * spec.ffn_size
+    dense = 3 * (spec.ffn_size - experts.shared)
     return experts.layers * spec.hidden_size * (experts.count * (3 * experts.width + 1) - dense)
 
 
