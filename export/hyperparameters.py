@@ -12,7 +12,7 @@ from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.export.architectures.base import Architecture
 from edgedec.export.experts import ExpertSizes, read_experts
 from edgedec.export.layer_sizes import LayerSizes, read_layer_sizes
-from edgedec.export.metadata_keys import MetadataKeys
+from edgedec.export.metadata_keys import MOST_LAYERS, MetadataKeys
 from edgedec.export.model import CACHE, RINGS
 from edgedec.export.recurrent import (
     ATTENTION,
@@ -25,7 +25,6 @@ from edgedec.export.recurrent import (
 )
 from edgedec.export.yarn import Yarn, read_yarn
 
-_MOST_LAYERS = 1000
 _MOST_HEAD_DIM = 1 << 20
 # Keys that change the arithmetic beyond what the graph can express, and their neutral values.
 _REFUSED: dict[str, tuple[Any, ...]] = {
@@ -173,7 +172,7 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
                 f"the model sets {architecture.name}.{key} = {str(value)[:40]}, which has no op here"
             )
     blocks, hidden, heads = (
-        keys.size("block_count", most=_MOST_LAYERS),
+        keys.size("block_count", most=MOST_LAYERS),
         keys.size("embedding_length"),
         keys.size("attention.head_count"),
     )

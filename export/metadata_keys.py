@@ -8,6 +8,7 @@ from typing import Any
 from edgedec.core.errors import BadFileError, UnsupportedError
 
 _MOST = 1 << 24
+MOST_LAYERS = 1000
 
 
 class MetadataKeys:

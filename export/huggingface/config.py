@@ -146,7 +146,7 @@ def read_config(data: Mapping[str, Any]) -> Config:
     whole = own.get("attention.key_length", head_dim)
     rope = read_rope(fields, whole, context, family.rope_base, architecture)
     values: dict[str, Any] = {
-        "block_count": fields.size("num_hidden_layers"),
+        "block_count": fields.layers,
         "embedding_length": hidden,
         "feed_forward_length": fields.size("intermediate_size"),
         "attention.head_count": heads,
@@ -166,7 +166,7 @@ def read_config(data: Mapping[str, Any]) -> Config:
         tied=fields.flag("tie_word_embeddings", family.tied),
         norm_offset=family.norm_offset,
         computed=rope.factors,
-        layers=fields.size("num_hidden_layers"),
+        layers=fields.layers,
         conversions=_conversions(architecture, values),
         left_out=left_out,
     )
@@ -234,7 +234,7 @@ def _check_layers_without_rope(fields: Fields, architecture: Architecture) -> No
     """Refuse other layers without positions than those of ``architecture``."""
     if not (period := architecture.no_rope_period):
         return
-    usual = [int((layer + 1) % period > 0) for layer in range(fields.size("num_hidden_layers"))]
+    usual = [int((layer + 1) % period > 0) for layer in range(fields.layers)]
     stated = fields.data.get("no_rope_layers")  # 1 for layers that have positions
     if fields.size("no_rope_layer_interval", period) != period or stated not in (None, usual):
         raise UnsupportedError(
@@ -246,5 +246,5 @@ def _check_layers_without_rope(fields: Fields, architecture: Architecture) -> No
 def _pattern(fields: Fields, windows: Mapping[str, Any]) -> list[bool]:
     """Return which layers have a window, from the keys that say so."""
     stated = windows["attention.sliding_window_pattern"]
-    layers = range(fields.size("num_hidden_layers"))
+    layers = range(fields.layers)
     return stated if isinstance(stated, list) else [(layer + 1) % stated > 0 for layer in layers]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgedec.core.errors import BadFileError
+from edgedec.export.metadata_keys import MOST_LAYERS
 
 _MOST = 1 << 24
 
@@ -19,12 +20,17 @@ class Fields:
     def __init__(self, where: str, data: Mapping[str, Any]) -> None:
         self.where, self.data = where, data
 
-    def size(self, key: str, default: int | None = None) -> int:
-        """Return a whole number of at least 1."""
+    def size(self, key: str, default: int | None = None, most: int = _MOST) -> int:
+        """Return a whole number from 1 to ``most``."""
         value = self._value(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _MOST:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
             raise self._wrong(key, value, "a size")
         return value
+
+    @property
+    def layers(self) -> int:
+        """The number of layers."""
+        return self.size("num_hidden_layers", most=MOST_LAYERS)
 
     def number(self, key: str, default: float | None = None) -> float:
         """Return a finite number of at least 0."""

@@ -23,7 +23,7 @@ def qwen35_keys(fields: Fields) -> dict[str, Any]:
     """Return the keys of a GGUF file that only Qwen3.5 has."""
     if fields.flag("attention_bias", False):
         raise UnsupportedError("attention_bias in config.json is not supported")
-    layers = fields.size("num_hidden_layers")
+    layers = fields.layers
     v_heads = fields.size("linear_num_value_heads", 32)
     nextn = fields.data.get("mtp_num_hidden_layers") or 0
     keys = {
@@ -61,7 +61,7 @@ def lfm2_keys(fields: Fields) -> dict[str, Any]:
     """Return the keys of a GGUF file that LFM2 has beside the usual ones, or with other values."""
     if fields.flag("conv_bias", False):
         raise UnsupportedError("conv_bias in config.json is not supported")
-    layers = fields.size("num_hidden_layers")
+    layers = fields.layers
     kinds = _lfm2_kinds(fields, layers)
     heads = fields.size("num_key_value_heads", 8)
     return {

@@ -97,7 +97,7 @@ def _keys(fields: Fields, width: int, chosen: str = "num_experts_per_tok") -> di
 
 def _dense(fields: Fields) -> int:
     """Return how many of the first layers have no experts. Raises UnsupportedError for another pattern."""
-    layers, step = fields.size("num_hidden_layers"), fields.size("decoder_sparse_step", 1)
+    layers, step = fields.layers, fields.size("decoder_sparse_step", 1)
     stated = fields.data.get("mlp_only_layers") or []
     if not isinstance(stated, list):
         raise BadFileError("mlp_only_layers in config.json is not a list")

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError
 from edgedec.core.manifest import CHAT_TEMPLATE, TOKENIZER, TokenizerInfo
 from edgedec.core.preset import Preset
 from edgedec.export.huggingface.files import read_object, read_text
 from edgedec.export.model_card import generation_preset
 from edgedec.export.tokenizer.control import mark_control_tokens
 from edgedec.export.tokenizer.special import named_ends
+from edgedec.text.encoder import LibraryEncoder
 from edgedec.text.template import without_bom
+from edgedec.text.tokenizer_guard import check_steps
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -102,8 +104,11 @@ def _parse(text: str) -> Tokenizer:
 
     try:
         tokenizer = Tokenizer.from_str(text)
+        check_steps(LibraryEncoder(tokenizer).facts)
         tokenizer.encode(_PROBE)  # some contradictions are found only when it is used
         return tokenizer
+    except EdgeDecError:
+        raise
     except Exception as error:  # the library raises bare Exception
         raise BadFileError(
             f"{TOKENIZER} is not a valid tokenizer: {str(error)[:100]}", hint=_AGAIN

@@ -53,6 +53,10 @@ CONFIGS: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
         r"embed_tokens.weight has shape \[\d+, 64\], not \[\d+, 32\]",
     ),
     ("llama", {"num_hidden_layers": True}, BadFileError, "num_hidden_layers in config.json is True"),
+    *(
+        (name, {"num_hidden_layers": 1 << 24}, BadFileError, "num_hidden_layers in config.json is 16777216")
+        for name in ("llama", "smollm3", "qwen3moe", "qwen35", "lfm2")
+    ),
     (
         "llama",
         {"num_hidden_layers": 3},
@@ -264,6 +268,14 @@ def test_a_tokenizer_that_does_not_fit(single: Path) -> None:
     document["decoder"] = {"type": "WordPiece", "prefix": "##", "cleanup": True}
     (single / "tokenizer.json").write_text(json.dumps(document))
     refused(single, UnsupportedError, "decodes neither bytes")
+
+
+def test_steps_that_multiply_text_are_not_tried(single: Path) -> None:
+    document = json.loads((single / "tokenizer.json").read_text())
+    step = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    document["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [step] * 1000}
+    (single / "tokenizer.json").write_text(json.dumps(document))
+    refused(single, UnsupportedError, "the tokenizer rewrites text in more steps than a model needs")
 
 
 def test_arguments(single: Path, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ _MODELS = {
     "lfm2moe": replace(SHAPES["lfm2"], experts=_EXPERTS),
     "granitemoe": replace(SHAPE, experts=_EXPERTS),
     "qwen35moe": replace(SHAPES["qwen35"], experts=_EXPERTS),
+    "gemma4moe": replace(SHAPES["gemma4"], experts=_EXPERTS),
 }
 _STEM, _ALONE = "model", "model.gguf"
 _OTHER = "other/"
@@ -228,7 +229,7 @@ def _other_facts(data: bytes, rng: random.Random) -> bytes:
         facts[key] = rng.choice((near, near, integer(rng), *huggingface.NUMBERS))
     except (ValueError, TypeError, StopIteration, IndexError, RecursionError):  # damaged by an earlier step
         return mutate_json(data, rng)
-    return sealed(document).encode()
+    return sealed(document).encode("utf-8", "surrogatepass")
 
 
 def _objects(value: object) -> Iterator[dict]:  # type: ignore[type-arg]
@@ -240,7 +241,7 @@ def _objects(value: object) -> Iterator[dict]:  # type: ignore[type-arg]
 
 def read_streamed(folder: Path) -> None:
     """A pass with experts from the disk, under a manifest that states the sizes that files have."""
-    manifest = Manifest.from_json((folder / MANIFEST).read_text(encoding="utf-8"))
+    manifest = Manifest.from_json((folder / MANIFEST).read_text(encoding="utf-8", errors="replace"))
     _rows(folder, with_true_sizes(folder, manifest), _ON_DISK)
 
 
