@@ -25,7 +25,7 @@ from edgedec.training.features import FeatureCache, Teacher, trained_length
 from edgedec.training.initial import initial_head
 from edgedec.training.kept_ids import kept_ids
 from edgedec.training.rollouts import Rollout, RolloutStore, rollouts_folder
-from edgedec.training.target_weights import KnownRows, TargetWeights
+from edgedec.training.target_weights import KnownRows, TargetWeights, refuse_experts
 
 if TYPE_CHECKING:
     from edgedec.training.learner import HeadLearner
@@ -80,11 +80,15 @@ class HeadSettings:
 
 
 class HeadTraining:
-    """Training of a head for the model in ``bundle``; its files are in a folder below ``home``."""
+    """Training of a head for the model in ``bundle``; its files are in a folder below ``home``.
+
+    Raises UnsupportedError for a model of which no head can be trained.
+    """
 
     def __init__(self, bundle: Path, home: Path, settings: HeadSettings) -> None:
         self._bundle, self._home, self._settings = bundle, home, settings
         self.manifest = Manifest.load(bundle)
+        refuse_experts(self.manifest)
         self.target = Target.of(self.manifest)
         self.folder = home / TRAINING / self.target.short_hash
         self.store = RolloutStore(rollouts_folder(home, self.target))

@@ -41,6 +41,15 @@ class Table:
         return dequantise(self.format, self.packed, self.rows, self.cols)
 
 
+def refuse_experts(manifest: Manifest) -> None:
+    """Raise UnsupportedError for a model with experts."""
+    if manifest.spec.experts:
+        raise UnsupportedError(
+            f"{manifest.name} has experts: no head can be trained for it yet",
+            hint="lookup and recycling draft for it without training",
+        )
+
+
 class TargetWeights:
     """The weights of the bundle at ``bundle``, by the names that they have in GGUF files.
 
@@ -53,6 +62,7 @@ class TargetWeights:
                 f"{manifest.name} does not run in EdgeDec's kernels: nothing can be trained for it",
                 hint="export the model for EdgeDec's kernels",
             )
+        refuse_experts(manifest)
         graph = onnx.load(str(bundle / MODEL), load_external_data=False).graph
         self._file = np.memmap(bundle / WEIGHTS, dtype=np.uint8, mode="r")
         self._stored = {tensor.name: tensor for tensor in graph.initializer}
@@ -72,11 +82,6 @@ class TargetWeights:
                     self.embedding = self.table(name)
             elif node.op_type in ("QuantLinear", "GatedMLP"):
                 self._note(node, facts)
-            elif node.op_type == "Experts":
-                raise UnsupportedError(
-                    f"{manifest.name} has experts: no head can be trained for it yet",
-                    hint="lookup and recycling draft for it without training",
-                )
             elif node.op_type == "TreeAttention" and node.name.startswith(last):
                 self.interleaved = bool(facts["interleaved"])
             elif node.op_type == "RMSNorm":
