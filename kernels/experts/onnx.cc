@@ -73,6 +73,7 @@ struct Experts {
     const int error = experts::experts(rows, c, routing, {shapes, data, store, first}, act, in, out);
     if (error == experts::kTooFewSlots) c.fail("too few slots are free for the experts of a pass");
     else if (error == EBADMSG) c.fail("an expert is damaged: verify the bundle, or pull or export the model again");
+    else if (error == ENODATA) c.fail("an expert cannot be read: the file of the weights has become shorter");
     else if (error) c.fail(std::string("an expert cannot be read: ") + std::strerror(error));
   }
 

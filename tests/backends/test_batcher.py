@@ -31,6 +31,9 @@ class Counted:
         self.gate.set()
         self.running = threading.Event()
         self.fail: Exception | None = None
+        self.repeatable = True
+        self.broken: set[int] = set()
+        """Sequences that fail every pass."""
         self.well = 0
         """Passes that go well before they fail."""
 
@@ -45,6 +48,8 @@ class Counted:
         self.passes.append({request.sequence: len(request.tokens) for request in requests})
         if self.fail and len(self.passes) > self.well:
             raise self.fail
+        if any(request.sequence in self.broken for request in requests):
+            raise BackendError("an expert is damaged")
         return [_rows(request.tokens) for request in requests]
 
 
@@ -98,6 +103,26 @@ def test_those_in_a_reply_share_every_pass(batcher: Batcher, combined: Counted) 
     futures = at_once(*(talk(batcher, sequence, 20, barrier=barrier) for sequence in range(4)))
     assert [future.exception() for future in futures] == [None] * 4
     assert combined.passes == [dict.fromkeys(range(4), 1)] * 20
+
+
+def test_a_fault_of_one_ends_nobody_elses_reply(batcher: Batcher, combined: Counted) -> None:
+    combined.broken = {1}
+    barrier = threading.Barrier(3)
+    futures = at_once(*(talk(batcher, number, 5, barrier=barrier) for number in range(3)))
+    errors = [future.exception() for future in futures]
+    assert (errors[0], errors[2]) == (None, None)
+    assert str(errors[1]) == "an expert is damaged"
+    assert combined.passes[0] == dict.fromkeys(range(3), 1)
+    assert sorted(map(str, combined.passes[1:4])) == ["{0: 1}", "{1: 1}", "{2: 1}"]
+    assert [one.keys() for one in combined.passes[4:]] == [{0, 2}] * 4
+
+
+def test_a_fault_in_a_pass_that_cannot_be_repeated_is_everyones(batcher: Batcher, combined: Counted) -> None:
+    combined.broken, combined.repeatable = {1}, False
+    barrier = threading.Barrier(2)
+    futures = at_once(*(talk(batcher, number, 5, barrier=barrier) for number in range(2)))
+    assert {str(future.exception()) for future in futures} == {"an expert is damaged"}
+    assert combined.passes == [dict.fromkeys(range(2), 1)]
 
 
 def test_whoever_ends_is_not_waited_for(batcher: Batcher, combined: Counted) -> None:
@@ -162,12 +187,14 @@ def test_a_refused_request_concerns_nobody_else(batcher: Batcher, combined: Coun
     assert [len(one) for one in combined.passes] == [2] + [1] * 5
 
 
-def test_a_pass_that_fails_fails_for_all_in_it_and_no_later_one(batcher: Batcher, combined: Counted) -> None:
+def test_a_pass_that_always_fails_fails_for_all_in_it_and_no_later_one(
+    batcher: Batcher, combined: Counted
+) -> None:
     combined.fail = BackendError("broken")
     barrier = threading.Barrier(3)
     futures = at_once(*(talk(batcher, sequence, 2, barrier=barrier) for sequence in range(3)))
     assert all(isinstance(future.exception(), BackendError) for future in futures)
-    assert len(combined.passes) == 1
+    assert [len(one) for one in combined.passes] == [3, 1, 1, 1]
     combined.fail = None
     assert at_once(talk(batcher, 0, 3))[0].exception() is None
 
@@ -271,7 +298,8 @@ def test_a_pass_that_fails_ends_a_prompt_of_which_pieces_are_left(combined: Coun
         barrier = threading.Barrier(2)
         futures = at_once(prompt(batcher, 0, 128, barrier), talk(batcher, 1, 3, barrier=barrier))
         assert all(isinstance(future.exception(), BackendError) for future in futures)
-        assert combined.passes == [{1: 1}, {0: 8, 1: 1}]
+        assert combined.passes[:2] == [{1: 1}, {0: 8, 1: 1}]
+        assert sorted(map(str, combined.passes[2:])) == ["{0: 8}", "{1: 1}"]
         combined.fail = None
         assert at_once(talk(batcher, 0, 3))[0].exception() is None
 

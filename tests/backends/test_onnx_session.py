@@ -27,6 +27,14 @@ def test_a_refusal_loses_its_code_and_nothing_else() -> None:
     assert caught.value.message == f"ONNX Runtime refused the model: {what}"
 
 
+def test_a_fault_of_a_disk_is_no_refusal() -> None:
+    where = "Error in execution: Non-zero status code returned while running Region node. Name:'region.0'"
+    what = "an expert cannot be read: Input/output error"
+    with pytest.raises(BackendError) as caught, onnx_session.one_line_errors():
+        raise RuntimeError(f"{where} Status Message: ai.edgedec.Experts: {what}")
+    assert str(caught.value) == what
+
+
 def test_the_runtime_keeps_no_record_of_its_use(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("ORT_", "XDG_"))}
     subprocess.run(

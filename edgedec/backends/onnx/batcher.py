@@ -16,7 +16,7 @@ from types import TracebackType
 from edgedec.backends.backend import Observe, PassRequest, Submit, unobserved
 from edgedec.backends.onnx.pieces import SHORTEST, PieceSize, cut, spare_tokens
 from edgedec.backends.onnx.sequences import Sequences
-from edgedec.core.errors import BackendError
+from edgedec.core.errors import BackendError, EdgeDecError
 from edgedec.core.forward import Forward
 from edgedec.core.rows import HeadRows
 
@@ -259,6 +259,8 @@ class Batcher:
             if self._beside:
                 self._pieces.passed(seconds, sum(waiting.piece for waiting in taken))
             self._observe(requests, seconds)
+        except EdgeDecError as error:
+            self._run_alone(taken, error)
         except BaseException as error:  # it is everyone's whose tokens were in the pass
             for waiting in taken:
                 waiting.error = error
@@ -277,3 +279,18 @@ class Batcher:
                 self._changed.notify_all()
         for waiting in done:
             waiting.done()
+
+    def _run_alone(self, taken: Sequence[_Waiting], error: EdgeDecError) -> None:
+        """Run each of several requests whose pass failed in one of its own, for ``error`` may be one's only.
+
+        Of a pass that cannot be repeated it is everyone's.
+        """
+        if len(taken) == 1 or not self._combined.repeatable:
+            for waiting in taken:
+                waiting.error = error
+            return
+        for waiting in taken:
+            try:
+                (waiting.rows,) = self._combined.run([waiting.request])
+            except BaseException as own:
+                waiting.error = own

@@ -61,6 +61,11 @@ class Sequences:
         self._checked: dict[int, _Placed] = {}
         """Places of the requests that ``check`` saw last: whole requests are placed once."""
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether a pass that failed leaves every sequence as it was; recurrent states go back further."""
+        return not self._recurrent
+
     def check(self, request: PassRequest) -> None:
         """Raises the errors of ``Forward.extend`` for this request, whatever else is in the pass."""
         self._checked[request.sequence] = self.forwards[request.sequence].placed(request)

@@ -37,6 +37,8 @@ _AGAIN = "verify the bundle, or pull or export the model again"
 _CODE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _PLACE = re.compile(r"/\S+\.(?:cc|h):\d+ [^()]*\((?:[^()]|\([^()]*\))*\)(?: const)? ")
 """A line of ONNX Runtime's source, and the function there."""
+_EXPERT = re.compile(r"ai\.edgedec\.Experts: (an expert .+)")
+"""A fault of a disk, as the op says it: ONNX Runtime refused nothing."""
 _WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 _SILENT = 4
 """Severity: only fatal errors print; all others arrive as exceptions."""
@@ -181,5 +183,7 @@ class one_line_errors:  # noqa: N801 - used like the context managers of context
 def _one_line(error: Exception, kind: type[EdgeDecError]) -> EdgeDecError:
     line = (str(error).strip() or type(error).__name__).splitlines()[0]
     text = _PLACE.sub("", _CODE.sub("", line))
+    if found := _EXPERT.search(text):
+        return BackendError(found[1])
     hint = _AGAIN if kind is BadFileError else None
     return kind(f"ONNX Runtime refused the model: {text[:300]}", hint=hint)

@@ -1,0 +1,136 @@
+"""Commands on models with experts: disks that fail, and places that have no experts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from edgedec.backends.onnx import expert_store
+from edgedec.backends.onnx.model import OnnxModel
+from edgedec.core.manifest import WEIGHTS
+from tests.cli.support import Home, assert_one_line, run
+from tests.cli.test_generate_batch import real
+from tests.fixtures.streamed import EXPERTS, LAYERS, first_expert, sparse_bundle, stride
+
+FAILED, UNSUPPORTED = 9, 5
+SAID = ("--max-tokens", "12", "--threads", "1")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return sparse_bundle(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def bundle(home: Home, made: Path, tmp_path: Path) -> Path:
+    """One that a test may damage, beside its file."""
+    home.path.mkdir()
+    shutil.copy(made.with_suffix(".gguf"), tmp_path)
+    return Path(shutil.copytree(made, tmp_path / made.name))
+
+
+@pytest.fixture
+def on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expert_store, "available_bytes", lambda: 1)
+
+
+def shorten(bundle: Path) -> None:
+    """The file has no experts of the last layer any more."""
+    os.truncate(bundle / WEIGHTS, first_expert(bundle, LAYERS["qwen3moe"] - 1))
+
+
+def damage(bundle: Path) -> None:
+    """A bit of every expert of the first layer is another."""
+    with (bundle / WEIGHTS).open("r+b") as file:
+        for number in range(EXPERTS.count):
+            place = first_expert(bundle, 0) + number * stride(bundle)
+            file.seek(place)
+            (byte,) = file.read(1)
+            file.seek(place)
+            file.write(bytes([byte ^ 8]))
+
+
+HARMS = {
+    "shorter": (shorten, "error: an expert cannot be read: the file of the weights has become shorter"),
+    "damaged": (damage, "error: an expert is damaged: verify the bundle, or pull or export the model again"),
+}
+
+
+@pytest.fixture(params=HARMS)
+def said(request: pytest.FixtureRequest, on_disk: None, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What is said where the disk fails once a model is open."""
+    opened, (harm, words) = OnnxModel.__init__, HARMS[request.param]
+
+    def then_harm(self: OnnxModel, bundle: Path, *args: Any, **how: Any) -> None:
+        opened(self, bundle, *args, **how)
+        harm(bundle)
+
+    monkeypatch.setattr(OnnxModel, "__init__", then_harm)
+    return words
+
+
+def errors(result: Result) -> list[str]:
+    """Lines about errors; nothing else goes wrong, and no text is printed."""
+    assert "Traceback" not in result.output
+    assert result.stdout.strip() == ""
+    return [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+
+
+@pytest.mark.parametrize(
+    "more", [("--draft", "off"), ("--json", "--draft", "off"), ("--draft", "lookup,recycling")]
+)
+def test_a_reply_ends_in_one_line(home: Home, bundle: Path, said: str, more: tuple[str, ...]) -> None:
+    result = run(real(home), "generate", "-m", str(bundle), "-p", "Hello there", *SAID, *more)
+    assert result.exit_code == FAILED
+    assert errors(result) == [said]
+
+
+def test_a_chat_says_so(home: Home, bundle: Path, said: str) -> None:
+    result = run(real(home), "chat", "-m", str(bundle), *SAID, "--draft", "off", stdin="Hi\nAnd again\n")
+    assert result.exit_code == FAILED
+    assert errors(result) == [said]
+
+
+def test_lines_of_a_batch_end_in_one_line(home: Home, bundle: Path, tmp_path: Path, said: str) -> None:
+    lines = tmp_path / "lines.txt"
+    lines.write_text("One two\nThree\nFour five six\n")
+    given = ("-m", str(bundle), "--input", str(lines), "--batch", "3")
+    result = run(real(home), "generate", *given, *SAID)
+    assert result.exit_code == FAILED
+    assert errors(result) == [said]
+
+
+NATIVE = "has experts, which EdgeDec's native engine does not have"
+REFUSED = {
+    "a GPU": (
+        ("generate", "-m", "@", "-p", "x", "--device", "gpu"),
+        "has experts, which a GPU does not have",
+    ),
+    "a chat on a GPU": (("chat", "-m", "@", "--device", "gpu"), "has experts, which a GPU does not have"),
+    "an NPU": (("export", "@.gguf", "-o", "out", "--for", "npu"), "has experts, which an NPU does not have"),
+    "the web": (("export", "@.gguf", "-o", "out", "--for", "web"), NATIVE),
+    "the web from a bundle": (("export", "@", "-o", "out", "--for", "web"), NATIVE),
+    "Android": (("export", "@.gguf", "-o", "out", "--for", "android"), NATIVE),
+    "Android from a bundle": (("export", "@", "-o", "out", "--for", "android"), NATIVE),
+    "training a head": (("draft", "train", "-m", "@"), "has experts: no head can be trained for it yet"),
+    "training a small one": (
+        ("draft", "train", "-m", "@", "--kind", "small", "--from", "@.gguf"),
+        "a small model cannot be made of architecture 'qwen3moe'",
+    ),
+}
+
+
+@pytest.mark.parametrize("where", REFUSED)
+def test_places_without_experts_say_so_at_once(
+    home: Home, bundle: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    args, words = REFUSED[where]
+    monkeypatch.chdir(bundle.parent)
+    result = run(real(home), *(one.replace("@", str(bundle)) for one in args))
+    assert_one_line(result, UNSUPPORTED, words)
+    assert not (bundle.parent / "out").exists()
