@@ -33,6 +33,7 @@ from tests.fixtures.carried import PLACES, Place
 from tests.fixtures.nightly import every
 from tests.fixtures.replies import always, reply
 from tests.fixtures.sessions import restore_session, save_session
+from tests.fixtures.tiny_experts import ExpertShape
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_hybrid import DeltaShape
 
@@ -70,9 +71,12 @@ class How(NamedTuple):
 class Runs:
     """Runs of one target, each made once: the tests go on with the caches of earlier conversations."""
 
+    experts = ExpertShape()
+
     def __init__(self, folder: Path, kind: str, architecture: str, how: dict[str, object]) -> None:
         layers = 7 if architecture.startswith("gemma") else 5
-        shape = TinyShape(layers=layers, context=512, delta=DeltaShape(nextn=int(kind == MTP)))
+        delta = DeltaShape(nextn=int(kind == MTP))
+        shape = TinyShape(layers=layers, context=512, delta=delta, experts=self.experts)
         mute = tuple(range(SAYS, 260))
         gguf = write_tiny(folder / "m.gguf", architecture, shape=shape, mute=mute, sharpness=4.0)
         export_gguf(gguf, folder / "bundle")
