@@ -87,15 +87,6 @@ EDGEDEC_EXPORT int edgedec_choose_experts(const char* name, const char* formats,
   return 0;
 }
 
-// Says which experts of the layer at `offset` a pass will probably hold, the surest first; 2: there is no such layer.
-EDGEDEC_EXPORT int edgedec_expect_experts(int64_t number, uint64_t offset, const int* experts, int count) {
-  experts::Store* store = experts::Store::numbered(number);
-  const int first = store ? store->first_at(offset) : -1;
-  if (first < 0) return 2;
-  store->expect(first, experts, count);
-  return 0;
-}
-
 // Opens a store of experts over a file, and returns its number; 0 with errno in `error`.
 EDGEDEC_EXPORT int64_t edgedec_open_store(const char* path, size_t slot_bytes, size_t slots, int lanes, int direct, int* error) {
   experts::Store* store = experts::Store::open(path, {slot_bytes, slots, lanes, direct != 0}, error);

@@ -46,19 +46,6 @@ void over_tiles(Parallel& threads, const Batch& batch, const Weight& shape, size
   parallel_for(threads, shares.count(), task);
 }
 
-// Tells the store which experts the next layer will probably take, those of largest weight first.
-void expect(const Row& row, const Routing& routing, const Inputs& in, Store* store) {
-  if (!store || !in.ahead.scores || in.ahead.first < 0 || in.m != 1) return;
-  float* room = scratch<float>(Scratch::kGated, 2 * static_cast<size_t>(routing.experts));
-  if (!room) return;
-  Chosen chosen[kMostChosen];
-  choose(row, routing, in.ahead.scores, in.ahead.choice, nullptr, room, chosen);
-  std::sort(chosen, chosen + routing.chosen, [](const Chosen& a, const Chosen& b) { return a.weight > b.weight; });
-  int wanted[kMostChosen];
-  for (int i = 0; i < routing.chosen; ++i) wanted[i] = chosen[i].expert;
-  store->expect(in.ahead.first, wanted, routing.chosen);
-}
-
 class Computation {
  public:
   Computation(const Rows& rows, Parallel& threads, const Shapes& shapes, gated_mlp::Activation act, const Inputs& in)
@@ -203,7 +190,6 @@ int experts(const Rows& rows, Parallel& threads, const Routing& routing, const W
   while (const Wave* wave = waves.next()) {
     float* outputs = scratch<float>(Scratch::kOuter, static_cast<size_t>(wave->first_pair[wave->count]) * cols);
     if (!outputs) return threads.lack_memory(), 0;
-    if (wave->begin == 0) expect(rows.experts, routing, in, weights.store);
     for (Batch batch; waves.next_batch(&batch);)
       if (!computation.run(*wave, batch, outputs)) return 0;
     if (waves.error()) break;

@@ -80,17 +80,9 @@ struct Rows {
   const Row& experts;
 };
 
-// Guesses of the experts of the next layer in the same store: scores of its router for this layer's input, and its bias for choosing.
-// They decide what is read early, no result. Without scores, or of more than one token, nothing is.
-struct Ahead {
-  const float *scores = nullptr, *choice = nullptr;  // [1][E], [E]
-  int first = -1;                                    // the number of the next layer's first expert
-};
-
 struct Inputs {
   const float *x, *scores, *choice, *factor, *residual;  // [m][cols], [m][E], [E], [E], [m][cols]; the last three may be null
   int m;
-  Ahead ahead;
 };
 
 // Pairs of a token and an expert that are computed together: an expert with more has them all at once. It bounds the memory

@@ -10,10 +10,9 @@ namespace {
 
 struct Experts {
   static constexpr const char* kName = "Experts";
-  static constexpr Port kInputs[] = {{kFloat}, {kFloat}, {kUint8}, {kFloat, kOptional}, {kFloat, kOptional}, {kFloat, kOptional},
-                                     {kFloat, kOptional}, {kFloat, kOptional}};
+  static constexpr Port kInputs[] = {{kFloat}, {kFloat}, {kUint8}, {kFloat, kOptional}, {kFloat, kOptional}, {kFloat, kOptional}};
   static constexpr Port kOutputs[] = {{kFloat}};
-  enum Input { kX, kScores, kExperts, kChoice, kFactor, kResidual, kAheadScores, kAheadChoice };
+  enum Input { kX, kScores, kExperts, kChoice, kFactor, kResidual };
 
   explicit Experts(const Info& info)
       : rows{*quant_linear::find_row(isa(info)), *gated_mlp::find_row(float_row(isa(info))), *experts::find_row(float_row(isa(info)))},
@@ -21,7 +20,6 @@ struct Experts {
         shapes(shapes_of(info)),
         act(gate_activation(info)) {
     const int64_t number = info.integer("store", 0), place = info.integer("place", 0);
-    next = info.integer("next", -1);
     if (number == 0 || !info.ok()) return;
     store = experts::Store::numbered(number);
     const auto checks = info.integers("checks");
@@ -61,13 +59,10 @@ struct Experts {
     if (c.has(kChoice) && c.elements(kChoice) != all) c.fail("choice has the wrong length");
     if (c.has(kFactor) && c.elements(kFactor) != all) c.fail("factor has the wrong length");
     if (c.has(kResidual) && c.rows(kResidual, shapes.gate.cols) != m) c.fail("residual has the wrong shape");
-    if (c.has(kAheadScores) && c.rows(kAheadScores, routing.experts) != m) c.fail("the next layer's scores have the wrong shape");
-    if (c.has(kAheadChoice) && c.elements(kAheadChoice) != all) c.fail("the next layer's choice has the wrong length");
     if (m > kMostPairs / routing.chosen) c.fail("too many tokens");
     auto* out = c.output<float>(0, {m, shapes.gate.cols});
     const experts::Inputs in{c.data<const float>(kX),          c.data<const float>(kScores),       c.optional<const float>(kChoice),
-                             c.optional<const float>(kFactor), c.optional<const float>(kResidual), m,
-                             ahead(c)};
+                             c.optional<const float>(kFactor), c.optional<const float>(kResidual), m};
     const auto* data = store ? nullptr : reinterpret_cast<const uint8_t*>(c.data<const float>(kExperts));
     if (!c.ok() || !m) return;
     const int error = experts::experts(rows, c, routing, {shapes, data, store, first}, act, in, out);
@@ -75,11 +70,6 @@ struct Experts {
     else if (error == EBADMSG) c.fail("an expert is damaged: verify the bundle, or pull or export the model again");
     else if (error == ENODATA) c.fail("an expert cannot be read: the file of the weights has become shorter");
     else if (error) c.fail(std::string("an expert cannot be read: ") + std::strerror(error));
-  }
-
-  experts::Ahead ahead(Context& c) const {
-    if (!store || next < 0 || !c.has(kAheadScores)) return {};
-    return {c.data<const float>(kAheadScores), c.optional<const float>(kAheadChoice), store->first_at(static_cast<uint64_t>(next))};
   }
 
   static constexpr int kMostPairs = 1 << 28;
@@ -90,7 +80,6 @@ struct Experts {
   gated_mlp::Activation act;
   experts::Store* store = nullptr;  // null: all experts are in memory
   int first = 0;                    // the number there of this layer's first expert
-  int64_t next = -1;                // where the next layer's experts lie in the file
 };
 
 }  // namespace

@@ -131,11 +131,6 @@ bool Store::hold(int first, int* wanted, int count, int* slots) {
   for (int i = 0; i < count; ++i) {
     const int number = first + wanted[i];
     Expert& expert = experts_[static_cast<size_t>(number)];
-    if (i < there && slots_[static_cast<size_t>(slots[i])].ahead) {
-      slots_[static_cast<size_t>(slots[i])].ahead = false;  // counted when it was read
-      ++right_, ++guessed_;
-      continue;
-    }
     value(&expert);
     if (i < there) continue;
     slots[i] = expert.slot = take_slot(expert.layer);
@@ -147,7 +142,6 @@ bool Store::hold(int first, int* wanted, int count, int* slots) {
     trace_.push_back(count);
     for (int i = 0; i < count; ++i) trace_.push_back(first + wanted[i]);
   }
-  judge_guesses(experts_[static_cast<size_t>(first)].layer);
   counts_.held += static_cast<uint64_t>(count), counts_.hits += static_cast<uint64_t>(there);
   if (there < count) {
     start_lanes();
@@ -183,17 +177,6 @@ bool Store::left_by_passes() const {
   return false;
 }
 
-// Notes the experts of a layer that were read ahead and are not among those that its pass holds.
-void Store::judge_guesses(int layer) {
-  for (Slot& slot : slots_) {
-    if (!slot.ahead || experts_[static_cast<size_t>(slot.expert)].layer != layer) continue;
-    slot.ahead = false;
-    ++guessed_;
-  }
-  constexpr double kKeeping = 0.99;
-  right_ *= kKeeping, guessed_ *= kKeeping;
-}
-
 // A slot without an expert, while there may be more; else that of the expert of least value.
 int Store::take_slot(int layer) {
   int slot = -1;
@@ -223,7 +206,6 @@ void Store::empty_slot(int number) {
   Slot& slot = slots_[static_cast<size_t>(number)];
   Expert& expert = experts_[static_cast<size_t>(slot.expert)];
   --used_, --layers_[static_cast<size_t>(expert.layer)].used;
-  guessed_ += slot.ahead;
   expert.slot = -1;
   slot = Slot();
 }
@@ -251,43 +233,6 @@ size_t Store::slots() const {
 void Store::value(Expert* expert) {
   const double now = static_cast<double>(layers_[static_cast<size_t>(expert->layer)].passes) / kHalfLife;
   expert->value = now + std::log2(1.0 + std::exp2(expert->value - now));
-}
-
-int Store::first_at(uint64_t offset) const {
-  const Guard guard(mutex_);
-  for (const Layer& layer : layers_)
-    if (layer.offset == offset) return layer.first;
-  return -1;
-}
-
-void Store::expect(int first, const int* wanted, int count) {
-  const Guard guard(mutex_);
-  expected_.clear();
-  if (right_ < kWorthwhile * guessed_ && ++calls_ % kTryEvery != 0) return;
-  for (int i = count; i-- > 0;)
-    if (experts_[static_cast<size_t>(first + wanted[i])].slot < 0) expected_.push_back(first + wanted[i]);
-  if (expected_.empty() || lanes_.empty()) return;
-  work_.wake_all();
-}
-
-// Takes a slot for the surest of the expected experts and reads it; false where there is nothing to do.
-bool Store::take_expected() {
-  if (ahead_ == kMostAhead) return false;
-  while (!expected_.empty()) {
-    Expert& expert = experts_[static_cast<size_t>(expected_.back())];
-    const int number = expected_.back();
-    expected_.pop_back();
-    if (expert.slot >= 0) continue;
-    if (used_ >= limit_ && least_valued(expert.layer) < 0) return expected_.clear(), false;
-    value(&expert);
-    expert.slot = take_slot(expert.layer);
-    slots_[static_cast<size_t>(expert.slot)] = {number, 0, 0, State::kWaiting, true};
-    ++ahead_;
-    read_into(expert.slot);
-    --ahead_;
-    return true;
-  }
-  return false;
 }
 
 bool Store::ready(int slot) const {
@@ -361,21 +306,16 @@ void Store::start_lanes() {
 void Store::read_until_over() {
   const Guard guard(mutex_);
   while (!over_)
-    if (!waiting_.empty())
-      read_next();
-    else if (!take_expected())
+    if (waiting_.empty())
       work_.wait(mutex_);
+    else
+      read_next();
 }
 
-// Reads the expert that has waited longest.
+// Reads the expert that has waited longest. The lock is free meanwhile.
 void Store::read_next() {
   const int number = waiting_.front();
   waiting_.erase(waiting_.begin());
-  read_into(number);
-}
-
-// Reads the expert of a slot into it. The lock is free meanwhile.
-void Store::read_into(int number) {
   Slot& slot = slots_[static_cast<size_t>(number)];
   slot.state = State::kReading;
   ++slot.holders;  // also of a pass that ends early: the slot is written to

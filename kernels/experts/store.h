@@ -35,11 +35,6 @@ class Store {
   static Store* unlist(int64_t number);
 
   static constexpr double kHalfLife = 16.0;
-  // Most reads of expected experts at once: a pass that needs others waits for these.
-  static constexpr int kMostAhead = 2;
-  // Share of the guesses from which they are worth their reads, and one call in so many that is tried below it.
-  static constexpr double kWorthwhile = 0.4;
-  static constexpr int kTryEvery = 16;
 
   struct Options {
     size_t slot_bytes, slots;
@@ -65,13 +60,6 @@ class Store {
   // Holds the experts `first` + wanted[i], and puts those that are there before those that are read. False where other passes hold so
   // many slots that too few are left: nothing is held then. `slots` gets the slot of each.
   bool hold(int first, int* wanted, int count, int* slots);
-
-  // The number of the first expert of the layer at that offset; negative: there is none.
-  int first_at(uint64_t offset) const;
-
-  // Reads experts `first` + wanted[i] that the layer's next pass is expected to hold, the surest first, while no pass waits for others.
-  // Those that were expected before and are not being read are no longer. Most calls are ignored while most guesses are wrong.
-  void expect(int first, const int* wanted, int count);
 
   // The weights in a held slot, once they are read; null where that failed, with errno in `error`.
   const uint8_t* wait(int slot, int* error);
@@ -100,7 +88,6 @@ class Store {
   struct Slot {
     int expert = -1, holders = 0, error = 0;
     State state = State::kEmpty;
-    bool ahead = false;  // read for a pass that has not held it yet
   };
   struct Layer {
     uint64_t offset, passes;
@@ -119,9 +106,6 @@ class Store {
   void start_lanes();
   void read_until_over();
   void read_next();
-  bool take_expected();
-  void judge_guesses(int layer);
-  void read_into(int number);
   int read_expert(const Expert& expert, uint8_t* to) const;
 
   const int file_;
@@ -130,8 +114,7 @@ class Store {
   std::vector<Slot> slots_;
   std::vector<Expert> experts_;
   std::vector<Layer> layers_;
-  std::vector<int> waiting_;   // slots, in the order in which they are to be read
-  std::vector<int> expected_;  // experts, the surest first
+  std::vector<int> waiting_;  // slots, in the order in which they are to be read
   std::vector<int> trace_;
   size_t most_traced_ = 0;
   std::vector<pthread_t> lanes_;
@@ -139,9 +122,6 @@ class Store {
   Condition work_, read_;  // a slot waits to be read; one was
   StoreCounts counts_{};
   size_t limit_, used_ = 0;  // slots that may have an expert, and those that have one
-  int ahead_ = 0;  // reads of expected experts that are under way
-  int calls_ = 0;  // of expect()
-  double right_ = 4.0, guessed_ = 4.0;  // lately
   bool over_ = false;
 };
 

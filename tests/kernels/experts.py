@@ -180,12 +180,6 @@ class Store:
             : copy(ctypes.c_int64(self.number), pointer(found), ctypes.c_size_t(found.size))
         ].tolist()
 
-    def expect(self, offset: int, experts: list[int]) -> None:
-        """Say which experts of the layer at ``offset`` its next pass probably holds, the surest first."""
-        wanted = np.array(experts, np.int32)
-        number, place = ctypes.c_int64(self.number), ctypes.c_uint64(offset)
-        assert self._library.edgedec_expect_experts(number, place, pointer(wanted), len(wanted)) == 0
-
     def counts(self) -> tuple[int, int, int]:
         """Experts that passes held, those that were there, and bytes read."""
         found = np.zeros(4, np.uint64)

@@ -7,7 +7,6 @@ import errno
 import mmap
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -187,41 +186,6 @@ def _mapped(data: NDArray[np.uint8], without: int) -> Iterator[int]:
         assert libc.mmap(ctypes.c_void_p(place), size, mmap.PROT_READ, *fixed) == place
     yield place
     assert libc.munmap(ctypes.c_void_p(place), ctypes.c_size_t(data.nbytes)) == 0
-
-
-def until(store: Store, reads: int, stride: int) -> None:
-    """Wait until so many experts were read."""
-    end = time.monotonic() + 10.0
-    while store.counts()[2] < reads * stride and time.monotonic() < end:
-        time.sleep(0.001)
-    assert store.counts()[2] == reads * stride
-
-
-def test_experts_that_are_expected_are_read_before_they_are_held(layer: Layer, file: Path) -> None:
-    stride, inputs = layer.data.shape[1], random_inputs(layer, 1, 1)
-    with Store(file, stride, 6) as store:
-        inputs.scores[:] = only([0, 1, 2])
-        run(BEST, layer, inputs, stored=(store, 0))
-        store.expect(0, [5, 1, 7, 3])  # one is there, and there is room for all the others
-        until(store, 6, stride)
-        inputs.scores[:] = only([3, 5, 6])
-        expected = run(BEST, layer, inputs).tobytes()
-        assert run(BEST, layer, inputs, stored=(store, 0)).tobytes() == expected
-        held, hits, _ = store.counts()
-    assert (held, hits) == (6, 2)
-
-
-def test_guesses_that_are_wrong_are_given_up(layer: Layer, file: Path) -> None:
-    """They cost reads that others wait for. One in sixteen is tried, in case they have become better."""
-    stride, inputs = layer.data.shape[1], random_inputs(layer, 1, 1)
-    inputs.scores[:] = only([0, 1, 2])
-    with Store(file, stride, 4) as store:
-        for guess in range(200):
-            run(BEST, layer, inputs, stored=(store, 0))
-            store.expect(0, [4 + guess % 4])
-            time.sleep(0.002)
-        read = store.counts()[2] // stride
-    assert read < 3 + 60
 
 
 def test_both_checksums_are_one_and_every_changed_bit_changes_it(layer: Layer) -> None:

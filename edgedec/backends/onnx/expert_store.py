@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +15,7 @@ from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.kernels import library
 from edgedec.telemetry.machine import available_bytes
 
-if TYPE_CHECKING:
-    from onnx import GraphProto, NodeProto
-
-_OP, _X, _SCORES, _WEIGHT, _CHOICE, _AHEAD = "Experts", 0, 1, 2, 3, 6
-"""The op, and the numbers of its inputs."""
-_ROUTER = "QuantLinear"
-_ROUTING = ("experts", "chosen", "gating")
-"""Attributes by which a layer chooses for itself, and guesses for the next one."""
+_OP, _WEIGHT = "Experts", 2
 _AGAIN = "pull or export the model again"
 _LANES = 4
 """Reads at once: disks and flash are full with two to four."""
@@ -98,8 +88,7 @@ class ExpertStore:
 def from_store(model: bytes, store: int) -> bytes:
     """Return the graph with its experts taken from a store, by its number, and not mapped.
 
-    Those that compute every token stay as they are. A layer also guesses the experts of the next one, so that
-    reads of them begin while others compute. Raises BadFileError for bytes that are no model.
+    Those that compute every token stay as they are. Raises BadFileError for bytes that are no model.
     """
     import onnx
     from google.protobuf.message import DecodeError
@@ -109,8 +98,7 @@ def from_store(model: bytes, store: int) -> bytes:
     except DecodeError as error:
         raise BadFileError("the graph of the bundle is broken: it is no ONNX model", hint=_AGAIN) from error
     tensors = {tensor.name: tensor for tensor in proto.graph.initializer}
-    streamed = []
-    for number, node in enumerate(proto.graph.node):
+    for node in proto.graph.node:
         if node.op_type != _OP or len(node.input) <= _WEIGHT:
             continue
         found = tensors.get(node.input[_WEIGHT])
@@ -124,44 +112,7 @@ def from_store(model: bytes, store: int) -> bytes:
         node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in added.items())
         nothing = onnx.TensorProto(name=found.name, data_type=found.data_type, dims=[0], raw_data=b"")
         found.CopyFrom(nothing)
-        streamed.append(number)
-    _guess_ahead(proto.graph, streamed)
     return bytes(proto.SerializeToString())
-
-
-def _guess_ahead(graph: GraphProto, streamed: Sequence[int]) -> None:
-    """Give each layer's experts the scores of the next layer's router for this layer's input.
-
-    Layers change a token's hidden state little, so most of the experts that such scores name are right.
-    Routers that read something else than the experts' input are left alone.
-    """
-    from onnx import helper
-
-    before: dict[int, NodeProto] = {}
-    """Nodes to add, by the number of the node that they go before."""
-    makers = {output: node for node in graph.node for output in node.output}
-    for place, after in pairwise(streamed):
-        node, following = graph.node[place], graph.node[after]
-        router = makers.get(following.input[_SCORES])
-        if router is None or router.op_type != _ROUTER or router.input[:1] != following.input[:1]:
-            continue
-        own, other = ({one.name: one for one in some.attribute} for some in (node, following))
-        if any(own.get(name) != other.get(name) for name in _ROUTING):
-            continue
-        guess = type(router)()
-        guess.CopyFrom(router)
-        guess.name, guess.input[0] = f"{router.name}.ahead", node.input[_X]
-        guess.output[0] = f"{router.output[0]}.ahead"
-        before[place] = guess
-        choice = following.input[_CHOICE] if len(following.input) > _CHOICE else ""
-        node.input.extend([""] * (_AHEAD - len(node.input)))
-        node.input.extend([guess.output[0], choice])
-        node.attribute.append(helper.make_attribute("next", other["place"].i))
-    made = type(graph)()
-    for place, node in enumerate(graph.node):
-        made.node.extend([before[place], node] if place in before else [node])
-    graph.ClearField("node")
-    graph.node.extend(made.node)
 
 
 def experts_on_disk(weights: Path, manifest: Manifest, memory: int | None) -> ExpertStore | None:
