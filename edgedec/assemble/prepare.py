@@ -119,11 +119,20 @@ def prepare(
     drafters = tuple(spec for spec in choice.drafters if spec in opened)
     drafting = Drafting(drafters, config.draft_tokens, config.history)
     if store := target.backend.experts:
+        if not budget:
+            _make_room(store, (one.memory.weights for one in opened.values() if one.memory))
         context.notice(_on_disk(store))
     if budget:
         drafting = budget.drafting(drafting, [spec for spec, one in opened.items() if one.memory])
     unnamed = opener.are_unnamed(spec for spec, one in opened.items() if one.memory)
     return Prepared(config, context, target, drafting, opened, small, budget, search, unnamed)
+
+
+def _make_room(store: ExpertSlots, weights: Iterable[int]) -> None:
+    """Give up slots for the weights of drafters, where the store has what the machine has left."""
+    slots = -(-sum(weights) // store.experts.slot_bytes)
+    if slots:
+        store.limit(store.slots - slots)
 
 
 def _on_disk(store: ExpertSlots) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from edgedec.backends.onnx import expert_store
 from edgedec.core.drafter_manifest import ASSISTANT, MTP, DrafterManifest
+from edgedec.core.manifest import WEIGHTS
 from edgedec.core.mtp_facts import MtpFacts
 from edgedec.export import export_gguf
 from tests.fixtures.carried import PLACES, Place, plenty
@@ -64,3 +65,24 @@ def test_experts_of_an_mtp_layer_are_in_memory_and_planned(
     assert drafter
     assert drafter.why.endswith("all its experts are in memory")
     assert drafter.weights > experts.nbytes
+
+
+def test_without_a_budget_drafters_take_the_place_of_slots(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the machine has left is for both."""
+    experts = place.manifest.spec.experts
+    assert experts is not None
+    dense = place.manifest.files[WEIGHTS].bytes - experts.nbytes
+    left = expert_store.BESIDE + dense + 41 * experts.slot_bytes
+    monkeypatch.setattr(expert_store, "available_bytes", lambda: left)
+    slots = []
+    for draft in ("off", place.kind):
+        prepared = place.runner(draft).prepared
+        store = prepared.target.backend.experts
+        assert store
+        slots.append(store.slots)
+        weights = sum(one.memory.weights for one in prepared.opened.values() if one.memory)
+    assert slots[0] == 41
+    assert slots[1] == max(41 - -(-weights // experts.slot_bytes), store.least)
+    assert slots[1] < 41
