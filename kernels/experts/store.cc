@@ -4,13 +4,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <ctime>
 #include <new>
-#include <tuple>
 
 namespace edgedec::experts {
 namespace {
@@ -114,26 +112,23 @@ int Store::add_layer(uint64_t offset, size_t bytes, int experts, const int64_t* 
   for (const Layer& layer : layers_)
     if (layer.offset == offset && layer.bytes == bytes && layer.experts == experts) return layer.first;
   const auto first = static_cast<int>(experts_.size()), layer = static_cast<int>(layers_.size());
-  layers_.push_back({offset, 0, bytes, 0, experts, first});
+  layers_.push_back({offset, bytes, experts, first});
   for (int e = 0; e < experts; ++e)
-    experts_.push_back({offset + bytes * static_cast<size_t>(e), bytes, checks ? checks[e] : 0, checks != nullptr, layer, -1, -HUGE_VAL});
+    experts_.push_back({offset + bytes * static_cast<size_t>(e), bytes, checks ? checks[e] : 0, checks != nullptr, layer, -1, 0.0, 0.0});
   return first;
 }
 
 bool Store::hold(int first, int* wanted, int count, int* slots) {
   const Guard guard(mutex_);
-  ++layers_[static_cast<size_t>(experts_[static_cast<size_t>(first)].layer)].passes;
   int there;
   while ((there = hold_resident(first, wanted, count, slots)) < 0) {
     if (!left_by_passes()) return false;
     read_.wait(mutex_);
   }
-  for (int i = 0; i < count; ++i) {
+  count_pass(experts_[static_cast<size_t>(first)].layer, wanted, count);
+  for (int i = there; i < count; ++i) {
     const int number = first + wanted[i];
-    Expert& expert = experts_[static_cast<size_t>(number)];
-    value(&expert);
-    if (i < there) continue;
-    slots[i] = expert.slot = take_slot(expert.layer);
+    slots[i] = experts_[static_cast<size_t>(number)].slot = take_slot();
     Slot& slot = slots_[static_cast<size_t>(slots[i])];
     slot = {number, 1, 0, State::kWaiting};
     waiting_.push_back(slots[i]);
@@ -177,42 +172,43 @@ bool Store::left_by_passes() const {
   return false;
 }
 
-// A slot without an expert, while there may be more; else that of the expert of least value.
-int Store::take_slot(int layer) {
+// A slot without an expert, while there may be more; else that of the expert that goes.
+int Store::take_slot() {
   int slot = -1;
   for (size_t i = 0; slot < 0 && used_ < limit_ && i < slots_.size(); ++i)
     if (slots_[i].expert < 0) slot = static_cast<int>(i);
-  if (slot < 0) empty_slot(slot = least_valued(layer));
-  ++used_, ++layers_[static_cast<size_t>(layer)].used;
+  if (slot < 0) empty_slot(slot = last_expected());
+  ++used_;
   return slot;
 }
 
-// The slot, held by nobody, of the expert that goes when that layer needs one, or none does (-1). -1: there is none.
-int Store::least_valued(int asking) const {
-  const size_t layers = layers_.size();
-  const bool own = asking >= 0 && layers_[static_cast<size_t>(asking)].used * layers >= limit_;
-  std::tuple<bool, double, int, int> best{true, HUGE_VAL, 0, -1};  // stays, value, expert, slot
+// The slot, held by nobody, of the expert that is expected to be held again last; -1: there is none.
+int Store::last_expected() const {
+  const auto layers = static_cast<int>(layers_.size());
+  int best = -1, least = 0;
+  double longest = 0.0;
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
     if (slot.holders > 0 || slot.expert < 0) continue;
     const Expert& expert = experts_[static_cast<size_t>(slot.expert)];
-    const bool goes = own ? expert.layer == asking : layers_[static_cast<size_t>(expert.layer)].used * layers > limit_;
-    best = std::min(best, {!goes, expert.value, slot.expert, static_cast<int>(i)});
+    const int ahead = (expert.layer - layer_ - 1 + layers) % layers + 1;
+    const double wait = 1.0 / (0.25 * expert.recent + 0.75 * expert.usual) + static_cast<double>(ahead) / layers;
+    if (best >= 0 && (wait == longest ? slot.expert > least : wait < longest)) continue;
+    best = static_cast<int>(i), least = slot.expert, longest = wait;
   }
-  return std::get<3>(best);
+  return best;
 }
 
 void Store::empty_slot(int number) {
   Slot& slot = slots_[static_cast<size_t>(number)];
-  Expert& expert = experts_[static_cast<size_t>(slot.expert)];
-  --used_, --layers_[static_cast<size_t>(expert.layer)].used;
-  expert.slot = -1;
+  experts_[static_cast<size_t>(slot.expert)].slot = -1;
+  --used_;
   slot = Slot();
 }
 
 // Gives slots beyond the limit back to the system.
 void Store::shrink() {
-  for (int slot; used_ > limit_ && (slot = least_valued(-1)) >= 0;) {
+  for (int slot; used_ > limit_ && (slot = last_expected()) >= 0;) {
     empty_slot(slot);
     madvise(memory_ + static_cast<size_t>(slot) * options_.slot_bytes, options_.slot_bytes, MADV_DONTNEED);
   }
@@ -229,10 +225,13 @@ size_t Store::slots() const {
   return limit_;
 }
 
-// Values of all experts keep their order as passes go by, so each is kept as it was at the first pass.
-void Store::value(Expert* expert) {
-  const double now = static_cast<double>(layers_[static_cast<size_t>(expert->layer)].passes) / kHalfLife;
-  expert->value = now + std::log2(1.0 + std::exp2(expert->value - now));
+void Store::count_pass(int layer, const int* wanted, int count) {
+  static const double recent = std::exp2(-1.0 / kRecentHalfLife), usual = std::exp2(-1.0 / kUsualHalfLife);
+  const Layer& all = layers_[static_cast<size_t>(layer)];
+  Expert* experts = &experts_[static_cast<size_t>(all.first)];
+  for (int e = 0; e < all.experts; ++e) experts[e].recent *= recent, experts[e].usual *= usual;
+  for (int i = 0; i < count; ++i) experts[wanted[i]].recent += 1.0 - recent, experts[wanted[i]].usual += 1.0 - usual;
+  layer_ = layer;
 }
 
 bool Store::ready(int slot) const {

@@ -1,11 +1,12 @@
 // Experts of a file on a disk, in a bounded number of slots in memory.
 //
 // A pass holds the experts that it computes with; those that are in no slot are read into one, several at once, while it computes
-// with the others. A slot that nobody holds keeps its expert until another needs the room: the one of least value goes. Value is how
-// often a pass held an expert, each time worth half as much kHalfLife passes later (LRFU: Lee et al., 2001).
+// with the others. A slot that nobody holds keeps its expert until another needs the room: the one goes that is expected to be held
+// again last.
 //
-// Layers share the slots out alike. One that has its share gives up an expert of its own, else one of a layer with more than its
-// share goes: a pass asks layer by layer, so of all that are worth the same, the others' are needed sooner.
+// A pass of its layer holds an expert with probability p = recent / 4 + usual * 3 / 4: two means of its last passes, 1 where they held
+// it and 0 where not, in which passes count half as much kRecentHalfLife and kUsualHalfLife passes later. So it is held again in
+// 1 / p passes, and within a pass the layers follow each other: 1 / p + layers until its own / layers.
 #pragma once
 
 #include <pthread.h>
@@ -34,7 +35,7 @@ class Store {
   // Takes it off the list, and returns it or null. No pass may use it any more.
   static Store* unlist(int64_t number);
 
-  static constexpr double kHalfLife = 16.0;
+  static constexpr double kRecentHalfLife = 1.0, kUsualHalfLife = 16.0;
 
   struct Options {
     size_t slot_bytes, slots;
@@ -48,7 +49,7 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // Bounds how many experts lie in memory, at most options.slots. The least valued ones beyond that go once nobody holds them.
+  // Bounds how many experts lie in memory, at most options.slots. Those beyond that go once nobody holds them.
   void limit(size_t slots);
   size_t slots() const;
 
@@ -83,26 +84,26 @@ class Store {
     int64_t check;
     bool checked;
     int layer, slot;  // -1: in none
-    double value;     // log2, at its layer's first pass; -inf: was never held
+    double recent, usual;
   };
   struct Slot {
     int expert = -1, holders = 0, error = 0;
     State state = State::kEmpty;
   };
   struct Layer {
-    uint64_t offset, passes;
-    size_t bytes, used;  // of each expert; slots with its experts
+    uint64_t offset;
+    size_t bytes;  // of each expert
     int experts, first;
   };
 
   Store(int file, const Options& options, uint8_t* memory);
   int hold_resident(int first, int* wanted, int count, int* slots);
   bool left_by_passes() const;
-  int take_slot(int layer);
-  int least_valued(int asking) const;
+  int take_slot();
+  int last_expected() const;
   void empty_slot(int number);
   void shrink();
-  void value(Expert* expert);
+  void count_pass(int layer, const int* wanted, int count);
   void start_lanes();
   void read_until_over();
   void read_next();
@@ -122,6 +123,7 @@ class Store {
   Condition work_, read_;  // a slot waits to be read; one was
   StoreCounts counts_{};
   size_t limit_, used_ = 0;  // slots that may have an expert, and those that have one
+  int layer_ = 0;            // the one of which a pass held experts last
   bool over_ = false;
 };
 

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from edgedec.bench.studies.expert_policies import Foresight, Frequency, Recency, Routing, hits
+from edgedec.bench.studies.expert_policies import Expectation, Foresight, Frequency, Recency, Routing, hits
 
 
 def random_routing(seed: int, layers: int = 2, count: int = 4, chosen: int = 2, passes: int = 8) -> Routing:
@@ -47,7 +47,8 @@ def test_no_choices_have_more_hits_than_foresight(slots: int) -> None:
         requests = [tuple(one.tolist()) for one in routing.requests]
         best = most_hits(requests, slots)
         assert hits(routing, Foresight(routing), slots) == best
-        for policy in (Recency(routing), Frequency(routing, 4), Frequency(routing, np.inf)):
+        others = (Recency(routing), Frequency(routing, 4), Frequency(routing, np.inf), Expectation(routing))
+        for policy in others:
             assert hits(routing, policy, slots) <= best
 
 
@@ -101,6 +102,23 @@ def test_a_pass_of_another_layer_does_not_age_an_expert() -> None:
     )  # used once at its layer's first pass; 3 at the second
 
 
+def test_an_expert_is_expected_by_how_often_passes_took_it_and_by_its_layers_turn() -> None:
+    routing = random_routing(9, layers=3, count=4, passes=30)
+    policy = Expectation(routing, recent=1, usual=4)
+    passes: dict[int, list[set[int]]] = {0: [], 1: [], 2: []}
+    for request in routing.requests:
+        policy.use(request)
+        layer = int(request[0]) // 4
+        passes[layer].insert(0, set(request.tolist()))
+        for expert in sorted(set().union(*(asked for past in passes.values() for asked in past))):
+            took = np.array([expert in asked for asked in passes[expert // 4]])
+            ages = np.arange(len(took))
+            shares = [(took * 2.0 ** (-ages / life)).sum() * (1 - 2 ** (-1 / life)) for life in (1, 4)]
+            turn = next(step for step in (1, 2, 3) if (layer + step) % 3 == expert // 4)
+            wait = 1 / (0.25 * shares[0] + 0.75 * shares[1]) + turn / 3
+            assert policy.values(np.array([expert]))[0] == pytest.approx(-wait)
+
+
 @pytest.mark.parametrize("by_layer", [False, True])
 def test_a_request_that_is_larger_than_its_slots_leaves_its_last_ones(by_layer: bool) -> None:
     routing = Routing(1, 6, [np.arange(6), np.array([4]), np.array([5]), np.array([0])])
@@ -109,5 +127,5 @@ def test_a_request_that_is_larger_than_its_slots_leaves_its_last_ones(by_layer: 
 
 def test_with_room_for_all_each_is_missed_once() -> None:
     routing = random_routing(3, passes=30)
-    for policy in (Recency(routing), Frequency(routing, 16), Foresight(routing)):
+    for policy in (Recency(routing), Frequency(routing, 16), Expectation(routing), Foresight(routing)):
         assert hits(routing, policy, routing.total) == routing.asked - routing.total

@@ -7,15 +7,23 @@ import errno
 import mmap
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgedec.bench.studies.expert_policies import Frequency, Routing, hits
+from edgedec.bench.studies.expert_policies import (
+    Expectation,
+    Frequency,
+    Recency,
+    Routing,
+    SlotPolicy,
+    hits,
+)
 from edgedec.kernels import library
 from edgedec.kernels.packing.experts import checksum
 from tests.kernels.experts import Inputs, Layer, Store, random_inputs, random_layer, run
@@ -112,24 +120,29 @@ def test_what_is_used_often_outlasts_what_was_used_last(layer: Layer, file: Path
     assert held - hits == 6
 
 
-@pytest.mark.parametrize("slots", [7, 9, 13])
-def test_the_slots_have_the_experts_that_the_measured_policy_keeps(
-    layer: Layer, file: Path, slots: int
-) -> None:
-    """Layers share them out alike; a use 16 passes ago counts half. `bench experts` replays it."""
-    rng, requests = np.random.default_rng(slots), []
+def test_the_slots_have_the_experts_that_the_measured_policy_keeps(layer: Layer, file: Path) -> None:
+    """`bench experts` replays it, beside others that do not keep the same."""
+    rng, requests = np.random.default_rng(3), []
     inputs, likely = random_inputs(layer, 1, 1), np.arange(1, 9) / 36
-    with Store(file, layer.data.shape[1], slots) as store:
-        for _ in range(60):
-            for first, stored in ((0, layer), (8, reversed_layer(layer))):
-                experts = np.sort(rng.choice(8, 3, replace=False, p=likely))
-                inputs.scores[:] = only(experts.tolist())
-                run(BEST, stored, inputs, stored=(store, first * layer.data.shape[1]))
-                requests.append(first + experts)
-        routing = Routing(2, 8, requests)
-        replayed = {life: hits(routing, Frequency(routing, life), slots, by_layer=True) for life in (1, 16)}
-        assert store.counts()[1] == replayed[16]
-    assert replayed[1] != replayed[16]
+    for _ in range(60):
+        requests += [first + np.sort(rng.choice(8, 3, replace=False, p=likely)) for first in (0, 8)]
+    routing, counted = Routing(2, 8, requests), []
+    for slots in (6, 7, 9):
+        with Store(file, layer.data.shape[1], slots) as store:
+            for number, experts in enumerate(requests):
+                other = number % 2
+                inputs.scores[:] = only((experts - 8 * other).tolist())
+                stored = store, other * layer.data.nbytes
+                run(BEST, reversed_layer(layer) if other else layer, inputs, stored=stored)
+            counted.append(store.counts()[1])
+
+    def replayed(policy: Callable[[Routing], SlotPolicy]) -> list[int]:
+        return [hits(routing, policy(routing), slots) for slots in (6, 7, 9)]
+
+    assert counted == replayed(Expectation)
+    others = [Recency, partial(Frequency, half_life=16)]
+    others += [partial(Expectation, recent=16), partial(Expectation, usual=8)]
+    assert counted not in [replayed(one) for one in others]
 
 
 def test_passes_are_traced_until_the_numbers_are_so_many(layer: Layer, file: Path) -> None:

@@ -84,6 +84,34 @@ class Frequency:
         return self._logs[experts]
 
 
+class Expectation:
+    """The expert goes that is expected to be used again last: the policy of the store in ``kernels/experts``.
+
+    A pass of its layer uses an expert with probability p = recent / 4 + usual * 3 / 4. Both are means of the
+    layer's last passes, 1 where they used it and 0 where not, in which passes count half as much a half-life
+    later. Its next use is 1 / p passes away, plus the part of a pass until its layer's turn.
+    """
+
+    def __init__(self, routing: Routing, recent: float = 1.0, usual: float = 16.0) -> None:
+        self._count, self._layers = routing.count, routing.layers
+        self._kept = 2.0 ** (-1 / recent), 2.0 ** (-1 / usual)
+        self._means = np.zeros(routing.total), np.zeros(routing.total)
+        self._layer = 0
+
+    def use(self, experts: Numbers) -> None:
+        self._layer = int(experts[0]) // self._count
+        all_of_layer = slice(self._layer * self._count, (self._layer + 1) * self._count)
+        for mean, kept in zip(self._means, self._kept, strict=True):
+            mean[all_of_layer] *= kept
+            mean[experts] += 1.0 - kept
+
+    def values(self, experts: Numbers) -> Floats:
+        recent, usual = self._means
+        likely = 0.25 * recent[experts] + 0.75 * usual[experts]
+        ahead = (experts // self._count - self._layer - 1) % self._layers + 1
+        return -(1.0 / likely + ahead / self._layers)
+
+
 class Foresight:
     """Belady's optimum (1966): the expert goes whose next use is furthest away. It knows all requests."""
 

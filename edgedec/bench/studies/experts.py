@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +11,15 @@ import numpy as np
 
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.bench.harness.pairing import rounded
-from edgedec.bench.studies.expert_policies import Foresight, Frequency, Recency, Routing, SlotPolicy, hits
+from edgedec.bench.studies.expert_policies import (
+    Expectation,
+    Foresight,
+    Frequency,
+    Recency,
+    Routing,
+    SlotPolicy,
+    hits,
+)
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import Progress
@@ -26,8 +35,11 @@ POLICIES: dict[str, tuple[Callable[[Routing], SlotPolicy], bool]] = {
     "lru": (Recency, False),
     "lru, by layer": (Recency, True),
     "lfu": (partial(Frequency, half_life=np.inf), False),
-    **{f"lrfu {life}": (partial(Frequency, half_life=life), False) for life in (2, 4, 8, 16, 32, 64)},
+    **{f"lrfu {life}": (partial(Frequency, half_life=life), False) for life in (4, 16, 64)},
     "lrfu 16, by layer": (partial(Frequency, half_life=16), True),
+    "expected 16": (partial(Expectation, recent=16, usual=16), False),
+    "expected 1, 64": (partial(Expectation, usual=64), False),
+    "expected 1, 16": (Expectation, False),
 }
 """Policies by name, and whether each layer has slots of its own."""
 
@@ -86,13 +98,16 @@ def replay(name: str, routing: Routing, progress: Progress) -> ReplayedRouting:
 
 
 def again(routing: Routing) -> float:
-    """Return the share of a token's experts that the last token took too."""
+    """Return the share of a token's experts that the last token took too.
+
+    Requests of the most frequent size are of one token; a prompt asks for more, or for what is left of it.
+    """
     before: dict[int, set[int]] = {}
-    fewest = min(map(len, routing.requests))
+    ((usual, _),) = Counter(map(len, routing.requests)).most_common(1)
     same = asked = 0
     for experts in routing.requests:
         layer, now = int(experts[0]) // routing.count, set(experts.tolist())
-        if layer in before and len(now) == len(before[layer]) == fewest:
+        if layer in before and len(now) == len(before[layer]) == usual:
             same, asked = same + len(now & before[layer]), asked + len(now)
         before[layer] = now
     return same / max(asked, 1)
