@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.numpy
 from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError
@@ -56,6 +57,23 @@ def test_any_rows_of_experts_can_be_read(tmp_path: Path) -> None:
     for start, stop in ((0, 1), (30, 70), (64, 96), (100, 192)):
         assert (weights.floats(tensor, start, stop) == whole[start:stop]).all()
         assert weights.rows(tensor, start, stop).shape == (stop - start, 2 * 17)
+
+
+@pytest.mark.slow
+def test_transformers_reads_the_same_values(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    mxfp4 = pytest.importorskip("transformers.integrations.mxfp4")
+    _, directory = written(tmp_path)
+    weights, stored = read(directory).weights, safetensors.numpy.load_file(directory / "model.safetensors")
+    for part, names in (("gate_up_proj", ("gate", "up")), ("down_proj", ("down",))):
+        blocks, scales = (
+            torch.from_numpy(stored[f"{EXPERTS}{part}_{kind}"]) for kind in ("blocks", "scales")
+        )
+        theirs = mxfp4.convert_moe_packed_tensors(blocks, scales, dtype=torch.float32).numpy()
+        for first, name in enumerate(names):
+            tensor = weights.tensors[f"blk.1.ffn_{name}_exps.weight"]
+            expected = theirs[:, :, first :: len(names)].swapaxes(1, 2).reshape(tensor.rows, -1)
+            np.testing.assert_array_equal(weights.floats(tensor, 0, tensor.rows), expected)
 
 
 def test_any_rows_of_matrices_on_their_sides_can_be_read(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from edgedec.kernels.packing.layout import FORMATS
 from edgedec.text.tokenizer import Tokenizer
 from tests.fixtures.nightly import diagonal
 from tests.fixtures.opened import onnx_forward
+from tests.fixtures.tiny_experts import ExpertShape
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.portable import agreement
 from tests.portable.runner import Runner, options
@@ -62,6 +63,20 @@ def test_token_by_token_as_the_file_means(architecture: str, format: str, tmp_pa
     )
     np.testing.assert_allclose(got, expected, atol=CACHE_ROUNDING * scale)
     assert expected.std() > 0.1
+
+
+def test_experts_with_biases_sinks_and_windows_as_the_file_means(tmp_path: Path) -> None:
+    shape = TinyShape(layers=4, experts=ExpertShape(count=5, chosen=3, width=96))
+    formats = {"*": "q8_0", **{f"ffn_{part}_exps": "mxfp4" for part in ("gate", "up", "down")}}
+    gguf, bundle = make(tmp_path, "gpt-oss", formats=formats, shape=shape, tied=False)
+    runner = Runner(bundle, ring=TinyShape().window - 1 + 6)
+    parts = [TOKENS[:6], *([token] for token in TOKENS[6:])]
+    got = np.concatenate([runner.run(part)["logits"] for part in parts])
+    scale = np.abs(got).max()
+    np.testing.assert_allclose(
+        got, graph_logits(bundle, TOKENS, cache=np.float16), atol=FLOAT_ROUNDING * scale
+    )
+    np.testing.assert_allclose(got, reference_logits(gguf, TOKENS), atol=CACHE_ROUNDING * scale)
 
 
 PART = {"phi3.rope.dimension_count": 12, "phi3.rope.scaling.attn_factor": 1.2}

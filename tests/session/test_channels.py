@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
+from edgedec.sampling import DrawParams
+from edgedec.server.work.intake import Intake
+from edgedec.server.work.request import GenerationRequest, QueueLimits
 from edgedec.session.chat import Chat
 from edgedec.session.message import Message, ToolCall
-from edgedec.session.reply import Settings
+from edgedec.session.reply import Reply, Settings
 from edgedec.session.reply_syntax import ReplySyntax
 from edgedec.text.channels import MARKS
 from edgedec.text.template import ChatTemplate
 from edgedec.text.tokenizer import Tokenizer
-from tests.fixtures.ready import chat_of, ready_of
+from tests.fixtures.ready import Ready, chat_of, ready_of
 from tests.fixtures.tiny_vocab import BPE_SPECIALS, bpe_pieces
 from tests.session.parrot import END, Parrot, codec_of, make_tokenizer
 
@@ -60,13 +63,18 @@ class Spoken:
         return [*reply, END][len(so_far)] if so_far == reply[: len(so_far)] else END
 
 
-def chat(folder: Path, *replies: str, tools: bool = False, **settings: Any) -> Chat:
+def ready(folder: Path, *replies: str) -> Ready:
     tokenizer = make_tokenizer(folder, (*MARKS, "<|return|>", "<|call|>"))
     size = len(BPE_SPECIALS) + len(bpe_pieces()[0]) + len(MARKS) + 2
     codec = codec_of(tokenizer, ChatTemplate(TEMPLATE, bos="", eos=""))
-    ready = ready_of(Parrot(Spoken(tokenizer, replies), size, 2000), codec)
-    made = chat_of(ready, Settings(**{"max_tokens": 400, **settings}))
-    return Chat(made.engine, codec, made.settings, syntax=ReplySyntax(codec, (TOOL,) if tools else ()))
+    return ready_of(Parrot(Spoken(tokenizer, replies), size, 2000), codec)
+
+
+def chat(folder: Path, *replies: str, tools: bool = False, **settings: Any) -> Chat:
+    made = chat_of(ready(folder, *replies), Settings(**{"max_tokens": 400, **settings}))
+    return Chat(
+        made.engine, made.codec, made.settings, syntax=ReplySyntax(made.codec, (TOOL,) if tools else ())
+    )
 
 
 def test_the_final_channel_is_the_reply_and_the_analysis_is_thinking(tmp_path: Path) -> None:
@@ -126,6 +134,23 @@ def test_a_reply_that_was_cut_goes_on(tmp_path: Path, limit: int) -> None:
 def test_stop_strings_are_of_the_text_that_is_shown(tmp_path: Path) -> None:
     talk = chat(tmp_path, TWO, stops=("Tw",))
     assert talk.reply("What?").read() == "<think>Hm.</think>\n\n"
+
+
+@pytest.mark.parametrize("tools", [False, True])
+def test_a_server_tells_them_apart_too(tmp_path: Path, tools: bool) -> None:
+    one = ready(tmp_path, CALL if tools else TWO)
+    engine = one.runner.engine
+    intake = Intake(one.loaded, engine, DrawParams(), QueueLimits())
+    request = GenerationRequest(messages=(Message("user", "Add."),), tools=(TOOL,) if tools else ())
+    inputs = intake.inputs(request)
+    reply = Reply(engine, one.loaded.codec.tokenizer, inputs.start, inputs.settings)
+    reader = inputs.reader()
+    parts = [*map(reader.push, reply), reader.flush()]
+    assert "".join(part.reasoning for part in parts) == ("I add." if tools else "Hm.")
+    assert "".join(part.content for part in parts) == ("" if tools else "Two.")
+    assert reader.calls == int(tools)
+    raw = intake.inputs(GenerationRequest(text="<|start|>user<|message|>Add.<|end|><|start|>assistant"))
+    assert not raw.settings.channels
 
 
 def test_a_raw_prompt_has_no_channels(tmp_path: Path) -> None:
