@@ -167,6 +167,8 @@ def attend(
         attention.Model(heads=4, kv_heads=1, dim=256, window=20, int8=True),
         attention.Model(heads=4, kv_heads=1, dim=64, window=20, ring=True),
         attention.Model(heads=4, kv_heads=1, dim=64, window=20, ring=True, int8=True),
+        attention.Model(heads=16, kv_heads=2, dim=64, window=20, ring=True, int8=True, sinks=True),
+        attention.Model(heads=32, kv_heads=1, dim=32, sinks=True),
     ],
     ids=str,
 )
