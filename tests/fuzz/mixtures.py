@@ -31,11 +31,14 @@ _MODELS = {
     "granitemoe": replace(SHAPE, experts=_EXPERTS),
     "qwen35moe": replace(SHAPES["qwen35"], experts=_EXPERTS),
     "gemma4moe": replace(SHAPES["gemma4"], experts=_EXPERTS),
+    "gpt-oss": replace(SHAPE, heads=4, layers=2, experts=_EXPERTS),
 }
+_FORMATS = {"gpt-oss": {"*": "q4_0", **{f"ffn_{part}_exps": "mxfp4" for part in ("gate", "up", "down")}}}
+"""Formats of matrices, where they are others than q4_0: directories have such experts as they are."""
 _STEM, _ALONE = "model", "model.gguf"
 _OTHER = "other/"
 """Folder of parts that belong to another model, from which damage takes them."""
-_ABOUT = (b"split.", b"expert", b"exps", b"ffn_gate_inp", b"exp_probs", b"leading_dense")
+_ABOUT = (b"split.", b"expert", b"exps", b"ffn_gate_inp", b"exp_probs", b"leading_dense", b"sinks")
 """Pieces of the names of what these models have besides."""
 _ON_DISK = 1
 """A budget in which no model fits, so that its experts stay on the disk."""
@@ -58,7 +61,12 @@ def _gguf(folder: Path, name: str, tensors_a_part: int = 0, seed: int = 0) -> Pa
     if not first.exists():
         path.parent.mkdir(exist_ok=True)
         first = write_tiny(
-            path, name, formats="q4_0", shape=_MODELS[name], tensors_a_part=tensors_a_part, seed=seed
+            path,
+            name,
+            formats=_FORMATS.get(name, "q4_0"),
+            shape=_MODELS[name],
+            tensors_a_part=tensors_a_part,
+            seed=seed,
         )
     return first
 
