@@ -12,6 +12,7 @@ import pytest
 from edgedec.backends.onnx.mtp_forward import MtpForward, MtpModel
 from edgedec.core.drafter_manifest import MTP, DrafterManifest
 from edgedec.core.errors import BadFileError, ContextFullError
+from edgedec.core.experts import Experts
 from edgedec.core.ledger import Ledger
 from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.mtp_facts import GRAPH, MtpFacts
@@ -170,6 +171,21 @@ def test_a_graph_that_its_facts_do_not_describe_is_refused(exact: Setting, chang
 def test_impossible_facts_are_refused(exact: Setting, field: str, value: int) -> None:
     with pytest.raises(BadFileError, match="states an impossible"):
         replace(exact.facts(), **{field: value})
+
+
+@pytest.mark.parametrize("changed", [{"chosen": 1 << 20}, {"experts": 3}, {"expert_width": 0}], ids=str)
+def test_experts_that_contradict_each_other_are_refused(exact: Setting, changed: dict[str, int]) -> None:
+    facts = replace(exact.facts(), experts=8, chosen=4, expert_width=32, expert_bytes=4096)
+    assert facts.spec(8).experts == Experts(1, 8, 4, 32, 4096, 8 * 4096)
+    with pytest.raises(BadFileError, match="states experts whose numbers do not fit"):
+        replace(facts, **changed)
+
+
+def test_facts_of_before_there_were_experts_have_none(exact: Setting) -> None:
+    stated = {**DrafterManifest.load(exact.folder).facts}
+    for name in ("experts", "chosen", "expert_width", "expert_bytes"):
+        del stated[name]
+    assert MtpFacts.of(stated).spec(8).experts is None
 
 
 @pytest.mark.parametrize("name", [GRAPH, WEIGHTS])
