@@ -15,6 +15,9 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.command import Command, option, taking
 from edgedec.cli.opening import fetch_bundles, run_config
+from edgedec.cli.plan_experts import as_json as experts_as_json
+from edgedec.cli.plan_experts import budgets_of
+from edgedec.cli.plan_experts import show as show_experts
 from edgedec.cli.positional import model_first
 from edgedec.cli.progress import notice
 from edgedec.cli.services import services
@@ -100,6 +103,9 @@ def command(
     The options are those of chat and generate that change memory. Without --memory nothing is given up. The
     model is loaded, and what the process holds then is measured; the rest is computed. Nothing is generated.
 
+    For a model with experts a table has what several budgets are worth: experts in memory, expected reads
+    from the disk, and the tokens per second that disk and memory allow, both measured just now.
+
     --plot draws what every budget gets: tokens per second, context, and what is given up. Speeds hold at a
     short context, and as quick as the machine is now: passes with each type of KV cache are timed in turns.
     With drafts they lie between one token a pass and all drafts right.
@@ -124,10 +130,11 @@ def command(
         if not line.endswith(budget.plan.given_up):  # those are rows of the plan
             notice(line)
     device = run.target.backend.device_bytes(budget.cache(run.target))
-    device = run.target.backend.device_bytes(budget.cache(run.target))
     costs = _draw(ctx, run.target, budget, config, plot) if plot else None
+    worth = budgets_of(run.target, budget, services(ctx)) if _streams(run.target) else None
     if as_json:
         report = budget.as_json() | ({"speed": _speeds(costs, budget)} if costs else {})
+        report |= {"experts": experts_as_json(*worth)} if worth else {}
         stones = [{"bytes": nbytes, "below": line} for nbytes, line in budget.milestones()]
         if config.memory is None:
             del report["budget_bytes"]
@@ -135,6 +142,8 @@ def command(
         screen.show_json({"model": run.target.name, **report, **on_device, "milestones": stones})
         return
     _show(run.target.name, budget, size.memory)
+    if worth:
+        show_experts(*worth)
     _show_device(device, size.device_memory)
     if costs:
         now = PredictedSpeeds.of(costs.curves[budget.choice.kv], budget.choice.drafted)
@@ -157,11 +166,16 @@ def _draw(ctx: click.Context, model: LoadedModel, budget: Budget, config: RunCon
     return costs
 
 
+def _streams(model: LoadedModel) -> bool:
+    """Return whether experts of the model can be read from the disk."""
+    return model.spec.experts is not None and model.manifest.kind == "edgedec" and model.bundle is not None
+
+
 def _experts(budget: Budget) -> dict[str, float]:
-    """Return the words about experts: tokens miss those that have no slot, if each is as likely."""
+    """Return the words about experts."""
     experts, held = budget.facts.target.spec.experts, budget.choice.experts
     return (
-        {"held": held, "all_experts": experts.total, "missed": 1.0 - held / experts.total} if experts else {}
+        {"held": held, "all_experts": experts.total, "missed": 1.0 - experts.hits(held)} if experts else {}
     )
 
 
@@ -188,6 +202,8 @@ def _show(name: str, budget: Budget, memory: int | None) -> None:
         click.echo("\nGiven up to fit:")
         for line in plan.given_up:
             click.echo(_row("  ", line))
+    if budget.facts.target.spec.experts and not budget.facts.target.experts:
+        return  # with less memory, experts come from the disk before anything is given up
     click.echo("\nWith less than    this is given up, too:")
     for nbytes, text in _thresholds(budget):
         click.echo(_row(f"{in_mb(nbytes):>14}    ", text))

@@ -9,6 +9,8 @@ from dataclasses import MISSING, dataclass, fields
 _MOST = 1 << 50
 _LEAST_BYTES = 4096
 """Of an expert, which begins at a multiple of these."""
+AGAIN = 0.35
+"""Share of a token's experts that the next one takes again: 0.18 to 0.43 in three published models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,26 @@ class Experts:
         """Return the number of experts in all layers."""
         return self.layers * self.count
 
+    @property
+    def least(self) -> int:
+        """Return how many are in memory at the least where passes read them from the disk."""
+        return min(4 * self.chosen, self.total)
+
     def expected(self, tokens: float) -> float:
         """Return the share of the experts that a pass over so many tokens takes, if each is as likely."""
         return 1.0 - math.pow(1.0 - self.chosen / self.count, tokens)
+
+    def hits(self, slots: float, again: float = AGAIN) -> float:
+        """Return the share of a token's experts that are among ``slots`` in memory.
+
+        Expected where a token takes the share ``again`` of the last one's experts once more, and the others
+        are as likely as each other.
+        """
+        taken, kept = self.chosen / self.count, min(slots / self.total, 1.0)
+        again = max(again, taken)
+        if kept < taken:
+            return again * kept / taken
+        return again + (1.0 - again) * (kept - taken) / (1.0 - taken) if taken < 1.0 else 1.0
 
 
 @dataclass(frozen=True, slots=True)

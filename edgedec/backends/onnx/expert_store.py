@@ -19,8 +19,6 @@ _OP, _WEIGHT = "Experts", 2
 _AGAIN = "pull or export the model again"
 _LANES = 4
 """Reads at once: disks and flash are full with two to four."""
-LEAST_SLOTS = 2
-"""Two waves of a pass are held at a time."""
 BESIDE = 512 << 20
 """Bytes that a process needs beside all weights: Python, a cache, the buffers of passes."""
 
@@ -41,7 +39,7 @@ class ExpertStore:
         self.number = int(opened(os.fsencode(weights), *sizes, _LANES, int(direct), ctypes.byref(error)))
         if not self.number:
             raise BackendError(f"no store for the experts in {weights}: {os.strerror(error.value)}")
-        self.least = min(max(LEAST_SLOTS, 4 * experts.chosen), experts.total)
+        self.least = experts.least
         self.slots, self.most, self._traced = 0, experts.total, 0
         self.limit(self.least)
 
