@@ -41,10 +41,12 @@ class SmallModel(nn.Module):
         for layer in range(self._hyper.layers):
             block = f"blk.{layer}."
             x = x + self._attention(block, self._norm(x, block + "attn_norm.weight"), turns)
-            n = self._norm(x, block + "ffn_norm.weight")
-            gate = functional.silu(self._linear(n, block + "ffn_gate"))
-            x = x + self._linear(gate * self._linear(n, block + "ffn_up"), block + "ffn_down")
+            x = x + self._mlp(block, self._norm(x, block + "ffn_norm.weight"))
         return self._norm(x[:, first:], OUTPUT_NORM)
+
+    def _mlp(self, block: str, n: Tensor) -> Tensor:
+        gate = functional.silu(self._linear(n, block + "ffn_gate"))
+        return self._linear(gate * self._linear(n, block + "ffn_up"), block + "ffn_down")
 
     def _attention(self, block: str, n: Tensor, turns: tuple[Tensor, Tensor]) -> Tensor:
         q, k, v = (
