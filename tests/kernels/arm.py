@@ -65,7 +65,7 @@ class ArmFunction:
             argument = argument.value
         if isinstance(argument, ctypes.c_float):
             return number(1) + struct.pack("<fi", argument.value, 0), None
-        if isinstance(argument, ctypes.c_size_t | ctypes.c_int):
+        if isinstance(argument, ctypes.c_size_t | ctypes.c_int | ctypes.c_int64):
             argument = argument.value
         if isinstance(argument, int):
             return number(0) + number(argument), None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,8 +152,10 @@ def run(
 class Store:
     """An open store of experts over a file, in the library of a row."""
 
-    def __init__(self, file: Path, slot: int, slots: int, *, lanes: int = 2, direct: bool = False) -> None:
-        self._library = library.load()
+    def __init__(
+        self, file: Path, slot: int, slots: int, *, lanes: int = 2, direct: bool = False, kernels: Any = None
+    ) -> None:
+        self._library = kernels or library.load()
         opened = self._library.edgedec_open_store
         opened.restype = ctypes.c_int64
         error = ctypes.c_int()
@@ -179,6 +182,10 @@ class Store:
         return found[
             : copy(ctypes.c_int64(self.number), pointer(found), ctypes.c_size_t(found.size))
         ].tolist()
+
+    def interrupt(self, now: bool) -> None:
+        """End waits of passes, or let them wait again."""
+        self._library.edgedec_interrupt_store(ctypes.c_int64(self.number), int(now))
 
     def counts(self) -> tuple[int, int, int]:
         """Experts that passes held, those that were there, and bytes read."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from edgedec.kernels.packing import layout
 from tests.fixtures.nightly import diagonal
 from tests.kernels.arm import ArmLibrary, ArmRunner, needs_arm
 from tests.kernels.arm_build import BUILD, build, run
+from tests.kernels.experts import Store, random_inputs, random_layer
+from tests.kernels.experts import run as run_experts
 from tests.kernels.float_rows import pointer, same_bits
 from tests.kernels.quant_rows import ACTIVATIONS, FORMATS, SCALAR, Runner, random_packed
 from tests.kernels.test_quant_linear import inputs, shapes
@@ -134,6 +137,31 @@ def test_the_other_quantised_ops_have_the_same_bits(runner: Runner) -> None:
                 for row in (SCALAR, runner)
             )
             assert all(same_bits(got[name], expected[name]) for name in expected), (format, refined)
+
+
+LAYERS = {
+    "softmax": (("q4_k", "q4_k", "q6_k"), {}),
+    "sigmoid": (("q8_0", "q4_0", "q5_0"), {"sigmoid": True, "epsilon": 1e-6, "scale": 1.5}),
+    "gelu": (("q4_0", "q4_0", "q4_0"), {"activation": "gelu_tanh"}),
+    "clamped, with biases": (("mxfp4", "mxfp4", "mxfp4"), {"activation": "clamped_silu", "biased": True}),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@EVERY_ROW
+def test_experts_have_the_same_bits_in_memory_and_from_a_file(
+    runner: ArmRunner, tmp_path: Path, name: str
+) -> None:
+    formats, rules = LAYERS[name]
+    layer = random_layer(formats, 6, 256, 256, chosen=3, **rules)
+    file = tmp_path / "weights.bin"
+    file.write_bytes(layer.data.tobytes())
+    with Store(file, layer.data.shape[1], 3, kernels=runner.library) as store:
+        for m in (1, 2, 7):
+            inputs = random_inputs(layer, m, m, extras=True)
+            expected = run_experts(SCALAR, layer, inputs)
+            assert same_bits(run_experts(runner, layer, inputs), expected), m
+            assert same_bits(run_experts(runner, layer, inputs, stored=(store, 0)), expected), m
 
 
 @pytest.mark.parametrize("format", FORMATS)
