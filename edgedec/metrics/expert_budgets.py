@@ -37,9 +37,7 @@ class ExpertBudget:
         return asdict(self)
 
 
-def expert_budgets(
-    experts: Experts, others: int, token_bytes: float, rates: Rates
-) -> Iterator[ExpertBudget]:
+def expert_budgets(experts: Experts, others: int, token_bytes: float, rates: Rates) -> Iterator[ExpertBudget]:
     """Yield budgets from the smallest up, the last one with room for all experts.
 
     ``others``: bytes that the process takes beside experts. ``token_bytes``: bytes of weights that a token

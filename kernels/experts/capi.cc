@@ -104,6 +104,11 @@ EDGEDEC_EXPORT void edgedec_limit_store(int64_t number, size_t slots) {
   if (experts::Store* store = experts::Store::numbered(number)) store->limit(slots);
 }
 
+// Ends passes that wait for experts, and those that come until `now` is 0 again.
+EDGEDEC_EXPORT void edgedec_interrupt_store(int64_t number, int now) {
+  if (experts::Store* store = experts::Store::numbered(number)) store->interrupt(now != 0);
+}
+
 // No session may be open over it.
 EDGEDEC_EXPORT void edgedec_close_store(int64_t number) { delete experts::Store::unlist(number); }
 

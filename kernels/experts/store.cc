@@ -243,15 +243,23 @@ bool Store::ready(int slot) const {
 const uint8_t* Store::wait(int slot, int* error) {
   const Guard guard(mutex_);
   const Slot& held = slots_[static_cast<size_t>(slot)];
+  const auto waits = [&] { return !interrupted_ && (held.state == State::kWaiting || held.state == State::kReading); };
   if (held.state == State::kWaiting || held.state == State::kReading) {
     const uint64_t start = nanoseconds();
-    while (lanes_.empty() && held.state == State::kWaiting) read_next();  // the system starts no thread
-    while (held.state == State::kWaiting || held.state == State::kReading) read_.wait(mutex_);
+    while (lanes_.empty() && waits() && held.state == State::kWaiting) read_next();  // the system starts no thread
+    while (waits()) read_.wait(mutex_);
     counts_.nanoseconds_waited += nanoseconds() - start;
   }
+  if (interrupted_) return *error = EINTR, nullptr;
   if (held.state == State::kReady) return memory_ + static_cast<size_t>(slot) * options_.slot_bytes;
   *error = held.error;
   return nullptr;
+}
+
+void Store::interrupt(bool now) {
+  const Guard guard(mutex_);
+  interrupted_ = now;
+  read_.wake_all();
 }
 
 void Store::release(const int* slots, int count) {

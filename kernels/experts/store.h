@@ -64,6 +64,8 @@ class Store {
 
   // The weights in a held slot, once they are read; null where that failed, with errno in `error`.
   const uint8_t* wait(int slot, int* error);
+  // While `now`, every wait() ends at once, in EINTR.
+  void interrupt(bool now);
   // Whether wait() would not wait.
   bool ready(int slot) const;
 
@@ -124,7 +126,7 @@ class Store {
   StoreCounts counts_{};
   size_t limit_, used_ = 0;  // slots that may have an expert, and those that have one
   int layer_ = 0;            // the one of which a pass held experts last
-  bool over_ = false;
+  bool over_ = false, interrupted_ = false;
 };
 
 }  // namespace edgedec::experts

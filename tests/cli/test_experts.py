@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ from edgedec.core.manifest import WEIGHTS
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_generate_batch import real
 from tests.fixtures.streamed import EXPERTS, LAYERS, first_expert, sparse_bundle, stride
+from tests.patience import PATIENCE_S
 
 FAILED, UNSUPPORTED = 9, 5
 SAID = ("--max-tokens", "12", "--threads", "1")
@@ -134,3 +139,50 @@ def test_places_without_experts_say_so_at_once(
     result = run(real(home), *(one.replace("@", str(bundle)) for one in args))
     assert_one_line(result, UNSUPPORTED, words)
     assert not (bundle.parent / "out").exists()
+
+
+SLOW = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <unistd.h>
+#include <sys/types.h>
+typedef ssize_t (*Read)(int, void*, size_t, off_t);
+ssize_t pread64(int file, void* to, size_t n, off_t at) {
+  if (n >= 4096) usleep(2000000);
+  return ((Read)dlsym(RTLD_NEXT, "pread64"))(file, to, n, at);
+}
+ssize_t pread(int file, void* to, size_t n, off_t at) { return pread64(file, to, n, at); }
+"""
+"""A disk that takes two seconds for each read."""
+
+
+@pytest.fixture(scope="module")
+def slow_disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("slow")
+    (folder / "slow.c").write_text(SLOW)
+    compiler = os.environ.get("CC", "cc")
+    command = [compiler, "-shared", "-fPIC", str(folder / "slow.c"), "-o", str(folder / "slow.so"), "-ldl"]
+    subprocess.run(command, check=True)
+    return folder / "slow.so"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems preload libraries in another way")
+def test_who_insists_ends_a_wait_for_a_slow_disk(home: Home, bundle: Path, slow_disk: Path) -> None:
+    """The first Ctrl-C lets the pass end, which takes half a minute; the second one does not."""
+    given = ("-m", str(bundle), "-p", "one two three four five six seven eight nine ten", "--memory", "150MB")
+    command = [sys.executable, "-m", "edgedec", "generate", *given, "--draft", "off", "--context", "256"]
+    env = os.environ | {"EDGEDEC_HOME": str(home.path), "LD_PRELOAD": str(slow_disk)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+    ) as running:
+        assert running.stderr is not None
+        assert "72 experts" in running.stderr.readline()
+        time.sleep(1.5)
+        running.send_signal(signal.SIGINT)
+        time.sleep(1.0)
+        began = time.monotonic()
+        running.send_signal(signal.SIGINT)
+        out, said = running.communicate(timeout=PATIENCE_S)
+    assert time.monotonic() - began < 6
+    assert running.returncode == 130
+    assert (out.strip(), said.strip()) == ("", "")

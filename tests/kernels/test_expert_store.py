@@ -201,6 +201,18 @@ def _mapped(data: NDArray[np.uint8], without: int) -> Iterator[int]:
     assert libc.munmap(ctypes.c_void_p(place), ctypes.c_size_t(data.nbytes)) == 0
 
 
+def test_an_interrupted_pass_ends_and_the_next_one_is_right(layer: Layer, file: Path) -> None:
+    inputs = random_inputs(layer, 5, 1)
+    expected = run(BEST, layer, inputs).tobytes()
+    with Store(file, layer.data.shape[1], 4) as store:
+        for _ in range(20):
+            store.interrupt(True)
+            with pytest.raises(AssertionError, match="returned 4"):
+                run(BEST, layer, inputs, stored=(store, 0))
+            store.interrupt(False)
+            assert run(BEST, layer, inputs, stored=(store, 0)).tobytes() == expected
+
+
 def test_both_checksums_are_one_and_every_changed_bit_changes_it(layer: Layer) -> None:
     expert = bytearray(layer.data[0].tobytes())
     found = library.load().edgedec_expert_checksum

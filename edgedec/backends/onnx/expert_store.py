@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.backends.onnx.stoppable import Stoppable
 from edgedec.core.errors import BackendError, BadFileError
 from edgedec.core.experts import Experts, StoreCounts
 from edgedec.core.manifest import WEIGHTS, Manifest
@@ -39,6 +41,8 @@ class ExpertStore:
         self.number = int(opened(os.fsencode(weights), *sizes, _LANES, int(direct), ctypes.byref(error)))
         if not self.number:
             raise BackendError(f"no store for the experts in {weights}: {os.strerror(error.value)}")
+        self.passes = Stoppable(partial(_interrupt, self._library, self.number))
+        """Passes that read from it are computed by this."""
         self.least = experts.least
         self.slots, self.most, self._traced = 0, experts.total, 0
         self.limit(self.least)
@@ -81,6 +85,11 @@ class ExpertStore:
 
     def __del__(self) -> None:
         self.close()
+
+
+def _interrupt(kernels: ctypes.CDLL, number: int, now: bool) -> None:
+    """End passes that wait for experts, and those that begin before this is called with False."""
+    kernels.edgedec_interrupt_store(ctypes.c_int64(number), int(now))
 
 
 def from_store(model: bytes, store: int) -> bytes:

@@ -5,8 +5,8 @@ Only whole logits rows and hidden states get new arrays each time: they are too 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import onnxruntime as ort
@@ -21,6 +21,7 @@ from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import FloatArray, HeadRows, Rows
 from edgedec.memory import whole_keys
 
+T = TypeVar("T")
 _SHORT = 32
 """Passes up to this many tokens recur (decoding, verification) and keep their buffers."""
 _MOST_KEPT = 128
@@ -58,12 +59,12 @@ class OnnxPasses:
     def run_with_states(self, fed: Fed) -> tuple[HeadRows, States]:
         """Compute a pass as ``run`` does, and return the outputs of the layers of ``fed.states`` too."""
         with one_line_errors():
-            return self._bound_for(fed.shape).run(fed)
+            return self._stoppable(lambda: self._bound_for(fed.shape).run(fed))
 
     def step(self, token: int, position: int, slot: int, rows: Rows) -> HeadRows:
         """Compute a token alone behind those of one sequence, with its row, as ``run`` does."""
         with one_line_errors():
-            return self._bound_for(_STEP).step(token, position, slot, rows)
+            return self._stoppable(lambda: self._bound_for(_STEP).step(token, position, slot, rows))
 
     def attention(self, fed: Fed) -> FloatArray:
         """Compute a pass over one sequence and return its attention, f32[layers, kv heads, slots].
@@ -77,8 +78,11 @@ class OnnxPasses:
         self._ledger.hold(found, "attention", found.nbytes)
         caches: dict[str, NDArray[Any]] = {**self._caches, "attention": found}
         with one_line_errors():
-            self._bind(fed.shape, caches).run(fed)
+            self._stoppable(lambda: self._bind(fed.shape, caches).run(fed))
         return found
+
+    def _stoppable(self, compute: Callable[[], T]) -> T:
+        return self._experts.passes(compute) if self._experts else compute()
 
     def _bound_for(self, shape: PassShape) -> BoundPass:
         bound = self._bound.get(shape)
