@@ -456,7 +456,7 @@ class Chat:
         """Drop turns until the conversation fits, with ``tokens`` of its last reply behind it."""
 
         def build(messages: Sequence[Message]) -> Prompt:
-            prompt = self.prompts.build(messages)
+            prompt = self.syntax.opened(self.prompts.build(messages), self._settings.grammar)
             return Prompt(prompt.text, [*prompt.ids, *tokens]) if tokens else prompt
 
         if self.settings.when_full == STOP:

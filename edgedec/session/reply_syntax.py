@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +11,14 @@ from edgedec.core.errors import UsageError
 from edgedec.grammar.spec import GrammarSpec
 from edgedec.session.kept_tools import kept_functions
 from edgedec.session.message import Message, ToolCall
-from edgedec.text.channels import has_channels
+from edgedec.text.channels import FINAL, has_channels
 from edgedec.text.reply_reader import ReplyParts, ReplyReader, reader_of, spelled_ids
 from edgedec.text.template_inputs import Plain, TemplateInputs
 from edgedec.text.thinking import thinking_tags
 from edgedec.text.tool_calls.call_grammar import call_grammar, form_or_calls, strict_grammar
 
 if TYPE_CHECKING:
+    from edgedec.session.prompt import Prompt
     from edgedec.text.codec import Codec
 
 AUTO, NONE, REQUIRED = "auto", "none", "required"
@@ -94,6 +95,16 @@ class ReplySyntax:
         free = end in control or self.channels
         strict_text = None if free else strict_grammar(family, functions, control)
         return GrammarSpec.lark(strict_text, left_out) if strict_text else None
+
+    def opened(self, prompt: Prompt, form: GrammarSpec | None) -> Prompt:
+        """Return the prompt of a reply that must have a ``form``: in channels, it begins within the answer.
+
+        Beside tools it may be a call, which has a header of its own.
+        """
+        if not self.channels or form is None or self.inputs.tools:
+            return prompt
+        ids = self.codec.tokenizer.encode(FINAL, add_bos=False, parse_special=True)
+        return replace(prompt, text=prompt.text + FINAL, ids=[*prompt.ids, *ids])
 
     def reader(self, prompt: str = "", messages: Iterable[Message] = ()) -> ReplyReader:
         """Return a reader of one reply to a rendered prompt of ``messages``."""

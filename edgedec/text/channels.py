@@ -19,6 +19,8 @@ START, CHANNEL, CONSTRAIN, MESSAGE = "<|start|>", "<|channel|>", "<|constrain|>"
 _OVER = "<|end|>"
 MARKS = (START, CHANNEL, CONSTRAIN, MESSAGE, _OVER)
 """Control tokens of the form that end no reply."""
+FINAL = f"{CHANNEL}final{MESSAGE}"
+"""Header of an answer."""
 _NAME = re.compile(re.escape(CHANNEL) + r"\s*(\w+)")
 _TO = re.compile(r"\bto=([^\s<]+)")
 _NOBODY = ("user", "assistant", "all")

@@ -18,10 +18,12 @@ from edgedec.export.graph import build_graph
 from edgedec.export.huggingface.gptoss import SidewaysTensor
 from edgedec.export.hyperparameters import read_hyperparameters
 from edgedec.export.tensors import Tensors
+from tests.export.test_calibration import opened, seen
 from tests.export.test_experts import shape_of
 from tests.export.test_experts_of_directories import edit, read, weights_of
 from tests.fixtures.tiny_gguf import write_tiny
 from tests.fixtures.tiny_huggingface import write_huggingface
+from tests.reference.model import reference_logits
 
 EXPERTS = "model.layers.1.mlp.experts."
 FORMATS = {"*": "q8_0", **{f"ffn_{part}_exps": "mxfp4" for part in ("gate", "up", "down")}}
@@ -86,6 +88,18 @@ def test_any_rows_of_matrices_on_their_sides_can_be_read(tmp_path: Path) -> None
             assert isinstance(weights._stored[name], SidewaysTensor)
             for start, stop in ((0, 6 * rows), (rows - 1, 3 * rows + 1), (rows, rows + 5)):
                 assert (weights.floats(weights.tensors[name], start, stop) == expected[start:stop]).all()
+
+
+def test_the_float_run_of_calibration_is_the_model(tmp_path: Path) -> None:
+    """With sinks, biases, clamps and experts that are read from MXFP4."""
+    gguf, directory = written(tmp_path)
+    source, model = opened(directory)
+    tokens = [3, 9, 70, 41, 5, 5, 100, 17, 60, 33, 8, 64]
+    found = seen(source, model, [tokens, tokens[:7]])
+    head = source.tensors["token_embd.weight"]
+    logits = found[head.name] @ source.floats(head, 0, head.shape[0]).T
+    expected = np.concatenate([reference_logits(gguf, one) for one in (tokens, tokens[:7])])
+    np.testing.assert_allclose(logits, expected, atol=2e-4 * np.abs(expected).max())
 
 
 def bytes_of(*shape: int, value: int = 100) -> NDArray[np.uint8]:

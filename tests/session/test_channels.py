@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from edgedec.grammar import GrammarSpec
 from edgedec.sampling import DrawParams
 from edgedec.server.work.intake import Intake
 from edgedec.server.work.request import GenerationRequest, QueueLimits
@@ -151,6 +152,32 @@ def test_a_server_tells_them_apart_too(tmp_path: Path, tools: bool) -> None:
     assert reader.calls == int(tools)
     raw = intake.inputs(GenerationRequest(text="<|start|>user<|message|>Add.<|end|><|start|>assistant"))
     assert not raw.settings.channels
+
+
+def test_a_reply_of_a_form_is_the_answer_at_once(tmp_path: Path) -> None:
+    """The prompt ends in the header of the final channel, and the next turn goes on from its tokens."""
+    talk = chat(tmp_path, f'{FINAL}{{"a": 1}}', TWO)
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    reply = talk.reply("What?", schema=schema)
+    assert reply.read() == '{"a": 1}'
+    assert reply.parsed == {"a": 1}
+    ends = talk.tokenizer.encode(f"<|start|>assistant{FINAL}", add_bos=False, parse_special=True)
+    assert reply.prompt[-len(ends) :] == ends
+    second = talk.reply("And?")
+    assert second.reused >= len(reply.prompt) + len(reply.text_tokens) - 1
+    assert second.read().endswith("Two.")
+
+
+def test_a_server_asks_for_a_form_within_the_answer(tmp_path: Path) -> None:
+    one = ready(tmp_path, f"{FINAL}yes")
+    intake = Intake(one.loaded, one.runner.engine, DrawParams(), QueueLimits())
+    form = GrammarSpec.of(regex="yes|no")
+    messages = (Message("user", "Add."),)
+    inputs = intake.inputs(GenerationRequest(messages=messages, grammar=form))
+    assert one.tokenizer.decode(inputs.prompt, one.tokenizer.control_ids().values()).endswith(FINAL)
+    assert Reply(one.runner.engine, one.tokenizer, inputs.start, inputs.settings).read() == "yes"
+    called = intake.inputs(GenerationRequest(messages=messages, tools=(TOOL,), tool_choice="required"))
+    assert one.tokenizer.decode(called.prompt, one.tokenizer.control_ids().values()).endswith("assistant")
 
 
 def test_a_raw_prompt_has_no_channels(tmp_path: Path) -> None:

@@ -133,8 +133,10 @@ class Intake:
         self._check_room(prompts.text_bytes(messages))
         if not request.continues:
             prompt = prompts.build(messages)
+            form = syntax.grammar(prompt.text, request.grammar)
+            prompt = syntax.opened(prompt, form)
             start = Start(prompt.ids, room=room, reader=partial(syntax.reader, prompt.text, messages))
-            return start, syntax.grammar(prompt.text, request.grammar)
+            return start, form
         if messages[-1].uses_tools:
             raise UsageError("a reply with tool calls cannot be continued", hint="give their results")
         shown = messages[-1].content
