@@ -20,8 +20,8 @@ from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 WINDOW, SLACK, LONGEST = 8, 6, 9
 RING = WINDOW + SLACK + LONGEST
 FULL = Rows(full=True)
-MODELS = {"gemma2": 2, "gemma3": 7, "gemma3-windows-alone": 2}
-"""Name -> layers. Of gemma2 every second one has a window, of gemma3 five of six."""
+MODELS = {"gemma2": 2, "gemma3": 7, "gemma3-windows-alone": 2, "gpt-oss": 2}
+"""Name -> layers. Of gemma2 and gpt-oss every second one has a window, of gemma3 five of six."""
 KINDS = [(name, kv) for name in MODELS for kv in ("fp16", "int8")]
 Bundles = Callable[[str], tuple[Path, Path]]
 
@@ -35,7 +35,8 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
         if name not in made:
             folder = tmp_path_factory.mktemp(name)
             shape = TinyShape(layers=MODELS[name], window=WINDOW, context=1024)
-            export_gguf(write_tiny(folder / "tiny.gguf", name.split("-")[0], shape=shape), folder / "bundle")
+            gguf = write_tiny(folder / "tiny.gguf", name.removesuffix("-windows-alone"), shape=shape)
+            export_gguf(gguf, folder / "bundle")
             made[name] = folder / "bundle", write_without_rings(folder / "bundle", folder / "whole")
         return made[name]
 

@@ -30,7 +30,9 @@ def write_without_rings(bundle: Path, out: Path) -> Path:
     for node in model.graph.node:
         node.overload = ""
         if node.op_type == "TreeAttention":
+            sinks = node.input[9:]
             del node.input[7:]
+            node.input.extend(["", "", *sinks] if sinks else [])
             node.input[4] = "kv_cache"
             kept = [a for a in node.attribute if a.name not in ("ring", "layer")]
             del node.attribute[:]
