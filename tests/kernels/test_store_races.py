@@ -1,0 +1,58 @@
+"""A store of experts that several threads use and disturb at once, with sanitizers: no report, and no wrong byte."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.kernels.sanitizers import STATUS
+
+pytestmark = pytest.mark.slow
+
+FLAGS = ("-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
+SANITIZERS = ("thread", "address,undefined")
+
+
+def run(folder: Path, sanitizers: str, *more: str) -> subprocess.CompletedProcess[str]:
+    host = folder / "host"
+    compiler = str(shutil.which(os.environ.get("CXX", "c++")))
+    sources = [str(ROOT / "tests" / "kernels" / "store_host.cc"), str(ROOT / "kernels" / "experts" / "store.cc")]
+    include = ["-I", str(ROOT / "kernels"), "-pthread"]
+    subprocess.run([compiler, *FLAGS, f"-fsanitize={sanitizers}", *include, *sources, "-o", str(host)], check=True)
+    options = {f"{name}_OPTIONS": f"exitcode={STATUS}:halt_on_error=1" for name in ("TSAN", "ASAN", "UBSAN")}
+    return subprocess.run(
+        [str(host), str(folder / "weights.bin"), *more],
+        env={**os.environ, **options},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+
+
+@pytest.mark.parametrize("sanitizers", SANITIZERS)
+def test_passes_at_once_get_whole_experts_or_an_error(tmp_path: Path, sanitizers: str) -> None:
+    done = run(tmp_path, sanitizers)
+    assert done.returncode == 0, done.stdout + done.stderr[-6000:]
+    assert done.stderr == ""
+    found = re.fullmatch(
+        r"(\d+) held, (\d+) refused, (\d+) interrupted, (\d+) unread, (\d+) wrong\n", done.stdout
+    )
+    assert found, done.stdout
+    held, _, interrupted, unread, wrong = map(int, found.groups())
+    assert held > 1000
+    assert interrupted > 0
+    assert unread > 0
+    assert wrong == 0
+
+
+def test_a_race_would_be_seen(tmp_path: Path) -> None:
+    done = run(tmp_path, "thread", "race")
+    assert done.returncode == STATUS, done.stdout + done.stderr
+    assert "data race" in done.stderr
