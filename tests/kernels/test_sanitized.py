@@ -44,6 +44,8 @@ PARTS = (
     "tests/backends/test_hostile_graph.py",
     "tests/backends/test_hostile_calls.py",
     "tests/backends/test_contract.py",
+    "tests/backends/test_experts_faults.py",
+    "tests/backends/test_experts_on_disk.py",
     "tests/backends/test_attention.py",
     "tests/backends/test_rings.py",
     "tests/backends/test_ring_sequences.py",
@@ -90,7 +92,7 @@ def test_no_report(sanitized: Path, part: str) -> None:
     assert " passed" in done.stdout
 
 
-@pytest.mark.parametrize("target", ["op", "drafts"])
+@pytest.mark.parametrize("target", ["op", "drafts", "streamed"])
 def test_hostile_inputs(sanitized: Path, target: str) -> None:
     fuzz = ("-m", "tests.fuzz", "--target", target, "--inputs", "2000", "--limit", "60", "--workers", "1")
     command = [sys.executable, *fuzz, "--kernels", str(sanitized)]

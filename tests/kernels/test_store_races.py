@@ -1,4 +1,4 @@
-"""A store of experts that several threads use and disturb at once, with sanitizers: no report, and no wrong byte."""
+"""A store of experts that threads use and disturb at once, with sanitizers: no report, and no wrong byte."""
 
 from __future__ import annotations
 
@@ -22,9 +22,14 @@ SANITIZERS = ("thread", "address,undefined")
 def run(folder: Path, sanitizers: str, *more: str) -> subprocess.CompletedProcess[str]:
     host = folder / "host"
     compiler = str(shutil.which(os.environ.get("CXX", "c++")))
-    sources = [str(ROOT / "tests" / "kernels" / "store_host.cc"), str(ROOT / "kernels" / "experts" / "store.cc")]
+    sources = [
+        str(ROOT / "tests" / "kernels" / "store_host.cc"),
+        str(ROOT / "kernels" / "experts" / "store.cc"),
+    ]
     include = ["-I", str(ROOT / "kernels"), "-pthread"]
-    subprocess.run([compiler, *FLAGS, f"-fsanitize={sanitizers}", *include, *sources, "-o", str(host)], check=True)
+    subprocess.run(
+        [compiler, *FLAGS, f"-fsanitize={sanitizers}", *include, *sources, "-o", str(host)], check=True
+    )
     options = {f"{name}_OPTIONS": f"exitcode={STATUS}:halt_on_error=1" for name in ("TSAN", "ASAN", "UBSAN")}
     return subprocess.run(
         [str(host), str(folder / "weights.bin"), *more],
