@@ -174,9 +174,7 @@ def _streams(model: LoadedModel) -> bool:
 def _experts(budget: Budget) -> dict[str, float]:
     """Return the words about experts."""
     experts, held = budget.facts.target.spec.experts, budget.choice.experts
-    return (
-        {"held": held, "all_experts": experts.total, "missed": 1.0 - experts.hits(held)} if experts else {}
-    )
+    return {"held": held, "all_experts": experts.total, "missed": 1.0 - experts.hits(held)} if experts else {}
 
 
 def _speeds(costs: CostsNow, budget: Budget) -> dict[str, object]:

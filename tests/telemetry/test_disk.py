@@ -12,9 +12,7 @@ from edgedec.telemetry import disk
 
 
 @pytest.mark.parametrize("size", [100, 4096, 70_000, 1 << 22])
-def test_pieces_of_any_size_are_read(
-    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pieces_of_any_size_are_read(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, read = tmp_path / "file", []
     path.write_bytes(bytes(1 << 22))
     monkeypatch.setattr(disk, "_MOST_BYTES", 1 << 20)

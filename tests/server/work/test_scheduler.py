@@ -6,11 +6,12 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
 
+from edgedec.backends.backend import PassRequest
 from edgedec.core.errors import BackendError, ContextFullError, EdgeDecError, NotFoundError, UsageError
 from edgedec.models import Store
 from edgedec.sampling.named import SamplingParams
@@ -377,10 +378,16 @@ def test_a_failed_pass_is_said_to_those_in_it_and_the_next_request_is_right(
     hub: Hub, alone: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     combined = scheduler_of(hub).model.runner.sequences._combined  # type: ignore[union-attr]
-    run, calls = combined.run, iter(range(10**6))
+    run, calls, broken = combined.run, iter(range(10**6)), set[int]()
 
-    def sometimes(requests: object) -> object:
+    def sometimes(requests: Sequence[PassRequest]) -> object:
+        """Fail once for all in a pass, together and each alone."""
+        within = {request.sequence for request in requests}
         if next(calls) == 3:
+            broken.update(within)
+            raise BackendError("broken")
+        if len(within) == 1 and within <= broken:
+            broken.difference_update(within)
             raise BackendError("broken")
         return run(requests)
 
