@@ -6,6 +6,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from edgedec.assemble import budget as budgets
 from edgedec.cli.services import Services
 from tests.cli.support import Home, run
 from tests.cli.test_generate_batch import real
@@ -13,6 +16,12 @@ from tests.fixtures.tiny_experts import ExpertShape
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 
 SHAPE = TinyShape(layers=3, experts=ExpertShape(count=24, chosen=2, width=32))
+
+
+@pytest.fixture(autouse=True)
+def _the_same_process_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "rss_bytes", lambda: 100_000_000)
+    monkeypatch.setattr(budgets, "mapped_rss_bytes", lambda name: 0)
 
 
 def services(home: Home) -> Services:

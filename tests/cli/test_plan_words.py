@@ -6,6 +6,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from edgedec.assemble import budget as budgets
 from edgedec.bench.plots import memory_plan
 from edgedec.cli.plan import LOST, WHY, in_mb
 from edgedec.core.cache_kinds import Keys, States
@@ -18,6 +21,12 @@ from tests.cli.test_generate_batch import real
 from tests.fixtures.tiny_gguf import write_tiny
 
 SPEC = ModelSpec("small", "llama", 49152, 30, 9, 3, 64, 576, 8192, ffn_size=1536)
+
+
+@pytest.fixture(autouse=True)
+def _the_same_process_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "rss_bytes", lambda: 100_000_000)
+    monkeypatch.setattr(budgets, "mapped_rss_bytes", lambda name: 0)
 
 
 def test_every_part_of_a_plan_has_its_words() -> None:
