@@ -32,9 +32,9 @@ def with_table(page: str, name: str, title: str, block: str) -> str:
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
+    """Return a table in Markdown, without spaces around cells: each mark alone would count as a word."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join(f"|{'|'.join(line)}|" for line in lines)
 
 
 def replace_in(file: Path, name: str, title: str, block: str) -> None:

@@ -89,7 +89,7 @@ def test_a_table_is_written_with_its_conditions_and_commands(page: Path, tmp_pat
     assert "old two" in text
     block = text[text.index("<!-- table one -->") : text.index("<!-- end -->")]
     assert "Commit `abc1234`, 2026-11-23, Some CPU (avx2 kernels), 2 cores. Some figures." in block
-    assert "| model | figure |\n| --- | --- |\n| a | 1 |\n| b | 2 |" in block
+    assert "|model|figure|\n|---|---|\n|a|1|\n|b|2|" in block
     assert "`edgedec bench a -m MODEL`" in block
     assert text.endswith("End.\n")
 
