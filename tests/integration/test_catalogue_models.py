@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from edgedec.assemble.config import RunConfig
+from edgedec.core.drafter_manifest import MTP
+from edgedec.core.home import ARTIFACTS
 from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.export import export_gguf
@@ -43,6 +45,7 @@ def test_a_twin_has_the_features_of_its_model(twin: tuple[Entry, Path, Path]) ->
         assert spec.n_heads * model.n_kv_heads == spec.n_kv_heads * model.n_heads
     assert bool(spec.n_window_layers) == bool(model.n_window_layers)
     assert bool(spec.table_bytes) == bool(model.table_bytes)
+    assert (bundle / ARTIFACTS / MTP).is_dir() == (entry.name == "qwen3.6-35b-a3b")
     assert [(kind.name, bool(kind.layers)) for kind in spec.kinds] == [
         (kind.name, True) for kind in model.kinds
     ]
