@@ -35,6 +35,15 @@ int open_file(const char* path, bool direct) {
   return ::open(path, O_RDONLY | O_CLOEXEC);
 }
 
+// Some file systems, and disks with large blocks, refuse reads past the cache only when it comes to them.
+void read_through_cache(int file) {
+#ifdef O_DIRECT
+  if (const int flags = fcntl(file, F_GETFL); flags >= 0) fcntl(file, F_SETFL, flags & ~O_DIRECT);
+#else
+  (void)file;
+#endif
+}
+
 }  // namespace
 
 Store* Store::numbered(int64_t number) {
@@ -340,9 +349,15 @@ void Store::read_next() {
 }
 
 int Store::read_expert(const Expert& expert, uint8_t* to) const {
+  bool direct = options_.direct;
   for (size_t done = 0; done < expert.bytes;) {
     const ssize_t got = pread(file_, to + done, expert.bytes - done, static_cast<off_t>(expert.offset + done));
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EINVAL && direct) {
+      direct = false;
+      read_through_cache(file_);
+      continue;
+    }
     if (got <= 0) return got < 0 ? errno : ENODATA;
     done += static_cast<size_t>(got);
   }

@@ -74,6 +74,14 @@ def test_the_bits_are_those_of_experts_in_memory(layer: Layer, file: Path, slots
                 assert run(BEST, other, inputs, stored=(store, layer.data.nbytes)).tobytes() == expected
 
 
+def test_a_place_that_no_direct_read_takes_is_read_through_the_cache(layer: Layer, tmp_path: Path) -> None:
+    file = tmp_path / "weights.bin"
+    file.write_bytes(bytes(8) + layer.data.tobytes())
+    inputs = random_inputs(layer, 9, 1)
+    with Store(file, layer.data.shape[1], 4, direct=True) as store:
+        assert run(BEST, layer, inputs, stored=(store, 8)).tobytes() == run(BEST, layer, inputs).tobytes()
+
+
 @pytest.mark.parametrize("pairs", [1, 7, 40])
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_with_any_threads_and_waves(layer: Layer, file: Path, count: int, pairs: int) -> None:
