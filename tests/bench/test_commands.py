@@ -283,6 +283,7 @@ def test_the_studies_are_listed_in_this_order() -> None:
         "speed",
         "drafts",
         "kernels",
+        "experts",
         "memory",
         "accuracy",
         "switch",
