@@ -23,6 +23,19 @@ from edgedec.telemetry.cores import check_usable
 Objective = Literal["time", "energy"]
 MemoryRule = Callable[[MemoryFacts, MemoryChoice], int]
 """Computes a budget in bytes from the sizes of the loaded models and the choice that nothing limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMemory:
+    """A memory rule for a model that shares ``budget`` bytes with others; alone, it may take all of them."""
+
+    budget: int
+    rule: MemoryRule
+
+    def __call__(self, facts: MemoryFacts, wanted: MemoryChoice) -> int:
+        return self.rule(facts, wanted)
+
+
 NO_TEMPLATE = ""
 """In place of a chat template: messages are text to continue."""
 
@@ -143,6 +156,8 @@ class RunConfig:
     def placement(self) -> DevicePlace:
         """Where the model runs."""
         memory = self.device_memory if self.device == "gpu" else self.memory_bytes
+        if isinstance(memory, SharedMemory):
+            memory = memory.budget
         return DevicePlace(
             self.device,
             parse_size(memory) if isinstance(memory, str) else memory if isinstance(memory, int) else None,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from edgedec.assemble.config import SharedMemory
 from edgedec.core.errors import MemoryBudgetError
 from edgedec.core.manifest import WEIGHTS
 from edgedec.memory.plan import planned
@@ -88,7 +89,7 @@ class ModelRoom:
                 raise NoRoomBeside
             return self.budget + self._above
 
-        return rule
+        return SharedMemory(self.budget, rule)
 
     def opened(self, name: str, plan: MemoryPlan) -> None:
         """Count the model that was opened by the newest rule."""

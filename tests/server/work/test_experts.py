@@ -49,6 +49,20 @@ def hub(request: pytest.FixtureRequest, store: Store, monkeypatch: pytest.Monkey
     made.close()
 
 
+@pytest.mark.parametrize("slots", [1, 3])
+def test_a_budget_of_the_server_keeps_experts_on_the_disk(store: Store, alone: Alone, slots: int) -> None:
+    """Here one that no model with all its experts fits, as ``expert_store`` counts."""
+    said: list[str] = []
+    hub = Hub(
+        ["tiny"], replace(DRAFTED, memory="500MB", conversations=slots), store=store, notice=said.append
+    )
+    try:
+        same(only(hub.submit(asked(LONG, 0))), alone.reply(asked(LONG, 0)))
+    finally:
+        hub.close()
+    assert [line for line in said if "experts; each is read when a token first needs it" in line]
+
+
 def asked(text: str, number: int, **more: object) -> GenerationRequest:
     sampling = SamplingParams(temperature=0.8, seed=number) if number % 2 else SamplingParams.greedy()
     return GenerationRequest(messages=user(text), sampling=sampling, max_tokens=12, **more)  # type: ignore[arg-type]
