@@ -185,6 +185,6 @@ def test_who_insists_ends_a_wait_for_a_slow_disk(home: Home, bundle: Path, slow_
         began = time.monotonic()
         running.send_signal(signal.SIGINT)
         out, said = running.communicate(timeout=PATIENCE_S)
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 15
     assert running.returncode == 130
     assert (out.strip(), said.strip()) == ("", "")
