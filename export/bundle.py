@@ -23,7 +23,7 @@ from edgedec.export.graph import build_graph
 from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.interface import HEAD_K
 from edgedec.export.model import ExpertsWeight, ExportModel
-from edgedec.export.mtp.bundle import has_mtp, write_mtp
+from edgedec.export.mtp.bundle import has_mtp, mtp_bytes, write_mtp
 from edgedec.export.notes import LEFT_OUT
 from edgedec.export.passes import DEFAULT_PASSES, run_passes
 from edgedec.export.source import WeightSource
@@ -74,7 +74,8 @@ def write_bundle(
     model = build_graph(contents.hyper, Tensors(source))
     run_passes(model, DEFAULT_PASSES)
     spec, info = model_spec(contents, model), contents.info
-    check_space(out, weights_bytes(model) + len(contents.tokenizer.encode()))
+    needed = weights_bytes(model) + mtp_bytes(source, contents.hyper)
+    check_space(out, needed + len(contents.tokenizer.encode()))
     where_from = {**contents.about.origin(), **_left_out(source, contents.hyper)}
     with atomic_path(out, directory=True) as directory:
         writer = BundleWriter(directory, {})

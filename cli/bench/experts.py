@@ -47,6 +47,7 @@ def command(ctx: click.Context, model: str, file: Path | None, as_json: bool) ->
     from edgedec.backends.onnx.model import OnnxModel
     from edgedec.bench.harness.texts import QUESTIONS, read_prompts
     from edgedec.bench.studies.experts import DRAWN, drawn, recorded, replay
+    from edgedec.core.device_place import DevicePlace
     from edgedec.core.manifest import Manifest
 
     texts = read_prompts(file) if file else QUESTIONS
@@ -59,7 +60,7 @@ def command(ctx: click.Context, model: str, file: Path | None, as_json: bool) ->
         )
     prompts = inputs.prompt_ids(bundle, manifest, texts, None)
     with inputs.steps() as progress:
-        opened = OnnxModel(bundle, manifest, memory=1)
+        opened = OnnxModel(bundle, manifest, place=DevicePlace(memory=1))
         routings = {"recorded": recorded(opened, prompts, progress)}
         routings |= {name: drawn(sizes, seed=1) for name, sizes in DRAWN.items()}
         found = [replay(name, routing, progress) for name, routing in routings.items()]

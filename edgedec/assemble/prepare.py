@@ -103,7 +103,8 @@ def prepare(
     if config.memory is not None and len(models_in(wanted)) > 1:
         raise UsageError("only one model can draft within a memory budget", hint="name one draft model")
     parts = any(kind_of(spec).parts for spec in wanted)
-    place = replace(config.placement, notice=context.notice)
+    beside = _beside(wanted, config.switch, bundles, search)
+    place = replace(config.placement, notice=context.notice, beside=beside)
     layers = _taps(wanted, search)
     target = load(bundles.target, threads=config.threads, drafting=layers or parts, place=place)
     target = target.with_template(config.template, config.thinking)
@@ -119,8 +120,6 @@ def prepare(
     drafters = tuple(spec for spec in choice.drafters if spec in opened)
     drafting = Drafting(drafters, config.draft_tokens, config.history)
     if store := target.backend.experts:
-        if not budget:
-            _make_room(store, (one.memory.weights for one in opened.values() if one.memory))
         context.notice(_on_disk(store))
     if budget:
         drafting = budget.drafting(drafting, [spec for spec, one in opened.items() if one.memory])
@@ -128,11 +127,15 @@ def prepare(
     return Prepared(config, context, target, drafting, opened, small, budget, search, unnamed)
 
 
-def _make_room(store: ExpertSlots, weights: Iterable[int]) -> None:
-    """Give up slots for the weights of drafters, where the store has what the machine has left."""
-    slots = -(-sum(weights) // store.experts.slot_bytes)
-    if slots:
-        store.limit(store.slots - slots)
+def _beside(
+    wanted: Iterable[DrafterSpec], switch: str | None, bundles: Bundles, search: SearchContext | None
+) -> int:
+    """Return the bytes of weights that drafters, and the model named ``switch``, have beside the target's."""
+    if search is None:
+        return 0
+    specs = {*wanted, *(parsed(switch) if switch else ())}
+    paths = bundles.drafts
+    return sum(kind_of(spec).weight_bytes(spec.name, search, paths.get(spec.name)) for spec in specs)
 
 
 def _on_disk(store: ExpertSlots) -> str:

@@ -84,7 +84,7 @@ def open_backend(
     if manifest.kind == EDGEDEC and manifest.spec.experts:
         from edgedec.backends.onnx.model import OnnxModel
 
-        return OnnxModel(bundle, manifest, threads=threads, drafting=drafting, memory=place.memory)
+        return OnnxModel(bundle, manifest, threads=threads, drafting=drafting, place=place)
     return _class_for(manifest.kind)(bundle, manifest, threads=threads, drafting=drafting)
 
 

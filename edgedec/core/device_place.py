@@ -27,6 +27,8 @@ class DevicePlace:
     """Hears of a device that was lost."""
     progress: Progress = silent
     """Follows how the weights get there."""
+    beside: int = 0
+    """Bytes of weights that drafters have beside the model: with ``memory`` they decide about experts."""
 
 
 ON_CPU = DevicePlace()

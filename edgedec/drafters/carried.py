@@ -55,6 +55,14 @@ class CarriedKind(DrafterKind):
         """Return the last layer. See ``DrafterKind.taps``."""
         return (search.manifest.spec.n_layers - 1,)
 
+    def weight_bytes(self, name: str, search: SearchContext, bundle: Path | None) -> int:
+        """See ``DrafterKind.weight_bytes``."""
+        folder = self.folder(search)
+        try:
+            return DrafterManifest.load(folder, verify=False).total_bytes if folder else 0
+        except EdgeDecError:
+            return 0
+
     def folder(self, search: SearchContext) -> Path | None:
         """Return the folder of the target's drafter, unchecked; None without one."""
         found = artifacts(Target.of(search.manifest), search.home, search.bundle)

@@ -159,6 +159,14 @@ class DrafterKind(ABC):
         """
         return ()
 
+    def weight_bytes(self, name: str, search: SearchContext, bundle: Path | None) -> int:
+        """Return the bytes of weights that a drafter has beside the target's, before it is opened.
+
+        ``bundle``: that of the model with this name, if one was named. 0 for a drafter that cannot be read:
+        opening it says why. Default: it has none.
+        """
+        return 0
+
     def estimated(self, search: SearchContext, bundle: Path, threads: int) -> Estimate | None:
         """Return the memory of a drafter that runs the model in ``bundle``, before it is opened.
 

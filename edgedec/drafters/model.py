@@ -90,6 +90,11 @@ class ModelKind(DrafterKind):
         mapped = table.stat().st_size if table.is_file() else 0
         return Estimate(draft_memory(ModelMemory(spec, weights, threads, hidden, exits), mapped), loading)
 
+    def weight_bytes(self, name: str, search: SearchContext, bundle: Path | None) -> int:
+        """See ``DrafterKind.weight_bytes``. A model that nobody named has to find room by itself."""
+        found = self.estimated(search, bundle, 1) if bundle else None
+        return found.memory.weights if found else 0
+
     def open(self, name: str, opening: OpenContext) -> OpenDrafter | None:
         """See ``DrafterKind.open``."""
         target = opening.target

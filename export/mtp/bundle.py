@@ -32,6 +32,16 @@ def has_mtp(source: WeightSource, hyper: Hyperparameters) -> bool:
     return hyper.nextn > 0 and f"blk.{hyper.layers}.{NEEDED}" in source.tensors
 
 
+def mtp_bytes(source: WeightSource, hyper: Hyperparameters) -> int:
+    """Return the bytes of the layer's tensors, which its drafter keeps as they are; 0 for a model without.
+
+    Raises UnsupportedError as ``write_mtp``.
+    """
+    if not has_mtp(source, hyper):
+        return 0
+    return sum(tensor.nbytes for tensor in MtpSource(source, hyper).tensors.values())
+
+
 def write_mtp(
     source: WeightSource,
     hyper: Hyperparameters,

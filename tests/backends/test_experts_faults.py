@@ -10,6 +10,7 @@ import pytest
 
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.core.cache_config import CacheConfig
+from edgedec.core.device_place import DevicePlace
 from edgedec.core.errors import BackendError
 from edgedec.core.forward import Forward
 from edgedec.core.manifest import Manifest
@@ -36,7 +37,7 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def opened(bundle: Path, memory: int | None = 1) -> OnnxModel:
     """A model whose experts are on the disk; with ``memory`` of None, in memory."""
-    return OnnxModel(bundle, Manifest.load(bundle), threads=2, spin=False, memory=memory)
+    return OnnxModel(bundle, Manifest.load(bundle), threads=2, spin=False, place=DevicePlace(memory=memory))
 
 
 def last_row(forward: Forward, text: list[int]) -> bytes:

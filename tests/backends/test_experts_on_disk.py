@@ -17,6 +17,7 @@ from edgedec.assemble.config import RunConfig
 from edgedec.assemble.run_context import RunContext
 from edgedec.backends.onnx import expert_store
 from edgedec.backends.onnx.model import OnnxModel
+from edgedec.core.device_place import DevicePlace
 from edgedec.core.errors import BackendError, BadFileError
 from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.export import export_gguf
@@ -49,7 +50,7 @@ def _the_same_process_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(bundle: Path, memory: int | None) -> OnnxModel:
-    return OnnxModel(bundle, Manifest.load(bundle), threads=2, spin=False, memory=memory)
+    return OnnxModel(bundle, Manifest.load(bundle), threads=2, spin=False, place=DevicePlace(memory=memory))
 
 
 def rows(model: OnnxModel) -> list[bytes]:
@@ -228,7 +229,7 @@ def test_a_manifest_with_more_experts_than_bytes_is_refused(bundles: dict[str, P
     manifest = Manifest.load(bundles["qwen3moe"])
     files = {**manifest.files, WEIGHTS: replace(manifest.files[WEIGHTS], bytes=4096)}
     with pytest.raises(BadFileError, match=r"has experts of \d+ bytes, and weights.bin only 4096"):
-        OnnxModel(bundles["qwen3moe"], replace(manifest, files=files), threads=1, memory=TIGHT)
+        OnnxModel(bundles["qwen3moe"], replace(manifest, files=files), place=DevicePlace(memory=TIGHT))
 
 
 def test_a_budget_gives_experts_what_is_left_and_changes_no_reply(bundles: dict[str, Path]) -> None:

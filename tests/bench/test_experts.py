@@ -11,6 +11,7 @@ import pytest
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.bench.studies import experts
 from edgedec.bench.studies.experts import BEST, POLICIES, SHARES, Drawn, again, drawn, recorded
+from edgedec.core.device_place import DevicePlace
 from edgedec.core.manifest import Manifest
 from edgedec.export import export_gguf
 from tests.bench.test_commands import bench
@@ -66,7 +67,7 @@ def test_a_recorded_routing_has_every_pass_and_layer(folder: Path, monkeypatch: 
     manifest = Manifest.load(folder / "bundle")
     ends = [token for token in range(manifest.spec.vocab_size) if token in manifest.spec.eos_ids]
     assert len(ends) < 4
-    model = OnnxModel(folder / "bundle", manifest, memory=1, threads=1)
+    model = OnnxModel(folder / "bundle", manifest, place=DevicePlace(memory=1), threads=1)
     routing = recorded(model, [[5, 6, 7], [8]], lambda *_: None)
     assert model.experts is not None
     assert (routing.layers, routing.count) == (LAYERS, COUNT)

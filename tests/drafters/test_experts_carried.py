@@ -82,7 +82,27 @@ def test_without_a_budget_drafters_take_the_place_of_slots(
         store = prepared.target.backend.experts
         assert store
         slots.append(store.slots)
-        weights = sum(one.memory.weights for one in prepared.opened.values() if one.memory)
+    weights = DrafterManifest.load(place.folder).total_bytes
     assert slots[0] == 41
     assert slots[1] == max(41 - -(-weights // experts.slot_bytes), store.least)
     assert slots[1] < 41
+
+
+def test_experts_make_room_for_the_weights_of_drafters(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that just fits is read from the disk where its drafter would not fit beside it."""
+    needed = place.manifest.files[WEIGHTS].bytes + expert_store.BESIDE
+    beside = DrafterManifest.load(place.folder).total_bytes
+    for left, on_disk in ((needed + beside, False), (needed + beside - 1, True), (needed, True)):
+        monkeypatch.setattr(expert_store, "available_bytes", lambda left=left: left)
+        drafted = place.runner(place.kind).prepared
+        assert (drafted.target.backend.experts is not None) == on_disk
+        assert place.kind in [spec.name for spec in drafted.drafting.drafters]
+        assert place.runner("off").prepared.target.backend.experts is None
+
+
+def test_a_budget_counts_the_weights_of_drafters_too(place: Place) -> None:
+    budget = place.manifest.files[WEIGHTS].bytes + expert_store.BESIDE
+    for draft, on_disk in (("off", False), (place.kind, True), ("auto", True)):
+        prepared = place.runner(draft, memory=budget).prepared
+        assert (prepared.target.backend.experts is not None) == on_disk
+        assert place.kind in [spec.name for spec in prepared.drafting.drafters] or draft == "off"

@@ -17,11 +17,12 @@ import onnx
 import pytest
 
 from edgedec.core.errors import BadFileError, EdgeDecError, StorageError, UnsupportedError, UsageError
-from edgedec.core.manifest import Manifest
+from edgedec.core.manifest import TOKENIZER, WEIGHTS, Manifest
 from edgedec.export import ModelCard, export_gguf
 from edgedec.kernels.packing.layout import FORMATS
 from tests.fixtures.tiny_experts import ExpertShape, stated
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fixtures.tiny_hybrid import DeltaShape
 from tests.patience import PATIENCE_S
 from tests.reference.graph import graph_logits
 from tests.reference.model import reference_logits
@@ -424,6 +425,21 @@ def test_full_disk_is_noticed_before_writing(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(StorageError, match="needs 17 MB, 0 MB are free"):
         export_gguf(gguf, tmp_path / "deep" / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["model.gguf"]
+
+
+@pytest.mark.parametrize("architecture", ["qwen35", "qwen35moe"])
+def test_the_layer_for_further_tokens_is_counted_before_writing(
+    architecture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its weights are a file of their own."""
+    experts = ExpertShape(width=256)
+    shape = TinyShape(layers=4, hidden=256, ffn=256, delta=DeltaShape(nextn=1), experts=experts)
+    gguf, seen = write_tiny(tmp_path / "model.gguf", architecture, shape=shape), list[int]()
+    monkeypatch.setattr("edgedec.export.bundle.check_space", lambda out, needed: seen.append(needed))
+    export_gguf(gguf, tmp_path / "out")
+    layer = (tmp_path / "out" / "drafters" / "mtp" / WEIGHTS).stat().st_size
+    other = Manifest.load(tmp_path / "out").files
+    assert seen[0] - other[WEIGHTS].bytes - other[TOKENIZER].bytes == pytest.approx(layer, rel=0.05)
 
 
 class _Usage(NamedTuple):

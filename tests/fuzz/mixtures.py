@@ -262,9 +262,10 @@ def _rows(bundle: Path, manifest: Manifest, memory: int | None) -> list[bytes]:
     """The best tokens and their logits of a pass of two, and of one behind it."""
     from edgedec.backends.onnx.model import OnnxModel
     from edgedec.core.cache_config import CacheConfig
+    from edgedec.core.device_place import DevicePlace
 
     capacity = min(16, manifest.spec.context_length)
-    model = OnnxModel(bundle, manifest, threads=1, spin=False, memory=memory)
+    model = OnnxModel(bundle, manifest, threads=1, spin=False, place=DevicePlace(memory=memory))
     forward = model.forward(CacheConfig(capacity))
     tokens = [0, 1 % manifest.spec.vocab_size, 2 % manifest.spec.vocab_size][:capacity]
     results = [forward.extend(part, rows=ALL_ROWS) for part in (tokens[:2], tokens[2:]) if part]

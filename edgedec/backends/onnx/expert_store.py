@@ -122,12 +122,14 @@ def from_store(model: bytes, store: int) -> bytes:
     return bytes(proto.SerializeToString())
 
 
-def experts_on_disk(weights: Path, manifest: Manifest, memory: int | None) -> ExpertStore | None:
+def experts_on_disk(
+    weights: Path, manifest: Manifest, memory: int | None, beside: int = 0
+) -> ExpertStore | None:
     """Return a store for the experts in ``weights`` where there is no room for all of them.
 
     ``memory``: bytes that the process may take; None: those that the machine has left. Then the store has
-    slots for what is left of those, else the fewest: a memory plan says how many. None for a model without
-    experts, or with room.
+    slots for what is left of those, else the fewest: a memory plan says how many. ``beside``: bytes of either
+    that weights of drafters need. None for a model without experts, or with room.
     """
     experts = manifest.spec.experts
     if experts is None:
@@ -139,11 +141,12 @@ def experts_on_disk(weights: Path, manifest: Manifest, memory: int | None) -> Ex
             hint=_AGAIN,
         )
     room = min((one for one in (memory, left) if one is not None), default=None)
-    if room is None or room >= total + BESIDE:
+    beside += BESIDE
+    if room is None or room >= total + beside:
         return None
     store = ExpertStore(weights, experts, direct=left is not None and left < total)
     if left is not None:  # a budget may be larger than the machine
-        fits = (left - BESIDE - (total - experts.nbytes)) // experts.slot_bytes
+        fits = (left - beside - (total - experts.nbytes)) // experts.slot_bytes
         store.most = min(max(fits, store.least), experts.total)
     if memory is None:
         store.limit(store.most)

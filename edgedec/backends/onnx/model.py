@@ -19,6 +19,7 @@ from edgedec.backends.onnx.sequences import SequenceModel, Sequences
 from edgedec.backends.onnx.session import check_shapes, open_session
 from edgedec.backends.onnx.tap_outputs import with_outputs
 from edgedec.core.cache_config import MOST_SEQUENCES, CacheConfig, KvType
+from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.exits import LayerOutputs, added_taps
 from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Lease, Ledger
@@ -40,8 +41,8 @@ class OnnxModel(BackendBase):
     ``threads``: compute threads (None: one per physical core). ``spin``: they wait actively between ops,
     which is best when no one else needs the cores. ``drafting``: open ``drafting.onnx`` in place of
     ``model.onnx``, where the bundle has it: the same passes, with exits, hidden states and trimmed heads.
-    ``memory``: bytes that the process may take (None: what the machine has left); where experts do not fit
-    into it, they are read from the disk as passes need them.
+    ``place``: the bytes that the process may take (None: what the machine has left), and those of them that
+    weights of drafters need; where experts do not fit, they are read from the disk as passes need them.
     Raises UsageError, BadFileError or BackendError when the bundle or the library cannot be used (see
     ``open_session`` and ``check_shapes``).
     """
@@ -54,10 +55,10 @@ class OnnxModel(BackendBase):
         threads: int | None = None,
         spin: bool = True,
         drafting: LayerOutputs = False,
-        memory: int | None = None,
+        place: DevicePlace = ON_CPU,
     ) -> None:
         super().__init__(manifest.spec, _capabilities(manifest.spec), threads)
-        self._experts = experts_on_disk(bundle / WEIGHTS, manifest, memory)
+        self._experts = experts_on_disk(bundle / WEIGHTS, manifest, place.memory, place.beside)
         if not self._experts:
             # Few rows of a table of embeddings are read, and it lies first.
             read_ahead(bundle / WEIGHTS, self._spec.table_bytes)
