@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 _IMPORTED = time.monotonic()
 
@@ -59,13 +60,37 @@ def mapped_bytes(file: Path) -> int:
 
     They are more than its size if it is mapped in pieces.
     """
+    return sum(one.nbytes for one in mappings(file))
+
+
+class Mapping(NamedTuple):
+    """Addresses from ``start`` to ``end`` that have a file's bytes from ``offset`` on; whether they are
+    ``private``: what is written there is this process's own.
+    """
+
+    start: int
+    end: int
+    offset: int
+    private: bool
+
+    @property
+    def nbytes(self) -> int:
+        return self.end - self.start
+
+
+def mappings(file: Path) -> list[Mapping]:
+    """Return where ``file`` is mapped; nothing if that is unknown."""
     try:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return 0
-    ending = f" {file.resolve()}"
-    spans = [line.split(maxsplit=1)[0].split("-") for line in lines if line.endswith(ending)]
-    return sum(int(end, 16) - int(start, 16) for start, end in spans)
+        return []
+    found, ending = [], f" {file.resolve()}"
+    for line in lines:
+        if line.endswith(ending):
+            span, access, offset = line.split(maxsplit=3)[:3]
+            start, end = span.split("-")
+            found.append(Mapping(int(start, 16), int(end, 16), int(offset, 16), access == "rw-p"))
+    return found
 
 
 def peak_rss_bytes() -> int:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import mmap
 import os
+import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -131,6 +134,69 @@ def test_passes_go_on_where_nobody_holds_the_model_any_more(bundles: dict[str, P
     del model
     gc.collect()
     assert np.asarray(forward.extend(tokens).values).tobytes() == expected
+
+
+def _own_bytes(file: Path) -> tuple[int, int]:
+    """Bytes of the pages into which ``file`` is mapped, and those of them that are the process's own."""
+    mapped = own = 0
+    inside = False
+    for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
+        words = line.split()
+        if not words[0].endswith(":"):
+            inside = line.endswith(f" {file.resolve()}")
+        elif inside and words[0] in ("Size:", "Anonymous:"):
+            mapped += 1024 * int(words[1]) * (words[0] == "Size:")
+            own += 1024 * int(words[1]) * (words[0] == "Anonymous:")
+    return mapped, own
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say what is mapped")
+@pytest.mark.parametrize("memory", [TIGHT, None])
+def test_dense_weights_are_the_process_s_own_beside_slots(
+    bundles: dict[str, Path], tmp_path: Path, memory: int | None
+) -> None:
+    """Where slots take what memory there is, the system would drop pages of a file in the midst of a pass."""
+    bundle = shutil.copytree(bundles["qwen3moe"], tmp_path / "m")
+    model = opened(bundle, memory)
+    mapped, own = _own_bytes(bundle / WEIGHTS)
+    assert mapped > 0
+    if memory is None:
+        assert own == 0
+    else:
+        table = model.spec.table_bytes
+        assert mapped - table - mmap.PAGESIZE <= own <= mapped
+
+
+def test_a_table_of_embeddings_stays_mapped(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(bytes(10 * mmap.PAGESIZE))
+    with file.open("rb") as opened_file:
+        held = mmap.mmap(
+            opened_file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE
+        )
+    expert_store.keep_dense(file, [], 3 * mmap.PAGESIZE + 1, short=True)
+    assert _own_bytes(file) == (10 * mmap.PAGESIZE, 7 * mmap.PAGESIZE)
+    held.close()
+
+
+def test_dense_weights_are_copied_by_older_systems_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expert_store, "_POPULATE_WRITE", 9999)
+    test_a_table_of_embeddings_stays_mapped(tmp_path)
+
+
+def test_dense_weights_beyond_the_end_of_the_file_are_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(bytes(10 * mmap.PAGESIZE))
+    with file.open("rb") as opened_file:
+        held = mmap.mmap(
+            opened_file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE
+        )
+    os.truncate(file, 2 * mmap.PAGESIZE)
+    with pytest.raises(BackendError, match="the weights cannot be read into memory: "):
+        expert_store.keep_dense(file, [], 0, short=False)
+    held.close()
 
 
 def test_a_file_that_is_cut_ends_the_pass_in_one_line(bundles: dict[str, Path], tmp_path: Path) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import mmap
 import os
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
@@ -16,11 +19,14 @@ from edgedec.core.experts import Experts, StoreCounts
 from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.kernels import library
 from edgedec.telemetry.machine import available_bytes
+from edgedec.telemetry.process import Mapping, mappings
 
 _OP, _WEIGHT = "Experts", 2
 _AGAIN = "pull or export the model again"
 _LANES = 4
 """Reads at once: disks and flash are full with two to four."""
+_POPULATE_WRITE = 23
+"""An advice to madvise: as if each page were written."""
 BESIDE = 512 << 20
 """Bytes that a process needs beside all weights: Python, a cache, the buffers of passes."""
 
@@ -32,7 +38,7 @@ class ExpertStore:
     """
 
     def __init__(self, weights: Path, experts: Experts, *, direct: bool) -> None:
-        self.experts = experts
+        self.experts, self.direct = experts, direct
         self._library = library.load()
         opened = self._library.edgedec_open_store
         opened.restype = ctypes.c_int64
@@ -120,6 +126,42 @@ def from_store(model: bytes, store: int) -> bytes:
         nothing = onnx.TensorProto(name=found.name, data_type=found.data_type, dims=[0], raw_data=b"")
         found.CopyFrom(nothing)
     return bytes(proto.SerializeToString())
+
+
+def keep_dense(weights: Path, before: Collection[Mapping], table_bytes: int, *, short: bool) -> None:
+    """Make what is mapped of ``weights`` this process's own memory, but for the first ``table_bytes``.
+
+    Mappings of ``before`` belong to other models, which may end at any time.
+
+    The system could drop pages of the file in the middle of a pass, where slots take what memory there is,
+    and a file that vanishes would take them along. A table of embeddings stays as it is: of it a token needs
+    one row. Nothing happens where the system does not say what is mapped.
+
+    ``short``: memory is, so the system's cache needs no copy of them. Raises BackendError where the file
+    cannot be read.
+    """
+    with weights.open("rb") as file:
+        for one in set(mappings(weights)) - set(before):
+            start = max(one.start, min(one.start + table_bytes - one.offset, one.end))
+            start -= start % mmap.PAGESIZE
+            size = one.end - start
+            if not one.private or not size:
+                continue
+            _copy_pages(start, size)
+            if short:
+                place = one.offset + start - one.start
+                os.posix_fadvise(file.fileno(), place, size, os.POSIX_FADV_DONTNEED)
+
+
+def _copy_pages(start: int, size: int) -> None:
+    """Give the process a copy of its own of each page: what is written is no longer the file's."""
+    system = ctypes.CDLL(None, use_errno=True)
+    if system.madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), _POPULATE_WRITE) == 0:
+        return
+    if (error := ctypes.get_errno()) != errno.EINVAL:
+        raise BackendError(f"the weights cannot be read into memory: {os.strerror(error)}")
+    pages = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(start))[:: mmap.PAGESIZE]
+    np.add(pages, 0, out=pages)  # a system before Linux 5.14
 
 
 def experts_on_disk(

@@ -11,7 +11,7 @@ from edgedec.backends.checks import check_sequences
 from edgedec.backends.onnx.batcher import Batcher
 from edgedec.backends.onnx.drafting import NO_EXITS
 from edgedec.backends.onnx.exits import read_exits
-from edgedec.backends.onnx.expert_store import ExpertStore, experts_on_disk, from_store
+from edgedec.backends.onnx.expert_store import ExpertStore, experts_on_disk, from_store, keep_dense
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.passes import OnnxPasses
@@ -28,7 +28,7 @@ from edgedec.core.model_spec import ModelSpec
 from edgedec.kernels.library import isa, read_ahead
 from edgedec.memory import most_undone, ring_keys, ring_slots
 from edgedec.memory.footprint import scratch_bytes
-from edgedec.telemetry.process import mapped_bytes
+from edgedec.telemetry.process import mapped_bytes, mappings
 
 MAX_PASS_TOKENS = 512
 _WINDOWED = ("gemma2", "gemma3", "phi3")
@@ -62,7 +62,7 @@ class OnnxModel(BackendBase):
         if not self._experts:
             # Few rows of a table of embeddings are read, and it lies first.
             read_ahead(bundle / WEIGHTS, self._spec.table_bytes)
-        before = mapped_bytes(bundle / WEIGHTS)
+        before = mappings(bundle / WEIGHTS)
         graph = DRAFTING if drafting and DRAFTING in manifest.files else MODEL
         taps = () if isinstance(drafting, bool) else drafting
         tapped = partial(with_outputs, layers=taps, hidden=self._spec.hidden_size)
@@ -70,10 +70,13 @@ class OnnxModel(BackendBase):
         if self._experts:
             changes.append(partial(from_store, store=self._experts.number))
         self._session = open_session(bundle, threads, spin=spin, graph=graph, changes=changes)
+        if self._experts:
+            keep_dense(bundle / WEIGHTS, before, self._spec.table_bytes, short=self._experts.direct)
         # Every tensor is mapped by itself, in whole pages: more than the file has.
         on_disk = self._experts.experts.nbytes if self._experts else 0
         in_file = manifest.files[WEIGHTS].bytes - on_disk
-        self._weight_bytes = max(mapped_bytes(bundle / WEIGHTS) - before, in_file)
+        mapped = mapped_bytes(bundle / WEIGHTS) - sum(one.nbytes for one in before)
+        self._weight_bytes = max(mapped, in_file)
         if graph == DRAFTING:
             self._exits = read_exits(self._session, self._spec, taps)
             self._caps = replace(self._caps, taps=self._exits.taps, exits=self._exits.exits)
