@@ -8,7 +8,7 @@ from dataclasses import MISSING, dataclass, fields
 
 _MOST = 1 << 50
 _LEAST_BYTES = 4096
-"""Of an expert, which begins at a multiple of these."""
+"""Alignment of an expert in its file, in bytes."""
 AGAIN = 0.35
 """Share of a token's experts that the next one takes again: 0.18 to 0.43 in three published models."""
 

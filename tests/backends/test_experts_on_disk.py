@@ -272,7 +272,7 @@ def test_experts_at_the_begin_of_the_file_need_no_place(bundles: dict[str, Path]
 
 @pytest.mark.parametrize("harm", ["inputs", "dims", "inside"])
 def test_experts_that_are_none_stay_as_they_are(bundles: dict[str, Path], harm: str) -> None:
-    """What is wrong with them is said where the graph is opened."""
+    """Opening the graph says why they are none."""
     graph = _graph_of(bundles["qwen3moe"])
     node, tensor = _experts_of(graph)
     if harm == "inputs":

@@ -68,7 +68,7 @@ HARMS = {
 
 @pytest.fixture(params=HARMS)
 def said(request: pytest.FixtureRequest, on_disk: None, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What is said where the disk fails once a model is open."""
+    """A disk that fails under an open model is one line."""
     opened, (harm, words) = OnnxModel.__init__, HARMS[request.param]
 
     def then_harm(self: OnnxModel, bundle: Path, *args: Any, **how: Any) -> None:

@@ -70,7 +70,7 @@ def test_experts_of_an_mtp_layer_are_in_memory_and_planned(
 def test_without_a_budget_drafters_take_the_place_of_slots(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the machine has left is for both."""
+    """Both share the memory that the machine has left."""
     experts = place.manifest.spec.experts
     assert experts is not None
     dense = place.manifest.files[WEIGHTS].bytes - experts.nbytes

@@ -82,7 +82,7 @@ class Model:
         return x + self.residual(self.norm(block + "post_ffw_norm.weight", mlp) if gemma else mlp)
 
     def branch(self, block: str, x: Array) -> Array:
-        """What a layer computes of each token alone."""
+        """Compute the part of a layer in which tokens do not see each other."""
         second = "post_attention_norm" if self.kind in ("qwen35", "gpt-oss") else "ffn_norm"
         return self.mlp(block, self.norm(f"{block}{second}.weight", x))
 

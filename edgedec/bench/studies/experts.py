@@ -28,7 +28,7 @@ SHARES = (0.125, 0.25, 0.375, 0.5, 0.75)
 """Slots, as shares of all experts."""
 REPLY_TOKENS = 48
 _MOST_NUMBERS = 1 << 24
-"""Of a recorded routing: 64 MB."""
+"""Most numbers of a recorded routing: 64 MB."""
 BEST = "belady"
 POLICIES: dict[str, tuple[Callable[[Routing], SlotPolicy], bool]] = {
     BEST: (Foresight, False),
