@@ -1,6 +1,6 @@
 # How much the compiler optimises which part, and which sources it reads together. Neither changes a bit of any result.
 #
-# Headers cost more than what includes them: the 100 files of the engine, compiled one by one, take three times as long as
+# Headers cost more than what includes them: the 100 files of core and engine, compiled one by one, take three times as long as
 # together. Constants of anonymous namespaces therefore have names of their own within a folder.
 set(EDGEDEC_LEVEL "${EDGEDEC_LEVEL}" CACHE STRING "One level for all parts, as -O1, for builds that are tested; empty: each its own")
 if(EDGEDEC_LEVEL)
@@ -24,13 +24,16 @@ function(compiled target)
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   foreach(source ${sources})
-    if(source MATCHES "^engine/([a-z]+)/")
-      set(group engine_${CMAKE_MATCH_1})
+    if(source MATCHES "^engine/([a-z]+)/|^(core/[a-z]+)/")
+      string(REPLACE "/" "_" group "engine_${CMAKE_MATCH_1}${CMAKE_MATCH_2}")
+      string(REGEX REPLACE "core_(base|draft|memory|tables)$" "core" group ${group})
+    elseif(source MATCHES "^core/")
+      set(group engine_core)
     elseif(source MATCHES "onnx\\.cc$")
       set(group onnx)
     elseif(source MATCHES "^[a-z_]+/capi\\.cc$|^android/")
       continue()  # the first use the namespaces of their ops, whose names are alike
-    elseif(source MATCHES "^(text|draft|ort)/")
+    elseif(source MATCHES "^(text|ort)/")
       set(group ${CMAKE_MATCH_1})
     else()
       set(group ${target})

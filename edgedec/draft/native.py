@@ -1,4 +1,4 @@
-"""Drafters in the kernel library (kernels/draft/drafter.h), and its choices, called through ctypes."""
+"""Drafters in the kernel library (kernels/core/tables/drafter.h), and its choices, called through ctypes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SIGNATURES = {
 
 
 _MOST_CHOICES = 4
-"""As kernels/engine/draft/choices.h has it."""
+"""As kernels/core/draft/choices.h has it."""
 
 
 class NativeDrafter(Drafter):

@@ -1,6 +1,6 @@
 """Token recycling: propose the tokens that the target found probable the last time in this context.
 
-After Luo et al. 2024; kernels/draft/recycling.h says how.
+After Luo et al. 2024; kernels/core/tables/recycling.h says how.
 """
 
 from __future__ import annotations

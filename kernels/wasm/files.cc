@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/base/files.h"
-#include "engine/base/format.h"
+#include "core/base/format.h"
 #include "engine/base/sha256.h"
 #include "engine/web/edgedec_web.h"
 

@@ -4,7 +4,7 @@
 #include "common/scratch.h"
 #include "engine/base/block.h"
 #include "engine/base/clock.h"
-#include "engine/base/format.h"
+#include "core/base/format.h"
 
 extern "C" __attribute__((import_module("env"), import_name("edgedec_now"))) double edgedec_now();
 

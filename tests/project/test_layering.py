@@ -68,6 +68,18 @@ def _modules(file: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+def test_the_core_includes_itself_alone() -> None:
+    """No file, no runtime, no host: so it runs everywhere. Its C API takes the word that exports a function."""
+    found = {
+        (file.name, header)
+        for file in sorted((ROOT / "kernels" / "core").rglob("*.[hc]*"))
+        for header in re.findall(r'#include "([^"]+)"', file.read_text(encoding="utf-8"))
+        if not header.startswith("core/")
+    }
+    assert {header for _, header in found} <= {"common/capi.h"}
+    assert {file for file, _ in found} <= {file.name for file in (ROOT / "kernels" / "core" / "api").iterdir()}
+
+
 @pytest.mark.parametrize("layer", PURE)
 def test_pure_layers_import_numpy_and_the_standard_library(layer: str) -> None:
     allowed = set(sys.stdlib_module_names) | {"numpy", "edgedec"}

@@ -2,7 +2,7 @@
 
 #include <sys/mman.h>
 
-#include "engine/base/format.h"
+#include "core/base/format.h"
 
 namespace edgedec::engine {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "engine/base/status.h"
+#include "core/base/status.h"
 
 namespace edgedec::engine {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "engine/base/files.h"
-#include "engine/base/json.h"
+#include "core/base/json.h"
 
 namespace edgedec::engine {
 namespace {

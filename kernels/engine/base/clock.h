@@ -3,6 +3,8 @@
 
 #include <optional>
 
+#include "core/base/clock.h"
+
 namespace edgedec::engine {
 
 // Seconds from an arbitrary moment on; they never go back.
@@ -14,11 +16,10 @@ double wall_s();
 // The load average of the last minute; none where the system does not tell.
 std::optional<double> load_average();
 
-// A clock that tests can script.
-class Clock {
+// The machine's clock.
+class SystemClock final : public Clock {
  public:
-  virtual ~Clock() = default;
-  virtual double now() { return monotonic_s(); }
+  double now() override { return monotonic_s(); }
 };
 
 }  // namespace edgedec::engine

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "engine/base/files.h"
-#include "engine/base/format.h"
-#include "engine/base/json.h"
+#include "core/base/format.h"
+#include "core/base/json.h"
 
 namespace edgedec::engine {
 namespace {

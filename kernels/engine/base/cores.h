@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "engine/base/status.h"
+#include "core/base/status.h"
 
 namespace edgedec::engine {
 

@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-#include "engine/base/format.h"
+#include "core/base/format.h"
 #include "engine/base/sha256.h"
 
 namespace edgedec::engine {

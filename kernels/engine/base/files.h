@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "engine/base/status.h"
+#include "core/base/status.h"
 
 namespace edgedec::engine {
 

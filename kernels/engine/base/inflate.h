@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "engine/base/span.h"
+#include "core/base/span.h"
 
 namespace edgedec::engine {
 

@@ -1,6 +1,6 @@
 #include "engine/bundle/drafter_manifest.h"
 
-#include "engine/base/format.h"
+#include "core/base/format.h"
 
 namespace edgedec::engine {
 namespace {

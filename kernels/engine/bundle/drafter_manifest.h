@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/status.h"
+#include "core/base/status.h"
 #include "engine/bundle/fields.h"
 
 namespace edgedec::engine {

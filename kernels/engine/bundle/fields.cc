@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "engine/base/files.h"
-#include "engine/base/format.h"
+#include "core/base/format.h"
 #include "engine/base/sha256.h"
-#include "engine/base/utf8.h"
+#include "core/base/utf8.h"
 
 namespace edgedec::engine {
 namespace {

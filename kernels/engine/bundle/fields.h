@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/base/json.h"
-#include "engine/base/span.h"
-#include "engine/base/status.h"
+#include "core/base/json.h"
+#include "core/base/span.h"
+#include "core/base/status.h"
 
 namespace edgedec::engine {
 

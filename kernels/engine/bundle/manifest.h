@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/base/status.h"
+#include "core/base/status.h"
 #include "engine/bundle/fields.h"
 #include "engine/bundle/preset.h"
-#include "engine/core/model_spec.h"
+#include "core/model_spec.h"
 
 namespace edgedec::engine {
 

@@ -1,7 +1,7 @@
 #include "engine/bundle/preset.h"
 
-#include "engine/base/format.h"
-#include "engine/base/utf8.h"
+#include "core/base/format.h"
+#include "core/base/utf8.h"
 #include "engine/bundle/fields.h"
 
 namespace edgedec::engine {

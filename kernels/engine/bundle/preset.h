@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/json.h"
-#include "engine/base/status.h"
-#include "engine/core/params.h"
+#include "core/base/json.h"
+#include "core/base/status.h"
+#include "core/params.h"
 
 namespace edgedec::engine {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <new>
 
-#include "engine/base/format.h"
+#include "core/base/format.h"
 #include "engine/base/lock.h"
 #include "engine/capi/convert.h"
 #include "engine/capi/model.h"

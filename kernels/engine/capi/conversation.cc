@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/base/format.h"
+#include "core/base/format.h"
 
 namespace edgedec::engine {
 namespace {

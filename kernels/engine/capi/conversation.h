@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/base/span.h"
-#include "engine/base/status.h"
+#include "core/base/span.h"
+#include "core/base/status.h"
 #include "engine/text/prompt.h"
 #include "engine/text/tokenizer.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "engine/sampling/check.h"
+#include "core/sampling/check.h"
 
 namespace edgedec::engine {
 namespace {

@@ -1,8 +1,8 @@
 // Values of the C API as those of the engine, and back.
 #pragma once
 
-#include "engine/base/status.h"
-#include "engine/core/params.h"
+#include "core/base/status.h"
+#include "core/params.h"
 #include "engine/edgedec.h"
 
 namespace edgedec::engine {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "engine/base/format.h"
+#include "core/base/format.h"
 #include "engine/bundle/preset.h"
 
 namespace edgedec::engine {

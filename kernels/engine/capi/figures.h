@@ -1,9 +1,9 @@
 // Figures of replies and drafts as JSON, with the keys of `edgedec generate --json`: edgedec/session/model_stats.py.
 #pragma once
 
-#include "engine/base/json.h"
-#include "engine/core/params.h"
-#include "engine/decode/speculation.h"
+#include "core/base/json.h"
+#include "core/params.h"
+#include "core/decode/speculation.h"
 #include "engine/edgedec.h"
 
 namespace edgedec::engine {

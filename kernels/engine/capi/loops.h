@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "engine/base/span.h"
+#include "core/base/span.h"
 
 namespace edgedec::engine {
 

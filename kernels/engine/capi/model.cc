@@ -1,7 +1,7 @@
 #include "engine/capi/model.h"
 
 #include "engine/base/files.h"
-#include "engine/base/format.h"
+#include "core/base/format.h"
 #include "engine/capi/convert.h"
 
 namespace edgedec::engine {

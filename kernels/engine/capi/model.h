@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/base/lock.h"
-#include "engine/base/status.h"
+#include "core/base/status.h"
 #include "engine/capi/run.h"
 #include "engine/capi/session.h"
 #include "engine/capi/stats.h"
@@ -55,7 +55,7 @@ class Model final : private Notice {
   void (*notice_)(void*, const char*);
   void* user_;
   Run run_;
-  Clock clock_;
+  SystemClock clock_;
   Flag stop_;
   std::string program_, source_;  // of the chat template
   std::unique_ptr<ChatTemplate> template_;

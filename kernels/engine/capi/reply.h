@@ -8,9 +8,9 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/lock.h"
-#include "engine/base/status.h"
-#include "engine/decode/engine.h"
-#include "engine/decode/speculation.h"
+#include "core/base/status.h"
+#include "core/decode/engine.h"
+#include "core/decode/speculation.h"
 #include "engine/edgedec.h"
 #include "engine/text/text_stream.h"
 

@@ -5,12 +5,12 @@
 #include "common/isa.h"
 #include "engine/base/cores.h"
 #include "engine/base/files.h"
-#include "engine/base/format.h"
+#include "core/base/format.h"
 #include "engine/base/version.h"
 #include "engine/decode/table_drafters.h"
 #include "engine/memory/process.h"
-#include "engine/memory/units.h"
-#include "engine/sampling/needs.h"
+#include "core/memory/units.h"
+#include "core/sampling/needs.h"
 
 namespace edgedec::engine {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "engine/base/clock.h"
-#include "engine/base/status.h"
+#include "core/base/status.h"
 #include "engine/bundle/manifest.h"
-#include "engine/decode/engine.h"
+#include "core/decode/engine.h"
 #include "engine/decode/pass_costs.h"
 #include "engine/drafters/head.h"
 #include "engine/drafters/registry.h"
@@ -88,7 +88,7 @@ class Run {
 
   RunConfig config_;
   Notice* notice_;
-  Clock clock_;
+  SystemClock clock_;
   Surroundings surroundings_;
   Manifest manifest_;
   std::vector<DrafterSpec> drafters_;

@@ -2,11 +2,11 @@
 #include <algorithm>
 
 #include "engine/base/files.h"
-#include "engine/base/format.h"
+#include "core/base/format.h"
 #include "engine/capi/run.h"
 #include "engine/decode/table_drafters.h"
-#include "engine/draft/exit_drafter.h"
-#include "engine/memory/units.h"
+#include "core/draft/exit_drafter.h"
+#include "core/memory/units.h"
 
 namespace edgedec::engine {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/base/format.h"
-#include "engine/base/json.h"
+#include "core/base/format.h"
+#include "core/base/json.h"
 #include "engine/base/sha256.h"
 #include "engine/base/version.h"
 #include "engine/model/session_file.h"

@@ -1,10 +1,10 @@
 #include "engine/capi/stats.h"
 
 #include "common/isa.h"
-#include "engine/base/format.h"
-#include "engine/base/json.h"
+#include "core/base/format.h"
+#include "core/base/json.h"
 #include "engine/memory/process.h"
-#include "engine/memory/sizes.h"
+#include "core/memory/sizes.h"
 
 namespace edgedec::engine {
 namespace {

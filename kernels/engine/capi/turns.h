@@ -11,7 +11,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/lock.h"
-#include "engine/base/status.h"
+#include "core/base/status.h"
 #include "engine/capi/conversation.h"
 #include "engine/capi/figures.h"
 #include "engine/capi/reply.h"

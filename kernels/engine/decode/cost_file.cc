@@ -5,7 +5,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/files.h"
-#include "engine/base/json.h"
+#include "core/base/json.h"
 #include "engine/base/sha256.h"
 
 namespace edgedec::engine {

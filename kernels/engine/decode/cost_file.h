@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/status.h"
-#include "engine/control/linear_fit.h"
+#include "core/base/status.h"
+#include "core/control/linear_fit.h"
 
 namespace edgedec::engine {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/base/format.h"
-#include "engine/decode/cost_series.h"
+#include "core/base/format.h"
+#include "core/decode/cost_series.h"
 
 namespace edgedec::engine {
 namespace {

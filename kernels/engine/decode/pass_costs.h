@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "engine/base/clock.h"
-#include "engine/base/status.h"
-#include "engine/control/costs.h"
+#include "core/base/status.h"
+#include "core/control/costs.h"
 #include "engine/decode/cost_file.h"
-#include "engine/decode/speculation.h"
-#include "engine/model/forward.h"
+#include "core/decode/speculation.h"
+#include "core/decode/forward.h"
 
 namespace edgedec::engine {
 

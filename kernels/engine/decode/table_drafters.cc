@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "draft/drafter.h"
+#include "core/tables/drafter.h"
 #include "engine/base/files.h"
-#include "engine/base/format.h"
+#include "core/base/format.h"
 #include "engine/base/inflate.h"
 #include "engine/bundle/drafter_manifest.h"
-#include "engine/decode/recycling_size.h"
+#include "core/decode/recycling_size.h"
 
 namespace edgedec::engine {
 namespace {

@@ -1,12 +1,12 @@
-// Drafters that need no model but a table of what they read (kernels/draft): edgedec/draft/native.py and
+// Drafters that need no model but a table of what they read (core/tables): edgedec/draft/native.py and
 // edgedec/drafters/tables.py.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include "engine/base/status.h"
-#include "engine/decode/drafter.h"
+#include "core/base/status.h"
+#include "core/decode/drafter.h"
 
 namespace edgedec::engine {
 

@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "engine/decode/drafter.h"
-#include "engine/draft/choices.h"
-#include "engine/draft/tree_builder.h"
+#include "core/decode/drafter.h"
+#include "core/draft/choices.h"
+#include "core/draft/tree_builder.h"
 #include "engine/model/head_forward.h"
 
 namespace edgedec::engine {

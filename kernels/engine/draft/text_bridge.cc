@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "engine/base/files.h"
-#include "engine/base/utf8.h"
+#include "core/base/utf8.h"
 #include "engine/text/utf8_decoder.h"
 
 namespace edgedec::engine {

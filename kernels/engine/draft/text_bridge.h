@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/bundle/manifest.h"
-#include "engine/draft/bridge.h"
+#include "core/draft/bridge.h"
 #include "engine/text/tokenizer.h"
 
 namespace edgedec::engine {

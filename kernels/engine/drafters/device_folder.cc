@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "engine/base/files.h"
-#include "engine/base/format.h"
+#include "core/base/format.h"
 
 namespace edgedec::engine {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/span.h"
-#include "engine/base/status.h"
+#include "core/base/span.h"
+#include "core/base/status.h"
 #include "engine/bundle/fields.h"
 
 namespace edgedec::engine {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/base/format.h"
+#include "core/base/format.h"
 #include "engine/draft/head_drafter.h"
 #include "engine/drafters/trim.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "engine/bundle/manifest.h"
-#include "engine/decode/drafter.h"
-#include "engine/memory/footprint.h"
+#include "core/decode/drafter.h"
+#include "core/memory/footprint.h"
 #include "engine/model/head_forward.h"
 #include "engine/model/onnx_model.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "engine/base/files.h"
-#include "engine/base/format.h"
+#include "core/base/format.h"
 #include "engine/decode/table_drafters.h"
-#include "engine/draft/exit_drafter.h"
+#include "core/draft/exit_drafter.h"
 #include "engine/drafters/device_folder.h"
 #include "engine/drafters/trim.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/base/status.h"
+#include "core/base/status.h"
 #include "engine/bundle/manifest.h"
 
 namespace edgedec::engine {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "engine/base/files.h"
-#include "engine/base/format.h"
+#include "core/base/format.h"
 #include "engine/drafters/device_folder.h"
-#include "engine/draft/model_drafter.h"
+#include "core/draft/model_drafter.h"
 
 namespace edgedec::engine {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "engine/bundle/manifest.h"
-#include "engine/decode/drafter.h"
+#include "core/decode/drafter.h"
 #include "engine/draft/text_bridge.h"
 #include "engine/drafters/registry.h"
 #include "engine/drafters/trim.h"

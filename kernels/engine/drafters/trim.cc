@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "engine/base/files.h"
-#include "engine/base/format.h"
+#include "core/base/format.h"
 #include "engine/bundle/drafter_manifest.h"
 
 namespace edgedec::engine {

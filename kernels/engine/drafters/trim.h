@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "engine/base/status.h"
+#include "core/base/status.h"
 #include "engine/bundle/manifest.h"
-#include "engine/draft/trimmed_head.h"
+#include "core/draft/trimmed_head.h"
 
 namespace edgedec::engine {
 

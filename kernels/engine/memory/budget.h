@@ -9,10 +9,10 @@
 #include <memory>
 #include <string_view>
 
-#include "engine/base/span.h"
-#include "engine/base/status.h"
-#include "engine/memory/ledger.h"
-#include "engine/memory/plan.h"
+#include "core/base/span.h"
+#include "core/base/status.h"
+#include "core/memory/ledger.h"
+#include "core/memory/plan.h"
 
 namespace edgedec::engine {
 

@@ -6,12 +6,12 @@
 #include <memory>
 #include <vector>
 
-#include "engine/base/span.h"
-#include "engine/base/status.h"
-#include "engine/core/model_spec.h"
-#include "engine/core/rows.h"
-#include "engine/memory/cache_book.h"
-#include "engine/memory/ledger.h"
+#include "core/base/span.h"
+#include "core/base/status.h"
+#include "core/model_spec.h"
+#include "core/rows.h"
+#include "core/memory/cache_book.h"
+#include "core/memory/ledger.h"
 #include "engine/model/exits.h"
 #include "engine/model/kv_memory.h"
 #include "engine/model/runtime.h"

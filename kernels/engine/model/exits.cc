@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/base/format.h"
+#include "core/base/format.h"
 #include "engine/bundle/manifest.h"
 #include "engine/model/ports.h"
 #include "engine/model/session.h"

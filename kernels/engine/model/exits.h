@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/span.h"
-#include "engine/base/status.h"
-#include "engine/core/model_spec.h"
+#include "core/base/span.h"
+#include "core/base/status.h"
+#include "core/model_spec.h"
 #include "engine/model/runtime.h"
 
 namespace edgedec::engine {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/base/span.h"
-#include "engine/base/status.h"
+#include "core/base/span.h"
+#include "core/base/status.h"
 
 namespace edgedec::engine {
 

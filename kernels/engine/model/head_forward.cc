@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "engine/bundle/manifest.h"
-#include "engine/memory/footprint.h"
-#include "engine/memory/sizes.h"
+#include "core/memory/footprint.h"
+#include "core/memory/sizes.h"
 #include "engine/model/ports.h"
 #include "engine/model/session.h"
 

@@ -8,8 +8,8 @@
 
 #include "engine/base/files.h"
 #include "engine/bundle/drafter_manifest.h"
-#include "engine/core/rows.h"
-#include "engine/memory/cache_book.h"
+#include "core/rows.h"
+#include "core/memory/cache_book.h"
 #include "engine/model/kv_memory.h"
 #include "engine/model/runtime.h"
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "engine/base/format.h"
-#include "engine/memory/cache_book.h"
-#include "engine/memory/size.h"
-#include "engine/memory/sizes.h"
+#include "core/base/format.h"
+#include "core/memory/cache_book.h"
+#include "core/memory/size.h"
+#include "core/memory/sizes.h"
 
 namespace edgedec::engine {
 namespace {

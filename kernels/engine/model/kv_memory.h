@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/base/status.h"
-#include "engine/core/model_spec.h"
-#include "engine/memory/ledger.h"
-#include "engine/model/forward.h"
+#include "core/base/status.h"
+#include "core/model_spec.h"
+#include "core/memory/ledger.h"
+#include "core/decode/forward.h"
 #include "engine/model/kv_pages.h"
 
 namespace edgedec::engine {

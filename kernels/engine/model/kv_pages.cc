@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "engine/base/page.h"
-#include "engine/memory/size.h"
+#include "core/base/page.h"
+#include "core/memory/size.h"
 
 namespace edgedec::engine {
 

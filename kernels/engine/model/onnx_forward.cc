@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "engine/base/format.h"
+#include "core/base/format.h"
 
 namespace edgedec::engine {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/memory/cache_book.h"
+#include "core/memory/cache_book.h"
 #include "engine/model/bound_pass.h"
-#include "engine/model/forward.h"
+#include "core/decode/forward.h"
 #include "engine/model/kv_memory.h"
 
 namespace edgedec::engine {

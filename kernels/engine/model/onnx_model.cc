@@ -5,11 +5,11 @@
 
 #include "common/read_ahead.h"
 #include "engine/base/files.h"
-#include "engine/base/format.h"
+#include "core/base/format.h"
 #include "engine/bundle/manifest.h"
-#include "engine/memory/footprint.h"
+#include "core/memory/footprint.h"
 #include "engine/memory/process.h"
-#include "engine/memory/sizes.h"
+#include "core/memory/sizes.h"
 #include "engine/model/session.h"
 
 namespace edgedec::engine {

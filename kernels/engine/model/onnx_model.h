@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
-#include "engine/base/status.h"
-#include "engine/core/model_spec.h"
-#include "engine/memory/ledger.h"
-#include "engine/memory/sizes.h"
+#include "core/base/status.h"
+#include "core/model_spec.h"
+#include "core/memory/ledger.h"
+#include "core/memory/sizes.h"
 #include "engine/model/exits.h"
 #include "engine/model/onnx_forward.h"
 #include "engine/model/runtime.h"

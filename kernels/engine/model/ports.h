@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/status.h"
+#include "core/base/status.h"
 #include "engine/model/runtime.h"
 
 namespace edgedec::engine {

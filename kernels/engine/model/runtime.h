@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/base/status.h"
+#include "core/base/status.h"
 #include "ort/ort_api.h"
 
 namespace edgedec::engine {

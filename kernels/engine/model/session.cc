@@ -6,8 +6,8 @@
 
 #include "common/isa.h"
 #include "engine/base/files.h"
-#include "engine/base/format.h"
-#include "engine/memory/sizes.h"
+#include "core/base/format.h"
+#include "core/memory/sizes.h"
 #include "engine/model/graph_guard.h"
 #include "engine/model/ports.h"
 #include "ort/ops.h"

@@ -10,8 +10,8 @@
 
 #include "engine/base/files.h"
 #include "engine/base/sha256.h"
-#include "engine/base/status.h"
-#include "engine/model/forward.h"
+#include "core/base/status.h"
+#include "core/decode/forward.h"
 
 namespace edgedec::engine {
 

@@ -1,6 +1,6 @@
 // Functions that tests of base/ call.
 #include "engine/base/files.h"
-#include "engine/base/json.h"
+#include "core/base/json.h"
 #include "engine/base/sha256.h"
 #include "engine/probes/report.h"
 

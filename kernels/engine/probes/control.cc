@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "common/capi.h"
-#include "engine/control/controller.h"
-#include "engine/control/tally.h"
-#include "engine/control/uncontrolled.h"
+#include "core/control/controller.h"
+#include "core/control/tally.h"
+#include "core/control/uncontrolled.h"
 
 using namespace edgedec::engine;
 

@@ -4,11 +4,11 @@
 
 #include "engine/capi/convert.h"
 #include "engine/capi/loops.h"
-#include "engine/decode/engine.h"
+#include "core/decode/engine.h"
 #include "engine/decode/pass_costs.h"
 #include "engine/decode/table_drafters.h"
-#include "engine/draft/exit_drafter.h"
-#include "engine/draft/model_drafter.h"
+#include "core/draft/exit_drafter.h"
+#include "core/draft/model_drafter.h"
 #include "engine/probes/played.h"
 #include "engine/probes/report.h"
 

@@ -1,4 +1,4 @@
-// Functions that tests of draft/ call.
+// Functions that tests of core/draft call.
 #include <memory>
 
 #include "engine/base/files.h"

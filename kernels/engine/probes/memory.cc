@@ -1,8 +1,8 @@
 // Functions that tests of memory/ call.
 #include "engine/memory/budget.h"
 #include "engine/memory/process.h"
-#include "engine/memory/sizes.h"
-#include "engine/memory/units.h"
+#include "core/memory/sizes.h"
+#include "core/memory/units.h"
 #include "engine/probes/report.h"
 #include "engine/probes/specs.h"
 

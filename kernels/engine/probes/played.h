@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/base/clock.h"
-#include "engine/model/forward.h"
+#include "core/decode/forward.h"
 
 extern "C" {
 

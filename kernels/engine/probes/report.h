@@ -6,8 +6,8 @@
 #include <string>
 
 #include "common/capi.h"
-#include "engine/base/json.h"
-#include "engine/base/status.h"
+#include "core/base/json.h"
+#include "core/base/status.h"
 
 namespace edgedec::engine {
 

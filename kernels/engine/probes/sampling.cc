@@ -3,12 +3,12 @@
 #include <string>
 
 #include "common/capi.h"
-#include "engine/sampling/check.h"
-#include "engine/sampling/draw.h"
-#include "engine/sampling/mirostat.h"
-#include "engine/sampling/needs.h"
-#include "engine/sampling/noise.h"
-#include "engine/sampling/portable.h"
+#include "core/sampling/check.h"
+#include "core/sampling/draw.h"
+#include "core/sampling/mirostat.h"
+#include "core/sampling/needs.h"
+#include "core/sampling/noise.h"
+#include "core/sampling/portable.h"
 
 using namespace edgedec::engine;
 

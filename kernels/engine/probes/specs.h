@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "engine/core/model_spec.h"
+#include "core/model_spec.h"
 
 namespace edgedec::engine {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "common/capi.h"
-#include "engine/core/tree.h"
+#include "core/tree.h"
 
 using namespace edgedec::engine;
 

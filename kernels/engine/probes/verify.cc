@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "common/capi.h"
-#include "engine/verify/keyed.h"
+#include "core/verify/keyed.h"
 
 using namespace edgedec::engine;
 

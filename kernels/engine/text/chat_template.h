@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "engine/base/span.h"
-#include "engine/base/status.h"
+#include "core/base/span.h"
+#include "core/base/status.h"
 #include "engine/text/template_program.h"
 #include "engine/text/template_values.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/base/utf8.h"
+#include "core/base/utf8.h"
 #include "engine/text/utf8_decoder.h"
 
 namespace edgedec::engine {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/span.h"
-#include "engine/base/status.h"
+#include "core/base/span.h"
+#include "core/base/status.h"
 #include "engine/text/guarded_text.h"
 
 namespace edgedec::engine {

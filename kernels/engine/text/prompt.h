@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/span.h"
-#include "engine/base/status.h"
+#include "core/base/span.h"
+#include "core/base/status.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
 

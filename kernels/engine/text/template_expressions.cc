@@ -1,7 +1,7 @@
 // Expressions of chat templates, as Jinja and Python compute them.
 #include <algorithm>
 
-#include "engine/base/format.h"
+#include "core/base/format.h"
 #include "engine/text/template_renderer.h"
 #include "engine/text/template_text.h"
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "engine/base/status.h"
+#include "core/base/status.h"
 
 namespace edgedec::engine {
 

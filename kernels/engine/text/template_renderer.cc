@@ -1,6 +1,6 @@
 #include "engine/text/template_renderer.h"
 
-#include "engine/base/format.h"
+#include "core/base/format.h"
 
 namespace edgedec::engine {
 namespace {

@@ -1,7 +1,7 @@
 // Texts in chat templates: their case, parts and joins, as Python's str has them, and JSON.
 #include <algorithm>
 
-#include "engine/base/json.h"
+#include "core/base/json.h"
 #include "engine/text/template_renderer.h"
 #include "engine/text/white_space.h"
 

@@ -1,7 +1,7 @@
 // Characters of texts in chat templates.
 #pragma once
 
-#include "engine/base/utf8.h"
+#include "core/base/utf8.h"
 
 namespace edgedec::engine {
 

@@ -1,5 +1,5 @@
 // Comparisons and conversions of values of chat templates, as Python has them.
-#include "engine/base/format.h"
+#include "core/base/format.h"
 #include "engine/text/template_renderer.h"
 #include "engine/text/template_text.h"
 #include "engine/text/utf8_decoder.h"

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/base/span.h"
-#include "engine/base/status.h"
+#include "core/base/span.h"
+#include "core/base/status.h"
 #include "engine/text/stop_strings.h"
 #include "engine/text/tokenizer.h"
 #include "engine/text/utf8_decoder.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/base/files.h"
-#include "engine/base/span.h"
-#include "engine/base/status.h"
+#include "core/base/span.h"
+#include "core/base/status.h"
 #include "engine/bundle/manifest.h"
 #include "engine/text/guarded_text.h"
 #include "text/steps.h"

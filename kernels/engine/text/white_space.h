@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "engine/base/utf8.h"
+#include "core/base/utf8.h"
 
 namespace edgedec::engine {
 

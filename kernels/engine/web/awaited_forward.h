@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "engine/decode/passes.h"
-#include "engine/memory/cache_book.h"
-#include "engine/model/forward.h"
+#include "core/decode/passes.h"
+#include "core/memory/cache_book.h"
+#include "core/decode/forward.h"
 #include "engine/web/edgedec_web.h"
 
 namespace edgedec::engine {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "common/isa.h"
-#include "engine/base/format.h"
+#include "core/base/format.h"
 #include "head_topk/head_topk.h"
 #include "quant_embedding/quant_embedding.h"
 #include "quant_linear/linear.h"

@@ -7,8 +7,8 @@
 
 #include "engine/base/block.h"
 #include "engine/base/files.h"
-#include "engine/base/status.h"
-#include "engine/core/model_spec.h"
+#include "core/base/status.h"
+#include "core/model_spec.h"
 #include "engine/web/cpu_program.h"
 #include "engine/web/edgedec_web.h"
 

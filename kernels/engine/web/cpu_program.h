@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/base/json.h"
-#include "engine/base/span.h"
-#include "engine/base/status.h"
-#include "engine/core/model_spec.h"
+#include "core/base/json.h"
+#include "core/base/span.h"
+#include "core/base/status.h"
+#include "core/model_spec.h"
 #include "gated_mlp/gated_mlp.h"
 #include "packing/formats.h"
 #include "tree_attention/tree_attention.h"

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "engine/base/format.h"
-#include "engine/decode/passes.h"
+#include "core/base/format.h"
+#include "core/decode/passes.h"
 #include "engine/decode/table_drafters.h"
-#include "engine/sampling/check.h"
+#include "core/sampling/check.h"
 #include "engine/text/utf8_decoder.h"
 
 namespace edgedec::engine {

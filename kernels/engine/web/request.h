@@ -5,11 +5,11 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/base/json.h"
-#include "engine/base/status.h"
+#include "core/base/json.h"
+#include "core/base/status.h"
 #include "engine/bundle/preset.h"
 #include "engine/capi/turns.h"
-#include "engine/control/linear_fit.h"
+#include "core/control/linear_fit.h"
 
 namespace edgedec::engine {
 

@@ -4,7 +4,7 @@
 #include <new>
 #include <string>
 
-#include "engine/base/json.h"
+#include "core/base/json.h"
 #include "engine/web/edgedec_web.h"
 #include "engine/web/web_engine.h"
 

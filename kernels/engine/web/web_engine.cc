@@ -5,9 +5,9 @@
 
 #include "common/isa.h"
 #include "engine/base/files.h"
-#include "engine/base/format.h"
+#include "core/base/format.h"
 #include "engine/decode/table_drafters.h"
-#include "engine/memory/sizes.h"
+#include "core/memory/sizes.h"
 #include "head_topk/finish.h"
 #include "head_topk/head_topk.h"
 #include "rotary_table/rotary_table.h"

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "engine/base/clock.h"
-#include "engine/base/json.h"
+#include "core/base/json.h"
 #include "engine/base/lock.h"
 #include "engine/bundle/manifest.h"
 #include "engine/capi/turns.h"
-#include "engine/decode/cost_series.h"
-#include "engine/decode/engine.h"
+#include "core/decode/cost_series.h"
+#include "core/decode/engine.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/thinking.h"
 #include "engine/text/tokenizer.h"
@@ -74,7 +74,7 @@ class WebEngine final : private CostKeeper {
   std::unique_ptr<ChatTemplate> template_;
   std::unique_ptr<AwaitedForward> forward_;
   std::unique_ptr<CpuModel> cpu_;
-  Clock clock_;
+  SystemClock clock_;
   Flag stop_;
   CostCurve costs_;
   bool costs_known_ = false;

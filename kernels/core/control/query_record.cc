@@ -1,0 +1,163 @@
+#include "core/control/query_record.h"
+
+#include <cmath>
+#include <limits>
+
+namespace edgedec::engine {
+namespace {
+
+constexpr double kLongCall = 1.3;     // a call that took more times the usual was interrupted: it counts for so much
+constexpr int kInterruptedCalls = 3;   // long calls in a row that no longer count as interruptions
+constexpr double kOutlierCall = 3.0;  // most times the usual that such a call counts for
+constexpr double kDoubtedPasses = 18.0;  // time of first calls, each longer than a pass per level, not believed
+constexpr double kRetriedShare = 0.01;    // of all passes that may go into calls of a drafter that seems too dear
+constexpr double kVainShare = 0.003;      // of a plain pass, on average, that a drafter queried in vain may take
+constexpr int64_t kRarestRounds = 32;
+constexpr int kDeepest = 64;
+constexpr int kPatience = 4;  // queries in vain before a drafter is queried half as often
+constexpr double kDiscount = 0.995;
+constexpr double kWidthTokens = 0.8;   // scale of the confidence bound
+constexpr double kEarlierPulls = 8.0;  // queries that all earlier sequences count for
+constexpr int kTryQueries = 3;         // of a try
+constexpr double kTriesKept = 0.9;     // discount of earlier tries
+constexpr double kMostPasses = 6.0;
+constexpr double kDebtKept = 1.0;      // most debt of exploration, in passes, that a sequence takes over
+constexpr double kShare = 0.01;        // of all passes that exploration may lose
+constexpr double kShareOfGains = 0.04;  // of what costly drafters gain that exploration may lose, too
+constexpr double kUsualRate = 0.7;  // acceptance rate assumed of a costly drafter while few of its tokens were seen
+
+}  // namespace
+
+void Gains::begin() {
+  if (pulls_ <= kEarlierPulls) return;
+  sum_ *= kEarlierPulls / pulls_;
+  pulls_ = kEarlierPulls;
+}
+
+void Gains::fade() {
+  pulls_ *= kDiscount;
+  sum_ *= kDiscount;
+}
+
+void Gains::gained(double tokens) {
+  pulls_ += 1.0;
+  sum_ += tokens;
+}
+
+double Gains::value() const { return pulls_ != 0.0 ? sum_ / pulls_ : -std::numeric_limits<double>::infinity(); }
+
+double Gains::hope(double rounds) const {
+  if (pulls_ < 1e-3) return std::numeric_limits<double>::infinity();
+  return value() + kWidthTokens * std::sqrt(2.0 * std::log(std::max(rounds, 2.0)) / pulls_);
+}
+
+QueryRecord::QueryRecord() { depths_.reserve(kDeepest); }
+
+double QueryRecord::took(int depth, double seconds, double plain) {
+  if (unknown_ && doubted(seconds / plain, depth)) return seconds;
+  unknown_ = false;
+  const double known = std::max(cost_.expected(depth), cost_.on_line(depth));
+  const double usual = cost_.known() ? known : seconds;
+  long_ = seconds > kLongCall * usual ? long_ + 1 : 0;
+  const double most = long_ < kInterruptedCalls ? kLongCall : kOutlierCall;
+  cost_.observe(depth, std::min(seconds, most * usual));
+  seconds_ = cost_.mean();
+  return std::max(seconds - usual, 0.0);
+}
+
+// Returns whether a first call that took so long is not believed: one always, more that are short.
+bool QueryRecord::doubted(double passes, int depth) {
+  const bool dear = passes > std::max(depth, 1);
+  if (!dear || (doubts_ != 0.0 && doubts_ + passes > kDoubtedPasses)) return false;
+  doubts_ += passes;
+  return true;
+}
+
+void QueryRecord::reconsider(int64_t turn, double plain) {
+  if (static_cast<double>(turn - last_) > seconds_ / (kRetriedShare * plain)) {
+    cost_ = Line();
+    seconds_ = 0.0;
+    unknown_ = true;
+  }
+}
+
+void QueryRecord::rescale(double ratio) {
+  cost_.rescale(ratio);
+  seconds_ *= ratio;
+}
+
+int QueryRecord::levels(double spare) const {
+  const double per_level = cost_.slope();
+  if (per_level <= 0.0) return seconds_ <= spare ? kDeepest : 0;
+  const double levels = std::max(spare - cost_.fixed(), 0.0) / per_level;
+  return levels < kDeepest ? static_cast<int>(levels) : kDeepest;
+}
+
+int64_t QueryRecord::due_in(int64_t turn, double plain) const {
+  const double least = std::ceil(seconds_ / (kVainShare * plain));
+  const int64_t affordable = least < kRarestRounds ? std::max<int64_t>(static_cast<int64_t>(least), 1) : kRarestRounds;
+  return last_ + std::min(every_, affordable) - turn;
+}
+
+void QueryRecord::queried(int64_t turn, bool fed) {
+  last_ = turn;
+  vain_ = fed ? 0 : vain_ + 1;
+  if (fed) {
+    every_ = 1;
+  } else if (vain_ >= kPatience) {
+    every_ = std::min(2 * every_, kRarestRounds);
+    vain_ = 0;
+  }
+}
+
+void QueryRecord::begin() {
+  for (Gains& gains : gains_) gains.begin();
+  if (netted_) nets_ = kTriesKept * nets_ + net_;
+  netted_ = false;
+  net_ = 0.0;
+  charged_ = nets_ <= 0.0;
+  trying_ = charged_ ? 0 : kTryQueries;
+}
+
+void QueryRecord::tried() {
+  if (!trying_) {
+    trying_ = kTryQueries;
+    charged_ = true;
+  }
+  --trying_;
+}
+
+void QueryRecord::won(double tokens) {
+  netted_ = true;
+  net_ += tokens;
+}
+
+void QueryRecord::fade() {
+  for (Gains& gains : gains_) gains.fade();
+}
+
+void QueryRecord::judged(size_t depth, bool right) {
+  while (depths_.size() <= depth) depths_.emplace_back(4.0 * kUsualRate, 4.0);
+  auto& [hits, seen] = depths_[depth];
+  hits = 0.98 * hits + right;
+  seen = 0.98 * seen + 1.0;
+}
+
+double QueryRecord::rate(size_t depth) const {
+  if (depths_.empty()) return kUsualRate;
+  const auto& [hits, seen] = depths_[std::min(depth, depths_.size()) - 1];
+  return hits / seen;
+}
+
+void ExplorationBudget::begin() { left_ = std::max(left_, -kDebtKept); }
+
+void ExplorationBudget::round(double cost) {
+  rounds_ = kDiscount * rounds_ + 1.0;
+  left_ = std::min(left_ + kShare * cost, kMostPasses);
+}
+
+void ExplorationBudget::lost(double passes) { left_ = std::min(left_ - passes, kMostPasses); }
+
+void ExplorationBudget::gained(double passes) { lost(-kShareOfGains * std::max(passes, 0.0)); }
+
+}  // namespace edgedec::engine

@@ -1,0 +1,142 @@
+// Records of a drafter's queries: what they take and gain, and when the next is due. edgedec/control/query_record.py
+// has the reasons.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "core/control/linear_fit.h"
+
+namespace edgedec::engine {
+
+// Drafters cheaper than this fraction of a plain pass are queried so that they can be scored.
+constexpr double kCheapShare = 0.05;
+
+// What queries of a costly drafter gained, in tokens above what the round's time is worth.
+class Gains {
+ public:
+  // Starts a new sequence.
+  void begin();
+  // Discounts what was gained so far: a round went by.
+  void fade();
+  // Notes a query.
+  void gained(double tokens);
+  // Mean gain of a query.
+  double value() const;
+  // Upper confidence bound of a query's gain after `rounds` (discounted) rounds.
+  double hope(double rounds) const;
+
+ private:
+  double pulls_ = 0.0, sum_ = 0.0;
+};
+
+// The record of one drafter. Times in seconds, gains in tokens.
+class QueryRecord {
+ public:
+  QueryRecord();
+
+  // The line of what calls take.
+  const Line& cost() const { return cost_; }
+  // Whether no call was timed yet.
+  bool unknown() const { return unknown_; }
+  // Mean time of a call.
+  double seconds() const { return seconds_; }
+  // Whether a try is under way, and whether the exploration budget pays for it.
+  bool trying() const { return trying_ != 0; }
+  bool charged() const { return charged_; }
+
+  // Notes a call, with little to read first, that drafted `depth` levels. `plain`: seconds of a pass over one token.
+  // Returns the seconds of it that are not charged: those beyond the usual ones, which follow if it goes on.
+  double took(int depth, double seconds, double plain);
+  // Whether a level seems to take more than `most` seconds.
+  bool dear(double most) const { return !unknown_ && cost_.slope() > most; }
+  // Forgets what calls took where no draft is worth it, once another one costs little beside all passes.
+  void reconsider(int64_t turn, double plain);
+  // Notes that everything takes `ratio` times as long from now on.
+  void rescale(double ratio);
+  // Whether rounds went by without a query: their tokens have to be read first.
+  bool paused(int64_t turn) const { return turn - last_ > 1; }
+  // Levels of a draft that take at most `spare` seconds.
+  int levels(double spare) const;
+  // Whether a call is dear beside a pass that takes `plain` seconds.
+  bool costly(double plain) const { return seconds_ > kCheapShare * plain; }
+  // Rounds from `turn` on until a cheap drafter is due for a query; 0 or less: now.
+  int64_t due_in(int64_t turn, double plain) const;
+  // Notes a query in round `turn`; `fed`: some of its tokens were worth feeding.
+  void queried(int64_t turn, bool fed);
+
+  // Starts a new sequence.
+  void begin();
+  // Notes a query that no experience speaks for.
+  void tried();
+  // Notes what a query in this sequence, or reading for it, won (lost, if negative).
+  void won(double tokens);
+  // Discounts the gains so far: a round went by.
+  void fade();
+  // The gains of queries: those `beside` drafts of others that are fed, or all others.
+  Gains& gains(bool beside) { return gains_[beside]; }
+  const Gains& gains(bool beside) const { return gains_[beside]; }
+  // Notes whether a token at `depth`, whose parent was committed, was right.
+  void judged(size_t depth, bool right);
+
+  // The depth to draft to, 1 at least, when level `depth` costs `price(depth)` tokens.
+  template <class Price>
+  int depth(int limit, Price price) const {
+    double reach = 1.0, gain = 0.0, best = 0.0;
+    int chosen = 1;
+    for (int depth = 1; depth <= limit; ++depth) {
+      reach *= rate(static_cast<size_t>(depth));
+      gain += reach - price(depth);
+      if (gain > best) {
+        best = gain;
+        chosen = depth;
+      }
+    }
+    return chosen;
+  }
+
+ private:
+  bool doubted(double passes, int depth);
+  double rate(size_t depth) const;
+
+  Line cost_;
+  bool unknown_ = true;
+  double seconds_ = 0.0;
+  double doubts_ = 0.0;  // passes that calls took which were not believed
+  int long_ = 0;         // calls in a row that took too long
+  int64_t every_ = 1, vain_ = 0, last_ = 0;
+  Gains gains_[2];  // of queries where other drafters had nothing to feed, and where they had
+  int trying_ = 0;  // queries left of the try under way
+  bool charged_ = true;
+  bool netted_ = false;  // whether a query of this sequence won or lost something, and what all of them did
+  double net_ = 0.0, nets_ = 0.0;
+  std::vector<std::pair<double, double>> depths_;  // tokens that were right and that were seen, by depth
+};
+
+// Bound of the loss by trying costly drafters, in plain passes, against decoding without them.
+class ExplorationBudget {
+ public:
+  // Rounds so far, discounted.
+  double rounds() const { return rounds_; }
+  // Whether something is left to lose.
+  bool allowed() const { return left_ > 0.0; }
+  double left() const { return left_; }
+  // Starts a new sequence.
+  void begin();
+  // Notes a round that took as long as `cost` plain passes.
+  void round(double cost);
+  // Notes what a try lost (gained, if negative).
+  void lost(double passes);
+  // Notes what a drafter that is known to pay gained or lost.
+  void gained(double passes);
+
+ private:
+  static constexpr double kFirstPasses = 4.0;
+
+  double left_ = kFirstPasses;
+  double rounds_ = 0.0;
+};
+
+}  // namespace edgedec::engine

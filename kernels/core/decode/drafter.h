@@ -1,0 +1,64 @@
+// The interface of every drafter: edgedec/draft/drafter.py.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/base/span.h"
+#include "core/base/status.h"
+#include "core/params.h"
+#include "core/rows.h"
+#include "core/tree.h"
+
+namespace edgedec::engine {
+
+// Guesses the target's next tokens. A wrong guess costs time and never changes a token. A drafter that fails is dropped.
+class Drafter {
+ public:
+  virtual ~Drafter() = default;
+
+  virtual const char* name() const = 0;
+  // Whether it knew texts before its first query: its first drafts are then trusted more.
+  bool pretrained = false;
+
+  // Whether its queries compute parts of the pass that follows.
+  virtual bool peeks() const { return false; }
+  // Tokens of that pass which the latest query computed in part: the last committed one, and those along the draft.
+  virtual int peeked() const { return 0; }
+  // Whether it needs the target's hidden states, and takes them: those of committed tokens, from position `start` on.
+  virtual bool reads_hidden() const { return false; }
+  virtual Status read(int64_t, Span<const float>) { return {}; }
+
+  // Hears how the target draws the reply to come, before its begin().
+  virtual void sampled(const DrawParams&) {}
+  // Starts a new sequence of committed tokens; its first `kept` are the first of the one before.
+  virtual Status begin(Span<const int32_t> tokens, size_t kept) = 0;
+  // Appends tokens to the committed sequence.
+  virtual Status commit(Span<const int32_t> tokens) = 0;
+  // Writes at most `limit` tokens to follow into the empty `tree`. A token whose path is less probable than `floor` need
+  // not be drafted.
+  virtual Status propose(int limit, double floor, Source self, DraftTree* tree) = 0;
+  // Hears the target's answers of a pass, before any of it is committed: row 0 answers the last committed token, and row
+  // 1 + i node i of the tree, rejected ones included.
+  virtual Status observe(const DraftTree&, const HeadRows&) { return {}; }
+  // Bytes held beside a KV cache and weights.
+  virtual size_t nbytes() const = 0;
+  // Takes over prepared knowledge, before the first begin. Fails, and stays as it was, for that of another drafter or
+  // another vocabulary size.
+  virtual Status restore(Span<const uint8_t>, int64_t) { return {Code::kUnsupported, "nothing is prepared for it"}; }
+};
+
+// Takes hidden states of committed tokens.
+class HiddenReader {
+ public:
+  // From position `start` on.
+  virtual void read(int64_t start, Span<const float> hidden) = 0;
+
+ protected:
+  ~HiddenReader() = default;
+};
+
+using Drafters = std::vector<std::unique_ptr<Drafter>>;
+
+}  // namespace edgedec::engine

@@ -1,0 +1,109 @@
+// Speculation: drafters, the control over them, and the rounds that they draft for: edgedec/decode/speculation.py.
+//
+// Drafts never change a token, only how many passes it takes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/control/costs.h"
+#include "core/control/round.h"
+#include "core/control/tally.h"
+#include "core/decode/drafter.h"
+#include "core/decode/feedback.h"
+#include "core/verify/verdict.h"
+
+namespace edgedec::engine {
+
+// Takes costs that drifted during a reply.
+class CostKeeper {
+ public:
+  virtual void keep(const Points& seconds) = 0;
+
+ protected:
+  ~CostKeeper() = default;
+};
+
+// Hears lines for the user.
+class Notice {
+ public:
+  virtual void tell(const std::string& line) = 0;
+
+ protected:
+  ~Notice() = default;
+};
+
+class Speculation final : public HiddenReader, private Asker {
+ public:
+  struct Setting {
+    CostCurve* costs = nullptr;  // none: every draft is fed up to `limit` tokens, whether it pays or not
+    int limit = 15;              // most tokens drafted for one pass
+    Clock* clock = nullptr;
+    Notice* notice = nullptr;
+    CostKeeper* keeper = nullptr;
+  };
+
+  Speculation(Drafters drafters, const Setting& setting);
+
+  size_t count() const { return drafters_.size(); }
+  const Drafter& drafter(size_t at) const { return *drafters_[at]; }
+  // Whether a drafter has not been dropped.
+  bool has(size_t at) const { return here_[at]; }
+  int limit() const { return limit_; }
+  const Tally& tally() const { return tally_; }
+  // Seconds of a pass over one token, as measured; 0 where costs are not.
+  double plain_s() const { return costs_ ? costs_->plain() : 0.0; }
+  // Lowers the limit for replies to come.
+  void draft_at_most(int tokens) { limit_ = tokens < limit_ ? tokens : limit_; }
+
+  // Starts a new sequence, which shares its first `kept` tokens with the one before; `stop_ids` end it.
+  // `params`: how its reply is drawn; null: as before.
+  void begin(Span<const int32_t> tokens, size_t kept, Span<const int32_t> stop_ids, const DrawParams* params);
+  // The reply is over: tells drafters the rest of it, and keeps costs that drifted.
+  void end();
+
+  // Begins a round: drafts at most `room` tokens to feed behind the last committed one. The tree lives until settle().
+  const DraftTree& draft(int room);
+  // Lets the round's draft begin with the path that spells `tokens`, as far as it has one.
+  const DraftTree& lead(Span<const int32_t> tokens);
+  // Begins a round whose pass reads committed tokens, with no draft behind them.
+  const DraftTree& undrafted();
+  // Whether a drafter needs the target's hidden states.
+  bool reads_hidden() const;
+  void read(int64_t start, Span<const float> hidden) override;
+  // Ends the round: the target answered `rows` to the last committed token and the draft. `timed`: whether the `seconds`
+  // of the pass count.
+  void settle(const HeadRows& rows, const Verdict& verdict, double seconds, bool timed);
+
+ private:
+  bool ask(const Query& query, DraftAnswer* answer) override;
+  double now() { return clock_ ? clock_->now() : 0.0; }
+  void foresee(size_t committed, double pass_s);
+  void note(bool wanted, const HeadRows& rows, Span<const int32_t> tokens);
+  void tell();
+  Status tell_one(Drafter* drafter, Effort* effort);
+  void drop(size_t at, const Status& why);
+
+  Drafters drafters_;
+  std::vector<char> here_;
+  int limit_;
+  CostCurve* costs_;
+  Clock* clock_;
+  Notice* notice_;
+  CostKeeper* keeper_;
+  std::unique_ptr<Control> control_;
+  double kept_drift_ = 0.0;
+  PendingFeedback pending_;
+  Tally tally_;
+
+  // The round under way.
+  Round* round_ = nullptr;          // none: undrafted
+  const DraftTree* tree_ = nullptr;
+  DraftTree led_;
+  bool drafts_ = false;             // whether drafters may be queried; if not, the clock is not read either
+  double began_ = 0.0, ready_ = 0.0;
+};
+
+}  // namespace edgedec::engine

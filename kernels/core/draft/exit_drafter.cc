@@ -1,0 +1,157 @@
+#include "core/draft/exit_drafter.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "core/base/format.h"
+
+namespace edgedec::engine {
+namespace {
+
+constexpr float kExitUnsureNats = 4.0f;  // entropy above which nothing is drafted
+constexpr int kCalibratedSteps = 8;
+constexpr double kPrior = 4.0;          // tokens that the first guess about an exit weighs as much as
+constexpr double kMemory = 200.0;       // tokens after which older ones fade: text changes
+constexpr double kLastIsRight = 0.9;    // first guess of how often the exit after all layers is right
+constexpr double kLastPromises = 0.95;  // the same with a trimmed head, when an exit is chosen
+constexpr double kWorth = 1.1;  // least speed over plain decoding that an exit has to promise, so that it is tried
+constexpr int kChain = 8;
+
+// How often an exit was right, by the probability that its head gave a token. `first`: the guess before any token; none:
+// the head's own probability.
+Calibration calibration(std::optional<double> first) {
+  std::vector<double> guesses;
+  for (int step = 0; step <= kCalibratedSteps; ++step) guesses.push_back(first ? *first : (step + 0.5) / (kCalibratedSteps + 1));
+  return Calibration(std::move(guesses), kPrior, kMemory);
+}
+
+// The speed over plain decoding of the best chain of drafts, each right with this chance. `step`: time of a draft step, in
+// passes over one token.
+double speed_of(double agreement, double step) {
+  double best = 0.0;
+  for (int length = 1; length <= kChain; ++length)
+    best = std::max(best, chain_efficiency(agreement, length) / (1.0 + length * step));
+  return best;
+}
+
+}  // namespace
+
+std::string exit_name(int exit) { return "exit-" + decimal(exit); }
+
+ExitDrafter::ExitDrafter(Forward& forward, int exit, std::optional<TrimmedHead> trimmed, std::vector<int32_t> ends)
+    : name_(exit_name(exit)),
+      forward_(forward),
+      exit_(exit),
+      trimmed_(std::move(trimmed)),
+      ends_(std::move(ends)),
+      // After all layers the head's doubts are the target's own.
+      unsure_nats_(exit == forward.exits()[forward.exits().size() - 1] ? std::numeric_limits<float>::infinity() : kExitUnsureNats),
+      sure_(calibration(unsure_nats_ == kExitUnsureNats ? std::nullopt : std::optional<double>(kLastIsRight))) {
+  text_.reserve(static_cast<size_t>(forward.capacity()));
+}
+
+Status ExitDrafter::begin(Span<const int32_t> tokens, size_t) {
+  text_.assign(tokens.begin(), tokens.end());
+  if (trimmed_) {
+    trimmed_->begin();
+    trimmed_->follow(text_);
+  }
+  history_ = DrawHistory(params_, tokens);
+  stated_.reset();
+  return {};
+}
+
+Status ExitDrafter::commit(Span<const int32_t> tokens) {
+  score(tokens);
+  for (int32_t token : tokens) history_.add(token);
+  text_.insert(text_.end(), tokens.begin(), tokens.end());
+  if (trimmed_) trimmed_->follow(text_);
+  return {};
+}
+
+Status ExitDrafter::propose(int limit, double floor, Source self, DraftTree* tree) {
+  peeked_ = 0;
+  stated_.reset();
+  if (limit < 1 || forward_.length() != static_cast<int64_t>(text_.size()) - 1) return {};
+  if (!forward_.peeked().empty()) EDGEDEC_TRY(forward_.rewind(forward_.length()));  // of a draft that no pass followed
+  EDGEDEC_TRY(extend_chain(limit, floor));
+  stated_ = text_.size();
+  for (size_t at = 0; at < tokens_.size(); ++at)
+    tree->add(tokens_[at], static_cast<int>(at) - 1, sure_.of(probs_[at]), self);
+  return {};
+}
+
+// Finds tokens to follow the last committed one.
+Status ExitDrafter::extend_chain(int limit, double floor) {
+  tokens_.clear();
+  probs_.clear();
+  Rows rows = Rows::last();
+  if (trimmed_) rows.keep = trimmed_->keep();
+  Itself itself;
+  double reach = 1.0;
+  int32_t token = text_.back();
+  while (static_cast<int>(tokens_.size()) < limit && std::find(ends_.begin(), ends_.end(), token) == ends_.end()) {
+    EDGEDEC_TRY(forward_.peek({&token, 1}, exit_, rows, &head_));
+    ++peeked_;
+    if (head_.entropy[0] > unsure_nats_) break;
+    const DrawHistory history = history_.after(tokens_);
+    const auto position = static_cast<int64_t>(text_.size() + tokens_.size());
+    EDGEDEC_TRY(choices_.find(head_, 0, params_, position, history, itself, &found_));
+    if (found_.empty() || found_[0].prob <= 0.0) break;
+    token = found_[0].token;
+    tokens_.push_back(token);
+    probs_.push_back(found_[0].prob);
+    reach *= sure_.of(found_[0].prob);
+    if (reach < floor) break;
+  }
+  return {};
+}
+
+// Compares the last draft with the tokens that came; those behind the first wrong one do not count.
+void ExitDrafter::score(Span<const int32_t> committed) {
+  const std::optional<size_t> stated = std::exchange(stated_, std::nullopt);
+  if (!stated || *stated != text_.size()) return;
+  for (size_t at = 0; at < std::min(tokens_.size(), committed.size()); ++at) {
+    sure_.count(probs_[at], tokens_[at] == committed[at]);
+    if (tokens_[at] != committed[at]) return;
+  }
+}
+
+size_t ExitDrafter::nbytes() const {
+  return text_.capacity() * sizeof(int32_t) + (trimmed_ ? trimmed_->nbytes() : 0);
+}
+
+ReadBytes ReadBytes::of(const ModelSpec& spec, int64_t weights, int64_t kv_cache) {
+  const int64_t heads = spec.head_dim * (2 * spec.n_heads + 2 * spec.n_kv_heads);
+  const int64_t layer = spec.hidden_size * (heads + 3 * spec.ffn_size), head = spec.hidden_size * spec.vocab_size;
+  const double each = static_cast<double>(weights - spec.table_bytes) / static_cast<double>(spec.n_layers * layer + head);
+  const double cache = static_cast<double>(kv_cache) / 2 / static_cast<double>(spec.n_layers);
+  return {each * static_cast<double>(layer) + cache, each * static_cast<double>(head)};
+}
+
+std::vector<int> promising_exits(Span<const int> exits, const ReadBytes& bytes, double kept) {
+  const int last = exits[exits.size() - 1];
+  const double whole = last * bytes.layer + bytes.head;
+  struct Promise {
+    int exit;
+    double speed;
+  };
+  std::vector<Promise> promises;
+  double least = kWorth;
+  for (size_t at = exits.size(); at-- > 0;) {
+    const int exit = exits[at];
+    const double right = exit == last ? kLastPromises : static_cast<double>(exit) / last;
+    const double share =
+        last * bytes.layer != 0.0 ? (exit * bytes.layer + kept * bytes.head) / whole : static_cast<double>(exit) / last;
+    promises.push_back({exit, speed_of(right, share)});
+    if (exit == last) least = std::max(least, promises.back().speed);
+  }
+  std::stable_sort(promises.begin(), promises.end(), [](const Promise& a, const Promise& b) { return a.speed > b.speed; });
+  std::vector<int> chosen;
+  for (const Promise& one : promises)
+    if (one.speed >= least) chosen.push_back(one.exit);
+  return chosen;
+}
+
+}  // namespace edgedec::engine
