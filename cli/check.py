@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgedec.bundle.manifest import WEIGHTS
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
 from edgedec.cli.services import services
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.manifest import WEIGHTS
 from edgedec.core.units import size
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
+from edgedec.bundle.drafter_manifest import TABLES
+from edgedec.bundle.web_folder import WEB
 from edgedec.cli import progress, screen
 from edgedec.cli.services import services
-from edgedec.core.drafter_manifest import TABLES
 from edgedec.core.errors import NotFoundError, UsageError
-from edgedec.core.files import storage_errors, temporary_beside
 from edgedec.core.units import size
-from edgedec.core.web_folder import WEB
+from edgedec.disk.files import storage_errors, temporary_beside
 
 if TYPE_CHECKING:
-    from edgedec.core.device_folder import DeviceFolder
+    from edgedec.bundle.device_folder import DeviceFolder
     from edgedec.models import Store
 
 

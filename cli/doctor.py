@@ -10,8 +10,8 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
 from edgedec.cli.services import services
-from edgedec.core.installing import pip_install
 from edgedec.core.units import size
+from edgedec.disk.installing import pip_install
 
 if TYPE_CHECKING:
     from edgedec.cli.doctor_report import Findings

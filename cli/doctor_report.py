@@ -13,11 +13,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.verification import verify
 from edgedec.core.errors import EdgeDecError
-from edgedec.core.installing import pip_reinstall
-from edgedec.core.manifest import Manifest
-from edgedec.core.verification import verify
 from edgedec.core.version import __version__
+from edgedec.disk.installing import pip_reinstall
 from edgedec.metrics.measures import BANDWIDTH_FILE
 from edgedec.telemetry import bandwidth, machine
 from edgedec.telemetry.energy import NoMeter, open_meter

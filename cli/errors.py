@@ -27,7 +27,7 @@ from edgedec.cli.early import INTERRUPTED, MEMORY_WORDS, OUT_OF_MEMORY, leave_at
 from edgedec.cli.interrupts import terminated
 from edgedec.cli.remedies import hint_of
 from edgedec.core.errors import EdgeDecError, StorageError
-from edgedec.core.files import DISK_FULL
+from edgedec.disk.files import DISK_FULL
 
 BROKEN_PIPE = 141
 TERMINATED = 143

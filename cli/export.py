@@ -8,16 +8,16 @@ from pathlib import Path
 import click
 
 from edgedec.bench.harness.texts import read_text
+from edgedec.bundle.device_folder import DEVICES
+from edgedec.bundle.manifest import MANIFEST, Manifest
+from edgedec.bundle.web_folder import CONTENTS, WEB
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
 from edgedec.cli.command import Command, option
 from edgedec.cli.device_folder import DeviceFolderOptions, between, write_folder
 from edgedec.cli.services import services
-from edgedec.core.device_folder import DEVICES
 from edgedec.core.errors import NotFoundError, UsageError
-from edgedec.core.manifest import MANIFEST, Manifest
 from edgedec.core.units import size
-from edgedec.core.web_folder import CONTENTS, WEB
 from edgedec.export import BACKENDS, QUANTS, TARGETS
 from edgedec.export.notes import notes
 from edgedec.models.hub_names import may_name_hub

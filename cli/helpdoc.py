@@ -15,7 +15,7 @@ import click
 from edgedec.cli.app import ALIASES, COMMANDS, app
 from edgedec.cli.command import by_heading
 from edgedec.cli.slash.table import COMMANDS as SLASH
-from edgedec.core.files import atomic_path
+from edgedec.disk.files import atomic_path
 
 _MAIN = "help.md"
 _OWN = {"bench": "help-bench.md"}

@@ -18,7 +18,7 @@ from edgedec.core.errors import EdgeDecError
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
     from edgedec.models import Installed
     from edgedec.models.catalogue import Entry
 
@@ -115,7 +115,7 @@ def _made_of(model: Installed, manifest: Manifest | None) -> str:
 
 def _manifest(model: Installed) -> Manifest | None:
     """Return the manifest; None for a broken one, which opening the model reports."""
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
 
     try:
         return Manifest.load(model.path)

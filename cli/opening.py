@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edgedec.bundle.device_place import ON_CPU, DevicePlace
 from edgedec.cli import contradictions, progress
 from edgedec.cli.services import services
 from edgedec.cli.with_drafter import with_drafter
-from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
 from edgedec.models.catalogue import CATALOGUE, DEFAULT_MODEL
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from edgedec.api import Model
     from edgedec.assemble.config import RunConfig
     from edgedec.assemble.prepare import Bundles
+    from edgedec.bundle.exits import LayerOutputs
     from edgedec.cli.options import SizeOptions
-    from edgedec.core.exits import LayerOutputs
     from edgedec.loaded_model import LoadedModel
     from edgedec.sampling.named import SamplingParams
 

@@ -21,7 +21,7 @@ _WIDTHS = (10, 16, 11, 15, 10)
 
 def budgets_of(model: LoadedModel, budget: Budget, services: Services) -> tuple[Rates, list[ExpertBudget]]:
     """Measure memory and disk, and return what budgets are worth; all but experts is as in ``budget``."""
-    from edgedec.core.manifest import WEIGHTS
+    from edgedec.bundle.manifest import WEIGHTS
     from edgedec.metrics.expert_budgets import Rates, expert_budgets
     from edgedec.telemetry.bandwidth import measure
     from edgedec.telemetry.disk import read_rate

@@ -32,7 +32,7 @@ def command(folder: Path, as_json: bool) -> None:
     EdgeDec's app, or to /data/local/tmp/edgedec where it is not installed. adb's own rules choose the phone:
     the only one, or that of ANDROID_SERIAL.
     """
-    from edgedec.core.device_folder import DeviceFolder
+    from edgedec.bundle.device_folder import DeviceFolder
     from edgedec.export.device.adb import Adb
     from edgedec.export.device.push import push_folder
 

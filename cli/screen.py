@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import click
 
 from edgedec.core.errors import StorageError
-from edgedec.core.files import DISK_FULL
+from edgedec.disk.files import DISK_FULL
 
 _WINDOW = 80, 24
 """Columns and rows of a window that does not say."""

@@ -21,7 +21,7 @@ from edgedec.cli.opening import fetch_bundles
 from edgedec.cli.services import services
 from edgedec.core.cache_config import MOST_SEQUENCES
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
-from edgedec.core.installing import pip_install
+from edgedec.disk.installing import pip_install
 
 if TYPE_CHECKING:
     from edgedec.assemble.config import RunConfig

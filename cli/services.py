@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from edgedec.bundle.device_place import ON_CPU, DevicePlace
+from edgedec.bundle.preset import OFF
 from edgedec.cli import progress
-from edgedec.core.device_place import ON_CPU, DevicePlace
-from edgedec.core.preset import OFF
 
 if TYPE_CHECKING:
     from edgedec.assemble.opener import Load
-    from edgedec.core.exits import LayerOutputs
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.exits import LayerOutputs
+    from edgedec.bundle.manifest import Manifest
     from edgedec.loaded_model import LoadedModel
     from edgedec.metrics.stats import Clock
     from edgedec.models import Store

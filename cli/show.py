@@ -18,9 +18,9 @@ from edgedec.core.errors import NotFoundError
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
+    from edgedec.bundle.preset import Preset
     from edgedec.core.model_spec import ModelSpec
-    from edgedec.core.preset import Preset
     from edgedec.models import Store
     from edgedec.models.catalogue import Entry
 
@@ -58,7 +58,7 @@ class Known:
     @property
     def memory(self) -> int | None:
         """Bytes that a conversation takes, estimated; None where another runtime keeps the memory."""
-        from edgedec.core.manifest import WEIGHTS
+        from edgedec.bundle.manifest import WEIGHTS
         from edgedec.models.catalogue import estimated_memory
 
         if self.manifest is None:
@@ -116,7 +116,7 @@ def find(store: Store, name: str) -> Known:
 
     Raises NotFoundError, with names that are near, and BadFileError or UnsupportedError for its manifest.
     """
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
     from edgedec.models.catalogue import CATALOGUE
     from edgedec.models.names import looks_like_path, recipe_name
 
@@ -184,7 +184,7 @@ def _installed(known: Known) -> str:
 
 def _carried(bundle: Path) -> str:
     """Name the drafters in a device's folder; "" for another bundle. Raises as ``DeviceFolder.load``."""
-    from edgedec.core.device_folder import DEVICE, MODEL, DeviceFolder
+    from edgedec.bundle.device_folder import DEVICE, MODEL, DeviceFolder
 
     if not (bundle / DEVICE).is_file():
         return ""

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from edgedec.cli import screen
 from edgedec.cli.interrupts import terminated
-from edgedec.core.files import storage_errors
-from edgedec.core.home import HISTORY_LOCK, TYPED
-from edgedec.core.locks import Share
+from edgedec.disk.files import storage_errors
+from edgedec.disk.home import HISTORY_LOCK, TYPED
+from edgedec.disk.locks import Share
 
 PROMPT = "> "
 QUOTES = '"""'

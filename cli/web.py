@@ -34,7 +34,7 @@ def command(folder: Path, port: int) -> None:
 
     Only this machine reaches the server, and only files that the folder lists are read.
     """
-    from edgedec.core.web_folder import CONTENTS, WebFolder
+    from edgedec.bundle.web_folder import CONTENTS, WebFolder
 
     try:
         contents = WebFolder.load(folder)

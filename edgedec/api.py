@@ -20,9 +20,9 @@ from edgedec.assemble.prepare import Bundles, Prepared, prepare
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.assemble.settings import RunSettings, config_of
+from edgedec.bundle.preset import Preset
 from edgedec.control.switching import beside_itself
 from edgedec.core.errors import NotFoundError, UsageError
-from edgedec.core.preset import Preset
 from edgedec.core.progress import Notice, Progress, ignore, silent
 from edgedec.core.shown import shown
 from edgedec.core.when_full import DROP

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.backends.backend import Backend
-from edgedec.core.device_folder import check_carried
-from edgedec.core.device_place import ON_CPU, DevicePlace
+from edgedec.bundle.device_folder import check_carried
+from edgedec.bundle.device_place import ON_CPU, DevicePlace
+from edgedec.bundle.exits import LayerOutputs
+from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.model_id import ModelId
+from edgedec.bundle.verification import verify
 from edgedec.core.errors import BadFileError, UsageError
-from edgedec.core.exits import LayerOutputs
-from edgedec.core.manifest import Manifest
-from edgedec.core.model_id import ModelId
 from edgedec.core.progress import Progress, silent
-from edgedec.core.verification import verify
 from edgedec.memory.release import release_freed
 from edgedec.telemetry.cores import check_usable
 from edgedec.text.codec import Codec

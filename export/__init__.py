@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import UnsupportedError, UsageError
-from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress
 from edgedec.export.model_card import ModelCard
 from edgedec.export.npu.plan import NpuPlan

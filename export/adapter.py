@@ -30,8 +30,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.core.files import atomic_path, sha256_of, storage_errors
-from edgedec.core.listed_files import Scalar
+from edgedec.disk.files import atomic_path, sha256_of, storage_errors
+from edgedec.disk.listed_files import Scalar
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.export.gguf_source import GgufSource, open_gguf
 from edgedec.export.gguf_writer import GgufTensor, Value, metadata_of, write_gguf

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from edgedec.bundle.exits import taps_of
+from edgedec.bundle.manifest import CHAT_TEMPLATE, DRAFTING, TOKENIZER, Manifest, Scalar, TokenizerInfo
+from edgedec.bundle.preset import Preset
 from edgedec.core.cache_kinds import CacheKind
 from edgedec.core.errors import TemplateError
-from edgedec.core.exits import taps_of
 from edgedec.core.experts import Experts
-from edgedec.core.files import atomic_path
-from edgedec.core.manifest import CHAT_TEMPLATE, DRAFTING, TOKENIZER, Manifest, Scalar, TokenizerInfo
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.preset import Preset
 from edgedec.core.progress import Progress
 from edgedec.core.version import __version__
+from edgedec.disk.files import atomic_path
 from edgedec.export.drafting import drafting_graph
 from edgedec.export.graph import build_graph
 from edgedec.export.hyperparameters import Hyperparameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgedec.core.drafter_manifest import ASSISTANT, HEAD, MTP
+from edgedec.bundle.drafter_manifest import ASSISTANT, HEAD, MTP
 from edgedec.core.errors import UnsupportedError
 from edgedec.export.gguf_source import GgufSource, open_gguf
 from edgedec.export.mtp.source import NEEDED

@@ -21,7 +21,7 @@ from dataclasses import replace
 import onnx
 from onnx import TensorProto, helper
 
-from edgedec.core import exits as names
+from edgedec.bundle import exits as names
 from edgedec.export.blocks.asked import FIRST
 from edgedec.export.model import CACHE, DOMAIN, ExportModel
 from edgedec.export.passes.infra import PassError, check_well_formed

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from edgedec.bundle.manifest import PART_HASH, Manifest, Scalar
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.core.files import sha256_of
-from edgedec.core.manifest import PART_HASH, Manifest, Scalar
 from edgedec.core.progress import Progress, silent
+from edgedec.disk.files import sha256_of
 from edgedec.export.architectures import ARCHITECTURES, Architecture
 from edgedec.export.bundle import About, Contents, printable_name, write_bundle
 from edgedec.export.drafter_files import refuse_drafter

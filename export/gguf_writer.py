@@ -12,7 +12,7 @@ from gguf import GGUFReader, GGUFWriter
 from gguf.constants import GGMLQuantizationType, GGUFValueType
 from numpy.typing import NDArray
 
-from edgedec.core.files import atomic_path, storage_errors
+from edgedec.disk.files import atomic_path, storage_errors
 
 ARCHITECTURE = "general.architecture"
 _OF_THE_FILE = ("GGUF.", "split.")

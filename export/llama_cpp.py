@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from edgedec.backends.llama_cpp.probe import Facts, installed, probe
+from edgedec.bundle.manifest import CHAT_TEMPLATE, GGUF, TOKENIZER, FileEntry, Manifest, TokenizerInfo
 from edgedec.core.errors import BackendError, BadFileError, UnsupportedError
-from edgedec.core.files import atomic_path, storage_errors
-from edgedec.core.installing import pip_install
-from edgedec.core.manifest import CHAT_TEMPLATE, GGUF, TOKENIZER, FileEntry, Manifest, TokenizerInfo
 from edgedec.core.model_spec import ModelSpec
+from edgedec.disk.files import atomic_path, storage_errors
+from edgedec.disk.installing import pip_install
 from edgedec.export.bundle import About, printable_name, versions
 from edgedec.export.gguf_source import GgufSource
 from edgedec.export.interface import HEAD_K

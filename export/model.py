@@ -11,7 +11,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
-from edgedec.core.manifest import WEIGHTS
+from edgedec.bundle.manifest import WEIGHTS
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.kernels.packing.experts import ExpertPlaces, expert_places
 from edgedec.kernels.packing.layout import FORMATS

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgedec.bundle.preset import OFF, Preset
 from edgedec.core.errors import BadFileError, UsageError
-from edgedec.core.preset import OFF, Preset
 
 _ABSENT_TOP_K = 50
 """Top-k of transformers where generation_config.json has none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 
 LEFT_OUT = "left out"
 """Key of a manifest's source: what of the model is not in the bundle."""

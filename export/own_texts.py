@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.bundle.manifest import DRAFTING, Manifest
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.forward import Forward
-from edgedec.core.listed_files import Scalar
-from edgedec.core.manifest import DRAFTING, Manifest
 from edgedec.core.progress import Progress, silent
 from edgedec.core.rows import FloatArray, Rows, tapped
+from edgedec.disk.listed_files import Scalar
 from edgedec.loaded_model import LoadedModel
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from edgedec.core.manifest import WEIGHTS
+from edgedec.bundle.manifest import WEIGHTS
 from edgedec.export.gguf_writer import GgufTensor
 from edgedec.export.model import attributes
 from edgedec.kernels.packing.experts import expert_places

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from onnx import helper
 
+from edgedec.bundle.manifest import MANIFEST, MODEL, WEIGHTS, FileEntry
 from edgedec.core.errors import StorageError, UsageError
-from edgedec.core.files import check_name, sha256_of, storage_errors
-from edgedec.core.manifest import MANIFEST, MODEL, WEIGHTS, FileEntry
 from edgedec.core.progress import Progress
+from edgedec.disk.files import check_name, sha256_of, storage_errors
 from edgedec.export.model import (
     ExpertsWeight,
     ExportModel,

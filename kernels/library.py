@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from edgedec.core.errors import BackendError, UsageError
-from edgedec.core.installing import pip_reinstall
+from edgedec.disk.installing import pip_reinstall
 
 _NAMES = ("libedgedec_kernels.so", "libedgedec_kernels.dylib", "edgedec_kernels.dll")
 _EMULATED = ("libedgedec_kernels_emulated.so",)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, NotFoundError
-from edgedec.core.files import sha256_of
-from edgedec.core.home import ARTIFACTS
-from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress, silent
+from edgedec.disk.files import sha256_of
+from edgedec.disk.home import ARTIFACTS
 from edgedec.export import ModelCard, export_gguf
 from edgedec.export.adapter import AdapterFacts, WeightAdapter, merge
 from edgedec.models.layout import Layout, slug

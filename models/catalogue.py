@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from edgedec.bundle.preset import Preset
 from edgedec.core.cache_kinds import kinds_from_json
 from edgedec.core.experts import experts_from_json
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.preset import Preset
 from edgedec.models.recipes import HubFile, Licence, Recipe, Wheel
 
 DEFAULT_MODEL = "qwen2.5-coder-0.5b"

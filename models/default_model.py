@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from edgedec.core.errors import BadFileError, NotFoundError
-from edgedec.core.files import atomic_path, storage_errors
-from edgedec.core.home import DEFAULT
+from edgedec.disk.files import atomic_path, storage_errors
+from edgedec.disk.home import DEFAULT
 from edgedec.models.catalogue import DEFAULT_MODEL
 from edgedec.models.names import exists, hub_file, looks_like_path, recipe_name, unknown
 from edgedec.models.store import Store

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from edgedec.core.drafter_manifest import DrafterManifest
+from edgedec.bundle.drafter_manifest import DrafterManifest
 from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError
-from edgedec.core.files import sha256_of, storage_errors
-from edgedec.core.listed_files import Scalar
-from edgedec.core.locks import exclusive
 from edgedec.core.progress import Notice, Progress
 from edgedec.core.units import size
+from edgedec.disk.files import sha256_of, storage_errors
+from edgedec.disk.listed_files import Scalar
+from edgedec.disk.locks import exclusive
 from edgedec.models.disk import bytes_under, check_space
 from edgedec.models.hub_names import hub_name, may_name_hub, names_hub, parse_hub
 from edgedec.models.layout import Layout

@@ -15,9 +15,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgedec.core.files import TRANSIENT, storage_errors
-from edgedec.core.home import ARTIFACTS, DEFAULT, DRAFTS, HISTORY_LOCK, ROLLOUTS, TRAINING, TYPED
-from edgedec.core.locks import free, held
+from edgedec.disk.files import TRANSIENT, storage_errors
+from edgedec.disk.home import ARTIFACTS, DEFAULT, DRAFTS, HISTORY_LOCK, ROLLOUTS, TRAINING, TYPED
+from edgedec.disk.locks import free, held
 from edgedec.models.layout import Layout
 
 _WRITING_S = 60.0

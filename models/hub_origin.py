@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgedec.core.manifest import MANIFEST
+from edgedec.bundle.manifest import MANIFEST
 from edgedec.models.hub_choice import USUAL, quant_of
 from edgedec.models.hub_names import hub_name
 from edgedec.models.recipes import HubFile

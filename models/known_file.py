@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from edgedec.bundle.preset import OFF, Preset
 from edgedec.core.errors import EdgeDecError
-from edgedec.core.files import sha256_of
-from edgedec.core.preset import OFF, Preset
+from edgedec.disk.files import sha256_of
 from edgedec.models.catalogue import RECIPES
 from edgedec.models.recipes import Recipe
 

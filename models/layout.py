@@ -23,7 +23,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgedec.core.files import TRANSIENT, storage_errors
+from edgedec.disk.files import TRANSIENT, storage_errors
 
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from edgedec.core.files import atomic_path
+from edgedec.disk.files import atomic_path
 from edgedec.export.gguf_parts import gguf_files
 from edgedec.models.layout import slug
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgedec.core.device_folder import carried_model
-from edgedec.core.drafter_manifest import ASSISTANT, HEAD, Target
+from edgedec.bundle.device_folder import carried_model
+from edgedec.bundle.drafter_manifest import ASSISTANT, HEAD, Target
+from edgedec.bundle.manifest import DRAFTING, Manifest
 from edgedec.core.errors import EdgeDecError
-from edgedec.core.manifest import DRAFTING, Manifest
 from edgedec.drafters.artifacts import artifacts
 from edgedec.models.catalogue import CATALOGUE, Entry, PublishedDrafter
 from edgedec.models.recipes import Recipe

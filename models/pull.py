@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.preset import OFF, Preset
 from edgedec.core.errors import BadFileError, DownloadError, NotFoundError, UnsupportedError
-from edgedec.core.files import storage_errors
-from edgedec.core.manifest import Manifest
-from edgedec.core.preset import OFF, Preset
 from edgedec.core.progress import Notice, Progress
 from edgedec.core.units import size
+from edgedec.disk.files import storage_errors
 from edgedec.export.gguf_parts import gguf_files
 from edgedec.models.disk import bytes_under, check_space
 from edgedec.models.hub_origin import HubOrigin, read_hub_origin

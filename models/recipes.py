@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgedec.core.preset import OFF, Preset
+from edgedec.bundle.preset import OFF, Preset
 
 BUNDLE_GROWTH = 1.03
 """A bundle is at most this many times the bytes of its GGUF."""

@@ -13,12 +13,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from edgedec.bundle.manifest import Manifest, is_outdated
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, Remedy, UsageError
-from edgedec.core.files import check_name, sha256_of
-from edgedec.core.home import check_home, default_home
-from edgedec.core.locks import exclusive
-from edgedec.core.manifest import Manifest, is_outdated
 from edgedec.core.progress import Notice, Progress, silent
+from edgedec.disk.files import check_name, sha256_of
+from edgedec.disk.home import check_home, default_home
+from edgedec.disk.locks import exclusive
 from edgedec.export.gguf_parts import gguf_files
 from edgedec.models.disk import bytes_under
 from edgedec.models.hub_names import hub_name, may_name_hub

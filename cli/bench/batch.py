@@ -20,7 +20,7 @@ from edgedec.core.units import size
 
 if TYPE_CHECKING:
     from edgedec.bench.studies.batch import BatchRow, BatchStudy
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
 
 _CONTEXT_TOKENS = 1024
 """Context of each conversation that has no memory budget."""
@@ -74,7 +74,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     KV cache of the same size. The exit status is 10 when one took more.
     """
     from edgedec.bench.studies.batch import measure_batches
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
 
     options = BatchOptions(**given)
     texts = _texts(options)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from edgedec.bench.harness.study import StudySide
     from edgedec.bench.studies.drafts import DraftsReport
     from edgedec.bench.studies.speed_within_budgets import BudgetRow
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
 
 MODES: dict[str, dict[str, Any]] = {"unprepared": {"prepared": False}, "filled": {"always": 8}}
 """Other modes, in which drafters begin or are fed otherwise, with the arguments of each reply."""
@@ -131,9 +131,9 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     from edgedec.bench.studies.drafts import DraftsReport, energies_of_report
     from edgedec.bench.studies.speed_within_budgets import budget_rows
     from edgedec.bench.studies.weights import pass_weights
+    from edgedec.bundle.manifest import Manifest
     from edgedec.cli.bench.drafts_tables import show
     from edgedec.cli.bench.tables import show_energies
-    from edgedec.core.manifest import Manifest
     from edgedec.telemetry.machine import describe
 
     options = DraftOptions(**given)

@@ -47,8 +47,8 @@ def command(ctx: click.Context, model: str, file: Path | None, as_json: bool) ->
     from edgedec.backends.onnx.model import OnnxModel
     from edgedec.bench.harness.texts import QUESTIONS, read_prompts
     from edgedec.bench.studies.experts import DRAWN, drawn, recorded, replay
-    from edgedec.core.device_place import DevicePlace
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.device_place import DevicePlace
+    from edgedec.bundle.manifest import Manifest
 
     texts = read_prompts(file) if file else QUESTIONS
     bundle = inputs.find_bundle(ctx, model)

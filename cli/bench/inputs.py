@@ -18,8 +18,8 @@ from edgedec.core.progress import Progress
 if TYPE_CHECKING:
     from edgedec.bench.harness.runtimes import PeerRun
     from edgedec.bench.harness.worker import Side
+    from edgedec.bundle.manifest import Manifest
     from edgedec.cli.bench.options import PeerOptions, StudyOptions
-    from edgedec.core.manifest import Manifest
     from edgedec.text.template import ChatTemplate
     from edgedec.text.tokenizer import Tokenizer
 
@@ -147,9 +147,9 @@ def prompt_ids(
 def conditions(options: StudyOptions, manifest: Manifest, file: Path | None) -> dict[str, Any]:
     """Return the conditions of every saved reply: program, model, machine, questions."""
     from edgedec.backends.open import runtime_of
-    from edgedec.core.files import sha256_of
-    from edgedec.core.manifest import WEIGHTS
+    from edgedec.bundle.manifest import WEIGHTS
     from edgedec.core.version import __version__
+    from edgedec.disk.files import sha256_of
     from edgedec.telemetry.machine import describe
 
     return {

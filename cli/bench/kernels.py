@@ -116,7 +116,7 @@ def _measure(ctx: click.Context, options: KernelOptions, counts: list[int]) -> K
     from edgedec.bench.studies import kernels
     from edgedec.bench.studies.gpu_kernels import GpuStudy, measure_kernels
     from edgedec.bench.studies.weights import pass_weights
-    from edgedec.core.manifest import WEIGHTS, Manifest
+    from edgedec.bundle.manifest import WEIGHTS, Manifest
     from edgedec.metrics.measures import traffic_of
     from edgedec.telemetry.bandwidth import measure
 

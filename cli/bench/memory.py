@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from edgedec.bench.harness.energy import Energies, EnergyProbe
     from edgedec.bench.harness.study import StudySide
     from edgedec.bench.studies.peak_memory import PeakMemory
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
 
 PROMPT_TOKENS, REPLY_TOKENS = 512, 64
 _LLAMA, _AS_MAPPED = "llama.cpp", "llama.cpp as mapped"
@@ -62,7 +62,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     from edgedec.bench.harness.energy import EnergyProbe
     from edgedec.bench.harness.texts import PROMPTS
     from edgedec.bench.studies.peak_memory import measure_memory
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
 
     options = MemoryOptions(**given)
     names = options.peer_names(OTHERS, "cannot take part")

@@ -13,7 +13,7 @@ from edgedec.cli.bench.options import PeerOptions, count_option, input_option, s
 if TYPE_CHECKING:
     from edgedec.bench.harness.questions import Question
     from edgedec.bench.harness.replies import ReplyStudy
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
 
 F = TypeVar("F", bound=Callable[..., Any])
 

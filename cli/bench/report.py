@@ -117,7 +117,7 @@ def _subject(
     """Return the subject, and the folder of its report."""
     from edgedec.bench.report.folder import JOURNALS
     from edgedec.bench.report.subject import FULL_EFFORT, QUICK_EFFORT, Subject
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
 
     chosen = StudyOptions(model=model, threads=threads, as_json=False).chosen_threads
     bundle = inputs.find_bundle(ctx, model)

@@ -19,7 +19,7 @@ from edgedec.core.units import size
 if TYPE_CHECKING:
     from edgedec.bench.harness.energy import Energies
     from edgedec.bench.studies.speed import SideSpeed, SpeedReport
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
     from edgedec.metrics.roofline import Roofline
 
 
@@ -75,7 +75,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     from edgedec.bench.plots.figure import check_plot
     from edgedec.bench.plots.speed import draw_speed
     from edgedec.bench.studies.speed import SpeedStudy, measure_speed
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
 
     options = SpeedOptions(**given)
     if options.plot:

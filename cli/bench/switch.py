@@ -138,7 +138,7 @@ def _asked(
 
 def _conditions(options: dict[str, Any], model: Model) -> dict[str, object]:
     """Return all that a reply and its cost depend on. The choice of problems and sides is not part of it."""
-    from edgedec.core.manifest import WEIGHTS
+    from edgedec.bundle.manifest import WEIGHTS
 
     shared = StudyOptions(model=options["model"], threads=options["threads"], as_json=options["as_json"])
     small = model.single.prepared.small

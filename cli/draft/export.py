@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edgedec.bundle.drafter_manifest import ASSISTANT, HEAD, MTP
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench.inputs import find_bundle
 from edgedec.cli.draft.gguf_source import gguf_of
 from edgedec.cli.services import services
-from edgedec.core.drafter_manifest import ASSISTANT, HEAD, MTP
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
 
 KINDS = (HEAD, MTP, ASSISTANT)
 
@@ -59,7 +59,7 @@ def command(
     Its matrices keep their formats. Small models need no export, because `edgedec draft train --kind small`
     writes a GGUF file.
     """
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
 
     if output.exists():
         raise UsageError(f"{output} exists", hint="name a new file")
@@ -77,7 +77,7 @@ def command(
 
 def _drafter(manifest: Manifest, kind: str | None, home: Path, bundle: Path, model: str) -> tuple[str, Path]:
     """Return the kind and the folder of the drafter to write. Raises NotFoundError or UsageError."""
-    from edgedec.core.drafter_manifest import Target
+    from edgedec.bundle.drafter_manifest import Target
     from edgedec.drafters.artifacts import artifact, artifacts
 
     here = [one.kind for one in artifacts(Target.of(manifest), home, bundle) if one.kind in KINDS]
@@ -97,7 +97,7 @@ def _drafter(manifest: Manifest, kind: str | None, home: Path, bundle: Path, mod
 
 
 def _write(kind: str, output: Path, folder: Path, manifest: Manifest, source: Path) -> None:
-    from edgedec.core.drafter_manifest import Target
+    from edgedec.bundle.drafter_manifest import Target
     from edgedec.export.assistant.gguf import write_assistant_gguf
     from edgedec.export.draft_head.gguf import write_head_gguf
     from edgedec.export.draft_head.installed import read_head

@@ -13,12 +13,12 @@ from edgedec.cli import screen
 from edgedec.cli.bench.inputs import find_bundle
 from edgedec.cli.progress import notice, reporter
 from edgedec.cli.services import services
-from edgedec.core.home import ARTIFACTS
 from edgedec.core.units import size
+from edgedec.disk.home import ARTIFACTS
 
 if TYPE_CHECKING:
-    from edgedec.core.drafter_manifest import DrafterManifest
-    from edgedec.core.listed_files import Scalar
+    from edgedec.bundle.drafter_manifest import DrafterManifest
+    from edgedec.disk.listed_files import Scalar
 
 
 @click.command(

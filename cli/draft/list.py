@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgedec.bundle.drafter_manifest import ASSISTANT, HEAD, MTP, TABLES, TRIM
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.services import services
-from edgedec.core.drafter_manifest import ASSISTANT, HEAD, MTP, TABLES, TRIM
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.units import size
 from edgedec.models.layout import is_bundle
 
 if TYPE_CHECKING:
-    from edgedec.core.drafter_manifest import Target
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.drafter_manifest import Target
+    from edgedec.bundle.manifest import Manifest
     from edgedec.drafters.artifacts import DrafterArtifact
     from edgedec.models import Store
 
@@ -54,7 +54,7 @@ def command(ctx: click.Context, model: str | None, as_json: bool) -> None:
 
     One that is damaged, or belongs to another model, has the reason instead; the model runs without it.
     """
-    from edgedec.core.drafter_manifest import Target
+    from edgedec.bundle.drafter_manifest import Target
     from edgedec.drafters.artifacts import artifacts
 
     store = services(ctx).store()
@@ -73,7 +73,7 @@ def command(ctx: click.Context, model: str | None, as_json: bool) -> None:
 
 def _models(store: Store, model: str | None) -> list[tuple[Manifest, Path]]:
     """Return manifest and bundle of one model, or of all that are installed and can be opened."""
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
 
     if model is not None:
         bundle = Path(model) if is_bundle(Path(model)) else store.path(model)

@@ -98,7 +98,7 @@ def answer(ctx: click.Context, options: RolloutOptions) -> tuple[Gathered, dict[
     Returns the outcome, a report of it as JSON fields, and the number of prompts that had a reply before.
     """
     from edgedec.bench.harness.texts import QUESTIONS, read_prompts
-    from edgedec.core.drafter_manifest import Target
+    from edgedec.bundle.drafter_manifest import Target
     from edgedec.training.rollouts import RolloutStore, rollouts_folder
 
     texts = read_prompts(options.prompts) if options.prompts else list(QUESTIONS)

@@ -36,7 +36,7 @@ def command(ctx: click.Context, /, model: str, threads: int | None, as_json: boo
     have anyway.
     """
     from edgedec.assemble.config import RunConfig
-    from edgedec.core.drafter_manifest import Target
+    from edgedec.bundle.drafter_manifest import Target
     from edgedec.training.make_tables import make_tables
     from edgedec.training.rollouts import RolloutStore, rollouts_folder
 

@@ -15,8 +15,8 @@ from edgedec.cli.services import services
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
-    from edgedec.core.listed_files import Scalar
     from edgedec.core.progress import Progress
+    from edgedec.disk.listed_files import Scalar
     from edgedec.training.data import TrainingData
     from edgedec.training.head_training import Replies
     from edgedec.training.small_learner import SmallLearner

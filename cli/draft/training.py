@@ -20,12 +20,12 @@ from edgedec.cli.draft.options import prompts_option, tokens_option
 from edgedec.cli.draft.rollouts import RolloutOptions, answer
 from edgedec.cli.progress import notice
 from edgedec.core.errors import NotFoundError, UsageError
-from edgedec.core.installing import pip_install
+from edgedec.disk.installing import pip_install
 
 if TYPE_CHECKING:
-    from edgedec.core.listed_files import Scalar
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
     from edgedec.core.progress import Progress
+    from edgedec.disk.listed_files import Scalar
     from edgedec.training.head_training import Replies
     from edgedec.training.rollouts import RolloutStore
     from edgedec.training.trainer import Trainer
@@ -139,7 +139,7 @@ def gathered(ctx: click.Context, manifest: Manifest, store: RolloutStore, option
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Hold the folder of a training alone."""
-    from edgedec.core.locks import exclusive
+    from edgedec.disk.locks import exclusive
 
     def waiting() -> None:
         notice(f"waiting: another process uses {folder}")

@@ -21,7 +21,7 @@ from edgedec.core.units import size
 if TYPE_CHECKING:
     from edgedec.backends.backend import Backend
     from edgedec.bench.studies.trim import TrimPoint, TrimReport
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
     from edgedec.draft.subset import Counts
 
 _TOKENS = 20_000
@@ -66,8 +66,8 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     from edgedec.bench.plots.figure import check_plot
     from edgedec.bench.plots.trim import draw_trims
     from edgedec.bench.studies.trim import require_trims
+    from edgedec.bundle.manifest import Manifest
     from edgedec.cli.bench import inputs
-    from edgedec.core.manifest import Manifest
     from edgedec.drafters.trim import remove_trim, save_trim
 
     if options["plot"]:
@@ -102,7 +102,7 @@ class _Replies:
 def _replies(ctx: click.Context, manifest: Manifest, options: dict[str, Any]) -> _Replies:
     """Count the model's replies; gather more where there are too few. Raises UsageError for too few."""
     from edgedec.bench.harness.questions import NO_CATEGORY, read_questions
-    from edgedec.core.drafter_manifest import Target
+    from edgedec.bundle.drafter_manifest import Target
     from edgedec.draft.subset import counted
     from edgedec.training.rollouts import RolloutStore, key_of, rollouts_folder
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgedec.core.files import atomic_path
+from edgedec.disk.files import atomic_path
 
 _END = "<!-- end -->"
 _MOST_WORDS = 2500

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edgedec.bench.harness.other_load import OtherLoad
-from edgedec.core.files import atomic_path
+from edgedec.disk.files import atomic_path
 
 ROOT = Path(__file__).parents[2]
 _COSTS = "costs"

@@ -21,7 +21,7 @@ from pyte import graphics
 from pyte.screens import Char
 
 from docs.record.scenes import END, PROMPT, Scene
-from edgedec.core.home import default_home
+from edgedec.disk.home import default_home
 
 READY = "\x1b[?2004h"
 """Bracketed paste is switched on each time the chat waits for a line."""

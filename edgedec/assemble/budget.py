@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from edgedec.assemble.checks import check_budget
 from edgedec.assemble.config import RunConfig
 from edgedec.backends.checks import checked_capacity
+from edgedec.bundle.manifest import WEIGHTS
 from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.ledger import Lease, Ledger
-from edgedec.core.manifest import WEIGHTS
 from edgedec.core.when_full import SPECKV
 from edgedec.decode.engine import LONGEST_PASS
 from edgedec.drafters.interface import DrafterSpec, OpenDrafter

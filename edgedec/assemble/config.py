@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from edgedec.bundle.device_place import DevicePlace
+from edgedec.bundle.preset import Preset
 from edgedec.control.switching import SwitchRule
 from edgedec.core.cache_config import MOST_SEQUENCES, Device, KvType
-from edgedec.core.device_place import DevicePlace
 from edgedec.core.errors import Remedy, UsageError
-from edgedec.core.preset import Preset
 from edgedec.core.units import parse_size
 from edgedec.core.when_full import LOSSY, WHEN_FULL, WhenFull
 from edgedec.drafters.interface import DrafterSpec

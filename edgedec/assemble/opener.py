@@ -13,10 +13,10 @@ from typing import Protocol
 
 from edgedec.assemble.budget import Budget, Parts, memory_facts, memory_plan, plan_memory, wanted_choice
 from edgedec.assemble.run_context import RunContext
-from edgedec.core.device_place import ON_CPU, DevicePlace
+from edgedec.bundle.device_place import ON_CPU, DevicePlace
+from edgedec.bundle.exits import LayerOutputs
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import EdgeDecError
-from edgedec.core.exits import LayerOutputs
-from edgedec.core.manifest import Manifest
 from edgedec.core.units import size, size_up
 from edgedec.drafters.interface import DrafterSpec, Estimate, OpenContext, OpenDrafter, SearchContext
 from edgedec.drafters.registry import kind_of

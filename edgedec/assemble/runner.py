@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from edgedec.assemble.budget import Budget
 from edgedec.assemble.prepare import Prepared
 from edgedec.core.cache_config import CacheConfig, KvType
-from edgedec.core.home import DRAFTS
 from edgedec.core.ledger import Ledger
 from edgedec.core.units import size
 from edgedec.costs.cost_file import CostFile
@@ -16,6 +15,7 @@ from edgedec.costs.pass_costs import PassCosts, known_costs
 from edgedec.decode.engine import LONGEST_PASS, Engine, PassRecord
 from edgedec.decode.passes import PassTimer
 from edgedec.decode.speculation import Speculation
+from edgedec.disk.home import DRAFTS
 from edgedec.draft import Drafter, lookup_ahead
 from edgedec.drafters.history import with_history
 from edgedec.drafters.interface import BuildContext

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from edgedec.backends.backend import Backend
+from edgedec.bundle.device_place import ON_CPU, DevicePlace
+from edgedec.bundle.exits import LayerOutputs
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import Device
-from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.errors import Remedy, UnsupportedError
-from edgedec.core.exits import LayerOutputs
-from edgedec.core.manifest import Manifest
 from edgedec.core.model_spec import refuse_unlike
 from edgedec.core.progress import Progress, silent
 

@@ -20,11 +20,11 @@ from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.checks import check_tokens
 from edgedec.backends.head_rows import check_finite
 from edgedec.backends.onnx.session import one_line_errors, open_standard_session
+from edgedec.bundle.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Ledger
-from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 from edgedec.memory import CacheBook
 

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgedec.bundle.manifest import WEIGHTS
 from edgedec.core.cache_config import KvType
 from edgedec.core.errors import StorageError
-from edgedec.core.files import atomic_path
-from edgedec.core.manifest import WEIGHTS
 from edgedec.core.version import __version__
+from edgedec.disk.files import atomic_path
 from edgedec.telemetry.cores import load_average
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from pathlib import Path
 from edgedec.control import Costs
 from edgedec.control.energy_costs import EnergyCosts
 from edgedec.core.errors import StorageError
-from edgedec.core.files import atomic_path
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Notice
 from edgedec.core.rows import ALL_ROWS
 from edgedec.costs.cost_file import CostFile
 from edgedec.costs.pass_costs import LONGEST_TOKENS, sizes_up_to
+from edgedec.disk.files import atomic_path
 from edgedec.metrics.measures import IDLE_FILE, Measures
 from edgedec.metrics.traffic import Work
 from edgedec.telemetry.energy import Meter, Reading, estimate

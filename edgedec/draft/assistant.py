@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgedec.core.drafter_manifest import ASSISTANT
+from edgedec.bundle.drafter_manifest import ASSISTANT
 from edgedec.core.forward import Forward
 from edgedec.core.rows import FloatArray
 from edgedec.core.tree import EMPTY, DraftTree

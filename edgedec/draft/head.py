@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgedec.core.head_facts import WAITING
+from edgedec.bundle.head_facts import WAITING
 from edgedec.core.rows import FloatArray, HeadRows
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
 from edgedec.draft.drafter import Drafter

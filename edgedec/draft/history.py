@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from edgedec.core.files import atomic_path
+from edgedec.disk.files import atomic_path
 
 MOST_BYTES = 8 << 20
 """Bound of a file and of its contents: more is neither written nor read."""

@@ -1,6 +1,7 @@
 """Prompt lookup: propose what followed when these tokens stood here before.
 
-After prompt lookup decoding (Saxena 2023) and SAM-Decoding (Hu et al. 2024); kernels/core/tables/lookup.h says how.
+After prompt lookup decoding (Saxena 2023) and SAM-Decoding (Hu et al. 2024). kernels/core/tables/lookup.h
+says how.
 """
 
 from __future__ import annotations

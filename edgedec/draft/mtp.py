@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from edgedec.core.drafter_manifest import MTP
+from edgedec.bundle.drafter_manifest import MTP
 from edgedec.core.rows import FloatArray
 from edgedec.core.tree import DraftTree
 from edgedec.draft.head import MOST_FED, MOST_WAITING, HeadDrafter

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from edgedec.core.drafter_manifest import DRAFTER, KINDS, DrafterManifest, Target
+from edgedec.bundle.drafter_manifest import DRAFTER, KINDS, DrafterManifest, Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError
-from edgedec.core.files import atomic_path, storage_errors
-from edgedec.core.home import ARTIFACTS
-from edgedec.core.listed_files import FileEntry, Scalar
-from edgedec.core.manifest import Manifest
+from edgedec.disk.files import atomic_path, storage_errors
+from edgedec.disk.home import ARTIFACTS
+from edgedec.disk.listed_files import FileEntry, Scalar
 
 _SHIPPED = "edgedec.models"
 """The package whose folder ``drafters`` holds those that are shipped."""

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgedec.core.assistant_facts import AssistantFacts
-from edgedec.core.drafter_manifest import ASSISTANT
+from edgedec.bundle.assistant_facts import AssistantFacts
+from edgedec.bundle.drafter_manifest import ASSISTANT
 from edgedec.core.errors import UnsupportedError
 from edgedec.draft.assistant import AssistantDrafter
 from edgedec.drafters.carried import CarriedKind, check_last_layer, facts_in

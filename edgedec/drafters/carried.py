@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from edgedec.core.drafter_manifest import DrafterManifest, Target
+from edgedec.bundle.drafter_manifest import DrafterManifest, Target
+from edgedec.bundle.head_facts import LONGEST_PASS, WAITING
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError
-from edgedec.core.head_facts import LONGEST_PASS, WAITING
-from edgedec.core.listed_files import Scalar
 from edgedec.core.model_spec import ModelSpec
+from edgedec.disk.listed_files import Scalar
 from edgedec.drafters.artifacts import artifact, artifacts
 from edgedec.drafters.interface import (
     DrafterKind,

@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgedec.core.drafter_manifest import HEAD
+from edgedec.bundle.drafter_manifest import HEAD
+from edgedec.bundle.head_facts import CONTEXT, TAPS, HeadFacts
 from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError
-from edgedec.core.head_facts import CONTEXT, TAPS, HeadFacts
 from edgedec.drafters.carried import CarriedKind, facts_in, layer_bytes
 from edgedec.drafters.interface import BuildContext, OpenContext, OpenDrafter, SearchContext
 from edgedec.memory.footprint import DrafterMemory, MemoryChoice

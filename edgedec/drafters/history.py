@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgedec.bundle.manifest import WEIGHTS
 from edgedec.core.errors import StorageError
-from edgedec.core.home import HISTORY_LOCK
 from edgedec.core.ledger import SLACK, Ledger
-from edgedec.core.locks import Share
-from edgedec.core.manifest import WEIGHTS
 from edgedec.core.progress import Notice
 from edgedec.decode.speculation import Speculation
+from edgedec.disk.home import HISTORY_LOCK
+from edgedec.disk.locks import Share
 from edgedec.draft.history import read_history, write_history
 from edgedec.drafters.tables import restore_prepared
 

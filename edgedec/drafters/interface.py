@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from edgedec.bundle.manifest import DRAFTING, Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.forward import Forward
 from edgedec.core.ledger import Ledger
-from edgedec.core.manifest import DRAFTING, Manifest
 from edgedec.core.progress import Notice
 from edgedec.decode.conversation_clock import ConversationClock
 from edgedec.draft import Drafter

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from edgedec.bundle.exits import added_taps, exits_of, taps_of
+from edgedec.bundle.head_facts import TAPS
+from edgedec.bundle.manifest import DRAFTING, TOKENIZER, WEIGHTS, Manifest
 from edgedec.core.errors import BackendError, BadFileError, EdgeDecError, UnsupportedError
-from edgedec.core.exits import added_taps, exits_of, taps_of
 from edgedec.core.forward import Forward
-from edgedec.core.head_facts import TAPS
 from edgedec.core.ledger import SLACK
-from edgedec.core.manifest import DRAFTING, TOKENIZER, WEIGHTS, Manifest
 from edgedec.draft import Drafter, ModelDrafter
 from edgedec.draft.trimmed import TrimmedHead
 from edgedec.draft.turns import ALONE, Turns

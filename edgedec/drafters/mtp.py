@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgedec.core.drafter_manifest import MTP
+from edgedec.bundle.drafter_manifest import MTP
+from edgedec.bundle.mtp_facts import MtpFacts
 from edgedec.core.errors import EdgeDecError
-from edgedec.core.mtp_facts import MtpFacts
 from edgedec.draft.mtp import MORE_SLOTS, MtpDrafter
 from edgedec.draft.trimmed import TrimmedHead
 from edgedec.drafters.carried import CarriedKind, check_last_layer, facts_in, layer_bytes

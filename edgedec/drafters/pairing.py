@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from edgedec.bundle.manifest import TOKENIZER, TOKENIZER_TABLE
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.manifest import TOKENIZER, TOKENIZER_TABLE
 from edgedec.draft import Bridge, SameVocabulary, TextBridge
 from edgedec.text.tokenizer import Tokenizer
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgedec.core.drafter_manifest import TABLES
+from edgedec.bundle.drafter_manifest import TABLES
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.ledger import SLACK, Ledger
 from edgedec.core.progress import Notice

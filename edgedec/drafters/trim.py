@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgedec.core.drafter_manifest import TRIM, DrafterManifest, Target
+from edgedec.bundle.drafter_manifest import TRIM, DrafterManifest, Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, EdgeDecError
-from edgedec.core.listed_files import Scalar
-from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Notice
 from edgedec.core.rows import Keep
+from edgedec.disk.listed_files import Scalar
 from edgedec.draft.subset import fault_of
 from edgedec.draft.trimmed import TrimmedHead, break_even, chain_gain
 from edgedec.drafters.artifacts import artifact, artifacts, new_artifact, remove_artifact

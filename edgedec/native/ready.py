@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from edgedec.bundle.manifest import CHAT_TEMPLATE
 from edgedec.core.errors import EdgeDecError
-from edgedec.core.manifest import CHAT_TEMPLATE
 from edgedec.text.table_encoder import write_table
 from edgedec.text.template_program import FILE_NAME, sealed, write_program
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import fields
 
-from edgedec.core.preset import SamplingValues
+from edgedec.bundle.preset import SamplingValues
 from edgedec.native.structs import CSampling
 from edgedec.sampling import DrawParams
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from edgedec.bundle.preset import whole
 from edgedec.core.errors import UsageError
-from edgedec.core.preset import whole
 
 LogitBias = Mapping[int, float] | tuple[tuple[int, float], ...]
 """Numbers by token id, or pairs of both."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgedec.bundle.preset import Preset, SamplingValues, whole
 from edgedec.core.errors import UsageError
-from edgedec.core.preset import Preset, SamplingValues, whole
 from edgedec.sampling.bias import frozen_bias
 
 

@@ -27,7 +27,7 @@ from edgedec.session.reply_syntax import REQUIRED, ReplySyntax
 from edgedec.text.limits import TextLimits
 
 if TYPE_CHECKING:
-    from edgedec.core.model_id import ModelId
+    from edgedec.bundle.model_id import ModelId
     from edgedec.core.passage import Turns
     from edgedec.decode.speculation import Speculation
     from edgedec.eviction.policy import Policy

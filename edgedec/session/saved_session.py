@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgedec.bundle.model_id import ModelId
 from edgedec.core.errors import BadFileError, Remedy, UsageError
 from edgedec.core.forward import Forward, Sink
-from edgedec.core.model_id import ModelId
 from edgedec.core.progress import Notice
 from edgedec.core.version import __version__
 from edgedec.grammar.spec import GrammarSpec

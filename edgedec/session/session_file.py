@@ -37,8 +37,8 @@ from edgedec.core.errors import (
     UnsupportedError,
     UsageError,
 )
-from edgedec.core.files import atomic_path, storage_errors
 from edgedec.core.forward import Sink
+from edgedec.disk.files import atomic_path, storage_errors
 
 FORMAT = "edgedec-session"
 VERSION = 2

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edgedec.core.errors import UsageError
-from edgedec.core.locks import claimed
+from edgedec.disk.locks import claimed
 from edgedec.session.session_file import real_path
 
 _NOTE = re.compile(r"process \d+, since [\d: -]+")

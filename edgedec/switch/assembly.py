@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
+from edgedec.bundle.model_id import ModelId
 from edgedec.control.switching import DEFAULT_RULE, EntropySwitching, SwitchRule, beside_itself
-from edgedec.core.model_id import ModelId
 from edgedec.core.progress import Notice
 from edgedec.draft.bridge import TextBridge
 from edgedec.drafters.pairing import bridge, paired, same_tokenizer

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.core.errors import BackendError, Remedy, StorageError
-from edgedec.core.files import atomic_path
+from edgedec.disk.files import atomic_path
 
 Reader = Callable[[int, int], float]
 """(bytes, threads) -> GB/s of one read through a buffer of that many bytes."""

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from edgedec.bundle.manifest import TOKENIZER_TABLE
 from edgedec.core.errors import BadFileError
-from edgedec.core.manifest import TOKENIZER_TABLE
 from edgedec.kernels.library import library_path
 from edgedec.text.added_tokens import AddedToken
 from edgedec.text.encoder import TokenizerFacts

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from edgedec.core.model_id import ModelId
+    from edgedec.bundle.model_id import ModelId
     from edgedec.text.template import ChatTemplate
     from edgedec.text.tokenizer import Tokenizer
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from edgedec.core.errors import BadFileError, EdgeDecError, StorageError, UnsupportedError
-from edgedec.core.files import atomic_path, sha256_of
+from edgedec.disk.files import atomic_path, sha256_of
 from edgedec.text.added_tokens import AddedToken
 from edgedec.text.bpe_table import ADDS_SPACE, FILE_NAME, BpeTable, available, damaged
 from edgedec.text.encoder import Encoder, LibraryEncoder

@@ -17,7 +17,7 @@ from typing import Any
 
 from jinja2 import nodes
 
-from edgedec.core.files import atomic_path
+from edgedec.disk.files import atomic_path
 
 FILE_NAME = "chat_template.program"
 MAGIC = b"EDGETPL2"

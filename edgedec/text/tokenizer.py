@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgedec.bundle.manifest import TokenizerInfo
 from edgedec.core.errors import BadFileError, EdgeDecError
-from edgedec.core.manifest import TokenizerInfo
 from edgedec.text.control_tokens import GuardedText, guard_values, without_markers
 from edgedec.text.encoder import SPACE
 from edgedec.text.limits import TextLimits

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgedec.core.drafter_manifest import Target
+from edgedec.bundle.drafter_manifest import Target
+from edgedec.bundle.manifest import WEIGHTS, Manifest
 from edgedec.core.errors import BadFileError
-from edgedec.core.files import atomic_path, sha256_of
-from edgedec.core.home import TRAINING
-from edgedec.core.listed_files import Scalar
-from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.progress import Progress
+from edgedec.disk.files import atomic_path, sha256_of
+from edgedec.disk.home import TRAINING
+from edgedec.disk.listed_files import Scalar
 from edgedec.draft.subset import (
     STRETCH,
     always_kept,

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from edgedec.core.errors import BadFileError
-from edgedec.core.files import atomic_path
+from edgedec.disk.files import atomic_path
 from edgedec.training.order import Place
 from edgedec.training.schedule import TrainingPlan
 

@@ -16,12 +16,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.bundle.exits import taps_of
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.exits import taps_of
-from edgedec.core.files import atomic_path
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Progress, silent
 from edgedec.core.rows import Rows
+from edgedec.disk.files import atomic_path
 
 BEST = 8
 """Tokens of the target that are kept for each position, with their log-probabilities."""

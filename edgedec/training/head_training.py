@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedec.core.drafter_manifest import HEAD, Target
+from edgedec.bundle.drafter_manifest import HEAD, Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import NotFoundError
-from edgedec.core.files import atomic_path
-from edgedec.core.home import ARTIFACTS, TRAINING
-from edgedec.core.listed_files import Scalar
-from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress, silent
+from edgedec.disk.files import atomic_path
+from edgedec.disk.home import ARTIFACTS, TRAINING
+from edgedec.disk.listed_files import Scalar
 from edgedec.draft.subset import counted, coverage
 from edgedec.text.tokenizer import Tokenizer
 from edgedec.training.batch import KeptIds

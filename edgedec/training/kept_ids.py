@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError
-from edgedec.core.files import atomic_path
 from edgedec.core.model_spec import ModelSpec
+from edgedec.disk.files import atomic_path
 from edgedec.draft.subset import always_kept, best_ids, counted
 from edgedec.text.tokenizer import Tokenizer
 from edgedec.training.rollouts import Rollout

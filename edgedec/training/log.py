@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from edgedec.core.files import atomic_path, storage_errors
+from edgedec.disk.files import atomic_path, storage_errors
 from edgedec.training.unrolling import Agreement
 
 LOG = "log.jsonl"

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.api import Model
-from edgedec.core.drafter_manifest import TABLES, Target
+from edgedec.bundle.drafter_manifest import TABLES, Target
 from edgedec.core.errors import BadFileError, NotFoundError, Remedy
-from edgedec.core.listed_files import Scalar
 from edgedec.core.progress import Steps
 from edgedec.core.version import __version__
+from edgedec.disk.listed_files import Scalar
 from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.drafters.artifacts import new_artifact
 from edgedec.drafters.tables import write_table

@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from edgedec.core.drafter_manifest import Target
+from edgedec.bundle.drafter_manifest import Target
 from edgedec.core.errors import BadFileError
-from edgedec.core.files import storage_errors
-from edgedec.core.home import ROLLOUTS
-from edgedec.core.locks import exclusive
+from edgedec.disk.files import storage_errors
+from edgedec.disk.home import ROLLOUTS
+from edgedec.disk.locks import exclusive
 
 FILE = "rollouts.jsonl"
 HELD_OUT_OF = 20

@@ -11,13 +11,13 @@ import numpy as np
 from gguf.constants import GGUFValueType
 from numpy.typing import NDArray
 
-from edgedec.core.drafter_manifest import Target
+from edgedec.bundle.drafter_manifest import Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.files import atomic_path, sha256_of
-from edgedec.core.home import TRAINING
-from edgedec.core.listed_files import Scalar
-from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress, silent
+from edgedec.disk.files import atomic_path, sha256_of
+from edgedec.disk.home import TRAINING
+from edgedec.disk.listed_files import Scalar
 from edgedec.draft.subset import counted, coverage
 from edgedec.drafters.pairing import paired
 from edgedec.export import ModelCard, export_gguf

@@ -11,8 +11,8 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from edgedec.bundle.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.export.model import attributes
 from edgedec.kernels.packing.layout import TILE, dequantise
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from edgedec.core.assistant_facts import GRAPH, AssistantFacts
+from edgedec.bundle.assistant_facts import GRAPH, AssistantFacts
+from edgedec.bundle.drafter_manifest import ASSISTANT, DrafterManifest, Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_kinds import Keys
-from edgedec.core.drafter_manifest import ASSISTANT, DrafterManifest, Target
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.files import atomic_path
-from edgedec.core.listed_files import Scalar
-from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress, silent
+from edgedec.disk.files import atomic_path
+from edgedec.disk.listed_files import Scalar
 from edgedec.export.assistant.graph import build_graph
 from edgedec.export.assistant.sizes import AssistantSizes
 from edgedec.export.assistant.source import TABLE, AssistantSource, open_assistant

@@ -14,10 +14,10 @@ from gguf.constants import GGUFValueType
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from edgedec.core.assistant_facts import GRAPH, AssistantFacts
-from edgedec.core.drafter_manifest import DrafterManifest, Target
+from edgedec.bundle.assistant_facts import GRAPH, AssistantFacts
+from edgedec.bundle.drafter_manifest import DrafterManifest, Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.core.manifest import Manifest
 from edgedec.export.assistant.sizes import ARCHITECTURE
 from edgedec.export.assistant.source import CENTROIDS, ROPE_FACTORS, TABLE
 from edgedec.export.gguf_source import open_gguf

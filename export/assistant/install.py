@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from edgedec.core.assistant_facts import AssistantFacts
+from edgedec.bundle.assistant_facts import AssistantFacts
+from edgedec.bundle.drafter_manifest import ASSISTANT, DrafterManifest, Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
-from edgedec.core.drafter_manifest import ASSISTANT, DrafterManifest, Target
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.home import ARTIFACTS
-from edgedec.core.listed_files import Scalar
-from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress, silent
 from edgedec.core.rows import Rows
+from edgedec.disk.home import ARTIFACTS
+from edgedec.disk.listed_files import Scalar
 from edgedec.export.assistant.bundle import export_assistant
 from edgedec.export.assistant.sizes import MODEL_TYPE
 from edgedec.export.own_texts import CONTEXT, LEAST, TokenAgreement, manifest_of_target, own_texts

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgedec.core.drafter_manifest import DRAFTER, HEAD, KINDS, DrafterManifest, Target
+from edgedec.bundle.drafter_manifest import DRAFTER, HEAD, KINDS, DrafterManifest, Target
+from edgedec.bundle.head_facts import HeadFacts
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import NotFoundError, UnsupportedError, UsageError
-from edgedec.core.head_facts import HeadFacts
-from edgedec.core.manifest import Manifest
 from edgedec.drafters.artifacts import DrafterArtifact, artifacts, kinds_here
 from edgedec.drafters.registry import AUTO, OFF, kind_of, models_in, parsed
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgedec.core.device_folder import (
+from edgedec.bundle.device_folder import (
     MAPS,
     MODEL,
     MODELS,
@@ -17,14 +17,14 @@ from edgedec.core.device_folder import (
     CarriedDrafter,
     DeviceFolder,
 )
-from edgedec.core.drafter_manifest import TRIM, Target
+from edgedec.bundle.drafter_manifest import TRIM, Target
+from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.verification import verify
 from edgedec.core.errors import UsageError
-from edgedec.core.files import atomic_path, storage_errors
-from edgedec.core.home import ARTIFACTS
-from edgedec.core.listed_files import FileEntry
-from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress, silent
-from edgedec.core.verification import verify
+from edgedec.disk.files import atomic_path, storage_errors
+from edgedec.disk.home import ARTIFACTS
+from edgedec.disk.listed_files import FileEntry
 from edgedec.drafters.artifacts import DrafterArtifact, artifacts
 from edgedec.drafters.pairing import paired, require
 from edgedec.drafters.vocabulary_maps import vocabulary_maps

@@ -7,13 +7,13 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from edgedec.core.drafter_manifest import DRAFTER, DrafterManifest
+from edgedec.bundle.drafter_manifest import DRAFTER, DrafterManifest
+from edgedec.bundle.manifest import MANIFEST, TOKENIZER, TOKENIZER_TABLE, WEIGHTS, Manifest
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.files import storage_errors
-from edgedec.core.listed_files import FileEntry
-from edgedec.core.manifest import MANIFEST, TOKENIZER, TOKENIZER_TABLE, WEIGHTS, Manifest
 from edgedec.core.model_spec import refuse_unlike
 from edgedec.core.progress import Progress, silent
+from edgedec.disk.files import storage_errors
+from edgedec.disk.listed_files import FileEntry
 from edgedec.drafters.artifacts import DrafterArtifact
 from edgedec.text.table_encoder import TableEncoder, open_encoder, reason_for_no_table
 from edgedec.text.template import ChatTemplate

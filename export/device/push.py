@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from edgedec.core.device_folder import DEVICE, DeviceFolder
+from edgedec.bundle.device_folder import DEVICE, DeviceFolder
 from edgedec.core.errors import BackendError, BadFileError, StorageError, UnsupportedError
-from edgedec.core.files import sha256_of
-from edgedec.core.listed_files import FileEntry
 from edgedec.core.progress import Notice, Progress, silent
 from edgedec.core.units import size
+from edgedec.disk.files import sha256_of
+from edgedec.disk.listed_files import FileEntry
 from edgedec.export.device.adb import Adb
 
 APP = "ai.edgedec.app"

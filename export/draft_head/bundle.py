@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from edgedec.core.drafter_manifest import DRAFTER, HEAD, DrafterManifest, Target
+from edgedec.bundle.drafter_manifest import DRAFTER, HEAD, DrafterManifest, Target
+from edgedec.bundle.head_facts import GRAPH, TAPS, HeadFacts
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import UnsupportedError, UsageError
-from edgedec.core.files import atomic_path
-from edgedec.core.head_facts import GRAPH, TAPS, HeadFacts
-from edgedec.core.listed_files import Scalar
-from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress, silent
+from edgedec.disk.files import atomic_path
+from edgedec.disk.listed_files import Scalar
 from edgedec.export.draft_head.graph import build_graph
 from edgedec.export.draft_head.source import HeadSource
 from edgedec.export.draft_head.target import EmbeddingTable, embedding_table, head_rows

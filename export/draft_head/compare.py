@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgedec.core.manifest import WEIGHTS
+from edgedec.bundle.manifest import WEIGHTS
 from edgedec.export.draft_head.installed import PackedRows
 from edgedec.export.draft_head.target import embedding_table
 from edgedec.export.draft_head.weights import RowReader

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from gguf.constants import GGUFValueType
 
+from edgedec.bundle.exits import taps_of
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.core.exits import taps_of
 from edgedec.export.blocks.rotary import ROPE_FACTORS
 from edgedec.export.calibration.search import quantise
 from edgedec.export.draft_head.installed import InstalledHead

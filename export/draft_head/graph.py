@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from edgedec.core.head_facts import TAPS
+from edgedec.bundle.head_facts import TAPS
 from edgedec.export.blocks.rotary import inverse_frequencies
 from edgedec.export.builder import GraphBuilder
 from edgedec.export.draft_head.target import EmbeddingTable

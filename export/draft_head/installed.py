@@ -12,11 +12,11 @@ import onnx
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from edgedec.core.drafter_manifest import DrafterManifest, Target
+from edgedec.bundle.drafter_manifest import DrafterManifest, Target
+from edgedec.bundle.head_facts import GRAPH, TAPS, HeadFacts
+from edgedec.bundle.manifest import WEIGHTS
 from edgedec.core.errors import BadFileError
-from edgedec.core.head_facts import GRAPH, TAPS, HeadFacts
-from edgedec.core.listed_files import Scalar
-from edgedec.core.manifest import WEIGHTS
+from edgedec.disk.listed_files import Scalar
 from edgedec.export.blocks.rotary import inverse_frequencies
 from edgedec.export.draft_head.weights import FLAGS, HeadWeights
 from edgedec.export.model import attributes

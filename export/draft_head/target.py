@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from edgedec.bundle.manifest import MODEL, WEIGHTS
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.manifest import MODEL, WEIGHTS
 from edgedec.export.draft_head.weights import Floats
 from edgedec.export.model import attributes
 from edgedec.kernels.packing.layout import TILE, dequantise

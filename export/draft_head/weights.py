@@ -46,7 +46,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError
-from edgedec.core.files import atomic_path
+from edgedec.disk.files import atomic_path
 
 Floats = NDArray[np.float32]
 TAPS = 3

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.bundle.head_facts import CONTEXT, TAPS
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.core.head_facts import CONTEXT, TAPS
 from edgedec.export.architectures import ARCHITECTURES
 from edgedec.export.blocks.rotary import ROPE_FACTORS
 from edgedec.export.huggingface.config import check_unquantised

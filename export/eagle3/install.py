@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from edgedec.bundle.drafter_manifest import HEAD, MTP, DrafterManifest, Target
+from edgedec.bundle.head_facts import HeadFacts
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
-from edgedec.core.drafter_manifest import HEAD, MTP, DrafterManifest, Target
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.core.head_facts import HeadFacts
-from edgedec.core.home import ARTIFACTS
-from edgedec.core.listed_files import Scalar
-from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress, silent
+from edgedec.disk.home import ARTIFACTS
+from edgedec.disk.listed_files import Scalar
 from edgedec.export.assistant.install import install_assistant
 from edgedec.export.assistant.source import is_assistant
 from edgedec.export.draft_head.bundle import check_fits, export_head

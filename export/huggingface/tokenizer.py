@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from edgedec.bundle.manifest import CHAT_TEMPLATE, TOKENIZER, TokenizerInfo
+from edgedec.bundle.preset import Preset
 from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError
-from edgedec.core.manifest import CHAT_TEMPLATE, TOKENIZER, TokenizerInfo
-from edgedec.core.preset import Preset
 from edgedec.export.huggingface.files import read_object, read_text
 from edgedec.export.model_card import generation_preset
 from edgedec.export.tokenizer.control import mark_control_tokens

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from edgedec.core.drafter_manifest import MTP, DrafterManifest, Target
-from edgedec.core.home import ARTIFACTS
-from edgedec.core.listed_files import Scalar
-from edgedec.core.manifest import Manifest
-from edgedec.core.mtp_facts import GRAPH, MtpFacts
+from edgedec.bundle.drafter_manifest import MTP, DrafterManifest, Target
+from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.mtp_facts import GRAPH, MtpFacts
 from edgedec.core.progress import Progress, silent
+from edgedec.disk.home import ARTIFACTS
+from edgedec.disk.listed_files import Scalar
 from edgedec.export.draft_head.target import embedding_table, head_table
 from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.interface import HEAD_K

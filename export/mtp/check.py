@@ -6,14 +6,14 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+from edgedec.bundle.drafter_manifest import DRAFTER, MTP, DrafterManifest
+from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.mtp_facts import MtpFacts
 from edgedec.core.cache_config import CacheConfig
-from edgedec.core.drafter_manifest import DRAFTER, MTP, DrafterManifest
 from edgedec.core.errors import BadFileError, EdgeDecError
-from edgedec.core.files import storage_errors
-from edgedec.core.home import ARTIFACTS
-from edgedec.core.manifest import Manifest
-from edgedec.core.mtp_facts import MtpFacts
 from edgedec.core.progress import Progress, silent
+from edgedec.disk.files import storage_errors
+from edgedec.disk.home import ARTIFACTS
 from edgedec.export.own_texts import CONTEXT, LEAST, TokenAgreement, layer_agreement, own_texts
 
 _MEASURED = "agreement"

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from gguf.constants import GGUFValueType
 
-from edgedec.core.drafter_manifest import DrafterManifest, Target
+from edgedec.bundle.drafter_manifest import DrafterManifest, Target
+from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.mtp_facts import GRAPH
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.core.manifest import Manifest
-from edgedec.core.mtp_facts import GRAPH
 from edgedec.export.architectures import ARCHITECTURES
 from edgedec.export.blocks.gated_attention import gate_rows, key_rows, query_rows
 from edgedec.export.blocks.rotary import head_order

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgedec.core.drafter_manifest import MTP, DrafterManifest, Target
+from edgedec.bundle.drafter_manifest import MTP, DrafterManifest, Target
+from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.mtp_facts import MtpFacts
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.files import atomic_path
-from edgedec.core.home import ARTIFACTS
-from edgedec.core.listed_files import Scalar
-from edgedec.core.manifest import Manifest
-from edgedec.core.mtp_facts import MtpFacts
 from edgedec.core.progress import Progress, silent
+from edgedec.disk.files import atomic_path
+from edgedec.disk.home import ARTIFACTS
+from edgedec.disk.listed_files import Scalar
 from edgedec.export.architectures import ARCHITECTURES
 from edgedec.export.draft_head.compare import has_targets_table
 from edgedec.export.draft_head.target import last_norm

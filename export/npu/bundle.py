@@ -8,11 +8,11 @@ from pathlib import Path
 
 from gguf import quants
 
-from edgedec.core.files import atomic_path, storage_errors
-from edgedec.core.manifest import CHAT_TEMPLATE, NPU_FACTS, TOKENIZER, WEIGHTS, Manifest, Scalar
+from edgedec.bundle.manifest import CHAT_TEMPLATE, NPU_FACTS, TOKENIZER, WEIGHTS, Manifest, Scalar
+from edgedec.bundle.npu_facts import EmbeddingPlace, NpuFacts, graph_name
 from edgedec.core.model_spec import refuse_unlike
-from edgedec.core.npu_facts import EmbeddingPlace, NpuFacts, graph_name
 from edgedec.core.progress import Progress
+from edgedec.disk.files import atomic_path, storage_errors
 from edgedec.export.bundle import Contents, model_spec, versions
 from edgedec.export.calibration.evaluate import F32, Floats
 from edgedec.export.calibration.moments import sample

@@ -15,8 +15,8 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from edgedec.bundle.npu_facts import Rotary
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.npu_facts import Rotary
 from edgedec.core.progress import Steps
 from edgedec.export.calibration.evaluate import F32, Floats
 from edgedec.export.model import ExportModel

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from edgedec.backends.npu.plugins import QNN, SHARED, open_session
+from edgedec.bundle.npu_facts import context_name, graph_name
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.npu_facts import context_name, graph_name
 
 
 def check_compiler() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress, silent
 from edgedec.export.bundle import Contents
 from edgedec.export.exporter import gguf_about, gguf_contents

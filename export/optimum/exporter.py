@@ -13,12 +13,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from edgedec.bundle.manifest import CHAT_TEMPLATE, MODEL, TOKENIZER, WEIGHTS, Manifest, Scalar
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
-from edgedec.core.files import atomic_path
-from edgedec.core.installing import pip_install
-from edgedec.core.manifest import CHAT_TEMPLATE, MODEL, TOKENIZER, WEIGHTS, Manifest, Scalar
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.progress import Progress, silent
+from edgedec.disk.files import atomic_path
+from edgedec.disk.installing import pip_install
 from edgedec.export.bundle import printable_name, versions
 from edgedec.export.huggingface.config import FAMILIES, check_unquantised
 from edgedec.export.huggingface.exporter import check_directories, origin_of

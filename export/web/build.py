@@ -15,7 +15,7 @@ from pathlib import Path
 
 from edgedec import kernels
 from edgedec.core.errors import BackendError, EdgeDecError, NotFoundError, UnsupportedError
-from edgedec.core.installing import clone
+from edgedec.disk.installing import clone
 from edgedec.export.web.wasm import INSTALL, WASM
 
 _TOOLCHAIN = Path("kernels") / "wasm" / "toolchain.cmake"

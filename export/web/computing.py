@@ -13,7 +13,7 @@ from edgedec.backends.gpu.build.build import build_program
 from edgedec.backends.gpu.model import build_limits
 from edgedec.backends.gpu.program import KernelStep, Program
 from edgedec.backends.onnx.graph import read_graph
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 from edgedec.export.web.cpu import CPU_PROGRAM, write_cpu_program
 from edgedec.export.web.wasm import wasm_path
 

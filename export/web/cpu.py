@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import onnx
 
+from edgedec.bundle.manifest import MODEL
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.files import storage_errors
-from edgedec.core.manifest import MODEL
+from edgedec.disk.files import storage_errors
 
 CPU_PROGRAM = "cpu.json"
 FORMAT = "edgedec-cpu"

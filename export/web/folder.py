@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgedec.core.drafter_manifest import DRAFTER, TABLES
+from edgedec.bundle.drafter_manifest import DRAFTER, TABLES
+from edgedec.bundle.manifest import CHAT_TEMPLATE, MANIFEST, TOKENIZER_TABLE, WEIGHTS, Manifest
+from edgedec.bundle.verification import verify
+from edgedec.bundle.web_folder import CONTENTS, PageParts, WebFolder, WebModel, save_contents
 from edgedec.core.errors import UnsupportedError, UsageError
-from edgedec.core.files import atomic_path, storage_errors
-from edgedec.core.home import ARTIFACTS
-from edgedec.core.manifest import CHAT_TEMPLATE, MANIFEST, TOKENIZER_TABLE, WEIGHTS, Manifest
 from edgedec.core.progress import Progress, silent
-from edgedec.core.verification import verify
-from edgedec.core.web_folder import CONTENTS, PageParts, WebFolder, WebModel, save_contents
+from edgedec.disk.files import atomic_path, storage_errors
+from edgedec.disk.home import ARTIFACTS
 from edgedec.drafters.artifacts import DrafterArtifact
 from edgedec.export.device.parts import check_suits, place_bundle, place_drafter
 from edgedec.export.web.computing import CPU, PROBE, PROGRAM, SHADERS, WASM, write_cpu, write_gpu

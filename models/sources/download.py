@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 
 from edgedec.core.errors import BadFileError, DownloadError
-from edgedec.core.files import storage_errors
 from edgedec.core.units import size
+from edgedec.disk.files import storage_errors
 from edgedec.models.sources.simple_index import Link
 from edgedec.models.sources.web import RefusedError, explain, host_of
 

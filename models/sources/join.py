@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.core.errors import BadFileError
-from edgedec.core.files import storage_errors
 from edgedec.core.progress import Progress
+from edgedec.disk.files import storage_errors
 from edgedec.models.sources.verify import Expected, wrong_hash
 
 _CHUNK = 1 << 20

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.core.errors import BadFileError
-from edgedec.core.files import sha256_of
 from edgedec.core.progress import Progress
+from edgedec.disk.files import sha256_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 from edgedec.models import Store
 from edgedec.text.tokenizer import Tokenizer
 from tests.android.arm_engine import ArmRuns

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import edgedec
-from edgedec.core.preset import Preset
+from edgedec.bundle.preset import Preset
 from edgedec.models import Store
 from edgedec.sampling import DrawParams
 from tests.fixtures.tiny_models import tiny_bundle

@@ -13,9 +13,9 @@ import pytest
 import edgedec
 from edgedec.api import Bundles
 from edgedec.assemble.config import RunConfig
-from edgedec.core.drafter_manifest import DRAFTER, HEAD, TABLES, TRIM
-from edgedec.core.listed_files import sealed
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.drafter_manifest import DRAFTER, HEAD, TABLES, TRIM
+from edgedec.bundle.manifest import Manifest
+from edgedec.disk.listed_files import sealed
 from edgedec.drafters.artifacts import new_artifact
 from edgedec.drafters.tables import write_table
 from edgedec.drafters.trim import SAVED, ends_of, save_trim

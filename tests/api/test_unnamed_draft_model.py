@@ -18,13 +18,13 @@ from edgedec.api import context_of
 from edgedec.assemble import budget as budgets
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.prepare import Bundles, prepare
+from edgedec.bundle.device_place import ON_CPU, DevicePlace
+from edgedec.bundle.exits import LayerOutputs
+from edgedec.bundle.manifest import Manifest
 from edgedec.cli.app import app
 from edgedec.cli.services import Services
-from edgedec.core.device_place import ON_CPU, DevicePlace
 from edgedec.core.errors import EdgeDecError
-from edgedec.core.exits import LayerOutputs
-from edgedec.core.listed_files import sealed
-from edgedec.core.manifest import Manifest
+from edgedec.disk.listed_files import sealed
 from edgedec.loaded_model import LoadedModel, load_model
 from edgedec.models import Store, pairs
 from edgedec.models.catalogue import CATALOGUE, Entry

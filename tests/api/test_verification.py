@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import edgedec
-from edgedec.core.verification import FOLDER
+from edgedec.bundle.verification import FOLDER
 from edgedec.models import Store
 from tests.fixtures.tiny_models import tiny_bundle
 
@@ -55,7 +55,7 @@ def test_an_intact_model_is_hashed_once(bundle: Path, monkeypatch: pytest.Monkey
     with opened(bundle) as model:
         text = model.complete("Hi", max_tokens=2).read()
     assert len(list((bundle.parent / "home" / FOLDER).iterdir())) == 1
-    monkeypatch.setattr("edgedec.core.verification._hashed", None)
+    monkeypatch.setattr("edgedec.bundle.verification._hashed", None)
     with opened(bundle) as model:
         assert model.complete("Hi", max_tokens=2).read() == text
 

@@ -13,9 +13,9 @@ from edgedec.assemble.config import RunConfig
 from edgedec.assemble.runner import Runner
 from edgedec.backends.onnx.model import MAX_PASS_TOKENS
 from edgedec.backends.open import open_backend
+from edgedec.bundle.manifest import TOKENIZER, FileEntry, Manifest
 from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Forward
-from edgedec.core.manifest import TOKENIZER, FileEntry, Manifest
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.decode.engine import LONGEST_PASS
 from edgedec.export import export_gguf

@@ -17,9 +17,9 @@ from edgedec.assemble.config import RunConfig
 from edgedec.assemble.prepare import Bundles, prepare
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
-from edgedec.core.drafter_manifest import HEAD, Target
+from edgedec.bundle.drafter_manifest import HEAD, Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import EdgeDecError
-from edgedec.core.manifest import Manifest
 from edgedec.drafters.trim import SAVED, ends_of, save_trim
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.telemetry import machine

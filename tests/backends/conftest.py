@@ -15,9 +15,9 @@ from edgedec.backends.fake import MarkovForward
 from edgedec.backends.npu.model import NpuModel
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.backends.open import open_backend
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.forward import Forward
-from edgedec.core.manifest import Manifest
 from edgedec.core.rows import FloatArray, HeadRows
 from edgedec.export import export_gguf
 from edgedec.memory import KvType

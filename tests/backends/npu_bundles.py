@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgedec.backends.npu.model import NpuModel
 from edgedec.backends.npu.plugins import CPU
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 from edgedec.export import export_for_npu
 from tests.fixtures.tiny_gguf import write_tiny
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from edgedec.backends.onnx.forward import OnnxForward
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import ContextFullError, UnsupportedError
-from edgedec.core.manifest import Manifest
 from edgedec.core.rows import FloatArray, Rows
 from edgedec.kernels import library
 from edgedec.memory import KvType

@@ -12,9 +12,9 @@ from onnx import load as load_graph
 
 from edgedec.backends.onnx import model as onnx
 from edgedec.backends.onnx.forward import OnnxForward
+from edgedec.bundle.exits import taps_of
+from edgedec.bundle.manifest import DRAFTING, Manifest
 from edgedec.core.cache_kinds import Keys
-from edgedec.core.exits import taps_of
-from edgedec.core.manifest import DRAFTING, Manifest
 from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation

@@ -12,10 +12,10 @@ from edgedec.backends.fake import MarkovForward
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.model import OnnxModel
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.forward import Forward
 from edgedec.core.ledger import Ledger
-from edgedec.core.manifest import Manifest
 from edgedec.decode.engine import Engine
 from edgedec.memory import KvType
 from edgedec.sampling import DrawParams

@@ -13,11 +13,11 @@ import pytest
 
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.backends.open import open_backend
+from edgedec.bundle.exits import exits_of, taps_of
+from edgedec.bundle.manifest import DRAFTING, MODEL, WEIGHTS, Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError
-from edgedec.core.exits import exits_of, taps_of
 from edgedec.core.ledger import Ledger
-from edgedec.core.manifest import DRAFTING, MODEL, WEIGHTS, Manifest
 from edgedec.core.rows import Rows
 from edgedec.memory.footprint import ModelMemory, hidden_bytes, scratch_bytes
 from tests.fixtures.opened import shared_cache

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from edgedec.backends.onnx.forward import OnnxForward
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.eviction.sliding import Sliding
 from edgedec.export import export_gguf

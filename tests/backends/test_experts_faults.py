@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from edgedec.backends.onnx.model import OnnxModel
+from edgedec.bundle.device_place import DevicePlace
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
-from edgedec.core.device_place import DevicePlace
 from edgedec.core.errors import BackendError
 from edgedec.core.forward import Forward
-from edgedec.core.manifest import Manifest
 from tests.fixtures.streamed import (
     EXPERTS,
     LAYERS,

@@ -20,9 +20,9 @@ from edgedec.assemble.config import RunConfig
 from edgedec.assemble.run_context import RunContext
 from edgedec.backends.onnx import expert_store
 from edgedec.backends.onnx.model import OnnxModel
-from edgedec.core.device_place import DevicePlace
+from edgedec.bundle.device_place import DevicePlace
+from edgedec.bundle.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.core.errors import BackendError, BadFileError
-from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.export import export_gguf
 from tests.fixtures.ready import chat_of
 from tests.fixtures.tiny_experts import ExpertShape

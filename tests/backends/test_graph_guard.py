@@ -10,8 +10,8 @@ import onnx
 import pytest
 
 from edgedec.backends.onnx.graph_guard import check_graph
+from edgedec.bundle.manifest import MANIFEST, MODEL, TOKENIZER, WEIGHTS, Manifest
 from edgedec.core.errors import BadFileError
-from edgedec.core.manifest import MANIFEST, MODEL, TOKENIZER, WEIGHTS, Manifest
 from tests.fixtures.opened import onnx_forward
 
 Bundles = Callable[[str], Path]

@@ -10,11 +10,11 @@ import onnx
 import pytest
 
 from edgedec.backends.onnx.head_forward import HeadForward, HeadModel, HeadPass
-from edgedec.core.drafter_manifest import DrafterManifest, Target
+from edgedec.bundle.drafter_manifest import DrafterManifest, Target
+from edgedec.bundle.head_facts import GRAPH, HeadFacts
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, ContextFullError, EdgeDecError, MemoryBudgetError
-from edgedec.core.head_facts import GRAPH, HeadFacts
 from edgedec.core.ledger import Ledger
-from edgedec.core.manifest import Manifest
 from edgedec.core.rows import FloatArray
 from edgedec.export.draft_head import reference
 from edgedec.export.draft_head.bundle import export_head

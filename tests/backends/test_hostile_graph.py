@@ -14,8 +14,8 @@ import onnx
 import pytest
 
 from edgedec.backends.onnx import model as onnx_backend
+from edgedec.bundle.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.core.errors import BackendError, BadFileError
-from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.memory import sizes
 from tests.fixtures.opened import onnx_forward
 
@@ -27,7 +27,7 @@ import sys
 from pathlib import Path
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.core.errors import EdgeDecError
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 try:
     model = OnnxModel(Path(sys.argv[1]), Manifest.load(Path(sys.argv[2])), threads=1, spin=False)
     forward = model.forward()

@@ -15,9 +15,9 @@ from edgedec.backends.onnx import kv_memory
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.open import open_backend
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation

@@ -13,7 +13,7 @@ import pytest
 from edgedec.backends.llama_cpp import probe_worker
 from edgedec.backends.llama_cpp.probe import probe
 from edgedec.core.errors import BackendError, EdgeDecError, UnsupportedError
-from edgedec.core.installing import pip_install
+from edgedec.disk.installing import pip_install
 from tests.fixtures.pretended_llama import FACTS, answers, pretend
 
 BINDING = "edgedec.backends.llama_cpp.binding"

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from edgedec.backends.onnx.mtp_forward import MtpForward, MtpModel
-from edgedec.core.drafter_manifest import MTP, DrafterManifest
+from edgedec.bundle.drafter_manifest import MTP, DrafterManifest
+from edgedec.bundle.manifest import WEIGHTS, Manifest
+from edgedec.bundle.mtp_facts import GRAPH, MtpFacts
 from edgedec.core.errors import BadFileError, ContextFullError
 from edgedec.core.experts import Experts
 from edgedec.core.ledger import Ledger
-from edgedec.core.manifest import WEIGHTS, Manifest
-from edgedec.core.mtp_facts import GRAPH, MtpFacts
 from edgedec.core.rows import FloatArray
 from edgedec.export import export_gguf
 from edgedec.export.architectures import ARCHITECTURES

@@ -13,16 +13,16 @@ from edgedec.backends.npu.model import NpuModel
 from edgedec.backends.npu.plugins import CHOICE, plugin_for
 from edgedec.backends.npu.same_bits import same_bits
 from edgedec.backends.open import open_backend
+from edgedec.bundle.device_place import DevicePlace
+from edgedec.bundle.manifest import NPU_FACTS, WEIGHTS, Manifest
+from edgedec.bundle.npu_facts import NpuFacts, graph_name
 from edgedec.core.cache_config import CacheConfig
-from edgedec.core.device_place import DevicePlace
 from edgedec.core.errors import BadFileError, ContextFullError, EdgeDecError, UnsupportedError, UsageError
 from edgedec.core.forward import Forward
-from edgedec.core.installing import pip_install
-from edgedec.core.manifest import NPU_FACTS, WEIGHTS, Manifest
-from edgedec.core.npu_facts import NpuFacts, graph_name
 from edgedec.core.rows import FloatArray, Rows
 from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
+from edgedec.disk.installing import pip_install
 from edgedec.draft import Lookup, Recycling
 from edgedec.sampling import DrawParams
 from tests.backends.npu_bundles import npu_bundles, npu_model

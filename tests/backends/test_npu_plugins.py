@@ -11,9 +11,9 @@ import pytest
 
 from edgedec.backends.npu.model import NpuModel
 from edgedec.backends.npu.plugins import OPENVINO, QNN, Plugin
+from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.npu_facts import context_name
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.manifest import Manifest
-from edgedec.core.npu_facts import context_name
 from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation

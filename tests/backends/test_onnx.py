@@ -21,8 +21,8 @@ from edgedec.backends.fake import tiny_spec
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.session import one_line_errors
+from edgedec.bundle.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.core.errors import BackendError, BadFileError, UsageError
-from edgedec.core.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine
 from edgedec.sampling import DrawParams
@@ -182,7 +182,7 @@ def test_loading_and_running_prints_nothing(tiny_bundle: Bundles) -> None:
     """In a process of its own, to see what libraries print at import too."""
     code = (
         "import sys; from pathlib import Path\n"
-        "from edgedec.backends.onnx.model import OnnxModel; from edgedec.core.manifest import Manifest\n"
+        "from edgedec.backends.onnx.model import OnnxModel; from edgedec.bundle.manifest import Manifest\n"
         "b = Path(sys.argv[1]); f = OnnxModel(b, Manifest.load(b)).forward(); f.extend([1, 2, 3])\n"
         "print(f.length)"
     )
@@ -195,7 +195,7 @@ def test_loading_and_running_prints_nothing(tiny_bundle: Bundles) -> None:
 def test_an_unknown_kernel_row_is_a_usage_error(tiny_bundle: Bundles) -> None:
     code = (
         "import os, sys; os.environ['EDGEDEC_ISA'] = 'sse9'; from pathlib import Path\n"
-        "from edgedec.backends.onnx.model import OnnxModel; from edgedec.core.manifest import Manifest\n"
+        "from edgedec.backends.onnx.model import OnnxModel; from edgedec.bundle.manifest import Manifest\n"
         "from edgedec.core.errors import UsageError\n"
         "b = Path(sys.argv[1])\n"
         "try: OnnxModel(b, Manifest.load(b))\n"

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from edgedec.backends.open import BACKENDS, open_backend, runtime_of
+from edgedec.bundle.device_place import DevicePlace
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.cache_kinds import Keys, States
-from edgedec.core.device_place import DevicePlace
 from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.core.experts import Experts
 from edgedec.core.ledger import Ledger
-from edgedec.core.manifest import Manifest
 from edgedec.decode.engine import Engine
 from edgedec.sampling import DrawParams
 

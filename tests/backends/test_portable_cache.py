@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from edgedec.backends.onnx.forward import OnnxForward
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import ContextFullError
-from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.memory import KvType
 from tests.fixtures.opened import onnx_forward

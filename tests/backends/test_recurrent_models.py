@@ -15,9 +15,9 @@ import pytest
 
 from edgedec.backends.onnx.kv_forward import KvForward
 from edgedec.backends.onnx.model import OnnxModel
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import EdgeDecError
-from edgedec.core.manifest import Manifest
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.kernels import library
 from edgedec.memory import KvType

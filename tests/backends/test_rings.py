@@ -8,8 +8,8 @@ import pytest
 
 from edgedec.backends.onnx import kv_memory
 from edgedec.backends.onnx.passes import BoundPass
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError
-from edgedec.core.manifest import Manifest
 from edgedec.core.rows import HeadRows
 from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation

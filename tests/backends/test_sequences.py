@@ -12,8 +12,8 @@ import pytest
 from edgedec.backends.backend import PassRequest as Request
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.backends.onnx.sequences import Sequences
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import ContextFullError
-from edgedec.core.manifest import Manifest
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows, Rows
 from edgedec.memory import KvType
 from tests.fixtures.opened import onnx_forward, shared_cache

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 from edgedec.export import export_gguf
 from edgedec.kernels.packing import layout
 from tests.fixtures.opened import onnx_forward

@@ -10,10 +10,10 @@ import numpy as np
 from edgedec.backends.backend import DEFAULT_CACHE, BackendBase
 from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.head_rows import head_rows
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Ledger
-from edgedec.core.manifest import Manifest
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 from edgedec.memory import CacheBook
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import onnx
 
-from edgedec.core.files import sha256_of
-from edgedec.core.manifest import MODEL, FileEntry, Manifest
+from edgedec.bundle.manifest import MODEL, FileEntry, Manifest
+from edgedec.disk.files import sha256_of
 
 
 def write_without_rings(bundle: Path, out: Path) -> Path:

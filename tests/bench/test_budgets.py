@@ -17,8 +17,8 @@ from edgedec.bench.harness.questions import Question
 from edgedec.bench.plots.speed_over_memory import draw_speed_over_memory
 from edgedec.bench.studies.drafts import RateRatio
 from edgedec.bench.studies.speed_within_budgets import BudgetRow
+from edgedec.bundle.manifest import Manifest
 from edgedec.cli.bench.options import Levels
-from edgedec.core.manifest import Manifest
 from edgedec.core.model_spec import ModelSpec
 from edgedec.loaded_model import load_template
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts, ModelMemory, footprint

@@ -18,7 +18,7 @@ from edgedec.cli.bench import STUDIES
 from edgedec.cli.bench.options import PeerOptions
 from edgedec.cli.services import Services
 from edgedec.cli.subcommands import Subcommand
-from edgedec.core.installing import pip_install
+from edgedec.disk.installing import pip_install
 from edgedec.export import export_gguf
 from edgedec.metrics.mbsu import Weights
 from edgedec.models import Store

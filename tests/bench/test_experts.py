@@ -11,8 +11,8 @@ import pytest
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.bench.studies import experts
 from edgedec.bench.studies.experts import BEST, POLICIES, SHARES, Drawn, again, drawn, recorded
-from edgedec.core.device_place import DevicePlace
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.device_place import DevicePlace
+from edgedec.bundle.manifest import Manifest
 from edgedec.export import export_gguf
 from tests.bench.test_commands import bench
 from tests.cli.support import assert_one_line

@@ -12,8 +12,8 @@ from edgedec.bench.harness.runtimes import OwnRun, PeerRun
 from edgedec.bench.harness.worker import Worker
 from edgedec.bench.peers.numpy_peer import Weights
 from edgedec.bench.studies.faithful import Divergence, TextWindow, compare_logits, windows_of
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BackendError, BadFileError, NotFoundError, UsageError
-from edgedec.core.manifest import Manifest
 from edgedec.export import export_gguf, export_huggingface
 from tests.bench.support import Fakes
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny

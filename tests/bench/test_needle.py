@@ -13,8 +13,8 @@ from edgedec.assemble.config import RunConfig
 from edgedec.bench.harness.runtimes import OwnRun
 from edgedec.bench.harness.study import StudySide
 from edgedec.bench.studies.needle import FULL, NeedleResult, NeedleTrial, find_needles, prompt_of, trials_of
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import UsageError
-from edgedec.core.manifest import Manifest
 from edgedec.core.progress import silent
 from edgedec.core.when_full import LOSSY
 from edgedec.models import Store

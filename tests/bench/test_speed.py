@@ -13,7 +13,7 @@ from edgedec.bench.plots.figure import check_plot
 from edgedec.bench.plots.speed import draw_speed
 from edgedec.bench.studies.speed import SideSpeed, SpeedReport, SpeedStudy, measure_speed
 from edgedec.core.errors import UsageError
-from edgedec.core.installing import pip_install
+from edgedec.disk.installing import pip_install
 from tests.bench.support import Fakes
 
 PLAN = SpeedStudy(prompts=((1, 2, 3), (4, 5, 6, 7)), max_tokens=5, repeat=3, settle=lambda: None)

@@ -9,10 +9,10 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
+from edgedec.bundle.device_place import ON_CPU, DevicePlace
+from edgedec.bundle.exits import LayerOutputs
 from edgedec.cli.app import app
 from edgedec.cli.services import Services
-from edgedec.core.device_place import ON_CPU, DevicePlace
-from edgedec.core.exits import LayerOutputs
 from edgedec.loaded_model import LoadedModel
 from edgedec.models import Store
 from tests.fixtures.ready import Ready

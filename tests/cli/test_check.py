@@ -10,8 +10,8 @@ import pytest
 
 from edgedec.cli.check import _verdict
 from edgedec.cli.services import Services
-from edgedec.core.files import sha256_of
-from edgedec.core.listed_files import sealed
+from edgedec.disk.files import sha256_of
+from edgedec.disk.listed_files import sealed
 from edgedec.models import Store
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.tiny_decoder import write_decoder_bundle
@@ -129,7 +129,7 @@ def test_a_pair_that_cannot_work_is_one_line(home: Home, models: Path) -> None:
 
 def lame(bundle: Path) -> None:
     """Replace every token that is not a control token by one that stands for nothing known."""
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
 
     file = bundle / "tokenizer.json"
     document = json.loads(file.read_text(encoding="utf-8"))

@@ -10,8 +10,8 @@ import pytest
 from click.testing import Result
 
 from edgedec.core.errors import StorageError
-from edgedec.core.home import HISTORY_LOCK
-from edgedec.core.locks import Share
+from edgedec.disk.home import HISTORY_LOCK
+from edgedec.disk.locks import Share
 from edgedec.models import Store
 from edgedec.models.home_files import KINDS, entries, others
 from tests.cli.support import Home, assert_one_line, run

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.core.home import DEFAULT
+from edgedec.disk.home import DEFAULT
 from edgedec.models.catalogue import DEFAULT_MODEL
 from edgedec.models.home_files import others
 from tests.cli.support import Home, assert_one_line, run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.core.device_folder import DeviceFolder
+from edgedec.bundle.device_folder import DeviceFolder
 from edgedec.models import Store
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_generate_batch import real

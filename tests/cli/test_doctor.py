@@ -11,8 +11,8 @@ from typing import NoReturn
 import pytest
 
 from edgedec.core.errors import BackendError
-from edgedec.core.installing import pip_install, pip_reinstall
 from edgedec.costs.cost_file import CostFile
+from edgedec.disk.installing import pip_install, pip_reinstall
 from tests.cli.support import Home, run
 from tests.fixtures.simulated import COSTS, Machine, on_machine
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 from edgedec.training.rollouts import RolloutStore, held_out
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_generate_batch import real

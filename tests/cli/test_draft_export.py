@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from edgedec.core.drafter_manifest import Target
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.drafter_manifest import Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.export import export_gguf
 from edgedec.export.draft_head.bundle import export_head
 from tests.cli.support import Home, assert_one_line, run

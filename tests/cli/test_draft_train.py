@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.bundle.drafter_manifest import DrafterManifest
 from edgedec.cli.draft import train_head, training
-from edgedec.core.drafter_manifest import DrafterManifest
-from edgedec.core.installing import pip_install
+from edgedec.disk.installing import pip_install
 from edgedec.training.rollouts import RolloutStore, held_out
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_generate_batch import real

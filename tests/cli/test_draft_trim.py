@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgedec.core.drafter_manifest import Target
-from edgedec.core.listed_files import sealed
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.drafter_manifest import Target
+from edgedec.bundle.manifest import Manifest
+from edgedec.disk.listed_files import sealed
 from edgedec.drafters.trim import ends_of, kept_ids
 from edgedec.training.rollouts import Rollout, RolloutStore, held_out, key_of, rollouts_folder
 from tests.cli.support import Home, assert_one_line, run

@@ -16,7 +16,7 @@ from click.testing import Result
 
 from edgedec.backends.onnx import expert_store
 from edgedec.backends.onnx.model import OnnxModel
-from edgedec.core.manifest import WEIGHTS
+from edgedec.bundle.manifest import WEIGHTS
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_generate_batch import real
 from tests.fixtures.streamed import EXPERTS, LAYERS, first_expert, sparse_bundle, stride

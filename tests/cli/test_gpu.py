@@ -12,7 +12,7 @@ from edgedec.backends.gpu import placed
 from edgedec.backends.gpu.adapter import CHOICE, Adapter
 from edgedec.cli.services import Services
 from edgedec.core.errors import DeviceLostError
-from edgedec.core.installing import pip_install
+from edgedec.disk.installing import pip_install
 from edgedec.models import Store
 from tests.cli.support import assert_one_line, run
 from tests.fixtures.nightly import diagonal

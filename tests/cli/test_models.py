@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.preset import Preset
 from edgedec.cli.opening import BUDGETS, first_words
 from edgedec.cli.services import Services
-from edgedec.core.manifest import Manifest
-from edgedec.core.preset import Preset
 from edgedec.export import ModelCard, export_gguf
 from edgedec.models import CATALOGUE, Licence, Recipe, Store
 from edgedec.models.catalogue import DEFAULT_MODEL, recommended

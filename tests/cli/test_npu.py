@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from edgedec.backends.npu.plugins import CHOICE
+from edgedec.bundle.manifest import Manifest
 from edgedec.cli.services import Services
-from edgedec.core.installing import pip_install
-from edgedec.core.manifest import Manifest
+from edgedec.disk.installing import pip_install
 from edgedec.export import export_for_npu
 from edgedec.models import Store
 from tests.cli.support import assert_one_line, run

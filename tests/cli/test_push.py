@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from edgedec.core.device_folder import DeviceFolder
-from edgedec.core.drafter_manifest import Target
-from edgedec.core.listed_files import FileEntry
+from edgedec.bundle.device_folder import DeviceFolder
+from edgedec.bundle.drafter_manifest import Target
+from edgedec.disk.listed_files import FileEntry
 from edgedec.export.device import adb as bridge
 from edgedec.export.device.push import APP
 from tests.cli.support import assert_one_line, run

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from edgedec.assemble.runner import Runner
+from edgedec.bundle.preset import Preset
 from edgedec.cli.cut import Limits
 from edgedec.cli.sampling_options import NAMED, SamplingOptions
-from edgedec.core.preset import Preset
 from edgedec.sampling.named import SamplingParams
 from edgedec.session.loops import TAIL_TOKENS
 from tests.cli.support import Home, assert_one_line, run

@@ -15,7 +15,7 @@ import pytest
 
 from edgedec.cli import errors, screen
 from edgedec.core.errors import StorageError
-from edgedec.core.files import storage_errors
+from edgedec.disk.files import storage_errors
 from edgedec.models import Store
 from tests.cli.support import Home
 

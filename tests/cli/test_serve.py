@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from edgedec.core.installing import pip_install
+from edgedec.disk.installing import pip_install
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.patience import PATIENCE_S

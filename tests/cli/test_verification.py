@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.bundle.verification import FOLDER
 from edgedec.cli.services import Services
-from edgedec.core.verification import FOLDER
 from edgedec.models import Store
 from tests.cli.support import run
 from tests.fixtures.tiny_models import tiny_bundle
@@ -75,7 +75,7 @@ def test_an_intact_model_is_hashed_at_its_first_start_only(
     arguments = ["generate", *options(bundle), "-p", "Hi", "--json"]
     replies = [json.loads(run(services(bundle), *arguments).stdout)["text"]]
     assert len(list((bundle.parent / "home" / FOLDER).iterdir())) == 1
-    monkeypatch.setattr("edgedec.core.verification._hashed", None)
+    monkeypatch.setattr("edgedec.bundle.verification._hashed", None)
     replies.append(json.loads(run(services(bundle), *arguments).stdout)["text"])
     assert replies[0] == replies[1]
 

@@ -14,8 +14,8 @@ from edgedec.assemble.config import RunConfig
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.backends.onnx.forward import OnnxForward
+from edgedec.bundle.manifest import Manifest
 from edgedec.control import CostCurve
-from edgedec.core.manifest import Manifest
 from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, Recycling

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.core.drafter_manifest import HEAD, TABLES, Target
+from edgedec.bundle.drafter_manifest import HEAD, TABLES, Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError
-from edgedec.core.listed_files import FileEntry, sealed
-from edgedec.core.manifest import Manifest
+from edgedec.disk.listed_files import FileEntry, sealed
 from edgedec.drafters import artifacts
 from edgedec.drafters.artifacts import artifact, new_artifact
 from tests.session.parrot import load_parrot

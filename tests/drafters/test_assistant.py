@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgedec.core.assistant_facts import AssistantFacts
-from edgedec.core.drafter_manifest import DrafterManifest
+from edgedec.bundle.assistant_facts import AssistantFacts
+from edgedec.bundle.drafter_manifest import DrafterManifest
 from edgedec.core.errors import EdgeDecError, UnsupportedError
 from edgedec.export.assistant.bundle import export_assistant
 from tests.fixtures.assistants import CLUSTERS, write_directory, write_gguf

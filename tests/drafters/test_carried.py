@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.core import assistant_facts, head_facts, mtp_facts
-from edgedec.core.drafter_manifest import ASSISTANT, DRAFTER, HEAD, MTP
+from edgedec.bundle import assistant_facts, head_facts, mtp_facts
+from edgedec.bundle.drafter_manifest import ASSISTANT, DRAFTER, HEAD, MTP
+from edgedec.bundle.manifest import WEIGHTS
 from edgedec.core.errors import NotFoundError, UsageError
-from edgedec.core.manifest import WEIGHTS
 from tests.fixtures.carried import PLACES, Place, damage, plenty
 from tests.fixtures.nightly import diagonal
 from tests.fixtures.replies import GREEDY, PROMPT, SAMPLED, always, check_replies, check_turns, reply

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from edgedec.backends.onnx import expert_store
-from edgedec.core.drafter_manifest import ASSISTANT, MTP, DrafterManifest
-from edgedec.core.manifest import WEIGHTS
-from edgedec.core.mtp_facts import MtpFacts
+from edgedec.bundle.drafter_manifest import ASSISTANT, MTP, DrafterManifest
+from edgedec.bundle.manifest import WEIGHTS
+from edgedec.bundle.mtp_facts import MtpFacts
 from edgedec.export import export_gguf
 from tests.fixtures.carried import PLACES, Place, plenty
 from tests.fixtures.replies import always, check_replies, check_turns

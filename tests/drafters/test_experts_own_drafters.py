@@ -14,7 +14,7 @@ import pytest
 
 from edgedec.assemble.runner import Runner
 from edgedec.backends.onnx import expert_store
-from edgedec.core.drafter_manifest import ASSISTANT, HEAD, MTP
+from edgedec.bundle.drafter_manifest import ASSISTANT, HEAD, MTP
 from tests.drafters.test_random_conversations import SAYS, How, Runs, check
 from tests.fixtures.tiny_experts import ExpertShape
 

@@ -12,8 +12,8 @@ from edgedec.assemble.config import RunConfig
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.backends.onnx.model import OnnxModel
-from edgedec.core.drafter_manifest import HEAD, Target
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.drafter_manifest import HEAD, Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.export import export_gguf
 from edgedec.export.draft_head.bundle import export_head

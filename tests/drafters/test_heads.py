@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedec.core.drafter_manifest import HEAD
-from edgedec.core.exits import taps_of
-from edgedec.core.listed_files import sealed
-from edgedec.core.manifest import DRAFTING, MANIFEST
+from edgedec.bundle.drafter_manifest import HEAD
+from edgedec.bundle.exits import taps_of
+from edgedec.bundle.manifest import DRAFTING, MANIFEST
 from edgedec.core.rows import Rows
+from edgedec.disk.listed_files import sealed
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts
 from edgedec.memory.plan import peak
 from tests.fixtures.carried import HeadPlace, plenty

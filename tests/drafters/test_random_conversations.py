@@ -18,8 +18,8 @@ import pytest
 
 from edgedec.assemble.batch import Batch
 from edgedec.assemble.runner import Runner
-from edgedec.core.drafter_manifest import ASSISTANT, HEAD, MTP
-from edgedec.core.model_id import ModelId
+from edgedec.bundle.drafter_manifest import ASSISTANT, HEAD, MTP
+from edgedec.bundle.model_id import ModelId
 from edgedec.export import export_gguf
 from edgedec.kernels import library
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts

@@ -10,8 +10,8 @@ import pytest
 import edgedec
 from edgedec.assemble.prepare import Bundles
 from edgedec.assemble.runner import Runner
-from edgedec.core.drafter_manifest import DRAFTER, HEAD, Target
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.drafter_manifest import DRAFTER, HEAD, Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.drafters.interface import SearchContext
 from edgedec.drafters.registry import parsed, resolved
 from edgedec.drafters.trim import SAVED, ends_of, save_trim

@@ -13,10 +13,10 @@ import pytest
 from edgedec.api import Model
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.run_context import RunContext
-from edgedec.core.drafter_manifest import TABLES
-from edgedec.core.home import DRAFTS
+from edgedec.bundle.drafter_manifest import TABLES
 from edgedec.core.ledger import Ledger
-from edgedec.core.listed_files import sealed
+from edgedec.disk.home import DRAFTS
+from edgedec.disk.listed_files import sealed
 from edgedec.draft import Recycling
 from edgedec.drafters.artifacts import new_artifact
 from edgedec.drafters.tables import MOST_BYTES, read_table, restore_prepared, write_table

@@ -12,8 +12,8 @@ import pytest
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError
-from edgedec.core.manifest import Manifest
 from edgedec.draft import ModelDrafter
 from edgedec.drafters.artifacts import new_artifact
 from edgedec.drafters.model import model_drafter

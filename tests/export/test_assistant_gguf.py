@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedec.core.drafter_manifest import DrafterManifest, Target
+from edgedec.bundle.drafter_manifest import DrafterManifest, Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.core.manifest import Manifest
 from edgedec.export import export_gguf
 from edgedec.export.assistant.bundle import export_assistant
 from edgedec.export.assistant.gguf import write_assistant_gguf

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.core.drafter_manifest import ASSISTANT, DrafterManifest, Target
+from edgedec.bundle.drafter_manifest import ASSISTANT, DrafterManifest, Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.core.manifest import Manifest
 from edgedec.export.assistant.install import install_assistant
 from edgedec.export.assistant.source import is_assistant
 from edgedec.export.eagle3.install import install_head

@@ -10,8 +10,8 @@ from gguf import quants
 from gguf.constants import GGMLQuantizationType
 from numpy.typing import NDArray
 
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import UsageError
-from edgedec.core.manifest import Manifest
 from edgedec.export import export_huggingface
 from edgedec.export.calibration.evaluate import F32, evaluate
 from edgedec.export.calibration.moments import Moments, sample, second_moments

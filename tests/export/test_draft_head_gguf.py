@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from gguf import quants
 
-from edgedec.core.drafter_manifest import Target
+from edgedec.bundle.drafter_manifest import Target
+from edgedec.bundle.exits import taps_of
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.core.exits import taps_of
-from edgedec.core.manifest import Manifest
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.export.draft_head.gguf import NAMES, neighbours, write_head_gguf
 from edgedec.export.draft_head.installed import InstalledHead, read_head

@@ -16,8 +16,8 @@ import numpy as np
 import onnx
 import pytest
 
+from edgedec.bundle.manifest import TOKENIZER, WEIGHTS, Manifest
 from edgedec.core.errors import BadFileError, EdgeDecError, StorageError, UnsupportedError, UsageError
-from edgedec.core.manifest import TOKENIZER, WEIGHTS, Manifest
 from edgedec.export import ModelCard, export_gguf
 from edgedec.kernels.packing.layout import FORMATS
 from tests.fixtures.tiny_experts import ExpertShape, stated

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgedec.bundle.manifest import Manifest, TokenizerInfo
 from edgedec.core.errors import UnsupportedError, UsageError
-from edgedec.core.manifest import Manifest, TokenizerInfo
 from edgedec.export import QUANTS, export_gguf, export_huggingface
 from edgedec.export.huggingface.groups import parse_quant, show_quant
 from edgedec.text.tokenizer import Tokenizer

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UnsupportedError, UsageError
-from edgedec.core.manifest import Manifest
 from edgedec.export import export_huggingface
 from edgedec.export.huggingface.shards import read_shards
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny

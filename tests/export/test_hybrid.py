@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_kinds import Keys, States
 from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError
-from edgedec.core.manifest import Manifest
 from edgedec.export import export_gguf, export_huggingface
 from edgedec.export.architectures import ARCHITECTURES
 from edgedec.export.gguf_source import open_gguf

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from edgedec.backends.open import open_backend, runtime_of
+from edgedec.bundle.manifest import Manifest
 from edgedec.cli.services import Services
 from edgedec.core.errors import BackendError, BadFileError, EdgeDecError, UnsupportedError
-from edgedec.core.installing import pip_install
-from edgedec.core.manifest import Manifest
+from edgedec.disk.installing import pip_install
 from edgedec.export import ModelCard, export_gguf
 from edgedec.models import Store
 from edgedec.text.tokenizer import Tokenizer

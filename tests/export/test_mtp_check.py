@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from edgedec.bundle.drafter_manifest import DrafterManifest
+from edgedec.bundle.manifest import WEIGHTS, Manifest
 from edgedec.cli.app import app
 from edgedec.core.cache_config import CacheConfig
-from edgedec.core.drafter_manifest import DrafterManifest
-from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.export.draft_head.target import head_rows
 from edgedec.export.mtp.check import checked_mtp
 from edgedec.export.own_texts import CONTEXT, own_texts

@@ -13,10 +13,10 @@ import pytest
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
-from edgedec.core.drafter_manifest import MTP, DrafterManifest, Target
+from edgedec.bundle.drafter_manifest import MTP, DrafterManifest, Target
+from edgedec.bundle.manifest import WEIGHTS, Manifest
+from edgedec.bundle.mtp_facts import GRAPH
 from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError
-from edgedec.core.manifest import WEIGHTS, Manifest
-from edgedec.core.mtp_facts import GRAPH
 from edgedec.export import export_gguf, export_huggingface
 from edgedec.export.eagle3.install import install_head
 from edgedec.export.gguf_source import open_gguf

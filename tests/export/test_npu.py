@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgedec.bundle.manifest import WEIGHTS, Manifest
+from edgedec.bundle.npu_facts import graph_name
 from edgedec.core.errors import UsageError
-from edgedec.core.manifest import WEIGHTS, Manifest
-from edgedec.core.npu_facts import graph_name
 from edgedec.export import NpuPlan, export_for_npu
 from edgedec.export.npu.scheme import affine_over, quantised_rows
 from tests.fixtures.tiny_gguf import write_tiny

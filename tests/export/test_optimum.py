@@ -19,10 +19,10 @@ import onnx
 import pytest
 
 from edgedec.backends.open import open_backend
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UnsupportedError, UsageError
-from edgedec.core.installing import pip_install
-from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Rows
+from edgedec.disk.installing import pip_install
 from edgedec.export import export_huggingface
 from edgedec.export.optimum import exporter
 from edgedec.export.optimum.graph import cache_shape

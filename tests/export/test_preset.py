@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.preset import OFF, Preset
 from edgedec.core.errors import BadFileError
-from edgedec.core.manifest import Manifest
-from edgedec.core.preset import OFF, Preset
 from edgedec.export import ModelCard, export_gguf, export_huggingface
 from edgedec.export.model_card import generation_preset
 from tests.fixtures.tiny_gguf import write_tiny

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError
-from edgedec.core.manifest import Manifest
 from edgedec.export import export_gguf, export_huggingface
 from edgedec.export.architectures import ARCHITECTURES
 from edgedec.export.gguf_source import open_gguf

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
-from edgedec.core.drafter_manifest import Target
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.drafter_manifest import Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.model_spec import ModelSpec
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.export.draft_head.gguf import write_head_gguf

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 from edgedec.export import export_huggingface
 from tests.fixtures.tiny_huggingface import write_huggingface
 from tests.fuzz.mutate import INTERESTING, integer, mutate_bytes, mutate_json, mutate_template, value

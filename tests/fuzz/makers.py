@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from edgedec.bundle.drafter_manifest import MTP
+from edgedec.bundle.manifest import MANIFEST, Manifest
 from edgedec.core.cache_config import CacheConfig
-from edgedec.core.drafter_manifest import MTP
-from edgedec.core.manifest import MANIFEST, Manifest
 from edgedec.export.assistant.bundle import export_assistant
 from edgedec.export.gguf_source import open_gguf
 from edgedec.export.mtp.bundle import export_mtp
@@ -73,7 +73,7 @@ def read(folder: Path) -> None:
 
 def _predict(drafter: Path, target: Path, facts: Any) -> None:
     from edgedec.backends.onnx.mtp_forward import MtpModel
-    from edgedec.core.mtp_facts import MtpFacts
+    from edgedec.bundle.mtp_facts import MtpFacts
 
     sizes = MtpFacts.of(facts)
     taps = np.ones((2, sizes.hidden), np.float32)
@@ -83,7 +83,7 @@ def _predict(drafter: Path, target: Path, facts: Any) -> None:
 def _assist(path: Path, target: Path, out: Path, manifest: Manifest) -> None:
     from edgedec.backends.onnx.assistant_forward import AssistantModel
     from edgedec.backends.onnx.model import OnnxModel
-    from edgedec.core.assistant_facts import AssistantFacts
+    from edgedec.bundle.assistant_facts import AssistantFacts
 
     made = export_assistant(path, target, out)
     forward = OnnxModel(target, manifest, threads=1, spin=False).forward(CacheConfig(16))

@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from edgedec.core.listed_files import sealed
-from edgedec.core.manifest import MANIFEST, MODEL, WEIGHTS, Manifest
+from edgedec.bundle.manifest import MANIFEST, MODEL, WEIGHTS, Manifest
 from edgedec.core.rows import ALL_ROWS
+from edgedec.disk.listed_files import sealed
 from edgedec.export import export_gguf, export_huggingface
 from tests.fixtures.tiny_experts import ExpertShape
 from tests.fixtures.tiny_gguf import write_tiny
@@ -261,8 +261,8 @@ def _run_both_ways(bundle: Path) -> None:
 def _rows(bundle: Path, manifest: Manifest, memory: int | None) -> list[bytes]:
     """The best tokens and their logits of a pass of two, and of one behind it."""
     from edgedec.backends.onnx.model import OnnxModel
+    from edgedec.bundle.device_place import DevicePlace
     from edgedec.core.cache_config import CacheConfig
-    from edgedec.core.device_place import DevicePlace
 
     capacity = min(16, manifest.spec.context_length)
     model = OnnxModel(bundle, manifest, threads=1, spin=False, place=DevicePlace(memory=memory))

@@ -11,7 +11,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import TensorProto, helper
 
-from edgedec.core.manifest import MODEL, WEIGHTS
+from edgedec.bundle.manifest import MODEL, WEIGHTS
 from tests.fuzz.mutate import integer, mutate_bytes
 
 _Change = Callable[[onnx.ModelProto, random.Random], None]

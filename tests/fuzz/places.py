@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from edgedec.core.manifest import MANIFEST, MODEL, WEIGHTS, Manifest
+from edgedec.bundle.manifest import MANIFEST, MODEL, WEIGHTS, Manifest
 from tests.fuzz.mutate_onnx import mutate_places
 from tests.fuzz.target import OUTSIDE, Files, Link, run_bundle, with_true_sizes
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgedec.core.manifest import FileEntry, Manifest
+from edgedec.bundle.manifest import FileEntry, Manifest
 from edgedec.core.rows import ALL_ROWS
 from edgedec.export import export_gguf
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny

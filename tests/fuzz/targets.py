@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from edgedec.core.listed_files import sealed
-from edgedec.core.manifest import CHAT_TEMPLATE, MANIFEST, MODEL, TOKENIZER, WEIGHTS, Manifest
+from edgedec.bundle.manifest import CHAT_TEMPLATE, MANIFEST, MODEL, TOKENIZER, WEIGHTS, Manifest
 from edgedec.core.version import __version__
+from edgedec.disk.listed_files import sealed
 from edgedec.export import export_gguf
 from tests.fixtures.tiny_decoder import write_decoder_bundle
 from tests.fuzz import bench, drafts, eagle3, huggingface, makers, mixtures, op_cases, places, schemas, store
@@ -148,7 +148,7 @@ def _speak(tokenizer: Any, template: Any) -> None:
 
 def read_talk(folder: Path) -> None:
     """Restored into a chat, which then goes on."""
-    from edgedec.core.model_id import ModelId
+    from edgedec.bundle.model_id import ModelId
     from tests.fixtures.ready import chat_of
     from tests.fixtures.sessions import restore_session
     from tests.session.parrot import load_parrot

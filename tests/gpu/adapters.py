@@ -12,8 +12,8 @@ import pytest
 from edgedec.backends.gpu.adapter import Adapter, adapters, installed
 from edgedec.backends.gpu.device import GpuDevice
 from edgedec.backends.gpu.model import GpuModel
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import EdgeDecError
-from edgedec.core.manifest import Manifest
 
 BROWSERS_DRIVER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")
 """A second software adapter, which comes with a browser."""

@@ -12,7 +12,7 @@ import pytest
 from edgedec.backends.gpu import adapter
 from edgedec.backends.gpu.adapter import CHOICE, Adapter, adapters, choose
 from edgedec.core.errors import BackendError, UnsupportedError, UsageError
-from edgedec.core.installing import pip_install
+from edgedec.disk.installing import pip_install
 
 
 def info(device: str, kind: str, api: str = "Vulkan") -> Any:

@@ -14,9 +14,9 @@ from edgedec.assemble.runner import Runner
 from edgedec.backends.gpu.adapter import CHOICE
 from edgedec.backends.gpu.recovering import RecoveringModel
 from edgedec.backends.onnx.model import OnnxModel
-from edgedec.core.drafter_manifest import HEAD, Target
+from edgedec.bundle.drafter_manifest import HEAD, Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.manifest import Manifest
 from edgedec.drafters.trim import SAVED, ends_of, save_trim
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.models import Store

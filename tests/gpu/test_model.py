@@ -19,11 +19,11 @@ from edgedec.backends.gpu.program import Program
 from edgedec.backends.gpu.weights import GpuWeights
 from edgedec.backends.onnx.graph import read_graph
 from edgedec.backends.onnx.model import OnnxModel
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.errors import BadFileError, DeviceLostError, MemoryBudgetError, UnsupportedError
 from edgedec.core.forward import Forward
 from edgedec.core.ledger import Ledger
-from edgedec.core.manifest import Manifest
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.export import export_gguf
 from edgedec.models.catalogue import CATALOGUE

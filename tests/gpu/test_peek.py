@@ -10,11 +10,11 @@ import pytest
 from edgedec.backends.gpu.device import GpuDevice
 from edgedec.backends.gpu.model import GpuModel
 from edgedec.backends.onnx.model import OnnxModel
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.errors import DeviceLostError
 from edgedec.core.forward import Forward
 from edgedec.core.ledger import Ledger
-from edgedec.core.manifest import Manifest
 from edgedec.core.rows import HeadRows, Keep, Rows
 from edgedec.export import export_gguf
 from edgedec.models.catalogue import CATALOGUE

@@ -10,10 +10,10 @@ import pytest
 
 from edgedec.backends.gpu.placed import place_on_gpu
 from edgedec.backends.gpu.weights import GpuWeights
+from edgedec.bundle.device_place import DevicePlace
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
-from edgedec.core.device_place import DevicePlace
 from edgedec.core.errors import MemoryBudgetError
-from edgedec.core.manifest import Manifest
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.gpu.adapters import device
 

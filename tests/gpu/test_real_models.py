@@ -10,9 +10,9 @@ from edgedec.assemble import runner
 from edgedec.backends.gpu.adapter import CHOICE
 from edgedec.control import CostCurve, Uncontrolled
 from edgedec.core.cache_config import Device
-from edgedec.core.home import default_home
 from edgedec.core.rows import Rows
 from edgedec.costs.pass_costs import PassCosts
+from edgedec.disk.home import default_home
 from tests.fixtures.real_models import REAL_MODELS
 from tests.gpu import adapters
 from tests.gpu.test_model import same

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from edgedec.backends.gpu.split import SplitModel, layers_for
+from edgedec.bundle.exits import exits_of
+from edgedec.bundle.manifest import DRAFTING, Manifest
 from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.exits import exits_of
-from edgedec.core.manifest import DRAFTING, Manifest
 from edgedec.core.rows import HeadRows, Rows
 from tests.fixtures.opened import onnx_forward
 from tests.fixtures.tiny_models import tiny_bundle

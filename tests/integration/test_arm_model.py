@@ -19,8 +19,8 @@ import pytest
 from edgedec.backends.onnx import model as onnx
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.backends.onnx.model import OnnxModel
+from edgedec.bundle.manifest import MODEL, Manifest
 from edgedec.core.cache_config import CacheConfig
-from edgedec.core.manifest import MODEL, Manifest
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 from edgedec.decode.engine import Engine
 from edgedec.models import Store

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from edgedec.assemble.config import RunConfig
-from edgedec.core.drafter_manifest import MTP
-from edgedec.core.home import ARTIFACTS
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.drafter_manifest import MTP
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.rows import Rows
+from edgedec.disk.home import ARTIFACTS
 from edgedec.export import export_gguf
 from edgedec.models import Store
 from edgedec.models.catalogue import CATALOGUE, Entry, stated_context

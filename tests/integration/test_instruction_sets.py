@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgedec.backends.onnx.forward import OnnxForward
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows, Rows
 from edgedec.decode.engine import Engine
 from edgedec.export import export_gguf

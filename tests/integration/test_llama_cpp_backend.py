@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from edgedec.backends.open import open_backend
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.forward import Forward
-from edgedec.core.manifest import Manifest
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, Rows
 from edgedec.decode.engine import Engine
 from edgedec.export import export_gguf

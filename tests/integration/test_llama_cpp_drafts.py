@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgedec.core.drafter_manifest import Target
-from edgedec.core.exits import taps_of
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.drafter_manifest import Target
+from edgedec.bundle.exits import taps_of
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.export import export_gguf
 from edgedec.export.draft_head.bundle import export_head

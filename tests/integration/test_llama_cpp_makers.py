@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from edgedec.backends.onnx.assistant_forward import AssistantModel
-from edgedec.core.assistant_facts import AssistantFacts
-from edgedec.core.drafter_manifest import MTP, DrafterManifest
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.assistant_facts import AssistantFacts
+from edgedec.bundle.drafter_manifest import MTP, DrafterManifest
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.export import export_gguf
 from edgedec.export.architectures import ARCHITECTURES

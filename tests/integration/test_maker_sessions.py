@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import edgedec
-from edgedec.core.drafter_manifest import ASSISTANT, MTP, Target
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.drafter_manifest import ASSISTANT, MTP, Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.export import export_gguf
 from edgedec.export.assistant.bundle import export_assistant
 from tests.fixtures.assistants import (

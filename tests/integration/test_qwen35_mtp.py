@@ -10,10 +10,10 @@ import pytest
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
-from edgedec.core.drafter_manifest import MTP, DrafterManifest
+from edgedec.bundle.drafter_manifest import MTP, DrafterManifest
+from edgedec.bundle.manifest import WEIGHTS
+from edgedec.bundle.mtp_facts import GRAPH
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.manifest import WEIGHTS
-from edgedec.core.mtp_facts import GRAPH
 from edgedec.core.rows import Rows
 from edgedec.export import export_gguf, export_huggingface
 from tests.fixtures.opened import onnx_forward

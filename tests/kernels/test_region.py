@@ -14,9 +14,9 @@ from onnx import helper
 
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.backends.onnx.session import one_line_errors
+from edgedec.bundle.manifest import DRAFTING, MODEL, Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import EdgeDecError
-from edgedec.core.manifest import DRAFTING, MODEL, Manifest
 from edgedec.core.rows import Rows
 from edgedec.export import export_gguf
 from edgedec.kernels import library

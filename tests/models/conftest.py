@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgedec.core.files import atomic_path
+from edgedec.disk.files import atomic_path
 from edgedec.export import ModelCard
 from edgedec.models import Licence, Recipe, Store, Wheel
 from tests.models.site import Site, serving

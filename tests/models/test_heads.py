@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 from edgedec.export import export_gguf
 from edgedec.models.catalogue import CATALOGUE
 from tests.fixtures.eagle3_heads import Eagle3, agreeing_head, write_head

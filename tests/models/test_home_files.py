@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.core.home import HISTORY_LOCK
-from edgedec.core.locks import Share, exclusive
+from edgedec.disk.home import HISTORY_LOCK
+from edgedec.disk.locks import Share, exclusive
 from edgedec.models import Store
 from edgedec.models.home_files import KINDS, entries, nbytes, others, remove
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 from tests.fixtures import warm
 from tests.fixtures.tiny_gguf import write_tiny
 from tests.fixtures.tiny_huggingface import write_huggingface

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.bundle.manifest import Manifest
 from edgedec.core import errors
 from edgedec.core.errors import DownloadError, EdgeDecError, NotFoundError, Remedy
-from edgedec.core.manifest import Manifest
 from edgedec.models import Store, prepare_process
 from edgedec.models.prepare_process import described, rebuilt
 from tests.fixtures.tiny_gguf import write_tiny

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, NotFoundError
-from edgedec.core.files import sha256_of
-from edgedec.core.manifest import Manifest
+from edgedec.disk.files import sha256_of
 from edgedec.models import DEFAULT_MODEL, RECIPES, Recipe, Store, Wheel
 from tests.fixtures.tiny_adapter import changed_by
 from tests.fixtures.tiny_gguf import write_tiny

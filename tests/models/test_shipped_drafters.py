@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.core.drafter_manifest import TABLES, DrafterManifest
+from edgedec.bundle.drafter_manifest import TABLES, DrafterManifest
 from edgedec.draft import Recycling
 from edgedec.drafters.artifacts import artifacts
 from edgedec.drafters.tables import read_table

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from edgedec.backends.backend import DEFAULT_CACHE
 from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.onnx.model import _capabilities
+from edgedec.bundle.manifest import WEIGHTS, Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import (
     BackendError,
@@ -26,7 +27,6 @@ from edgedec.core.errors import (
     UsageError,
 )
 from edgedec.core.forward import Sink, Source
-from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, HeadRows, Keep, Rows
 from edgedec.memory import CacheBook

@@ -29,7 +29,7 @@ from edgedec.core.version import __version__
 from edgedec.native.library import call, library, runtime_path
 from edgedec.native.structs import CMessage, COptions, CRequest, CResult, CSampling, CStatus, CToken
 from edgedec.sampling import DrawParams
-from tests.core.hostile import edit
+from tests.bundle.hostile import edit
 from tests.fixtures.tiny_models import prepared_run, tiny_bundle
 
 GREEDY = DrawParams()

@@ -13,13 +13,13 @@ import pytest
 from edgedec import native
 from edgedec.api import Model
 from edgedec.assemble.config import RunConfig
-from edgedec.core.device_folder import DEVICE
+from edgedec.bundle.device_folder import DEVICE
+from edgedec.bundle.manifest import DRAFTING, TOKENIZER_TABLE, Manifest
 from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError, UsageError
-from edgedec.core.manifest import DRAFTING, TOKENIZER_TABLE, Manifest
 from edgedec.drafters.trim import SAVED, ends_of, save_trim
 from edgedec.export.device import DeviceOrder, choose_drafters, write_device_folder
 from edgedec.sampling import DrawParams
-from tests.core.hostile import edit
+from tests.bundle.hostile import edit
 from tests.fixtures.tiny_models import prepared_run, tiny_bundle
 
 TEXT = "hello world hello world hello"

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from edgedec.core import listed_files
+from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.preset import Preset
 from edgedec.core.errors import EdgeDecError
-from edgedec.core.manifest import Manifest
-from edgedec.core.preset import Preset
+from edgedec.disk import listed_files
 from edgedec.native import probe
-from tests.core.test_manifest import make_bundle
+from tests.bundle.test_manifest import make_bundle
 
 HASH = "0123456789abcdef" * 4
 FACTS: dict[str, Any] = {

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from edgedec import native
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.tree import ROOT
 from edgedec.draft import TextBridge
 from edgedec.draft.tree_builder import TreeBuilder

@@ -15,12 +15,12 @@ import pytest
 from edgedec import native
 from edgedec.backends.onnx.head_forward import HeadModel
 from edgedec.backends.onnx.model import OnnxModel
+from edgedec.bundle.drafter_manifest import HEAD, DrafterManifest
+from edgedec.bundle.exits import taps_of
+from edgedec.bundle.head_facts import HeadFacts
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
-from edgedec.core.drafter_manifest import HEAD, DrafterManifest
 from edgedec.core.errors import NotFoundError
-from edgedec.core.exits import taps_of
-from edgedec.core.head_facts import HeadFacts
-from edgedec.core.manifest import Manifest
 from edgedec.core.rows import FloatArray
 from edgedec.core.tree import DraftTree
 from edgedec.decode.engine import Engine

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from edgedec.backends.onnx.model import OnnxModel
+from edgedec.bundle.manifest import MODEL, Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import BackendError, BadFileError, ContextFullError, NotFoundError, UsageError
 from edgedec.core.forward import Forward
-from edgedec.core.manifest import MODEL, Manifest
 from edgedec.core.rows import ALL_ROWS, HeadRows, Rows
 from edgedec.export import export_gguf
 from edgedec.memory import KvType

@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 from edgedec.backends.onnx import graph_guard
-from edgedec.core.manifest import MODEL, WEIGHTS
+from edgedec.bundle.manifest import MODEL, WEIGHTS
 from edgedec.native.probe import function
 from tests.backends import test_graph_guard as guarded
 from tests.backends import test_hostile_graph as hostile
@@ -30,7 +30,7 @@ import sys
 from pathlib import Path
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import EdgeDecError
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 from tests.native.native_forward import NativeModel
 manifest = Manifest.load(Path(sys.argv[1]))
 for bundle in sorted(Path(sys.argv[2]).iterdir()):

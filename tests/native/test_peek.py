@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from edgedec.backends.onnx.model import OnnxModel
+from edgedec.bundle.exits import taps_of
+from edgedec.bundle.manifest import DRAFTING, MODEL, Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.core.exits import taps_of
 from edgedec.core.forward import Forward
-from edgedec.core.manifest import DRAFTING, MODEL, Manifest
 from edgedec.core.rows import ALL_ROWS, HeadRows, Rows
 from edgedec.export import export_gguf
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny

@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from edgedec.core.home import default_home
+from edgedec.disk.home import default_home
 from edgedec.kernels.library import available
 from tests.fixtures.real_models import REAL_MODELS
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.bundle.manifest import Manifest, TokenizerInfo
 from edgedec.core.errors import NotFoundError
-from edgedec.core.manifest import Manifest, TokenizerInfo
 from edgedec.models import Store
 from edgedec.native.text_probe import TextProbe
 from edgedec.text.encoder import LibraryEncoder

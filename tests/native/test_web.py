@@ -14,9 +14,9 @@ import pytest
 from edgedec.api import Model
 from edgedec.assemble.config import RunConfig
 from edgedec.backends.onnx.model import OnnxModel
+from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.preset import Preset
 from edgedec.core.forward import Forward
-from edgedec.core.manifest import Manifest
-from edgedec.core.preset import Preset
 from edgedec.core.rows import Rows
 from edgedec.export import ModelCard, export_gguf
 from edgedec.sampling import DrawParams

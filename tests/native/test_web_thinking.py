@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 from edgedec.export import export_gguf
 from edgedec.text.tokenizer import Tokenizer
 from tests.fixtures import tiny_vocab

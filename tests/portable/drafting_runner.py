@@ -11,8 +11,8 @@ import onnx
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from edgedec.core import exits as names
-from edgedec.core.manifest import Manifest
+from edgedec.bundle import exits as names
+from edgedec.bundle.manifest import Manifest
 from edgedec.export.model import CACHE, attributes
 from tests.portable.runner import options
 

@@ -10,8 +10,8 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_kinds import TRAIL_SLOTS
-from edgedec.core.manifest import Manifest
 from edgedec.kernels import library
 
 Array = NDArray[Any]

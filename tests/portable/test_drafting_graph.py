@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 import pytest
 
-from edgedec.core import exits as names
-from edgedec.core.manifest import Manifest
+from edgedec.bundle import exits as names
+from edgedec.bundle.manifest import Manifest
 from edgedec.export import export_gguf
 from edgedec.export.model import DOMAIN
 from edgedec.text.tokenizer import Tokenizer

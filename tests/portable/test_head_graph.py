@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from edgedec.backends.onnx.head_forward import HeadModel
-from edgedec.core.drafter_manifest import Target
-from edgedec.core.head_facts import HeadFacts
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.drafter_manifest import Target
+from edgedec.bundle.head_facts import HeadFacts
+from edgedec.bundle.manifest import Manifest
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.export.draft_head.installed import read_head
 from edgedec.export.draft_head.reference import fused, layer, logits
@@ -80,7 +80,7 @@ class HeadRunner:
 
 
 def facts_of(head: Path) -> HeadFacts:
-    from edgedec.core.drafter_manifest import DrafterManifest
+    from edgedec.bundle.drafter_manifest import DrafterManifest
 
     return HeadFacts.of(DrafterManifest.load(head).facts)
 

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from edgedec.backends.onnx.assistant_forward import AssistantModel
 from edgedec.backends.onnx.mtp_forward import MtpModel
-from edgedec.core import assistant_facts, mtp_facts
-from edgedec.core.assistant_facts import AssistantFacts
-from edgedec.core.drafter_manifest import DrafterManifest
-from edgedec.core.manifest import WEIGHTS, Manifest
-from edgedec.core.mtp_facts import MtpFacts
-from edgedec.core.table_facts import TableFacts
+from edgedec.bundle import assistant_facts, mtp_facts
+from edgedec.bundle.assistant_facts import AssistantFacts
+from edgedec.bundle.drafter_manifest import DrafterManifest
+from edgedec.bundle.manifest import WEIGHTS, Manifest
+from edgedec.bundle.mtp_facts import MtpFacts
+from edgedec.bundle.table_facts import TableFacts
 from edgedec.export.assistant.bundle import export_assistant
 from tests.fixtures.assistants import (
     CLUSTERS,

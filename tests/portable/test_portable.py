@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.export import export_gguf
 from edgedec.export.portable import with_float_cache

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.session import open_session
-from edgedec.core.manifest import MODEL, Manifest
+from edgedec.bundle.manifest import MODEL, Manifest
 from tests.reference.graph import Routed, choices, load_initialiser
 
 

@@ -13,9 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 from edgedec.backends.onnx.assistant_forward import AssistantModel, AssistantSteps
-from edgedec.core.assistant_facts import AssistantFacts
-from edgedec.core.drafter_manifest import DrafterManifest
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.assistant_facts import AssistantFacts
+from edgedec.bundle.drafter_manifest import DrafterManifest
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.export.assistant.bundle import export_assistant
 from edgedec.export.draft_head.target import head_rows, last_norm

@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from edgedec.backends.optimum import DecoderForward
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine
 from edgedec.export import export_huggingface

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import edgedec
+from edgedec.bundle.preset import Preset
 from edgedec.core.errors import UsageError
-from edgedec.core.preset import Preset
 from edgedec.sampling import DrawParams
 from edgedec.sampling.named import SamplingParams, chosen
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import httpx
 
+from edgedec.bundle.preset import Preset
 from edgedec.core.errors import NotFoundError
-from edgedec.core.preset import Preset
 from edgedec.server.http.ending import address_of, listen
 from edgedec.server.http.log import Log
 from edgedec.server.http.serving import HttpServer

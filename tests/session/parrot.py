@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from edgedec.backends.cache_forward import CacheForward
+from edgedec.bundle.model_id import ModelId
 from edgedec.core.errors import ContextFullError
 from edgedec.core.forward import Capabilities
-from edgedec.core.model_id import ModelId
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 from edgedec.export.tokenizer import build_tokenizer

@@ -18,8 +18,8 @@ from edgedec.assemble.prepare import Bundles, prepare
 from edgedec.assemble.run_context import RunContext
 from edgedec.backends.backend import BackendBase, PassRequest
 from edgedec.backends.onnx.sequences import _keep as kept_in_pass
+from edgedec.bundle.manifest import Manifest
 from edgedec.control import Uncontrolled
-from edgedec.core.manifest import Manifest
 from edgedec.core.rows import Keep
 from edgedec.costs.cost_file import CostFile
 from edgedec.drafters.shared_model import SharedModel

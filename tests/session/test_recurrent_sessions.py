@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from edgedec.backends.onnx.model import OnnxModel
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.forward import Forward
-from edgedec.core.manifest import Manifest
 from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling

@@ -16,8 +16,8 @@ import pytest
 
 from edgedec.backends.onnx import model as onnx
 from edgedec.backends.onnx.forward import OnnxForward
+from edgedec.bundle.model_id import ModelId
 from edgedec.core.errors import BadFileError, UsageError
-from edgedec.core.model_id import ModelId
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from edgedec.bundle.model_id import ModelId
 from edgedec.core.errors import (
     BadFileError,
     EdgeDecError,
@@ -18,7 +19,6 @@ from edgedec.core.errors import (
     UnsupportedError,
     UsageError,
 )
-from edgedec.core.model_id import ModelId
 from edgedec.sampling import DrawParams
 from edgedec.session import session_file
 from edgedec.session.chat import Chat

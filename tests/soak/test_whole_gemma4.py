@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from edgedec.core.manifest import WEIGHTS, Manifest
+from edgedec.bundle.manifest import WEIGHTS, Manifest
 from edgedec.export import export_gguf
 from tests.fixtures.whole_gemma4 import write_whole
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.core.installing import pip_install
+from edgedec.disk.installing import pip_install
 from edgedec.telemetry.energy import NoMeter, open_meter
 from edgedec.telemetry.energy.battery import BatteryMeter
 from edgedec.telemetry.energy.meter import Reading, Refused

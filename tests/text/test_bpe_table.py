@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgedec.core.errors import BadFileError, StorageError
-from edgedec.core.files import sha256_of
+from edgedec.disk.files import sha256_of
 from edgedec.export.tokenizer.pretokenizers import PRE_TOKENIZERS
 from edgedec.text import table_encoder
 from edgedec.text.bpe_table import FILE_NAME, HEADER, BpeTable

@@ -165,7 +165,7 @@ def test_chats_of_real_models(name: str, count: int) -> None:
 
     It has thousands of added tokens, on which the library takes a quarter of a second for a chat.
     """
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
 
     try:
         bundle = Store().path(name)

@@ -11,11 +11,11 @@ import pytest
 from gguf import quants
 from gguf.constants import GGMLQuantizationType
 
-from edgedec.core.drafter_manifest import Target
+from edgedec.bundle.drafter_manifest import Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError
-from edgedec.core.files import sha256_of
-from edgedec.core.manifest import Manifest
 from edgedec.core.progress import silent
+from edgedec.disk.files import sha256_of
 from edgedec.drafters.artifacts import artifacts
 from edgedec.drafters.trim import is_trimmed, kept_ids
 from edgedec.export import export_gguf

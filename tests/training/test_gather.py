@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.core.drafter_manifest import Target
+from edgedec.bundle.drafter_manifest import Target
 from edgedec.sampling import DrawParams
 from edgedec.session.conversations import Conversations
 from edgedec.session.reply import Settings

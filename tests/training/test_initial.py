@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 from edgedec.export import export_gguf
 from edgedec.export.draft_head import reference
 from edgedec.training.initial import halves, initial_head

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.core.drafter_manifest import Target
+from edgedec.bundle.drafter_manifest import Target
 from edgedec.core.errors import BadFileError
 from edgedec.training.rollouts import FILE, HELD_OUT_OF, Rollout, RolloutStore, held_out, key_of
 

@@ -8,7 +8,7 @@ import pytest
 
 from edgedec.api import Model
 from edgedec.assemble.config import RunConfig
-from edgedec.core.drafter_manifest import DrafterManifest, Target
+from edgedec.bundle.drafter_manifest import DrafterManifest, Target
 from edgedec.core.errors import BadFileError, NotFoundError, Remedy
 from edgedec.draft import Recycling
 from edgedec.drafters.tables import read_table

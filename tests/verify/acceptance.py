@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from edgedec.backends.open import open_backend
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.sampling import DrawParams, distribution, noise
 from edgedec.text.tokenizer import Tokenizer

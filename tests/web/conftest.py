@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.server.page.conftest import FLAGS
 from tests.web.played import played_folder

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from edgedec.core.manifest import Manifest
-from edgedec.core.web_folder import PIECE, PageParts, WebModel, save_contents
+from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.web_folder import PIECE, PageParts, WebModel, save_contents
 from edgedec.export.web.index import write_page
 
 WEIGHTS = "model/weights.bin"

@@ -15,10 +15,10 @@ import httpx
 import pytest
 from click.testing import CliRunner, Result
 
+from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.web_folder import CONTENTS, WebFolder
 from edgedec.cli.app import app
-from edgedec.core.manifest import Manifest
 from edgedec.core.units import size
-from edgedec.core.web_folder import CONTENTS, WebFolder
 from edgedec.export.web import computing
 from tests.patience import PATIENCE_S
 from tests.web.played import WEIGHTS, played_folder

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from edgedec.backends.gpu import shaders
-from edgedec.core.drafter_manifest import TABLES
+from edgedec.bundle.drafter_manifest import TABLES
+from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.web_folder import CONTENTS, PIECE, WebFolder
 from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError, UsageError
-from edgedec.core.manifest import Manifest
-from edgedec.core.web_folder import CONTENTS, PIECE, WebFolder
 from edgedec.draft import Recycling
 from edgedec.drafters.artifacts import new_artifact
 from edgedec.drafters.tables import write_table

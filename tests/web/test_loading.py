@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edgedec.core.web_folder import PIECE
+from edgedec.bundle.web_folder import PIECE
 from tests.server.page.acting import ask, replies
 from tests.web.acting import failed, fetched, ready, reloaded
 from tests.web.serving import Faults

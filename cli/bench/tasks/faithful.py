@@ -17,8 +17,8 @@ from edgedec.core.units import size
 if TYPE_CHECKING:
     from edgedec.bench.harness.energy import Energies, EnergyProbe
     from edgedec.bench.studies.faithful import FaithfulReport, TextWindow
+    from edgedec.bundle.manifest import Manifest
     from edgedec.cli.bench.accuracy import AccuracyOptions
-    from edgedec.core.manifest import Manifest
 
 FP16 = "fp16"
 _WINDOW_TOKENS = 512
@@ -29,8 +29,8 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     from edgedec.bench.harness.energy import EnergyProbe
     from edgedec.bench.harness.runtimes import reference_side
     from edgedec.bench.studies.faithful import compare_logits
+    from edgedec.bundle.manifest import Manifest
     from edgedec.cli.bench.tables import show_energies
-    from edgedec.core.manifest import Manifest
     from edgedec.memory import kv_bytes
 
     if len(options.policies) > 1:

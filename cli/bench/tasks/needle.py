@@ -27,8 +27,8 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     from edgedec.bench.harness.study import StudySide
     from edgedec.bench.harness.texts import read_text
     from edgedec.bench.studies.needle import FULL, REPLY_TOKENS, find_needles, prompt_of, trials_of
+    from edgedec.bundle.manifest import Manifest
     from edgedec.cli.bench.tables import show_energies
-    from edgedec.core.manifest import Manifest
     from edgedec.text.codec import Codec
 
     bundle = inputs.find_bundle(ctx, options.model)

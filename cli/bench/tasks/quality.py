@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from edgedec.bench.harness.replies import ReplyStudy
     from edgedec.bench.harness.study import StudySide
     from edgedec.bench.studies.quality import MathProblem, SideQuality
+    from edgedec.bundle.manifest import Manifest
     from edgedec.cli.bench.accuracy import AccuracyOptions
-    from edgedec.core.manifest import Manifest
     from edgedec.memory import KvType
 
 _REPLY_TOKENS = 256
@@ -56,8 +56,8 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     from edgedec.bench.harness.replies import collect_replies
     from edgedec.bench.harness.saved_lines import digest
     from edgedec.bench.studies.quality import answered, compared, read_problems
+    from edgedec.bundle.manifest import Manifest
     from edgedec.cli.bench.tables import show_energies
-    from edgedec.core.manifest import Manifest
 
     if len(options.files) > 1:
         raise UsageError("--task quality takes one --input")

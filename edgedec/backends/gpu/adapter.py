@@ -12,7 +12,7 @@ from tempfile import gettempdir
 from typing import Any, Literal
 
 from edgedec.core.errors import BackendError, EdgeDecError, UnsupportedError, UsageError, one_line
-from edgedec.core.installing import pip_install
+from edgedec.disk.installing import pip_install
 
 CHOICE = "EDGEDEC_GPU"
 """Environment variable: a part of an adapter's name. A software adapter runs only when it is named."""

@@ -19,11 +19,11 @@ from edgedec.backends.gpu.room import parts_of
 from edgedec.backends.gpu.weights import GpuWeights
 from edgedec.backends.onnx.drafting import NO_EXITS, Exits, exits_of_bundle
 from edgedec.backends.onnx.graph import OpGraph, read_graph
+from edgedec.bundle.exits import LayerOutputs, out
+from edgedec.bundle.manifest import DRAFTING, Manifest
 from edgedec.core.cache_config import CacheConfig, KvType
-from edgedec.core.exits import LayerOutputs, out
 from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Ledger
-from edgedec.core.manifest import DRAFTING, Manifest
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.progress import Progress, silent
 

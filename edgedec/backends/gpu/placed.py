@@ -18,9 +18,9 @@ from edgedec.backends.gpu.room import DeviceRoom
 from edgedec.backends.gpu.split import SplitModel, layers_for
 from edgedec.backends.onnx.graph import read_graph
 from edgedec.backends.onnx.model import OnnxModel
-from edgedec.core.device_place import DevicePlace
-from edgedec.core.exits import LayerOutputs, exits_of
-from edgedec.core.manifest import DRAFTING, Manifest
+from edgedec.bundle.device_place import DevicePlace
+from edgedec.bundle.exits import LayerOutputs, exits_of
+from edgedec.bundle.manifest import DRAFTING, Manifest
 
 
 def place_on_gpu(

@@ -18,12 +18,12 @@ from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.backends.onnx.passes import OnnxPasses
+from edgedec.bundle.exits import exits_of
+from edgedec.bundle.manifest import DRAFTING, Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import Remedy, UnsupportedError
-from edgedec.core.exits import exits_of
 from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Ledger
-from edgedec.core.manifest import DRAFTING, Manifest
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from edgedec.backends.gpu.device import ALIGNMENT, GpuDevice, Slice
 from edgedec.backends.gpu.program import Program, TensorPlace
+from edgedec.bundle.manifest import WEIGHTS
 from edgedec.core.errors import BadFileError
-from edgedec.core.manifest import WEIGHTS
 from edgedec.core.progress import Progress, silent
 
 _ARENA_BYTES = 1 << 30

@@ -8,11 +8,11 @@ from pathlib import Path
 from edgedec.backends.backend import DEFAULT_CACHE, BackendBase
 from edgedec.backends.llama_cpp.forward import MAX_PASS_TOKENS, MOST_BRANCHES, LlamaCppForward
 from edgedec.backends.llama_cpp.probe import probe
+from edgedec.bundle.manifest import GGUF, Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Ledger
-from edgedec.core.manifest import GGUF, Manifest
 
 
 class LlamaCppModel(BackendBase):

@@ -15,10 +15,10 @@ from typing import Any
 
 from edgedec.backends.llama_cpp.advice import REBUILD
 from edgedec.core.errors import BackendError, EdgeDecError, StorageError, UnsupportedError
-from edgedec.core.files import atomic_path
-from edgedec.core.home import default_home
-from edgedec.core.installing import pip_install
 from edgedec.core.version import __version__
+from edgedec.disk.files import atomic_path
+from edgedec.disk.home import default_home
+from edgedec.disk.installing import pip_install
 from edgedec.telemetry.machine import describe
 
 MODULE = "llama_cpp"

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.checks import check_tokens
 from edgedec.backends.head_rows import head_rows
+from edgedec.bundle.npu_facts import MASKS, NpuFacts
 from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.npu_facts import MASKS, NpuFacts
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Rows
 from edgedec.memory import CacheBook, PlannedPass
 

@@ -15,12 +15,12 @@ from edgedec.backends.npu.plugins import CPU, SHARED, Plugin, open_session, plug
 from edgedec.backends.npu.same_bits import same_bits
 from edgedec.backends.npu.session import Feeds, Session
 from edgedec.backends.onnx.graph_guard import check_graph
+from edgedec.bundle.manifest import WEIGHTS, Manifest
+from edgedec.bundle.npu_facts import AGAIN, CACHES, MASKS, NpuFacts, context_name, graph_name
 from edgedec.core.cache_config import CacheConfig, Device
 from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Ledger
-from edgedec.core.manifest import WEIGHTS, Manifest
-from edgedec.core.npu_facts import AGAIN, CACHES, MASKS, NpuFacts, context_name, graph_name
 from edgedec.core.rows import FloatArray
 from edgedec.memory import CacheBook
 

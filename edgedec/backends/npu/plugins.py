@@ -21,7 +21,7 @@ from edgedec.backends.npu.session import OrtSession, Session
 from edgedec.backends.onnx.session import one_line_errors
 from edgedec.core.cache_config import Device
 from edgedec.core.errors import UnsupportedError, UsageError
-from edgedec.core.installing import pip_install
+from edgedec.disk.installing import pip_install
 from edgedec.telemetry.cores import physical_cores
 
 CHOICE = "EDGEDEC_NPU"

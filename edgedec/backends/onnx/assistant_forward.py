@@ -22,10 +22,10 @@ from edgedec.backends.onnx.step_buffers import (
     mapped_table,
     shapes_of,
 )
-from edgedec.core.assistant_facts import GRAPH, AssistantFacts
+from edgedec.bundle.assistant_facts import GRAPH, AssistantFacts
+from edgedec.bundle.manifest import WEIGHTS
 from edgedec.core.errors import BadFileError
 from edgedec.core.ledger import Ledger
-from edgedec.core.manifest import WEIGHTS
 from edgedec.core.rows import FloatArray
 from edgedec.telemetry.cores import physical_cores
 

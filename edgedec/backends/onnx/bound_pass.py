@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from edgedec.backends.head_rows import check_finite
 from edgedec.backends.onnx.drafting import Exits
-from edgedec.core import exits as names
+from edgedec.bundle import exits as names
 from edgedec.core.ledger import SLACK, Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import FloatArray, HeadRows, Keep, Rows

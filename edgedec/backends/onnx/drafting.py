@@ -8,8 +8,8 @@ from pathlib import Path
 
 from edgedec.backends.onnx.graph import read_metadata
 from edgedec.backends.onnx.graph_guard import other_model
-from edgedec.core import exits as names
-from edgedec.core.manifest import DRAFTING
+from edgedec.bundle import exits as names
+from edgedec.bundle.manifest import DRAFTING
 from edgedec.core.model_spec import ModelSpec
 
 _MOST = 64

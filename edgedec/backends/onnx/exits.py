@@ -10,8 +10,8 @@ import onnxruntime as ort
 from edgedec.backends.onnx.drafting import Exits, stated_exits
 from edgedec.backends.onnx.graph_guard import other_model
 from edgedec.backends.onnx.session import check_shapes, one_line_errors
-from edgedec.core import exits as names
-from edgedec.core.manifest import DRAFTING
+from edgedec.bundle import exits as names
+from edgedec.bundle.manifest import DRAFTING
 from edgedec.core.model_spec import ModelSpec
 
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.backends.onnx.stoppable import Stoppable
+from edgedec.bundle.manifest import WEIGHTS, Manifest
 from edgedec.core.errors import BackendError, BadFileError
 from edgedec.core.experts import Experts, StoreCounts
-from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.kernels import library
 from edgedec.telemetry.machine import available_bytes
 from edgedec.telemetry.process import Mapping, mappings

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from edgedec.backends.onnx.graph_guard import check_graph
 from edgedec.backends.onnx.wire import Value, WireError, fields, packed
+from edgedec.bundle.manifest import MODEL
 from edgedec.core.errors import BadFileError
-from edgedec.core.manifest import MODEL
 
 Attribute = int | float | str | tuple[int, ...]
 _GRAPH, _METADATA = 7, 14

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edgedec.backends.onnx.wire import WireError, fields, packed
+from edgedec.bundle.manifest import MODEL, WEIGHTS
 from edgedec.core.errors import BadFileError
-from edgedec.core.manifest import MODEL, WEIGHTS
 
 _AGAIN = "pull or export the model again"
 _MOST_BYTES = 64 << 20

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from edgedec.backends.onnx.layer_forward import LayerForward, LayerGraph, LayerModel
 from edgedec.backends.onnx.step_buffers import HeadPass
-from edgedec.core.head_facts import GRAPH, HeadFacts
+from edgedec.bundle.head_facts import GRAPH, HeadFacts
 from edgedec.core.ledger import Ledger
 from edgedec.core.rows import Keep
 

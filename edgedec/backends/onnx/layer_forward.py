@@ -29,14 +29,14 @@ from edgedec.backends.onnx.step_buffers import (
     mapped_table,
     shapes_of,
 )
+from edgedec.bundle.head_facts import LONGEST_PASS
+from edgedec.bundle.manifest import WEIGHTS
+from edgedec.bundle.table_facts import TableFacts
 from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Capabilities
-from edgedec.core.head_facts import LONGEST_PASS
 from edgedec.core.ledger import Ledger
-from edgedec.core.manifest import WEIGHTS
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import FloatArray, Keep
-from edgedec.core.table_facts import TableFacts
 from edgedec.memory.footprint import scratch_bytes
 from edgedec.telemetry.cores import physical_cores
 

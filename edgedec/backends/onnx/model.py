@@ -18,12 +18,12 @@ from edgedec.backends.onnx.passes import OnnxPasses
 from edgedec.backends.onnx.sequences import SequenceModel, Sequences
 from edgedec.backends.onnx.session import check_shapes, open_session
 from edgedec.backends.onnx.tap_outputs import with_outputs
+from edgedec.bundle.device_place import ON_CPU, DevicePlace
+from edgedec.bundle.exits import LayerOutputs, added_taps
+from edgedec.bundle.manifest import DRAFTING, MODEL, WEIGHTS, Manifest
 from edgedec.core.cache_config import MOST_SEQUENCES, CacheConfig, KvType
-from edgedec.core.device_place import ON_CPU, DevicePlace
-from edgedec.core.exits import LayerOutputs, added_taps
 from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Lease, Ledger
-from edgedec.core.manifest import DRAFTING, MODEL, WEIGHTS, Manifest
 from edgedec.core.model_spec import ModelSpec
 from edgedec.kernels.library import isa, read_ahead
 from edgedec.memory import most_undone, ring_keys, ring_slots

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgedec.backends.onnx.layer_forward import LayerForward, LayerGraph, LayerModel
+from edgedec.bundle.mtp_facts import GRAPH, MtpFacts
 from edgedec.core.ledger import Ledger
-from edgedec.core.mtp_facts import GRAPH, MtpFacts
 from edgedec.core.rows import Keep
 
 

@@ -10,8 +10,8 @@ import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as states
 
 from edgedec.backends.onnx.graph_guard import check_graph, other_model
+from edgedec.bundle.manifest import MODEL
 from edgedec.core.errors import BackendError, BadFileError, EdgeDecError
-from edgedec.core.manifest import MODEL
 from edgedec.core.model_spec import ModelSpec
 from edgedec.kernels import library
 from edgedec.memory import kv_row_name, ring_keys, whole_keys

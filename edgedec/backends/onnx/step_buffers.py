@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from edgedec.backends.head_rows import check_finite
 from edgedec.backends.onnx.session import one_line_errors
+from edgedec.bundle.table_facts import TableFacts
 from edgedec.core.errors import BadFileError
 from edgedec.core.rows import FloatArray, HeadRows
-from edgedec.core.table_facts import TableFacts
 
 _MOST_KEPT = 64
 AGAIN = "make the drafter again, or remove it"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from edgedec.backends.onnx.wire import fields
-from edgedec.core.exits import out
+from edgedec.bundle.exits import out
 
 _GRAPH, _OUTPUT = 7, 12
 """Fields of ModelProto and GraphProto."""

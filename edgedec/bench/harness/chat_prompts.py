@@ -10,7 +10,7 @@ from edgedec.session.fit import fit
 from edgedec.session.prompt import Message, Prompt, Prompts
 
 if TYPE_CHECKING:
-    from edgedec.core.manifest import Manifest
+    from edgedec.bundle.manifest import Manifest
     from edgedec.text.template import ChatTemplate
     from edgedec.text.tokenizer import Tokenizer
 

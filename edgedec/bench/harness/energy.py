@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgedec.bench.harness.pairing import rounded, rounded_or_none
 from edgedec.bench.harness.runtimes import NATIVE
-from edgedec.core.manifest import GGUF, WEIGHTS, Manifest
+from edgedec.bundle.manifest import GGUF, WEIGHTS, Manifest
 from edgedec.memory import KvType
 from edgedec.metrics.measures import traffic_of
 from edgedec.metrics.traffic import Traffic, Work, decoding_work

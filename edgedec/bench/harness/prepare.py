@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgedec.bench.harness.worker import Side, Worker
-from edgedec.core.locks import exclusive
 from edgedec.core.progress import Progress
+from edgedec.disk.locks import exclusive
 
 
 def prepared(sides: Sequence[Side], progress: Progress) -> list[Side]:

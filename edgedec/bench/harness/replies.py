@@ -18,8 +18,8 @@ from edgedec.bench.harness.journal import Journal, SideAnswer
 from edgedec.bench.harness.pairing import settle as wait_until_idle
 from edgedec.bench.harness.questions import Question
 from edgedec.bench.harness.study import OFF, PLAIN, Case, OpenSide, Study, StudySide, run_study
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BackendError
-from edgedec.core.manifest import Manifest
 from edgedec.core.progress import Progress
 
 _WARM_UP_TOKENS = 4

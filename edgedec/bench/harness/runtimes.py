@@ -12,13 +12,13 @@ from edgedec.assemble.config import RunConfig
 from edgedec.backends.llama_cpp.advice import REBUILD
 from edgedec.bench.harness.memory_levels import Level
 from edgedec.bench.harness.worker import Side
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import Device
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
-from edgedec.core.files import sha256_of
-from edgedec.core.installing import pip_install
-from edgedec.core.manifest import Manifest
 from edgedec.core.version import __version__
 from edgedec.core.when_full import WhenFull
+from edgedec.disk.files import sha256_of
+from edgedec.disk.installing import pip_install
 from edgedec.export.gguf_parts import gguf_files
 from edgedec.kernels.library import host_path
 from edgedec.memory import KvType

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgedec.core.errors import BadFileError, UsageError
-from edgedec.core.files import storage_errors
+from edgedec.disk.files import storage_errors
 
 
 class SavedLines:

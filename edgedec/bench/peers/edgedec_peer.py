@@ -19,10 +19,10 @@ from edgedec.assemble.run_context import RunContext
 from edgedec.backends.open import runtime_of
 from edgedec.bench.harness.memory_levels import drafts_end
 from edgedec.bench.harness.runtimes import OwnRun
+from edgedec.bundle.manifest import WEIGHTS, Manifest
 from edgedec.control.tally import Count, Tally
 from edgedec.core.errors import MemoryBudgetError, UnsupportedError
 from edgedec.core.forward import Forward
-from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.rows import ALL_ROWS, Rows
 from edgedec.core.version import __version__
 from edgedec.decode.engine import Engine, PassRecord

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from edgedec.core.errors import UsageError
-from edgedec.core.files import atomic_path
-from edgedec.core.installing import pip_install
+from edgedec.disk.files import atomic_path
+from edgedec.disk.installing import pip_install
 
 FORMATS = (".png", ".svg", ".pdf")
 # Palette of Okabe and Ito: colours that people with any kind of colour vision can tell apart.

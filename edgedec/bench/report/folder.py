@@ -11,7 +11,7 @@ from typing import Any
 
 from edgedec.bench.harness.other_load import OtherLoad
 from edgedec.core.errors import BadFileError, UsageError
-from edgedec.core.files import TRANSIENT, atomic_path, storage_errors
+from edgedec.disk.files import TRANSIENT, atomic_path, storage_errors
 from edgedec.telemetry.cores import load_average, usable_cores
 
 CONDITIONS, PARTS, JOURNALS = "conditions.json", "parts", "replies"

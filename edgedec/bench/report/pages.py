@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgedec.bench.report.charts import svg
 from edgedec.bench.report.views import View
-from edgedec.core.files import atomic_path
+from edgedec.disk.files import atomic_path
 
 HTML, MARKDOWN = "report.html", "report.md"
 Parts = Sequence[tuple[str, View]]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgedec.bench.harness.memory_levels import FULL, Level
+from edgedec.bundle.manifest import WEIGHTS, Manifest
 from edgedec.core.cache_config import Device
-from edgedec.core.manifest import WEIGHTS, Manifest
 from edgedec.core.version import __version__
 from edgedec.telemetry.bandwidth import Reader, measure
 

@@ -15,8 +15,8 @@ from edgedec.bench.harness.pairing import Spread, rounded, rounded_or_none, spre
 from edgedec.bench.harness.questions import Question
 from edgedec.bench.harness.study import PLAIN, StudySide
 from edgedec.bench.studies.drafter_score import DrafterScore, divided
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import one_line
-from edgedec.core.manifest import Manifest
 from edgedec.metrics.mbsu import Mbsu, Weights
 
 LLAMA = "llama.cpp"

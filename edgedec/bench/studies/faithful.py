@@ -22,8 +22,8 @@ from edgedec.bench.harness.pairing import rounded
 from edgedec.bench.harness.study import Case, OpenSide, Study, StudyRow, StudySide, run_study
 from edgedec.bench.harness.worker import Side
 from edgedec.core.errors import BackendError
-from edgedec.core.files import storage_errors
 from edgedec.core.progress import Progress
+from edgedec.disk.files import storage_errors
 from edgedec.metrics.traffic import Traffic, Work
 
 _CHUNK_ELEMENTS = 4 << 20

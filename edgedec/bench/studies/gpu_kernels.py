@@ -65,8 +65,8 @@ def measure_kernels(bundle: Path, study: GpuStudy, progress: Progress) -> tuple[
     Empty where the GPU has no timestamps. Raises UsageError, UnsupportedError and BackendError.
     """
     from edgedec.backends.gpu.model import GpuModel
+    from edgedec.bundle.manifest import Manifest
     from edgedec.core.cache_config import CacheConfig
-    from edgedec.core.manifest import Manifest
 
     model = GpuModel(bundle, Manifest.load(bundle))
     try:

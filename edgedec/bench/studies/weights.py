@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgedec.bundle.manifest import GGUF, MODEL
 from edgedec.core.errors import BadFileError
-from edgedec.core.manifest import GGUF, MODEL
 from edgedec.metrics.mbsu import Weights
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.backends.checks import checked_capacity
+from edgedec.bundle.manifest import MANIFEST, WEIGHTS, Manifest
 from edgedec.core.errors import EdgeDecError
-from edgedec.core.manifest import MANIFEST, WEIGHTS, Manifest
 from edgedec.server.work.request import ModelInfo
 
 if TYPE_CHECKING:

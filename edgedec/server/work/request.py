@@ -11,7 +11,7 @@ from edgedec.core.errors import BackendError, EdgeDecError, UsageError
 from edgedec.sampling.named import SamplingParams
 
 if TYPE_CHECKING:
-    from edgedec.core.preset import Preset
+    from edgedec.bundle.preset import Preset
     from edgedec.grammar import GrammarSpec
     from edgedec.session.prompt import Message
     from edgedec.session.reply import TokenLogprob

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgedec.assemble.config import SharedMemory
+from edgedec.bundle.manifest import WEIGHTS
 from edgedec.core.errors import MemoryBudgetError
-from edgedec.core.manifest import WEIGHTS
 from edgedec.memory.plan import planned
 from edgedec.memory.release import release_freed
 from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes

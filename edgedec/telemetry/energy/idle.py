@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from edgedec.core.errors import StorageError
-from edgedec.core.files import atomic_path
+from edgedec.disk.files import atomic_path
 from edgedec.telemetry.energy.meter import Meter, Reading
 
 IDLE_S = 1.0

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from edgedec.core.installing import pip_install
+from edgedec.disk.installing import pip_install
 from edgedec.telemetry.energy.meter import Counter, Refused, SleepWatch
 
 _JOULES_EACH = 1e-3

@@ -1,4 +1,4 @@
-// drafter.json: something that belongs to one target and helps to draft for it: edgedec/core/drafter_manifest.py.
+// drafter.json: something that belongs to one target and helps to draft for it: edgedec/bundle/drafter_manifest.py.
 #pragma once
 
 #include <string>

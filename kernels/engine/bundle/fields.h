@@ -1,4 +1,4 @@
-// Folders with a manifest in JSON that lists their files, read and checked, trusting nothing: edgedec/core/listed_files.py.
+// Folders with a manifest in JSON that lists their files, read and checked, trusting nothing: edgedec/disk/listed_files.py.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// manifest.json: the model of a bundle, and the size and hash of each of its files: edgedec/core/manifest.py.
+// manifest.json: the model of a bundle, and the size and hash of each of its files: edgedec/bundle/manifest.py.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A model's own way to draw replies: edgedec/core/preset.py.
+// A model's own way to draw replies: edgedec/bundle/preset.py.
 #pragma once
 
 #include <optional>

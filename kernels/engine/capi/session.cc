@@ -13,7 +13,7 @@ namespace {
 
 constexpr JsonLimits kLimits = {size_t{64} << 20, 64, size_t{1} << 24};
 
-// A hash over all files of the bundle: edgedec/core/model_id.py.
+// A hash over all files of the bundle: edgedec/bundle/model_id.py.
 std::string model_hash(const Manifest& manifest) {
   std::vector<const FileEntry*> files;
   for (const FileEntry& file : manifest.files) files.push_back(&file);

@@ -1,4 +1,4 @@
-// The small model that a folder for a device carries: edgedec/core/device_folder.py.
+// The small model that a folder for a device carries: edgedec/bundle/device_folder.py.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // The exits and hidden states of drafting.onnx, as it states them itself: edgedec/backends/onnx/exits.py and
-// edgedec/core/exits.py.
+// edgedec/bundle/exits.py.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // A drafting head in ONNX Runtime: one decoder layer over the target's hidden states, with its own cache.
-// edgedec/backends/onnx/head_forward.py and edgedec/core/head_facts.py.
+// edgedec/backends/onnx/head_forward.py and edgedec/bundle/head_facts.py.
 #pragma once
 
 #include <memory>

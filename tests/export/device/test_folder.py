@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import edgedec
-from edgedec.core.device_folder import DEVICE, CarriedDrafter, DeviceFolder
-from edgedec.core.drafter_manifest import HEAD, TABLES, TRIM, Target
+from edgedec.bundle.device_folder import DEVICE, CarriedDrafter, DeviceFolder
+from edgedec.bundle.drafter_manifest import HEAD, TABLES, TRIM, Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, NotFoundError, StorageError, UnsupportedError, UsageError
-from edgedec.core.listed_files import FileEntry, sealed
-from edgedec.core.manifest import Manifest
+from edgedec.disk.listed_files import FileEntry, sealed
 from edgedec.draft import Recycling, TextBridge
 from edgedec.drafters.artifacts import new_artifact
 from edgedec.drafters.pairing import bridge

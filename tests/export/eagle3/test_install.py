@@ -10,9 +10,9 @@ import pytest
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
-from edgedec.core.drafter_manifest import HEAD, DrafterManifest, Target
+from edgedec.bundle.drafter_manifest import HEAD, DrafterManifest, Target
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.core.manifest import Manifest
 from edgedec.export import export_gguf
 from edgedec.export.eagle3.agreement import HeadAgreement
 from edgedec.export.eagle3.install import install_head

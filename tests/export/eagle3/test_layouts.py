@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from edgedec.backends.onnx.head_forward import HeadModel
-from edgedec.core.drafter_manifest import DrafterManifest
-from edgedec.core.head_facts import HeadFacts
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.drafter_manifest import DrafterManifest
+from edgedec.bundle.head_facts import HeadFacts
+from edgedec.bundle.manifest import Manifest
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.export.eagle3.reading import is_head_directory, read_head_directory
 from tests.fixtures.eagle3_heads import LAYOUTS, Eagle3, kept_ids, write_head

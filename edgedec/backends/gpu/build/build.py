@@ -14,9 +14,9 @@ from edgedec.backends.gpu.build.memory import share_memory
 from edgedec.backends.gpu.build.rows import gather, rms_norm
 from edgedec.backends.gpu.program import HeadEnding, LayerEnd, Program, is_cache, kept_tap
 from edgedec.backends.onnx.graph import OpGraph, OpNode
+from edgedec.bundle.exits import out
 from edgedec.core.cache_config import KvType
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.core.exits import out
 from edgedec.core.model_spec import ModelSpec
 
 KV_KINDS: tuple[KvType, ...] = ("fp16", "int8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edgedec.core.table_facts import TableFacts, check_sizes, sizes_of
+from edgedec.bundle.table_facts import TableFacts, check_sizes, sizes_of
 
 GRAPH = "assistant.onnx"
 """Its graph, with the weights beside it."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from edgedec.core.errors import BadFileError, NotFoundError
-from edgedec.core.files import sha256_of
+from edgedec.disk.files import sha256_of
 
 Scalar = str | int | float | bool | None
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.core.files import atomic_path
+from edgedec.disk.files import atomic_path
 
 
 @pytest.mark.parametrize(("renames", "left"), [(0, "old"), (1, "old"), (2, "new")])
@@ -49,7 +49,7 @@ def test_an_interrupt_after_any_rename(
 WRITER = """
 import sys, time
 from pathlib import Path
-from edgedec.core.files import atomic_path
+from edgedec.disk.files import atomic_path
 with atomic_path(Path(sys.argv[1]), directory=True) as folder:
     (folder / "weights.bin").write_text("half")
     print(folder, flush=True)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edgedec.core.errors import StorageError, UsageError
-from edgedec.core.leftovers import make_held, remove_leftovers
+from edgedec.disk.leftovers import make_held, remove_leftovers
 
 _CHUNK = 1 << 20
 

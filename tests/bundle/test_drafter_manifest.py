@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from edgedec.core.drafter_manifest import DrafterManifest, Target
+from edgedec.bundle.drafter_manifest import DrafterManifest, Target
 from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError
-from edgedec.core.listed_files import FileEntry
-from tests.core import hostile
-from tests.core.hostile import edit
+from edgedec.disk.listed_files import FileEntry
+from tests.bundle import hostile
+from tests.bundle.hostile import edit
 
 TARGET = Target("tiny", hashlib.sha256(b"weights").hexdigest(), 300)
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.bundle.manifest import NPU_FACTS, WEIGHTS, Manifest
 from edgedec.core.affine import Affine
 from edgedec.core.errors import BadFileError
-from edgedec.core.manifest import NPU_FACTS, WEIGHTS, Manifest
 from edgedec.core.rows import FloatArray
 
 AGAIN = "export the model again"

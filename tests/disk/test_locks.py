@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from edgedec.core.errors import StorageError
-from edgedec.core.locks import Share, exclusive, free
+from edgedec.disk.locks import Share, exclusive, free
 
 
 @contextmanager
 def elsewhere(statement: str, path: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process that carries out ``statement`` on ``path``, says so, and waits to be killed."""
     code = (
-        "import sys; from pathlib import Path; from edgedec.core.locks import Share, exclusive\n"
+        "import sys; from pathlib import Path; from edgedec.disk.locks import Share, exclusive\n"
         f"path = Path({str(path)!r})\n{statement}\nprint('held', flush=True); sys.stdin.read()"
     )
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -62,7 +62,7 @@ def test_many_share_a_lock_and_give_it_back(tmp_path: Path) -> None:
 def test_a_share_waits_for_whoever_is_alone_there(tmp_path: Path) -> None:
     path = tmp_path / "a.lock"
     code = (
-        "from pathlib import Path; from edgedec.core.locks import Share\n"
+        "from pathlib import Path; from edgedec.disk.locks import Share\n"
         f"print('asks', flush=True); Share(Path({str(path)!r})); print('has it', flush=True)"
     )
     with exclusive(path, lambda: None):

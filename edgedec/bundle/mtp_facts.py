@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from edgedec.core.drafter_manifest import MTP
+from edgedec.bundle.drafter_manifest import MTP
+from edgedec.bundle.table_facts import TableFacts, check_sizes, layer_spec, sizes_of
 from edgedec.core.errors import BadFileError
 from edgedec.core.experts import Experts
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.table_facts import TableFacts, check_sizes, layer_spec, sizes_of
 
 GRAPH = "mtp.onnx"
 """Its graph, with the weights beside it."""

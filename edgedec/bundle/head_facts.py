@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 
-from edgedec.core.drafter_manifest import HEAD
+from edgedec.bundle.drafter_manifest import HEAD
+from edgedec.bundle.exits import taps_of
+from edgedec.bundle.table_facts import TableFacts, layer_spec
 from edgedec.core.errors import BadFileError
-from edgedec.core.exits import taps_of
-from edgedec.core.listed_files import Scalar
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.table_facts import TableFacts, layer_spec
+from edgedec.disk.listed_files import Scalar
 
 GRAPH = "head.onnx"
 """Its graph, with the weights beside it."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgedec.core.errors import StorageError
-from edgedec.core.files import storage_errors
+from edgedec.disk.files import storage_errors
 
 _MOST_NOTE_BYTES = 200
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from edgedec.core.installing import NAME, pip_install, pip_reinstall
+from edgedec.disk.installing import NAME, pip_install, pip_reinstall
 
 
 @pytest.fixture(autouse=True)

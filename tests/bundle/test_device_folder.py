@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from edgedec.core.device_folder import DEVICE, CarriedDrafter, DeviceFolder
-from edgedec.core.drafter_manifest import Target
+from edgedec.bundle.device_folder import DEVICE, CarriedDrafter, DeviceFolder
+from edgedec.bundle.drafter_manifest import Target
 from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError
-from edgedec.core.listed_files import FileEntry
-from tests.core import hostile
-from tests.core.hostile import HASH, edit
+from edgedec.disk.listed_files import FileEntry
+from tests.bundle import hostile
+from tests.bundle.hostile import HASH, edit
 
 NAMES = (
     "manifest.json",

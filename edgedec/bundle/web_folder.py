@@ -16,11 +16,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from edgedec.core import listed_files as listed
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.files import atomic_path
-from edgedec.core.listed_files import FileEntry, FolderKind
-from edgedec.core.manifest import Manifest
+from edgedec.disk import listed_files as listed
+from edgedec.disk.files import atomic_path
+from edgedec.disk.listed_files import FileEntry, FolderKind
 
 CONTENTS = "web.json"
 WEB = "web"

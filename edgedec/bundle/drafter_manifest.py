@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from edgedec.core import listed_files as listed
+from edgedec.bundle.manifest import GGUF, WEIGHTS, Manifest
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.core.files import atomic_path
-from edgedec.core.listed_files import FileEntry, FolderKind, Scalar
-from edgedec.core.manifest import GGUF, WEIGHTS, Manifest
+from edgedec.disk import listed_files as listed
+from edgedec.disk.files import atomic_path
+from edgedec.disk.listed_files import FileEntry, FolderKind, Scalar
 
 DRAFTER = "drafter.json"
 TRIM, TABLES, HEAD, MTP, ASSISTANT = "trim", "tables", "head", "mtp", "assistant"

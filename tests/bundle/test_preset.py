@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from edgedec.assemble.config import RunConfig
+from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.preset import OFF, Preset
 from edgedec.core.errors import BadFileError, UsageError
-from edgedec.core.manifest import Manifest
-from edgedec.core.preset import OFF, Preset
 from edgedec.sampling import DrawParams
 from edgedec.sampling.named import SamplingParams
-from tests.core.hostile import edit
-from tests.core.test_manifest import make_bundle
+from tests.bundle.hostile import edit
+from tests.bundle.test_manifest import make_bundle
 
 QWEN = Preset(temperature=0.7, top_k=20, top_p=0.8, repetition_penalty=1.05, system="Hi", stops=("\nUser:",))
 

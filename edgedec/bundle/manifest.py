@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from edgedec.core import listed_files as listed
+from edgedec.bundle.preset import OFF, Preset
 from edgedec.core.cache_kinds import kinds_from_json
 from edgedec.core.errors import EdgeDecError, Remedy, UnsupportedError, UsageError
 from edgedec.core.experts import experts_from_json
-from edgedec.core.files import atomic_path
-from edgedec.core.listed_files import FileEntry, FolderKind, ManifestFields, Scalar
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.preset import OFF, Preset
+from edgedec.disk import listed_files as listed
+from edgedec.disk.files import atomic_path
+from edgedec.disk.listed_files import FileEntry, FolderKind, ManifestFields, Scalar
 
 __all__ = ["FileEntry", "Manifest", "Scalar", "TokenizerInfo", "is_outdated"]
 

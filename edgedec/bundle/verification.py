@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from edgedec.bundle.manifest import FileEntry, Manifest
 from edgedec.core.errors import BadFileError, StorageError
-from edgedec.core.files import atomic_path
-from edgedec.core.manifest import FileEntry, Manifest
 from edgedec.core.progress import Progress, silent
+from edgedec.disk.files import atomic_path
 
 FOLDER = "verified"
 _CHUNK_BYTES = 1 << 18

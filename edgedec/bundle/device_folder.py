@@ -20,13 +20,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from edgedec.core import listed_files as listed
-from edgedec.core.drafter_manifest import KINDS, Target
+from edgedec.bundle.drafter_manifest import KINDS, Target
+from edgedec.bundle.manifest import MANIFEST
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.files import atomic_path
-from edgedec.core.home import ARTIFACTS
-from edgedec.core.listed_files import FileEntry, FolderKind, ManifestFields
-from edgedec.core.manifest import MANIFEST
+from edgedec.disk import listed_files as listed
+from edgedec.disk.files import atomic_path
+from edgedec.disk.home import ARTIFACTS
+from edgedec.disk.listed_files import FileEntry, FolderKind, ManifestFields
 
 DEVICE = "device.json"
 ANDROID = "android"

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from edgedec.core.listed_files import sealed
+from edgedec.disk.listed_files import sealed
 
 HASH = "0" * 64
 FILES: list[tuple[tuple[str, ...], Any]] = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from edgedec.core.manifest import Manifest
+from edgedec.bundle.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)

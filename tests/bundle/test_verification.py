@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.verification import FOLDER, record_path, verify
 from edgedec.core.errors import BadFileError
-from edgedec.core.manifest import Manifest
-from edgedec.core.verification import FOLDER, record_path, verify
-from tests.core.hostile import edit
-from tests.core.test_manifest import FILES, make_bundle
+from tests.bundle.hostile import edit
+from tests.bundle.test_manifest import FILES, make_bundle
 
 SIZE = sum(map(len, FILES.values()))
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from edgedec.bundle.manifest import FileEntry, Manifest, TokenizerInfo, is_outdated
 from edgedec.core.cache_kinds import Keys, States
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, Remedy, UnsupportedError
-from edgedec.core.manifest import FileEntry, Manifest, TokenizerInfo, is_outdated
 from edgedec.core.model_spec import ModelSpec
-from tests.core import hostile
-from tests.core.hostile import edit
+from tests.bundle import hostile
+from tests.bundle.hostile import edit
 
 FILES = {
     "model.onnx": b"graph",
