@@ -12,8 +12,8 @@ from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 
 import edgedec
-from edgedec.core.shown import LISTED
 from edgedec.disk.files import atomic_path
+from edgedec.session.public_names import LISTED
 
 HEAD = """# Python API
 

@@ -29,8 +29,8 @@ from edgedec.cli.slash.turns import SEEDS
 from edgedec.cli.text_input import piped_turns, read_prompt
 from edgedec.cli.window import keys
 from edgedec.cli.window.chat_window import ChatWindow
+from edgedec.core.cache_config import DROP, WHEN_FULL, WhenFull
 from edgedec.core.errors import EdgeDecError
-from edgedec.core.when_full import DROP, WHEN_FULL, WhenFull
 from edgedec.session.session_file import check_place
 from edgedec.session.session_lock import kept_alone
 

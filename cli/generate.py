@@ -21,8 +21,8 @@ from edgedec.cli.progress import notice
 from edgedec.cli.sample_options import SampleOptions
 from edgedec.cli.sampling_options import SamplingOptions
 from edgedec.cli.window import keys, view
+from edgedec.core.cache_config import LOSSY, STOP, WhenFull
 from edgedec.core.errors import UsageError
-from edgedec.core.when_full import LOSSY, STOP, WhenFull
 from edgedec.telemetry import process
 
 if TYPE_CHECKING:

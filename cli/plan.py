@@ -22,7 +22,7 @@ from edgedec.cli.positional import model_first
 from edgedec.cli.progress import notice
 from edgedec.cli.services import services
 from edgedec.cli.speed_words import spoken
-from edgedec.core.when_full import STOP, WHEN_FULL, WhenFull
+from edgedec.core.cache_config import STOP, WHEN_FULL, WhenFull
 from edgedec.sampling.named import SamplingParams
 
 if TYPE_CHECKING:

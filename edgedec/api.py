@@ -22,10 +22,9 @@ from edgedec.assemble.runner import Runner
 from edgedec.assemble.settings import RunSettings, config_of
 from edgedec.bundle.preset import Preset
 from edgedec.control.switching import beside_itself
+from edgedec.core.cache_config import DROP
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.progress import Notice, Progress, ignore, silent
-from edgedec.core.shown import shown
-from edgedec.core.when_full import DROP
 from edgedec.drafters.registry import models_in, no_drafter
 from edgedec.grammar.matcher import constraint_for
 from edgedec.grammar.spec import GrammarSpec
@@ -41,6 +40,7 @@ from edgedec.session.function_tools import tools_of
 from edgedec.session.host import Host
 from edgedec.session.model_stats import ModelStats, PlanStats, model_stats
 from edgedec.session.prompt import Message, conversation_of
+from edgedec.session.public_names import public_names
 from edgedec.session.reply import Reply, Settings
 from edgedec.session.reply_arguments import ReplyArguments, read_arguments
 from edgedec.session.reply_syntax import ReplySyntax
@@ -394,7 +394,7 @@ class Model:
         closed = ", closed" if self._closed else ""
         return f"<Model {self.name}: {runs}, {self.context} tokens of context{closed}>"
 
-    __dir__ = shown(
+    __dir__ = public_names(
         "chat", "close", "complete", "config", "context", "conversations", "count_tokens", "name", "plan",
         "preset", "restore", "sampling", "stats",
     )  # fmt: skip

@@ -26,8 +26,8 @@ from edgedec.cli.bench.options import (
     save_option,
 )
 from edgedec.cli.command import Command
+from edgedec.core.cache_config import LOSSY, WhenFull
 from edgedec.core.errors import UsageError
-from edgedec.core.when_full import LOSSY, WhenFull
 
 if TYPE_CHECKING:
     from edgedec.memory import KvType

@@ -13,9 +13,8 @@ from edgedec.assemble.checks import check_budget
 from edgedec.assemble.config import RunConfig
 from edgedec.backends.checks import checked_capacity
 from edgedec.bundle.manifest import WEIGHTS
-from edgedec.core.cache_config import CacheConfig, KvType
+from edgedec.core.cache_config import SPECKV, CacheConfig, KvType
 from edgedec.core.ledger import Lease, Ledger
-from edgedec.core.when_full import SPECKV
 from edgedec.decode.engine import LONGEST_PASS
 from edgedec.drafters.interface import DrafterSpec, OpenDrafter
 from edgedec.drafters.model import model_memory

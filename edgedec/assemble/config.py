@@ -9,10 +9,9 @@ from typing import Literal, get_args
 from edgedec.bundle.device_place import DevicePlace
 from edgedec.bundle.preset import Preset
 from edgedec.control.switching import SwitchRule
-from edgedec.core.cache_config import MOST_SEQUENCES, Device, KvType
+from edgedec.core.cache_config import LOSSY, MOST_SEQUENCES, WHEN_FULL, Device, KvType, WhenFull
 from edgedec.core.errors import Remedy, UsageError
 from edgedec.core.units import parse_size
-from edgedec.core.when_full import LOSSY, WHEN_FULL, WhenFull
 from edgedec.drafters.interface import DrafterSpec
 from edgedec.drafters.registry import AUTO, MOST_DRAFTED, parsed
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts

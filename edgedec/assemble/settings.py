@@ -9,9 +9,8 @@ from typing import Any
 
 from edgedec.assemble.config import MemoryRule, Objective, RunConfig
 from edgedec.control.switching import SwitchRule
-from edgedec.core.cache_config import Device, KvType
+from edgedec.core.cache_config import Device, KvType, WhenFull
 from edgedec.core.errors import UsageError
-from edgedec.core.when_full import WhenFull
 from edgedec.sampling.named import Sampling, SamplingArguments, params_of
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.bundle.affine import Affine
 from edgedec.bundle.manifest import NPU_FACTS, WEIGHTS, Manifest
-from edgedec.core.affine import Affine
 from edgedec.core.errors import BadFileError
 from edgedec.core.rows import FloatArray
 

@@ -1,4 +1,4 @@
-"""The size and kind of a KV cache that a caller asks of a backend, and the device."""
+"""The KV cache that a caller asks of a backend, the device, and what happens when the context is full."""
 
 from __future__ import annotations
 
@@ -13,6 +13,18 @@ Device = Literal["cpu", "npu", "gpu"]
 
 MOST_SEQUENCES = 32
 """Sequences of one KV cache. Beyond them passes cost as much per token as prompts do."""
+
+WhenFull = Literal["drop", "stop", "slide", "speckv"]
+DROP: WhenFull = "drop"
+"""The oldest turns leave the conversation; those that stay are fed again."""
+STOP: WhenFull = "stop"
+"""The reply ends, or the turn is refused."""
+SLIDE: WhenFull = "slide"
+"""Lossy: the oldest tokens leave the KV cache, see ``eviction.sliding``."""
+SPECKV: WhenFull = "speckv"
+"""Lossy: the tokens that are attended to least leave the KV cache, see ``eviction.speckv``."""
+LOSSY: tuple[WhenFull, ...] = (SLIDE, SPECKV)
+WHEN_FULL: tuple[WhenFull, ...] = (DROP, STOP, *LOSSY)
 
 
 @dataclass(frozen=True, slots=True)

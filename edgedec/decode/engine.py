@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, nullcontext
 
 from edgedec.core.errors import DeviceLostError
 from edgedec.core.forward import Forward
-from edgedec.core.passage import Turns
 from edgedec.core.progress import Steps
 from edgedec.core.tree import EMPTY
 from edgedec.decode.cached_sequence import CachedSequence
@@ -32,6 +31,7 @@ from edgedec.grammar.constraint import Constraint
 from edgedec.metrics.marks import CounterSnapshot
 from edgedec.sampling import DrawHistory, DrawParams
 from edgedec.telemetry.energy.meter import Meter, Reading
+from edgedec.text.passage import Turns
 from edgedec.verify import Verdict
 
 __all__ = ["LONGEST_PASS", "Engine", "FinishReason", "PassRecord", "Step"]

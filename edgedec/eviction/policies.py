@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from edgedec.core.cache_config import SLIDE, SPECKV
 from edgedec.core.forward import Forward
-from edgedec.core.when_full import SLIDE, SPECKV
 from edgedec.eviction.policy import Policy
 from edgedec.eviction.sliding import Sliding
 from edgedec.eviction.speckv import Ahead, SpecKV

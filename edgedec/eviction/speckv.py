@@ -16,10 +16,10 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.core.cache_config import SLIDE
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.core.forward import Forward
 from edgedec.core.rows import FloatArray
-from edgedec.core.when_full import SLIDE
 from edgedec.eviction.policy import Policy
 from edgedec.memory.speckv_bytes import LOOKAHEAD, WINDOW, choice_bytes
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgedec.core.errors import BackendError
-from edgedec.core.line_process import LineProcess, ProcessEnded
+from edgedec.text.line_process import LineProcess, ProcessEnded
 
 _BACKSTOP_S = 60.0
 """A process that neither answers nor ends within this time is killed: its processor time is limited."""

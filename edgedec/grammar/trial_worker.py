@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from edgedec.core.process_limits import address_space, leave_no_core, limit_address_space
+from edgedec.text.process_limits import address_space, leave_no_core, limit_address_space
 
 if TYPE_CHECKING:
     from llguidance import LLTokenizer

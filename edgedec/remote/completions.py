@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Self
 
-from edgedec.core.passage import Passage
+from edgedec.text.passage import Passage
 
 Hide = Callable[[str], str]
 """Makes the key unreadable in a text, before any of it is cut off or shown."""

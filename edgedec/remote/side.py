@@ -11,13 +11,13 @@ import httpx
 from httpx_sse import EventSource
 
 from edgedec.core.errors import one_line
-from edgedec.core.passage import Passage
 from edgedec.remote.address import ServerAddress
 from edgedec.remote.completions import DONE, AskedPassage, Endpoint, ModelList, NoCompletion, TextPiece
 from edgedec.remote.continuing import NoEcho, NoKey, Repeats
 from edgedec.remote.reach import check_reachable
 from edgedec.remote.transfer import WAITING, NotOffered, RemoteLimits, RemoteRequest, ServerRefusal, Transfer
 from edgedec.sampling import DrawParams
+from edgedec.text.passage import Passage
 
 _EVENT_BYTES, _OTHER_BYTES = 4096, 1 << 16
 """Bytes of an answer: the most for each token, and for all else."""

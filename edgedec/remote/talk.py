@@ -7,8 +7,8 @@ from contextlib import closing
 from typing import Any
 
 from edgedec.core.errors import UsageError
-from edgedec.core.passage import Passage
 from edgedec.remote.side import RemoteSide
+from edgedec.text.passage import Passage
 
 
 class ServerTalk:

@@ -10,10 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
+from edgedec.core.cache_config import STOP
 from edgedec.core.errors import ContextFullError, TemplateError, UsageError
 from edgedec.core.ledger import SLACK
-from edgedec.core.shown import shown
-from edgedec.core.when_full import STOP
 from edgedec.grammar.matcher import constraint_for
 from edgedec.grammar.spec import GrammarSpec
 from edgedec.sampling.named import Sampling, chosen
@@ -21,6 +20,7 @@ from edgedec.session import fit
 from edgedec.session.host import Host, Totals
 from edgedec.session.message import Message, ToolCall, message_of
 from edgedec.session.prompt import Prompt, Prompts, Unfinished
+from edgedec.session.public_names import public_names
 from edgedec.session.reply import Reply, Settings, Start
 from edgedec.session.reply_arguments import ReplyArguments, read_arguments
 from edgedec.session.reply_syntax import REQUIRED, ReplySyntax
@@ -28,12 +28,12 @@ from edgedec.text.limits import TextLimits
 
 if TYPE_CHECKING:
     from edgedec.bundle.model_id import ModelId
-    from edgedec.core.passage import Turns
     from edgedec.decode.speculation import Speculation
     from edgedec.eviction.policy import Policy
     from edgedec.session.engine import ReplyEngine
     from edgedec.session.saved_session import SavedSession
     from edgedec.text.codec import Codec
+    from edgedec.text.passage import Turns
     from edgedec.text.reply_reader import ReplyReader
     from edgedec.text.tokenizer import Tokenizer
 
@@ -372,7 +372,7 @@ class Chat:
         tokens = f"{len(self.prompts.seen.ids)} of {self.engine.capacity} tokens"
         return f"<Chat{name}: {turns} turn{'' if turns == 1 else 's'}, {tokens}>"
 
-    __dir__ = shown(
+    __dir__ = public_names(
         "interrupt", "last", "messages", "more", "reply", "required_call", "reset", "restore", "save",
         "set_system", "system", "take_back", "tool_result", "totals", "unfinished",
     )  # fmt: skip

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from edgedec.core.forward import Source
-    from edgedec.core.passage import Turns
     from edgedec.core.progress import Steps
     from edgedec.decode.cached_sequence import CachedSequence
     from edgedec.decode.records import Step, StepDetails
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from edgedec.metrics.marks import CounterSnapshot
     from edgedec.metrics.switched import SwitchRecord
     from edgedec.sampling import DrawParams
+    from edgedec.text.passage import Turns
 
 
 class ReplyEngine(Protocol):

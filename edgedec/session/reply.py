@@ -10,24 +10,24 @@ from inspect import GEN_RUNNING, getgeneratorstate
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from edgedec.core.cache_config import DROP, WhenFull
 from edgedec.core.errors import GrammarError
-from edgedec.core.shown import shown
-from edgedec.core.when_full import DROP, WhenFull
 from edgedec.decode.records import StepDetails
 from edgedec.grammar.matcher import constraint_for
 from edgedec.metrics.marks import Marks
 from edgedec.metrics.stats import Clock, ReplyStats, ReplyTimer
 from edgedec.sampling import DrawParams
 from edgedec.session.loops import TAIL_TOKENS, loops
+from edgedec.session.public_names import public_names
 
 if TYPE_CHECKING:
-    from edgedec.core.passage import Turns
     from edgedec.grammar.spec import GrammarSpec
     from edgedec.metrics.marks import CounterSnapshot
     from edgedec.session.engine import ReplyEngine
     from edgedec.session.message import Message, ToolCall
     from edgedec.session.text_stream import TextStream
     from edgedec.session.trace import Traced
+    from edgedec.text.passage import Turns
     from edgedec.text.reply_reader import ReplyReader
     from edgedec.text.tokenizer import Tokenizer
 
@@ -334,7 +334,7 @@ class Reply:
         text = self._text if len(self._text) <= _SHOWN_CHARS else f"{self._text[:_SHOWN_CHARS]}..."
         return f"<Reply {text!r}: {len(self.tokens)} tokens, {self.finish_reason or 'not finished'}>"
 
-    __dir__ = shown(
+    __dir__ = public_names(
         "finish_reason", "form", "interrupt", "logprobs", "message", "params", "parsed", "prompt", "read",
         "reused", "sources", "stats", "text", "tokens", "tool_calls", "trace", "whole", "writers",
     )  # fmt: skip

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import EdgeDecError
-from edgedec.core.last_number import last_number
 from edgedec.session.shared_prefix import FirstPrompt
 from edgedec.session.tasks import LedTask
+from edgedec.text.last_number import last_number
 
 if TYPE_CHECKING:
     from edgedec.sampling import DrawParams

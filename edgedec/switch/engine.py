@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from edgedec.control.switching import Switching
 from edgedec.core.errors import UsageError
 from edgedec.core.forward import Source
-from edgedec.core.passage import Turns
 from edgedec.core.progress import Steps
 from edgedec.decode.checks import check_newest, check_request
 from edgedec.decode.engine import Engine
@@ -23,6 +22,7 @@ from edgedec.metrics.marks import CounterSnapshot
 from edgedec.metrics.switched import SwitchRecord
 from edgedec.sampling import DrawParams
 from edgedec.switch.generators import HomeGenerator, TurnGenerator, TurnRequest
+from edgedec.text.passage import Turns
 
 StepStream = Generator[Step, None, None]
 _PATIENCE_TOKENS = 16

@@ -8,13 +8,13 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from edgedec.core.errors import SideLost
-from edgedec.core.passage import Passage, Turns
 from edgedec.core.progress import Notice, Steps
 from edgedec.decode.engine import Engine
 from edgedec.decode.records import FinishReason, Step, StepDetails
 from edgedec.sampling import DrawParams
 from edgedec.switch.side import TextSide
 from edgedec.switch.spelling import ForeignReading, HomeReading, StreamingDecoder
+from edgedec.text.passage import Passage, Turns
 from edgedec.text.tokenizer import Tokenizer
 
 _ENTROPY = StepDetails(entropy=True)

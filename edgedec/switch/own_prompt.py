@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgedec.core.errors import TemplateError
-from edgedec.core.passage import Turns
 from edgedec.core.progress import Notice
 from edgedec.text.codec import Codec
+from edgedec.text.passage import Turns
 
 
 class OwnPrompt:

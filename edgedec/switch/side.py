@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from edgedec.core.passage import Passage
 from edgedec.sampling import DrawParams
+from edgedec.text.passage import Passage
 
 
 class TextSide(Protocol):

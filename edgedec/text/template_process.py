@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgedec.core.errors import TemplateError
-from edgedec.core.line_process import LineProcess, ProcessEnded
+from edgedec.text.line_process import LineProcess, ProcessEnded
 
 PROCESS_BYTES = 43_000_000
 """Most memory of the process: Python and Jinja 22 MB, growth 17 MB, a conversation of 250 kB 4 MB."""

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any
 
 from edgedec.core.errors import TemplateError
-from edgedec.core.process_limits import address_space, limit_address_space
+from edgedec.text.process_limits import address_space, limit_address_space
 from edgedec.text.sandbox import CompiledTemplate
 
 REQUEST_S = 1.2

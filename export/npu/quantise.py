@@ -15,8 +15,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from edgedec.bundle.affine import Affine
 from edgedec.bundle.manifest import WEIGHTS
-from edgedec.core.affine import Affine
 from edgedec.export.npu.calibrate import IR_VERSION, OPSET, Ranges
 from edgedec.export.npu.plan import Scheme
 from edgedec.export.npu.scheme import MARGIN, TYPES, UNIT, affine_over

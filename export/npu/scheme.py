@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from edgedec.core.affine import Affine
+from edgedec.bundle.affine import Affine
 
 F32 = NDArray[np.float32]
 MARGIN = 0.05

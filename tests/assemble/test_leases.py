@@ -15,8 +15,8 @@ from edgedec.assemble.batch import Batch
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
+from edgedec.core.cache_config import SPECKV
 from edgedec.core.ledger import Ledger
-from edgedec.core.when_full import SPECKV
 from edgedec.decode import reply_plan
 from edgedec.memory.sizes import PAGE
 from edgedec.sampling import DrawParams, draw, drawing_bytes

@@ -14,9 +14,9 @@ from edgedec.bench.harness.runtimes import OwnRun
 from edgedec.bench.harness.study import StudySide
 from edgedec.bench.studies.needle import FULL, NeedleResult, NeedleTrial, find_needles, prompt_of, trials_of
 from edgedec.bundle.manifest import Manifest
+from edgedec.core.cache_config import LOSSY
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import silent
-from edgedec.core.when_full import LOSSY
 from edgedec.models import Store
 from edgedec.text.codec import Codec
 from tests.bench.test_commands import bench, report

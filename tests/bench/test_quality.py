@@ -13,8 +13,8 @@ from edgedec.bench.harness.journal import Journal, SideAnswer
 from edgedec.bench.harness.worker import Worker
 from edgedec.bench.studies.quality import MathProblem, PairedCounts, compared, read_problems
 from edgedec.core.errors import BadFileError
-from edgedec.core.last_number import last_number
 from edgedec.export import export_gguf
+from edgedec.text.last_number import last_number
 from tests.bench.test_commands import bench, report
 from tests.bench.test_questions import written
 from tests.cli.support import assert_one_line

@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.project.sources import libraries, modules, relative, tree
 
 MOST_PARAMETERS = 6
+MOST_FILES_OF_CORE = 20
 SYSTEM_PROBES = {
     "edgedec/backends/onnx/kv_memory.py",
     "edgedec/backends/onnx/kv_pages.py",
@@ -59,6 +60,12 @@ def names(node: ast.AST) -> set[str]:
     found = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
     quoted = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant)]
     return found | {word for text in quoted if isinstance(text, str) for word in re.findall(r"\w+", text)}
+
+
+def test_core_keeps_plain_data_that_several_layers_share() -> None:
+    """A file that serves one room belongs to that room."""
+    core = [file for file in modules() if relative(file).startswith("edgedec/core/")]
+    assert len(core) <= MOST_FILES_OF_CORE
 
 
 def test_no_function_of_a_library_takes_more_than_six_parameters() -> None:

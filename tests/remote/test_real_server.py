@@ -19,9 +19,9 @@ import httpx
 import pytest
 
 from edgedec.core.errors import SideLost
-from edgedec.core.passage import Passage
 from edgedec.remote import RemoteLimits, RemoteSide, ServerAddress
 from edgedec.sampling import DrawParams
+from edgedec.text.passage import Passage
 from tests.fixtures.tiny_gguf import write_tiny
 
 pytestmark = pytest.mark.slow

@@ -12,10 +12,10 @@ from collections.abc import Callable
 import pytest
 
 from edgedec.core.errors import SideLost
-from edgedec.core.passage import Passage
 from edgedec.remote import KEY_VARIABLE, RemoteLimits, RemoteSide, ServerAddress
 from edgedec.sampling import DrawParams
 from edgedec.switch.side import TextSide
+from edgedec.text.passage import Passage
 from tests.remote.server import (
     DONE,
     GOOD,

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgedec.core.cache_config import STOP
 from edgedec.core.errors import ContextFullError
-from edgedec.core.when_full import STOP
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
 from edgedec.sampling import DrawParams

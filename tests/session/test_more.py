@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from edgedec.core.cache_config import DROP, SLIDE, STOP
 from edgedec.core.errors import BadFileError, ContextFullError, UsageError
-from edgedec.core.when_full import DROP, SLIDE, STOP
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
 from edgedec.sampling import DrawParams

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.core.cache_config import KvType
-from edgedec.core.when_full import DROP, LOSSY, SLIDE, SPECKV, WhenFull
+from edgedec.core.cache_config import DROP, LOSSY, SLIDE, SPECKV, KvType, WhenFull
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, ModelDrafter, Recycling, SameVocabulary
 from edgedec.sampling import DrawParams

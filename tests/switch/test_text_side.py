@@ -11,12 +11,12 @@ import pytest
 from edgedec.assemble.run_context import RunContext
 from edgedec.control.switching import EntropySwitching, SwitchRule
 from edgedec.core.errors import SideLost
-from edgedec.core.passage import Passage
 from edgedec.decode.records import Step
 from edgedec.sampling import DrawParams
 from edgedec.switch.assembly import spelled_out, with_side
 from edgedec.switch.engine import SwitchedEngine
 from edgedec.switch.generators import HomeGenerator, RemoteGenerator
+from edgedec.text.passage import Passage
 from tests.fixtures.ready import Ready
 from tests.fixtures.tiny_models import run_tiny, tiny_bundle
 from tests.switch.pairs import LARGE_ALONE, engine_of

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.core import line_process
 from edgedec.core.errors import TemplateError
+from edgedec.text import line_process
 from edgedec.text.known_templates import KNOWN_TEMPLATES
 from edgedec.text.sandbox import CompiledTemplate
 from edgedec.text.template import ChatTemplate

@@ -9,7 +9,7 @@ import click
 
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
-from edgedec.core.when_full import LOSSY
+from edgedec.core.cache_config import LOSSY
 
 if TYPE_CHECKING:
     from edgedec.bench.studies.needle import NeedleResult, NeedleTrial

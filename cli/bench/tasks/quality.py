@@ -12,9 +12,9 @@ import click
 from edgedec.bench.harness.runtimes import OwnRun
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
+from edgedec.core.cache_config import WhenFull
 from edgedec.core.errors import UsageError
 from edgedec.core.units import size
-from edgedec.core.when_full import WhenFull
 from edgedec.sampling import DrawParams
 
 if TYPE_CHECKING:

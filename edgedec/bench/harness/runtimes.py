@@ -13,10 +13,9 @@ from edgedec.backends.llama_cpp.advice import REBUILD
 from edgedec.bench.harness.memory_levels import Level
 from edgedec.bench.harness.worker import Side
 from edgedec.bundle.manifest import Manifest
-from edgedec.core.cache_config import Device
+from edgedec.core.cache_config import Device, WhenFull
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.version import __version__
-from edgedec.core.when_full import WhenFull
 from edgedec.disk.files import sha256_of
 from edgedec.disk.installing import pip_install
 from edgedec.export.gguf_parts import gguf_files

@@ -24,7 +24,7 @@ from edgedec.bench.harness.journal import Journal, SideAnswer
 from edgedec.bench.harness.pairing import rounded
 from edgedec.bench.harness.texts import read_prompts
 from edgedec.core.errors import BadFileError
-from edgedec.core.last_number import last_number
+from edgedec.text.last_number import last_number
 
 _MARK = "####"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from edgedec.bench.harness.code_problems import CODE_PROBLEMS
 from edgedec.bench.harness.sandbox import code_of, passes
 from edgedec.bench.studies.quality import read_problems
-from edgedec.core.last_number import last_number
+from edgedec.text.last_number import last_number
 
 GSM8K, CODE = "gsm8k", "code"
 

@@ -8,11 +8,11 @@ LISTED = "listed"
 """The attribute of ``__dir__`` that has them."""
 
 
-def shown(*names: str) -> Callable[[object], list[str]]:
+def public_names(*names: str) -> Callable[[object], list[str]]:
     """Make the ``__dir__`` of a class: it lists ``names``, and not what the class shares with other rooms.
 
     >>> class Thing:
-    ...     __dir__ = shown("size", "name")
+    ...     __dir__ = public_names("size", "name")
     >>> dir(Thing())
     ['name', 'size']
     """
