@@ -26,6 +26,20 @@ void DraftTree::shorten(size_t count) {
   sources.resize(count);
 }
 
+void DraftTree::keep(Span<const int> nodes) {
+  if (nodes.size() == size()) return;
+  std::vector<int> place(size(), kNone);
+  for (size_t at = 0; at < nodes.size(); ++at) {
+    const auto from = static_cast<size_t>(nodes[at]);
+    place[from] = static_cast<int>(at);
+    tokens[at] = tokens[from];
+    parents[at] = parents[from] == kRoot ? kRoot : place[static_cast<size_t>(parents[from])];
+    probs[at] = probs[from];
+    sources[at] = sources[from];
+  }
+  shorten(nodes.size());
+}
+
 int DraftTree::depth_of(int node) const {
   int depth = 0;
   for (; node != kRoot; node = parents[static_cast<size_t>(node)]) ++depth;

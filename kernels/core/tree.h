@@ -30,6 +30,8 @@ struct DraftTree {
   void add(int32_t token, int parent, double prob, Source source);
   // Keeps the first `count` nodes.
   void shorten(size_t count);
+  // Keeps these nodes, which ascend and have their parents among them.
+  void keep(Span<const int> nodes);
   // The number of tokens from the root down to a node: 1 for first tokens.
   int depth_of(int node) const;
   // The largest of them; 0 without tokens.

@@ -6,7 +6,6 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr int kSteps = 10;
 // Share of a drafter's own probability that counts before anything was observed.
 constexpr double kTrust = 0.4, kPretrainedTrust = 0.8;
 constexpr double kPrior = 4.0;     // observations that this prior weighs as much as
@@ -16,6 +15,7 @@ constexpr double kModesty = 8.0;   // the largest power that makes up for probab
 
 std::vector<double> guesses(double trust) {
   std::vector<double> all;
+  constexpr int kSteps = Acceptance::kSteps;
   for (int step = 0; step <= kSteps; ++step) all.push_back(trust * (step + 0.5) / kSteps);
   return all;
 }
@@ -24,7 +24,7 @@ std::vector<double> guesses(double trust) {
 
 Acceptance::Drafter::Drafter(bool pretrained)
     : calibration(guesses(pretrained ? kPretrainedTrust : kTrust), kPrior, kMemory),
-      claimed(kPrior / 2.0), proved(kPrior / 2.0), judged(kPrior) {}
+      claimed(kPrior / 2.0), proved(kPrior / 2.0), judged(kPrior), counts(kSteps + 1) {}
 
 void Acceptance::Drafter::count(double prob, bool right) {
   recently_expected = kRecent * recently_expected + calibration.of(prob);
@@ -35,6 +35,9 @@ void Acceptance::Drafter::count(double prob, bool right) {
   claimed = 0.99 * claimed + prob;
   proved = 0.99 * proved + right;
   judged = 0.99 * judged + 1.0;
+  Judged& step = counts[calibration.step(prob)];
+  ++step.tokens;
+  step.right += right;
   calibration.count(prob, right);
 }
 

@@ -24,6 +24,14 @@ class Acceptance {
   // `committed` followed where `tree` was proposed.
   void observe(const DraftTree& tree, Span<const int32_t> committed);
 
+  static constexpr int kSteps = 10;
+  // Tokens of a probability from a step (of kSteps, and one more for certain tokens) up that were judged, and that were
+  // right.
+  struct Judged {
+    int64_t tokens = 0, right = 0;
+  };
+  Span<const Judged> judged(Source source) const { return of(source).counts; }
+
  private:
   struct Drafter {
     explicit Drafter(bool pretrained);
@@ -33,6 +41,7 @@ class Acceptance {
     double recently_right = 0.0, recently_expected = 0.0;
     double claimed, proved, judged;
     double form = 1.0;
+    std::vector<Judged> counts;
   };
 
   const Drafter& of(Source source) const { return drafters_[static_cast<size_t>(source)]; }

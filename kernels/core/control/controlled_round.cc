@@ -24,7 +24,8 @@ void ControlledRound::begin(int room) {
 }
 
 // Queries cheap drafters, then perhaps a costly one, and chooses how much of their tokens to feed.
-const DraftTree& ControlledRound::draft(Asker& asker) {
+const DraftTree& ControlledRound::draft(Asker& asker, const DraftTree& certain) {
+  if (!certain.empty()) propose(certain);
   queries_.cheap(room_, &cheap_);
   for (const Query& query : cheap_) ask(asker, query);
   FeedPlan plan = planned();
@@ -61,6 +62,11 @@ void ControlledRound::ask(Asker& asker, const Query& query) {
   }
 }
 
+void ControlledRound::propose(const DraftTree& tree) {
+  if (proposals_ == proposed_.size()) proposed_.emplace_back();
+  proposed_[proposals_++] = tree;
+}
+
 // Notes an answer and its time.
 void ControlledRound::heard(Source source) {
   auto& drafter = measured_.of(source);
@@ -73,8 +79,7 @@ void ControlledRound::heard(Source source) {
     peeked_.assign(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(drafted));
   }
   if (!answer_.tree.empty()) {
-    if (proposals_ == proposed_.size()) proposed_.emplace_back();
-    std::swap(proposed_[proposals_++], answer_.tree);
+    propose(answer_.tree);
   }
   const bool reads = fresh || (drafter.costly && drafter.record.paused(measured_.turn));
   if (reads && !drafter.traits.peeks) {
@@ -94,7 +99,8 @@ void ControlledRound::read(Source source, double passes, bool fresh) {
   QueryRecord& record = measured_.of(source).record;
   record.won(-passes * measured_.rate() * measured_.costs.plain());
   if (outcome_.trial.exploring && record.charged()) {
-    measured_.exploration.lost(fresh ? std::min(passes, kReadingPasses) : passes);
+    const double most = kReadingPasses * measured_.costs.sharing();
+    measured_.exploration.lost(fresh ? std::min(passes, most) : passes);
   }
 }
 

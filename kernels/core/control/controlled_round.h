@@ -18,7 +18,7 @@ class RestingRound final : public Round {
 
   bool resting() const override { return true; }
   bool unprofitable() const override { return queries_.unprofitable(); }
-  const DraftTree& draft(Asker&) override { return nothing_; }
+  const DraftTree& draft(Asker&, const DraftTree&) override { return nothing_; }
   double pass_s() const override { return measured_.costs.plain(); }
   void settle(Span<const int32_t>, const RoundTimes& times) override { measured_.rested(times.passing); }
 
@@ -38,13 +38,14 @@ class ControlledRound final : public Round {
 
   bool resting() const override { return false; }
   bool unprofitable() const override { return false; }
-  const DraftTree& draft(Asker& asker) override;
+  const DraftTree& draft(Asker& asker, const DraftTree& certain) override;
   double pass_s() const override { return outcome_.pass_s(measured_); }
   void settle(Span<const int32_t> committed, const RoundTimes& times) override;
 
  private:
   FeedPlan planned();
   void ask(Asker& asker, const Query& query);
+  void propose(const DraftTree& tree);
   void heard(Source source);
   void read(Source source, double passes, bool fresh);
   int reused() const;

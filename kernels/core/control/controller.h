@@ -10,7 +10,7 @@ namespace edgedec::engine {
 class Controller final : public Control {
  public:
   // Drafts have at most `limit` tokens. `costs` live longer than this.
-  Controller(CostCurve& costs, Span<const DrafterTraits> drafters, int limit)
+  Controller(Costs& costs, Span<const DrafterTraits> drafters, int limit)
       : measured_(costs, drafters), queries_(measured_, limit), resting_(measured_, queries_),
         drafting_(measured_, queries_) {}
   Controller(const Controller&) = delete;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
 namespace edgedec::engine {
 namespace {
@@ -31,6 +32,14 @@ bool sound(const Points& measured) {
 
 }  // namespace
 
+double Costs::least_slope(int more) const {
+  const double first = plain();
+  const int most = std::min(more, longest() - 1);
+  double least = std::numeric_limits<double>::infinity();
+  for (int count = 1; count <= most; ++count) least = std::min(least, (seconds(1 + count) - first) / count);
+  return most > 0 ? std::max(least, 0.0) : 0.0;
+}
+
 Status CostCurve::make(Points measured, bool old, CostCurve* curve) {
   std::sort(measured.begin(), measured.end());
   if (!sound(measured)) {
@@ -57,20 +66,22 @@ double CostCurve::least_slope(int more) const {
   return most > 0 ? scale_ * slopes_[static_cast<size_t>(most)] : 0.0;
 }
 
-bool CostCurve::observe(int tokens, double seconds) {
+bool CostCurve::observe(int tokens, double seconds, bool plain) {
   if (tokens < 1 || tokens > longest() || !(seconds > 0.0)) return false;
   const double ratio = seconds / this->seconds(tokens);
   if (awaited_) {
     take_level(level_ + std::log(ratio));
     return true;
   }
-  int& strange = strange_[tokens == 1];
+  int& strange = strange_[tokens == 1 || plain];
   strange = ratio > kOutlierPass ? strange + 1 : 0;
   if (0 < strange && strange < kInterruptedPasses) return false;
   const auto seen = static_cast<double>(++seen_[place(tokens)]);
   const double weight = std::max(kWeight, kFirstWeight / std::sqrt(seen));
   if (tokens == 1) {
     see_one(std::log(ratio), weight);
+  } else if (plain) {
+    level_ += weight * std::log(ratio);
   } else {
     see_several(tokens, std::log(ratio), weight);
   }
@@ -78,11 +89,11 @@ bool CostCurve::observe(int tokens, double seconds) {
   return true;
 }
 
-void CostCurve::doubt_level() {
-  if (awaited_) return;
+bool CostCurve::doubt_level() {
+  if (awaited_) return true;
   awaited_ = kLevelPasses;
   levels_.clear();
-  doubted_ = true;
+  return doubted_ = true;
 }
 
 // Sets the level by a pass that ran at the level `seen`: the last of them have to agree.

@@ -1,4 +1,4 @@
-// Measured seconds of a pass over T tokens on this machine: edgedec/control/costs.py.
+// The costs that control reads, and measured seconds of a pass over T tokens on this machine: edgedec/control/costs.py.
 #pragma once
 
 #include <cstdint>
@@ -9,38 +9,69 @@
 
 namespace edgedec::engine {
 
+// Reads of a pass whose experts lie on a disk: those that were not in memory, and the seconds that it waited for them.
+struct PassReads {
+  double missed = 0.0;
+  double waited_s = 0.0;
+};
+
+// Costs of passes over 1 to longest() tokens, in one unit, which is seconds or joules. Control weighs them against each
+// other, so the unit is of no account to it.
+class Costs {
+ public:
+  virtual ~Costs() = default;
+
+  virtual int longest() const = 0;
+  // Sequences that share a pass, this one included.
+  virtual int sharing() const { return 1; }
+  // The cost of a pass over one token without drafts.
+  virtual double plain() const = 0;
+  // The cost of a pass over so many tokens; other numbers cost as much as the nearest of these.
+  virtual double seconds(int tokens) const = 0;
+  // The cost of `seconds` of drafting, or of a pass over `tokens`.
+  virtual double price(double seconds, int) const { return seconds; }
+  // Seconds that count of a pass which took `seconds`: of its waits for reads those to expect. No `reads`: it has none.
+  virtual double expected(int, double seconds, const PassReads*) { return seconds; }
+  // The cost per token beside the first, of the pass over at most 1 + `more` tokens where they are cheapest; 0 if there is
+  // no such pass.
+  virtual double least_slope(int more) const;
+  // Records what a pass cost. Returns false for one that does not count. `plain`: the pass of a batch without drafts; like
+  // a pass over one token it measures the speed of the machine, not the cost of more tokens.
+  virtual bool observe(int tokens, double cost, bool plain = false) = 0;
+  // Takes the level from the next passes; returns whether they will be plain ones.
+  virtual bool doubt_level() = 0;
+  // Whether a pass over one token should be measured again first.
+  virtual bool plain_is_unclear() const = 0;
+  // Whether passes are awaited that show how quick the machine is now.
+  virtual bool level_is_old() const = 0;
+  // Largest relative distance from the initial costs: 0.15 is 15 % at some number of tokens.
+  virtual double drift() const = 0;
+  // Seconds of passes as they are now, to begin with the next time.
+  virtual Points measured() const = 0;
+};
+
 // Times of passes over 1 to longest() tokens; between measured numbers of tokens, straight lines. Costs never fall
 // with T. Later observations move all of the curve (a machine that slows down) and its shape near that number of
 // tokens (a context that grows); a pass over one token moves all of it alike.
-class CostCurve {
+class CostCurve final : public Costs {
  public:
   // `measured` must have 1 and the longest. `old`: measured at another time, perhaps under another load. Only the
   // shape counts then; the level is that of the first observations, over however many tokens.
   static Status make(Points measured, bool old, CostCurve* curve);
 
-  int longest() const { return static_cast<int>(first_.size()); }
-  // Seconds of a pass over one token.
-  double plain() const { return scale_ * relative_[0]; }
-  // Seconds of a pass over 1 to longest() tokens; others cost as much as the nearest of these.
-  double seconds(int tokens) const { return scale_ * relative_[place(tokens)]; }
-  // Seconds per token beside the first, of the pass over at most 1 + `more` tokens where they are cheapest; 0 if
-  // there is no such pass.
-  double least_slope(int more) const;
+  int longest() const override { return static_cast<int>(first_.size()); }
+  double plain() const override { return scale_ * relative_[0]; }
+  double seconds(int tokens) const override { return scale_ * relative_[place(tokens)]; }
+  double least_slope(int more) const override;
 
-  // Records a pass. Returns false for a single one that took several times too long, which was interrupted and does
-  // not count.
-  bool observe(int tokens, double seconds);
-
-  // Takes the level from the next passes, as for an old curve; from one alone if that is as usual.
-  void doubt_level();
-  // Whether a pass over one token should be measured again first.
-  bool plain_is_unclear() const;
-  // Whether the curve waits for passes that show how quick the machine is now.
-  bool level_is_old() const { return awaited_ > 0; }
-  // Largest relative distance from the initial curve: 0.15 is 15 % at some number of tokens.
-  double drift() const;
-  // The curve as it is now, to make another one with.
-  Points measured() const;
+  // A single pass that took several times too long was interrupted, and does not count.
+  bool observe(int tokens, double seconds, bool plain = false) override;
+  // As for an old curve; from one pass alone if that is as usual.
+  bool doubt_level() override;
+  bool plain_is_unclear() const override;
+  bool level_is_old() const override { return awaited_ > 0; }
+  double drift() const override;
+  Points measured() const override;
 
  private:
   size_t place(int tokens) const;

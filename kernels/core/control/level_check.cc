@@ -14,7 +14,7 @@ constexpr int64_t kFirstWait = 4, kMostWait = 256;  // rounds from a check in va
 
 }  // namespace
 
-LevelCheck::LevelCheck(CostCurve& costs, LevelListener& listener)
+LevelCheck::LevelCheck(Costs& costs, LevelListener& listener)
     : costs_(costs), listener_(listener), wait_(kFirstWait) {}
 
 void LevelCheck::saw(double seconds, double usual) {
@@ -27,11 +27,10 @@ void LevelCheck::saw(double seconds, double usual) {
 
 void LevelCheck::settle(int64_t turn, const Settlement& round) {
   const bool deviated = deviated_;
-  if (!due(turn)) {
+  if (!due(turn) || !doubt()) {
     listener_.settle(round, 1.0);
     return;
   }
-  doubt();
   held_.push_back({round, deviated});
 }
 
@@ -62,9 +61,11 @@ bool LevelCheck::due(int64_t turn) {
   return is_due;
 }
 
-void LevelCheck::doubt() {
-  level_ = costs_.plain();
-  costs_.doubt_level();
+// Returns whether a check is under way.
+bool LevelCheck::doubt() {
+  const double level = costs_.plain();
+  if (costs_.doubt_level()) level_ = level;
+  return level_ != 0.0;
 }
 
 // Settles the rounds held back: those that ran at the old level, as if they had run at this one.

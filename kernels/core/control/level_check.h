@@ -27,7 +27,7 @@ struct LevelListener {
 // which lose nothing, and it is settled by their level. Checks that find the old level become rare.
 class LevelCheck {
  public:
-  LevelCheck(CostCurve& costs, LevelListener& listener);
+  LevelCheck(Costs& costs, LevelListener& listener);
 
   // Notes a call or a pass that usually takes `usual` seconds.
   void saw(double seconds, double usual);
@@ -47,10 +47,10 @@ class LevelCheck {
   };
 
   bool due(int64_t turn);
-  void doubt();
+  bool doubt();
   void conclude(int64_t turn);
 
-  CostCurve& costs_;
+  Costs& costs_;
   LevelListener& listener_;
   int64_t row_ = 0;  // deviations in a row; negative: times are shorter than usual
   bool deviated_ = false, first_call_ = false;  // whether a time of this round did, and whether it has such a call

@@ -15,7 +15,7 @@ constexpr double kMostOverhead = 0.05;   // most passes that one token's verific
 
 }  // namespace
 
-Measurements::Measurements(CostCurve& its_costs, Span<const DrafterTraits> its_drafters)
+Measurements::Measurements(Costs& its_costs, Span<const DrafterTraits> its_drafters)
     : costs(its_costs), level(its_costs, *this) {
   tokens_ = passes_ = costs.level_is_old() ? kFirstPasses : 0.0;
   for (const DrafterTraits& traits : its_drafters) {
@@ -25,6 +25,7 @@ Measurements::Measurements(CostCurve& its_costs, Span<const DrafterTraits> its_d
     drafters.back().costly = traits.peeks;
     peeking_ = peeking_ || traits.peeks;
   }
+  acceptance.add_drafter(true);  // the source of certain drafts
 }
 
 bool Measurements::any_costly() const {
@@ -34,7 +35,7 @@ bool Measurements::any_costly() const {
 void Measurements::begin(Span<const int32_t> stops) {
   stop_ids.assign(stops.begin(), stops.end());
   credit.begin();
-  exploration.begin();
+  exploration.begin(costs.sharing());
   for (Drafter& one : drafters) {
     one.fresh = true;
     one.record.begin();

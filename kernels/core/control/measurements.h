@@ -35,11 +35,11 @@ class Measurements final : public LevelListener {
   };
 
   // `costs` live longer than this.
-  Measurements(CostCurve& costs, Span<const DrafterTraits> drafters);
+  Measurements(Costs& costs, Span<const DrafterTraits> drafters);
   Measurements(const Measurements&) = delete;
   Measurements& operator=(const Measurements&) = delete;
 
-  CostCurve& costs;
+  Costs& costs;
   Reuse reuse;  // times of passes behind their queries
   Acceptance acceptance;
   Credit credit;

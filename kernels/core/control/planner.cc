@@ -4,7 +4,7 @@
 
 namespace edgedec::engine {
 
-FeedPlan Planner::plan(const DraftTree& tree, const CostCurve& costs, const FeedTerms& terms) {
+FeedPlan Planner::plan(const DraftTree& tree, const Costs& costs, const FeedTerms& terms) {
   const double plain = costs.plain();
   const double rate = std::max(terms.rate, 1.0 / plain);
   const int most = std::min(static_cast<int>(tree.size()), costs.longest() - 1);
@@ -24,7 +24,7 @@ FeedPlan Planner::plan(const DraftTree& tree, const CostCurve& costs, const Feed
   return best;
 }
 
-double least_reach(const CostCurve& costs, int limit, double rate, double verify_overhead) {
+double least_reach(const Costs& costs, int limit, double rate, double verify_overhead) {
   return std::max(rate, 1.0 / costs.plain()) * (costs.least_slope(limit) + verify_overhead);
 }
 

@@ -30,13 +30,13 @@ class Planner {
   // Chooses how many nodes, from the front of `tree`, make the most of the time they take. A drafted token is
   // committed with the probability of its path, and worth feeding while that exceeds the time it adds times the rate.
   // Each prefix of `tree` must be the best tree of its size, as Merger makes it. No nodes: do not speculate.
-  FeedPlan plan(const DraftTree& tree, const CostCurve& costs, const FeedTerms& terms);
+  FeedPlan plan(const DraftTree& tree, const Costs& costs, const FeedTerms& terms);
 
  private:
   std::vector<double> reach_;
 };
 
 // The path probability below which no token of a draft of at most `limit` tokens can pay.
-double least_reach(const CostCurve& costs, int limit, double rate = 0.0, double verify_overhead = 0.0);
+double least_reach(const Costs& costs, int limit, double rate = 0.0, double verify_overhead = 0.0);
 
 }  // namespace edgedec::engine

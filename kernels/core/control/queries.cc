@@ -6,6 +6,8 @@
 namespace edgedec::engine {
 namespace {
 
+// Sequences in a pass beyond which no costly drafter is queried: a token of one's own costs too little.
+constexpr int kMostSharing = 2;
 constexpr double kSlack = 0.5;  // drafters may understate: a path is drafted that seems half as probable as needed
 constexpr int64_t kOpenEveryRounds = 16;  // after which queries have no floor: only what is proposed can be scored
 constexpr int kTryDepth = 4;      // levels of the first drafts of a drafter that may turn out costly, and
@@ -61,7 +63,7 @@ bool Queries::costly(const FeedPlan& plan, int room, Span<const Source> queried,
   const Measurements& known = measured_;
   int limit = std::min(room, limit_);
   const double affordable = spare(room);
-  if (affordable <= 0.0) return false;
+  if (affordable <= 0.0 || known.costs.sharing() > kMostSharing) return false;
   double best = plan.gain;
   Source chosen = Trial::kNobody;
   for (size_t at = 0; at < known.drafters.size(); ++at) {

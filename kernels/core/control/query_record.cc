@@ -149,7 +149,7 @@ double QueryRecord::rate(size_t depth) const {
   return hits / seen;
 }
 
-void ExplorationBudget::begin() { left_ = std::max(left_, -kDebtKept); }
+void ExplorationBudget::begin(int sharing) { left_ = std::max(left_, -kDebtKept * sharing); }
 
 void ExplorationBudget::round(double cost) {
   rounds_ = kDiscount * rounds_ + 1.0;

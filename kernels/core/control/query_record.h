@@ -123,8 +123,8 @@ class ExplorationBudget {
   // Whether something is left to lose.
   bool allowed() const { return left_ > 0.0; }
   double left() const { return left_; }
-  // Starts a new sequence.
-  void begin();
+  // Starts a new sequence; `sharing`: sequences that share a pass.
+  void begin(int sharing);
   // Notes a round that took as long as `cost` plain passes.
   void round(double cost);
   // Notes what a try lost (gained, if negative).

@@ -20,12 +20,12 @@ const Reuse::Share* Reuse::find(int tokens, int reused) const {
   return at == shares_.end() ? nullptr : &*at;
 }
 
-double Reuse::expected(const CostCurve& costs, int tokens, int reused) const {
+double Reuse::expected(const Costs& costs, int tokens, int reused) const {
   const Share* known = find(tokens, reused);
   return (known ? known->share : 1.0) * costs.seconds(tokens);
 }
 
-double Reuse::passing(CostCurve& costs, int tokens, int reused, std::optional<double> seconds) {
+double Reuse::passing(Costs& costs, int tokens, int reused, std::optional<double> seconds) {
   const double ordinary = costs.seconds(tokens);
   const Share* known = find(tokens, reused);
   const double share = known ? known->share : 1.0;

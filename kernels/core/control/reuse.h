@@ -13,11 +13,11 @@ namespace edgedec::engine {
 class Reuse {
  public:
   // Seconds that a pass over `tokens` usually takes, `reused` of them computed in part.
-  double expected(const CostCurve& costs, int tokens, int reused) const;
+  double expected(const Costs& costs, int tokens, int reused) const;
   // Whether such a pass was seen before.
   bool known(int tokens, int reused) const { return find(tokens, reused) != nullptr; }
   // Seconds to charge for such a pass, and learn. No `seconds`: it was not measured, and the usual ones are charged.
-  double passing(CostCurve& costs, int tokens, int reused, std::optional<double> seconds);
+  double passing(Costs& costs, int tokens, int reused, std::optional<double> seconds);
 
  private:
   struct Share {

@@ -37,9 +37,10 @@ struct RoundTimes {
   std::optional<double> passing;  // the pass; none: not measured
   double drafting = 0.0;          // drafting, learning and planning
   double verifying = 0.0;         // verification; plain decoding has it too, for one token
+  double luck = 0.0;              // waits for reads beyond those that `passing` has of them
 
   RoundTimes scaled(double scale) const {
-    RoundTimes all = {passing, scale * drafting, scale * verifying};
+    RoundTimes all = {passing, scale * drafting, scale * verifying, luck};
     if (passing) all.passing = scale * *passing;
     return all;
   }
@@ -52,7 +53,8 @@ class Round {
   // Whether it rests because no draft can win what querying and learning take, as passes cost now.
   virtual bool unprofitable() const = 0;
   // Queries drafters and returns the tree to feed behind the last committed token. It lives as long as the round.
-  virtual const DraftTree& draft(Asker& asker) = 0;
+  // `certain`: a draft that is there already, at no cost.
+  virtual const DraftTree& draft(Asker& asker, const DraftTree& certain) = 0;
   // Seconds that the pass over the draft takes by the costs known before it; 0 without costs.
   virtual double pass_s() const = 0;
   // Notes what was committed and how long it took.

@@ -27,7 +27,7 @@ void Settlement::settle(Measurements& measured, double scale) const {
   }
   const double pass = passing(measured, scaled, alike);
   const auto drafted = static_cast<double>(fed.size());
-  const double took = pass + scaled.drafting - uncharged + measured.verify_overhead.slope() * drafted;
+  const double took = pass + scaled.luck + scaled.drafting - uncharged + measured.verify_overhead.slope() * drafted;
   account(measured, took / measured.costs.plain());
 }
 

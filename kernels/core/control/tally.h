@@ -49,8 +49,8 @@ struct Forecast {
 
 // Counts of a whole session.
 struct Tally {
-  // Counts for as many drafters.
-  explicit Tally(size_t drafters) : by_source(drafters), by_drafter(drafters) {}
+  // Counts for as many drafters; certain drafts are one source more.
+  explicit Tally(size_t drafters) : by_source(drafters + 1), by_drafter(drafters) {}
 
   int64_t rounds = 0;  // passes that committed a token, drafted for or not
   int64_t committed = 0, drafted = 0, accepted = 0;

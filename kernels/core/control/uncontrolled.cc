@@ -12,9 +12,10 @@ Round& Uncontrolled::round(int room) {
   return *this;
 }
 
-const DraftTree& Uncontrolled::draft(Asker& asker) {
-  size_t proposals = 0;
-  proposed_.resize(here_.size());
+const DraftTree& Uncontrolled::draft(Asker& asker, const DraftTree& certain) {
+  proposed_.resize(here_.size() + 1);
+  proposed_[0] = certain;
+  size_t proposals = 1;
   for (size_t at = 0; room_ > 0 && at < here_.size(); ++at) {
     answer_.tree.clear();
     const bool answered = asked_[at] && asker.ask({static_cast<Source>(at), room_, 0.0}, &answer_);

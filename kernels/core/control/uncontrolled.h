@@ -21,7 +21,7 @@ class Uncontrolled final : public Control, private Round {
  private:
   bool resting() const override { return false; }
   bool unprofitable() const override { return false; }
-  const DraftTree& draft(Asker& asker) override;
+  const DraftTree& draft(Asker& asker, const DraftTree& certain) override;
   double pass_s() const override { return 0.0; }
   void settle(Span<const int32_t>, const RoundTimes&) override {}
 

@@ -13,6 +13,12 @@
 
 namespace edgedec::engine {
 
+// Work of a drafter's model: bytes of weights and KV cache that its passes read, these passes, and the bytes of embedding
+// tables of which they looked up rows.
+struct DraftWork {
+  int64_t bytes_read = 0, passes = 0, table_bytes = 0;
+};
+
 // Guesses the target's next tokens. A wrong guess costs time and never changes a token. A drafter that fails is dropped.
 class Drafter {
  public:
@@ -29,6 +35,13 @@ class Drafter {
   // Whether it needs the target's hidden states, and takes them: those of committed tokens, from position `start` on.
   virtual bool reads_hidden() const { return false; }
   virtual Status read(int64_t, Span<const float>) { return {}; }
+
+  // Whether it needs the head rows of every round, also of those in which no draft can pay.
+  virtual bool wants_every_round() const { return false; }
+  // What its model has done so far; nothing without a model.
+  virtual DraftWork work() const { return {}; }
+  // Whether the latest call failed because the round has to begin again: then the drafter stays.
+  virtual bool interrupted() const { return false; }
 
   // Hears how the target draws the reply to come, before its begin().
   virtual void sampled(const DrawParams&) {}

@@ -57,6 +57,7 @@ class PendingFeedback {
     to->values = from.values;
     to->ids = from.ids;
     to->logsumexp = from.logsumexp;
+    to->entropy = from.entropy;
     to->temperature = from.temperature;
   }
 

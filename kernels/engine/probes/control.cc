@@ -89,7 +89,7 @@ void write_estimates(Record& record, const Measurements& known) {
 
 void write_tally(Record& record, const Tally& tally) {
   record.write(tally.rounds, tally.committed, tally.drafted, tally.accepted, tally.verify_s);
-  for (const Count& one : tally.by_source) record.write(one.drafted, one.accepted);
+  for (size_t at = 0; at < tally.by_drafter.size(); ++at) record.write(tally.by_source[at].drafted, tally.by_source[at].accepted);
   record.write(tally.by_depth.size());
   for (const Count& one : tally.by_depth) record.write(one.drafted, one.accepted);
   record.write(tally.predicted_tokens_per_s().value_or(-1.0), tally.predicted_speed_up().value_or(-1.0));
@@ -148,7 +148,7 @@ void replay(Script& script, Record& record, Control& control, const Measurements
       fed.clear();
       record.write(round->resting(), round->unprofitable());
     } else if (event == Event::kDraft && round) {
-      fed = round->draft(asker);
+      fed = round->draft(asker, {});
       record.write(fed);
       record.write(round->pass_s());
     } else if (event == Event::kSettle && round) {
