@@ -25,7 +25,7 @@ import click
 from edgedec.cli import screen
 from edgedec.cli.early import INTERRUPTED, MEMORY_WORDS, OUT_OF_MEMORY, leave_at_once, raise_again
 from edgedec.cli.interrupts import terminated
-from edgedec.cli.remedies import hint_of
+from edgedec.cli.remedies import GONE, hint_of
 from edgedec.core.errors import EdgeDecError, StorageError
 from edgedec.disk.files import DISK_FULL
 
@@ -110,7 +110,7 @@ def _instead(error: click.NoSuchOption) -> str | None:
     """Return the option of the same command that does what one of this name would do, if there is one."""
     from edgedec.cli.sampling_options import in_place_of
 
-    instead = in_place_of(error.option_name)
+    instead = GONE.get(error.option_name) or in_place_of(error.option_name)
     known = [name for one in error.ctx.command.params for name in one.opts] if error.ctx else []
     return instead if instead and instead.split()[0] in known else None
 

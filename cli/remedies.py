@@ -48,6 +48,11 @@ _CHANGE: dict[str, str] = {
 }
 """Wordings of the remedies that have none."""
 
+GONE = {
+    "--kind": "--from GGUF alone for a small model",
+}
+"""Options that there were, and the words for what does the same now."""
+
 
 def hint_of(error: EdgeDecError) -> str | None:
     """Return the hint of ``error`` in words of the command line, else in the library's; None without one."""

@@ -11,7 +11,7 @@ MAKERS = {
     "rollouts": Subcommand("edgedec.cli.draft.rollouts", "Let a model answer prompts, and keep its replies."),
     "tables": Subcommand("edgedec.cli.draft.tables", "Make tables, so that the first reply is drafted too."),
     "trim": Subcommand("edgedec.cli.draft.trim", "Choose the ids that a head computes when it drafts."),
-    "train": Subcommand("edgedec.cli.draft.train", "Train a head or a small model that drafts for a model."),
+    "train": Subcommand("edgedec.cli.draft.train", "Train a head or an adapter that drafts for a model."),
     "import": Subcommand("edgedec.cli.draft.import_", "Install a drafter that others made."),
     "export": Subcommand("edgedec.cli.draft.export", "Write a drafter as a GGUF file for llama.cpp."),
     "list": Subcommand("edgedec.cli.draft.list", "Show the drafters that belong to models."),

@@ -56,8 +56,7 @@ def command(
     - mtp: the model's own layer for further tokens, as an mtp-*.gguf file with the model's tables
     - assistant: an assistant of Gemma 4, as architecture gemma4-assistant, without clusters of its vocabulary
 
-    Its matrices keep their formats. Small models need no export, because `edgedec draft train --kind small`
-    writes a GGUF file.
+    Its matrices keep their formats.
     """
     from edgedec.bundle.manifest import Manifest
 

@@ -46,7 +46,7 @@ def command(ctx: click.Context, head: str, model: str, as_json: bool) -> None:
     - an assistant of Gemma 4 (gemma4_assistant), in safetensors
     - a GGUF file of llama.cpp's architectures eagle3 and gemma4-assistant
     - a GGUF file with the MTP layer of the model (nextn): mtp-*.gguf, or a whole model that has one
-    - an adapter of `edgedec draft train --kind small`, which is merged once with the model that it changes
+    - an adapter of `edgedec draft train --from MODEL`, which is merged once with the model that it changes
     - OWNER/REPO of the model hub (huggingface.co) with either, but for adapters
 
     The model writes some text, and the drafter has to agree with enough of it: one for another model, or one

@@ -1,4 +1,4 @@
-"""``edgedec draft train --kind small`` out of a model with other tokens: an adapter for that model."""
+"""``edgedec draft train --from``: an adapter with which a smaller model drafts."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgedec.cli.bench.inputs import steps
+from edgedec.cli.bench.inputs import find_bundle, steps
 from edgedec.cli.draft import training
+from edgedec.cli.draft.gguf_source import gguf_of
 from edgedec.cli.progress import notice, reporter
+from edgedec.cli.services import services
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
     from edgedec.training.unrolling import Agreement
 
 
-def train(ctx: click.Context, options: training.TrainOptions, bundle: Path, source: Path, home: Path) -> None:
-    """Train an adapter, and install the model that it makes."""
+def train(ctx: click.Context, options: training.TrainOptions, named: str) -> None:
+    """Train an adapter of the model ``named``, and install the model that it makes."""
     from edgedec.training.adapter_training import (
         MEASURED_DEPTHS,
         AdapterSettings,
@@ -25,6 +27,8 @@ def train(ctx: click.Context, options: training.TrainOptions, bundle: Path, sour
     )
     from edgedec.training.unrolling import no_agreement
 
+    bundle, home = find_bundle(ctx, options.model), services(ctx).store().home
+    source = gguf_of(home, named)
     job = AdapterTraining(bundle, source, home, AdapterSettings(ids=options.ids, device=options.device))
     replies = training.gathered(ctx, job.manifest, job.store, options)
     with training.alone(job.folder), steps() as progress:

@@ -1,4 +1,4 @@
-"""``edgedec draft train --kind head``: one decoder layer that drafts from the target's hidden states."""
+"""``edgedec draft train``: one decoder layer that drafts from the target's hidden states."""
 
 from __future__ import annotations
 

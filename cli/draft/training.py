@@ -46,11 +46,6 @@ class TrainOptions:
 
     # fmt: off
     model: str = declared(opt.model_option)
-    kind: str = declared(option(
-        "--kind", type=click.Choice(["head", "small"]), default="head", show_default=True, metavar="NAME",
-        help="The drafter to train: head (one layer over the model's hidden states), or small (a few layers "
-        "of a model, which draft on their own).",
-    ))
     minutes: float | None = declared(option(
         "--minutes", type=click.FloatRange(min=0, min_open=True), metavar="N",
         help="Train so long, beside gathering replies and features; results then depend on the machine "
@@ -75,12 +70,8 @@ class TrainOptions:
     ))
     source: str | None = declared(option(
         "--from", "source", metavar="GGUF", rare=True,
-        help="For --kind small: the file that layers are taken of, or an installed model pulled with "
-        "--keep-source (default: the model itself). One with other tokens is adapted as a whole.",
-    ))
-    layers: int | None = declared(option(
-        "--layers", type=click.IntRange(min=2), metavar="N", rare=True,
-        help="For --kind small: layers to keep, evenly spread, with the first and the last (default: 8).",
+        help="Adapt this smaller model instead of making a head: its GGUF file, or an installed model that "
+        "was pulled with --keep-source.",
     ))
     device: str = declared(option(
         "--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True, metavar="NAME",
@@ -96,8 +87,6 @@ def check(options: TrainOptions) -> None:
     """Raise UsageError for options that contradict each other, and without torch."""
     if options.minutes and options.steps:
         raise UsageError("--steps and --minutes both say how long", hint="leave out one")
-    if options.kind != "small" and (options.source or options.layers):
-        raise UsageError("--from and --layers are for small models", hint="add --kind small")
     if find_spec("torch") is None:
         raise UsageError("training needs torch", hint=f"`{pip_install('train')}`")
     if options.plot:

@@ -8,6 +8,6 @@ make_tables  from replies to prepared tables
 features     the target's hidden states and best tokens over these replies, kept on disk
 order        the order of the data; schedule has the learning rate; unrolling the rows of a step and agreement
 learner      a drafter as the trainer sees it; recipe has the settings of a run
-small_*      a small model: small_source its layers, small_model in torch, small_training from replies to GGUF
+adapter_*    a small model whose scales are trained; small_source reads it, small_model has it in torch
 trainer      trains a learner; it and others that import torch are to be imported inside functions
 """

@@ -1,4 +1,4 @@
-"""From a target's replies and a small model with other tokens to an adapter: training, file, bundle."""
+"""From a target's replies and a small model to an adapter: training, file, bundle."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from edgedec.draft.subset import (
 from edgedec.drafters.pairing import paired, require
 from edgedec.drafters.trim import SAVED, ends_of, save_trim
 from edgedec.export.adapter import AdapterFacts, WeightAdapter, merge
-from edgedec.export.gguf_source import open_gguf
 from edgedec.export.tokenizer import build_tokenizer
 from edgedec.models.adapters import adapter_file, install_adapter
 from edgedec.models.layout import slug
@@ -247,13 +246,6 @@ class AdapterTraining:
 def _agreement_of(kept: Mapping[str, Any]) -> Agreement:
     lists = {name: tuple(int(count) for count in kept[name]) for name in ("reached", "agreed")}
     return Agreement(**lists, rounds=int(kept["rounds"]), tokens=int(kept["tokens"]))
-
-
-def has_other_tokens(bundle: Path, source: Path) -> bool:
-    """Whether the model in the GGUF file ``source`` has other tokens than that in ``bundle``."""
-    with open_gguf(source) as gguf:
-        theirs = _tokenizer(gguf.metadata)
-    return not paired(Tokenizer.load(bundle, Manifest.load(bundle).tokenizer), theirs).same
 
 
 def _tokenizer(metadata: Mapping[str, object]) -> Tokenizer:

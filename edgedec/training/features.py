@@ -89,13 +89,13 @@ def trained_length(text: TextLike) -> int:
 
 
 class Teacher:
-    """Computes features with ``forward``, whose cache it empties; without ``hidden`` states, if so told.
+    """Computes features with ``forward``, whose cache it empties.
 
-    Raises UnsupportedError for a target that hands out no hidden states where they are wanted.
+    Raises UnsupportedError for a target that hands out no hidden states.
     """
 
-    def __init__(self, forward: Forward, *, hidden: bool = True) -> None:
-        taps = taps_of(forward.spec.n_layers) if hidden else ()
+    def __init__(self, forward: Forward) -> None:
+        taps = taps_of(forward.spec.n_layers)
         if not set(taps) <= set(forward.caps.taps):
             raise UnsupportedError(
                 f"{forward.spec.name} hands out no hidden states, which a head is trained on",
@@ -119,9 +119,7 @@ class Teacher:
             piece = tokens[start : start + step]
             taught = tuple(range(max(first - start, 0), len(piece)))
             heads.append(self._forward.extend(piece, rows=Rows(indices=taught, taps=self._taps)))
-        hidden = np.zeros((len(tokens), 0), dtype=np.float32)
-        if self._taps:
-            hidden = np.concatenate([_given(head.hidden) for head in heads])
+        hidden = np.concatenate([_given(head.hidden) for head in heads])
         logp = np.concatenate([head.values[:, :BEST] - head.logsumexp[:, None] for head in heads])
         return Features(
             np.array(tokens, dtype=np.int32),

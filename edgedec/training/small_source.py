@@ -1,39 +1,26 @@
-"""A GGUF file as the source of a smaller model: some of its layers, as floats."""
+"""A GGUF file of a small model as training reads it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from gguf import quants
 from numpy.typing import NDArray
 
-from edgedec.core.errors import BadFileError, UnsupportedError, UsageError
+from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.export.architectures import ARCHITECTURES, Architecture
 from edgedec.export.blocks.rotary import ROPE_FACTORS, inverse_frequencies
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.export.gguf_source import GgufSource, open_gguf
 from edgedec.export.hyperparameters import Hyperparameters, read_hyperparameters
+from edgedec.export.nextn import nextn_tensors
 from edgedec.training.target_weights import Floats
 
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 TABLES = (EMBEDDING, HEAD, ROPE_FACTORS)
-"""Tensors that a smaller model takes over bit for bit."""
-FEWEST_LAYERS = 2
-
-
-def kept_layers(layers: int, count: int) -> tuple[int, ...]:
-    """Return ``count`` of ``layers`` layers, evenly spread, the first and the last among them.
-
-    Raises UsageError for a count below 2 or above ``layers``.
-    """
-    if not FEWEST_LAYERS <= count <= layers:
-        raise UsageError(
-            f"a model of {layers} layers cannot keep {count}", hint=f"{FEWEST_LAYERS} to {layers} can be kept"
-        )
-    return tuple(int(layer) for layer in np.linspace(0, layers - 1, count).round())
+"""Tensors that training leaves as they are."""
 
 
 class GgufTable:
@@ -51,44 +38,32 @@ class GgufTable:
 
 
 class SmallSource:
-    """The layers ``kept`` of the model in ``path``; tensors of layer kept[i] are named as those of layer i.
+    """The model in the GGUF file ``path``: its layers as floats, its tables by the row.
 
     Raises NotFoundError, BadFileError, and UnsupportedError for an architecture that training does not know.
     """
 
-    def __init__(self, path: Path, count: int | None = None) -> None:
-        """``count``: layers to keep; None: all."""
+    def __init__(self, path: Path) -> None:
         with open_gguf(path) as gguf:
             self.path = gguf.path
             self.metadata: Mapping[str, object] = gguf.metadata
-            whole = _hyperparameters(gguf)
-            count = whole.layers if count is None else count
-            self.kept = kept_layers(whole.layers, count)
-            self.hyper = replace(whole, layers=count, windows=whole.windows[:count])
-            self.names = {new: old for old in gguf.tensors if (new := self._renamed(old)) is not None}
+            self.hyper = _hyperparameters(gguf)
             if EMBEDDING not in gguf.tensors:
                 raise BadFileError(f"{path} lacks tensor {EMBEDDING}")
             self.embedding = GgufTable(gguf, gguf.tensors[EMBEDDING])
             self.head = GgufTable(gguf, gguf.tensors[HEAD]) if HEAD in gguf.tensors else self.embedding
             factors = gguf.vector(gguf.tensors[ROPE_FACTORS]) if ROPE_FACTORS in gguf.tensors else None
+            others = {*TABLES, *nextn_tensors(self.hyper, gguf.tensors)}
             self.arrays = {
-                new: _floats(gguf, gguf.tensors[old]) for new, old in self.names.items() if new not in TABLES
+                name: _floats(gguf, tensor) for name, tensor in gguf.tensors.items() if name not in others
             }
-        self.frequencies = inverse_frequencies(whole.rope_base, whole.head_dim, whole.rope_divisor, factors)
-        self.factors = factors
+        base, dim, divisor = self.hyper.rope_base, self.hyper.head_dim, self.hyper.rope_divisor
+        self.frequencies = inverse_frequencies(base, dim, divisor, factors)
 
     @property
     def vocabulary(self) -> int:
         """Number of tokens."""
         return self.embedding.rows
-
-    def _renamed(self, name: str) -> str | None:
-        """Return the name of a tensor in the small model; None for one of a layer that is left out."""
-        if not name.startswith("blk."):
-            return name
-        number, _, rest = name.removeprefix("blk.").partition(".")
-        layer = int(number) if number.isdigit() else -1
-        return f"blk.{self.kept.index(layer)}.{rest}" if layer in self.kept else None
 
 
 def _hyperparameters(gguf: GgufSource) -> Hyperparameters:
@@ -97,11 +72,11 @@ def _hyperparameters(gguf: GgufSource) -> Hyperparameters:
     if arch is None or not _plain(arch):
         known = [one.name for one in ARCHITECTURES.values() if _plain(one)]
         raise UnsupportedError(
-            f"a small model cannot be made of architecture {name[:40]!r}", hint=f"use {', '.join(known)}"
+            f"a model of architecture {name[:40]!r} cannot be trained", hint=f"use {', '.join(known)}"
         )
     hyper = read_hyperparameters(arch, gguf.metadata)
     if any(hyper.windows) or hyper.rotary_dim != hyper.head_dim or hyper.final_softcap:
-        raise UnsupportedError("a small model cannot be made of a model with attention windows or softcaps")
+        raise UnsupportedError("a model with attention windows or softcaps cannot be trained")
     return hyper
 
 

@@ -132,20 +132,19 @@ def _key(text: str) -> str:
     return key_of(text)
 
 
-def test_a_small_model_is_made_and_drafts_by_its_name(
+def test_a_smaller_model_is_adapted_and_drafts_by_its_name(
     home: Home, prompts: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")
     monkeypatch.setattr(training, "REPLY_TOKENS", 12)
     source = bundle.parent / "llama-0.gguf"
-    arguments = ("draft", "train", "-m", str(bundle), "--kind", "small", "--from", str(source))
-    arguments += ("--layers", "2", "--steps", "2", "--ids", "256", "--tokens", "300")
+    arguments = ("draft", "train", "-m", str(bundle), "--from", str(source))
+    arguments += ("--steps", "2", "--ids", "256", "--tokens", "300")
     result = run(real(home), *arguments, "--prompts", str(prompts), "--threads", "1", "--json")
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
-    assert (report["facts"]["steps"], report["facts"]["layers kept"]) == (2, "0, 1")
-    assert Path(report["gguf"]).read_bytes().startswith(b"GGUF")
-    assert "A model of 2 layers that drafts for" in (Path(report["training"]) / "card.md").read_text()
+    assert report["facts"]["steps"] == 2
+    assert Path(report["adapter"]).suffix == ".safetensors"
     replies = [
         json.loads(
             run(
@@ -159,13 +158,13 @@ def test_a_small_model_is_made_and_drafts_by_its_name(
     assert replies[1]["stats"]["draft"] == [report["draft"]]
 
 
-def test_options_of_small_models_are_refused_for_heads(home: Home, prompts: Path, bundle: Path) -> None:
-    result = run(real(home), "draft", "train", "-m", str(bundle), "--layers", "2")
-    assert_one_line(result, 2, "--from and --layers are for small models", "add --kind small")
+def test_the_kind_of_a_drafter_is_no_option_any_more(bundle: Path) -> None:
+    result = run(None, "draft", "train", "-m", str(bundle), "--kind", "small", "--from", "smollm2-135m")
+    assert_one_line(result, 2, "no such option: --kind", "give --from GGUF alone for a small model")
 
 
 def test_a_small_model_of_an_installed_one_needs_its_file(home: Home, prompts: Path, bundle: Path) -> None:
     pytest.importorskip("torch")
-    arguments = ("draft", "train", "-m", str(bundle), "--kind", "small", "--from", "smollm2-135m")
+    arguments = ("draft", "train", "-m", str(bundle), "--from", "smollm2-135m")
     result = run(real(home), *arguments)
     assert_one_line(result, 3, "no GGUF file of smollm2-135m is kept", "--keep-source")

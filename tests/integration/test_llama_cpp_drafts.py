@@ -1,8 +1,8 @@
-"""Draft models and drafting heads in llama.cpp, on files that EdgeDec wrote.
+"""Drafting heads in llama.cpp, on files that EdgeDec wrote.
 
     python -m pytest -m slow tests/integration/test_llama_cpp_drafts.py
 
-needs llama-cpp-python of 2026 (architecture eagle3), and torch for the draft model.
+needs llama-cpp-python of 2026 (architecture eagle3).
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from edgedec.bundle.drafter_manifest import Target
 from edgedec.bundle.exits import taps_of
 from edgedec.bundle.manifest import Manifest
-from edgedec.core.rows import Rows
 from edgedec.export import export_gguf
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.export.draft_head.gguf import write_head_gguf
@@ -28,7 +26,7 @@ from edgedec.export.draft_head.weights import Floats, HeadWeights
 from tests.export.test_draft_head_gguf import WRITTEN
 from tests.fixtures.draft_heads import random_head, varied
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
-from tests.fixtures.tiny_models import CONTEXT, run_tiny
+from tests.fixtures.tiny_models import CONTEXT
 
 pytestmark = pytest.mark.slow
 llama_cpp = pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
@@ -45,57 +43,6 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = write_tiny(folder / "target.gguf", shape=SHAPE, formats="f32")
     export_gguf(path, folder / "bundle")
     return path
-
-
-class Drafting(llama_cpp.LlamaDraftModel if hasattr(llama_cpp, "LlamaDraftModel") else object):  # type: ignore[misc]
-    """A greedy draft model for llama-cpp-python's high-level API."""
-
-    def __init__(self, model: Any, most: int) -> None:
-        self.model, self.most, self.asked = model, most, 0
-
-    def __call__(self, input_ids: NDArray[np.intc], /, **_: Any) -> NDArray[np.intc]:
-        self.asked += 1
-        found = []
-        self.model.reset()
-        tokens = input_ids.tolist()
-        for token in self.model.generate(tokens, temp=0.0, top_k=1, repeat_penalty=1.0):
-            found.append(token)
-            if len(found) == self.most:
-                break
-        return np.array(found, dtype=np.intc)
-
-
-def greedy(path: Path, count: int, draft: Any = None) -> list[int]:
-    settings = {"n_ctx": 256, "n_threads": 1, "logits_all": True, "verbose": False, "draft_model": draft}
-    model = llama_cpp.Llama(str(path), **settings)
-    found = []
-    for token in model.generate(TOKENS, temp=0.0, top_k=1, repeat_penalty=1.0):
-        found.append(token)
-        if len(found) == count:
-            return found
-    raise AssertionError("the reply ended")
-
-
-def test_a_small_model_runs_and_drafts_there_with_the_tokens_that_it_has_here(
-    tmp_path: Path, target: Path
-) -> None:
-    pytest.importorskip("torch")
-    from edgedec.training.small_source import SmallSource
-    from edgedec.training.small_training import write_small
-
-    source = SmallSource(target, 4)
-    write_small(tmp_path / "small.gguf", source, source.arrays, quant="f32", name="small")
-    export_gguf(tmp_path / "small.gguf", tmp_path / "bundle")
-    ready, own = run_tiny(tmp_path / "bundle"), []
-    head = ready.forward.extend(TOKENS, rows=Rows(indices=(len(TOKENS) - 1,)))
-    for _ in range(20):
-        own.append(int(head.ids[0, 0]))
-        head = ready.forward.extend(own[-1:], rows=Rows(indices=(0,)))
-    assert greedy(tmp_path / "small.gguf", 20) == own
-    small = llama_cpp.Llama(str(tmp_path / "small.gguf"), n_ctx=256, n_threads=1, verbose=False)
-    drafting = Drafting(small, most=4)
-    assert greedy(target, 20, drafting) == greedy(target, 20)
-    assert drafting.asked > 0
 
 
 def staged(name: str, result: Any, *arguments: Any) -> Any:
@@ -214,5 +161,5 @@ def test_llama_cpp_computes_the_logits_of_a_head(target: Path, head: tuple[HeadW
 def embedding(path: Path) -> Floats:
     from edgedec.training.small_source import SmallSource
 
-    table = SmallSource(path, 2).embedding
+    table = SmallSource(path).embedding
     return table.gather(np.arange(table.rows))

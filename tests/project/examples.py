@@ -117,7 +117,6 @@ EXAMPLES = (
     Example(guide("switching"), "bench switch", left_out=STUDY),
     Example(guide("switching"), "--large http", left_out="needs a server; tests/cli/test_large.py has one"),
     Example(guide("training"), "pip install '.[train]'", left_out="it takes an hour"),
-    Example(guide("training"), "--layers 8", left_out="it takes hours"),
     Example(guide("training"), "--from smollm2-135m", left_out="it takes hours"),
     Example(
         guide("exporting"),
