@@ -10,6 +10,7 @@ from pathlib import Path
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.core.progress import Progress
+from edgedec.export.huggingface.groups import QUANTS, ROLES
 from edgedec.export.model_card import ModelCard
 from edgedec.export.npu.plan import NpuPlan
 
@@ -27,14 +28,10 @@ __all__ = [
     "huggingface_files",
 ]
 
-QUANTS = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "bf16", "f16", "f32")
-"""Formats for the matrices of a Hugging Face model: groups of 32 weights with one scale, or floats."""
 BACKENDS = ("edgedec", "llama.cpp")
 """Runtimes that a bundle of a GGUF file can be for."""
 TARGETS = ("npu", "htp")
 """Devices other than the CPU that a bundle can be for: any NPU, or also compiled for Qualcomm's HTP."""
-ROLES = ("attn", "mlp", "head")
-"""Parts of a model that can have different formats; ``head`` includes the embedding."""
 
 
 def export_gguf(

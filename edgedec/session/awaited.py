@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from edgedec.session.reply import Reply
+from typing import Any
 
 
-async def pieces_of(reply: Reply) -> AsyncIterator[str]:
-    """Yield the pieces of ``reply``, one at a time, as ``iter`` does.
+async def pieces_of(
+    pieces: Generator[str, None, None], interrupt: Callable[[], None], mark: Callable[[bool], None]
+) -> AsyncIterator[str]:
+    """Yield the pieces of a reply one at a time; ``mark`` whether the next one has been asked for.
 
     An iteration that ends early, by ``break``, an exception or the end of its task, interrupts the reply and
     waits for the pass in progress. Then another reply may begin.
     """
-    loop, pieces = asyncio.get_running_loop(), iter(reply)
+    loop = asyncio.get_running_loop()
     worker = ThreadPoolExecutor(1, "reply")
     try:
         while True:
-            reply.awaited = True
+            mark(True)
             step = loop.run_in_executor(worker, next, pieces, None)
             try:
                 piece = await asyncio.shield(step)
             except asyncio.CancelledError:
-                reply.interrupt()
+                interrupt()
                 await _ended(step)
                 raise
             finally:
-                reply.awaited = False
+                mark(False)
             if piece is None:
                 return
             yield piece

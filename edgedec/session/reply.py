@@ -198,7 +198,7 @@ class Reply:
         """Returns the iteration, while there is one."""
         self._begun = False
         """Whether an iteration has begun."""
-        self.awaited = False
+        self._awaited = False
         """Whether a worker thread has been asked for the next piece."""
         self._steps = engine.generate(
             self.prompt,
@@ -328,7 +328,10 @@ class Reply:
         """Iterate in an event loop; see ``edgedec.session.awaited``."""
         from edgedec.session.awaited import pieces_of
 
-        return pieces_of(self)
+        return pieces_of(iter(self), self.interrupt, self._set_awaited)
+
+    def _set_awaited(self, awaited: bool) -> None:
+        self._awaited = awaited
 
     def __repr__(self) -> str:
         text = self._text if len(self._text) <= _SHOWN_CHARS else f"{self._text[:_SHOWN_CHARS]}..."
@@ -343,7 +346,7 @@ class Reply:
     def computing(self) -> bool:
         """Whether a thread computes it at this moment."""
         pieces = self._running()
-        return self.awaited or (pieces is not None and getgeneratorstate(pieces) == GEN_RUNNING)
+        return self._awaited or (pieces is not None and getgeneratorstate(pieces) == GEN_RUNNING)
 
     def leave(self) -> None:
         """End an iteration that has begun where it stands, as if it had been abandoned."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgedec.core.errors import UsageError
-from edgedec.export import QUANTS, ROLES
 
+QUANTS = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "bf16", "f16", "f32")
+"""Formats for the matrices of a Hugging Face model: groups of 32 weights with one scale, or floats."""
+ROLES = ("attn", "mlp", "head")
+"""Parts of a model that can have different formats; ``head`` includes the embedding."""
 _TABLES = ("token_embd.weight", "output.weight")
 _MIXERS = (".attn_", ".ssm_", ".shortconv.")
 _SMALL = ("ssm_alpha.weight", "ssm_beta.weight")

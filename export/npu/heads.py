@@ -6,7 +6,8 @@ however the text was cut into passes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnx
@@ -20,20 +21,31 @@ from edgedec.export.npu.static_graph import (
     MASK,
     SLOTS,
     Matrix,
+    StaticGraph,
     cache_names,
     new_names,
 )
 
-if TYPE_CHECKING:
-    from edgedec.export.npu.lower import Lowering
+Norm = Callable[[str, str, str, float], str]
+"""Adds a norm of a value by a weight under a name, with an epsilon, and returns its name."""
 
 
 class Heads:
-    """The attention of one layer."""
+    """The attention of the next layer of ``graph``.
 
-    def __init__(self, lowering: Lowering, node: onnx.NodeProto, attrs: dict[str, Any], layer: int) -> None:
-        self.lowering, self.node, self.attrs, self.layer = lowering, node, attrs, layer
-        self.graph = lowering.graph
+    ``joined``: the values of which queries, keys and values were concatenated, if they were.
+    """
+
+    def __init__(
+        self,
+        graph: StaticGraph,
+        node: onnx.NodeProto,
+        attrs: dict[str, Any],
+        joined: list[str] | None,
+        norm: Norm,
+    ) -> None:
+        self.graph, self.node, self.attrs, self.joined, self.norm = graph, node, attrs, joined, norm
+        self.layer = graph.layers
         self.heads, self.kv, self.dim = attrs["num_heads"], attrs["num_kv_heads"], attrs["head_dim"]
         self.name = node.output[0]
 
@@ -68,7 +80,7 @@ class Heads:
 
     def _inputs(self) -> list[str]:
         """Return q, k and v; matrices give q scaled, and pairs of rotated elements half a head apart."""
-        found = self.lowering.parts.get(self.node.input[0]) or self._split()
+        found = self.joined or self._split()
         normed = bool(len(self.node.input) > 5 and self.node.input[5])
         producers = {made.output[0]: made for made in self.graph.nodes}
         for value, count, scale in ((found[0], self.heads, self.attrs["scale"]), (found[1], self.kv, 1.0)):
@@ -115,7 +127,7 @@ class Heads:
                 )
             # As a matrix: the HTP computes norms of three dimensions wrongly, and says nothing.
             flat = graph.reshape(x, f"{name}.flat", tokens * heads, self.dim)
-            flat = self.lowering.norm(flat, norms[part], f"{name}.normed", self.attrs["epsilon"])
+            flat = self.norm(flat, norms[part], f"{name}.normed", self.attrs["epsilon"])
             x = graph.reshape(flat, f"{name}.normed.rows", tokens, heads, self.dim)
             if part == "q":
                 graph.vector(norms[part], graph.vectors[norms[part]] * np.float32(self.attrs["scale"]))

@@ -110,7 +110,7 @@ class Lowering:
         self.graph.outputs.append(LOGITS)
 
     def _treeattention(self, node: onnx.NodeProto, attrs: dict[str, Any]) -> None:
-        Heads(self, node, attrs, self.graph.layers).build()
+        Heads(self.graph, node, attrs, self.parts.get(node.input[0]), self.norm).build()
         self.graph.layers += 1
         self.graph.group = attrs["num_heads"] // attrs["num_kv_heads"]
         self.graph.window = max(self.graph.window, attrs["window"])
