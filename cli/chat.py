@@ -37,7 +37,6 @@ from edgedec.session.session_lock import kept_alone
 if TYPE_CHECKING:
     from edgedec.api import Model
     from edgedec.assemble.config import RunConfig
-    from edgedec.remote import RemoteSide
     from edgedec.session.chat import Chat
 
 
@@ -67,15 +66,6 @@ if TYPE_CHECKING:
     "oldest tokens leave the cache; or speckv: those that a draft of what follows attends to least.",
 )  # fmt: skip
 @option(
-    "--large", metavar="URL", heading=opt.COST, rare=True,
-    help="Lossy: let a large model behind this OpenAI-compatible server write where the model is unsure. "
-    "The conversation is sent there. EDGEDEC_REMOTE_KEY holds the key.",
-)  # fmt: skip
-@option(
-    "--large-model", metavar="NAME", heading=opt.COST, rare=True,
-    help="The model of that server (default: the only one it has).",
-)  # fmt: skip
-@option(
     "--server", metavar="URL", heading=opt.MODEL,
     help="Talk with a model of this running server, EdgeDec's or any other with OpenAI's interface.",
 )  # fmt: skip
@@ -88,8 +78,6 @@ def command(
     server: str | None,
     session_file: Path | None,
     when_full: WhenFull,
-    large: str | None,
-    large_model: str | None,
     reply: opt.ReplyOptions,
     sampling: SamplingOptions,
     size: opt.SizeOptions,
@@ -138,8 +126,7 @@ def command(
         thinking=reply.thinking,
         history=reply.history,
     )
-    side = _large_side(ctx, large, large_model) if large else None
-    prepare = _Opening(ctx, config, reply, side).prepare
+    prepare = _Opening(ctx, config, reply).prepare
     window = ChatWindow(model, prepare, interactive=not words and services(ctx).interactive())
     ctx.call_on_close(window.close)
     if session_file:
@@ -160,7 +147,6 @@ class _Opening:
     ctx: click.Context
     config: RunConfig
     reply: opt.ReplyOptions
-    side: RemoteSide | None
 
     def prepare(self, name: str) -> Callable[[], tuple[Model, Chat]]:
         """Fetch a model if it is missing; return the function that opens it and begins a chat."""
@@ -168,8 +154,6 @@ class _Opening:
 
     def _begin(self, open_it: Callable[[], Model]) -> tuple[Model, Chat]:
         model = open_it()
-        if self.side:
-            model.hand_over_to(self.side)
         if model.loaded.template:
             model.loaded.template.compile()  # a broken one shows now, not after the first turn was typed
         reply = self.reply
@@ -177,20 +161,6 @@ class _Opening:
         if self.ctx.params["seed"] is None:
             chat.adjust(params=replace(chat.settings.params, seed=secrets.randbelow(SEEDS)))
         return model, chat
-
-
-def _large_side(ctx: click.Context, url: str, model: str | None) -> RemoteSide:
-    """Return the large model of a server; it is closed when the command ends.
-
-    Raises UsageError for an address that none can have, SideLost where nothing answers. Nothing is sent
-    before a reply needs it.
-    """
-    from edgedec.remote import RemoteSide, ServerAddress
-
-    side = RemoteSide(ServerAddress.of(url), model)
-    side.check_reachable()
-    ctx.call_on_close(side.close)
-    return side
 
 
 def _converse(window: ChatWindow, ctx: click.Context) -> None:

@@ -39,14 +39,6 @@ def _two_models(options: Options) -> bool:
     return bool(options.get("switch"))
 
 
-def _no_server(options: Options) -> bool:
-    return not options.get("large")
-
-
-def _small_here(options: Options) -> bool:
-    return bool(options.get("switch"))
-
-
 def _nothing_kept(options: Options) -> bool:
     """Whether drafters are all that could learn something, as in generate, and there are none."""
     return _no_drafts(options) and bool(options["history"]) and "prompt" in options
@@ -76,15 +68,12 @@ _ONE = "leave one out"
 _FORMS = "--json-schema, --regex and --grammar each name the form of a reply"
 _TWO_MODELS = "structured output is for one model, and there are two"
 RULES = (
-    Rule("objective", _no_drafts, "--objective is the aim of drafts, and --draft off makes none", _ONE),
     Rule("trace", _nothing_to_trace, "--trace shows drafts, and --draft off makes none", _ONE),
     Rule("history", _nothing_kept, "--history keeps what drafters learn, and --draft off has none", _ONE),
     Rule("system", _raw, "--system has no place in a raw prompt", "leave out --raw or --system"),
     Rule("template", _raw, "--template has no place in a raw prompt", "leave out --raw or --template"),
     Rule("thinking", _raw, "--think and --no-think have no place in a raw prompt", "leave one out"),
     Rule("logprobs", _two_models, "--logprobs are those of one model, and there are two", _ONE),
-    Rule("large_model", _no_server, "--large-model has no meaning without --large", "add --large URL"),
-    Rule("large", _small_here, "--switch has its large model here, --large elsewhere", _ONE),
     Rule("switch", _many_lines, "--switch is for one prompt, not for --input", _ONE),
     *(Rule(name, _another_form, _FORMS, "give one of them") for name in ("json_schema", "regex", "grammar")),
     *(Rule(name, _two_models, _TWO_MODELS, _ONE) for name in ("json_schema", "regex", "grammar")),

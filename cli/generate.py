@@ -27,7 +27,6 @@ from edgedec.telemetry import process
 
 if TYPE_CHECKING:
     from edgedec.api import Model
-    from edgedec.assemble.config import Objective
     from edgedec.grammar import GrammarSpec
     from edgedec.session.chat import Chat
     from edgedec.session.reply import Reply
@@ -125,12 +124,6 @@ class ReportOptions:
     help="When the context is full: stop; slide evicts the oldest tokens; speckv evicts the tokens that are "
     "attended to least. Both are lossy.",
 )  # fmt: skip
-@option(
-    "--objective", type=click.Choice(["time", "energy"]), default="time", show_default=True, metavar="AIM",
-    heading=opt.COST, rare=True,
-    help="Draft for the least time, or for the fewest joules a token (energy): measured where this machine "
-    "has a meter, by an estimate otherwise. Same reply.",
-)  # fmt: skip
 @taking(
     reply=opt.ReplyOptions, sampling=SamplingOptions, size=opt.SizeOptions,
     form=FormOptions, report=ReportOptions, several=SampleOptions,
@@ -145,7 +138,6 @@ def command(
     source: Path | None,
     batch: int | None,
     when_full: WhenFull,
-    objective: Objective,
     reply: opt.ReplyOptions,
     sampling: SamplingOptions,
     size: opt.SizeOptions,
@@ -160,7 +152,6 @@ def command(
         notice(f"note: replies do not keep to {one}")
     config = replace(
         config,
-        objective=objective,
         template=reply.template,
         thinking=reply.thinking,
         history=reply.history,

@@ -30,7 +30,7 @@ _CHANGE: dict[str, str] = {
     "context": "use a larger --context",
     "shorter_context": "use a smaller --context",
     "kv": "leave out --kv",
-    "objective": "leave out --objective",
+    "objective": "aim at time",
     "history": "leave out --history",
     "when_full": "leave out --when-full",
     "conversations": "leave out --batch",

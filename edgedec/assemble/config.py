@@ -73,9 +73,7 @@ class RunConfig:
     draft_tokens: int = MOST_DRAFTED
     """Most tokens drafted for one pass."""
     objective: Objective = "time"
-    """The aim of drafting: "time", or "energy" for the fewest joules a token, measured where the machine has
-    a meter and estimated otherwise.
-    """
+    """The aim of drafting: "time", or "energy" for the fewest joules a token, which takes a meter."""
     history: bool = False
     """Whether text of prompts and replies is kept on disk: the drafters' knowledge, and typed prompts."""
     when_full: WhenFull | None = None

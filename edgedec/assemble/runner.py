@@ -158,7 +158,7 @@ class Runner:
             from edgedec.costs.pass_energy import pass_energy
 
             notice = self._context.notice
-            self.pass_energy = pass_energy(self.forward, costs.curve, self.measures, costs.file, notice)
+            self.pass_energy = pass_energy(self.forward, self.measures, costs.file, notice)
             notice(self.pass_energy.notice())
         return self.pass_energy.costs(costs.curve)
 

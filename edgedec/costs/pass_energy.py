@@ -1,4 +1,4 @@
-"""The power of a model's passes: measured where there is a meter, or else by the estimate."""
+"""The power of a model's passes, measured with a meter of this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgedec.control import Costs
 from edgedec.control.energy_costs import EnergyCosts
-from edgedec.core.errors import StorageError
+from edgedec.core.errors import Remedy, StorageError, UnsupportedError
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Notice
 from edgedec.core.rows import ALL_ROWS
@@ -17,9 +17,7 @@ from edgedec.costs.cost_file import CostFile
 from edgedec.costs.pass_costs import LONGEST_TOKENS, sizes_up_to
 from edgedec.disk.files import atomic_path
 from edgedec.metrics.measures import IDLE_FILE, Measures
-from edgedec.metrics.traffic import Work
-from edgedec.telemetry.energy import Meter, Reading, estimate
-from edgedec.telemetry.energy.estimate import MODEL
+from edgedec.telemetry.energy import Meter, Reading
 from edgedec.telemetry.energy.idle import known_idle
 
 _LEAST_S = 0.3
@@ -30,10 +28,10 @@ _KEPT = ".energy.json"
 
 
 class PassEnergy:
-    """The watts of passes by their tokens, and the ``source`` they come from; ``reason``: why not a meter."""
+    """The watts of passes by their tokens, and the meter that measured them."""
 
-    def __init__(self, watts: Mapping[int, float], source: str, reason: str = "") -> None:
-        self.watts, self.source, self.reason = watts, source, reason
+    def __init__(self, watts: Mapping[int, float], source: str) -> None:
+        self.watts, self.source = watts, source
 
     def costs(self, curve: Costs) -> EnergyCosts:
         """Return the costs in joules of passes that take the seconds of ``curve``."""
@@ -41,23 +39,23 @@ class PassEnergy:
 
     def notice(self) -> str:
         """Return one line: whose joules drafts are planned with."""
-        if self.source == MODEL:
-            return f"drafts are planned for joules a token by an estimate, not a measurement ({self.reason})"
         return f"drafts are planned for joules a token, measured by {self.source}"
 
 
 def pass_energy(
-    forward: Forward, curve: Costs, measures: Measures, file: CostFile | None, notice: Notice
+    forward: Forward, measures: Measures, file: CostFile | None, notice: Notice
 ) -> PassEnergy:
     """Return the power of passes of ``forward``; measured ones are kept beside ``file``.
 
-    Measuring takes a few seconds, once, and empties the KV cache; ``notice`` hears of it.
+    Measuring takes a few seconds, once, and empties the KV cache; ``notice`` hears of it. Raises
+    UnsupportedError where no meter tells passes apart: the estimate has no power that flows with time, so it
+    would favour long drafts.
     """
     meter = measures.meter
     if meter is None:
-        return _estimated(curve, measures, measures.refused)
+        raise _unmeasured(measures.refused)
     if meter.least_s > _SLOWEST_METER_S:
-        return _estimated(curve, measures, f"{meter.source} is too slow to tell passes apart")
+        raise _unmeasured(f"{meter.source} is too slow to tell passes apart")
     kept = file.path.with_suffix(_KEPT) if file else None
     watts = _read(kept, meter.source) if kept else None
     if watts is None:
@@ -65,7 +63,7 @@ def pass_energy(
         idle = known_idle(meter, measures.folder / IDLE_FILE if measures.folder else None)
         watts = measured_watts(forward, meter, idle.watts if idle else 0.0)
         if watts is None:
-            return _estimated(curve, measures, f"{meter.source} shows no work")
+            raise _unmeasured(f"{meter.source} shows no work")
         if kept:
             _keep(kept, meter.source, watts)
     return PassEnergy(watts, meter.source)
@@ -87,13 +85,9 @@ def measured_watts(forward: Forward, meter: Meter, idle_w: float) -> dict[int, f
     return watts if min(watts.values()) > 0.0 else None
 
 
-def _estimated(curve: Costs, measures: Measures, reason: str) -> PassEnergy:
-    traffic, watts = measures.traffic, {}
-    for tokens in range(1, curve.longest + 1):
-        work = Work(1, tokens)
-        joules = estimate(traffic.bytes_read(work), traffic.operations(work)).joules
-        watts[tokens] = joules / curve.seconds(tokens)
-    return PassEnergy(watts, MODEL, reason)
+def _unmeasured(reason: str) -> UnsupportedError:
+    message = f"drafts cannot be planned for energy without a meter: {reason}"
+    return UnsupportedError(message, hint="aim at time", remedy=Remedy("objective"))
 
 
 def _read(file: Path, source: str) -> dict[int, float] | None:

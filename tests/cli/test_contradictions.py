@@ -58,3 +58,10 @@ def test_a_base_model_has_no_use_for_a_system_message(home: Home) -> None:
     services = home.services(home.parrot(chat=False))
     result = run(services, "generate", "-p", "Why?", "--system", "Be brief.")
     assert_one_line(result, 2, "parrot has no chat template, so no system message either")
+
+
+def test_a_model_beside_itself_is_refused_before_it_is_opened(home: Home) -> None:
+    home.install()
+    result = run(home.services(), "generate", "-m", "smollm2-135m", "--switch", "smollm2-135m", "-p", "x")
+    assert_one_line(result, 2, "smollm2-135m cannot take turns with itself", "smaller model")
+    assert home.opened == []

@@ -1,10 +1,9 @@
-"""The power of passes: measured with a meter and kept, or estimated and said to be."""
+"""The power of passes: measured with a meter and kept; without a meter nothing aims at energy."""
 
 from __future__ import annotations
 
 import json
 import time
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,9 @@ import pytest
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
-from edgedec.core.errors import UsageError
+from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.costs.pass_energy import PassEnergy
 from edgedec.telemetry.energy import Meter, NoMeter
-from edgedec.telemetry.energy.estimate import MODEL
 from edgedec.telemetry.energy.idle import IdlePower
 from tests.fixtures.tiny_models import prepared_run, tiny_bundle
 from tests.telemetry.test_energy_estimate import FakeMeter
@@ -86,24 +84,11 @@ def test_with_a_meter_the_power_of_passes_is_measured_above_idle_and_kept(
         (Busy(1.0, least_s=0.001), "shows no work"),
     ],
 )
-def test_otherwise_it_is_estimated_and_a_notice_says_so(
+def test_without_one_nothing_is_estimated_in_its_place(
     bundle: Path, tmp_path: Path, meter: Meter | NoMeter, reason: str
 ) -> None:
-    said: list[str] = []
-    found = energy_of(runner(bundle, tmp_path, meter, said))
-    assert found.source == MODEL
-    assert reason in found.reason
-    assert any("estimate, not a measurement" in line and reason in line for line in said)
-
-
-def test_estimated_joules_of_passes_grow_with_their_tokens(bundle: Path, tmp_path: Path) -> None:
-    made = runner(bundle, tmp_path, NoMeter(("none",)), [])
-    assert made._costs is not None
-    costs = energy_of(made).costs(made._costs.curve)
-    joules = [costs.seconds(tokens) for tokens in range(1, 17)]
-    steps = [after - before for before, after in pairwise(joules)]
-    assert min(steps) > 0.0
-    assert made.measures.traffic.products * 0.23e-12 < min(steps)
+    with pytest.raises(UnsupportedError, match=f"without a meter: .*{reason}"):
+        runner(bundle, tmp_path, meter, [])
 
 
 def test_time_is_the_default_and_needs_no_power(bundle: Path) -> None:
@@ -125,7 +110,7 @@ def test_tokens_are_the_same_by_either_aim(bundle: Path, tmp_path: Path) -> None
     said: list[list[int]] = []
     for objective in ("time", "energy"):
         config = RunConfig(threads=1, context=256, draft="lookup", objective=objective)  # type: ignore[arg-type]
-        around = RunContext(tmp_path, meter=lambda: NoMeter(("none",)))
+        around = RunContext(tmp_path, meter=lambda: Busy(10.0, least_s=0.001))
         engine = Runner(prepared_run(bundle, config, around)).engine
         prompt = [5, 6, 7, 8] * 5
         steps = engine.generate(prompt, DrawParams(), max_tokens=24, stop_ids=())
