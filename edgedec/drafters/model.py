@@ -30,7 +30,7 @@ from edgedec.drafters.interface import (
     SearchContext,
 )
 from edgedec.drafters.pairing import bridge, paired, require, same_tokenizer
-from edgedec.drafters.shared_model import OwnTurns, SharedModel, batch_tokens
+from edgedec.drafters.shared_model import SHARED_TOKENS, OwnTurns, SharedModel
 from edgedec.drafters.trim import is_trimmed, trimmed_head
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import (
@@ -38,15 +38,10 @@ from edgedec.memory.footprint import (
     ExpertMemory,
     MemoryChoice,
     ModelMemory,
-    cache_bytes,
-    longest_pass,
-    model_scratch_bytes,
+    draft_model_bytes,
 )
-from edgedec.memory.sizes import state_bytes
 from edgedec.text.bpe_table import FILE_NAME as TOKENIZER_TABLE
 
-_PROMPT_TOKENS = 128
-"""The longest pass of a draft model; it reads no more of a text."""
 _LOADING_BYTES, _LOADING_BYTES_PER_TOKENIZER_BYTE = 4_000_000, 7
 """Bytes that opening a small model takes beyond its weights: twice those of SmolLM2 beside another model."""
 
@@ -181,11 +176,7 @@ def draft_memory(model: ModelMemory, table: int = 0) -> DrafterMemory:
 
 def rest_bytes(model: ModelMemory, choice: MemoryChoice, sequences: int) -> int:
     """Return the bytes of a draft model beside its weights: cache and scratch."""
-    context = min(choice.context, model.spec.context_length)
-    longest = batch_tokens(min(_PROMPT_TOKENS, choice.context), sequences)
-    cache = cache_bytes(model.spec, context, choice.kv, longest_pass(choice), sequences)
-    cache += sequences * state_bytes(model.spec.states)
-    return cache + model_scratch_bytes(model, longest, context)
+    return draft_model_bytes(model, choice, sequences, SHARED_TOKENS)
 
 
 def model_drafter(

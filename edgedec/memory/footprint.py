@@ -1,60 +1,20 @@
-"""Memory of a process, as a formula over the sizes of its models and the choices of a plan.
+"""Memory of a process by purpose: the facts and choices that decide it.
 
-After SpecMemo (2025), which models the memory of speculation to bound it. Its formulas are not public; these
-are derived from the allocations of this runtime.
-
-Symbols: n tokens of context; T tokens of a prompt in one pass; g drafted tokens in one pass;
-P = max(T, 1 + g); D and F the widths of hidden state and MLP; Q the width of query, key and value together;
-H the width of all heads; V the vocabulary; L layers; H_kv key/value heads; r bytes of a row.
-
-    process    resident bytes once the models are loaded, weights apart: measured, not modelled. The most
-               that the process for an unknown chat template takes is added
-    weights    all bytes of the file, for a pass reads them all. A table of embeddings that the head does not
-               share does not count: passes copy its rows from the file
-    experts    slots for experts that are read from the disk: what the other parts leave of the budget
-    kv_cache   2 L H_kv ceil(n r / page) page: the rows of a head lie together, and pages are committed as
-               they fill. Drafts need none of their own: rejected rows are overwritten. In layers with a
-               window, n is at most the slots of a ring: window, P, and tokens that can be taken back
-    state      4 L_s (35 t + 2 s) where L_s recurrent layers keep t numbers of a token and a state of s: rows
-               of the newest tokens, the state, and a checkpoint to go back to; for any n
-    scratch    1.5 P (4 (3 D + F + Q) + 1.4 F + 4 (D + Q + H)) + 96 n threads: tensors of a layer and buffers
-               of the kernels, held at once. With X exits, 4 (X + 3) D P more before the factor. The arena
-               rounds up by up to half. 24 queries share a block of attention, each with a float per key.
-               With E experts of width W, of which a token takes k: 4 P E + 5.5 (D + W) max(P, min(P k, 512))
-    rows       V (4 (1 + g) + s) where sampling may ask for whole rows of logits, else 0: a draw from a row
-               takes s bytes for each entry, and all sequences draw at the same time
-    grammar    as ``edgedec.grammar`` states for V tokens, where structured output is asked for
-    hidden     4 (2 P W + 2 (1 + g) (W + D)) where a drafter reads hidden states, W numbers a token
-    attention  where a full cache evicts by attention (SpecKV): see ``speckv_bytes``
-    tables     data that drafters without a model learn
-    small      weights, cache, scratch and tables of a small model that takes turns with the target
-    drafter    and others of drafters with weights of their own: as each kind states in ``edgedec.drafters``
-    slack      6.5 MB and 1.5 kB a token: Python, libraries and the buffers of passes, as measured
-
-With k sequences, n is the context of each: cache, rows, tables and slack per token are k times as large, P is
-(k - 1) (1 + g) longer, and slack has 1 MB for each sequence but one. A draft model has k caches, too.
+kernels/core/memory/footprint.h has the formulas.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from json import loads
+from typing import Any
 
 from edgedec.core.cache_config import KvType
 from edgedec.core.model_spec import ModelSpec
-from edgedec.memory.sizes import PAGE, kv_row_bytes, ring_slots, state_bytes
-from edgedec.memory.speckv_bytes import speckv_bytes
-
-_ARENA = 1.5
-_SLACK_BYTES, _SLACK_BYTES_PER_TOKEN = 6_500_000, 1_500
-_SLACK_BYTES_PER_SEQUENCE = 1_000_000
-"""For each sequence but the first: its thread, its text, and its part of a pass."""
-_BLOCK_QUERIES = 24
-"""kMostQueries of the kernels: vectors that share a block of attention, each with a float per key."""
-_PAIRS = 512
-"""kPairsAtOnce of the kernels: pairs of a token and an expert that are computed together."""
-_TAPS = 3
-"""Layers whose outputs are hidden states."""
+from edgedec.core_lib.memory import REST, function, int8, packed
+from edgedec.memory.sizes import numbers_of
+from edgedec.memory.speckv_bytes import LOOKAHEAD, WINDOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,106 +106,77 @@ class MemoryFacts:
 
 def longest_pass(choice: MemoryChoice, sequences: int = 1) -> int:
     """Tokens of the longest pass: a piece of one sequence's prompt, beside the drafts of all others."""
-    return max(choice.prompt_pass, 1 + choice.drafted) + (sequences - 1) * (1 + choice.drafted)
+    return int(function("longest_pass")(choice_numbers(choice), sequences))
 
 
 def footprint(facts: MemoryFacts, choice: MemoryChoice) -> dict[str, int]:
     """Return bytes by purpose. Their sum is the most that the process has resident at once."""
-    spec = facts.target.spec
-    count = facts.sequences
-    slack = _SLACK_BYTES + (count - 1) * _SLACK_BYTES_PER_SEQUENCE
-    parts = {
-        "process": facts.process,
-        "weights": facts.target.weights,
-        "experts": choice.experts * facts.target.experts.slot_bytes if facts.target.experts else 0,
-        "kv_cache": cache_bytes(spec, choice.context, choice.kv, longest_pass(choice), count),
-        "state": count * state_bytes(spec.states),
-        "scratch": model_scratch_bytes(facts.target, longest_pass(choice, count), choice.context),
-        "rows": rows_bytes(facts, choice.drafted),
-        "grammar": facts.grammar,
-        "hidden": hidden_bytes(facts.target, longest_pass(choice), choice.drafted),
-        "attention": speckv_bytes(spec, choice.context, longest_pass(choice)) if facts.speckv else 0,
-        "tables": count * choice.tables,
-        **{one.part: one.weights + one.rest(choice, count) for one in facts.drafters if choice.model_drafts},
-        "small": small_bytes(facts.small, choice) if facts.small else 0,
-        "slack": slack + _SLACK_BYTES_PER_TOKEN * count * choice.context,
-    }
-    return {name: nbytes for name, nbytes in parts.items() if nbytes}
-
-
-def rows_bytes(facts: MemoryFacts, drafted: int) -> int:
-    """Bytes of whole rows of logits: one for each of ``drafted`` tokens and one more, and a draw from one.
-
-    0 where nobody asks for whole rows, as in greedy decoding.
-    """
-    if not facts.drawing:
-        return 0
-    vocab = max(one.spec.vocab_size for one in (facts.target, facts.small) if one)
-    return facts.sequences * vocab * (4 * (1 + drafted) + facts.drawing)
-
-
-def hidden_bytes(model: ModelMemory, longest: int, drafted: int) -> int:
-    """Bytes of the hidden states of a pass, by layer and side by side, and of rows of peeked tokens.
-
-    Rows of peeked tokens are held twice while more are added. 0 for a model opened without exits.
-    """
-    if not model.hidden:
-        return 0
-    return 4 * (2 * longest * model.hidden + 2 * (1 + drafted) * (model.hidden + model.spec.hidden_size))
+    parts: dict[str, int] = loads(of_core("footprint", facts, choice))
+    return parts
 
 
 def cache_bytes(spec: ModelSpec, context: int, kv: KvType, longest: int, sequences: int = 1) -> int:
     """Bytes of the pages that ``context`` tokens fill, in passes over at most ``longest`` tokens."""
-    ring = ring_slots(spec, context, longest, kv)
-    pages = 0
-    for keys in spec.keys:
-        slots = sequences * (ring if keys.window else context)
-        pages += 2 * keys.kv_heads * keys.layers * -(-slots * kv_row_bytes(keys.head_dim, kv) // PAGE)
-    return pages * PAGE
+    numbers = packed(numbers_of(spec))
+    return int(function("cache_bytes")(numbers, context, int8(kv), longest, sequences))
 
 
 def scratch_bytes(spec: ModelSpec, threads: int, tokens: int, context: int, exits: int = 0) -> int:
     """Bytes that a pass over ``tokens`` tokens holds for a moment beside its results.
 
-    ``exits``: of a graph that has them. The runtime holds the rows of each, and of three layers more, as long
-    as the pass runs.
+    ``exits``: of a graph that has them.
     """
-    hidden, ffn = spec.hidden_size, spec.ffn_size
-    heads, qkv = attention_widths(spec)
-    held = exits + _TAPS if exits else 0
-    tensors = 4 * ((3 + held) * hidden + ffn + qkv)
-    buffers = 1.4 * ffn + 4 * (hidden + qkv + heads)
-    scores = 4 * _BLOCK_QUERIES * context * threads
-    return int(_ARENA * tokens * (tensors + buffers)) + scores + _routed_bytes(spec, tokens)
+    return int(function("scratch_bytes")(packed(numbers_of(spec)), threads, tokens, context, exits))
 
 
-def _routed_bytes(spec: ModelSpec, tokens: int) -> int:
-    """Return the bytes of a router's scores, and of the tokens' inputs and outputs of experts."""
-    if (experts := spec.experts) is None:
-        return 0
-    pairs = max(tokens, min(tokens * experts.chosen, _PAIRS))
-    return int(4 * tokens * experts.count + 5.5 * pairs * (spec.hidden_size + experts.width))
+def draft_model_bytes(model: ModelMemory, choice: MemoryChoice, sequences: int, beside: int) -> int:
+    """Bytes of a draft model beside its weights: cache and scratch.
 
-
-def attention_widths(spec: ModelSpec) -> tuple[int, int]:
-    """Return the widths of all query heads, and of query, key and value together, where they are largest.
-
-    Recurrent layers have wider ones: their trail's row and a gate, or three such rows.
+    ``beside``: tokens of each other conversation in a pass.
     """
-    widest = max((keys.head_dim for keys in spec.keys), default=spec.head_dim)
-    keys_and_values = max((2 * keys.kv_heads * keys.head_dim for keys in spec.keys), default=0)
-    heads = spec.n_heads * widest
-    rows = (kind.trail * (2 if kind.state else 3) for kind in spec.states)
-    return max([heads, *(kind.trail for kind in spec.states)]), max([heads + keys_and_values, *rows])
+    numbers = packed(_model_numbers(model))
+    return int(function("draft_model_bytes")(numbers, choice_numbers(choice), sequences, beside))
 
 
-def model_scratch_bytes(model: ModelMemory, tokens: int, context: int) -> int:
-    """Bytes that a pass of ``model`` over ``tokens`` tokens holds for a moment; see ``scratch_bytes``."""
-    return scratch_bytes(model.spec, model.threads, tokens, context, model.exits)
+def of_core(name: str, facts: MemoryFacts, choice: MemoryChoice, *more: int) -> Any:
+    """Call a function of the core that takes facts and a choice. Raises what a drafter's ``rest`` raised."""
+    failed: list[BaseException] = []
+
+    def rest(index: int, numbers: Any) -> int:
+        context, in_int8, prompt_pass, drafted, tables, model_drafts, experts = numbers[:7]
+        kv: KvType = "int8" if in_int8 else "fp16"
+        asked = MemoryChoice(context, kv, prompt_pass, drafted, tables, bool(model_drafts), experts)
+        try:
+            return 0 if failed else facts.drafters[index].rest(asked, facts.sequences)
+        except BaseException as error:  # raised once the core has returned: it cannot pass through
+            failed.append(error)
+            return 0
+
+    names = "\0".join([*(one.part for one in facts.drafters), facts.target.spec.name])
+    encoded = names.encode(errors="surrogatepass")
+    found = function(name)(packed(_numbers(facts)), encoded, REST(rest), choice_numbers(choice), *more)
+    if failed:
+        raise failed[0]
+    return found
 
 
-def small_bytes(model: ModelMemory, choice: MemoryChoice) -> int:
-    """Bytes of a small model that takes turns with the target: weights, cache, scratch and tables."""
-    context, longest = min(choice.context, model.spec.context_length), longest_pass(choice)
-    cache = cache_bytes(model.spec, context, choice.kv, longest) + state_bytes(model.spec.states)
-    return model.weights + cache + model_scratch_bytes(model, longest, context) + choice.tables
+def choice_numbers(choice: MemoryChoice) -> bytes:
+    """Return a choice as the core takes it."""
+    lengths = choice.prompt_pass, choice.drafted, choice.tables
+    return packed([choice.context, int8(choice.kv), *lengths, choice.model_drafts, choice.experts])
+
+
+def _numbers(facts: MemoryFacts) -> list[int]:
+    return [
+        *_model_numbers(facts.target),
+        *((True, *_model_numbers(facts.small)) if facts.small else (False,)),
+        facts.process, facts.drawing, facts.grammar, facts.unnamed,
+        *(kv in facts.kinds for kv in ("fp16", "int8")),
+        facts.sequences, WINDOW + LOOKAHEAD if facts.speckv else 0,
+        len(facts.drafters), *(one.weights for one in facts.drafters),
+    ]  # fmt: skip
+
+
+def _model_numbers(model: ModelMemory) -> list[int]:
+    slots = (model.experts.slot_bytes, model.experts.most) if model.experts else (0, 0)
+    return [*numbers_of(model.spec), model.weights, model.threads, model.hidden, model.exits, *slots]

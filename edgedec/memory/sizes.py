@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ctypes import c_int64
+from functools import cache
 
 from edgedec.core.cache_config import KvType
-from edgedec.core.cache_kinds import TRAIL_SLOTS, Keys, States
+from edgedec.core.cache_kinds import Keys, States
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core_lib.memory import function, int8, packed, spec_numbers, states_numbers
 
-PAGE = 4096
-"""Bytes that the operating system commits at a time."""
-RING_SLACK = 256
-"""Tokens that can be rewound where layers have a window: a reply of usual length that is regenerated.
-A longer rewind empties the cache.
-"""
+
+@cache
+def ring_sizes() -> tuple[int, int]:
+    """Return how long rings are beside their window and a pass.
+
+    Tokens that can be rewound, beyond which the cache is emptied; bytes of which a ring fills whole ones.
+    """
+    found = (c_int64 * 2)()
+    function("ring_sizes")(found)
+    return found[0], found[1]
+
+
+def numbers_of(spec: ModelSpec) -> tuple[int, ...]:
+    """Return a model's sizes as the core takes them."""
+    return spec_numbers(spec, ring_sizes())
 
 
 def kv_row_bytes(head_dim: int, kv: KvType = "fp16") -> int:
     """Bytes of the key, or the value, of one token and head."""
-    return head_dim + 2 * -(-head_dim // 32) if kv == "int8" else 2 * head_dim
+    return int(function("row_bytes")(head_dim, int8(kv)))
 
 
 def kv_row_name(head_dim: int) -> str:
@@ -40,7 +52,7 @@ def ring_keys(spec: ModelSpec) -> Keys | None:
 def ring_kept(spec: ModelSpec) -> int:
     """Slots of a ring that survive any pass: those that the next token sees, and those of a rewind."""
     rings = ring_keys(spec)
-    return (rings.window if rings else 0) + RING_SLACK
+    return (rings.window if rings else 0) + ring_sizes()[0]
 
 
 def ring_slots(spec: ModelSpec, capacity: int, longest: int, kv: KvType = "fp16") -> int:
@@ -48,11 +60,7 @@ def ring_slots(spec: ModelSpec, capacity: int, longest: int, kv: KvType = "fp16"
 
     Rounded up to whole pages, and at most ``capacity``, with which no ring goes round. 0 without such layers.
     """
-    if (rings := ring_keys(spec)) is None:
-        return 0
-    row = kv_row_bytes(rings.head_dim, kv)
-    pages = -(-(ring_kept(spec) + longest) * row // PAGE)
-    return min(pages * PAGE // row, capacity)
+    return int(function("ring_slots")(packed(numbers_of(spec)), capacity, longest, int8(kv)))
 
 
 def kv_bytes(spec: ModelSpec, capacity: int, kv: KvType = "fp16", ring: int = 0) -> int:
@@ -60,7 +68,7 @@ def kv_bytes(spec: ModelSpec, capacity: int, kv: KvType = "fp16", ring: int = 0)
 
     An upper bound on resident bytes: pages of positions never reached stay untouched.
     """
-    return sum(slot_bytes(keys, kv) * (ring if ring and keys.window else capacity) for keys in spec.keys)
+    return int(function("kv_bytes")(packed(numbers_of(spec)), capacity, int8(kv), ring))
 
 
 def slot_bytes(keys: Keys, kv: KvType = "fp16") -> int:
@@ -70,7 +78,7 @@ def slot_bytes(keys: Keys, kv: KvType = "fp16") -> int:
 
 def state_bytes(kinds: Sequence[States]) -> int:
     """Bytes that recurrent layers keep of one sequence: trails, states, and their checkpoint."""
-    return sum(4 * kind.layers * ((TRAIL_SLOTS + kind.tail) * kind.trail + 2 * kind.state) for kind in kinds)
+    return int(function("state_bytes")(packed(states_numbers(kinds))))
 
 
 def most_undone(kinds: Sequence[States]) -> int:

@@ -7,7 +7,36 @@
 
 namespace edgedec::engine {
 
-// Sizes are in elements; ids are token ids. A manifest states every field.
+// Keys and values of one size, of layers that keep some of their own; others may read them.
+struct Keys {
+  int64_t layers = 0, kv_heads = 0, head_dim = 0;
+  int64_t window = 0;  // the newest tokens, whose keys lie in rings; 0: all
+};
+
+// The memory of recurrent layers, whose size does not depend on the context.
+struct States {
+  int64_t layers = 0;
+  int64_t row = 0;    // numbers that the recurrence needs of one token
+  int64_t rows = 0;   // rows that are kept of a sequence: of its newest tokens, and of those before a checkpoint
+  int64_t state = 0;  // numbers of one layer's state; 0: the rows are all there is
+};
+
+// Experts of a layer, of which each token takes a few.
+struct Experts {
+  int64_t count = 0, chosen = 0, width = 0;
+};
+
+// Bytes that the operating system commits at a time, as plans count them.
+constexpr int64_t kPage = 4096;
+
+// How long rings are beside their window and a pass.
+struct RingSizes {
+  // Tokens that can be rewound: a reply of usual length that is regenerated. A longer rewind empties the cache.
+  int64_t slack = 256;
+  int64_t page = kPage;  // bytes of which a ring fills whole ones
+};
+
+// Sizes are in elements; ids are token ids. A manifest states every field up to `table_bytes`.
 struct ModelSpec {
   std::string name, architecture;
   int64_t vocab_size = 0, n_layers = 0, n_heads = 0, n_kv_heads = 0, head_dim = 0, hidden_size = 0, context_length = 0;
@@ -17,6 +46,21 @@ struct ModelSpec {
   int64_t ffn_size = 0;
   int64_t n_window_layers = 0, window = 0;  // layers with rings, and the tokens that they see
   int64_t table_bytes = 0;  // bytes of a table of embeddings that the head does not share
+  // The kinds of cache, where the fields above do not say it all; none: ask keys_of.
+  std::vector<Keys> keys;
+  std::vector<States> states;
+  Experts experts;  // none: their count is 0
+  RingSizes rings;
 };
+
+// The kinds that hold keys and values.
+inline std::vector<Keys> keys_of(const ModelSpec& spec) {
+  if (!spec.keys.empty() || !spec.states.empty()) return spec.keys;
+  std::vector<Keys> found;
+  const int64_t whole = spec.n_layers - spec.n_window_layers;
+  if (whole) found.push_back({whole, spec.n_kv_heads, spec.head_dim, 0});
+  if (spec.n_window_layers) found.push_back({spec.n_window_layers, spec.n_kv_heads, spec.head_dim, spec.window});
+  return found;
+}
 
 }  // namespace edgedec::engine

@@ -22,8 +22,8 @@ from edgedec.drafters.interface import BuildContext
 from edgedec.drafters.model import model_memory
 from edgedec.drafters.registry import Drafting
 from edgedec.loaded_model import load_model
-from edgedec.memory.footprint import MemoryChoice, rows_bytes
-from edgedec.memory.plan import STARTS_DIFFER, least, milestones, peak
+from edgedec.memory.footprint import MemoryChoice, footprint
+from edgedec.memory.plan import least, milestones, peak
 from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.reply import Settings
@@ -114,7 +114,7 @@ def test_tables_of_drafters_keep_to_their_bytes(bundle: Path) -> None:
 def test_a_budget_too_small_says_which_would_do(bundle: Path) -> None:
     free = free_of(bundle)
     smallest = least(free.facts, free.wanted)
-    with pytest.raises(MemoryBudgetError, match=f"at least {size_up(smallest + STARTS_DIFFER)},"):
+    with pytest.raises(MemoryBudgetError, match=f"at least {size_up(smallest + 400_000)},"):
         fitted(bundle, smallest - 1, elastic=False)
     budget = fitted(bundle, smallest, elastic=False).runner.budget
     assert budget is not None
@@ -162,7 +162,9 @@ def test_greedy_replies_reserve_no_rows_of_logits(bundle: Path) -> None:
 def test_a_chat_that_becomes_sampled_drafts_less_where_memory_is_short(bundle: Path) -> None:
     greedy = run_tiny(bundle, memory=PLENTY, draft="auto").runner
     assert greedy.budget is not None
-    roomy = greedy.budget.plan.peak + rows_bytes(replace(greedy.budget.facts, drawing=120), 3)
+    drawn = replace(greedy.budget.facts, drawing=120)
+    rows = footprint(drawn, replace(greedy.budget.choice, drafted=3))["rows"]
+    roomy = greedy.budget.plan.peak + rows
     tight = run_tiny(bundle, memory=roomy, draft="auto").runner
     tight.make_room_for(SAMPLED)
     assert tight.budget is not None

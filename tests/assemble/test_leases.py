@@ -18,7 +18,6 @@ from edgedec.assemble.runner import Runner
 from edgedec.core.cache_config import SPECKV
 from edgedec.core.ledger import Ledger
 from edgedec.decode import reply_plan
-from edgedec.memory.sizes import PAGE
 from edgedec.sampling import DrawParams, draw, drawing_bytes
 from edgedec.session.chat import Chat
 from edgedec.session.conversations import Conversations
@@ -26,6 +25,7 @@ from edgedec.session.reply import Settings
 from tests.fixtures.tiny_models import prepared_run, run_tiny, tiny_bundle
 
 PLENTY = 1 << 40
+PAGE = 4096
 TEXT = "Once upon a time, once upon a time, once upon"
 
 

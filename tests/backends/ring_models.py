@@ -45,8 +45,7 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes, "RING_SLACK", SLACK)
-    monkeypatch.setattr(sizes, "PAGE", 2)  # rings need not fill pages
+    monkeypatch.setattr(sizes, "ring_sizes", lambda: (SLACK, 2))  # rings need not fill pages
     monkeypatch.setattr(onnx, "MAX_PASS_TOKENS", LONGEST)
 
 

@@ -39,14 +39,13 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def short_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes, "PAGE", 2)  # rings need not fill pages
     monkeypatch.setattr(onnx, "MAX_PASS_TOKENS", LONGEST)
 
 
 def both(bundle: Path, kv: KvType, monkeypatch: pytest.MonkeyPatch) -> tuple[OnnxForward, OnnxForward]:
     """With rings that go round often, and with rings that hold all tokens."""
     whole = opened(bundle, kv)
-    monkeypatch.setattr(sizes, "RING_SLACK", SLACK)
+    monkeypatch.setattr(sizes, "ring_sizes", lambda: (SLACK, 2))  # rings need not fill pages
     ring = opened(bundle, kv)
     assert ring._kv.arrays["kv_window"].shape[3] < 30 < whole._kv.arrays["kv_window"].shape[3]
     return ring, whole

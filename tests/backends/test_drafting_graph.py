@@ -19,7 +19,7 @@ from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError
 from edgedec.core.ledger import Ledger
 from edgedec.core.rows import Rows
-from edgedec.memory.footprint import ModelMemory, hidden_bytes, scratch_bytes
+from edgedec.memory.footprint import MemoryChoice, MemoryFacts, ModelMemory, footprint, scratch_bytes
 from tests.fixtures.opened import shared_cache
 
 Bundles = Callable[[str], Path]
@@ -168,7 +168,8 @@ def test_memory_of_hidden_states_and_peeks_stays_within_its_formulas(tiny_bundle
     model = OnnxModel(bundle, Manifest.load(bundle), threads=1, spin=False, drafting=True)
     longest, drafted, exits = 64, 15, len(model.caps.exits)
     memory = ModelMemory(model.spec, model.weight_bytes, 1, 3 * model.spec.hidden_size, exits)
-    share = hidden_bytes(memory, longest, drafted)
+    choice = MemoryChoice(128, prompt_pass=longest, drafted=drafted)
+    share = footprint(MemoryFacts(memory, process=0), choice)["hidden"]
     scratch = scratch_bytes(model.spec, 1, longest, 128, exits)
     assert scratch > scratch_bytes(model.spec, 1, longest, 128)
     shares = {"kv_cache": 1 << 30, "slack": 1 << 24, "scratch": scratch, "hidden": share}

@@ -199,7 +199,7 @@ def test_results_are_the_same_after_memory_was_given_back(
 ) -> None:
     for least in ("_WORTHWHILE_BYTES", "_WORTHWHILE_SLOTS"):
         monkeypatch.setattr(kv_memory, least, 1)
-    monkeypatch.setattr(sizes, "RING_SLACK", 200)  # several pages
+    monkeypatch.setattr(sizes, "ring_sizes", lambda: (200, 2))  # several pages
     ring, whole = both(bundles, "gemma3", kv)
     for count, length in ((210, 180), (210, 15), (390, 330), (390, 200), (220, 0), (20, 0)):
         for forward in (ring, whole):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from edgedec.backends.fake import tiny_spec
 from edgedec.core.errors import ContextFullError
 from edgedec.core.model_spec import ModelSpec
-from edgedec.memory import CacheBook, KvType, kv_bytes, kv_row_bytes, ring_slots, sizes
+from edgedec.memory import CacheBook, KvType, kv_bytes, kv_row_bytes, ring_slots
 
 TREES = st.integers(1, 12).flatmap(lambda n: st.tuples(*(st.integers(-1, i - 1) for i in range(n)))).map(list)
 
@@ -201,7 +201,7 @@ def test_kv_bytes_counts_windows() -> None:
 def test_rings_hold_what_they_must_in_whole_pages(capacity: int, longest: int, kv: KvType) -> None:
     spec = replace(tiny_spec(8, 5000), head_dim=96, n_layers=3, n_window_layers=2, window=100)
     slots, row = ring_slots(spec, capacity, longest, kv), kv_row_bytes(96, kv)
-    least = 100 + longest + sizes.RING_SLACK
+    least = 100 + longest + 256
     assert min(least, capacity) <= slots <= capacity
     if slots < capacity:
         assert 0 <= -slots * row % 4096 < row

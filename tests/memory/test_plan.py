@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgedec.core.cache_kinds import Keys, States
-from edgedec.core.errors import MemoryBudgetError, Remedy
+from edgedec.core.errors import BadFileError, MemoryBudgetError, Remedy
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.units import size_up
 from edgedec.drafters.model import draft_memory
 from edgedec.memory import KvType, kv_bytes, kv_row_bytes, ring_slots
 from edgedec.memory.footprint import (
+    DrafterMemory,
     ExpertMemory,
     MemoryChoice,
     MemoryFacts,
@@ -24,19 +25,12 @@ from edgedec.memory.footprint import (
     footprint,
     longest_pass,
 )
-from edgedec.memory.plan import (
-    LEAST_CONTEXT,
-    STARTS_DIFFER,
-    USUAL_CONTEXT,
-    least,
-    milestones,
-    peak,
-    planned,
-    with_drawing,
-)
+from edgedec.memory.plan import MemoryPlan, least, milestones, peak, planned, with_drawing
 from tests.fixtures.nightly import every
 
 MB = 1_000_000
+LEAST_CONTEXT, USUAL_CONTEXT, STARTS_DIFFER = 64, 1024, 400_000
+"""As kernels/core/memory/plan.cc has them."""
 SMALL = ModelSpec("small", "llama", 49152, 30, 9, 3, 64, 576, 8192, ffn_size=1536)
 LARGE = ModelSpec("large", "qwen2", 151936, 28, 12, 2, 128, 1536, 32768, ffn_size=8960)
 GEMMA = ModelSpec(
@@ -337,3 +331,41 @@ def test_milestones_begin_with_the_drafter_that_nobody_named() -> None:
     stones = milestones(UNNAMED, BOTH)[::-1]
     assert stones[0] == (peak(PAIR, BOTH), "drafter: no model drafts")
     assert stones[1:] == milestones(PAIR, WANTED)[::-1]
+
+
+@pytest.mark.parametrize("windows", [0, 2**31 - 1])
+def test_absurd_sizes_fit_nothing_and_overflow_nothing(windows: int) -> None:
+    most = 2**31 - 1
+    spec = ModelSpec(
+        "absurd", "llama", most, most, most, most, most, most, most, ffn_size=most,
+        n_window_layers=windows, window=windows,
+    )  # fmt: skip
+    facts = MemoryFacts(ModelMemory(spec, 2**62, 1 << 20), process=2**62, drawing=200)
+    with pytest.raises(MemoryBudgetError, match=r"absurd does not fit 1\.0 GB: it needs "):
+        planned(facts, MemoryChoice(4096, tables=1 << 40), 10**9, elastic=False)
+
+
+def test_a_budget_may_be_any_number() -> None:
+    assert planned(ALONE, WANTED, 10**40, elastic=True) == MemoryPlan(
+        10**40, WANTED, footprint(ALONE, WANTED)
+    )
+
+
+def test_what_a_drafter_raises_reaches_its_caller() -> None:
+    """Its memory is asked for by the core, through which no exception can pass."""
+
+    def rest(choice: MemoryChoice, sequences: int) -> int:
+        raise BadFileError(f"no facts for {choice.context} tokens of {sequences}")
+
+    broken = DrafterMemory("head", "", 0, rest)
+    for ask in (peak, least, milestones):
+        with pytest.raises(BadFileError, match=r"no facts for \d+ tokens of 1$"):
+            ask(replace(ALONE, drafters=(broken,)), BOTH)
+
+
+def test_a_name_may_hold_anything() -> None:
+    """Texts of a bundle are any that JSON can state."""
+    odd = replace(PAIR, target=replace(PAIR.target, spec=replace(LARGE, name="\udc80 \0 é")))
+    assert footprint(odd, BOTH) == footprint(PAIR, BOTH)
+    with pytest.raises(MemoryBudgetError, match=r"does not fit 1\.0 MB"):
+        planned(odd, BOTH, MB, elastic=False)

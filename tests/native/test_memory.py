@@ -1,156 +1,20 @@
-"""The native engine's memory plans, ledger and sizes against Python's: the same numbers and words."""
+"""The native engine's ledger and its words for sizes against Python's, and what it measures of a process."""
 
 from __future__ import annotations
 
 import mmap
 from ctypes import c_char_p, c_int, c_int64, c_size_t, c_void_p
-from dataclasses import replace
 from json import loads
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from edgedec.core.errors import EdgeDecError, MemoryBudgetError
+from edgedec.core.errors import MemoryBudgetError
 from edgedec.core.ledger import Ledger
-from edgedec.core.model_spec import ModelSpec
 from edgedec.core.units import size, size_up
-from edgedec.drafters.model import draft_memory
-from edgedec.memory.footprint import MemoryChoice, MemoryFacts, ModelMemory
-from edgedec.memory.plan import least, planned, with_drawing
 from edgedec.native.probe import function, text_function
 from edgedec.telemetry import process
-from tests.native.native_forward import sizes_of
-
-MB = 1_000_000
-UNLIMITED = 1 << 50
-
-
-def random_spec(rng: np.random.Generator) -> ModelSpec:
-    def one(*among: int) -> int:
-        return int(rng.choice(among))
-
-    kv_heads, layers = one(1, 2, 3, 4, 8), one(1, 2, 18, 28, 30, 61)
-    windowed = int(rng.integers(0, layers + 1)) if rng.random() < 0.4 else 0
-    return ModelSpec(
-        f"model {int(rng.integers(10))}",
-        "llama",
-        one(256, 32000, 49152, 151936, 262144),
-        layers,
-        kv_heads * one(1, 2, 3, 7),
-        kv_heads,
-        one(8, 64, 80, 128, 256),
-        one(64, 576, 1536, 4096),
-        one(64, 2048, 8192, 131072),
-        ffn_size=one(96, 1536, 8960, 14336),
-        n_window_layers=windowed,
-        window=one(8, 512, 4096) if windowed else 0,
-        head_k=one(1, 64),
-    )
-
-
-def random_case(rng: np.random.Generator) -> tuple[MemoryFacts, MemoryChoice, ModelMemory]:
-    def below(most: int) -> int:
-        return int(rng.integers(0, most))
-
-    target, draft = (ModelMemory(random_spec(rng), below(2000) * MB, 1 + below(8)) for _ in range(2))
-    if rng.random() < 0.3:
-        target = replace(target, hidden=3 * target.spec.hidden_size, exits=4)
-    drafts = rng.random() < 0.4
-    facts = MemoryFacts(
-        target,
-        process=below(200) * MB,
-        drawing=int(rng.choice([0, 4, 20, 120])),
-        drafters=(draft_memory(draft),) if drafts else (),
-        unnamed=drafts and bool(rng.random() < 0.5),
-    )
-    context = min(int(rng.choice([40, 64, 512, 4096, 100_000])), target.spec.context_length)
-    drafted = int(rng.choice([0, 1, 15, 31])) if not drafts else 15
-    choice = MemoryChoice(
-        context,
-        "int8" if rng.random() < 0.3 else "fp16",
-        min(128, context),
-        drafted,
-        int(rng.choice([0, 1 << 18, 3 * MB, 20 * MB])) if drafted else 0,
-        drafts,
-    )
-    return facts, choice, draft
-
-
-def native(
-    facts: MemoryFacts, wanted: MemoryChoice, draft: ModelMemory, budget: int, elastic: bool, drawing: int
-) -> dict[str, Any]:
-    target = facts.target
-    numbers = [
-        *sizes_of(target.spec), target.weights, target.threads, target.hidden, target.exits, facts.process,
-        facts.drawing, draft.weights if wanted.model_drafts else 0, *sizes_of(draft.spec), draft.threads,
-        budget, wanted.context, wanted.kv == "int8", 128, wanted.drafted, wanted.tables, not elastic,
-        not facts.unnamed, drawing,
-    ]  # fmt: skip
-    call = text_function("plan", c_char_p, c_void_p)
-    found = call(target.spec.name.encode(), (c_int64 * len(numbers))(*numbers))
-    assert found is not None
-    plan: dict[str, Any] = loads(found)
-    return plan
-
-
-def reference(
-    facts: MemoryFacts, wanted: MemoryChoice, budget: int, elastic: bool, drawing: int
-) -> dict[str, Any]:
-    try:
-        plan = planned(facts, wanted, budget or UNLIMITED, elastic=elastic)
-        plan = with_drawing(plan, facts, drawing)
-    except EdgeDecError as error:
-        return {"code": error.exit_code, "message": error.message, "hint": error.hint}
-    choice = plan.choice
-    return {
-        "budget": plan.budget,
-        "peak": plan.peak,
-        "choice": [
-            choice.context, choice.kv, choice.prompt_pass, choice.drafted, choice.tables, choice.model_drafts
-        ],
-        "parts": dict(plan.parts),
-        "given_up": list(plan.given_up),
-    }  # fmt: skip
-
-
-def compare_plans(seed: int, count: int) -> None:
-    rng = np.random.default_rng(seed)
-    fits = 0
-    for _ in range(count):
-        facts, wanted, draft = random_case(rng)
-        if wanted.model_drafts and not draft.weights:
-            continue
-        budget = least(facts, wanted) + int(rng.integers(-30, 900)) * MB // int(rng.choice([1, 3, 100]))
-        budget = 0 if rng.random() < 0.05 else max(budget, 1)
-        elastic = bool(rng.random() < 0.5)
-        drawing = int(rng.choice([0, 0, 30, 200]))
-        expected = reference(facts, wanted, budget, elastic, drawing)
-        assert native(facts, wanted, draft, budget, elastic, drawing) == expected
-        fits += "parts" in expected
-    assert fits > count // 3
-
-
-def test_plans_of_random_models_and_budgets() -> None:
-    compare_plans(0, 150)
-
-
-@pytest.mark.slow
-def test_many_plans() -> None:
-    compare_plans(1, 20_000)
-
-
-def test_absurd_sizes_fit_nothing_and_overflow_nothing() -> None:
-    most = 2**31 - 1
-    spec = ModelSpec("absurd", "llama", most, most, most, most, most, most, most, ffn_size=most)
-    rings = replace(spec, n_window_layers=most, window=most)
-    for one in (spec, rings):
-        facts = MemoryFacts(ModelMemory(one, 2**62, 1 << 20), process=2**62, drawing=200)
-        wanted = MemoryChoice(4096, tables=1 << 40)
-        found = native(facts, wanted, ModelMemory(one, 0, 1), 10**9, False, 0)
-        assert found["code"] == MemoryBudgetError.exit_code
-        assert found["message"].startswith("absurd does not fit 1.0 GB: it needs ")
 
 
 def test_sizes_in_words() -> None:

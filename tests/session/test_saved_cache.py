@@ -71,12 +71,8 @@ def test_the_next_reply_is_the_one_that_would_have_come(
 ) -> None:
     """Also when rings have gone round since the conversation began."""
     if small:
-        for module, constant, value in (
-            (sizes, "RING_SLACK", 16),
-            (sizes, "PAGE", 2),
-            (onnx, "MAX_PASS_TOKENS", 16),
-        ):
-            monkeypatch.setattr(module, constant, value)
+        monkeypatch.setattr(sizes, "ring_sizes", lambda: (16, 2))
+        monkeypatch.setattr(onnx, "MAX_PASS_TOKENS", 16)
     bundle, path = tiny_bundle(folder, architecture), tmp_path / "talk"
     first, model_id = opened(bundle)
     going_on = chat_of(first, settings, system="Be brief.")

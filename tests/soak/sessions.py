@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from edgedec.bench.harness.cgroups import Cgroup, cgroup
 from edgedec.bench.harness.texts import PROMPTS
 from edgedec.core.errors import BackendError, ContextFullError, MemoryBudgetError
-from edgedec.memory.plan import LEAST_CONTEXT
 
 _REFUSED, _TOO_LONG = MemoryBudgetError.exit_code, ContextFullError.exit_code
 _FILLED = 0.9
+_LEAST_CONTEXT = 64
 """Share of the context. Sessions that used more of it tell whether plans are right."""
 
 
@@ -93,7 +93,7 @@ def random_sessions(study: SessionsStudy) -> SessionsReport:
         ranges = {draft: _budgets(study.model, draft) for draft in dict.fromkeys(study.drafts)}
         for _ in range(study.repeat):
             share = dice.random()
-            context = dice.randint(2 * LEAST_CONTEXT, study.longest)
+            context = dice.randint(2 * _LEAST_CONTEXT, study.longest)
             prompt = _prompt(dice, dice.randint(1, context // 2))
             draft, options = _options(dice, study.drafts, context)
             least, most = ranges[draft]

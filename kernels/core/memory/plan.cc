@@ -9,10 +9,9 @@
 namespace edgedec::engine {
 namespace {
 
-// Bytes by which a process that starts again may hold more: plan.py.
+// Bytes by which a process that starts again may hold more. A budget that is named has room for them.
 constexpr int64_t kStartsDiffer = 400'000;
 
-constexpr int64_t kLeastContext = 64;    // a shorter context is no use for a conversation
 constexpr int64_t kUsualContext = 1024;  // tokens that come before drafts, when nobody asked for a context
 constexpr int64_t kContextBlock = 32;    // contexts that nobody asked for exactly are multiples of so many tokens
 constexpr int64_t kShortestPass = 16;
@@ -25,7 +24,7 @@ struct Step {
 
 bool same(const MemoryChoice& a, const MemoryChoice& b) {
   return a.context == b.context && a.kv == b.kv && a.prompt_pass == b.prompt_pass && a.drafted == b.drafted &&
-         a.tables == b.tables && a.model_drafts == b.model_drafts;
+         a.tables == b.tables && a.model_drafts == b.model_drafts && a.experts == b.experts;
 }
 
 int64_t peak(const MemoryFacts& facts, const MemoryChoice& choice) { return sum_of(footprint(facts, choice)); }
@@ -70,7 +69,8 @@ void walk(const MemoryFacts& facts, MemoryChoice choice, Visit visit) {
     for (;;) {
       const MemoryChoice lesser = step(choice);
       if (same(lesser, choice)) break;
-      if ((lesser.kv == KvType::kInt8 && !facts.int8_possible) || peak(facts, lesser) >= peak(facts, choice)) break;
+      const bool possible = lesser.kv == KvType::kInt8 ? facts.int8_possible : facts.fp16_possible;
+      if (!possible || peak(facts, lesser) >= peak(facts, choice)) break;
       if (!visit(choice, lesser)) return;
       choice = lesser;
     }
@@ -132,19 +132,34 @@ void note_given_up(const MemoryChoice& wanted, const MemoryChoice& choice, std::
     lines->push_back("context: " + decimal(choice.context) + " tokens of " + decimal(wanted.context));
 }
 
-Status refused(const MemoryFacts& facts, const MemoryChoice& choice, int64_t budget) {
-  const int64_t needed = least_budget(facts, choice);
+// With as many experts in memory as the rest of the budget holds.
+MemoryChoice with_experts(const MemoryFacts& facts, MemoryChoice choice, int64_t budget) {
+  if (!facts.target.slot_bytes) return choice;
+  const int64_t more = (budget - peak(facts, choice)) / facts.target.slot_bytes;
+  choice.experts = std::min(choice.experts + more, facts.target.most_experts);
+  return choice;
+}
+
+std::string first_given_up(const MemoryChoice& wanted, const MemoryChoice& choice) {
+  std::vector<std::string> lines;
+  note_given_up(wanted, choice, &lines);
+  return lines.front();
+}
+
+Status refused(const MemoryFacts& facts, const MemoryChoice& choice, MemoryPlan* plan) {
+  const int64_t needed = least_budget(facts, choice), budget = plan->budget;
+  plan->needed = needed + kStartsDiffer;
   return {Code::kMemoryBudget,
           facts.target.spec.name + " does not fit " + size_text(budget) + ": it needs " + size_text(needed) + " for " +
               decimal(kLeastContext) + " tokens of context",
-          "allow at least " + size_up(needed + kStartsDiffer) + ", or use a smaller model"};
+          "allow at least " + size_up(plan->needed) + ", or use a smaller model"};
 }
 
 }  // namespace
 
-int64_t least_budget(const MemoryFacts& facts, const MemoryChoice& wanted) {
+int64_t least_budget(const MemoryFacts& facts, const MemoryChoice& wanted, int64_t context) {
   MemoryChoice choice = wanted;
-  choice.context = std::min(kLeastContext, wanted.context);
+  choice.context = std::min(context, wanted.context);
   int64_t least = peak(facts, choice);
   walk(facts, choice, [&](const MemoryChoice&, const MemoryChoice& lesser) {
     least = std::min(least, peak(facts, lesser));
@@ -167,25 +182,31 @@ Status planned(const MemoryFacts& facts, const MemoryChoice& asked, int64_t budg
   });
   if (peak(facts, choice) > budget) {
     const int64_t context = longest_context(facts, choice, budget, choice.context);
-    if (context < std::min(kLeastContext, choice.context)) return refused(facts, choice, budget);
+    if (context < std::min(kLeastContext, choice.context)) {
+      plan->budget = budget;
+      return refused(facts, choice, plan);
+    }
     choice.context = context;
   } else {
     choice = taken_back(facts, choice, taken, budget);
     if (elastic) choice.context = longest_context(facts, choice, budget, wanted.context);
   }
-  *plan = {budget, choice, footprint(facts, choice), {}};
+  choice = with_experts(facts, choice, budget);
+  *plan = {budget, choice, footprint(facts, choice), {}, 0};
   note_given_up(asked, choice, &plan->given_up);
   return {};
 }
 
-Status plan_drawing(int64_t drawing, MemoryFacts* facts, MemoryPlan* plan) {
-  if (drawing <= facts->drawing) return {};
+Status plan_drawing(int64_t drawing, int64_t grammar, MemoryFacts* facts, MemoryPlan* plan) {
+  if (drawing <= facts->drawing && grammar <= facts->grammar) return {};
+  MemoryFacts changed = *facts;
+  changed.drawing = std::max(drawing, facts->drawing);
+  changed.grammar = std::max(grammar, facts->grammar);
   std::vector<MemoryPart> fixed;
   for (const MemoryPart& part : plan->parts)
-    if (part.name != "rows") fixed.push_back(part);
+    if (part.name != "rows" && part.name != "grammar") fixed.push_back(part);
+  if (changed.grammar) fixed.push_back({"grammar", changed.grammar});
   const Size others = sum_of(fixed);
-  MemoryFacts changed = *facts;
-  changed.drawing = drawing;
   for (int64_t drafted = plan->choice.drafted; drafted >= 0; --drafted) {
     const int64_t rows = rows_bytes(changed, drafted);
     if ((others + rows).count() > plan->budget) continue;
@@ -194,14 +215,39 @@ Status plan_drawing(int64_t drawing, MemoryFacts* facts, MemoryPlan* plan) {
     fixed.push_back({"rows", rows});
     plan->parts = std::move(fixed);
     note_given_up(before, plan->choice, &plan->given_up);
-    facts->drawing = drawing;
+    facts->drawing = changed.drawing;
+    facts->grammar = changed.grammar;
     return {};
   }
-  const int64_t needed = (others + rows_bytes(changed, 0)).count();
+  plan->needed = (others + rows_bytes(changed, 0)).count();
+  const std::string asked = changed.grammar ? "structured output: it takes " : "these sampling parameters: they take ";
+  const std::string instead = changed.grammar ? "plan for it when the model is opened" : "decode greedily";
   return {Code::kMemoryBudget,
-          "no memory for these sampling parameters: they take " + size_text(needed - plan->budget) + " more than " +
-              size_text(plan->budget),
-          "allow at least " + size_up(needed) + ", or decode greedily"};
+          "no memory for " + asked + size_text(plan->needed - plan->budget) + " more than " + size_text(plan->budget),
+          "allow at least " + size_up(plan->needed) + ", or " + instead};
+}
+
+std::vector<Milestone> milestones(const MemoryFacts& facts, const MemoryChoice& asked) {
+  std::vector<Milestone> found;
+  MemoryChoice wanted = asked;
+  const auto note = [&](const MemoryChoice& more, const MemoryChoice& less) {
+    found.push_back({peak(facts, more), first_given_up(more, less)});
+  };
+  if (facts.unnamed && asked.model_drafts) {
+    wanted.model_drafts = false;
+    note(asked, wanted);
+  }
+  MemoryChoice choice = wanted;
+  choice.context = std::min(kUsualContext, wanted.context);
+  if (!same(choice, wanted)) note(wanted, choice);
+  walk(facts, choice, [&](const MemoryChoice& before, const MemoryChoice& lesser) {
+    note(before, lesser);
+    choice = lesser;
+    return true;
+  });
+  found.push_back({peak(facts, choice), "context: fewer than " + decimal(choice.context) + " tokens"});
+  std::reverse(found.begin(), found.end());
+  return found;
 }
 
 }  // namespace edgedec::engine

@@ -8,9 +8,6 @@
 namespace edgedec::engine {
 namespace {
 
-// Tokens that can be rewound where layers have a window: a reply of usual length that is regenerated.
-constexpr int64_t kRingSlack = 256;
-
 constexpr int64_t kDefaultCapacity = 4096;
 
 }  // namespace
@@ -33,19 +30,36 @@ std::string kv_row_name(int64_t head_dim) {
 
 const char* kv_name(KvType kv) { return kv == KvType::kInt8 ? "int8" : "fp16"; }
 
-int64_t ring_kept(const ModelSpec& spec) { return spec.window + kRingSlack; }
+int64_t ring_kept(const ModelSpec& spec) {
+  for (const Keys& keys : keys_of(spec))
+    if (keys.window) return keys.window + spec.rings.slack;
+  return spec.rings.slack;
+}
 
 int64_t ring_slots(const ModelSpec& spec, int64_t capacity, int64_t longest, KvType kv) {
-  if (!spec.n_window_layers) return 0;
-  const int64_t row = kv_row_bytes(spec.head_dim, kv);
-  const int64_t pages = divided_up((Size(ring_kept(spec) + longest) * row).count(), kPage);
-  return std::min(pages * kPage / row, capacity);
+  for (const Keys& keys : keys_of(spec)) {
+    if (!keys.window) continue;
+    const int64_t row = kv_row_bytes(keys.head_dim, kv);
+    const int64_t pages = divided_up((Size(keys.window + spec.rings.slack + longest) * row).count(), spec.rings.page);
+    return std::min(pages * spec.rings.page / row, capacity);
+  }
+  return 0;
 }
 
 int64_t kv_bytes(const ModelSpec& spec, int64_t capacity, KvType kv, int64_t ring) {
-  const Size slots = Size(spec.n_layers - spec.n_window_layers) * capacity +
-                     Size(spec.n_window_layers) * (ring ? ring : capacity);
-  return (Size(2) * spec.n_kv_heads * slots * kv_row_bytes(spec.head_dim, kv)).count();
+  Size total = 0;
+  for (const Keys& keys : keys_of(spec)) {
+    const Size rows = Size(2) * keys.layers * keys.kv_heads * (ring && keys.window ? ring : capacity);
+    total = total + rows * kv_row_bytes(keys.head_dim, kv);
+  }
+  return total.count();
+}
+
+int64_t state_bytes(Span<const States> kinds) {
+  Size total = 0;
+  for (const States& kind : kinds)
+    total = total + Size(4) * kind.layers * (Size(kind.rows) * kind.row + Size(2) * kind.state);
+  return total.count();
 }
 
 }  // namespace edgedec::engine

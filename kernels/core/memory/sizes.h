@@ -1,17 +1,15 @@
-// Bytes and slots of a KV cache: edgedec/memory/sizes.py.
+// Bytes and slots of a KV cache.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
+#include "core/base/span.h"
 #include "core/base/status.h"
 #include "core/model_spec.h"
 #include "core/decode/forward.h"
 
 namespace edgedec::engine {
-
-// Bytes that the operating system commits at a time, as plans count them.
-constexpr int64_t kPage = 4096;
 
 // The capacity in tokens that `capacity` asks for. kUsage.
 Status checked_capacity(const ModelSpec& spec, int64_t capacity, int64_t* tokens);
@@ -28,6 +26,9 @@ int64_t ring_kept(const ModelSpec& spec);
 // `capacity`, with which no ring goes round. 0 without such layers.
 int64_t ring_slots(const ModelSpec& spec, int64_t capacity, int64_t longest, KvType kv);
 // Bytes of keys and values of `capacity` tokens; layers with a window have `ring` slots (0: all).
+// An upper bound on resident bytes: pages of positions never reached stay untouched.
 int64_t kv_bytes(const ModelSpec& spec, int64_t capacity, KvType kv, int64_t ring);
+// Bytes that recurrent layers keep of one sequence: rows, states, and their checkpoint.
+int64_t state_bytes(Span<const States> kinds);
 
 }  // namespace edgedec::engine

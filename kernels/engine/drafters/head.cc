@@ -9,7 +9,7 @@
 namespace edgedec::engine {
 namespace {
 
-int64_t head_rest(const void* self, const MemoryChoice& choice) {
+int64_t head_rest(const void* self, const MemoryChoice& choice, int64_t) {
   const HeadModel& head = *static_cast<const HeadModel*>(self);
   const int64_t context = std::min(choice.context, kHeadContext), longest = std::min(kHeadLongestPass, context);
   const ModelSpec spec = head.facts().spec(kHeadContext);

@@ -64,7 +64,7 @@ Status Budget::make(const MemoryFacts& facts, const MemoryWish& wish, std::uniqu
 }
 
 Status Budget::draw(int64_t drawing) {
-  EDGEDEC_TRY(plan_drawing(drawing, &facts_, &plan_));
+  EDGEDEC_TRY(plan_drawing(drawing, 0, &facts_, &plan_));
   ledger_.reshare(plan_.parts);
   return {};
 }

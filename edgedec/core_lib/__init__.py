@@ -1,0 +1,1 @@
+"""The core in the kernel library (kernels/core), called through ctypes."""
