@@ -21,12 +21,10 @@ from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.assemble.settings import RunSettings, config_of
 from edgedec.bundle.preset import Preset
-from edgedec.control.switching import beside_itself
 from edgedec.core.cache_config import DROP
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.progress import Notice, Progress, ignore, silent
 from edgedec.drafters.registry import models_in, no_drafter
-from edgedec.grammar.matcher import constraint_for
 from edgedec.grammar.spec import GrammarSpec
 from edgedec.loaded_model import LoadedModel, load_model
 from edgedec.memory.release import release_code
@@ -35,10 +33,8 @@ from edgedec.models.pairs import installed_drafter
 from edgedec.sampling import DrawParams
 from edgedec.sampling.named import Sampling, chosen
 from edgedec.session.chat import Chat
-from edgedec.session.conversations import Conversations
 from edgedec.session.function_tools import tools_of
 from edgedec.session.host import Host
-from edgedec.session.model_stats import ModelStats, PlanStats, model_stats
 from edgedec.session.prompt import Message, conversation_of
 from edgedec.session.public_names import public_names
 from edgedec.session.reply import Reply, Settings
@@ -48,7 +44,9 @@ from edgedec.session.reply_syntax import ReplySyntax
 if TYPE_CHECKING:
     from edgedec.control.switching import SwitchRule
     from edgedec.session.engine import ReplyEngine
+    from edgedec.session.conversations import Conversations
     from edgedec.session.function_tools import Tool
+    from edgedec.session.model_stats import ModelStats, PlanStats
     from edgedec.switch.side import TextSide
 
 
@@ -108,6 +106,8 @@ def fetch(model: str | Path, config: RunConfig, store: Store, progress: Progress
             raise no_drafter(name) from error
     target = store.ensure(str(model), progress=progress)
     if config.switch and drafts[config.switch].resolve() == target.resolve():
+        from edgedec.control.switching import beside_itself
+
         raise beside_itself(str(model))
     return Bundles(target, drafts)
 
@@ -168,7 +168,11 @@ class Model:
         >>> model.plan() is None
         True
         """
-        return PlanStats.of(self.budget) if self.budget else None
+        if self.budget is None:
+            return None
+        from edgedec.session.model_stats import PlanStats
+
+        return PlanStats.of(self.budget)
 
     def stats(self, reply: Reply | None = None) -> ModelStats:
         """Return how the model runs: bytes, drafters, memory plan; and the figures of ``reply``, if given.
@@ -180,6 +184,8 @@ class Model:
         >>> stats.kv, stats.drafts.names[:2]
         ('fp16', ('lookup', 'recycling'))
         """
+        from edgedec.session.model_stats import model_stats
+
         return model_stats(self.single, self.engine, reply)
 
     def make_room_for(self, params: DrawParams, *, logprobs: bool = False, grammar: bool = False) -> None:
@@ -314,6 +320,8 @@ class Model:
             raise UsageError(
                 "this model was opened for one conversation", hint="open it with RunConfig(conversations=4)"
             )
+        from edgedec.session.conversations import Conversations
+
         params, form = read_arguments(sampling, **named)
         settings = self.settings(params, max_tokens, stop, form)
         self._check_form(settings)
@@ -350,6 +358,8 @@ class Model:
     def _check_form(self, settings: Settings) -> None:
         """Raise the error of a form that no reply can be kept to."""
         if settings.grammar:
+            from edgedec.grammar.matcher import constraint_for
+
             one = self.runner.engines[0] if isinstance(self.runner, Batch) else self.runner.engine
             constraint_for(settings.grammar, self.loaded.tokenizer, one)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ctypes
 import os
 from functools import cache
-from importlib import resources
 from pathlib import Path
 
+import edgedec.kernels
 from edgedec.core.errors import BackendError, UsageError
-from edgedec.disk.installing import pip_reinstall
 
 _NAMES = ("libedgedec_kernels.so", "libedgedec_kernels.dylib", "edgedec_kernels.dll")
 _EMULATED = ("libedgedec_kernels_emulated.so",)
@@ -20,10 +19,8 @@ ALL_ROWS = "pip install -C cmake.define.EDGEDEC_ROWS=all ."
 
 def _find(names: tuple[str, ...]) -> Path | None:
     # Not by __file__: an editable install keeps the library in site-packages and this file in the checkout.
-    for entry in resources.files("edgedec.kernels").iterdir():
-        if entry.name in names:
-            return Path(str(entry))
-    return None
+    places = (Path(folder, name) for folder in edgedec.kernels.__path__ for name in names)
+    return next((place for place in places if place.is_file()), None)
 
 
 @cache
@@ -42,7 +39,7 @@ def library_path() -> Path:
     if path is None:
         raise BackendError(
             "the compiled kernel library is missing",
-            hint=f"install EdgeDec again: {pip_reinstall()}",
+            hint=_install_again(),
         )
     return path
 
@@ -96,6 +93,28 @@ def with_regions(model: bytes, threads: int) -> bytes | None:
         kernels.edgedec_free(ctypes.c_void_p(made))
 
 
+def wrong_with_graph(model: bytes, weights: int, *, standard: bool = False) -> str | None:
+    """Return why a graph over ``weights`` bytes of weights is broken (``kernels/engine/model/graph_guard.h``).
+
+    None for a whole one. With ``standard``, no op may be of another domain than ONNX's own. Raises
+    BackendError for a library of an older version.
+    """
+    try:
+        check = load(library_path()).edgedec_wrong_with_graph
+    except AttributeError:
+        raise too_old() from None
+    check.restype, domain, length = ctypes.c_char_p, ctypes.c_char_p(), ctypes.c_size_t()
+    places = ctypes.c_uint64(weights), int(standard), ctypes.byref(domain), ctypes.byref(length)
+    wrong = check(model, ctypes.c_size_t(len(model)), *places)
+    if wrong is None:
+        return None
+    words = str(wrong, "ascii")
+    if not length.value:
+        return words
+    other = ctypes.string_at(domain, length.value).decode("utf-8", "replace")
+    return f"{words} {other[:40]!r}"
+
+
 _READ_AT_ONCE = 64 << 20
 """Bytes between two chances for Ctrl-C."""
 
@@ -120,8 +139,14 @@ def too_old() -> BackendError:
     """Return the error for a library that lacks a function."""
     return BackendError(
         f"the kernel library {library_path()} is of an older version than this package",
-        hint=f"install EdgeDec again: {pip_reinstall()}",
+        hint=_install_again(),
     )
+
+
+def _install_again() -> str:
+    from edgedec.disk.installing import pip_reinstall  # imports all that reads packages
+
+    return f"install EdgeDec again: {pip_reinstall()}"
 
 
 def rows() -> list[str]:

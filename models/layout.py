@@ -18,12 +18,10 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgedec.disk.files import TRANSIENT, storage_errors
+from edgedec.disk.files import TRANSIENT, remove_tree, storage_errors
 
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -90,7 +88,7 @@ class Layout:
                 if match[1] == "old" and is_bundle(path) and not target.exists():
                     os.rename(path, target)
                 else:
-                    shutil.rmtree(path, ignore_errors=True)
+                    remove_tree(path)
 
     def discard(self, path: Path) -> None:
         """Rename a directory and then delete it, so that a crash leaves all of it or none.
@@ -100,12 +98,12 @@ class Layout:
         with storage_errors(str(path)):
             if not os.path.lexists(path):
                 return
-            trash = path.with_name(f"{path.name}.trash-{secrets.token_hex(4)}")
+            trash = path.with_name(f"{path.name}.trash-{os.urandom(4).hex()}")
             os.rename(path, trash)
             if trash.is_symlink():  # to a folder that is somebody else's
                 trash.unlink()
             else:
-                shutil.rmtree(trash, ignore_errors=True)
+                remove_tree(trash)
 
 
 def _literal(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -157,7 +156,11 @@ def near(text: str, names: Iterable[str], first: Collection[str] = ()) -> list[s
         return []
     begin = [name for name in known if name.lower().startswith(wanted)]
     contain = [name for name in known if len(wanted) > 1 and wanted in name.lower()]
-    return (begin or contain or difflib.get_close_matches(wanted, known, n=_NEAR, cutoff=0.5))[:_NEAR]
+    if begin or contain:
+        return (begin or contain)[:_NEAR]
+    import difflib
+
+    return difflib.get_close_matches(wanted, known, n=_NEAR, cutoff=0.5)
 
 
 def not_installed(reference: str, installed: Iterable[str]) -> NotFoundError:

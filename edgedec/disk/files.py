@@ -6,8 +6,6 @@ import errno
 import hashlib
 import os
 import re
-import secrets
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,7 +104,7 @@ def temporary_beside(target: Path) -> Iterator[Path]:
 
 
 def _partial(target: Path) -> Path:
-    return target.with_name(f"{target.name}.partial-{secrets.token_hex(4)}")
+    return target.with_name(f"{target.name}.partial-{os.urandom(4).hex()}")
 
 
 def _replace(temporary: Path, target: Path) -> None:
@@ -115,7 +113,7 @@ def _replace(temporary: Path, target: Path) -> None:
         return
     # A directory cannot replace a full one: move the old one aside, and back if the second rename fails.
     # Ctrl-C may come between any two of these calls.
-    old = target.with_name(f"{target.name}.old-{secrets.token_hex(4)}")
+    old = target.with_name(f"{target.name}.old-{os.urandom(4).hex()}")
     try:
         os.rename(target, old)
         os.rename(temporary, target)
@@ -127,9 +125,16 @@ def _replace(temporary: Path, target: Path) -> None:
 
 def _remove(path: Path) -> None:
     if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
+        remove_tree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder with all in it, as far as that is possible."""
+    import shutil  # imports all formats of archives
+
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def sha256_of(path: Path, progress: Callable[[int], None] | None = None) -> str:

@@ -6,10 +6,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from edgedec.core.errors import UsageError
-from edgedec.grammar.kept_schema import kept_schema
+
+if TYPE_CHECKING:
+    from edgedec.grammar.kept_schema import KeptSchema
 
 GrammarKind = Literal["json_schema", "json_object", "regex", "lark"]
 
@@ -74,7 +76,7 @@ class GrammarSpec:
                 f"the {self.name} is nested {depth} deep", hint=f"{MOST_NESTING} levels are possible"
             )
         if self.kind == "json_schema":
-            object.__setattr__(self, "left_out", kept_schema(self.text).left_out)
+            object.__setattr__(self, "left_out", _kept(self.text).left_out)
 
     @classmethod
     def of(
@@ -138,7 +140,7 @@ class GrammarSpec:
 
     def schema(self) -> Mapping[str, Any]:
         """Return the JSON schema that is kept to. Raises UsageError for a form that is no object of JSON."""
-        found = json.loads(kept_schema(self.text or '{"type": "object"}').text) if self.parses else None
+        found = json.loads(_kept(self.text or '{"type": "object"}').text) if self.parses else None
         if not isinstance(found, dict):
             raise UsageError(f"beside tools a reply has a JSON schema, and no {self.name} of another kind")
         return found
@@ -228,6 +230,12 @@ def _check_schema(text: str) -> None:
         raise _too_deep() from error
     if not isinstance(found, dict | bool):
         raise UsageError("the JSON schema is no object", hint='as in {"type": "object"}')
+
+
+def _kept(text: str) -> KeptSchema:
+    from edgedec.grammar.kept_schema import kept_schema  # imports decimal numbers
+
+    return kept_schema(text)
 
 
 def _too_deep() -> UsageError:

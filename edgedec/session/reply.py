@@ -13,7 +13,6 @@ from weakref import ref
 from edgedec.core.cache_config import DROP, WhenFull
 from edgedec.core.errors import GrammarError
 from edgedec.decode.records import StepDetails
-from edgedec.grammar.matcher import constraint_for
 from edgedec.metrics.marks import Marks
 from edgedec.metrics.stats import Clock, ReplyStats, ReplyTimer
 from edgedec.sampling import DrawParams
@@ -192,7 +191,11 @@ class Reply:
         self.finish_reason: str | None = None
         self._mark = engine.mark
         self._marks: list[CounterSnapshot] = []
-        grammar = constraint_for(self.form, tokenizer, engine.home, start.tokens) if self.form else None
+        grammar = None
+        if self.form:
+            from edgedec.grammar.matcher import constraint_for
+
+            grammar = constraint_for(self.form, tokenizer, engine.home, start.tokens)
         engine.begin(start.turns, len(start.prompt), start.bound)
         self._running: Callable[[], Generator[str, None, None] | None] = lambda: None
         """Returns the iteration, while there is one."""

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from edgedec.core.errors import UsageError
 from edgedec.grammar.spec import GrammarSpec
-from edgedec.session.kept_tools import kept_functions
 from edgedec.session.message import Message, ToolCall
 from edgedec.text.channels import FINAL, has_channels
 from edgedec.text.reply_reader import ReplyParts, ReplyReader, reader_of, spelled_ids
 from edgedec.text.template_inputs import Plain, TemplateInputs
 from edgedec.text.thinking import thinking_tags
-from edgedec.text.tool_calls.call_grammar import call_grammar, form_or_calls, strict_grammar
 
 if TYPE_CHECKING:
     from edgedec.session.prompt import Prompt
@@ -79,6 +77,9 @@ class ReplySyntax:
         family = template.call_family() if template and asked else None
         if template is None or family is None:
             return form
+        from edgedec.session.kept_tools import kept_functions
+        from edgedec.text.tool_calls.call_grammar import call_grammar, form_or_calls, strict_grammar
+
         control = self.codec.tokenizer.control_ids()
         begin, end = thinking_tags(template.source)
         thought = end if prompt.rstrip().endswith(begin) else ""

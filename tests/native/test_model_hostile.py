@@ -7,20 +7,19 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from ctypes import c_char_p, c_size_t, c_uint64
 from pathlib import Path
 
 import onnx
 import pytest
 
-from edgedec.backends.onnx import graph_guard
 from edgedec.bundle.manifest import MODEL, WEIGHTS
-from edgedec.native.probe import function
+from edgedec.kernels.library import wrong_with_graph
 from tests.backends import test_graph_guard as guarded
 from tests.backends import test_hostile_graph as hostile
 from tests.backends.conftest import tiny_bundle
 from tests.fuzz.mutate_onnx import mutate_bundle, mutate_places
 from tests.kernels.sanitizers import STATUS
+from tests.reference import graph_guard as reference
 
 __all__ = ["tiny_bundle"]  # a fixture
 Bundles = Callable[[str], Path]
@@ -50,27 +49,13 @@ def graph_of(bundle: Path, change: Callable[[onnx.ModelProto], object]) -> bytes
     return data
 
 
-def native(graph: bytes, weights: int) -> str | None:
-    """Name the fault that the native engine finds in a graph."""
-    found = function("graph", c_char_p, c_char_p, c_size_t, c_uint64)(graph, len(graph), weights)
-    return None if found is None else str(found.decode())
-
-
-def reference(graph: bytes, weights: int) -> str | None:
-    try:
-        graph_guard._check_parts(memoryview(graph), weights, standard=False)
-    except graph_guard.WireError as error:
-        return str(error)
-    return None
-
-
 @pytest.mark.parametrize("name", guarded.CHANGES)
 def test_weights_that_lie_elsewhere(name: str, tiny_bundle: Bundles) -> None:
     change, words = guarded.CHANGES[name]
     bundle = tiny_bundle("llama")
     graph, size = graph_of(bundle, change), (bundle / WEIGHTS).stat().st_size
-    found = native(graph, size)
-    assert found == reference(graph, size)
+    found = wrong_with_graph(graph, size)
+    assert found == reference.fault(graph, size)
     assert found is not None
     assert words in found
 
@@ -88,9 +73,11 @@ def compare_damaged(bundle: Path, seed: int, count: int) -> None:
         if rng.random() < 0.2:
             files[MODEL] = files[MODEL][: rng.randrange(len(whole))]
         graph, size = files[MODEL], len(files[WEIGHTS])
-        expected = reference(graph, size)
-        assert (native(graph, size) is None) == (expected is None)
+        expected = reference.fault(graph, size)
+        assert (wrong_with_graph(graph, size) is None) == (expected is None)
         outcomes.add(expected)
+        domain = wrong_with_graph(graph, size, standard=True)
+        assert (domain is None) == (reference.fault(graph, size, standard=True) is None)
     assert {None, "it is cut short", "a weight lies outside weights.bin"} <= outcomes
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedec.backends.onnx.stoppable import Stoppable
 from edgedec.bundle.manifest import WEIGHTS, Manifest
 from edgedec.core.errors import BackendError, BadFileError
 from edgedec.core.experts import Experts, StoreCounts
@@ -47,6 +46,8 @@ class ExpertStore:
         self.number = int(opened(os.fsencode(weights), *sizes, _LANES, int(direct), ctypes.byref(error)))
         if not self.number:
             raise BackendError(f"no store for the experts in {weights}: {os.strerror(error.value)}")
+        from edgedec.backends.onnx.stoppable import Stoppable  # imports pools of threads
+
         self.passes = Stoppable(partial(_interrupt, self._library, self.number))
         """Passes that read from it are computed by this."""
         self.least = experts.least

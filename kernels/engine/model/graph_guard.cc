@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "common/capi.h"
 #include "common/wire.h"
 #include "engine/base/files.h"
 #include "engine/bundle/manifest.h"
@@ -66,11 +67,13 @@ bool number(std::string_view text, uint64_t* found) {
 
 class GraphWalk {
  public:
-  explicit GraphWalk(uint64_t weights) : size_(weights) {}
+  GraphWalk(uint64_t weights, std::string_view* domain) : size_(weights), domain_(domain) {}
 
   // Walks this message and all inside it.
   const char* walk(Kind kind, std::string_view message, int depth) {
     if (kind == kTensor) return check_tensor(message);
+    if (domain_)
+      if (const char* wrong = check_domain(kind, message)) return wrong;
     if (depth > kMostDepth) return "its graphs are nested too deeply";
     Fields fields(message);
     while (fields.next()) {
@@ -83,6 +86,32 @@ class GraphWalk {
   }
 
  private:
+  // The field with a domain: of an opset that is imported (field 1 of that), of a node's op, of a function.
+  const char* check_domain(Kind kind, std::string_view message) {
+    const uint64_t number = kind == kModel ? 8 : kind == kNode ? 7 : kind == kFunction ? 10 : 0;
+    if (!number) return nullptr;
+    Fields fields(message);
+    while (fields.next()) {
+      if (fields.number != number || !fields.is_bytes) continue;
+      std::string_view domain = fields.bytes;
+      if (kind == kModel)
+        if (const char* wrong = first_text(fields.bytes, &domain)) return wrong;
+      if (domain.empty() || domain == "ai.onnx") continue;
+      *domain_ = domain;
+      return "it has ops of the domain";
+    }
+    return fields.wrong;
+  }
+
+  // Field 1 of a message.
+  static const char* first_text(std::string_view message, std::string_view* found) {
+    *found = {};
+    Fields fields(message);
+    while (fields.next())
+      if (fields.number == 1 && fields.is_bytes) *found = fields.bytes;
+    return fields.wrong;
+  }
+
   const char* check_tensor(std::string_view message) {
     Place place;
     uint64_t elements = 1, type = 0, location = 0;
@@ -138,12 +167,13 @@ class GraphWalk {
   }
 
   uint64_t size_;
+  std::string_view* domain_;
 };
 
 }  // namespace
 
-const char* wrong_with_graph(Span<const uint8_t> graph, uint64_t weights) {
-  return GraphWalk(weights).walk(kModel, {reinterpret_cast<const char*>(graph.data()), graph.size()}, 0);
+const char* wrong_with_graph(Span<const uint8_t> graph, uint64_t weights, std::string_view* domain) {
+  return GraphWalk(weights, domain).walk(kModel, {reinterpret_cast<const char*>(graph.data()), graph.size()}, 0);
 }
 
 Status check_graph(const std::string& bundle, const char* graph) {
@@ -161,3 +191,13 @@ Status check_graph(const std::string& bundle, const char* graph) {
 }
 
 }  // namespace edgedec::engine
+
+// wrong_with_graph(); `standard`: with its check of domains, of which *domain and *length tell.
+EDGEDEC_EXPORT const char* edgedec_wrong_with_graph(const uint8_t* graph, size_t size, uint64_t weights, int standard,
+                                                    const char** domain, size_t* length) {
+  std::string_view found;
+  const char* wrong = edgedec::engine::wrong_with_graph({graph, size}, weights, standard ? &found : nullptr);
+  *domain = found.data();
+  *length = found.size();
+  return wrong;
+}

@@ -1,4 +1,6 @@
-// Checks of a bundle's graph before ONNX Runtime opens it: edgedec/backends/onnx/graph_guard.py.
+// Checks of a bundle's graph before ONNX Runtime opens it.
+//
+// Its weights must lie in the bundle, whole. All ops of a graph without EdgeDec's kernels must be standard ones.
 //
 // ONNX Runtime checks much of this itself, each version another part of it, and a weight that is mapped from beyond the
 // end of a file kills the process at its first use. Hashes do not make up for it: who writes a graph writes its hash, too.
@@ -6,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "core/base/span.h"
 #include "core/base/status.h"
@@ -19,6 +22,9 @@ constexpr size_t kMostGraphBytes = size_t{64} << 20;
 Status check_graph(const std::string& bundle, const char* graph);
 
 // The same for a graph in memory, over `weights` bytes of weights. Null, or why it is broken.
-const char* wrong_with_graph(Span<const uint8_t> graph, uint64_t weights);
+//
+// With `domain`, no op may be of another domain than ONNX's own: ONNX Runtime has ops that read files. Where one is, *domain
+// is its domain, a part of `graph`.
+const char* wrong_with_graph(Span<const uint8_t> graph, uint64_t weights, std::string_view* domain = nullptr);
 
 }  // namespace edgedec::engine

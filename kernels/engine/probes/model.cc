@@ -5,7 +5,6 @@
 #include <string>
 
 #include "common/capi.h"
-#include "engine/model/graph_guard.h"
 #include "engine/model/onnx_model.h"
 #include "engine/model/session_file.h"
 #include "engine/probes/report.h"
@@ -169,11 +168,6 @@ EDGEDEC_EXPORT int edgedec_probe_forward_write(OpenForward* it, int64_t length, 
 EDGEDEC_EXPORT int edgedec_probe_forward_read(OpenForward* it, int64_t length, const uint8_t* data, size_t size) {
   BytesSource source(data, size);
   return noted(it->forward->read_cache(source, length));
-}
-
-// Null, or why a graph over so many bytes of weights is broken.
-EDGEDEC_EXPORT const char* edgedec_probe_graph(const uint8_t* graph, size_t size, uint64_t weights) {
-  return wrong_with_graph({graph, size}, weights);
 }
 
 // Writes a session file with the cache of the first `length` tokens, or reads one into the cache.
