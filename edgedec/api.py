@@ -25,7 +25,7 @@ from edgedec.core.cache_config import DROP
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.progress import Notice, Progress, ignore, silent
 from edgedec.drafters.registry import models_in, no_drafter
-from edgedec.grammar.spec import GrammarSpec
+from edgedec.grammar import GrammarSpec, constraint_for
 from edgedec.loaded_model import LoadedModel, load_model
 from edgedec.memory.release import release_code
 from edgedec.models import Store
@@ -43,8 +43,8 @@ from edgedec.session.reply_syntax import ReplySyntax
 
 if TYPE_CHECKING:
     from edgedec.control.switching import SwitchRule
-    from edgedec.session.engine import ReplyEngine
     from edgedec.session.conversations import Conversations
+    from edgedec.session.engine import ReplyEngine
     from edgedec.session.function_tools import Tool
     from edgedec.session.model_stats import ModelStats, PlanStats
     from edgedec.switch.side import TextSide
@@ -358,8 +358,6 @@ class Model:
     def _check_form(self, settings: Settings) -> None:
         """Raise the error of a form that no reply can be kept to."""
         if settings.grammar:
-            from edgedec.grammar.matcher import constraint_for
-
             one = self.runner.engines[0] if isinstance(self.runner, Batch) else self.runner.engine
             constraint_for(settings.grammar, self.loaded.tokenizer, one)
 

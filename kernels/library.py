@@ -94,10 +94,10 @@ def with_regions(model: bytes, threads: int) -> bytes | None:
 
 
 def wrong_with_graph(model: bytes, weights: int, *, standard: bool = False) -> str | None:
-    """Return why a graph over ``weights`` bytes of weights is broken (``kernels/engine/model/graph_guard.h``).
+    """Return why a graph over ``weights`` bytes of weights is broken; None for a whole one.
 
-    None for a whole one. With ``standard``, no op may be of another domain than ONNX's own. Raises
-    BackendError for a library of an older version.
+    ``kernels/engine/model/graph_guard.h`` says what is checked. With ``standard``, no op may be of another
+    domain than ONNX's own. Raises BackendError for a library of an older version.
     """
     try:
         check = load(library_path()).edgedec_wrong_with_graph

@@ -11,7 +11,7 @@ Such a pass feeds the nodes above them again, since they are not one path; a lon
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from edgedec.backends.onnx.head_forward import HeadForward
     from edgedec.backends.onnx.mtp_forward import MtpForward
 
-    Steps = HeadForward | MtpForward
+    Steps: TypeAlias = HeadForward | MtpForward
 
 MOST_WAITING = WAITING
 """Tokens whose hidden states wait to be read. The drafter reads the end of a longer text, as if it began

@@ -3,6 +3,24 @@
 ``spec`` has the plain value that callers hand in, ``constraint`` the interface that decoding asks.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from edgedec.grammar.spec import GrammarChoice, GrammarSpec
 
-__all__ = ["GrammarChoice", "GrammarSpec"]
+if TYPE_CHECKING:
+    from edgedec.grammar.matcher import GrammarConstraint, Home
+    from edgedec.text.tokenizer import Tokenizer
+
+__all__ = ["GrammarChoice", "GrammarSpec", "constraint_for"]
+
+
+def constraint_for(
+    spec: GrammarSpec, tokenizer: Tokenizer, home: Home, tokens: Sequence[int] = ()
+) -> GrammarConstraint:
+    """Compile a grammar as ``matcher.constraint_for`` does, whose module is imported by the first one."""
+    from edgedec.grammar import matcher
+
+    return matcher.constraint_for(spec, tokenizer, home, tokens)

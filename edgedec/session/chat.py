@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from edgedec.core.cache_config import STOP
 from edgedec.core.errors import ContextFullError, TemplateError, UsageError
 from edgedec.core.ledger import SLACK
-from edgedec.grammar.spec import GrammarSpec
+from edgedec.grammar import GrammarSpec, constraint_for
 from edgedec.sampling.named import Sampling, chosen
 from edgedec.session import fit
 from edgedec.session.host import Host, Totals
@@ -404,8 +404,6 @@ class Chat:
         """Make room for a reply, and raise what stands against it, before anything changes."""
         self._host.ready(settings.params, logprobs, settings.grammar is not None)
         if settings.grammar:
-            from edgedec.grammar.matcher import constraint_for
-
             constraint_for(settings.grammar, self.tokenizer, self.engine.home)
 
     def _begun(

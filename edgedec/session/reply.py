@@ -13,6 +13,7 @@ from weakref import ref
 from edgedec.core.cache_config import DROP, WhenFull
 from edgedec.core.errors import GrammarError
 from edgedec.decode.records import StepDetails
+from edgedec.grammar import constraint_for
 from edgedec.metrics.marks import Marks
 from edgedec.metrics.stats import Clock, ReplyStats, ReplyTimer
 from edgedec.sampling import DrawParams
@@ -191,11 +192,7 @@ class Reply:
         self.finish_reason: str | None = None
         self._mark = engine.mark
         self._marks: list[CounterSnapshot] = []
-        grammar = None
-        if self.form:
-            from edgedec.grammar.matcher import constraint_for
-
-            grammar = constraint_for(self.form, tokenizer, engine.home, start.tokens)
+        grammar = constraint_for(self.form, tokenizer, engine.home, start.tokens) if self.form else None
         engine.begin(start.turns, len(start.prompt), start.bound)
         self._running: Callable[[], Generator[str, None, None] | None] = lambda: None
         """Returns the iteration, while there is one."""

@@ -1,6 +1,7 @@
 """Templates that are known to be harmless, by the SHA-256 of their UTF-8 text.
 
-They are rendered in this process; others take a process of their own, some 20 MB and 0.1 s at the first turn.
+Jinja renders them in this process; others take a process of their own, some 20 MB and 0.1 s, where their
+program does not do.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Renders chat templates: Jinja programs that come with a model and are not trusted.
 
 - All templates run in a sandbox: no access to internals, no changes to messages, a bounded result.
+- A bundle has its template as a program, too, which the kernel library renders (``template_program``). Jinja
+  does what that does not know: tools, options, and constructs that few templates have.
 - Templates that are not in ``known_templates`` run in a process of limited processor time and, on Linux, of
   limited memory. Other systems limit no address space: there the time alone bounds the memory.
 """
@@ -11,13 +13,14 @@ import hashlib
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from edgedec.core.errors import BadFileError, Remedy, TemplateError
+from edgedec.core.errors import BadFileError, EdgeDecError, Remedy, TemplateError
 from edgedec.text.channels import has_channels
 from edgedec.text.known_templates import KNOWN_TEMPLATES
+from edgedec.text.program_renderer import PROGRAM, render_program
 from edgedec.text.template_inputs import (
     Plain,
     TemplateInputs,
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from edgedec.text.tool_calls.family import Family
 
 FILE_NAME = "chat_template.jinja"
+_GREETING = {"role": "user", "content": "Hello"}
 MAX_CHARS = 1_000_000
 """Most characters of the result, beyond four times those of messages and tools."""
 
@@ -48,15 +52,27 @@ class _Renderer(Protocol):
 class ChatTemplate:
     """A chat template; ``bos`` and ``eos`` are the texts that it sees as ``bos_token`` and ``eos_token``.
 
-    ``options`` are variables of its own, where a conversation names no other values.
+    ``options`` are variables of its own, where a conversation names no other values. ``bundle``: the folder
+    that may keep its program.
     It is compiled at first use, so that raw prompts neither wait for that nor fail with it. Several threads
     may render; they take turns.
     """
 
     def __init__(
-        self, source: str, *, bos: str, eos: str, options: Mapping[str, Plain] | None = None
+        self,
+        source: str,
+        *,
+        bos: str,
+        eos: str,
+        options: Mapping[str, Plain] | None = None,
+        bundle: Path | None = None,
     ) -> None:
         self.source = source
+        self._bundle = bundle
+        self._program: bytes | None = None
+        if bundle is not None:
+            with suppress(OSError):
+                self._program = (bundle / PROGRAM).read_bytes()
         self.options = dict(options or {})
         self._bos = bos
         self._eos = eos
@@ -80,7 +96,8 @@ class ChatTemplate:
             raise BadFileError(
                 f"cannot read {path}: {error}", hint="export or pull the model again"
             ) from error
-        return cls(source, bos=bos, eos=eos)
+        as_it_lies = path.stat().st_size == len(source.encode())  # the program is of the file's own bytes
+        return cls(source, bos=bos, eos=eos, bundle=bundle_dir if as_it_lies else None)
 
     @property
     def known(self) -> bool:
@@ -95,9 +112,13 @@ class ChatTemplate:
         return 0 if self.known else PROCESS_BYTES
 
     def compile(self) -> None:
-        """Compile the template now. Raises TemplateError, naming the line, if it is not valid Jinja."""
+        """Compile the template now. Raises TemplateError, naming the line, if it is not valid Jinja.
+
+        One whose program renders is valid: Jinja has read it before.
+        """
         with self._lock, _hinted():
-            self._ready()
+            if self._by_program([_GREETING], TemplateInputs(), True) is None:
+                self._ready()
 
     def thinking(self, on: bool) -> ChatTemplate:
         """Return the template with thinking turned on or off. Raises UsageError where it has no switch."""
@@ -162,6 +183,8 @@ class ChatTemplate:
     def _render(
         self, messages: Sequence[Mapping[str, Any]], inputs: TemplateInputs, add_generation_prompt: bool
     ) -> str:
+        if (text := self._by_program(messages, inputs, add_generation_prompt)) is not None:
+            return text
         tools = [complete_tool(tool) for tool in inputs.tools] or None
         given = with_thoughts(messages) if has_channels(self.source) else [dict(one) for one in messages]
         if tools and "message['tools']" in self.source:
@@ -178,8 +201,24 @@ class ChatTemplate:
         }
         if tools and "xml_tools" in self.source:  # SmolLM3's name for them
             variables["xml_tools"] = tools
-        # A template may repeat some of the contents, never many times over.
-        return self._ready().render(variables, MAX_CHARS + 4 * _chars([*messages, *inputs.tools]))
+        return self._ready().render(variables, _most_chars([*messages, *inputs.tools]))
+
+    def _by_program(
+        self, messages: Sequence[Mapping[str, Any]], inputs: TemplateInputs, add_generation_prompt: bool
+    ) -> str | None:
+        """Return the text that the program writes; None for what is Jinja's to write, or to refuse."""
+        if self._program is None or has_channels(self.source):
+            return None
+        if inputs.tools or inputs.options or self.options:
+            return None
+        if any(message.keys() != {"role", "content"} for message in messages):
+            return None
+        turns = [(message["role"], message["content"]) for message in messages]
+        if not all(isinstance(text, str) for turn in turns for text in turn):
+            return None
+        texts = self.source, self._bos, self._eos
+        text = render_program(self._program, texts, turns, add_generation_prompt)
+        return text if text is None or len(text) <= _most_chars(messages) else None
 
     def _ready(self) -> _Renderer:
         if self._renderer is None:
@@ -187,11 +226,21 @@ class ChatTemplate:
                 from edgedec.text.sandbox import CompiledTemplate  # imports Jinja, which takes a while
 
                 self._renderer = CompiledTemplate(self.source)
+                self._keep_program()
             else:
                 from edgedec.text.template_process import TemplateProcess
 
                 self._renderer = TemplateProcess(self.source)
         return self._renderer
+
+
+    def _keep_program(self) -> None:
+        """Write the program of a bundle that has none, or that of an earlier version, for the next start."""
+        from edgedec.text.template_program import keep_program
+
+        if self._bundle is not None:
+            with suppress(OSError, EdgeDecError):
+                keep_program(self._bundle, self.source)
 
 
 @contextmanager
@@ -201,6 +250,11 @@ def _hinted() -> Iterator[None]:
     except TemplateError as error:
         hint = "complete a text without the template"
         raise TemplateError(error.message, hint=hint, remedy=Remedy("raw")) from error
+
+
+def _most_chars(values: Sequence[Mapping[str, Any]]) -> int:
+    """Return the most characters of a prompt. A template may repeat some contents, never many times over."""
+    return MAX_CHARS + 4 * _chars(values)
 
 
 def _chars(values: Sequence[Mapping[str, Any]]) -> int:

@@ -1,6 +1,6 @@
-"""From a chat template to the program that the native engine renders: ``chat_template.program``.
+"""From a chat template to the program that the kernel library renders: ``chat_template.program``.
 
-Jinja's own parser reads the template, so the engine has no parser. The program is the tree of its nodes;
+Jinja's own parser reads the template, so the library has no parser. The program is the tree of its nodes;
 ``kernels/engine/text/template_program.h`` has its layout. A construct that the engine does not know becomes a
 node that refuses: a prompt is never another than Jinja's. It fails only where a conversation reaches it, so
 the parts for tools, which the engine has none of, may use what they like.
@@ -18,8 +18,9 @@ from typing import Any
 from jinja2 import nodes
 
 from edgedec.disk.files import atomic_path
+from edgedec.text.program_renderer import PROGRAM
 
-FILE_NAME = "chat_template.program"
+FILE_NAME = PROGRAM
 MAGIC = b"EDGETPL2"
 _HASH_BYTES = 32
 NONE = 0xFFFFFFFF
@@ -113,6 +114,16 @@ def write_program(bundle: Path, source: str) -> None:
     content = program_of(source)
     with atomic_path(bundle / FILE_NAME) as temporary:
         temporary.write_bytes(content)
+
+
+def keep_program(bundle: Path, source: str) -> None:
+    """Write the program of a bundle's template unless it is there. Raises as ``write_program`` does."""
+    try:
+        content = (bundle / FILE_NAME).read_bytes()
+    except OSError:
+        content = b""
+    if content != sealed(content, source):
+        write_program(bundle, source)
 
 
 class _Writer:

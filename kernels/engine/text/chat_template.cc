@@ -1,5 +1,10 @@
 #include "engine/text/chat_template.h"
 
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "common/capi.h"
 #include "engine/text/template_renderer.h"
 
 namespace edgedec::engine {
@@ -29,3 +34,21 @@ Status ChatTemplate::render(Span<const Message> messages, bool generation_prompt
 }
 
 }  // namespace edgedec::engine
+
+// The prompt of a conversation, which edgedec_free frees; null where ChatTemplate has none. `texts` are the program, the
+// template, the texts of its first and last token, and then role and content of each message.
+EDGEDEC_EXPORT char* edgedec_render_template(const char* const* texts, const size_t* sizes, size_t count, int generation_prompt,
+                                             size_t* size) {
+  using namespace edgedec::engine;
+  const auto text = [&](size_t at) { return std::string_view(texts[at], sizes[at]); };
+  ChatTemplate chat;
+  if (count < 4 || !ChatTemplate::open(text(0), text(1), text(2), text(3), &chat).ok()) return nullptr;
+  std::vector<Message> messages;
+  for (size_t at = 4; at + 1 < count; at += 2) messages.push_back({text(at), text(at + 1)});
+  std::string prompt;
+  if (!chat.render(messages, generation_prompt != 0, &prompt).ok()) return nullptr;
+  auto* copy = static_cast<char*>(std::malloc(prompt.size() + 1));
+  if (copy) std::memcpy(copy, prompt.data(), prompt.size());
+  *size = prompt.size();
+  return copy;
+}
