@@ -114,7 +114,7 @@ def test_the_program_of_a_file_with_other_ends_of_lines_or_a_mark_is_left_to_the
     (tmp_path / FILE_NAME).write_bytes(file)
     write_program(tmp_path, file.decode())
     written = (tmp_path / PROGRAM).read_bytes()
-    template = ChatTemplate.load(tmp_path, bos="", eos="")
+    template = ChatTemplate.load(tmp_path, bos="<bos>", eos="<eos>")
     assert template is not None
     assert template.render(TALK) == by_jinja(template.source).render(TALK)
     assert (tmp_path / PROGRAM).read_bytes() == written
