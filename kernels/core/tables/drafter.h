@@ -47,7 +47,7 @@ class Drafter {
   // Writes the learned tables in this machine's byte order: saved_size() bytes.
   virtual size_t saved_size() const = 0;
   virtual void save(uint8_t* out) const = 0;
-  // Reads the result of save(), before the first begin(). On an error the drafter stays as it was.
+  // Reads the result of save(), of a larger table too, before the first begin(). On an error the drafter stays as it was.
   enum class Restored { kDone, kSize, kToken, kLevel };
   virtual Restored restore(const uint8_t* data, size_t size, int64_t vocab) = 0;
 };

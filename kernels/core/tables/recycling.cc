@@ -20,6 +20,8 @@ constexpr double kPrior = 8.0;          // observations that the first estimate 
 constexpr double kMemory = 400.0;       // observations that count, at most, since text changes
 constexpr uint8_t kSeen = kLevels / 2;  // level of a token that followed once in a prompt
 
+constexpr uint32_t kMostBits = 40;     // base-2 logarithm of the entries of a table, at most
+
 // Saved form: the number of bits and kWidth, then all tags, all tokens, all levels, all marks.
 constexpr size_t kHeader = 2 * sizeof(uint32_t);
 constexpr size_t kSavedEntry = sizeof(uint32_t) + kWidth * sizeof(int32_t) + kWidth + 1;
@@ -166,32 +168,54 @@ void Recycling::save(uint8_t* out) const {
   for (const Entry& entry : table_) write(&entry.mark, sizeof entry.mark);
 }
 
+// Also reads what a larger table saved: a place is the first bits of a context's hash, so neighbours of the larger table share
+// one here, and of their answers the surest stay.
 Drafter::Restored Recycling::restore(const uint8_t* data, size_t size, int64_t vocab) {
   uint32_t header[2];
-  if (size != saved_size()) return Restored::kSize;
+  if (size < kHeader) return Restored::kSize;
   std::memcpy(header, data, sizeof header);
-  if (header[0] != static_cast<uint32_t>(bits_) || header[1] != kWidth) return Restored::kSize;
-  const uint8_t *tags = data + kHeader, *tokens = tags + table_.size() * sizeof(uint32_t);
-  const uint8_t *levels = tokens + table_.size() * kWidth * sizeof(int32_t), *marks = levels + table_.size() * kWidth;
-  for (const uint8_t* at = tokens; at != levels; at += sizeof(int32_t)) {
-    int32_t token;
-    std::memcpy(&token, at, sizeof token);
-    if (token < kNone || token >= vocab) return Restored::kToken;
-  }
-  if (std::any_of(levels, marks, [](uint8_t level) { return level >= kLevels; })) return Restored::kLevel;
+  const auto [bits, width] = header;
+  if (width != kWidth || bits > kMostBits || bits < static_cast<uint32_t>(bits_)) return Restored::kSize;
+  const size_t places = size_t{1} << bits, per = places / table_.size();
+  if (size != kHeader + places * kSavedEntry) return Restored::kSize;
+  const uint8_t *tags = data + kHeader, *tokens = tags + places * sizeof(uint32_t);
+  const uint8_t *levels = tokens + places * kWidth * sizeof(int32_t), *marks = levels + places * kWidth;
+  const auto tag = [&](size_t place) {
+    uint32_t found;
+    std::memcpy(&found, tags + place * sizeof found, sizeof found);
+    return found;
+  };
+  const auto surest = [&](size_t first) {
+    const auto surety = [&](size_t place) { return tag(place) ? 1 + levels[place * kWidth] : 0; };
+    size_t best = first;
+    for (size_t place = first + 1; place < first + per; ++place)
+      if (surety(place) > surety(best)) best = place;
+    return best;
+  };
   for (size_t i = 0; i < table_.size(); ++i) {
+    const size_t from = surest(i * per);
+    const uint8_t* level = levels + from * kWidth;
+    for (int answer = 0; answer < kWidth; ++answer) {
+      int32_t token;
+      std::memcpy(&token, tokens + (from * kWidth + static_cast<size_t>(answer)) * sizeof token, sizeof token);
+      if (token < kNone || token >= vocab) return Restored::kToken;
+      if (level[answer] >= kLevels) return Restored::kLevel;
+    }
+  }
+  for (size_t i = 0; i < table_.size(); ++i) {
+    const size_t from = surest(i * per);
     Entry& entry = table_[i];
-    std::memcpy(&entry.tag, tags + i * sizeof entry.tag, sizeof entry.tag);
-    std::memcpy(entry.tokens, tokens + i * sizeof entry.tokens, sizeof entry.tokens);
-    std::memcpy(entry.levels, levels + i * sizeof entry.levels, sizeof entry.levels);
-    entry.mark = marks[i];
+    entry.tag = tag(from);
+    std::memcpy(entry.tokens, tokens + from * sizeof entry.tokens, sizeof entry.tokens);
+    std::memcpy(entry.levels, levels + from * sizeof entry.levels, sizeof entry.levels);
+    entry.mark = marks[from];
   }
   return Restored::kDone;
 }
 
 Drafter* make_recycling(int64_t memory) {
   int bits = 0;
-  while (bits < 40 && static_cast<int64_t>(sizeof(Recycling::Entry)) << (bits + 1) <= memory) ++bits;
+  while (bits < kMostBits && static_cast<int64_t>(sizeof(Recycling::Entry)) << (bits + 1) <= memory) ++bits;
   auto* recycling = new (std::nothrow) Recycling(bits);
   if (recycling && !*recycling) delete recycling, recycling = nullptr;
   return recycling;

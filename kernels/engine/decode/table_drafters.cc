@@ -8,7 +8,6 @@
 #include "core/base/format.h"
 #include "engine/base/inflate.h"
 #include "engine/bundle/drafter_manifest.h"
-#include "core/decode/recycling_size.h"
 
 namespace edgedec::engine {
 namespace {
@@ -47,11 +46,6 @@ class TableDrafter final : public Drafter {
   }
 
   Status restore(Span<const uint8_t> data, int64_t vocab_size) override {
-    std::vector<uint8_t> smaller;
-    if (name_ == std::string_view("recycling")) {
-      smaller = shrunk_recycling(data, drafter_->saved_size());
-      if (!smaller.empty()) data = smaller;
-    }
     switch (drafter_->restore(data.data(), data.size(), vocab_size)) {
       case draft::Drafter::Restored::kDone: pretrained = true; return {};
       case draft::Drafter::Restored::kSize: return wrong("not of a table of this size");
