@@ -111,6 +111,7 @@ def command(
     With drafts they lie between one token a pass and all drafts right.
     """
     from edgedec.api import context_of
+    from edgedec.assemble.budget import cache_for
     from edgedec.assemble.prepare import prepare
     from edgedec.bench.plots.figure import check_plot
     from edgedec.costs.speeds import PredictedSpeeds
@@ -129,7 +130,7 @@ def command(
     for line in heard:
         if not line.endswith(budget.plan.given_up):  # those are rows of the plan
             notice(line)
-    device = run.target.backend.device_bytes(budget.cache(run.target))
+    device = run.target.backend.device_bytes(cache_for(run.target, budget.choice))
     costs = _draw(ctx, run.target, budget, config, plot) if plot else None
     worth = budgets_of(run.target, budget, services(ctx)) if _streams(run.target) else None
     if as_json:

@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Unpack
 from weakref import WeakSet
 
-from edgedec.assemble.batch import Batch
 from edgedec.assemble.budget import Budget
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.opener import Load
@@ -128,14 +127,14 @@ class Model:
         self._room_for: tuple[DrawParams, bool, bool] | None = None
         """The way of drawing that the memory plan has room for."""
         self._notice = prepared.context.notice
-        self.runner: Runner | Batch = Runner(prepared) if config.conversations is None else Batch(prepared)
-        engine = None if isinstance(self.runner, Batch) else self.runner.engine
-        self._engine: ReplyEngine | None = engine
+        self.runner = Runner(prepared)
+        self._switched: ReplyEngine | None = None
+        """The engine in which two models take turns, where they do."""
         self._context = prepared.context
         if config.switch is not None:
             from edgedec.switch.assembly import switched
 
-            self._engine = switched(self.single, self._context)
+            self._switched = switched(self.runner, config.switch, config.switch_rule, self._context)
 
     @property
     def name(self) -> str:
@@ -198,8 +197,7 @@ class Model:
     @property
     def context(self) -> int:
         """Tokens that one conversation has room for."""
-        one = self.runner.engines[0] if isinstance(self.runner, Batch) else self.runner.forward
-        return one.capacity
+        return self.runner.forward.capacity
 
     def chat(
         self,
@@ -316,7 +314,7 @@ class Model:
          a + b
         <BLANKLINE>
         """
-        if not isinstance(self.runner, Batch):
+        if self.config.conversations is None:
             raise UsageError(
                 "this model was opened for one conversation", hint="open it with RunConfig(conversations=4)"
             )
@@ -358,8 +356,7 @@ class Model:
     def _check_form(self, settings: Settings) -> None:
         """Raise the error of a form that no reply can be kept to."""
         if settings.grammar:
-            one = self.runner.engines[0] if isinstance(self.runner, Batch) else self.runner.engine
-            constraint_for(settings.grammar, self.loaded.tokenizer, one)
+            constraint_for(settings.grammar, self.loaded.tokenizer, self.runner.engine)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -418,7 +415,12 @@ class Model:
     @property
     def engine(self) -> ReplyEngine:
         """The engine of a model that was opened for one conversation. Raises UsageError for another one."""
-        return self._engine or self.single.engine
+        return self._switched or self.single.engine
+
+    @property
+    def engines(self) -> tuple[ReplyEngine, ...]:
+        """The engines of its conversations, one or several."""
+        return (self._switched,) if self._switched else self.runner.engines
 
     def hand_over_to(self, side: TextSide, rule: SwitchRule | None = None) -> None:
         """Let a large model elsewhere write where this one is unsure; ``rule``: None for the usual one.
@@ -429,12 +431,12 @@ class Model:
         from edgedec.switch.assembly import with_side
 
         rule = rule or self.config.switch_rule or DEFAULT_RULE
-        self._engine = with_side(self.single, side, rule, self._context)
+        self._switched = with_side(self.single, side, rule, self._context)
 
     @property
     def single(self) -> Runner:
         """The runner of a model that was opened for one conversation. Raises UsageError for another one."""
-        if isinstance(self.runner, Batch):
+        if self.config.conversations is not None:
             raise UsageError(
                 f"this model was opened for {self.config.conversations} conversations",
                 hint="use Model.conversations, or open it without that setting",

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from edgedec.assemble.checks import check_budget
-from edgedec.assemble.config import RunConfig
+from edgedec.assemble.config import MemoryRequest
 from edgedec.backends.checks import checked_capacity
 from edgedec.bundle.manifest import WEIGHTS
 from edgedec.core.cache_config import SPECKV, CacheConfig, KvType
@@ -25,6 +25,7 @@ from edgedec.memory.footprint import DrafterMemory, MemoryChoice, MemoryFacts, l
 from edgedec.memory.plan import MemoryPlan, least, milestones, planned, with_drawing
 from edgedec.memory.release import release_freed
 from edgedec.sampling import DrawParams, drawing_bytes
+from edgedec.sampling.named import chosen
 from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
 from edgedec.text.bpe_table import FILE_NAME as TOKENIZER_TABLE
 
@@ -54,11 +55,6 @@ class Budget:
         if not choice.drafted:
             drafters = ()
         return replace(asked, drafters=drafters, tokens=max(choice.drafted, 1), tables=choice.tables)
-
-    def cache(self, model: LoadedModel, sequences: int = 1) -> CacheConfig:
-        """Return the KV cache that the plan gives ``model``, the target or its draft model."""
-        context = min(self.choice.context, model.spec.context_length)
-        return CacheConfig(context, model.kv_kind(self.choice.kv), longest_pass(self.choice, sequences))
 
     def for_small(self) -> Budget:
         """Return the part of the small model that takes turns with the target; see ``RunConfig.switch``.
@@ -118,7 +114,7 @@ class Parts:
     ``unopened``: drafters that are planned for before they are opened, which takes ``opening`` bytes.
     """
 
-    config: RunConfig
+    request: MemoryRequest
     target: LoadedModel
     drafters: Sequence[OpenDrafter] = ()
     small: LoadedModel | None = None
@@ -145,6 +141,12 @@ class Parts:
         return drafter.memory
 
 
+def cache_for(model: LoadedModel, choice: MemoryChoice) -> CacheConfig:
+    """Return the KV cache that ``choice`` gives a sequence of ``model``: the target, or a draft model."""
+    context = min(choice.context, model.spec.context_length)
+    return CacheConfig(context, model.kv_kind(choice.kv), longest_pass(choice))
+
+
 def memory_plan(parts: Parts) -> tuple[MemoryFacts, MemoryChoice, MemoryPlan]:
     """Fit a run into its budget, or into one in which nothing is given up; nothing is allocated yet.
 
@@ -152,11 +154,10 @@ def memory_plan(parts: Parts) -> tuple[MemoryFacts, MemoryChoice, MemoryPlan]:
     budget too small, UnsupportedError for a model whose memory another runtime decides.
     """
     check_budget(parts.models)
-    memory, facts, wanted = parts.config.memory_bytes, memory_facts(parts), wanted_choice(parts)
-    if memory is None:
-        memory = UNLIMITED_BYTES
+    facts, wanted = memory_facts(parts), wanted_choice(parts)
+    memory = UNLIMITED_BYTES if parts.request.limit is None else parts.request.limit
     nbytes = memory if isinstance(memory, int) else memory(facts, wanted)
-    return facts, wanted, planned(facts, wanted, nbytes, elastic=parts.config.context is None)
+    return facts, wanted, planned(facts, wanted, nbytes, elastic=parts.request.context is None)
 
 
 def plan_memory(parts: Parts) -> Budget:
@@ -180,7 +181,7 @@ def memory_facts(parts: Parts) -> MemoryFacts:
     """Measure the process, whose models are loaded, and collect the sizes that no plan changes."""
     release_freed()
     resident = rss_bytes() or peak_rss_bytes()
-    config, target = parts.config, parts.target
+    request, target = parts.request, parts.target
     template = 0 if target.template is None else target.template.process_bytes
     return MemoryFacts(
         model_memory(target),
@@ -190,28 +191,28 @@ def memory_facts(parts: Parts) -> MemoryFacts:
         + target.tokenizer.mapped_bytes
         + (parts.small.tokenizer.mapped_bytes if parts.small else 0),
         drawing=drawing_bytes(
-            config.sampling_for(target.manifest.preset),
-            logprobs=config.switch is not None,
-            masked=config.structured,
+            chosen(request.sampling, DrawParams.of(target.manifest.preset)),
+            logprobs=parts.small is not None,
+            masked=request.structured,
         ),
-        grammar=vocabulary_bytes(target.spec) if config.structured else 0,
+        grammar=vocabulary_bytes(target.spec) if request.structured else 0,
         drafters=parts.memories,
         unnamed=parts.unnamed,
         small=model_memory(parts.small) if parts.small else None,
         kinds=tuple(kv for kv in _KV_KINDS if all(kv in one.backend.caps.kv_kinds for one in parts.models)),
-        sequences=config.sequences,
-        speckv=config.when_full == SPECKV,
+        sequences=request.sequences,
+        speckv=request.when_full == SPECKV,
     )
 
 
 def wanted_choice(parts: Parts) -> MemoryChoice:
     """Return the choices of the run if memory had no limit."""
-    config, capacity = parts.config, checked_capacity(parts.target.spec, parts.config.context)
+    request, capacity = parts.request, checked_capacity(parts.target.spec, parts.request.context)
     return MemoryChoice(
         context=capacity,
-        kv=config.kv,
+        kv=request.kv,
         prompt_pass=min(LONGEST_PASS, capacity),
-        drafted=config.draft_tokens if parts.drafters or parts.unopened else 0,
+        drafted=request.draft_tokens if parts.drafters or parts.unopened else 0,
         tables=sum(one.table_bytes for one in parts.drafters),
         model_drafts=bool(parts.memories),
         experts=parts.target.backend.experts.least if parts.target.backend.experts else 0,

@@ -35,6 +35,20 @@ class SharedMemory:
         return self.rule(facts, wanted)
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryRequest:
+    """The settings of a run that memory is planned for; see ``RunConfig``. ``limit``: None for none."""
+
+    limit: int | MemoryRule | None = None
+    context: int | None = None
+    kv: KvType = "fp16"
+    draft_tokens: int = MOST_DRAFTED
+    sequences: int = 1
+    sampling: Sampling | None = None
+    structured: bool = False
+    when_full: WhenFull | None = None
+
+
 NO_TEMPLATE = ""
 """In place of a chat template: messages are text to continue."""
 
@@ -123,7 +137,7 @@ class RunConfig:
         _at_least(self.gpu_layers, 1, "layers on a GPU")
         if self.objective not in get_args(Objective):
             raise UsageError(f"drafts cannot aim at {self.objective!r:.40}", hint="at time or energy")
-        if self.objective == "energy" and self.conversations is not None:
+        if self.objective == "energy" and self.sequences > 1:
             raise UsageError(
                 "several conversations at once are drafted for time only",
                 hint="aim at time, or run one conversation",
@@ -148,6 +162,20 @@ class RunConfig:
     def memory_bytes(self) -> int | MemoryRule | None:
         """``memory`` with text turned into bytes."""
         return parse_size(self.memory) if isinstance(self.memory, str) else self.memory
+
+    @property
+    def memory_request(self) -> MemoryRequest:
+        """The settings that memory is planned for."""
+        return MemoryRequest(
+            self.memory_bytes,
+            self.context,
+            self.kv,
+            self.draft_tokens,
+            self.sequences,
+            self.sampling,
+            self.structured,
+            self.when_full,
+        )
 
     @property
     def placement(self) -> DevicePlace:

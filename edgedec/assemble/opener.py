@@ -93,7 +93,7 @@ class Opener:
                 opened |= self._open([spec])
             else:
                 unopened[spec] = estimate.memory
-        if self.parts.config.memory is None:
+        if self.parts.request.limit is None:
             return opened, None
         closing = [spec for spec in estimates if spec in opened]
         if closing and not self._keeps(self._with(opened, unopened)):
@@ -119,7 +119,7 @@ class Opener:
 
     def _open(self, specs: Iterable[DrafterSpec]) -> dict[DrafterSpec, OpenDrafter]:
         target, around = self.parts.target, self.context
-        count = self.parts.config.sequences
+        count = self.parts.request.sequences
         context = OpenContext(target, around.home, around.notice, self.models.load, count)
         found = {spec: kind_of(spec).open(spec.name, context) for spec in specs}
         return {spec: one for spec, one in found.items() if one is not None}
@@ -137,7 +137,7 @@ class Opener:
     def _estimate(self, spec: DrafterSpec) -> Estimate | None:
         """Return the memory of a drafter whose opening depends on a budget; None for all others."""
         bundle = self.models.unloaded(spec.name)
-        if self.parts.config.memory is None or self.search is None or bundle is None:
+        if self.parts.request.limit is None or self.search is None or bundle is None:
             return None
         return kind_of(spec).estimated(self.search, bundle, self.parts.target.threads)
 

@@ -5,23 +5,24 @@ Drafters are resolved, models loaded, and memory is planned where there is a bud
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from edgedec.assemble.budget import Budget, Parts, plan_memory
+from edgedec.assemble.budget import Budget, Parts, plan_memory, wanted_choice
 from edgedec.assemble.checks import check_batch, check_batch_drafting
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.opener import Load, ModelLoader, Opener, manifest_of
 from edgedec.assemble.run_context import RunContext
 from edgedec.backends.backend import ExpertSlots
 from edgedec.core.errors import UsageError
-from edgedec.core.progress import Notice
+from edgedec.core.progress import Notice, ignore
 from edgedec.core.units import size
 from edgedec.drafters.interface import DrafterSpec, OpenDrafter, SearchContext
 from edgedec.drafters.registry import AUTO, Drafting, Resolved, kind_of, models_in, parsed, resolved
 from edgedec.loaded_model import LoadedModel, load_model
+from edgedec.memory.footprint import MemoryChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,18 @@ class Prepared:
 
     def plan(self) -> Budget:
         """Return the memory plan: that of the budget, or one in which nothing is given up."""
+        return self.budget or plan_memory(self._parts)
+
+    @property
+    def wanted(self) -> MemoryChoice:
+        """The choices that no memory budget limits."""
+        return wanted_choice(self._parts)
+
+    @property
+    def _parts(self) -> Parts:
         drafters = [self.opened[spec] for spec in self.drafting.drafters]
-        parts = Parts(self.config, self.target, drafters, self.small, unnamed=self.unnamed)
-        return self.budget or plan_memory(parts)
+        request = self.config.memory_request
+        return Parts(request, self.target, drafters, self.small, unnamed=self.unnamed)
 
     def draft(self, names: str) -> Drafting:
         """Return ``drafting`` with other drafters: those that ``names`` stand for and that were opened."""
@@ -98,24 +108,25 @@ def prepare(
     choice = resolved(config.drafters, search)
     more = (spec for names in also for spec in resolved(parsed(names), search).drafters)
     wanted = tuple(dict.fromkeys((*choice.drafters, *more)))
-    if config.conversations is not None:
+    if config.sequences > 1:
         check_batch_drafting(wanted, history=config.history)
     if config.memory is not None and len(models_in(wanted)) > 1:
         raise UsageError("only one model can draft within a memory budget", hint="name one draft model")
-    parts = any(kind_of(spec).parts for spec in wanted)
+    with_parts = any(kind_of(spec).parts for spec in wanted)
     beside = _beside(wanted, config.switch, bundles, search)
     place = replace(config.placement, notice=context.notice, beside=beside)
     layers = _taps(wanted, search)
-    target = load(bundles.target, threads=config.threads, drafting=layers or parts, place=place)
+    target = load(bundles.target, threads=config.threads, drafting=layers or with_parts, place=place)
     target = target.with_template(config.template, config.thinking)
     check_batch(target, config.sequences)
     models = ModelLoader(bundles.drafts, search, target, load)
     small = models.named(config.switch)
-    if not _can_draft(target, wanted, config, context.notice):
+    if wanted and not _can_draft(target, context.notice if config.draft != AUTO else ignore):
         choice, wanted = Resolved(), ()
     for line in choice.lines:
         context.notice(line)
-    opener = Opener(Parts(config, target, small=small), context, models, search, choice.unnamed)
+    parts = Parts(config.memory_request, target, small=small)
+    opener = Opener(parts, context, models, search, choice.unnamed)
     opened, budget = opener.opened(wanted)
     drafters = tuple(spec for spec in choice.drafters if spec in opened)
     drafting = Drafting(drafters, config.draft_tokens, config.history)
@@ -157,7 +168,7 @@ def _search(config: RunConfig, bundles: Bundles, context: RunContext) -> SearchC
     return SearchContext(
         manifest,
         context.home,
-        config.conversations is not None,
+        config.sequences > 1,
         config.switch,
         known,
         missing,
@@ -189,15 +200,12 @@ def _too_little(target: Path, draft: Path) -> str:
     return "" if free >= needed else f"{size(free)} of memory are left, and {size(needed)} would be ample"
 
 
-def _can_draft(target: LoadedModel, wanted: Sequence[DrafterSpec], config: RunConfig, notice: Notice) -> bool:
-    """Return whether drafters can be used; a line says so where named ones cannot."""
-    if not wanted:
-        return False
+def _can_draft(target: LoadedModel, notice: Notice) -> bool:
+    """Return whether drafters can be used; a line to ``notice`` says so where they cannot."""
     if target.backend.caps.trees and target.backend.caps.exact:
         return True
-    if config.draft != AUTO:
-        why = "its bundle has no passes over trees of tokens"
-        if target.backend.caps.trees:
-            why = f"{target.isa} rounds passes of different lengths differently"
-        notice(f"note: {target.name} runs without drafts; {why}")
+    why = "its bundle has no passes over trees of tokens"
+    if target.backend.caps.trees:
+        why = f"{target.isa} rounds passes of different lengths differently"
+    notice(f"note: {target.name} runs without drafts; {why}")
     return False

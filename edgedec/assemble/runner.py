@@ -1,19 +1,21 @@
-"""The assembly for one conversation: what was prepared becomes a KV cache, drafters and an engine."""
+"""The assembly of a run: what was prepared becomes KV caches, drafters and an engine a conversation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from edgedec.assemble.budget import Budget
+from edgedec.assemble.budget import Budget, cache_for
 from edgedec.assemble.prepare import Prepared
+from edgedec.assemble.sequences import OneSequence, SeveralSequences
 from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.ledger import Ledger
 from edgedec.core.units import size
 from edgedec.costs.cost_file import CostFile
-from edgedec.costs.pass_costs import PassCosts, known_costs
-from edgedec.decode.engine import LONGEST_PASS, Engine, PassRecord
-from edgedec.decode.passes import PassTimer
+from edgedec.costs.pass_costs import LONGEST_TOKENS, PassCosts, known_costs
+from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation
 from edgedec.disk.home import DRAFTS
 from edgedec.draft import Drafter, lookup_ahead
@@ -23,8 +25,11 @@ from edgedec.drafters.registry import Drafting, in_order
 from edgedec.drafters.tables import restore_prepared
 from edgedec.eviction.policies import policy_for
 from edgedec.loaded_model import LoadedModel
+from edgedec.memory.footprint import MemoryChoice, longest_pass
+from edgedec.metrics.marks import CounterSnapshot
 from edgedec.metrics.measures import traffic_of
 from edgedec.sampling import DrawParams
+from edgedec.telemetry.energy.meter import Reading
 
 if TYPE_CHECKING:
     from edgedec.control import Costs
@@ -34,20 +39,31 @@ if TYPE_CHECKING:
 
 
 class Runner:
-    """A prepared run with its KV cache and an engine. Raises the errors of ``Backend.forward``."""
+    """A prepared run with the engines of its conversations, which are one or several. To be closed.
+
+    Each engine has a sequence of its own in the KV cache, with all the context. Several run in a thread each,
+    inside ``reply``. Raises the errors of ``OneSequence`` and ``SeveralSequences``.
+    """
 
     def __init__(self, prepared: Prepared) -> None:
-        self.prepared, self.config = prepared, prepared.config
+        self.prepared = prepared
         self._context = prepared.context
         self.budget: Budget | None = prepared.budget
+        self._wanted = prepared.wanted
         self.ledger: Ledger = self.budget.ledger if self.budget else Ledger()
-        self.forward: Forward = self.model.backend.forward(self._cache(), self.ledger)
+        self.objective, self._when_full = prepared.config.objective, prepared.config.when_full
+        cache = cache_for(self.model, self._choice)
+        if self._choice.kv != "fp16":
+            cache = replace(cache, kv=self._choice.kv)  # refused, not replaced, where it is not possible
+        self.kv: KvType | None = cache.kv
+        """How the KV cache keeps keys and values; None where another runtime decides that."""
+        self.sequences = self._sequences(prepared.config.sequences, cache)
         traffic = self._traffic(prepared.small) if prepared.small else None
         self.measures = self._context.measures(self.model, self.kv, traffic)
         self._costs: PassCosts | None = None
         self.pass_energy: PassEnergy | None = None
         """The power of passes, where drafts aim at energy."""
-        self.engine = self.engine_for(prepared.drafting, self._context.observe)
+        self.engines = self.engines_for(prepared.drafting, self._context.observe)
         self._save = self._history()
 
     @property
@@ -57,29 +73,50 @@ class Runner:
 
     @property
     def drafting(self) -> Drafting:
-        """How its own engine drafts."""
+        """How its own engines draft."""
         return self.prepared.drafting
 
     @property
-    def kv(self) -> KvType | None:
-        """How the KV cache keeps keys and values; None where another runtime decides that."""
-        return self._kv_of(self.model)
+    def forward(self) -> Forward:
+        """The forward of the first conversation."""
+        return self.sequences.forwards[0]
 
-    def engine_for(self, drafting: Drafting, observe: Callable[[PassRecord], None] | None = None) -> Engine:
-        """Make an engine over this KV cache, with drafters that know at most what was prepared for the model.
+    @property
+    def engine(self) -> Engine:
+        """The engine of the first conversation."""
+        return self.engines[0]
 
-        Engines take turns on the cache: the one that generates finds what the last one fed.
+    def engines_for(
+        self, drafting: Drafting, observe: Callable[[PassRecord], None] | None = None
+    ) -> tuple[Engine, ...]:
+        """Make an engine for each sequence, with drafters that know at most what was prepared for the model.
+
+        Engines of one sequence take turns on it: the one that generates finds what the last one fed.
         """
-        speculation = self._speculation(drafting)
-        ahead = speculation.ahead if speculation else lookup_ahead
-        timed = speculation is not None or observe is not None
-        return Engine(
-            self.forward,
-            speculation=speculation,
-            observe=observe,
-            timer=self._timer() if timed else None,
-            policy=policy_for(self.config.when_full, self.forward, ahead),
-            meter=self.measures.meter,
+        found = [self._drafters(drafting, number) for number in range(len(self.sequences.forwards))]
+        if drafting.prepared and not self._keeps_history(drafting):
+            every = [drafter for drafters in found for drafter in drafters]
+            restore_prepared(self.model, every, self._context.home, self.ledger, self._context.notice)
+        return tuple(
+            self._engine(number, drafting, drafters, observe) for number, drafters in enumerate(found)
+        )
+
+    def reply(self, number: int, *, streams: bool = True) -> AbstractContextManager[None]:
+        """Enter a reply of conversation ``number``; see ``SequenceBatch.reply``."""
+        return self.sequences.reply(number, streams=streams)
+
+    def passes(self, number: int) -> float:
+        """Return the passes of conversation ``number``; of those over several the part of its tokens."""
+        return self.sequences.passes(number, self.engines[number].mark().work)
+
+    def mark(self) -> CounterSnapshot:
+        """Return the counts of all conversations together up to now."""
+        marks, meter = [engine.mark() for engine in self.engines], self.measures.meter
+        return CounterSnapshot(
+            self.sequences.together([one.work for one in marks]),
+            sum(one.draft_bytes for one in marks),
+            sum(one.draft_table_bytes for one in marks),
+            Reading.of(meter) if meter else None,
         )
 
     def make_room_for(self, params: DrawParams, *, logprobs: bool = False, grammar: bool = False) -> None:
@@ -89,71 +126,88 @@ class Runner:
         """
         if self.budget is None:
             return
-        at_one = logprobs or self.config.switch is not None
+        at_one = logprobs or self.prepared.small is not None
         before, self.budget = self.budget, self.budget.drawing_as(params, logprobs=at_one, grammar=grammar)
         for line in self.budget.plan.given_up[len(before.plan.given_up) :]:
             self._context.notice(f"memory budget {size(self.budget.plan.budget)}, {line}")
-        if self.engine.speculation:
-            self.engine.speculation.draft_at_most(self.budget.choice.drafted)
+        for engine in self.engines:
+            if engine.speculation:
+                engine.speculation.draft_at_most(self._choice.drafted)
 
     def close(self) -> None:
-        """Keep the drafters' history, if it was asked for."""
+        """Keep the drafters' history, if it was asked for, and end the threads that run passes."""
         save, self._save = self._save, _nothing_to_save
         save()
+        self.sequences.close()
+        for one in self.prepared.opened.values():
+            one.close()
 
-    def _timer(self) -> PassTimer:
-        store = self.model.backend.experts
-        return PassTimer(self._context.clock, store.counts if store else None)
+    @property
+    def _choice(self) -> MemoryChoice:
+        """The choices of the memory plan, or those that nothing limits."""
+        return self.budget.choice if self.budget else self._wanted
 
-    def _kv_of(self, model: LoadedModel) -> KvType | None:
-        if not model.backend.caps.kv_kinds:
-            return None
-        return self.budget.choice.kv if self.budget else self.config.kv
+    def _sequences(self, count: int, cache: CacheConfig) -> OneSequence | SeveralSequences:
+        if count == 1:
+            return OneSequence(self.model, cache, self.ledger, self._context.clock)
+        return SeveralSequences(self.model, count, cache, longest_pass(self._choice, count), self.ledger)
+
+    def _draft_cache(self, draft: LoadedModel) -> CacheConfig:
+        """Return the KV cache of one sequence of a draft model."""
+        return cache_for(draft, self._choice)
 
     def _traffic(self, model: LoadedModel) -> Traffic:
-        return traffic_of(model.spec, model.backend.weight_bytes, self._kv_of(model))
+        return traffic_of(model.spec, model.backend.weight_bytes, model.kv_kind(self._choice.kv))
 
-    def _cache(self) -> CacheConfig:
-        if self.budget:
-            return self.budget.cache(self.model)
-        # The default suits every model; another kind is refused where another runtime keeps the cache.
-        kv = self.model.kv_kind("fp16") if self.config.kv == "fp16" else self.config.kv
-        return CacheConfig(self.config.context, kv, LONGEST_PASS)
-
-    def _speculation(self, drafting: Drafting) -> Speculation | None:
-        drafters = self._drafters(drafting)
-        if not drafters:
-            return None
-        costs = None if drafting.always else self._known_costs()
-        return Speculation(
-            drafters,
-            self._priced(costs) if costs else None,
-            limit=drafting.tokens,
-            notice=self._context.notice,
-            clock=self._context.clock,
-            keep=costs.keep if costs else None,
+    def _engine(
+        self,
+        number: int,
+        drafting: Drafting,
+        drafters: Sequence[Drafter],
+        observe: Callable[[PassRecord], None] | None,
+    ) -> Engine:
+        """Make the engine of one conversation."""
+        forward, timer = self.sequences.forwards[number], self.sequences.timer(number)
+        speculation = None
+        if drafters:
+            costs = None if drafting.always else self._known_costs()
+            speculation = Speculation(
+                drafters,
+                self._priced(costs, number) if costs else None,
+                limit=drafting.tokens,
+                notice=self._context.notice,
+                clock=timer.clock,
+                keep=costs.keep if costs else None,
+            )
+        return Engine(
+            forward,
+            speculation=speculation,
+            observe=observe,
+            timer=timer if speculation or observe else None,
+            policy=policy_for(self._when_full, forward, speculation.ahead if speculation else lookup_ahead),
+            # Joules of a pass over several conversations are nobody's own.
+            meter=self.measures.meter if len(self.sequences.forwards) == 1 else None,
         )
 
-    def _drafters(self, drafting: Drafting) -> list[Drafter]:
+    def _drafters(self, drafting: Drafting, number: int) -> list[Drafter]:
+        """Make the drafters of one conversation."""
         opened = {spec: self.prepared.opened[spec] for spec in in_order(drafting.drafters)}
         share = drafting.share([*opened.values()])
+        forward, place = self.sequences.forwards[number], self.sequences.place(number)
         found: dict[str, Drafter] = {}
         for one in opened.values():
             ledger = self.ledger
             if one.memory:
                 ledger = self.ledger.under(one.memory.part) if self.budget else Ledger()
-            setting = BuildContext(self.model, self.forward, ledger, share, self._draft_cache)
+            setting = BuildContext(self.model, forward, ledger, share, self._draft_cache, place)
             for drafter in one.build(setting):
                 found.setdefault(drafter.name, drafter)
-        drafters = [*found.values()]
-        if drafting.prepared and not self._keeps_history(drafting):
-            restore_prepared(self.model, drafters, self._context.home, self.ledger, self._context.notice)
-        return drafters
+        return [*found.values()]
 
-    def _priced(self, costs: PassCosts) -> Costs:
-        """Return the costs that drafts are planned by: in seconds, or joules as ``objective`` says."""
-        if self.config.objective == "time":
-            return costs.curve
+    def _priced(self, costs: PassCosts, number: int) -> Costs:
+        """Return the costs that drafts are planned by: in seconds, or joules as the objective says."""
+        if self.objective == "time":
+            return self.sequences.views(costs.curve)[number]
         if self.pass_energy is None:
             from edgedec.costs.pass_energy import pass_energy
 
@@ -162,20 +216,19 @@ class Runner:
             notice(self.pass_energy.notice())
         return self.pass_energy.costs(costs.curve)
 
-    def _draft_cache(self, draft: LoadedModel) -> CacheConfig:
-        if self.budget:
-            return self.budget.cache(draft)
-        context = min(self.forward.capacity, draft.spec.context_length)
-        return CacheConfig(context, draft.kv_kind(self.config.kv), LONGEST_PASS)
-
     def _known_costs(self) -> PassCosts:
+        """Return the costs of passes, one table for all sequences."""
         if self._costs is None:
-            context = self._context
-            file = CostFile.of(self.model, self.kv, context.costs) if context.costs else None
-            store = self.model.backend.experts
-            self._costs = known_costs(
-                self.forward, file, clock=context.clock, notice=context.notice, store=store
-            )
+            context, forwards = self._context, self.sequences.forwards
+            with self.reply(0):
+                self._costs = known_costs(
+                    self.forward,
+                    CostFile.of(self.model, self.kv, context.costs) if context.costs else None,
+                    clock=self.sequences.clock,
+                    notice=context.notice,
+                    longest=max(LONGEST_TOKENS, len(forwards) * (1 + self.drafting.tokens)),
+                    store=self.model.backend.experts,
+                )
         return self._costs
 
     def _keeps_history(self, drafting: Drafting) -> bool:

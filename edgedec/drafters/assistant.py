@@ -49,7 +49,6 @@ class _OpenAssistant(OpenDrafter):
 
     def build(self, setting: BuildContext) -> list[Drafter]:
         forward = setting.forward
-        assert forward is not None
         steps = self._model.steps(forward.lent, setting.ledger)
         return [AssistantDrafter(steps, forward, forward.spec.n_layers - 1)]
 

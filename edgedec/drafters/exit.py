@@ -88,7 +88,6 @@ class _OpenExit(OpenDrafter):
 
     def build(self, setting: BuildContext) -> list[Drafter]:
         """Make a drafter of each subset of the layers: control measures which of them drafts, and how far."""
-        assert setting.forward is not None
         forward, ends = setting.forward, setting.target.tokenizer.info.eos_ids
         found = [self.layers] if self.layers else promising(exits_of(forward.caps), forward, self.trimmed)
         trimmed = self.trimmed.again() if self.trimmed else None

@@ -54,7 +54,6 @@ class _OpenHead(OpenDrafter):
         from edgedec.draft.head import HeadDrafter
 
         forward = setting.forward
-        assert forward is not None
         cache = self._head.forward(min(forward.capacity, CONTEXT), setting.ledger)
         facts = self._head.facts
         return [HeadDrafter(cache, facts.read_from(forward.spec.n_layers), facts.width)]

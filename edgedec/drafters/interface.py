@@ -89,7 +89,7 @@ class OpenContext:
 
 @dataclass(frozen=True, slots=True)
 class BatchPlace:
-    """The place of a drafter in a batch: conversation ``number`` of ``count``, charged by ``clock``."""
+    """The place of a drafter among several conversations: ``number`` of ``count``, charged by ``clock``."""
 
     number: int
     count: int
@@ -101,8 +101,8 @@ class BuildContext:
     """The run that a drafter is built into."""
 
     target: LoadedModel
-    forward: Forward | None
-    """The target's own KV cache; None where several conversations share one."""
+    forward: Forward
+    """The target's KV cache of the conversation."""
     ledger: Ledger
     """The account of the drafter's memory: its own part of the plan, if it stated one."""
     share: float
@@ -110,7 +110,7 @@ class BuildContext:
     cache: Callable[[LoadedModel], CacheConfig]
     """Chooses the KV cache of another model."""
     place: BatchPlace | None = None
-    """None for a conversation that is not in a batch."""
+    """None for a single conversation."""
 
 
 class OpenDrafter(ABC):

@@ -30,7 +30,7 @@ from edgedec.drafters.interface import (
     SearchContext,
 )
 from edgedec.drafters.pairing import bridge, paired, require, same_tokenizer
-from edgedec.drafters.shared_model import SHARED_TOKENS, OwnTurns, SharedModel
+from edgedec.drafters.shared_model import SHARED_TOKENS, SharedModel
 from edgedec.drafters.trim import is_trimmed, trimmed_head
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import (
@@ -136,7 +136,7 @@ class _OpenModel(OpenDrafter):
         """Return the trimmed head of a conversation. Those of a batch share its ids."""
         if self._trimmed is None:
             return None
-        batch = setting.place is not None and setting.place.count > 1
+        batch = setting.place is not None
         if batch and self._beside:
             return self._beside.beside()
         trimmed = self._trimmed.again(shared=batch)
@@ -147,14 +147,14 @@ class _OpenModel(OpenDrafter):
     def _place(self, setting: BuildContext) -> tuple[Forward, Turns]:
         """Return the forward of a conversation, and its turns."""
         place = setting.place
-        if place and place.count > 1:
+        if place:
             if self._shared is None:
                 cache = setting.cache(self._draft)
                 self._shared = SharedModel(self._draft.backend, place.count, cache, setting.ledger)
             return self._shared.place(place.number, place.clock)
         if self._forward is None:
             self._forward = self._draft.backend.forward(setting.cache(self._draft), setting.ledger)
-        return self._forward, OwnTurns(place.clock) if place else ALONE
+        return self._forward, ALONE
 
 
 def model_memory(model: LoadedModel) -> ModelMemory:

@@ -52,7 +52,6 @@ class _OpenMtp(OpenDrafter):
 
     def build(self, setting: BuildContext) -> list[Drafter]:
         forward = setting.forward
-        assert forward is not None
         cache = self._layer.forward(forward.capacity + MORE_SLOTS, setting.ledger)
         trimmed = self._trimmed.again() if self._trimmed else None
         return [MtpDrafter(cache, forward.spec.n_layers - 1, forward.spec.hidden_size, trimmed)]

@@ -6,9 +6,8 @@ in it, by their tokens.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 from edgedec.backends.backend import Backend, PassRequest, SequenceBatch
 from edgedec.core.cache_config import CacheConfig
@@ -50,21 +49,6 @@ class SharedModel:
         total = sum(len(request.tokens) for request in requests)
         for request in requests:
             self._turns[request.sequence].passed(seconds, len(request.tokens) / total)
-
-
-class OwnTurns(Turns):
-    """Charges the only conversation of a batch for a pass as the clock on the wall has it."""
-
-    def __init__(self, clock: ConversationClock) -> None:
-        self._clock = clock
-
-    @contextmanager
-    def passing(self) -> Iterator[None]:
-        """Charge all of a pass."""
-        began = time.perf_counter()
-        with self._clock.sharing():
-            yield
-        self._clock.charge(time.perf_counter() - began)
 
 
 class _SharedTurns(Turns):

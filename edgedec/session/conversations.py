@@ -24,7 +24,7 @@ from edgedec.session.shared_prefix import FirstPrompt, SharedPrefixes
 from edgedec.session.tasks import Answer, LedTask, Task, TaskQueue
 
 if TYPE_CHECKING:
-    from edgedec.assemble.batch import Batch
+    from edgedec.assemble.runner import Runner
     from edgedec.metrics.measures import Energy
 
 
@@ -53,10 +53,12 @@ class Conversations:
     'The answer to this classic math problem is 4.'
     """
 
-    def __init__(self, batch: Batch, settings: Settings | None = None, *, system: str | None = None) -> None:
-        self._batch = batch
-        codec, messages = batch.model.codec, conversation_of((), system)
-        self._prefixes = SharedPrefixes(batch.engines)
+    def __init__(
+        self, runner: Runner, settings: Settings | None = None, *, system: str | None = None
+    ) -> None:
+        self._runner = runner
+        codec, messages = runner.model.codec, conversation_of((), system)
+        self._prefixes = SharedPrefixes(runner.engines)
         self.chats = tuple(
             Chat(
                 engine,
@@ -65,14 +67,14 @@ class Conversations:
                 messages=messages,
                 host=Host(fetch=partial(self._prefixes.copy_to, number)),
             )
-            for number, engine in enumerate(batch.engines)
+            for number, engine in enumerate(runner.engines)
         )
         """Use each from one thread, inside ``reply``."""
         self._interrupted = False
         self._turn = threading.Lock()
         self._tokens = 0
         self._idle_w: float | None = None
-        self._start = batch.mark()
+        self._start = runner.mark()
 
     @property
     def context(self) -> int:
@@ -82,7 +84,7 @@ class Conversations:
     @contextmanager
     def reply(self, number: int) -> Iterator[Chat]:
         """Give chat ``number``, which must reply at once: the passes of the others wait for it."""
-        with self._batch.sequences.reply(number):
+        with self._runner.reply(number):
             yield self.chats[number]
 
     def answers(self, texts: Sequence[str], *, raw: bool = False) -> Generator[Answer, None, None]:
@@ -114,7 +116,7 @@ class Conversations:
         if count < 1:
             raise UsageError(f"{count} samples are not possible", hint="ask for 1 or more")
         params = self.chats[0].settings.params
-        self._batch.make_room_for(params, logprobs=bool(logprobs))
+        self._runner.make_room_for(params, logprobs=bool(logprobs))
         first = FirstPrompt()
         tasks = [SampleTask(text, at, first, raw=raw, logprobs=logprobs) for at in range(count)]
         return self._run(tasks, as_done=as_done)
@@ -161,10 +163,10 @@ class Conversations:
 
         Takes a second where there is an energy meter whose idle power is not known.
         """
-        self._idle_w = self._batch.measures.idle_w()
+        self._idle_w = self._runner.measures.idle_w()
         with self._turn:
             self._tokens = 0
-        self._start = self._batch.mark()
+        self._start = self._runner.mark()
 
     def together(self) -> BatchTotals:
         """Return the tokens and joules of all replies since ``measure``, up to now.
@@ -174,8 +176,8 @@ class Conversations:
         with self._turn:
             running = [chat.last for chat in self.chats if chat.last is not None]
             tokens = self._tokens + sum(len(reply.tokens) for reply in running)
-        end = self._batch.mark()
-        return BatchTotals(tokens, self._batch.measures.batch_energy(self._start, end, tokens, self._idle_w))
+        end = self._runner.mark()
+        return BatchTotals(tokens, self._runner.measures.batch_energy(self._start, end, tokens, self._idle_w))
 
     def interrupt(self) -> None:
         """End all replies in progress after their current tokens. Safe to call from a signal handler."""
@@ -185,7 +187,7 @@ class Conversations:
 
     def close(self) -> None:
         """Run no more passes."""
-        self._batch.close()
+        self._runner.close()
 
     def __enter__(self) -> Conversations:
         return self
@@ -205,7 +207,7 @@ class Conversations:
         reply = None
         try:
             task.wait()
-            with self._batch.sequences.reply(number, streams=False):
+            with self._runner.reply(number, streams=False):
                 chat = self.chats[number]
                 chat.reset()
                 try:

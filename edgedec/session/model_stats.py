@@ -202,7 +202,7 @@ def model_stats(runner: Runner, engine: ReplyEngine, reply: Reply | None) -> Mod
         context=runner.forward.capacity,
         kv=runner.kv,
         nbytes=runner.forward.nbytes(),
-        objective=runner.config.objective,
+        objective=runner.objective,
         power_source=power.source if power else None,
         power_notice=power.notice() if power else None,
         drafts=DraftStats(speculation.drafters, speculation.nbytes(), deepcopy(speculation.tally))

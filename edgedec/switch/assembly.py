@@ -23,19 +23,17 @@ if TYPE_CHECKING:
     from edgedec.text.tokenizer import Tokenizer
 
 
-def switched(runner: Runner, context: RunContext) -> SwitchedEngine:
-    """Let the target of ``runner`` take turns with the small model that its config names.
+def switched(runner: Runner, name: str, rule: SwitchRule | None, context: RunContext) -> SwitchedEngine:
+    """Let the target of ``runner`` take turns with its small model, which was given as ``name``.
 
-    The rule is the config's, or else the default. A line to ``context.notice`` announces it. Raises the
+    ``rule``: None for the default. A line to ``context.notice`` announces it. Raises the
     errors of ``Runner``, and UsageError for two models of the same content.
     """
-    name = runner.config.switch
-    assert name is not None, "no small model was named"
     small = runner.prepared.small
-    assert small is not None
+    assert small is not None, "no small model was named"
     if ModelId.of(small.manifest).sha256 == ModelId.of(runner.model.manifest).sha256:
         raise beside_itself(small.name)  # a copy of it, under another name
-    rule = runner.config.switch_rule or DEFAULT_RULE
+    rule = rule or DEFAULT_RULE
     beside = Runner(runner.prepared.for_small(runner.forward.capacity))
     # Two models of one name are told apart by the name that the small one was given.
     called = small.name if small.name != runner.model.name else name.rpartition("/")[2]

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedec.assemble.batch import Batch
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
@@ -114,7 +113,7 @@ def test_an_eviction_by_attention_keeps_to_its_share(context: int, tmp_path: Pat
 def test_conversations_keep_to_their_shares_and_give_all_back(tmp_path: Path) -> None:
     params = DrawParams(temperature=1.0, top_p=1.0, min_p=0.0, seed=5)
     config = RunConfig(threads=1, context=128, memory=PLENTY, conversations=3, sampling=params)
-    batch = Batch(prepared_run(tiny_bundle(tmp_path), config, RunContext(tmp_path)))
+    batch = Runner(prepared_run(tiny_bundle(tmp_path), config, RunContext(tmp_path)))
     assert batch.budget is not None
     for _ in range(2):  # the first three are still to be collected when the next want memory
         several = Conversations(batch, Settings(params, max_tokens=20))

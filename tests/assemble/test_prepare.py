@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from edgedec.assemble import budget as budgets
-from edgedec.assemble.batch import Batch
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.prepare import Bundles, prepare
 from edgedec.assemble.run_context import RunContext
@@ -117,7 +116,7 @@ def outcome(
         )
         prepared = prepare(config, Bundles(models["large"], {"small": models["small"]}), context)
         if config.conversations:
-            batch = Batch(prepared)
+            batch = Runner(prepared)
             engine = batch.engines[0]
             batch.close()
         else:

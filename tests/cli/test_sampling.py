@@ -33,7 +33,7 @@ TAKEN = GREEDY | {"temperature": 0.7, "top_k": 20, "top_p": 0.8, "repetition_pen
 def with_preset(model: Ready, preset: Preset = PRESET) -> Ready:
     """The same model with a preset in its manifest."""
     manifest = replace(model.loaded.manifest, preset=preset)
-    prepared = prepared_of(replace(model.model, manifest=manifest), model.runner.config)
+    prepared = prepared_of(replace(model.model, manifest=manifest), model.runner.prepared.config)
     return Ready(Runner(prepared), model.codec)
 
 

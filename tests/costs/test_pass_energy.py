@@ -93,7 +93,7 @@ def test_without_one_nothing_is_estimated_in_its_place(
 
 def test_time_is_the_default_and_needs_no_power(bundle: Path) -> None:
     made = Runner(prepared_run(bundle, RunConfig(threads=1, context=256, draft="lookup")))
-    assert made.config.objective == "time"
+    assert made.objective == "time"
     assert made.pass_energy is None
 
 

@@ -114,7 +114,7 @@ def test_a_model_drafts_with_the_trimmed_head_in_its_home(bundle: Path, tmp_path
 
     runner.forward.peek = watched  # type: ignore[method-assign, assignment]
     always = replace(runner.prepared.draft(last), tokens=3, always=True)
-    engine = runner.engine_for(always, lambda record: None)
+    engine = runner.engines_for(always, lambda record: None)[0]
     list(engine.generate([5, 6, 7], DrawParams(), max_tokens=40, stop_ids=()))
     assert kept
     assert kept[0] == sorted({*ids.tolist(), 5, 6, 7})

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import pytest
 
-from edgedec.assemble.batch import Batch
 from edgedec.assemble.runner import Runner
 from edgedec.bundle.drafter_manifest import ASSISTANT, HEAD, MTP
 from edgedec.bundle.model_id import ModelId
@@ -159,10 +158,10 @@ def in_a_batch(runs: Runs, seed: int) -> None:
     prompts = [[draw.randrange(3, 250) for _ in range(draw.randrange(1, 90))] for _ in range(3)]
     replies = [(params_of(draw), draw.randrange(1, 40)) for _ in prompts]
     found: dict[int, list[int]] = {}
-    batch = Batch(runs.place.prepared("lookup,recycling", kv=how.kv, conversations=3))
+    batch = Runner(runs.place.prepared("lookup,recycling", kv=how.kv, conversations=3))
 
     def run(number: int) -> None:
-        with batch.sequences.reply(number), always(batch.engines[number]):
+        with batch.reply(number), always(batch.engines[number]):
             found[number] = reply(batch.engines[number], prompts[number], *replies[number])
 
     try:

@@ -100,7 +100,7 @@ def test_a_cold_start_knows_nothing_of_them(bundle: Path, tmp_path: Path) -> Non
     model = opened(bundle, tmp_path, Told())
     warm = first_draft(model, rollout)
     cold = replace(model.single.drafting, prepared=False)
-    model.single.engine = model.single.engine_for(cold)
+    model.single.engines = model.single.engines_for(cold)
     assert first_draft(model, rollout) == first_draft(opened(bundle, None, Told()), rollout) != warm
 
 

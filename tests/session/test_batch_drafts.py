@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgedec.assemble.batch import Batch
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.prepare import Bundles, prepare
 from edgedec.assemble.run_context import RunContext
+from edgedec.assemble.runner import Runner
 from edgedec.backends.backend import BackendBase, PassRequest
 from edgedec.backends.onnx.sequences import _keep as kept_in_pass
 from edgedec.bundle.manifest import Manifest
@@ -57,16 +57,16 @@ def home(folder: Path) -> Path:
     return folder
 
 
-def batch_of(folder: Path, which: str, count: int, home: Path | None = None, **changes: object) -> Batch:
+def batch_of(folder: Path, which: str, count: int, home: Path | None = None, **changes: object) -> Runner:
     """Conversations whose drafts come from a draft model alone."""
     settings = {"threads": 1, "draft": "other", "context": 200, "conversations": count, **changes}
     architecture, seed = DRAFTS[which]
     small = tiny_bundle(folder, architecture, seed=seed)
     config = RunConfig(**settings)  # type: ignore[arg-type]
-    return Batch(prepared_run(tiny_bundle(folder), config, RunContext(home), other=small))
+    return Runner(prepared_run(tiny_bundle(folder), config, RunContext(home), other=small))
 
 
-def replies(batch: Batch, settings: Settings, texts: Sequence[str] = TEXTS) -> list[list[int]]:
+def replies(batch: Runner, settings: Settings, texts: Sequence[str] = TEXTS) -> list[list[int]]:
     with Conversations(batch, settings) as several:
         answers = list(several.answers(texts, raw=True))
     assert [answer.error for answer in answers] == [None] * len(texts)
@@ -192,7 +192,7 @@ def test_a_draft_model_of_one_conversation_at_a_time_is_left_out(
     for count in (2, 1):
         config = RunConfig(threads=1, draft="other", context=200, conversations=count)
         bundles = Bundles(tiny_bundle(folder), {"other": small})
-        batch = Batch(prepare(config, bundles, RunContext(notice=lines.append), load))
+        batch = Runner(prepare(config, bundles, RunContext(notice=lines.append), load))
         assert [bool(engine.speculation) for engine in batch.engines] == [count == 1] * count
         batch.close()
     assert [line for line in lines if "other" in line] == [

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.assemble.batch import Batch
 from edgedec.assemble.run_context import RunContext
+from edgedec.assemble.runner import Runner
 from edgedec.control import Uncontrolled
 from edgedec.core.cache_config import KvType
 from edgedec.core.errors import BackendError, ContextFullError, UnsupportedError, UsageError
@@ -78,8 +78,8 @@ def several_of(
     **changes: object,
 ) -> Conversations:
     """``count`` conversations with the model's own settings, but for the changes."""
-    config = replace(model.runner.config, conversations=count, **changes)  # type: ignore[arg-type]
-    batch = Batch(model.prepared(config, RunContext(home)))
+    config = replace(model.runner.prepared.config, conversations=count, **changes)  # type: ignore[arg-type]
+    batch = Runner(model.prepared(config, RunContext(home)))
     return Conversations(batch, settings, system=system)
 
 
@@ -122,7 +122,7 @@ def test_each_says_what_it_says_alone(
 
 def cheap(model: Ready, home: Path) -> Path:
     """Nothing need be measured; tokens cost next to nothing."""
-    file = CostFile.of(model.loaded, model.runner.config.kv, home / "costs")
+    file = CostFile.of(model.loaded, model.runner.prepared.config.kv, home / "costs")
     file.write(file.measured({1: 1e-1, 16: 1.0001e-1, 128: 1.001e-1}))
     return home
 
@@ -147,8 +147,8 @@ def test_short_passes_of_a_plan_change_nothing(folder: Path, architecture: str) 
         return peak(facts, replace(wanted, prompt_pass=16))
 
     several = several_of(model, 4, settings, memory=tight)
-    assert several._batch.budget is not None
-    assert several._batch.budget.choice.prompt_pass == 16
+    assert several._runner.budget is not None
+    assert several._runner.budget.choice.prompt_pass == 16
     assert together(several) == alone(model, settings)
 
 
@@ -235,8 +235,42 @@ def test_giving_up_half_way_stops_the_threads(model: Ready) -> None:
     assert threading.active_count() == before
 
 
-def test_after_closing_nothing_is_answered(model: Ready) -> None:
-    several = several_of(model, 2)
+def test_one_conversation_has_no_thread_that_combines_passes(model: Ready) -> None:
+    before = set(threading.enumerate())
+    with several_of(model, 1, Settings(max_tokens=8)) as one:
+        assert set(threading.enumerate()) <= before
+        answers = list(one.answers(TEXTS[:2], raw=True))
+        assert [answer.reply.tokens for answer in answers if answer.reply] == alone(
+            model, Settings(max_tokens=8)
+        )[:2]
+        with one.reply(0), pytest.raises(ValueError, match="in a reply already"), one.reply(0):
+            pass
+
+
+def test_each_of_several_evicts_from_a_full_cache_as_alone(model: Ready) -> None:
+    settings = Settings(max_tokens=90, when_full="slide")
+    full = replace(model.runner.prepared.config, context=48, when_full="slide")
+    chat = Chat(Runner(model.prepared(full)).engine, model.codec, settings)
+    expected = []
+    for text in TEXTS[:1] + TEXTS[3:6]:
+        reply = chat.complete(text)
+        reply.read()
+        expected.append(reply.tokens)
+        chat.reset()
+    assert max(map(len, expected)) > 48
+    with several_of(model, 3, settings, context=48, when_full="slide") as several:
+        answers = list(several.answers(TEXTS[:1] + TEXTS[3:6], raw=True))
+    assert [answer.reply.tokens for answer in answers if answer.reply] == expected
+
+
+def test_what_several_cannot_do_when_the_context_is_full_is_refused(model: Ready) -> None:
+    with pytest.raises(UnsupportedError, match="attention weights"):
+        several_of(model, 2, context=48, when_full="speckv")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_after_closing_nothing_is_answered(model: Ready, count: int) -> None:
+    several = several_of(model, count)
     several.close()
     assert [type(answer.error) for answer in several.answers(["Hello"], raw=True)] == [BackendError]
 
@@ -246,7 +280,7 @@ def test_a_pass_that_fails_is_said_to_all_and_the_next_one_is_right(
 ) -> None:
     expected = alone(model, Settings(max_tokens=8))
     several = several_of(model, 3, Settings(max_tokens=8))
-    combined = several._batch.sequences._combined  # type: ignore[attr-defined]
+    combined = several._runner.sequences._batch._combined  # type: ignore[attr-defined]
     run, calls = combined.run, iter(range(1000))
 
     def broken_from_the_fourth_on(requests: object) -> object:
@@ -319,7 +353,7 @@ def test_energy_of_a_batch_counts_shared_passes_once(model: Ready) -> None:
         assert figures.energy.joules_per_token == pytest.approx(
             figures.energy.joules / figures.completion_tokens
         )
-        found[count] = several._batch.mark().work
+        found[count] = several._runner.mark().work
     assert found[3].tokens == found[1].tokens
     assert found[3].slots == found[1].slots
     # A third where all meet in every pass; on a busy machine a thread comes late to some.

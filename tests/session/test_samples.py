@@ -117,13 +117,13 @@ def test_a_memory_budget_has_room_for_their_log_probabilities(folder: Path) -> N
     params = DrawParams(temperature=0.7, top_k=8, seed=3)
     model = run_tiny(tiny_bundle(folder), context=128)
     several = several_of(model, 2, Settings(params, max_tokens=12), memory=2_000_000_000, sampling=params)
-    budget = several._batch.budget
+    budget = several._runner.budget
     assert budget is not None
     assert isinstance(budget.facts, MemoryFacts)
     assert budget.facts.drawing == 0
     found = replies(several, 3, logprobs=1)
-    assert several._batch.budget is not None
-    assert several._batch.budget.facts.drawing > 0
+    assert several._runner.budget is not None
+    assert several._runner.budget.facts.drawing > 0
     for reply in found:
         assert mean_logprob(reply) == pytest.approx(
             sum(one.logprob for one in reply.logprobs) / len(reply.tokens)

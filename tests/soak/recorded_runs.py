@@ -227,6 +227,8 @@ def run_of(how: How, bundles: Path) -> dict[str, Any]:
                 plan = _plan(model)
         except EdgeDecError as error:
             return {"replies": [_error(error)], "plan": None, "passes": []}
+    if how.settings["conversations"] is not None:
+        passes = []
     return {"replies": replies, "plan": plan, "passes": [_pass(one) for one in passes]}
 
 

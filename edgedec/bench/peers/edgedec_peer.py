@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from edgedec.api import Model, context_of
-from edgedec.assemble.batch import Batch
 from edgedec.assemble.prepare import Bundles, prepare
 from edgedec.assemble.run_context import RunContext
 from edgedec.backends.open import runtime_of
@@ -98,12 +97,9 @@ class Peer:
         if self.run.level:
             facts |= self._plan()
         runner = self.model.runner
-        if isinstance(runner, Batch):
-            with runner.sequences.reply(0):
-                _warm_up(runner.sequences.forwards[0])
-            return {**facts, "capacity": runner.sequences.forwards[0].capacity, "kv": runner.kv}
         forward = runner.forward
-        _warm_up(forward)
+        with runner.reply(0):
+            _warm_up(forward)
         facts |= {"max_pass": forward.caps.max_pass, "planned_bytes": forward.nbytes()}
         return {**facts, "capacity": forward.capacity, "kv": runner.kv}
 
@@ -259,7 +255,7 @@ class Peer:
             if always:
                 drafting = replace(drafting, tokens=always, always=True)
             own = name != OFF and self.run.level
-            engine = runner.engine if own else runner.engine_for(drafting, self._records.append)
+            engine = runner.engine if own else runner.engines_for(drafting, self._records.append)[0]
             if engine.policy:
                 engine.policy.keep(self.run.sinks)
             self._modes[key] = Mode(engine)

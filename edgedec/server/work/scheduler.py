@@ -12,7 +12,6 @@ from functools import partial
 from threading import Condition, Thread
 from typing import TYPE_CHECKING
 
-from edgedec.assemble.batch import Batch
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.progress import Notice, ignore
 from edgedec.server.work.intake import Intake
@@ -151,8 +150,7 @@ class Scheduler:
 
     def counted(self) -> WorkTotals:
         """Return the totals up to now, replies in progress left out."""
-        runner = self.model.runner
-        work = runner.mark().work if isinstance(runner, Batch) else runner.engine.mark().work
+        work = self.model.runner.mark().work
         with self._changed:
             self.totals.passes = int(work.passes)
             return self.totals.plus(WorkTotals())

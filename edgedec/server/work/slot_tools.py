@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
-
-from edgedec.assemble.batch import Batch
 
 if TYPE_CHECKING:
     from edgedec.api import Model
@@ -33,22 +31,11 @@ class SlotTools:
 
 
 def slot_tools(model: Model) -> list[SlotTools]:
-    """Return the parts of each slot of a model; one for a model that was opened for one conversation."""
+    """Return the parts of each slot of a model; one for each conversation that it was opened for."""
     runner, tokenizer = model.runner, model.loaded.codec.clone().tokenizer
-    if not isinstance(runner, Batch):
-        engine = model.engine
-        return [SlotTools(engine, tokenizer, runner.measures, nullcontext, partial(_passes, engine))]
     return [
         SlotTools(
-            engine,
-            tokenizer,
-            runner.measures,
-            partial(runner.sequences.reply, number),
-            partial(runner.shares.__getitem__, number),
+            engine, tokenizer, runner.measures, partial(runner.reply, number), partial(runner.passes, number)
         )
-        for number, engine in enumerate(runner.engines)
+        for number, engine in enumerate(model.engines)
     ]
-
-
-def _passes(engine: ReplyEngine) -> float:
-    return engine.mark().work.passes

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -283,14 +284,13 @@ def test_a_request_may_take_so_long_and_no_longer(store: Store) -> None:
 
 def slow(scheduler: Scheduler, seconds: float) -> None:
     """Let each pass take longer."""
-    combined = scheduler.model.runner.sequences._combined  # type: ignore[union-attr]
-    run = combined.run
+    for forward in scheduler.model.runner.sequences.forwards:
 
-    def slowly(requests: object) -> object:
-        time.sleep(seconds)
-        return run(requests)
+        def slowly(tokens: object, *, extend: Any = forward.extend, **how: object) -> object:
+            time.sleep(seconds)
+            return extend(tokens, **how)
 
-    combined.run = slowly
+        forward.extend = slowly  # type: ignore[method-assign, assignment]
 
 
 def test_a_server_limits_prompts_replies_and_samples(store: Store) -> None:
@@ -377,7 +377,7 @@ def test_requests_that_wait_when_the_server_closes_are_told(store: Store) -> Non
 def test_a_failed_pass_is_said_to_those_in_it_and_the_next_request_is_right(
     hub: Hub, alone: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    combined = scheduler_of(hub).model.runner.sequences._combined  # type: ignore[union-attr]
+    combined = scheduler_of(hub).model.runner.sequences._batch._combined  # type: ignore[union-attr]
     run, calls, broken = combined.run, iter(range(10**6)), set[int]()
 
     def sometimes(requests: Sequence[PassRequest]) -> object:
@@ -427,7 +427,7 @@ def test_random_load(store: Store, name: str, draft: str) -> None:
             for sample in range(request.samples)
         }
     hub = hub_of(store, name, config=replace(PLAIN, draft=draft), limits=QueueLimits(waiting=100))
-    combined = scheduler_of(hub, name).model.runner.sequences._combined  # type: ignore[union-attr]
+    combined = scheduler_of(hub, name).model.runner.sequences._batch._combined  # type: ignore[union-attr]
     run, broken = combined.run, random.Random(5)
 
     def sometimes(requests: object) -> object:
