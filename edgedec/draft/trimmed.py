@@ -13,18 +13,12 @@ from collections.abc import Sequence
 
 from edgedec.core.rows import Keep
 from edgedec.draft.ids_of_texts import IdsOfTexts
-from edgedec.metrics.mbsu import chain_efficiency
 
 _SPAN_TOKENS = 64
 _BACK = 0.5
 """Share of the bound below which the trimmed head drafts again."""
 _REACH = 256
 """Tokens at the end of a text that begins whose ids are kept."""
-_STEPS = 4
-_ACCEPTANCE = 0.7
-"""A usual chain, for which the bound is computed: its length, and how often a token of it is right."""
-_RARE = 0.5
-"""Acceptance rate of a token outside, as a part of ``_ACCEPTANCE``: rare tokens are foreseen less often."""
 
 
 class TrimmedHead:
@@ -78,26 +72,3 @@ class TrimmedHead:
 
     def nbytes(self) -> int:
         return self.kept.nbytes()
-
-
-def chain_gain(step: float, outside: float = 0.0) -> float:
-    """Return the tokens that a round with a usual chain of drafts commits for the time of a pass.
-
-    ``step``: cost of a draft step in passes; ``outside``: rate of tokens that it cannot draft, 0 to 1.
-    """
-    return chain_efficiency(_ACCEPTANCE * (1.0 - outside), _STEPS) / (1.0 + _STEPS * step)
-
-
-def break_even(step: float, trimmed: float) -> float:
-    """Return the rate of tokens outside the subset at which a trimmed head is no longer worth its savings.
-
-    ``step``, ``trimmed``: cost of a draft step with the full and with the trimmed head, in passes of the
-    target. At this rate, 0 to 1, a usual chain gains as much with both.
-    """
-    needed = chain_gain(step)
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        enough = chain_gain(trimmed, _RARE * middle) > needed
-        low, high = (middle, high) if enough else (low, middle)
-    return low

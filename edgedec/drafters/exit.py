@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from edgedec.bundle.drafter_manifest import TRIM, Target
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.core.forward import Capabilities, Forward
+from edgedec.core_lib.promises import least_promise, promised_speed
 from edgedec.draft import Drafter
 from edgedec.draft.exit import ExitDrafter, LayerSubset, exit_name
 from edgedec.draft.trimmed import TrimmedHead
@@ -26,17 +27,11 @@ from edgedec.drafters.interface import (
     SearchContext,
 )
 from edgedec.drafters.trim import saved_share, trimmed_head
-from edgedec.metrics.mbsu import chain_efficiency
 
 _EXIT = "exit"
 _NAMES = re.compile(r"exit(-[1-9][0-9]{0,3})?|skip-[1-9][0-9]{0,3}-[1-9][0-9]{0,3}")
 _LEAST_SAVED = 0.5
 """Share of a pass's bytes that a trimmed head has to save, so that the exit after all layers can pay."""
-_LAST_IS_RIGHT = 0.95
-"""How often the exit after all layers is supposed to be right, with a trimmed head."""
-_WORTH = 1.1
-"""Least speed over plain decoding that a subset of the layers has to promise, so that it is tried."""
-_CHAIN = 8
 
 
 class ExitKind(DrafterKind):
@@ -110,27 +105,19 @@ def promising(
 ) -> list[LayerSubset]:
     """Return the exits that can make decoding faster, the one that promises most first.
 
-    An exit is supposed to be right as often as it runs layers; nearly all that were measured were right less
-    often. Where all layers with a trimmed head promise more than fewer layers can, these are left out: to try
+    Where all layers with a trimmed head promise more than fewer layers can, these are left out: to try
     them would only cost passes.
     """
     last = forward.caps.exits[-1]
-    promises = {}
-    for layers in subsets:
-        right = _LAST_IS_RIGHT if layers.exit == last else layers.count(last) / last
-        promises[layers] = speed_of(right, layers.share(forward, trimmed))
-    floor = max([_WORTH, *(value for layers, value in promises.items() if layers.exit == last)])
+    promises = {
+        layers: promised_speed(
+            layers.count(last), last, layers.share(forward, trimmed), whole=layers.exit == last
+        )
+        for layers in subsets
+    }
+    floor = max([least_promise(), *(value for layers, value in promises.items() if layers.exit == last)])
     chosen = [layers for layers in subsets if promises[layers] >= floor]
     return sorted(chosen, key=lambda layers: -promises[layers])
-
-
-def speed_of(agreement: float, step: float) -> float:
-    """Return the speed over plain decoding of the best chain of drafts, each right with this chance.
-
-    ``step``: time of a draft step, in passes over one token.
-    """
-    lengths = range(1, _CHAIN + 1)
-    return max(chain_efficiency(agreement, length) / (1.0 + length * step) for length in lengths)
 
 
 def _named(name: str, model: str, caps: Capabilities) -> LayerSubset:

@@ -13,9 +13,10 @@ from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, EdgeDecError
 from edgedec.core.progress import Notice
 from edgedec.core.rows import Keep
+from edgedec.core_lib.promises import break_even, chain_gain
 from edgedec.disk.listed_files import Scalar
 from edgedec.draft.subset import fault_of
-from edgedec.draft.trimmed import TrimmedHead, break_even, chain_gain
+from edgedec.draft.trimmed import TrimmedHead
 from edgedec.drafters.artifacts import artifact, artifacts, new_artifact, remove_artifact
 
 if TYPE_CHECKING:

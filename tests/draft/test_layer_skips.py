@@ -12,9 +12,10 @@ from edgedec.assemble.config import RunConfig
 from edgedec.assemble.runner import Runner
 from edgedec.backends.fake import MarkovForward
 from edgedec.core.errors import UsageError
+from edgedec.core_lib.promises import promised_speed
 from edgedec.draft.exit import ExitDrafter, LayerSubset
 from edgedec.draft.trimmed import TrimmedHead
-from edgedec.drafters.exit import _named, exits_of, promising, skips_of, speed_of
+from edgedec.drafters.exit import _named, exits_of, promising, skips_of
 from edgedec.loaded_model import load_model
 from edgedec.sampling import DrawParams
 from tests.fixtures.tiny_models import prepared_run, tiny_bundle
@@ -58,10 +59,15 @@ def test_replies_with_skipped_layers_are_those_of_plain_decoding(bundle: Path, p
 
 
 def test_speed_of_a_chain_by_its_agreement_and_step() -> None:
-    assert speed_of(0.0, 0.1) < 1.0
-    assert speed_of(1.0, 1.0) == pytest.approx(1.0)
-    assert speed_of(0.9, 0.1) > speed_of(0.7, 0.1) > speed_of(0.7, 0.4)
-    assert speed_of(1.0, 0.125) == pytest.approx(9 / 2)
+    def speed_of(layers: int, step: float) -> float:
+        """Of layers of ten, which are supposed to be right as often."""
+        return promised_speed(layers, 10, step, whole=False)
+
+    assert speed_of(0, 0.1) < 1.0
+    assert speed_of(10, 1.0) == pytest.approx(1.0)
+    assert speed_of(9, 0.1) > speed_of(7, 0.1) > speed_of(7, 0.4)
+    assert speed_of(10, 0.125) == pytest.approx(9 / 2)
+    assert speed_of(9, 0.1) < promised_speed(10, 10, 0.1, whole=True) < speed_of(10, 0.1)
 
 
 def test_only_ways_that_can_pay_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:

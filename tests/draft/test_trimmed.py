@@ -8,7 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from edgedec.draft.trimmed import TrimmedHead, break_even
+from edgedec.core_lib.promises import break_even
+from edgedec.draft.trimmed import TrimmedHead
 from edgedec.metrics.mbsu import Weights, mbsu
 
 KEPT = np.array([1, 4, 5, 9], dtype=np.int64)

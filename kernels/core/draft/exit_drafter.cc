@@ -16,7 +16,7 @@ constexpr double kMemory = 200.0;       // tokens after which older ones fade: t
 constexpr double kLastIsRight = 0.9;    // first guess of how often the exit after all layers is right
 constexpr double kLastPromises = 0.95;  // the same with a trimmed head, when an exit is chosen
 constexpr double kWorth = 1.1;  // least speed over plain decoding that an exit has to promise, so that it is tried
-constexpr int kChain = 8;
+constexpr int kChain = 8;  // longest draft whose speed is promised
 
 // How often an exit was right, by the probability that its head gave a token. `first`: the guess before any token; none:
 // the head's own probability.
@@ -24,15 +24,6 @@ Calibration calibration(std::optional<double> first) {
   std::vector<double> guesses;
   for (int step = 0; step <= kCalibratedSteps; ++step) guesses.push_back(first ? *first : (step + 0.5) / (kCalibratedSteps + 1));
   return Calibration(std::move(guesses), kPrior, kMemory);
-}
-
-// The speed over plain decoding of the best chain of drafts, each right with this chance. `step`: time of a draft step, in
-// passes over one token.
-double speed_of(double agreement, double step) {
-  double best = 0.0;
-  for (int length = 1; length <= kChain; ++length)
-    best = std::max(best, chain_efficiency(agreement, length) / (1.0 + length * step));
-  return best;
 }
 
 }  // namespace
@@ -130,6 +121,16 @@ ReadBytes ReadBytes::of(const ModelSpec& spec, int64_t weights, int64_t kv_cache
   return {each * static_cast<double>(layer) + cache, each * static_cast<double>(head)};
 }
 
+double promised_speed(int layers, int last, bool whole, double step) {
+  const double right = whole ? kLastPromises : static_cast<double>(layers) / last;
+  double best = 0.0;
+  for (int length = 1; length <= kChain; ++length)
+    best = std::max(best, chain_efficiency(right, length) / (1.0 + length * step));
+  return best;
+}
+
+double least_promise() { return kWorth; }
+
 std::vector<int> promising_exits(Span<const int> exits, const ReadBytes& bytes, double kept) {
   const int last = exits[exits.size() - 1];
   const double whole = last * bytes.layer + bytes.head;
@@ -141,10 +142,9 @@ std::vector<int> promising_exits(Span<const int> exits, const ReadBytes& bytes, 
   double least = kWorth;
   for (size_t at = exits.size(); at-- > 0;) {
     const int exit = exits[at];
-    const double right = exit == last ? kLastPromises : static_cast<double>(exit) / last;
     const double share =
         last * bytes.layer != 0.0 ? (exit * bytes.layer + kept * bytes.head) / whole : static_cast<double>(exit) / last;
-    promises.push_back({exit, speed_of(right, share)});
+    promises.push_back({exit, promised_speed(exit, last, exit == last, share)});
     if (exit == last) least = std::max(least, promises.back().speed);
   }
   std::stable_sort(promises.begin(), promises.end(), [](const Promise& a, const Promise& b) { return a.speed > b.speed; });

@@ -69,6 +69,13 @@ struct ReadBytes {
   static ReadBytes of(const ModelSpec& spec, int64_t weights, int64_t kv_cache);
 };
 
+// The speed over plain decoding that drafting with `layers` of a model's `last` promises: they are supposed to be right as
+// often as they are of all layers, and nearly all that were measured were right less often. `whole`: the last exit, with a
+// trimmed head. `step`: time of a draft step, in passes over one token.
+double promised_speed(int layers, int last, bool whole, double step);
+// The least that a drafter has to promise, so that it is tried.
+double least_promise();
+
 // The exits that can make decoding faster, the one that promises most first. `kept`: the share of the ids that a trimmed
 // head keeps; 1 without one.
 std::vector<int> promising_exits(Span<const int> exits, const ReadBytes& bytes, double kept);

@@ -10,7 +10,7 @@ constexpr double kSpanTokens = 64.0;
 constexpr double kBack = 0.5;  // share of the bound below which the trimmed head drafts again
 constexpr int kChainSteps = 4;      // a usual chain, for which the bound is computed: its length,
 constexpr double kAcceptance = 0.7;  // and how often a token of it is right
-constexpr double kRare = 0.5;        // how often a token outside would be right, as a part of that
+constexpr double kRare = 0.5;        // how often a token outside is right, as a part of that: rare ones are foreseen less often
 constexpr size_t kReach = 256;       // tokens at the end of a text that begins whose ids are kept
 constexpr size_t kMostAdded = 1024;  // most ids of the text; where there are more, those of before are forgotten
 
@@ -61,13 +61,16 @@ double chain_efficiency(double agreement, int length) {
   return sum;
 }
 
+double chain_gain(double step, double outside) {
+  return chain_efficiency(kAcceptance * (1.0 - outside), kChainSteps) / (1.0 + kChainSteps * step);
+}
+
 double break_even(double step, double trimmed) {
-  const double cost = (1.0 + kChainSteps * trimmed) / (1.0 + kChainSteps * step);
-  const double needed = chain_efficiency(kAcceptance, kChainSteps) * cost;
+  const double needed = chain_gain(step);
   double low = 0.0, high = 1.0;
   for (int i = 0; i < 40; ++i) {
     const double middle = (low + high) / 2;
-    (chain_efficiency(kAcceptance * (1.0 - kRare * middle), kChainSteps) > needed ? low : high) = middle;
+    (chain_gain(trimmed, kRare * middle) > needed ? low : high) = middle;
   }
   return low;
 }

@@ -41,6 +41,10 @@ class TrimmedHead {
 // Tokens of a pass that verifies a chain of `length` tokens, each right with the chance `agreement`, and the one after them.
 double chain_efficiency(double agreement, int length);
 
+// Tokens that a round with a usual chain of drafts commits for the time of a pass. `step`: cost of a draft step, in passes of
+// the target. `outside`: rate of tokens that it cannot draft, 0 to 1.
+double chain_gain(double step, double outside = 0.0);
+
 // The rate of tokens outside the kept ones at which a trimmed head is no longer worth its savings. `step`, `trimmed`: cost
 // of a draft step with the full and with the trimmed head, in passes of the target.
 double break_even(double step, double trimmed);

@@ -214,9 +214,9 @@ Drafter::Restored Recycling::restore(const uint8_t* data, size_t size, int64_t v
 }
 
 Drafter* make_recycling(int64_t memory) {
-  int bits = 0;
+  uint32_t bits = 0;
   while (bits < kMostBits && static_cast<int64_t>(sizeof(Recycling::Entry)) << (bits + 1) <= memory) ++bits;
-  auto* recycling = new (std::nothrow) Recycling(bits);
+  auto* recycling = new (std::nothrow) Recycling(static_cast<int>(bits));
   if (recycling && !*recycling) delete recycling, recycling = nullptr;
   return recycling;
 }

@@ -1,0 +1,48 @@
+"""Gains that drafters promise before they run: kernels/core/draft/trimmed_head.h and exit_drafter.h."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+from edgedec.kernels.library import library_path
+
+_INT, _REAL = ctypes.c_int, ctypes.c_double
+
+
+def chain_gain(step: float, outside: float = 0.0) -> float:
+    """Return the tokens that a round with a usual chain of drafts commits for the time of a pass.
+
+    ``step``: cost of a draft step in passes; ``outside``: rate of tokens that it cannot draft, 0 to 1.
+    """
+    return float(_function("chain_gain", _REAL, _REAL)(step, outside))
+
+
+def break_even(step: float, trimmed: float) -> float:
+    """Return the rate of tokens outside the subset at which a trimmed head is no longer worth its savings.
+
+    ``step``, ``trimmed``: cost of a draft step with the full and with the trimmed head, in passes of the
+    target. At this rate, 0 to 1, a usual chain gains as much with both.
+    """
+    return float(_function("break_even", _REAL, _REAL)(step, trimmed))
+
+
+def promised_speed(layers: int, last: int, step: float, *, whole: bool) -> float:
+    """Return the speed over plain decoding that drafting with ``layers`` of a model's ``last`` promises.
+
+    ``whole``: all of them, with a trimmed head. ``step``: time of a draft step, in passes over one token.
+    """
+    return float(_function("speed", _INT, _INT, _INT, _REAL)(layers, last, whole, step))
+
+
+def least_promise() -> float:
+    """Return the least speed that a drafter has to promise, so that it is tried."""
+    return float(_function("least")())
+
+
+@cache
+def _function(name: str, *arguments: Any) -> Any:
+    found = getattr(ctypes.PyDLL(str(library_path())), f"edgedec_promise_{name}")
+    found.restype, found.argtypes = _REAL, arguments
+    return found
