@@ -24,11 +24,28 @@ _DECLARED = "option"
 
 
 class Option(click.Option):
-    """An option under a heading; a rare one is shown by ``--help-all`` alone."""
+    """An option under a heading; a rare one is shown by ``--help-all`` alone.
+
+    ``help`` may be a function, which is called where the help is shown.
+    """
+
+    _told: str | Callable[[], str] | None
 
     def __init__(self, *args: Any, heading: str = OPTIONS, rare: bool = False, **settings: Any) -> None:
-        super().__init__(*args, **settings)
+        told: str | Callable[[], str] | None = settings.get("help")
+        super().__init__(*args, **{**settings, "help": None if callable(told) else told})
         self.heading, self.rare = heading, rare
+        if callable(told):
+            self._told = told
+
+    @property
+    def help(self) -> str | None:
+        """The text of the help."""
+        return self._told() if callable(self._told) else self._told
+
+    @help.setter
+    def help(self, text: str | None) -> None:
+        self._told = text
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         """Return what stands in brackets behind the help, without the range of a number."""

@@ -121,11 +121,19 @@ context_option = option(
     help="Tokens that a conversation has room for (default: the model's own limit, at most 4096).",
 )  # fmt: skip
 
+
+def _drafters() -> str:
+    from edgedec.drafters.registry import names
+
+    return (
+        f"Drafters that make replies quicker, and change none: auto, off, or by comma {names()} and models "
+        "by name or path."
+    )
+
+
 draft_option = option(
-    "--draft", default="auto", show_default=True, metavar="NAMES", heading=COST,
-    help="Drafters that make replies quicker, and change none: auto, off, or by comma lookup, recycling, "
-    "exit, head, mtp, assistant, skip-A-B and models by name or path.",
-)  # fmt: skip
+    "--draft", default="auto", show_default=True, metavar="NAMES", heading=COST, help=_drafters
+)
 
 device_option = option(
     "--device", type=click.Choice(["cpu", "gpu", "npu"]), default="cpu", show_default=True, metavar="DEVICE",

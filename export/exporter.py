@@ -12,7 +12,7 @@ from edgedec.core.progress import Progress, silent
 from edgedec.disk.files import sha256_of
 from edgedec.export.architectures import ARCHITECTURES, Architecture
 from edgedec.export.bundle import About, Contents, printable_name, write_bundle
-from edgedec.export.drafter_files import refuse_drafter
+from edgedec.export.drafters.kinds import refuse_drafter
 from edgedec.export.gguf_parts import model_stem
 from edgedec.export.gguf_source import GgufSource, open_gguf
 from edgedec.export.hyperparameters import read_hyperparameters

@@ -40,6 +40,13 @@ class TensorInfo:
     offset: int
     nbytes: int
 
+    @classmethod
+    def unwritten(cls, name: str, shape: tuple[int, ...], format: str) -> TensorInfo:
+        """Return the entry of a tensor that lies in no GGUF file. Raises KeyError for an unknown format."""
+        type = GGMLQuantizationType[format.upper()]
+        block, block_bytes = GGML_QUANT_SIZES[type]
+        return cls(name, type, shape, 0, math.prod(shape) // block * block_bytes)
+
     @property
     def rows(self) -> int:
         """Number of rows, of all experts together; of a vector, of its numbers."""

@@ -9,6 +9,9 @@ from collections.abc import Iterable
 
 from edgedec.export.hyperparameters import Hyperparameters
 
+NEEDED = "nextn.eh_proj.weight"
+"""The end of the name of a tensor that every such layer has."""
+
 
 def nextn_tensors(hyper: Hyperparameters, names: Iterable[str]) -> list[str]:
     """Return those of ``names`` that belong to layers for further tokens, by their names in a GGUF file."""

@@ -14,20 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.bundle.manifest import DRAFTING, Manifest
-from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.cache_config import CacheConfig
+from edgedec.core.errors import UnsupportedError
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Progress, silent
 from edgedec.core.rows import FloatArray, Rows, tapped
-from edgedec.disk.listed_files import Scalar
-from edgedec.loaded_model import LoadedModel
+from edgedec.export.drafters.agreement import TokenAgreement
 
 if TYPE_CHECKING:
     from edgedec.backends.onnx.layer_forward import LayerForward
+    from edgedec.loaded_model import LoadedModel
 
 CONTEXT = 256
 """Tokens of prompt and text."""
-LEAST = 0.2
-"""A drafter that agrees with fewer of the tokens is refused: its drafts could hardly pay."""
 _TOKENS = 64
 """Tokens that the target writes for each prompt."""
 _FEWEST = 16
@@ -52,29 +51,17 @@ class OwnText:
     """f32[tokens - 1, layers * hidden size]; the last token was not fed."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenAgreement:
-    """The number of ``tokens`` of the target, and how many of them a drafter predicts."""
+def opened_target(bundle: Path, layers: tuple[int, ...]) -> tuple[LoadedModel, Forward]:
+    """Open the model in ``bundle`` with the outputs of ``layers``, and make an empty cache for its texts.
 
-    hits: int
-    tokens: int
+    Raises BackendError, and UnsupportedError for a model that does not hand them out.
+    """
+    from edgedec.loaded_model import load_model
 
-    @property
-    def rate(self) -> float:
-        return self.hits / max(self.tokens, 1)
-
-    def found(self, what: str, name: str) -> str:
-        """Return it in words, for the drafter ``what`` of the model ``name``."""
-        return f"{what} agrees with {self.rate:.0%} of {self.tokens} tokens that {name} wrote"
-
-    def check(self, what: str, name: str, least: float = LEAST) -> None:
-        """Raise BadFileError for the drafter ``what`` of the model ``name`` below a rate of ``least``."""
-        if self.rate < least:
-            raise BadFileError(self.found(what, name), hint="it was made for another model")
-
-    def facts(self) -> dict[str, Scalar]:
-        """Return the facts of a manifest."""
-        return {"agreement": round(self.rate, 4), "tokens it was measured on": self.tokens}
+    model = load_model(bundle, drafting=layers)
+    if missing := [str(layer) for layer in layers if layer not in model.backend.caps.taps]:
+        raise UnsupportedError(f"{model.name} does not hand out the outputs of layers {', '.join(missing)}")
+    return model, model.backend.forward(CacheConfig(min(CONTEXT, model.spec.context_length)))
 
 
 def manifest_of_target(bundle: Path, what: str) -> Manifest:

@@ -80,21 +80,28 @@ class GraphWeights:
                 self.experts[node.input[2]] = self._experts(node)
             if node.op_type in _WITH_MATRICES:
                 facts = attributes(node)
-                for matrix, format, rows in matrices_of(node, facts, self._stored):
-                    packed = bytes_of(self._stored[matrix], self._data)
-                    shape = tuple(self._stored[matrix].dims)
-                    cols = int(str(facts["cols"]))
-                    self.matrices[matrix] = GraphMatrix(format, rows, cols, packed.reshape(shape))
+                for matrix, format, rows in _matrices_of(node, facts, self._stored):
+                    self.matrices[matrix] = self.matrix(matrix, {**facts, "format": format, "rows": rows})
+
+    def has(self, name: str) -> bool:
+        """Return whether a weight is the graph's own, and no input."""
+        return name in self._stored
+
+    def matrix(self, name: str, facts: Mapping[str, Any]) -> GraphMatrix:
+        """Return a matrix whose ``format``, ``rows`` and ``cols`` are among the facts of an op."""
+        stored = self._stored[name]
+        packed = _bytes_of(stored, self._data).reshape(tuple(stored.dims))
+        return GraphMatrix(str(facts["format"]), int(str(facts["rows"])), int(str(facts["cols"])), packed)
 
     def _experts(self, node: onnx.NodeProto) -> GraphExperts:
         facts, stored = attributes(node), self._stored[node.input[2]]
         gate, up, down = str(facts["formats"]).split(",")
-        packed = bytes_of(stored, self._data).reshape(tuple(stored.dims))
+        packed = _bytes_of(stored, self._data).reshape(tuple(stored.dims))
         return GraphExperts((gate, up, down), int(str(facts["rows"])), int(str(facts["cols"])), packed)
 
     def vector(self, name: str) -> NDArray[np.float32]:
         """Return a small f32 vector."""
-        return vector_of(self._stored[name], self._data)
+        return _vector_of(self._stored[name], self._data)
 
     def tensor(self, name: str) -> GgufTensor:
         """Return a weight as it was in a GGUF file."""
@@ -108,7 +115,7 @@ class GraphWeights:
         return [name for name in self._stored if name.endswith(".weight")]
 
 
-def matrices_of(
+def _matrices_of(
     node: onnx.NodeProto, facts: Mapping[str, Any], stored: Mapping[str, onnx.TensorProto]
 ) -> list[tuple[str, str, int]]:
     """Return name, format and rows of each matrix of an op."""
@@ -118,11 +125,11 @@ def matrices_of(
     return list(zip(names, formats if names else [], rows, strict=True))
 
 
-def vector_of(tensor: onnx.TensorProto, data: NDArray[np.uint8]) -> NDArray[np.float32]:
-    return np.array(bytes_of(tensor, data).view("<f4"), dtype=np.float32)
+def _vector_of(tensor: onnx.TensorProto, data: NDArray[np.uint8]) -> NDArray[np.float32]:
+    return np.array(_bytes_of(tensor, data).view("<f4"), dtype=np.float32)
 
 
-def bytes_of(tensor: onnx.TensorProto, data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _bytes_of(tensor: onnx.TensorProto, data: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the bytes of a weight in the graph or in weights.bin."""
     if not tensor.external_data:
         return np.frombuffer(tensor.raw_data, dtype=np.uint8)

@@ -84,8 +84,7 @@ def _fetched(
 
 def _check_config(folder: Path) -> None:
     """Raise UnsupportedError, before weights come, for a folder that is no head and no assistant."""
-    from edgedec.export.assistant.source import is_assistant
-    from edgedec.export.eagle3.reading import is_head_directory
+    from edgedec.export.drafters.kinds import drafter_in
 
-    if not is_head_directory(folder) and not is_assistant(folder):
+    if drafter_in(folder) is None:
         raise UnsupportedError("the repository holds no EAGLE-3 head", hint="it may hold a model")

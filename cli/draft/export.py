@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgedec.bundle.drafter_manifest import ASSISTANT, HEAD, MTP
+from edgedec.bundle.drafter_manifest import HEAD, KINDS
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench.inputs import find_bundle
@@ -19,12 +19,22 @@ from edgedec.core.units import size
 if TYPE_CHECKING:
     from edgedec.bundle.manifest import Manifest
 
-KINDS = (HEAD, MTP, ASSISTANT)
+_FORMS = {name: kind.llama_cpp for name, kind in KINDS.items() if kind.llama_cpp}
+_HELP = f"""Write a drafter that belongs to a model as a GGUF file, which llama.cpp loads beside the model.
+
+KIND is needed where a model has several:
+
+\b
+{chr(10).join(f"- {name}: {form}" for name, form in _FORMS.items())}
+
+Its matrices keep their formats.
+"""
 
 
 @click.command(
     "export",
     short_help="Write a drafter as a GGUF file for llama.cpp.",
+    help=_HELP,
     epilog=opt.examples(
         "edgedec pull smollm2-135m --keep-source",
         "edgedec draft export -m smollm2-135m -o smollm2-head.gguf",
@@ -32,7 +42,7 @@ KINDS = (HEAD, MTP, ASSISTANT)
         "edgedec draft export -m smollm2-135m --from SmolLM2-135M.gguf -o head.gguf --json",
     ),
 )
-@click.argument("kind", required=False, type=click.Choice(KINDS))
+@click.argument("kind", required=False, type=click.Choice([*_FORMS]))
 @opt.model_option
 @click.option(
     "--from", "source", metavar="GGUF",
@@ -47,25 +57,16 @@ KINDS = (HEAD, MTP, ASSISTANT)
 def command(
     ctx: click.Context, kind: str | None, model: str, source: str | None, output: Path, as_json: bool
 ) -> None:
-    """Write a drafter that belongs to a model as a GGUF file, which llama.cpp loads beside the model.
-
-    KIND is needed where a model has several:
-
-    \b
-    - head: a drafting head, as architecture eagle3. It has no embedding table: llama.cpp takes the model's
-    - mtp: the model's own layer for further tokens, as an mtp-*.gguf file with the model's tables
-    - assistant: an assistant of Gemma 4, as architecture gemma4-assistant, without clusters of its vocabulary
-
-    Its matrices keep their formats.
-    """
     from edgedec.bundle.manifest import Manifest
+    from edgedec.export.drafters.gguf import write_drafter_gguf
 
     if output.exists():
         raise UsageError(f"{output} exists", hint="name a new file")
     bundle, home = find_bundle(ctx, model), services(ctx).store().home
     manifest = Manifest.load(bundle)
     chosen, folder = _drafter(manifest, kind, home, bundle, model)
-    _write(chosen, output, folder, manifest, gguf_of(home, source or model))
+    own = gguf_of(home, source or model)
+    write_drafter_gguf(output, folder, manifest, own, name=f"{manifest.name} {chosen}")
     nbytes = output.stat().st_size
     if as_json:
         facts = {"model": manifest.name, "kind": chosen, "folder": str(folder), "gguf": str(output)}
@@ -79,7 +80,7 @@ def _drafter(manifest: Manifest, kind: str | None, home: Path, bundle: Path, mod
     from edgedec.bundle.drafter_manifest import Target
     from edgedec.drafters.artifacts import artifact, artifacts
 
-    here = [one.kind for one in artifacts(Target.of(manifest), home, bundle) if one.kind in KINDS]
+    here = [one.kind for one in artifacts(Target.of(manifest), home, bundle) if one.kind in _FORMS]
     if kind is None and len(here) > 1:
         raise UsageError(f"{manifest.name} has several drafters", hint=f"name one: {', '.join(here)}")
     chosen = kind or next(iter(here), HEAD)
@@ -93,19 +94,3 @@ def _drafter(manifest: Manifest, kind: str | None, home: Path, bundle: Path, mod
         )
         raise NotFoundError(f"no {lacks} {manifest.name}", hint=hint)
     return chosen, folder
-
-
-def _write(kind: str, output: Path, folder: Path, manifest: Manifest, source: Path) -> None:
-    from edgedec.bundle.drafter_manifest import Target
-    from edgedec.export.assistant.gguf import write_assistant_gguf
-    from edgedec.export.draft_head.gguf import write_head_gguf
-    from edgedec.export.draft_head.installed import read_head
-    from edgedec.export.mtp.gguf import write_mtp_gguf
-
-    name = f"{manifest.name} {kind}"
-    if kind == HEAD:
-        write_head_gguf(output, read_head(folder, Target.of(manifest)), source, name=name)
-    elif kind == MTP:
-        write_mtp_gguf(output, folder, manifest, source, name=name)
-    else:
-        write_assistant_gguf(output, folder, manifest, source, name=name)

@@ -84,13 +84,13 @@ def _merge(ctx: click.Context, file: Path, as_json: bool) -> None:
 
 def fetch_head(reference: str, bundle: Path, home: Path) -> DrafterManifest:
     """Fetch a head and install it for the model in ``bundle``. Raises as ``import_head`` does."""
-    from edgedec.export.eagle3.install import install_head
+    from edgedec.export.drafters.install import install_drafter
     from edgedec.models.heads import import_head
 
     with reporter() as progress:
 
         def install(path: Path, facts: Mapping[str, Scalar]) -> DrafterManifest:
-            return install_head(path, bundle, home, facts=facts, progress=progress)
+            return install_drafter(path, bundle, home, facts=facts, progress=progress)
 
         return import_head(reference, home, install, notice=notice, progress=progress)
 

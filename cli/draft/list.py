@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgedec.bundle.drafter_manifest import ASSISTANT, HEAD, MTP, TABLES, TRIM
+from edgedec.bundle.drafter_manifest import KINDS, TABLES, TRIM
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.services import services
@@ -24,15 +24,6 @@ if TYPE_CHECKING:
     from edgedec.bundle.manifest import Manifest
     from edgedec.drafters.artifacts import DrafterArtifact
     from edgedec.models import Store
-
-
-_USES = {
-    TABLES: "what the model says most, so that its first reply is drafted too",
-    HEAD: "a trained head, which guesses what the model says next",
-    MTP: "the model's own layer for further tokens",
-    ASSISTANT: "the assistant that the model's makers trained for it",
-    TRIM: "a smaller vocabulary for drafts, so that they take less time",
-}
 
 
 @click.command(
@@ -107,9 +98,9 @@ def _show(found: list[dict[str, Any]]) -> None:
             if "error" in one:
                 click.echo(f"  {one['kind']:<9}  not usable: {one['error']}")
                 continue
-            giver = "the model" if one["kind"] in (MTP, ASSISTANT) else "EdgeDec"
+            giver = "the model" if KINDS[one["kind"]].of_makers else "EdgeDec"
             shipped = f", comes with {giver}" if one["shipped"] else ", made here"
-            click.echo(f"  {one['kind']:<9}  {_USES[one['kind']]}: {size(one['bytes'])}{shipped}")
+            click.echo(f"  {one['kind']:<9}  {KINDS[one['kind']].use}: {size(one['bytes'])}{shipped}")
             if words := _quality(one["kind"], one["facts"]):
                 click.echo(f"  {'':<9}  {words}")
     click.echo("A model uses its drafters unasked, and replies the same. --json has all facts.")

@@ -80,7 +80,7 @@ class RunConfig:
     memory: int | str | MemoryRule | None = None
     """Most memory of the whole process: bytes, or text such as "600MB". None: no limit."""
     draft: str = AUTO
-    """Drafters by comma: "auto", "off", "lookup", "recycling", "exit", "head", "mtp", "assistant", and draft
+    """Drafters by comma: "auto", "off", kinds of drafters (``edgedec.drafters.registry.KINDS``), and draft
     models by name or path. "auto" includes drafters that belong to the model, and an installed draft model
     that suits it.
     """

@@ -17,10 +17,37 @@ from edgedec.disk.listed_files import FileEntry, FolderKind, Scalar
 
 DRAFTER = "drafter.json"
 TRIM, TABLES, HEAD, MTP, ASSISTANT = "trim", "tables", "head", "mtp", "assistant"
-KINDS = (TRIM, TABLES, HEAD, MTP, ASSISTANT)
-"""A smaller vocabulary for a head, prepared tables, a trained head. By the makers of a model: a layer that
-predicts further tokens, an assistant that reads the target's cache.
-"""
+
+
+@dataclass(frozen=True, slots=True)
+class ArtefactKind:
+    """A kind of what helps to draft for one target, in words for people."""
+
+    use: str
+    llama_cpp: str = ""
+    """The form in which llama.cpp reads it; "" where it has none."""
+    of_makers: bool = False
+    """Whether the makers of the target made it."""
+
+
+KINDS = {
+    TRIM: ArtefactKind("a smaller vocabulary for drafts, so that they take less time"),
+    TABLES: ArtefactKind("what the model says most, so that its first reply is drafted too"),
+    HEAD: ArtefactKind(
+        "a trained head, which guesses what the model says next",
+        "a drafting head, as architecture eagle3. It has no embedding table: llama.cpp takes the model's",
+    ),
+    MTP: ArtefactKind(
+        "the model's own layer for further tokens",
+        "the model's own layer for further tokens, as an mtp-*.gguf file with the model's tables",
+        of_makers=True,
+    ),
+    ASSISTANT: ArtefactKind(
+        "the assistant that the model's makers trained for it",
+        "an assistant of Gemma 4, as architecture gemma4-assistant, without clusters of its vocabulary",
+        of_makers=True,
+    ),
+}
 
 _FORMAT = "edgedec-drafter"
 _VERSION = 1

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 
 from edgedec.bundle.drafter_manifest import HEAD
 from edgedec.bundle.exits import taps_of
-from edgedec.bundle.table_facts import TableFacts, layer_spec
+from edgedec.bundle.table_facts import TableFacts, check_sizes, layer_spec, sizes_of
 from edgedec.core.errors import BadFileError
 from edgedec.core.model_spec import ModelSpec
 from edgedec.disk.listed_files import Scalar
@@ -16,7 +16,8 @@ GRAPH = "head.onnx"
 """Its graph, with the weights beside it."""
 TAPS = 3
 """Layers of the target whose outputs a head reads."""
-_MOST, _MOST_LAYERS, _MOST_DIGITS = 1 << 31, 1 << 12, 6
+_WHAT = "the drafting head"
+_MOST_LAYERS, _MOST_DIGITS = 1 << 12, 6
 _FROM_ZERO = ("table_offset", "tap_size", "own_table")
 CONTEXT = 1024
 """Most tokens in its cache."""
@@ -58,15 +59,9 @@ class HeadFacts:
     """Layers of the target whose outputs it reads; none: those of ``core.exits.taps_of``."""
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if name == "taps":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST * 1024:
-                raise BadFileError(f"the drafting head states an impossible {name}")
-            if name not in _FROM_ZERO and not 1 <= value < _MOST:
-                raise BadFileError(f"the drafting head states an impossible {name}")
+        check_sizes(self, _WHAT, zero=_FROM_ZERO)
         if self.taps and (len(self.taps) != TAPS or not 0 <= min(self.taps) <= max(self.taps) < _MOST_LAYERS):
-            raise BadFileError("the drafting head states impossible taps")
+            raise BadFileError(f"{_WHAT} states impossible taps")
 
     @property
     def table(self) -> TableFacts:
@@ -89,15 +84,7 @@ class HeadFacts:
     @classmethod
     def of(cls, facts: Mapping[str, object]) -> HeadFacts:
         """Take them from the facts of a manifest. Raises BadFileError for a missing or impossible one."""
-        values = {}
-        for field in fields(cls):
-            value = facts.get(field.name, None if field.default is MISSING else field.default)
-            if field.name == "taps":
-                continue
-            if not isinstance(value, int):
-                raise BadFileError(f"the drafting head does not state its {field.name}")
-            values[field.name] = value
-        return cls(**values, taps=_layers(facts.get("taps", "")))
+        return sizes_of(cls, facts, _WHAT, taps=_layers(facts.get("taps", "")))
 
     def spec(self, context: int) -> ModelSpec:
         """The head as a model of one layer, whose cache holds ``context`` positions."""
@@ -107,5 +94,5 @@ class HeadFacts:
 def _layers(text: object) -> tuple[int, ...]:
     parts = text.split(",") if isinstance(text, str) and text else []
     if not isinstance(text, str) or not all(part.isascii() and part.isdecimal() for part in parts):
-        raise BadFileError("the drafting head states impossible taps")
+        raise BadFileError(f"{_WHAT} states impossible taps")
     return tuple(int(part[:_MOST_DIGITS]) for part in parts)

@@ -27,23 +27,33 @@ class TableFacts:
 
 
 def check_sizes(facts: Any, what: str, *, zero: tuple[str, ...] = ()) -> None:
-    """Raise BadFileError unless every field of a data class is a size; those in ``zero`` may be 0 or long."""
+    """Raise BadFileError unless every field of a data class is a size; those in ``zero`` may be 0 or long.
+
+    Lists are left out.
+    """
     for name, value in asdict(facts).items():
+        if isinstance(value, tuple):
+            continue
         free = name in zero
         most = _MOST * 1024 if free else _MOST
         if isinstance(value, bool) or not isinstance(value, int) or not (0 if free else 1) <= value < most:
             raise BadFileError(f"{what} states an impossible {name}")
 
 
-def sizes_of(kind: type[_T], facts: Mapping[str, object], what: str) -> _T:
-    """Make a data class of integers from the facts of a manifest; some have defaults. Raises BadFileError."""
+def sizes_of(kind: type[_T], facts: Mapping[str, object], what: str, **others: Any) -> _T:
+    """Make a data class of integers from the facts of a manifest; some have defaults. Raises BadFileError.
+
+    ``others`` are fields that are no integers.
+    """
     values = {}
     for field in fields(kind):  # type: ignore[arg-type]
+        if field.name in others:
+            continue
         value = facts.get(field.name, field.default)
         if not isinstance(value, int):
             raise BadFileError(f"{what} does not state its {field.name}")
         values[field.name] = value
-    return kind(**values)
+    return kind(**values, **others)
 
 
 def layer_spec(facts: Any, name: str, architecture: str, context: int) -> ModelSpec:

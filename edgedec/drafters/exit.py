@@ -41,6 +41,7 @@ class ExitKind(DrafterKind):
     """
 
     name = _EXIT
+    forms = ("skip-A-B",)
     parts = True
 
     def takes(self, name: str) -> bool:

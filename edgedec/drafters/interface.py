@@ -137,6 +137,8 @@ class DrafterKind(ABC):
 
     name: str
     """Its name, and that of its usual drafter."""
+    forms: ClassVar[tuple[str, ...]] = ()
+    """Further names of its drafters, for people, such as "skip-A-B"."""
     parts: ClassVar[bool] = False
     """Whether its drafters run parts of the target or read its hidden states, and need its drafting graph."""
     batches: ClassVar[bool] = False

@@ -109,9 +109,15 @@ def models_in(specs: Sequence[DrafterSpec]) -> tuple[str, ...]:
     return tuple(spec.name for spec in specs if spec.kind == ModelKind.name)
 
 
+def names() -> str:
+    """Return the names of drafters but for models, by comma."""
+    named = [kind for kind in KINDS if kind.name != ModelKind.name]
+    return ", ".join(name for kind in named for name in (kind.name, *kind.forms))
+
+
 def no_drafter(name: str) -> UsageError:
     """Return the error for a name that neither a drafter nor a model has."""
-    known = ", ".join((AUTO, OFF, *(kind.name for kind in KINDS if kind.name != ModelKind.name)))
+    known = f"{AUTO}, {OFF}, {names()}"
     return UsageError(
         f"there is no drafter {name[:40]!r}", hint=f"there are {known}, and models by name or path"
     )

@@ -7,7 +7,6 @@ refuses a file that has clusters. EdgeDec reads such a file as an assistant with
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from gguf.constants import GGUFValueType
@@ -15,14 +14,15 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from edgedec.bundle.assistant_facts import GRAPH, AssistantFacts
-from edgedec.bundle.drafter_manifest import DrafterManifest, Target
 from edgedec.bundle.manifest import Manifest
-from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.errors import UnsupportedError
 from edgedec.export.assistant.sizes import ARCHITECTURE
 from edgedec.export.assistant.source import CENTROIDS, ROPE_FACTORS, TABLE
-from edgedec.export.gguf_source import open_gguf
+from edgedec.export.drafters.gguf import other_model, tokens_of
+from edgedec.export.drafters.interface import GgufForm, StoredDrafter
+from edgedec.export.gguf_source import GgufSource
 from edgedec.export.gguf_writer import ARCHITECTURE as ARCHITECTURE_KEY
-from edgedec.export.gguf_writer import GgufTensor, Value, metadata_of, write_gguf
+from edgedec.export.gguf_writer import GgufTensor, Value
 from edgedec.export.model import CACHE, RINGS, attributes
 from edgedec.export.stored import GraphWeights
 
@@ -31,34 +31,20 @@ _STILL = 1e30
 _NUMBER, _REAL, _TEXT = GGUFValueType.UINT32, GGUFValueType.FLOAT32, GGUFValueType.STRING
 
 
-def write_assistant_gguf(path: Path, folder: Path, manifest: Manifest, source: Path, *, name: str) -> None:
-    """Write the assistant in ``folder`` for the model of ``manifest``, whose GGUF file is ``source``.
-
-    That file has the tokens. Raises NotFoundError, BadFileError for a damaged assistant and for another file
-    than the model's, UnsupportedError for an assistant that llama.cpp cannot express, StorageError.
-    """
-    stated = DrafterManifest.load(folder)
-    stated.check_target(Target.of(manifest))
-    facts = AssistantFacts.of(stated.facts)
-    with open_gguf(source) as gguf:
-        words = {key: one for key, one in metadata_of(gguf.path).items() if key.startswith("tokenizer.")}
-        tokens = gguf.metadata.get("tokenizer.ggml.tokens")
-        width = gguf.metadata.get(f"{gguf.metadata.get(ARCHITECTURE_KEY)}.embedding_length")
-        if width != facts.target_hidden or not isinstance(tokens, list) or len(tokens) != facts.ids:
-            raise BadFileError(
-                f"{source} is not the model that the assistant drafts for", hint="name its file"
-            )
+def assistant_gguf(drafter: StoredDrafter, source: GgufSource, name: str) -> GgufForm:
+    """Return the assistant as ``DrafterFiles.gguf`` does."""
+    facts = AssistantFacts.of(drafter.manifest.facts)
+    tokens = source.metadata.get("tokenizer.ggml.tokens")
+    width = source.metadata.get(f"{source.metadata.get(ARCHITECTURE_KEY)}.embedding_length")
+    if width != facts.target_hidden or not isinstance(tokens, list) or len(tokens) != facts.ids:
+        raise other_model(source, "assistant")
     if facts.hidden == facts.target_hidden:
         raise UnsupportedError("llama.cpp has no assistants as wide as their model", hint="use it here")
-    try:
-        stored = GraphWeights(folder, GRAPH)
-        layers = _layers(stored)
-        tensors = _tensors(stored, layers)
-    except Exception as error:  # a damaged graph fails in protobuf, NumPy or by a name that it lacks
-        raise BadFileError(f"{folder} holds no assistant", hint="import it again") from error
+    stored = GraphWeights(drafter.folder, GRAPH)
+    layers = _layers(stored)
     metadata = {ARCHITECTURE_KEY: Value(ARCHITECTURE, _TEXT), "general.name": Value(name, _TEXT)}
-    metadata |= _metadata(facts, layers, manifest) | words
-    write_gguf(path, metadata, tensors)
+    metadata |= _metadata(facts, layers, drafter.target)
+    return {**metadata, **tokens_of(source)}, _tensors(stored, layers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from numpy.typing import NDArray
 
-from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.export.assistant.sizes import (
-    ARCHITECTURE,
-    MODEL_TYPE,
-    AssistantSizes,
-    from_config,
-    from_metadata,
-)
-from edgedec.export.calibration.search import quantise
+from edgedec.core.errors import BadFileError
+from edgedec.export.assistant.sizes import AssistantSizes, from_config, from_metadata
+from edgedec.export.drafters.sources import FloatSource, RenamedSource
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.export.gguf_source import GgufSource, open_gguf
 from edgedec.export.huggingface.files import read_object
 from edgedec.export.huggingface.shards import StoredTensor, read_shards, weight_files
+from edgedec.export.source import WeightSource
 
 TABLE, CENTROIDS, ORDERING = "token_embd.weight", "masked_embd_centroids.weight", "masked_embd_ordering"
 ROPE_FACTORS = "rope_freqs.weight"
@@ -49,62 +41,45 @@ _BLOCK = {
     "post_feedforward_layernorm.weight": "post_ffw_norm.weight",
     "layer_scalar": "layer_output_scale.weight",
 }
-_INTEGERS = {"I32": "<i4", "I64": "<i8"}
 _ROTATED = 1e20
 """Divisors of frequencies from here on mean that a pair does not turn."""
 
 
 class AssistantSource:
-    """Implements ``WeightSource``.
+    """Implements ``WeightSource`` over the tensors of ``source``, which have their names in a GGUF file.
 
-    ``read(name, start, stop)`` returns rows of a matrix as GGUF blocks, ``floats(name)`` a vector. The table
-    of the head is read once, and lies in the order of ``ordering`` i64[vocabulary], where there is one.
+    The table of the head is read once, and lies in the order of ``ordering`` i64[vocabulary], where there is
+    one. Raises BadFileError for an ordering that does not list every token.
     """
 
     title = "the assistant"
 
     def __init__(
-        self,
-        sizes: AssistantSizes,
-        tensors: Mapping[str, TensorInfo],
-        read: Callable[[str, int, int], NDArray[np.uint8]],
-        floats: Callable[[str], NDArray[np.float32]],
-        ordering: NDArray[np.int64] | None,
+        self, sizes: AssistantSizes, source: WeightSource, ordering: NDArray[np.int64] | None
     ) -> None:
-        self.sizes, self.tensors, self.ordering = sizes, tensors, ordering
-        self._read, self._floats = read, floats
+        self.sizes, self.ordering, self._source = sizes, ordering, source
+        self.tensors: Mapping[str, TensorInfo] = source.tensors
         self._table: NDArray[np.uint8] | None = None
         if ordering is not None:
-            _check_ordering(ordering, tensors, sizes)
+            _check_ordering(ordering, self.tensors, sizes)
 
     def spelling(self, name: str) -> str:
         """See ``WeightSource``."""
-        return name
+        return self._source.spelling(name)
 
     def rows(self, tensor: TensorInfo, start: int, stop: int) -> NDArray[np.uint8]:
         """See ``WeightSource``."""
         if tensor.name != TABLE or self.ordering is None:
-            return self._read(tensor.name, start, stop)
+            return self._source.rows(tensor, start, stop)
         if self._table is None:
             step, height = 4096, tensor.shape[0]
-            pieces = [self._read(TABLE, at, min(at + step, height)) for at in range(0, height, step)]
+            pieces = [self._source.rows(tensor, at, min(at + step, height)) for at in range(0, height, step)]
             self._table = np.concatenate(pieces)
         return self._table[self.ordering[start:stop]]
 
     def vector(self, tensor: TensorInfo) -> NDArray[np.float32]:
         """See ``WeightSource``."""
-        return self._floats(tensor.name)
-
-
-def is_assistant(path: Path) -> bool:
-    """Return whether ``path`` is an assistant of Gemma 4: a directory, or a GGUF file.
-
-    Raises BadFileError and UnsupportedError for a broken config.json or a broken GGUF file.
-    """
-    if path.is_dir():
-        return read_object(path / "config.json").get("model_type") == MODEL_TYPE
-    with open_gguf(path) as gguf:
-        return gguf.metadata.get("general.architecture") == ARCHITECTURE
+        return self._source.vector(tensor)
 
 
 @contextmanager
@@ -127,15 +102,9 @@ def _from_directory(path: Path, quant: str) -> AssistantSource:
         if name != "lm_head.weight":  # tied to the embedding
             stored[_gguf_name(name)] = tensor
     order = stored.pop(ORDERING, None)
-    tensors = {name: _info(name, one.shape, quant) for name, one in stored.items()}
-
-    def read(name: str, start: int, stop: int) -> NDArray[np.uint8]:
-        return quantise(stored[name].read(start, stop), quant)
-
-    def floats(name: str) -> NDArray[np.float32]:
-        return stored[name].read(0, stored[name].shape[0])
-
-    return AssistantSource(sizes, tensors, read, floats, None if order is None else _stored_integers(order))
+    formats = {name: quant for name, one in stored.items() if len(one.shape) == 2}
+    source = FloatSource({}, formats, stored, AssistantSource.title)
+    return AssistantSource(sizes, source, None if order is None else order.integers())
 
 
 def _from_gguf(gguf: GgufSource) -> AssistantSource:
@@ -148,17 +117,8 @@ def _from_gguf(gguf: GgufSource) -> AssistantSource:
         tensors.pop(CENTROIDS, None)
         order = None
     sizes = from_metadata(gguf.metadata, centroids, turned)
-    renamed = {name.replace("blk.0.nextn.", "nextn."): one for name, one in tensors.items()}
-
-    def read(name: str, start: int, stop: int) -> NDArray[np.uint8]:
-        return gguf.rows(renamed[name], start, stop)
-
-    def floats(name: str) -> NDArray[np.float32]:
-        return gguf.vector(renamed[name])
-
-    ordering = None if order is None else gguf.integers(order)
-    infos = {name: replace(one, name=name) for name, one in renamed.items()}
-    return AssistantSource(sizes, infos, read, floats, ordering)
+    source = RenamedSource(gguf, {name.replace("blk.0.nextn.", "nextn."): name for name in tensors})
+    return AssistantSource(sizes, source, None if order is None else gguf.integers(order))
 
 
 def _gguf_name(name: str) -> str:
@@ -168,23 +128,6 @@ def _gguf_name(name: str) -> str:
     if name.startswith("model.layers.") and layer.isdecimal() and rest in _BLOCK:
         return f"blk.{layer}.{_BLOCK[rest]}"
     return name  # refused later, by the name that it has
-
-
-def _info(name: str, shape: tuple[int, ...], quant: str) -> TensorInfo:
-    type = GGMLQuantizationType[(quant if len(shape) == 2 else "f32").upper()]
-    block, block_bytes = GGML_QUANT_SIZES[type]
-    return TensorInfo(name, type, shape, 0, math.prod(shape) // block * block_bytes)
-
-
-def _stored_integers(tensor: StoredTensor) -> NDArray[np.int64]:
-    if tensor.dtype not in _INTEGERS or len(tensor.shape) != 1:
-        raise UnsupportedError(f"tensor {tensor.name[:80]} is no list of integers")
-    with tensor.file.open("rb") as stream:
-        stream.seek(tensor.offset)
-        found = np.fromfile(stream, dtype=_INTEGERS[tensor.dtype], count=tensor.shape[0])
-    if found.size != tensor.shape[0]:
-        raise BadFileError(f"{tensor.file.name} ends inside tensor {tensor.name[:80]}")
-    return found.astype(np.int64)
 
 
 def _check_ordering(

@@ -1,23 +1,24 @@
-"""Writes the bundle of a drafting head: ``head.onnx``, ``weights.bin`` and ``drafter.json``."""
+"""Turns a drafting head into a drafter for its target."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from edgedec.bundle.drafter_manifest import DRAFTER, HEAD, DrafterManifest, Target
+from edgedec.bundle.drafter_manifest import DRAFTER, HEAD, DrafterManifest
 from edgedec.bundle.head_facts import GRAPH, TAPS, HeadFacts
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.core.progress import Progress, silent
-from edgedec.disk.files import atomic_path
 from edgedec.disk.listed_files import Scalar
 from edgedec.export.draft_head.graph import build_graph
-from edgedec.export.draft_head.source import HeadSource
 from edgedec.export.draft_head.target import EmbeddingTable, embedding_table, head_rows
 from edgedec.export.draft_head.weights import FLAGS, HeadWeights
+from edgedec.export.drafters.bundle import export_drafter
+from edgedec.export.drafters.interface import NewDrafter
+from edgedec.export.drafters.sources import FloatSource
 from edgedec.export.huggingface.groups import parse_quant
 from edgedec.export.interface import HEAD_K
 from edgedec.export.model import ExportModel
@@ -25,9 +26,6 @@ from edgedec.export.passes.attach_bodies import AttachBodies
 from edgedec.export.passes.externalise_weights import ExternaliseWeights
 from edgedec.export.passes.infra import run_passes
 from edgedec.export.tensors import Tensors
-from edgedec.export.writer import BundleWriter, check_space, weights_bytes
-
-Judge = Callable[[Path, HeadFacts], Mapping[str, Scalar]]
 
 
 def export_head(
@@ -36,37 +34,33 @@ def export_head(
     out: Path,
     *,
     quant: str = "q8_0",
-    facts: Mapping[str, Scalar] | Judge | None = None,
+    facts: Mapping[str, Scalar] | None = None,
     progress: Progress = silent,
 ) -> DrafterManifest:
     """Write the head ``weights`` for the bundle at ``target`` to the folder ``out``, and return its manifest.
 
     ``quant`` is as in ``edgedec.export.export_huggingface``: a format, or one for each of attn, mlp and head.
-    ``facts`` go into the manifest: how it was made, its licence, what was measured; or a function that
-    returns them for the folder of the finished files, and may refuse them. ``out`` must be new, empty or a
-    drafter's folder; it is replaced in one step. Raises UnsupportedError for a target of another kind or
-    shape, UsageError for ``quant`` and ``out``, BadFileError and StorageError.
+    ``facts`` go into the manifest: how it was made, its licence, what was measured. ``out`` must be new,
+    empty or a drafter's folder; it is replaced in one step. Raises UnsupportedError for a target of another
+    kind or shape, UsageError for ``quant`` and ``out``, BadFileError and StorageError.
     """
-    formats, manifest = parse_quant(quant), Manifest.load(target)
-    table = embedding_table(target) if weights.embedding is None else None
-    check_fits(weights, manifest)
+    manifest = Manifest.load(target)
+    new = head_drafter(weights, target, manifest, quant)
     _check_target(out)
-    source = _source(weights, target, formats)
+    return export_drafter(new, manifest, out, lambda folder: facts or {}, progress)
+
+
+def head_drafter(weights: HeadWeights, bundle: Path, target: Manifest, quant: str) -> NewDrafter:
+    """Return the head as a drafter for the model in ``bundle``. Raises as ``export_head`` does."""
+    check_fits(weights, target)
+    formats = parse_quant(quant)
+    table = embedding_table(bundle) if weights.embedding is None else None
+    source = _source(weights, bundle, formats)
     model = build_graph(weights, Tensors(source), table)
     run_passes(model, (AttachBodies(), ExternaliseWeights()))
-    check_space(out, weights_bytes(model))
-    with atomic_path(out, directory=True) as directory:
-        writer = BundleWriter(directory, {})
-        graph = model.to_onnx(HEAD, {"format": "edgedec-drafter"})
-        writer.bytes(GRAPH, graph.SerializeToString(deterministic=True))
-        writer.weights(model, source, progress)
-        sizes = _facts(weights, table, model)
-        known = facts(directory, sizes) if callable(facts) else facts or {}
-        stated = {**known, "quant": quant, **sizes.stated(), **_options(weights)}
-        made = DrafterManifest(HEAD, Target.of(manifest), writer.files, stated)
-        DrafterManifest.from_json(made.to_json())
-        made.save(directory)
-    return made
+    sizes = _facts(weights, table, model)
+    stated = {"quant": quant, **sizes.stated(), **_options(weights)}
+    return NewDrafter(kind=HEAD, model=model, graph=GRAPH, source=source, sizes=sizes, stated=stated)
 
 
 def check_fits(weights: HeadWeights, manifest: Manifest) -> None:
@@ -98,7 +92,7 @@ def check_fits(weights: HeadWeights, manifest: Manifest) -> None:
         )
 
 
-def _source(weights: HeadWeights, target: Path, formats: Mapping[str, str]) -> HeadSource:
+def _source(weights: HeadWeights, target: Path, formats: Mapping[str, str]) -> FloatSource:
     arrays = {name: getattr(weights, name) for name in weights.shapes() if name != "rope_factors"}
     if weights.head is None:
         arrays["head"] = head_rows(target, weights.keep)
@@ -107,7 +101,7 @@ def _source(weights: HeadWeights, target: Path, formats: Mapping[str, str]) -> H
         arrays |= {f"norm_taps.{at}": part for at, part in enumerate(parts)}
     streamed = {} if weights.embedding is None else {"embedding": weights.embedding}
     matrices = [*streamed, *(name for name in arrays if arrays[name].ndim == 2)]
-    return HeadSource(arrays, {name: formats[_role(name)] for name in matrices}, streamed)
+    return FloatSource(arrays, {name: formats[_role(name)] for name in matrices}, streamed)
 
 
 def _options(weights: HeadWeights) -> dict[str, Scalar]:

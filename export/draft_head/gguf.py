@@ -1,4 +1,4 @@
-"""Writes a drafting head as a GGUF file of llama.cpp's architecture ``eagle3``.
+"""Turns a drafting head into a GGUF file of llama.cpp's architecture ``eagle3``.
 
 Both compute the same (``weights``), with these differences in how they write it down:
 
@@ -9,8 +9,6 @@ Both compute the same (``weights``), with these differences in how they write it
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from gguf.constants import GGUFValueType
 
@@ -20,8 +18,10 @@ from edgedec.export.blocks.rotary import ROPE_FACTORS
 from edgedec.export.calibration.search import quantise
 from edgedec.export.draft_head.installed import InstalledHead
 from edgedec.export.draft_head.weights import Floats, HeadWeights
-from edgedec.export.gguf_source import open_gguf
-from edgedec.export.gguf_writer import ARCHITECTURE, GgufTensor, Value, metadata_of, write_gguf
+from edgedec.export.drafters.gguf import other_model, tokens_of
+from edgedec.export.drafters.interface import GgufForm
+from edgedec.export.gguf_source import GgufSource
+from edgedec.export.gguf_writer import ARCHITECTURE, GgufTensor, Value
 
 EAGLE3 = "eagle3"
 _PIECE = 4096
@@ -47,30 +47,20 @@ EMBEDDING = "token_embd.weight"
 TURNED = ("attn_q", "attn_k")
 
 
-def write_head_gguf(path: Path, head: InstalledHead, target: Path, *, name: str) -> None:
-    """Write ``head`` for the model in the GGUF file ``target``, which has the tokens and the layers.
-
-    Raises NotFoundError, BadFileError for another target than the head's, UnsupportedError for a head that
-    llama.cpp's graph cannot express, StorageError.
-    """
+def head_gguf(head: InstalledHead, source: GgufSource, name: str) -> GgufForm:
+    """Return the head as ``DrafterFiles.gguf`` does."""
     weights = head.weights
     _check(weights)
-    with open_gguf(target) as gguf:
-        prefix = gguf.metadata.get(ARCHITECTURE)
-        sizes = {key: gguf.metadata.get(f"{prefix}.{key}") for key in ("embedding_length", "block_count")}
-        vocabulary = gguf.metadata.get("tokenizer.ggml.tokens", [])
-        context = gguf.metadata.get(f"{prefix}.context_length")
-        tokens = metadata_of(gguf.path)
-    if (
-        sizes["embedding_length"] != (weights.tap_size or weights.hidden)
-        or len(vocabulary) <= weights.keep[-1]
-    ):
-        raise BadFileError(f"{target} is not the model that the head drafts for", hint="name its file")
-    layers = sizes["block_count"]
+    prefix = source.metadata.get(ARCHITECTURE)
+    width, layers, context = (
+        source.metadata.get(f"{prefix}.{key}")
+        for key in ("embedding_length", "block_count", "context_length")
+    )
+    vocabulary = source.metadata.get("tokenizer.ggml.tokens", [])
+    if width != (weights.tap_size or weights.hidden) or len(vocabulary) <= weights.keep[-1]:
+        raise other_model(source, "head")
     if not isinstance(layers, int) or not isinstance(context, int):
-        raise BadFileError(f"{target} lacks its sizes", hint="download it again")
-    metadata = _facts(weights, layers, context, name)
-    metadata |= {key: value for key, value in tokens.items() if key.startswith("tokenizer.")}
+        raise BadFileError(f"{source.path} lacks its sizes", hint="download it again")
     tensors = [GgufTensor("d2t", weights.keep), *_embedding(head)]
     for mine, theirs in NAMES.items():
         values: Floats | None = getattr(weights, mine)
@@ -83,7 +73,7 @@ def write_head_gguf(path: Path, head: InstalledHead, target: Path, *, name: str)
         else:
             format = head.formats[mine]
             tensors.append(GgufTensor(theirs, quantise(values, format), format))
-    write_gguf(path, metadata, tensors)
+    return {**_facts(weights, layers, context, name), **tokens_of(source)}, tensors
 
 
 def _check(weights: HeadWeights) -> None:

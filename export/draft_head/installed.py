@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from edgedec.bundle.drafter_manifest import DrafterManifest, Target
 from edgedec.bundle.head_facts import GRAPH, TAPS, HeadFacts
-from edgedec.bundle.manifest import WEIGHTS
 from edgedec.core.errors import BadFileError
 from edgedec.disk.listed_files import Scalar
 from edgedec.export.blocks.rotary import inverse_frequencies
 from edgedec.export.draft_head.weights import FLAGS, HeadWeights
 from edgedec.export.model import attributes
-from edgedec.export.stored import bytes_of, matrices_of, vector_of
+from edgedec.export.stored import GraphWeights
 from edgedec.kernels.packing.layout import TILE, dequantise
 
 
@@ -41,46 +39,37 @@ def read_head(folder: Path, target: Target) -> InstalledHead:
     manifest.check_target(target)
     facts = HeadFacts.of(manifest.facts)
     try:
-        graph = onnx.load(str(folder / GRAPH), load_external_data=False).graph
-        return _read(graph, folder / WEIGHTS, manifest.facts, facts)
+        return _read(GraphWeights(folder, GRAPH), manifest.facts, facts)
     except BadFileError:
         raise
     except Exception as error:  # a damaged graph fails in protobuf, NumPy or by a name that it lacks
         raise BadFileError(f"{folder} holds no drafting head", hint="train it again") from error
 
 
-def _read(
-    graph: onnx.GraphProto, file: Path, stated: Mapping[str, Scalar], sizes: HeadFacts
-) -> InstalledHead:
-    stored = {tensor.name: tensor for tensor in graph.initializer}
-    data = np.memmap(file, dtype=np.uint8, mode="r")
-    arrays: dict[str, NDArray[Any]] = {}
-    formats: dict[str, str] = {}
+def _read(stored: GraphWeights, stated: Mapping[str, Scalar], sizes: HeadFacts) -> InstalledHead:
+    found = stored.matrices
+    arrays: dict[str, NDArray[Any]] = {
+        name: dequantise(one.format, one.packed, one.rows, one.cols) for name, one in found.items()
+    }
+    formats = {name: one.format for name, one in found.items()}
     embedding = None
-    for node in graph.node:
+    for node in stored.graph.node:
         facts = attributes(node)
-        if node.op_type in ("QuantLinear", "GatedMLP", "HeadTopK"):
-            for name, format, rows in matrices_of(node, facts, stored):
-                cols = int(str(facts["cols"]))
-                packed = bytes_of(stored[name], data).reshape(tuple(stored[name].dims))
-                arrays[name], formats[name] = dequantise(format, packed, rows, cols), format
-        elif node.op_type == "RMSNorm":
+        if node.op_type == "RMSNorm":
             name = node.input[1]
-            arrays[name] = vector_of(stored[name], data)
+            arrays[name] = stored.vector(name)
             arrays["epsilon"] = np.array(float(str(facts["epsilon"])))
         elif node.op_type == "TreeAttention":
             names = {"heads": "num_heads", "kv_heads": "num_kv_heads", "head_dim": "head_dim"}
             arrays |= {mine: np.array(int(str(facts[theirs]))) for mine, theirs in names.items()}
-            norms = [name for name in node.input[5:7] if name]
-            arrays |= {name: vector_of(stored[name], data) for name in norms}
-        elif node.op_type == "QuantEmbedding" and node.input[1] in stored:
-            formats["embedding"] = str(facts["format"])
-            tensor, rows = stored[node.input[1]], int(str(facts["rows"]))
-            packed = bytes_of(tensor, data).reshape(tuple(tensor.dims))
-            embedding = PackedRows(formats["embedding"], packed, (rows, int(str(facts["cols"]))))
+            arrays |= {name: stored.vector(name) for name in node.input[5:7] if name}
+        elif node.op_type == "QuantEmbedding" and stored.has(node.input[1]):
+            table = stored.matrix(node.input[1], facts)
+            formats["embedding"] = table.format
+            embedding = PackedRows(table.format, table.packed, (table.rows, table.cols))
         elif node.op_type == "Constant" and node.output[0] == "keep":
             arrays["keep"] = numpy_helper.to_array(node.attribute[0].t)
-    inverse = vector_of(stored["inv_freq"], data).astype(np.float64)
+    inverse = stored.vector("inv_freq").astype(np.float64)
     arrays |= _rotary(inverse, stated.get("rope_base"))
     arrays["hidden"] = np.array(arrays["output_norm"].size)
     arrays["ffn"] = np.array(len(arrays["ffn_up"]))

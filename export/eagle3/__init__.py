@@ -3,5 +3,5 @@
 config.py    sizes, norms and layers by config.json     pickled.py    tensors of pytorch_model.bin
 names.py     the names that each trainer gives tensors  reading.py    a directory as the weights of a head
 gguf.py      the same from a GGUF file of llama.cpp      agreement.py  how often a head agrees with its target
-install.py   all of it, for a model that is installed
+files.py     all of it, as every kind of drafter has it
 """

@@ -11,31 +11,31 @@ from dataclasses import dataclass
 
 from edgedec.backends.onnx.head_forward import HeadModel
 from edgedec.core.errors import BadFileError
-from edgedec.export.own_texts import CONTEXT, LEAST, OwnText, TokenAgreement, layer_agreement
+from edgedec.export.drafters.agreement import LEAST, TokenAgreement
+from edgedec.export.own_texts import CONTEXT, OwnText, layer_agreement
 
 _MARGIN = 0.05
 """Other layers are taken for the right ones if the head agrees with so many tokens more."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeadAgreement:
+@dataclass(frozen=True)
+class HeadAgreement(TokenAgreement):
     """The agreement of a head as it reads ``taps``, and the shares of tokens as it reads other layers."""
 
-    taps: tuple[int, ...]
-    own: TokenAgreement
+    taps: tuple[int, ...] = ()
     others: tuple[tuple[tuple[int, ...], float], ...] = ()
 
-    def check(self, name: str) -> None:
+    def check(self, what: str, name: str, least: float = LEAST) -> None:
         """Raise BadFileError for a head that agrees too seldom, or more often with other layers."""
-        rate = self.own.rate
+        rate = self.rate
         best, other = max(((rate, taps) for taps, rate in self.others), default=(0.0, ()))
-        if rate >= max(LEAST, best - _MARGIN):
+        if rate >= max(least, best - _MARGIN):
             return
         beside = ""
         if best > rate + _MARGIN:
             beside = f", and with {best:.0%} reading layers {_list(other)}"
         raise BadFileError(
-            f"{self.own.found('the head', name)}, reading the outputs of layers {_list(self.taps)}{beside}",
+            f"{self.found(what, name)}, reading the outputs of layers {_list(self.taps)}{beside}",
             hint="it was made for another model, or its config.json does not name the layers that it reads "
             "(eagle_aux_hidden_state_layer_ids)",
         )
@@ -53,7 +53,7 @@ def agreement(
     """Return how often ``head`` agrees as it reads the first of ``readings``, and as it reads the others."""
     found = [layer_agreement([head.forward(CONTEXT) for _ in texts], texts, taps) for taps in readings]
     others = tuple((taps, one.rate) for taps, one in zip(readings[1:], found[1:], strict=True))
-    return HeadAgreement(readings[0], found[0], others)
+    return HeadAgreement(found[0].hits, found[0].tokens, readings[0], others)
 
 
 def _list(numbers: Sequence[int]) -> str:

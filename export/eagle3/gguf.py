@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from gguf import quants
 from gguf.constants import GGMLQuantizationType
 from numpy.typing import NDArray
 
@@ -19,10 +17,10 @@ from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.model_spec import ModelSpec
 from edgedec.export.draft_head.gguf import EAGLE3, EMBEDDING, NAMES, TURNED
 from edgedec.export.draft_head.weights import Floats, HeadWeights
+from edgedec.export.drafters.sources import GgufRows, float_rows
 from edgedec.export.eagle3.config import checked_taps
 from edgedec.export.eagle3.reading import ForeignHead, ordered_ids
-from edgedec.export.gguf_header import TensorInfo
-from edgedec.export.gguf_source import GgufSource, open_gguf
+from edgedec.export.gguf_source import GgufSource
 from edgedec.export.gguf_writer import ARCHITECTURE
 
 LAYOUT = "llama.cpp"
@@ -30,46 +28,28 @@ _SCALINGS = ("none", "linear")
 _OTHERS = ("d2t", EMBEDDING)
 
 
-@dataclass(frozen=True, slots=True)
-class GgufRows:
-    """A matrix of a GGUF file, read by rows."""
+def read_head_gguf(gguf: GgufSource, spec: ModelSpec) -> ForeignHead:
+    """Read the head in an open file for a target of the sizes ``spec``; its embedding stays in the file.
 
-    path: Path
-    tensor: TensorInfo
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.tensor.shape
-
-    def read(self, start: int, stop: int) -> Floats:
-        """See ``weights.RowReader``."""
-        with open_gguf(self.path) as gguf:
-            return float_rows(gguf, self.tensor, start, stop)
-
-
-def read_head_gguf(path: Path, spec: ModelSpec) -> ForeignHead:
-    """Read the head in the file ``path`` for a target of the sizes ``spec``.
-
-    Raises NotFoundError, BadFileError for a damaged file, UnsupportedError for another architecture and for a
-    head that the graph cannot express.
+    Raises BadFileError for a damaged file, UnsupportedError for another architecture and for a head that the
+    graph cannot express.
     """
-    with open_gguf(path) as gguf:
-        if (architecture := gguf.metadata.get(ARCHITECTURE)) != EAGLE3:
-            raise UnsupportedError(
-                f"{path.name} is of the architecture {str(architecture)[:40]!r}, not an EAGLE-3 head",
-                hint="an assistant of Gemma 4 and an MTP layer (blk.N.nextn) can be imported, too",
-            )
-        arrays = _numbers(gguf, spec) | _tensors(gguf)
-        if (gguf.metadata.get(f"{EAGLE3}.norm_before_fc") is True) != ("norm_taps" in arrays):
-            raise BadFileError(f"{path.name} has another norm before fc than it states")
-        keep, order = _kept(gguf, arrays.get("head"), spec)
-        if order is not None and "head" in arrays:
-            arrays["head"] = arrays["head"][order]
-        weights = HeadWeights.of({**arrays, "keep": keep})
-        table = gguf.tensors.get(EMBEDDING)
+    name = gguf.path.name
+    if (architecture := gguf.metadata.get(ARCHITECTURE)) != EAGLE3:
+        raise UnsupportedError(
+            f"{name} is of the architecture {str(architecture)[:40]!r}, not an EAGLE-3 head",
+            hint="an assistant of Gemma 4 and an MTP layer (blk.N.nextn) can be imported, too",
+        )
+    arrays = _numbers(gguf, spec) | _tensors(gguf)
+    if (gguf.metadata.get(f"{EAGLE3}.norm_before_fc") is True) != ("norm_taps" in arrays):
+        raise BadFileError(f"{name} has another norm before fc than it states")
+    keep, order = _kept(gguf, arrays.get("head"), spec)
+    if order is not None and "head" in arrays:
+        arrays["head"] = arrays["head"][order]
+    weights, table = HeadWeights.of({**arrays, "keep": keep}), gguf.tensors.get(EMBEDDING)
     if table is not None and len(table.shape) != 2:
         raise BadFileError(f"tensor {EMBEDDING} has shape {list(table.shape)}")
-    embedding = None if table is None else GgufRows(path, table)
+    embedding = None if table is None else GgufRows(gguf, table)
     return ForeignHead(replace(weights, embedding=embedding), LAYOUT, stated=True)
 
 
@@ -120,16 +100,6 @@ def _tensors(gguf: GgufSource) -> dict[str, Any]:
         )
         arrays[field] = halves(values, head_dim) if field in TURNED else values
     return arrays
-
-
-def float_rows(gguf: GgufSource, tensor: TensorInfo, start: int, stop: int) -> Floats:
-    """Return rows of a matrix as floats. Raises BadFileError, and UnsupportedError for an unknown format."""
-    try:
-        with np.errstate(all="ignore"):  # the weights of a head are checked to be finite
-            values = quants.dequantize(gguf.rows(tensor, start, stop), tensor.type)
-    except NotImplementedError as error:
-        raise UnsupportedError(f"tensor {tensor.name} is {tensor.type.name}, which cannot be read") from error
-    return np.asarray(values, dtype=np.float32).reshape(stop - start, *tensor.shape[1:])
 
 
 def _kept(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +20,6 @@ from edgedec.export.huggingface.files import read_object
 from edgedec.export.huggingface.shards import INDEX, SINGLE, StoredTensor, read_shards, weight_files
 
 CONFIG = "config.json"
-_INTEGERS = {"I64": "<i8", "I32": "<i4", "BOOL": "?", "U8": "u1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +125,7 @@ def _kept(
         if count != vocab:
             raise BadFileError(f"the head predicts {count} of {vocab} tokens, and has no d2t to say which")
         return np.arange(count, dtype=np.int64), None
-    offsets = integers(table)
+    offsets = table.integers()
     if offsets.size != count and head is not None:
         raise BadFileError(f"d2t of the head names {offsets.size} tokens, and the head has {count} rows")
     return ordered_ids(np.arange(offsets.size, dtype=np.int64) + offsets, stored.get("t2d"), spec)
@@ -144,20 +142,7 @@ def ordered_ids(
     if (np.diff(keep) == 0).any():
         raise BadFileError("d2t of the head names a token twice")
     if mask is not None:
-        known = np.flatnonzero(integers(mask))
+        known = np.flatnonzero(mask.integers())
         if not np.array_equal(known, keep):
             raise BadFileError("t2d and d2t of the head name different tokens")
     return keep, None if np.array_equal(order, np.arange(order.size)) else order
-
-
-def integers(stored: StoredTensor) -> NDArray[np.int64]:
-    """Return a tensor of whole numbers. Raises BadFileError."""
-    dtype = _INTEGERS.get(stored.dtype)
-    if dtype is None or len(stored.shape) != 1:
-        raise BadFileError(f"tensor {stored.name[:80]} is no list of whole numbers")
-    with stored.file.open("rb") as stream:
-        stream.seek(stored.offset)
-        data = np.fromfile(stream, dtype=dtype, count=math.prod(stored.shape))
-    if data.size != math.prod(stored.shape):
-        raise BadFileError(f"{stored.file.name} ends inside tensor {stored.name[:80]}")
-    return data.astype(np.int64)

@@ -23,6 +23,7 @@ SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 _AGAIN = "download the model again"
 _DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 """Types that can be read, with the NumPy type of their bytes."""
+_INTEGERS = {"I64": "<i8", "I32": "<i4", "BOOL": "?", "U8": "u1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,12 @@ class StoredTensor:
     def read_bytes(self, start: int, stop: int) -> NDArray[np.uint8]:
         """Return such entries of a tensor of bytes, u8[stop - start, ...]. Raises BadFileError."""
         return self._data(start, stop, np.dtype(np.uint8))
+
+    def integers(self) -> NDArray[np.int64]:
+        """Return a list of whole numbers or truth values. Raises BadFileError."""
+        if self.dtype not in _INTEGERS or len(self.shape) != 1:
+            raise BadFileError(f"tensor {self.name[:80]} is no list of whole numbers")
+        return self._data(0, self.shape[0], np.dtype(_INTEGERS[self.dtype])).astype(np.int64)
 
     def _data(self, start: int, stop: int, dtype: np.dtype[Any]) -> NDArray[Any]:
         step = math.prod(self.shape[1:])

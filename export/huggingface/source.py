@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -121,10 +120,9 @@ class HuggingFaceSource:
 
 
 def _info(name: str, stored: _Stored, shape: tuple[int, ...], kind: str) -> TensorInfo:
-    type = GGMLQuantizationType[kind.upper()]
-    block, block_bytes = GGML_QUANT_SIZES[type]
+    block, _ = GGML_QUANT_SIZES[GGMLQuantizationType[kind.upper()]]
     if shape and shape[-1] % block:
         raise UnsupportedError(
             f"tensor {stored.name[:80]} has rows of {shape[-1]}, which is not a multiple of {block}"
         )
-    return TensorInfo(name, type, shape, 0, math.prod(shape) // block * block_bytes)
+    return TensorInfo.unwritten(name, shape, kind)

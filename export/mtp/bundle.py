@@ -1,30 +1,27 @@
-"""Writes the drafter of a model's MTP layer into the model's bundle: graph, weights and ``drafter.json``."""
+"""Turns a model's MTP layer into a drafter, and writes that into the model's bundle."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from edgedec.bundle.drafter_manifest import MTP, DrafterManifest, Target
+from edgedec.bundle.drafter_manifest import MTP
 from edgedec.bundle.manifest import Manifest
 from edgedec.bundle.mtp_facts import GRAPH, MtpFacts
 from edgedec.core.progress import Progress, silent
 from edgedec.disk.home import ARTIFACTS
-from edgedec.disk.listed_files import Scalar
 from edgedec.export.draft_head.target import embedding_table, head_table
+from edgedec.export.drafters.bundle import write_drafter
+from edgedec.export.drafters.interface import NewDrafter
 from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.interface import HEAD_K
 from edgedec.export.model import ExpertsWeight, ExportModel, attributes
 from edgedec.export.mtp.graph import build_graph
-from edgedec.export.mtp.source import NEEDED, MtpSource
+from edgedec.export.mtp.source import MtpSource
+from edgedec.export.nextn import NEEDED
 from edgedec.export.passes import DEFAULT_PASSES, run_passes
 from edgedec.export.source import WeightSource
 from edgedec.export.tensors import Tensors
-from edgedec.export.writer import BundleWriter
-
-LayerFactsOf = Callable[[Path, MtpFacts], Mapping[str, Scalar]]
-"""Returns facts about the drafter that was written to a folder, or raises if it is not to stay."""
 
 
 def has_mtp(source: WeightSource, hyper: Hyperparameters) -> bool:
@@ -56,35 +53,22 @@ def write_mtp(
     """
     folder = bundle / ARTIFACTS / MTP
     folder.mkdir(parents=True)
-    export_mtp(MtpSource(source, hyper), bundle, folder, manifest, progress=progress)
+    new = mtp_drafter(MtpSource(source, hyper), bundle, manifest)
+    write_drafter(new, manifest, folder, progress=progress)
 
 
-def export_mtp(
-    own: MtpSource,
-    bundle: Path,
-    folder: Path,
-    manifest: Manifest,
-    *,
-    facts: LayerFactsOf | None = None,
-    progress: Progress = silent,
-) -> DrafterManifest:
-    """Write the drafter of the layer ``own`` to the empty ``folder``, for the model in ``bundle``.
-
-    ``facts`` go into its manifest. Raises as ``write_mtp``.
-    """
+def mtp_drafter(own: MtpSource, bundle: Path, target: Manifest) -> NewDrafter:
+    """Return the drafter of the layer ``own`` for the model in ``bundle``. Raises as ``write_mtp``."""
     hyper, table, head = own.hyper, embedding_table(bundle), head_table(bundle)
     model = build_graph(hyper, Tensors(own), table, head)
     run_passes(model, DEFAULT_PASSES)
-    writer = BundleWriter(folder, {})
-    writer.weights(model, own, progress)
-    writer.model(model, MTP, {"format": "edgedec-drafter"}, GRAPH)
     sizes = MtpFacts(
         hidden=hyper.hidden,
         heads=hyper.heads,
         kv_heads=hyper.kv_heads,
         head_dim=hyper.head_dim,
         ffn=hyper.ffn,
-        ids=manifest.spec.vocab_size,
+        ids=target.spec.vocab_size,
         head_k=min(HEAD_K, head.rows),
         table_offset=table.offset,
         table_tiles=table.tiles,
@@ -94,10 +78,9 @@ def export_mtp(
         head_tile_bytes=head.tile_bytes,
         **_experts(model),
     )
-    stated = {**(facts(folder, sizes) if facts else {}), **asdict(sizes)}
-    made = DrafterManifest(MTP, Target.of(manifest), writer.files, stated)
-    made.save(folder)
-    return made
+    return NewDrafter(
+        kind=MTP, model=model, graph=GRAPH, source=own, sizes=sizes, stated=asdict(sizes), weights_first=True
+    )
 
 
 def _experts(model: ExportModel) -> dict[str, int]:

@@ -9,12 +9,12 @@ from pathlib import Path
 from edgedec.bundle.drafter_manifest import DRAFTER, MTP, DrafterManifest
 from edgedec.bundle.manifest import Manifest
 from edgedec.bundle.mtp_facts import MtpFacts
-from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import BadFileError, EdgeDecError
 from edgedec.core.progress import Progress, silent
 from edgedec.disk.files import storage_errors
 from edgedec.disk.home import ARTIFACTS
-from edgedec.export.own_texts import CONTEXT, LEAST, TokenAgreement, layer_agreement, own_texts
+from edgedec.export.drafters.agreement import LEAST
+from edgedec.export.mtp.files import MtpFiles
 
 _MEASURED = "agreement"
 
@@ -33,7 +33,7 @@ def checked_mtp(bundle: Path, progress: Progress = silent) -> str:
         made = DrafterManifest.load(folder)
         if _MEASURED in made.facts:
             return ""
-        found = agreement(folder, MtpFacts.of(made.facts), bundle, progress)
+        found = MtpFiles().agreement(folder, MtpFacts.of(made.facts), bundle, progress)
         if found.rate < LEAST:
             raise BadFileError(found.found("it", name))
     except BadFileError as error:
@@ -44,16 +44,3 @@ def checked_mtp(bundle: Path, progress: Progress = silent) -> str:
         return f"the MTP layer of {name} was not compared with it: {error.message}"
     replace(made, facts={**made.facts, **found.facts()}).save(folder)
     return ""
-
-
-def agreement(folder: Path, sizes: MtpFacts, bundle: Path, progress: Progress = silent) -> TokenAgreement:
-    """Return how often the layer in ``folder`` agrees with its target. Raises BackendError, BadFileError."""
-    from edgedec.backends.onnx.mtp_forward import MtpModel
-    from edgedec.loaded_model import load_model
-
-    last = Manifest.load(bundle).spec.n_layers - 1
-    model = load_model(bundle, drafting=(last,))
-    layer = MtpModel(folder, bundle, sizes, threads=model.threads)
-    context = min(CONTEXT, model.spec.context_length)
-    texts = own_texts(model, model.backend.forward(CacheConfig(context)), (last,), progress)
-    return layer_agreement([layer.forward(CONTEXT) for _ in texts], texts, (last,))

@@ -2,25 +2,24 @@
 
 Such a file has the metadata of the model, with one layer more, and of its tensors the embedding, the head and
 the last norm. The layers of the model itself are missing. llama.cpp drafts with it beside the model, and
-EdgeDec reads it (``mtp.install``).
+EdgeDec reads it (``files``).
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from gguf.constants import GGUFValueType
 
-from edgedec.bundle.drafter_manifest import DrafterManifest, Target
 from edgedec.bundle.manifest import Manifest
 from edgedec.bundle.mtp_facts import GRAPH
-from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.errors import UnsupportedError
 from edgedec.export.architectures import ARCHITECTURES
 from edgedec.export.blocks.gated_attention import gate_rows, key_rows, query_rows
 from edgedec.export.blocks.rotary import head_order
-from edgedec.export.gguf_source import GgufSource, open_gguf
-from edgedec.export.gguf_writer import GgufTensor, Value, metadata_of, write_gguf
+from edgedec.export.drafters.gguf import other_model
+from edgedec.export.drafters.interface import GgufForm, StoredDrafter
+from edgedec.export.gguf_source import GgufSource
+from edgedec.export.gguf_writer import GgufTensor, Value, metadata_of
 from edgedec.export.hyperparameters import Hyperparameters, read_hyperparameters
 from edgedec.export.stored import GraphWeights
 
@@ -31,30 +30,20 @@ _ORDERS = ("attn_q", "attn_q_gate", "attn_k", "attn_q_norm", "attn_k_norm")
 """Tensors whose rows or elements the kernels have in another order than a GGUF file."""
 
 
-def write_mtp_gguf(path: Path, folder: Path, manifest: Manifest, source: Path, *, name: str) -> None:
-    """Write the drafter in ``folder`` for the model of ``manifest``, whose GGUF file is ``source``.
-
-    Raises NotFoundError, BadFileError for a damaged drafter and for another file than the model's,
-    UnsupportedError, StorageError.
-    """
-    stated = DrafterManifest.load(folder)
-    stated.check_target(Target.of(manifest))
-    with open_gguf(source) as gguf:
-        hyper = _sizes(gguf, manifest)
-        arch, block = hyper.architecture.name, f"blk.{hyper.layers}."
-        tensors = [_copied(gguf, tensor) for tensor in FROM_TARGET if tensor in gguf.tensors]
-    try:
-        tensors += _layer(GraphWeights(folder, GRAPH), hyper, block)
-    except Exception as error:  # a damaged graph fails in protobuf, NumPy or by a name that it lacks
-        raise BadFileError(f"{folder} holds no MTP layer", hint="export the model again") from error
+def mtp_gguf(drafter: StoredDrafter, source: GgufSource, name: str) -> GgufForm:
+    """Return the layer as ``DrafterFiles.gguf`` does; ``source`` may lack it."""
+    hyper = _sizes(source, drafter.target)
+    arch, block = hyper.architecture.name, f"blk.{hyper.layers}."
+    tensors = [_copied(source, tensor) for tensor in FROM_TARGET if tensor in source.tensors]
+    tensors += _layer(GraphWeights(drafter.folder, GRAPH), hyper, block)
     number = GGUFValueType.UINT32
-    metadata = metadata_of(gguf.path) | {
+    metadata = metadata_of(source.path) | {
         "general.name": Value(name, GGUFValueType.STRING),
         f"{arch}.block_count": Value(hyper.layers + 1, number),
         f"{arch}.nextn_predict_layers": Value(1, number),
     }
     metadata.pop(f"{arch}.{_BY_LAYER}", None)
-    write_gguf(path, metadata, tensors)
+    return metadata, tensors
 
 
 def _sizes(gguf: GgufSource, manifest: Manifest) -> Hyperparameters:
@@ -65,7 +54,7 @@ def _sizes(gguf: GgufSource, manifest: Manifest) -> Hyperparameters:
         hyper = read_hyperparameters(ARCHITECTURES[known], gguf.metadata)
         found = hyper.layers, hyper.hidden, len(gguf.metadata.get("tokenizer.ggml.tokens") or ())
     if found != (spec.n_layers, spec.hidden_size, spec.vocab_size):
-        raise BadFileError(f"{gguf.path} is not the model that the layer drafts for", hint="name its file")
+        raise other_model(gguf, "layer")
     if not hyper.architecture.gated_attention:
         raise UnsupportedError(f"the MTP layer of a {spec.architecture} model has no GGUF form")
     return hyper

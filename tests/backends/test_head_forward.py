@@ -16,7 +16,6 @@ from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, ContextFullError, EdgeDecError, MemoryBudgetError
 from edgedec.core.ledger import Ledger
 from edgedec.core.rows import FloatArray
-from edgedec.export.draft_head import reference
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.export.draft_head.installed import read_head
 from edgedec.export.draft_head.target import embedding_table, head_rows
@@ -24,6 +23,7 @@ from edgedec.export.draft_head.weights import HeadWeights
 from edgedec.kernels.packing.layout import dequantise
 from tests.fixtures.draft_heads import VARIANTS, random_head, varied
 from tests.fixtures.tiny_models import tiny_bundle
+from tests.reference import draft_head as reference
 
 EXACT = "f32,head=f32"
 TREE = (-1, -1, 0, 0, 1, 2, 4)

@@ -16,7 +16,7 @@ import pytest
 from edgedec.bundle.assistant_facts import AssistantFacts
 from edgedec.bundle.drafter_manifest import DrafterManifest
 from edgedec.core.errors import EdgeDecError, UnsupportedError
-from edgedec.export.assistant.bundle import export_assistant
+from edgedec.export.drafters.install import convert_drafter
 from tests.fixtures.assistants import CLUSTERS, write_directory, write_gguf
 from tests.fixtures.carried import AssistantPlace
 from tests.fixtures.tiny_models import tiny_bundle
@@ -31,7 +31,7 @@ def test_a_gguf_file_makes_the_same_bundle(place: AssistantPlace, tmp_path: Path
     shape = replace(place.shape, chosen=32)
     source = write_directory(tmp_path / "source", shape, place.arrays)
     gguf = write_gguf(tmp_path / "assistant.gguf", shape, place.arrays)
-    made = [export_assistant(one, place.bundle, tmp_path / one.stem / "out") for one in (source, gguf)]
+    made = [convert_drafter(one, place.bundle, tmp_path / one.stem / "out") for one in (source, gguf)]
     assert made[0].files == made[1].files
     assert made[0].facts == made[1].facts
     assert AssistantFacts.of(made[0].facts).scored == 32 * shape.vocab // CLUSTERS
@@ -64,7 +64,7 @@ def test_a_strange_config_is_refused_in_one_line(
     (config[above[0]] if above else config)[last] = value
     (source / "config.json").write_text(json.dumps(config))
     with pytest.raises(EdgeDecError) as caught:
-        export_assistant(source, place.bundle, tmp_path / "out")
+        convert_drafter(source, place.bundle, tmp_path / "out")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
 
@@ -76,7 +76,7 @@ def test_an_ordering_that_does_not_list_every_token_is_refused(
     arrays = {**place.arrays, "masked_embedding.token_ordering": ordering.astype(np.int64)}
     source = write_directory(tmp_path / "source", place.shape, arrays)
     with pytest.raises(EdgeDecError, match="list every token once"):
-        export_assistant(source, place.bundle, tmp_path / "out")
+        convert_drafter(source, place.bundle, tmp_path / "out")
 
 
 def test_damaged_weights_are_refused_in_one_line(place: AssistantPlace, tmp_path: Path) -> None:
@@ -94,12 +94,12 @@ def test_damaged_weights_are_refused_in_one_line(place: AssistantPlace, tmp_path
         source = tmp_path / "damaged.gguf" if number % 2 else directory
         (source if number % 2 else directory / "model.safetensors").write_bytes(data)
         with suppress(EdgeDecError):  # or it is whole: some bytes change nothing but a weight
-            export_assistant(source, place.bundle, tmp_path / "out")
+            convert_drafter(source, place.bundle, tmp_path / "out")
 
 
 def test_a_target_without_the_layers_that_it_reads_is_refused(place: AssistantPlace, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="no layers of a kind"):
-        export_assistant(place.source, tiny_bundle(tmp_path, "llama"), tmp_path / "out")
+        convert_drafter(place.source, tiny_bundle(tmp_path, "llama"), tmp_path / "out")
 
 
 @pytest.mark.parametrize("changed", [{"hidden": 0}, {"scored": 1 << 40}, {"table_tiles": 1}, {"head_k": 3}])

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedec.bundle.drafter_manifest import DrafterManifest, Target
+from edgedec.bundle.drafter_manifest import ASSISTANT, DrafterManifest, Target
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.export import export_gguf
-from edgedec.export.assistant.bundle import export_assistant
-from edgedec.export.assistant.gguf import write_assistant_gguf
-from edgedec.export.assistant.source import is_assistant
+from edgedec.export.drafters.gguf import write_drafter_gguf
+from edgedec.export.drafters.install import convert_drafter
+from edgedec.export.drafters.kinds import drafter_in
 from edgedec.export.gguf_source import open_gguf
 from tests.fixtures.assistants import (
     CLUSTERS,
@@ -40,7 +40,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def written(bundle: Path, folder: Path, out: Path) -> Path:
-    write_assistant_gguf(out, folder, Manifest.load(bundle), source_of(bundle), name="an assistant")
+    write_drafter_gguf(out, folder, Manifest.load(bundle), source_of(bundle), name="an assistant")
     return out
 
 
@@ -54,7 +54,7 @@ def installed(made: Made, folder: Path, *, clusters: bool = True, quant: str = "
         shape = replace(shape, centroids=0)
         arrays = {name: one for name, one in arrays.items() if not name.startswith("masked")}
     write_directory(folder / "source", shape, arrays)
-    export_assistant(folder / "source", bundle, folder / "drafter", quant=quant)
+    convert_drafter(folder / "source", bundle, folder / "drafter", quant=quant)
     return folder / "drafter"
 
 
@@ -62,8 +62,8 @@ def installed(made: Made, folder: Path, *, clusters: bool = True, quant: str = "
 def test_the_file_makes_the_bits_that_safetensors_make(made: Made, tmp_path: Path, quant: str) -> None:
     bundle, folder = made[0], installed(made, tmp_path, clusters=False, quant=quant)
     out = written(bundle, folder, tmp_path / "assistant.gguf")
-    assert is_assistant(out)
-    again = export_assistant(out, bundle, tmp_path / "again")
+    assert drafter_in(out) == ASSISTANT
+    again = convert_drafter(out, bundle, tmp_path / "again")
     assert again == DrafterManifest.load(folder)
     assert contents(written(bundle, tmp_path / "again", tmp_path / "again.gguf")) == contents(out)
 
@@ -96,10 +96,10 @@ def test_another_file_than_the_models_is_refused(made: Made, tmp_path: Path) -> 
     bundle, folder = made[0], installed(made, tmp_path)
     other, out = write_tiny(tmp_path / "other.gguf"), tmp_path / "out.gguf"
     with pytest.raises(BadFileError, match="is not the model that the assistant drafts for"):
-        write_assistant_gguf(out, folder, Manifest.load(bundle), other, name="an assistant")
+        write_drafter_gguf(out, folder, Manifest.load(bundle), other, name="an assistant")
     export_gguf(other, tmp_path / "other")
     with pytest.raises(BadFileError, match="belongs to"):
-        write_assistant_gguf(out, folder, Manifest.load(tmp_path / "other"), other, name="an assistant")
+        write_drafter_gguf(out, folder, Manifest.load(tmp_path / "other"), other, name="an assistant")
     graph = folder / "assistant.onnx"
     manifest = DrafterManifest.load(folder)
     graph.write_bytes(graph.read_bytes()[:-50])
@@ -113,7 +113,7 @@ def test_one_as_wide_as_its_model_is_refused(made: Made, tmp_path: Path) -> None
     bundle = made[0]
     shape = shape_for(Manifest.load(bundle).spec)
     write_directory(tmp_path / "source", shape, random_assistant(shape))
-    export_assistant(tmp_path / "source", bundle, tmp_path / "drafter")
+    convert_drafter(tmp_path / "source", bundle, tmp_path / "drafter")
     with pytest.raises(UnsupportedError, match="no assistants as wide as their model"):
         written(bundle, tmp_path / "drafter", tmp_path / "out.gguf")
 

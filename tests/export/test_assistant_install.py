@@ -9,9 +9,8 @@ import pytest
 from edgedec.bundle.drafter_manifest import ASSISTANT, DrafterManifest, Target
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.export.assistant.install import install_assistant
-from edgedec.export.assistant.source import is_assistant
-from edgedec.export.eagle3.install import install_head
+from edgedec.export.drafters.install import install_drafter
+from edgedec.export.drafters.kinds import drafter_in
 from tests.fixtures.assistants import (
     CLUSTERS,
     random_assistant,
@@ -42,7 +41,7 @@ def place(home: Path, bundle: Path) -> Path:
 @pytest.mark.parametrize("name", ["source", "assistant.gguf"])
 def test_one_that_agrees_is_installed(folder: Path, tmp_path: Path, name: str) -> None:
     bundle = target_with_rings(folder)
-    made = install_assistant(folder / name, bundle, tmp_path, facts={"licence": "MIT"}, least=0.0)
+    made = install_drafter(folder / name, bundle, tmp_path, facts={"licence": "MIT"}, least=0.0)
     assert made.facts["licence"] == "MIT"
     assert made.facts["tokens it was measured on"] > 50  # type: ignore[operator]
     assert DrafterManifest.load(place(tmp_path, bundle)).facts == made.facts
@@ -52,13 +51,13 @@ def test_one_that_agrees_is_installed(folder: Path, tmp_path: Path, name: str) -
 def test_one_that_agrees_too_seldom_is_refused(folder: Path, tmp_path: Path, name: str) -> None:
     bundle = target_with_rings(folder)
     with pytest.raises(BadFileError, match=r"agrees with \d+% of \d+ tokens that Tiny gemma3 wrote"):
-        install_head(folder / name, bundle, tmp_path)
+        install_drafter(folder / name, bundle, tmp_path)
     assert not place(tmp_path, bundle).exists()
 
 
 def test_other_files_are_no_assistants(folder: Path, tmp_path: Path) -> None:
-    assert is_assistant(folder / "source")
-    assert not is_assistant(folder)
-    assert not is_assistant(folder / "gemma3.gguf")
+    assert drafter_in(folder / "source") == ASSISTANT
+    assert drafter_in(folder) is None
+    assert drafter_in(folder / "gemma3.gguf") is None
     with pytest.raises(UnsupportedError, match="no layers of a kind"):
-        install_head(folder / "source", tiny_bundle(tmp_path, "llama"), tmp_path / "home")
+        install_drafter(folder / "source", tiny_bundle(tmp_path, "llama"), tmp_path / "home")

@@ -14,16 +14,17 @@ from edgedec.bundle.exits import taps_of
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.export.draft_head.bundle import export_head
-from edgedec.export.draft_head.gguf import NAMES, neighbours, write_head_gguf
+from edgedec.export.draft_head.gguf import NAMES, neighbours
 from edgedec.export.draft_head.installed import InstalledHead, read_head
-from edgedec.export.draft_head.reference import _turned
 from edgedec.export.draft_head.weights import HeadWeights
-from edgedec.export.eagle3.gguf import read_head_gguf
+from edgedec.export.drafters.gguf import write_drafter_gguf
+from edgedec.export.eagle3.files import open_head
 from edgedec.export.gguf_source import open_gguf
 from edgedec.training.initial import halves
 from tests.fixtures.draft_heads import VARIANTS, random_head, varied
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import tiny_bundle
+from tests.reference.draft_head import _turned
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +38,19 @@ def installed(bundle: Path, folder: Path, quant: str = "q8_0") -> InstalledHead:
     head = random_head(manifest.spec.hidden_size, manifest.spec.vocab_size, ids=64)
     export_head(head, bundle, folder, quant=quant)
     return read_head(folder, Target.of(manifest))
+
+
+def written(bundle: Path, folder: Path, source: Path | None = None) -> Path:
+    """The head in ``folder`` as a GGUF file beside it."""
+    path = folder.with_suffix(".gguf")
+    own = source or bundle.parent / "llama-0.gguf"
+    write_drafter_gguf(path, folder, Manifest.load(bundle), own, name="a head")
+    return path
+
+
+def read_back(path: Path, bundle: Path) -> HeadWeights:
+    with open_head(path, Manifest.load(bundle).spec) as found:
+        return found.weights
 
 
 def test_a_head_is_read_back_as_it_was_exported(bundle: Path, tmp_path: Path) -> None:
@@ -61,8 +75,7 @@ def test_the_rotary_base_is_read_back_exactly(bundle: Path, tmp_path: Path, base
 @pytest.mark.parametrize("quant", ["q8_0", "q4_0", "q4_1"])
 def test_the_file_has_the_heads_own_values(bundle: Path, tmp_path: Path, quant: str) -> None:
     head = installed(bundle, tmp_path / "head", quant)
-    path = tmp_path / "head.gguf"
-    write_head_gguf(path, head, bundle.parent / "llama-0.gguf", name="a head")
+    path = written(bundle, tmp_path / "head")
     with open_gguf(path) as gguf:
         usual = {mine: name for mine, name in NAMES.items() if mine in head.weights.shapes()}
         assert gguf.tensors.keys() == {"d2t", *usual.values()}
@@ -97,11 +110,11 @@ def test_neighbouring_pairs_turn_as_distant_ones_did() -> None:
 
 
 def test_a_file_of_another_model_is_refused(bundle: Path, tmp_path: Path) -> None:
-    head = installed(bundle, tmp_path / "head")
+    installed(bundle, tmp_path / "head")
     other = write_tiny(tmp_path / "other.gguf", shape=TinyShape(hidden=96))
     with pytest.raises(BadFileError, match="is not the model that the head drafts for"):
-        write_head_gguf(tmp_path / "out.gguf", head, other, name="a head")
-    assert not (tmp_path / "out.gguf").exists()
+        written(bundle, tmp_path / "head", other)
+    assert not (tmp_path / "head.gguf").exists()
 
 
 def test_a_head_of_another_model_or_a_damaged_one_is_refused(bundle: Path, tmp_path: Path) -> None:
@@ -126,28 +139,26 @@ def test_a_head_of_another_trainer_comes_back_from_its_file(bundle: Path, tmp_pa
     made = random_head(spec.hidden_size, spec.vocab_size, ids=64)
     made = varied(made, spec.vocab_size, kind) if kind else made
     export_head(made, bundle, tmp_path / "head", quant="f32,head=f32")
-    path, read = tmp_path / "head.gguf", read_head(tmp_path / "head", Target.of(manifest))
     if kind and kind not in WRITTEN:
         with pytest.raises(UnsupportedError, match="architecture eagle3 does not"):
-            write_head_gguf(path, read, bundle.parent / "llama-0.gguf", name="a head")
+            written(bundle, tmp_path / "head")
         return
-    write_head_gguf(path, read, bundle.parent / "llama-0.gguf", name="a head")
-    again = read_head_gguf(path, spec).weights
-    assert again.taps == (made.taps or taps_of(spec.n_layers))
-    for field in fields(HeadWeights):
-        mine, theirs = getattr(made, field.name), getattr(again, field.name)
-        if field.name == "embedding" and mine is not None:
-            mine, theirs = mine.read(5, 9), theirs.read(5, 9)
-        if field.name != "taps" and mine is not None:
-            np.testing.assert_allclose(theirs, mine, rtol=1e-6, err_msg=field.name)
-        assert (mine is None) == (theirs is None)
+    with open_head(written(bundle, tmp_path / "head"), spec) as found:
+        again = found.weights
+        assert again.taps == (made.taps or taps_of(spec.n_layers))
+        for field in fields(HeadWeights):
+            mine, theirs = getattr(made, field.name), getattr(again, field.name)
+            if field.name == "embedding" and mine is not None:
+                mine, theirs = mine.read(5, 9), theirs.read(5, 9)
+            if field.name != "taps" and mine is not None:
+                np.testing.assert_allclose(theirs, mine, rtol=1e-6, err_msg=field.name)
+            assert (mine is None) == (theirs is None)
 
 
 @pytest.mark.parametrize("quant", ["q8_0", "q4_0", "q4_1"])
 def test_a_quantised_file_has_the_values_of_its_blocks(bundle: Path, tmp_path: Path, quant: str) -> None:
     head = installed(bundle, tmp_path / "head", quant)
-    write_head_gguf(tmp_path / "head.gguf", head, bundle.parent / "llama-0.gguf", name="a head")
-    again = read_head_gguf(tmp_path / "head.gguf", Manifest.load(bundle).spec).weights
+    again = read_back(written(bundle, tmp_path / "head"), bundle)
     for name in head.weights.shapes():
         np.testing.assert_array_equal(getattr(again, name), getattr(head.weights, name), err_msg=name)
 
@@ -155,18 +166,18 @@ def test_a_quantised_file_has_the_values_of_its_blocks(bundle: Path, tmp_path: P
 def test_files_that_are_no_heads_are_refused_in_a_line(bundle: Path, tmp_path: Path) -> None:
     spec = Manifest.load(bundle).spec
     with pytest.raises(UnsupportedError, match="architecture 'llama', not an EAGLE-3 head"):
-        read_head_gguf(bundle.parent / "llama-0.gguf", spec)
-    path = tmp_path / "head.gguf"
-    head = installed(bundle, tmp_path / "head")
-    write_head_gguf(path, head, bundle.parent / "llama-0.gguf", name="a head")
+        read_back(bundle.parent / "llama-0.gguf", bundle)
+    installed(bundle, tmp_path / "head")
+    path = written(bundle, tmp_path / "head")
     whole = path.read_bytes()
     for end in (0, 20, 400, len(whole) // 2, len(whole) - 2000):
         path.write_bytes(whole[:end])
         with pytest.raises(BadFileError):
-            read_head_gguf(path, spec)
+            read_back(path, bundle)
     path.write_bytes(whole)
-    with pytest.raises(BadFileError, match="outside the 20 of"):
-        read_head_gguf(path, replace(spec, vocab_size=20))
+    small = replace(spec, vocab_size=20)
+    with pytest.raises(BadFileError, match="outside the 20 of"), open_head(path, small):
+        pass
     for old, new, words in (
         (b"eagle3.target_layers", b"eagle3.target_xayers", "not a list of layers"),
         (b"blk.0.ffn_up.weight", b"blk.0.ffn_xp.weight", "'blk.0.ffn_xp.weight'"),
@@ -174,4 +185,4 @@ def test_files_that_are_no_heads_are_refused_in_a_line(bundle: Path, tmp_path: P
     ):
         path.write_bytes(whole.replace(old, new))
         with pytest.raises((BadFileError, UnsupportedError), match=words):
-            read_head_gguf(path, spec)
+            read_back(path, bundle)

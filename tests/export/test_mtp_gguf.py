@@ -18,10 +18,9 @@ from edgedec.bundle.manifest import WEIGHTS, Manifest
 from edgedec.bundle.mtp_facts import GRAPH
 from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError
 from edgedec.export import export_gguf, export_huggingface
-from edgedec.export.eagle3.install import install_head
+from edgedec.export.drafters.gguf import write_drafter_gguf
+from edgedec.export.drafters.install import install_drafter
 from edgedec.export.gguf_source import open_gguf
-from edgedec.export.mtp.gguf import write_mtp_gguf
-from edgedec.export.mtp.install import install_mtp
 from tests.fixtures.mtp_layers import without_layer
 from tests.fixtures.replies import GREEDY, PROMPT, SAMPLED, always, reply
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
@@ -52,7 +51,7 @@ def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def written(bundle: Path, source: Path, out: Path) -> Path:
-    write_mtp_gguf(out, bundle / "drafters" / MTP, Manifest.load(bundle), source, name="its layer")
+    write_drafter_gguf(out, bundle / "drafters" / MTP, Manifest.load(bundle), source, name="its layer")
     return out
 
 
@@ -79,7 +78,8 @@ def test_a_model_without_the_layer_gets_it_from_the_file(gguf: Path, tmp_path: P
     bundle = tmp_path / "bundle"
     export_gguf(without_layer(gguf, tmp_path / "plain.gguf"), bundle)
     assert not (bundle / "drafters").exists()
-    made = install_mtp(gguf.parent / "mtp-tiny.gguf", bundle, tmp_path, facts={"licence": "MIT"}, least=0.0)
+    licence = {"licence": "MIT"}
+    made = install_drafter(gguf.parent / "mtp-tiny.gguf", bundle, tmp_path, facts=licence, least=0.0)
     assert made.facts["tokens it was measured on"] > 50  # type: ignore[operator]
     folder = tmp_path / "drafters" / Target.of(Manifest.load(bundle)).short_hash / MTP
     assert DrafterManifest.load(folder).facts == made.facts
@@ -89,7 +89,7 @@ def test_a_model_without_the_layer_gets_it_from_the_file(gguf: Path, tmp_path: P
     for other in (within, DrafterManifest.load(tmp_path / "other" / "drafters" / MTP)):
         assert {name: made.files[name] for name in (WEIGHTS, GRAPH)} == other.files
     again = tmp_path / "again.gguf"
-    write_mtp_gguf(again, folder, Manifest.load(bundle), tmp_path / "plain.gguf", name="its layer")
+    write_drafter_gguf(again, folder, Manifest.load(bundle), tmp_path / "plain.gguf", name="its layer")
     assert contents(again) == contents(gguf.parent / "mtp-tiny.gguf")
     from_safetensors = written(tmp_path / "other", tmp_path / "plain.gguf", tmp_path / "other.gguf")
     assert contents(from_safetensors) == contents(again)
@@ -105,7 +105,7 @@ def contents(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
 def test_replies_with_it_are_those_without_drafts(gguf: Path, tmp_path: Path) -> None:
     bundle = tmp_path / "bundle"
     export_gguf(without_layer(gguf, tmp_path / "plain.gguf"), bundle)
-    install_mtp(gguf.parent / "mtp-tiny.gguf", bundle, tmp_path / "home", least=0.0)
+    install_drafter(gguf.parent / "mtp-tiny.gguf", bundle, tmp_path / "home", least=0.0)
 
     def engine(draft: str) -> Runner:
         config = RunConfig(draft=draft, threads=1, context=256)
@@ -121,7 +121,7 @@ def test_replies_with_it_are_those_without_drafts(gguf: Path, tmp_path: Path) ->
 
 def test_one_that_agrees_too_seldom_is_refused(gguf: Path, tmp_path: Path) -> None:
     with pytest.raises(BadFileError, match=r"agrees with \d+% of \d+ tokens that Tiny qwen35 wrote"):
-        install_head(gguf.parent / "mtp-tiny.gguf", gguf.parent / "bundle", tmp_path)
+        install_drafter(gguf.parent / "mtp-tiny.gguf", gguf.parent / "bundle", tmp_path)
     assert not (tmp_path / "drafters").exists() or not list((tmp_path / "drafters").rglob("*.json"))
 
 
@@ -154,7 +154,7 @@ def test_files_of_other_models_are_refused_in_a_line(
     gguf: Path, tmp_path: Path, make: Callable[[Path, Path], Path], words: str
 ) -> None:
     with pytest.raises(UnsupportedError, match=words) as caught:
-        install_head(make(tmp_path, gguf), gguf.parent / "bundle", tmp_path)
+        install_drafter(make(tmp_path, gguf), gguf.parent / "bundle", tmp_path)
     assert caught.value.hint
     assert "\n" not in str(caught.value)
 
@@ -163,7 +163,7 @@ def test_a_layer_for_a_model_of_another_architecture_is_refused(gguf: Path, tmp_
     source = write_tiny(tmp_path / "llama.gguf")
     export_gguf(source, tmp_path / "llama")
     with pytest.raises(UnsupportedError, match="architecture 'qwen35', and Tiny llama is of 'llama'"):
-        install_head(gguf.parent / "mtp-tiny.gguf", tmp_path / "llama", tmp_path)
+        install_drafter(gguf.parent / "mtp-tiny.gguf", tmp_path / "llama", tmp_path)
     with pytest.raises(BadFileError, match="is not the model that the layer drafts for"):
         written(gguf.parent / "bundle", source, tmp_path / "out.gguf")
     assert not (tmp_path / "out.gguf").exists()
@@ -182,7 +182,7 @@ def test_a_damaged_file_and_a_damaged_layer_are_refused(gguf: Path, tmp_path: Pa
     for end in (0, 20, 400, len(whole) // 2, len(whole) - 2000):
         path.write_bytes(whole[:end])
         with pytest.raises(EdgeDecError):
-            install_mtp(path, bundle, tmp_path)
+            install_drafter(path, bundle, tmp_path)
     path.write_bytes(whole.replace(b"blk.4.nextn.enorm.weight", b"blk.4.nextn.xnorm.weight"))
     with pytest.raises(BadFileError, match=r"lacks tensor blk\.4\.nextn\.enorm\.weight|blk\.0\.nextn\.enorm"):
-        install_mtp(path, bundle, tmp_path)
+        install_drafter(path, bundle, tmp_path)

@@ -10,14 +10,11 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
-from edgedec.bundle.drafter_manifest import Target
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.model_spec import ModelSpec
 from edgedec.export.draft_head.bundle import export_head
-from edgedec.export.draft_head.gguf import write_head_gguf
-from edgedec.export.draft_head.installed import read_head
-from edgedec.export.eagle3.gguf import read_head_gguf
-from edgedec.export.eagle3.reading import read_head_directory
+from edgedec.export.drafters.gguf import write_drafter_gguf
+from edgedec.export.eagle3.files import open_head
 from tests.fixtures.draft_heads import random_head
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.fuzz.huggingface import _config, _safetensors
@@ -40,8 +37,8 @@ def _seeds(folder: Path) -> tuple[Files, ...]:
     manifest = Manifest.load(bundle := tiny_bundle(folder))
     made = random_head(_HIDDEN, manifest.spec.vocab_size, ids=32)
     export_head(made, bundle, folder / "made")
-    read = read_head(folder / "made", Target.of(manifest))
-    write_head_gguf(folder / GGUF, read, bundle.parent / "llama-0.gguf", name="head")
+    source = bundle.parent / "llama-0.gguf"
+    write_drafter_gguf(folder / GGUF, folder / "made", manifest, source, name="head")
     return (*map(_directory, ("midlayer.", "layers.0.")), {GGUF: (folder / GGUF).read_bytes()})
 
 
@@ -99,9 +96,9 @@ def mutate(files: Files, rng: random.Random) -> None:
 
 def read(folder: Path) -> None:
     """It is a head that fits the target, or one line says why not."""
-    head = read_head_gguf(folder / GGUF, SPEC) if (folder / GGUF).exists() else None
-    weights = (head or read_head_directory(folder, SPEC)).weights
-    assert weights.keep[-1] < SPEC.vocab_size
-    assert len(weights.taps) == 3
-    if weights.embedding is not None:
-        weights.embedding.read(0, 1)
+    with open_head(folder / GGUF if (folder / GGUF).exists() else folder, SPEC) as head:
+        weights = head.weights
+        assert weights.keep[-1] < SPEC.vocab_size
+        assert len(weights.taps) == 3
+        if weights.embedding is not None:
+            weights.embedding.read(0, 1)

@@ -12,11 +12,8 @@ import numpy as np
 from edgedec.bundle.drafter_manifest import MTP
 from edgedec.bundle.manifest import MANIFEST, Manifest
 from edgedec.core.cache_config import CacheConfig
-from edgedec.export.assistant.bundle import export_assistant
-from edgedec.export.gguf_source import open_gguf
-from edgedec.export.mtp.bundle import export_mtp
-from edgedec.export.mtp.gguf import write_mtp_gguf
-from edgedec.export.mtp.install import layer_for
+from edgedec.export.drafters.gguf import write_drafter_gguf
+from edgedec.export.drafters.install import convert_drafter
 from tests.fixtures.assistants import CLUSTERS, random_assistant, shape_for, write_gguf
 from tests.fuzz.mutate_gguf import mutate_gguf
 from tests.fuzz.target import Files, tiny_bundle, tiny_gguf
@@ -36,7 +33,7 @@ def seeds(folder: Path) -> list[tuple[Files, Files]]:
 def _seeds(folder: Path) -> tuple[tuple[Files, Files], ...]:
     bundle = tiny_bundle(folder, "qwen35", "q8_0")
     source, layer = tiny_gguf(folder, "qwen35", "q8_0"), folder / LAYER
-    write_mtp_gguf(layer, bundle / "drafters" / MTP, Manifest.load(bundle), source, name="layer")
+    write_drafter_gguf(layer, bundle / "drafters" / MTP, Manifest.load(bundle), source, name="layer")
     found = [({LAYER: layer.read_bytes()}, _beside(bundle))]
     target = tiny_bundle(folder, "gemma4", "q4_0")
     for centroids in (0, CLUSTERS):
@@ -64,10 +61,7 @@ def read(folder: Path) -> None:
     if (folder / ASSISTANT).exists():
         _assist(folder / ASSISTANT, target, folder / "out", manifest)
         return
-    with open_gguf(folder / LAYER) as gguf:
-        source = layer_for(gguf, target, manifest)
-        (folder / "out").mkdir()
-        made = export_mtp(source, target, folder / "out", manifest)
+    made = convert_drafter(folder / LAYER, target, folder / "out")
     _predict(folder / "out", target, made.facts)
 
 
@@ -85,7 +79,7 @@ def _assist(path: Path, target: Path, out: Path, manifest: Manifest) -> None:
     from edgedec.backends.onnx.model import OnnxModel
     from edgedec.bundle.assistant_facts import AssistantFacts
 
-    made = export_assistant(path, target, out)
+    made = convert_drafter(path, target, out)
     forward = OnnxModel(target, manifest, threads=1, spin=False).forward(CacheConfig(16))
     forward.extend([0, 1])
     sizes = AssistantFacts.of(made.facts)

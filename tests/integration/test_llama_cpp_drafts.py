@@ -19,14 +19,14 @@ from edgedec.bundle.exits import taps_of
 from edgedec.bundle.manifest import Manifest
 from edgedec.export import export_gguf
 from edgedec.export.draft_head.bundle import export_head
-from edgedec.export.draft_head.gguf import write_head_gguf
 from edgedec.export.draft_head.installed import read_head
-from edgedec.export.draft_head.reference import fused, layer, logits
 from edgedec.export.draft_head.weights import Floats, HeadWeights
+from edgedec.export.drafters.gguf import write_drafter_gguf
 from tests.export.test_draft_head_gguf import WRITTEN
 from tests.fixtures.draft_heads import random_head, varied
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import CONTEXT
+from tests.reference.draft_head import fused, layer, logits
 
 pytestmark = pytest.mark.slow
 llama_cpp = pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
@@ -123,7 +123,7 @@ def head(request: pytest.FixtureRequest, tmp_path: Path, target: Path) -> tuple[
     made = varied(made, manifest.spec.vocab_size, request.param) if request.param else made
     export_head(made, bundle, tmp_path / "head", quant="attn=f32,mlp=f32,head=f32")
     read = read_head(tmp_path / "head", Target.of(manifest))
-    write_head_gguf(tmp_path / "head.gguf", read, target, name="a head")
+    write_drafter_gguf(tmp_path / "head.gguf", tmp_path / "head", manifest, target, name="a head")
     return read.weights, tmp_path / "head.gguf"
 
 

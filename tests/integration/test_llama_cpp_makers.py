@@ -19,12 +19,11 @@ from edgedec.bundle.manifest import Manifest
 from edgedec.core.rows import Rows
 from edgedec.export import export_gguf
 from edgedec.export.architectures import ARCHITECTURES
-from edgedec.export.assistant.bundle import export_assistant
-from edgedec.export.assistant.gguf import write_assistant_gguf
+from edgedec.export.drafters.gguf import write_drafter_gguf
+from edgedec.export.drafters.install import convert_drafter
 from edgedec.export.gguf_source import open_gguf
 from edgedec.export.gguf_writer import GgufTensor, metadata_of, write_gguf
 from edgedec.export.hyperparameters import read_hyperparameters
-from edgedec.export.mtp.gguf import write_mtp_gguf
 from tests.fixtures.assistants import CLUSTERS, random_assistant, shape_for, write_directory
 from tests.fixtures.mtp_layers import without_layer
 from tests.fixtures.opened import onnx_forward
@@ -50,7 +49,7 @@ def test_llama_cpp_computes_the_logits_of_an_mtp_layer(tmp_path: Path, apart: bo
     drafter = tmp_path / "bundle" / "drafters" / MTP
     target = without_layer(source, tmp_path / "plain.gguf") if apart else source
     path, manifest = tmp_path / "mtp-tiny.gguf", Manifest.load(tmp_path / "bundle")
-    write_mtp_gguf(path, drafter, manifest, target, name="its layer")
+    write_drafter_gguf(path, drafter, manifest, target, name="its layer")
     model = Context(target)
     layer = Context(path, model, mtp=True)
     for one in (model, layer):
@@ -79,8 +78,8 @@ class Assisted:
         shape_of = shape_for(self.manifest.spec, centroids=centroids, hidden=32)
         self.arrays = random_assistant(shape_of)
         write_directory(folder / "source", shape_of, self.arrays)
-        export_assistant(folder / "source", self.bundle, self.folder, quant="f32")
-        write_assistant_gguf(self.path, self.folder, self.manifest, self.source, name="its assistant")
+        convert_drafter(folder / "source", self.bundle, self.folder, quant="f32")
+        write_drafter_gguf(self.path, self.folder, self.manifest, self.source, name="its assistant")
 
 
 @pytest.mark.parametrize("centroids", [0, CLUSTERS], ids=["whole", "centroids"])

@@ -10,7 +10,7 @@ import edgedec
 from edgedec.bundle.drafter_manifest import ASSISTANT, MTP, Target
 from edgedec.bundle.manifest import Manifest
 from edgedec.export import export_gguf
-from edgedec.export.assistant.bundle import export_assistant
+from edgedec.export.drafters.install import convert_drafter
 from tests.fixtures.assistants import (
     CLUSTERS,
     random_assistant,
@@ -36,7 +36,7 @@ def with_assistant(folder: Path) -> Path:
     shape = shape_for(manifest.spec, centroids=CLUSTERS)
     source = write_directory(folder / "source", shape, random_assistant(shape))
     home = folder / "home" / "drafters" / Target.of(manifest).short_hash
-    export_assistant(source, bundle, home / ASSISTANT)
+    convert_drafter(source, bundle, home / ASSISTANT)
     return bundle
 
 

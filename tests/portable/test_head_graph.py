@@ -16,11 +16,11 @@ from edgedec.bundle.head_facts import HeadFacts
 from edgedec.bundle.manifest import Manifest
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.export.draft_head.installed import read_head
-from edgedec.export.draft_head.reference import fused, layer, logits
 from tests.fixtures.draft_heads import random_head
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.portable.runner import options
 from tests.portable.test_portable import INT8_ROUNDING
+from tests.reference.draft_head import fused, layer, logits
 
 COMMITTED, DRAFTED, CAPACITY = 6, 3, 32
 FLOAT_ROUNDING = 2e-3

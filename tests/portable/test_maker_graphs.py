@@ -18,7 +18,7 @@ from edgedec.bundle.drafter_manifest import DrafterManifest
 from edgedec.bundle.manifest import WEIGHTS, Manifest
 from edgedec.bundle.mtp_facts import MtpFacts
 from edgedec.bundle.table_facts import TableFacts
-from edgedec.export.assistant.bundle import export_assistant
+from edgedec.export.drafters.install import convert_drafter
 from tests.fixtures.assistants import (
     CLUSTERS,
     random_assistant,
@@ -102,7 +102,7 @@ def test_an_assistant_runs_in_standard_ops(tmp_path: Path, centroids: int, count
     bundle = target_with_rings(tmp_path)
     shape = shape_for(Manifest.load(bundle).spec, centroids=centroids)
     source = write_directory(tmp_path / "source", shape, random_assistant(shape))
-    export_assistant(source, bundle, tmp_path / "out", quant="f32")
+    convert_drafter(source, bundle, tmp_path / "out", quant="f32")
     facts = AssistantFacts.of(DrafterManifest.load(tmp_path / "out").facts)
     forward = onnx_forward(bundle, capacity=64, drafting=True)
     forward.extend(list(range(count)))

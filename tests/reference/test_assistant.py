@@ -17,8 +17,8 @@ from edgedec.bundle.assistant_facts import AssistantFacts
 from edgedec.bundle.drafter_manifest import DrafterManifest
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.rows import Rows
-from edgedec.export.assistant.bundle import export_assistant
 from edgedec.export.draft_head.target import head_rows, last_norm
+from edgedec.export.drafters.install import convert_drafter
 from tests.fixtures.assistants import (
     CLUSTERS,
     random_assistant,
@@ -45,7 +45,7 @@ class Both:
         shape = shape_for(self.manifest.spec, centroids=centroids)
         arrays = random_assistant(shape)
         source = write_directory(folder / "source", shape, arrays)
-        export_assistant(source, self.bundle, folder / "drafter", quant="f32")
+        convert_drafter(source, self.bundle, folder / "drafter", quant="f32")
         self.shape, self.folder = shape, folder / "drafter"
         _let_all_layers_share(transformers.Gemma4TextConfig)
         config = transformers.Gemma4AssistantConfig(**shape.config())

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from edgedec.export.draft_head import reference
 from edgedec.training.unrolling import visible
+from tests.reference import draft_head as reference
 from tests.training.toy import KEEP, VOCAB, D, random_head, same
 
 torch = pytest.importorskip("torch")

@@ -9,10 +9,10 @@ import pytest
 
 from edgedec.bundle.manifest import Manifest
 from edgedec.export import export_gguf
-from edgedec.export.draft_head import reference
 from edgedec.training.initial import halves, initial_head
 from edgedec.training.target_weights import KnownRows, TargetWeights
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.reference import draft_head as reference
 
 KEEP = np.arange(3, 60, 2, dtype=np.int64)
 

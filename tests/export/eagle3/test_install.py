@@ -14,9 +14,8 @@ from edgedec.bundle.drafter_manifest import HEAD, DrafterManifest, Target
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.export import export_gguf
+from edgedec.export.drafters.install import install_drafter
 from edgedec.export.eagle3.agreement import HeadAgreement
-from edgedec.export.eagle3.install import install_head
-from edgedec.export.own_texts import TokenAgreement
 from tests.fixtures.eagle3_heads import Eagle3, agreeing_head, write_head
 from tests.fixtures.replies import GREEDY, PROMPT, SAMPLED, always, reply
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
@@ -47,7 +46,7 @@ def place(home: Path, bundle: Path) -> Path:
 @pytest.mark.parametrize("layout", ["specforge", "angelslim", "speculators"])
 def test_a_head_that_agrees_drafts_unnamed(deep: Path, head: Eagle3, tmp_path: Path, layout: str) -> None:
     folder, home = write_head(tmp_path / "head", layout, head), tmp_path / "home"
-    made = install_head(folder, deep, home, facts={"licence": "MIT"})
+    made = install_drafter(folder, deep, home, facts={"licence": "MIT"})
     assert made.facts["agreement"] > 0.8  # type: ignore[operator]
     assert made.facts["taps"] == "1,5,8"
     assert made.facts["licence"] == "MIT"
@@ -72,7 +71,7 @@ def test_a_head_read_with_other_layers_is_refused(deep: Path, head: Eagle3, tmp_
     other = {"eagle_aux_hidden_state_layer_ids": [4, 7, 11]}
     wrong = write_head(tmp_path / "wrong", "specforge", head, changes=other)
     with pytest.raises(BadFileError, match=r"agrees with \d+% of \d+ tokens that .* layers 3, 6, 10"):
-        install_head(wrong, deep, tmp_path / "home")
+        install_drafter(wrong, deep, tmp_path / "home")
     assert not place(tmp_path / "home", deep).exists()
 
 
@@ -80,17 +79,17 @@ def test_layers_that_are_one_off_are_named(deep: Path, head: Eagle3, tmp_path: P
     inner = {"eagle_config": {"eagle_aux_hidden_state_layer_ids": READ}}
     wrong = write_head(tmp_path / "wrong", "specforge", head, changes=inner)
     with pytest.raises(BadFileError, match=r"layers 2, 6, 9, and with \d+% reading layers 1, 5, 8") as caught:
-        install_head(wrong, deep, tmp_path / "home")
+        install_drafter(wrong, deep, tmp_path / "home")
     assert "eagle_aux_hidden_state_layer_ids" in str(caught.value.hint)
 
 
 def test_a_head_that_knows_nothing_leaves_the_one_before(deep: Path, head: Eagle3, tmp_path: Path) -> None:
     home, good = tmp_path / "home", write_head(tmp_path / "good", "angelslim", head)
-    install_head(good, deep, home)
+    install_drafter(good, deep, home)
     before = sorted((file.name, file.read_bytes()) for file in place(home, deep).iterdir())
     bad = write_head(tmp_path / "bad", "angelslim", Eagle3(64, head.embed_tokens.num_embeddings, 80, {}))
     with pytest.raises(BadFileError, match="the head agrees with"):
-        install_head(bad, deep, home)
+        install_drafter(bad, deep, home)
     assert sorted((file.name, file.read_bytes()) for file in place(home, deep).iterdir()) == before
 
 
@@ -105,29 +104,29 @@ def test_a_copy_of_the_targets_embedding_is_left_out(deep: Path, head: Eagle3, t
     finally:
         head.embed_tokens.weight.data = before
     own = write_head(tmp_path / "own", "specforge", head, embedding=True)
-    assert install_head(copied, deep, tmp_path / "one").facts["own_table"] == 0
-    assert install_head(own, deep, tmp_path / "two").facts["own_table"] == 1
+    assert install_drafter(copied, deep, tmp_path / "one").facts["own_table"] == 0
+    assert install_drafter(own, deep, tmp_path / "two").facts["own_table"] == 1
 
 
 def test_what_cannot_be_is_refused(deep: Path, head: Eagle3, tmp_path: Path) -> None:
     with pytest.raises(BadFileError, match="holds no EAGLE-3 head"):
-        install_head(deep, deep, tmp_path / "home")
+        install_drafter(deep, deep, tmp_path / "home")
     wide = write_head(tmp_path / "wide", "specforge", Eagle3(96, 280, 80, {}))
     with pytest.raises(UnsupportedError, match="for hidden states of 96 numbers"):
-        install_head(wide, deep, tmp_path / "home")
+        install_drafter(wide, deep, tmp_path / "home")
     folder = write_head(tmp_path / "head", "specforge", head)
     layers = {"eagle_aux_hidden_state_layer_ids": [2, 6, 40]}
     config = json.loads((folder / "config.json").read_text()) | layers
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(UnsupportedError, match="the model has 12"):
-        install_head(folder, deep, tmp_path / "home")
+        install_drafter(folder, deep, tmp_path / "home")
 
 
 def test_agreement_is_judged_beside_other_layers() -> None:
-    HeadAgreement((1, 2, 3), TokenAgreement(30, 100), (((0, 1, 2), 0.34), ((2, 3, 4), 0.1))).check("m")
+    HeadAgreement(30, 100, (1, 2, 3), (((0, 1, 2), 0.34), ((2, 3, 4), 0.1))).check("the head", "m")
     for found in (
-        HeadAgreement((1, 2, 3), TokenAgreement(19, 100)),
-        HeadAgreement((1, 2, 3), TokenAgreement(50, 100), (((0, 1, 2), 0.6),)),
+        HeadAgreement(19, 100, (1, 2, 3)),
+        HeadAgreement(50, 100, (1, 2, 3), (((0, 1, 2), 0.6),)),
     ):
         with pytest.raises(BadFileError, match="agrees with"):
-            found.check("m")
+            found.check("the head", "m")
