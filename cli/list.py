@@ -36,15 +36,13 @@ _LICENCE_FROM = 100
     epilog=opt.examples(
         "edgedec list",
         "edgedec list --all",
-        "edgedec list -v",
         "edgedec list --json | jq -r '.installed[].name'",
     ),
 )
 @click.option("-a", "--all", "everything", is_flag=True, help="Show the catalogue too, to choose from.")
-@click.option("-v", "--verbose", is_flag=True, help="Say more about each installed model.")
 @opt.json_option
 @click.pass_context
-def command(ctx: click.Context, everything: bool, verbose: bool, as_json: bool) -> None:
+def command(ctx: click.Context, everything: bool, as_json: bool) -> None:
     """Show the models that are installed.
 
     --all also shows those that can be pulled by name, with the memory that a conversation of 4096 tokens
@@ -59,7 +57,7 @@ def command(ctx: click.Context, everything: bool, verbose: bool, as_json: bool) 
         return
     if installed:
         click.echo(f"Installed in {store.home}:")
-        _show_installed(installed, CATALOGUE, verbose)
+        _show_installed(installed, CATALOGUE)
     else:
         click.echo("No model is installed yet.")
     there = {one.name for one in installed}
@@ -84,7 +82,7 @@ def rounded(count: int) -> str:
     return f"{count / 1e6:.0f} MB" if count < 999_500_000 else f"{count / 1e9:.1f} GB"
 
 
-def _show_installed(installed: Sequence[Installed], catalogue: Mapping[str, Entry], verbose: bool) -> None:
+def _show_installed(installed: Sequence[Installed], catalogue: Mapping[str, Entry]) -> None:
     width = max(len(one.name) for one in installed)
     for one in installed:
         manifest = _manifest(one)
@@ -95,10 +93,6 @@ def _show_installed(installed: Sequence[Installed], catalogue: Mapping[str, Entr
             else _made_of(one, manifest)
         )
         click.echo(cut(f"  {one.name:<{width}}  {size(one.bytes):>9}  {note}".rstrip(), columns()))
-        if verbose and manifest:
-            spec = manifest.spec
-            click.echo(f"      {spec.architecture}, {spec.context_length} tokens of context")
-            click.echo(f"      replies: {screen.printable(manifest.preset.summary())}")
 
 
 def _made_of(model: Installed, manifest: Manifest | None) -> str:

@@ -38,7 +38,9 @@ def run_config(size: SizeOptions, sampling: SamplingParams | None = None) -> Run
     contradictions.refuse(click.get_current_context())
     from edgedec.assemble.config import RunConfig
 
-    return RunConfig(**asdict(size), sampling=sampling)
+    given = asdict(size)
+    device, most = given.pop("device")
+    return RunConfig(**given, device=device, device_memory=most, sampling=sampling)
 
 
 def fetch_bundles(ctx: click.Context, name: str, config: RunConfig) -> Bundles:

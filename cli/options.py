@@ -135,15 +135,26 @@ draft_option = option(
     "--draft", default="auto", show_default=True, metavar="NAMES", heading=COST, help=_drafters
 )
 
-device_option = option(
-    "--device", type=click.Choice(["cpu", "gpu", "npu"]), default="cpu", show_default=True, metavar="DEVICE",
-    heading=COST, rare=True,
-    help="Where the model runs: cpu, gpu, or npu for one that `edgedec export --for npu` made.",
-)  # fmt: skip
 
-device_memory_option = option(
-    "--device-memory", type=Size(), metavar="SIZE", heading=COST, rare=True,
-    help="Most memory of the GPU that the model may take (default: as much as it has).",
+class DevicePlaceType(click.ParamType[tuple[str, int | None]]):
+    """A device, and the most bytes of a GPU that a model may take there: ``gpu``, ``gpu:2GB``."""
+
+    name = "device"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, tuple):
+            return value
+        device, colon, most = str(value).partition(":")
+        if device not in ("cpu", "gpu", "npu") or (colon and device != "gpu"):
+            self.fail(f"{value!r:.40} is none of cpu, gpu, gpu:SIZE and npu", param, ctx)
+        return device, Size().convert(most, param, ctx) if colon else None
+
+
+device_option = option(
+    "--device", type=DevicePlaceType(), default="cpu", show_default=True, metavar="DEVICE",
+    heading=COST, rare=True,
+    help="Where the model runs: cpu, gpu, gpu:2GB for at most so much of its memory, or npu for a model that "
+    "`edgedec export --for npu` made.",
 )  # fmt: skip
 
 gpu_layers_option = option(
@@ -174,8 +185,7 @@ class SizeOptions:
     draft: str = declared(draft_option)
     kv: KvType = declared(kv_option)
     switch: str | None = declared(switch_option)
-    device: Device = declared(device_option)
-    device_memory: int | None = declared(device_memory_option)
+    device: tuple[Device, int | None] = declared(device_option)
     gpu_layers: int | None = declared(gpu_layers_option)
     # fmt: on
 

@@ -145,7 +145,7 @@ def command(
     _show(run.target.name, budget, size.memory)
     if worth:
         show_experts(*worth)
-    _show_device(device, size.device_memory)
+    _show_device(device, size.device[1])
     if costs:
         now = PredictedSpeeds.of(costs.curves[budget.choice.kv], budget.choice.drafted)
         click.echo(f"\nSpeed now, at a short context: {spoken(now)}")

@@ -11,7 +11,7 @@ _KNOWN = "`edgedec list --all` shows the names; owner/repo of the model hub, a f
 
 _SET: dict[str, Callable[[int | str], str]] = {
     "memory": lambda least: f"use --memory {size_up(int(least))} or more",
-    "device_memory": lambda least: f"use --device-memory {size_up(int(least))} or more",
+    "device_memory": lambda least: f"use --device gpu:{size_up(int(least))} or more",
     "gpu_layers": lambda most: f"use --gpu-layers {most} or fewer",
     "context": lambda least: f"use --context {least} or more",
     "threads": lambda most: f"use --threads {most}{' or fewer' if most != 1 else ''}, or leave out --threads",
@@ -41,7 +41,7 @@ _CHANGE: dict[str, str] = {
     "export": "export the model for EdgeDec's kernels",
     "without_bandwidth": "is enough memory free? `edgedec doctor --fast` does not measure it",
     "gpu": "use --device gpu",
-    "device_memory": "leave out --device-memory",
+    "device_memory": "use --device gpu without a size",
     "gpu_layers": "leave out --gpu-layers",
     "known_model": _KNOWN,
     "save": "in a chat, /save writes a conversation and /load reads it",
@@ -50,6 +50,7 @@ _CHANGE: dict[str, str] = {
 
 GONE = {
     "--kind": "--from GGUF alone for a small model",
+    "--device-memory": "--device gpu:SIZE",
 }
 """Options that there were, and the words for what does the same now."""
 

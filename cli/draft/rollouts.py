@@ -11,6 +11,7 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import screen
+from edgedec.cli.bench.inputs import find_bundle
 from edgedec.cli.command import Command, declared, option, taking
 from edgedec.cli.draft.options import prompts_option, tokens_option
 from edgedec.cli.draft.token_bar import token_bar
@@ -21,6 +22,7 @@ from edgedec.cli.services import services
 
 if TYPE_CHECKING:
     from edgedec.assemble.config import RunConfig
+    from edgedec.bundle.manifest import Manifest
     from edgedec.session.conversations import Conversations
     from edgedec.training.gather import Gathered
     from edgedec.training.rollouts import RolloutWriter
@@ -30,6 +32,7 @@ _BATCH = 32
 _BATCH_WITHIN_BUDGET = 8
 """The same with ``--memory``: each conversation takes a KV cache of its own from the budget."""
 CONTEXT_TOKENS = 1024
+"""Tokens of a prompt with its reply; longer prompts are left out."""
 _REPLY_TOKENS = 256
 
 
@@ -55,10 +58,6 @@ class RolloutOptions:
         "--max-tokens", type=click.IntRange(min=1), metavar="N", default=_REPLY_TOKENS, show_default=True,
         help="Longest reply, in tokens.",
     ), default=_REPLY_TOKENS)
-    context: int = declared(option(
-        "--context", type=click.IntRange(min=2), metavar="N", default=CONTEXT_TOKENS, show_default=True,
-        help="Tokens of context for each prompt with its reply; longer prompts are left out.",
-    ), default=CONTEXT_TOKENS)
     memory: int | None = declared(opt.memory_option, default=None)
     # fmt: on
 
@@ -99,10 +98,12 @@ def answer(ctx: click.Context, options: RolloutOptions) -> tuple[Gathered, dict[
     """
     from edgedec.bench.harness.texts import QUESTIONS, read_prompts
     from edgedec.bundle.drafter_manifest import Target
+    from edgedec.bundle.manifest import Manifest
     from edgedec.training.rollouts import RolloutStore, rollouts_folder
 
     texts = read_prompts(options.prompts) if options.prompts else list(QUESTIONS)
-    model = open_model(ctx, options.model, _config(options))
+    bundle = find_bundle(ctx, options.model)
+    model = open_model(ctx, options.model, _config(options, Manifest.load(bundle)))
     target = Target.of(model.loaded.manifest)
     store = RolloutStore(rollouts_folder(services(ctx).store().home, target))
     raw, _ = without_template(model)
@@ -128,13 +129,13 @@ def answer(ctx: click.Context, options: RolloutOptions) -> tuple[Gathered, dict[
     return outcome, report, len(texts) - left
 
 
-def _config(options: RolloutOptions) -> RunConfig:
+def _config(options: RolloutOptions, manifest: Manifest) -> RunConfig:
     from edgedec.assemble.config import RunConfig
     from edgedec.sampling.named import SamplingParams
 
     return RunConfig(
         threads=options.threads,
-        context=options.context,
+        context=min(CONTEXT_TOKENS, manifest.spec.context_length),
         memory=options.memory,
         conversations=_BATCH_WITHIN_BUDGET if options.memory else _BATCH,
         sampling=SamplingParams.greedy() if options.greedy else None,

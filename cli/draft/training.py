@@ -110,7 +110,7 @@ def gathered(ctx: click.Context, manifest: Manifest, store: RolloutStore, option
         notice(f"{manifest.name} has {have} tokens of replies: it answers more prompts first")
         asked = RolloutOptions(
             options.model, options.prompts, options.tokens, options.threads,
-            greedy=True, max_tokens=REPLY_TOKENS, context=min(TEXT_TOKENS, manifest.spec.context_length),
+            greedy=True, max_tokens=REPLY_TOKENS,
         )  # fmt: skip
         outcome, report, _ = answer(ctx, asked)
         if outcome.interrupted:

@@ -13,7 +13,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.command import Command
 from edgedec.cli.draft.options import prompts_option, tokens_option
-from edgedec.cli.draft.rollouts import CONTEXT_TOKENS, RolloutOptions, answer
+from edgedec.cli.draft.rollouts import RolloutOptions, answer
 from edgedec.cli.services import services
 from edgedec.core.errors import NotFoundError, Remedy
 from edgedec.core.units import size
@@ -110,8 +110,7 @@ def _replies(ctx: click.Context, manifest: Manifest, options: dict[str, Any]) ->
     store = RolloutStore(rollouts_folder(services(ctx).store().home, Target.of(manifest)))
     if options["prompts"] and sum(len(one.reply) for one in store) < options["tokens"]:
         wanted = {name: options[name] for name in ("model", "prompts", "tokens", "threads")}
-        context = min(CONTEXT_TOKENS, manifest.spec.context_length)
-        outcome, _, _ = answer(ctx, RolloutOptions(**wanted, context=context))
+        outcome, _, _ = answer(ctx, RolloutOptions(**wanted))
         if outcome.interrupted:
             raise KeyboardInterrupt
     questions = read_questions(options["prompts"]) if options["prompts"] else []

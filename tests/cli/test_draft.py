@@ -30,7 +30,7 @@ def test_the_command_keeps_replies_and_goes_on_where_it_stopped(
     home.path.mkdir()
 
     def rollouts(*options: str) -> dict[str, object]:
-        args = ("--prompts", str(prompts), "--max-tokens", "8", "--context", "300", "--json", *options)
+        args = ("--prompts", str(prompts), "--max-tokens", "8", "--json", *options)
         result = run(real(home), "draft", "rollouts", "-m", str(bundle), *args)
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)  # type: ignore[no-any-return]
@@ -55,7 +55,7 @@ def test_tables_are_made_of_the_replies_and_listed(home: Home, bundle: Path, tmp
     texts = [f"Count to {number}" for number in range(40)]
     prompts.write_text("\n".join(texts), encoding="utf-8")
     assert any(map(held_out, texts))
-    given = ("--prompts", str(prompts), "--max-tokens", "12", "--context", "300", "--greedy")
+    given = ("--prompts", str(prompts), "--max-tokens", "12", "--greedy")
     assert run(real(home), "draft", "rollouts", "-m", str(bundle), *given).exit_code == 0
     result = run(real(home), "draft", "tables", "-m", str(bundle), "--threads", "1", "--json")
     assert result.exit_code == 0, result.output

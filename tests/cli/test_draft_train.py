@@ -113,7 +113,7 @@ def test_held_out_prompts_are_not_in_the_training_data(home: Home, prompts: Path
     pytest.importorskip("torch")
     from edgedec.training.head_training import HeadSettings, HeadTraining
 
-    arguments = ("--prompts", str(prompts), "--greedy", "--max-tokens", "8", "--context", "300")
+    arguments = ("--prompts", str(prompts), "--greedy", "--max-tokens", "8")
     assert run(real(home), "draft", "rollouts", "-m", str(bundle), *arguments).exit_code == 0
     job = HeadTraining(bundle, home.path, HeadSettings())
     replies = job.replies()

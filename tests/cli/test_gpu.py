@@ -83,9 +83,9 @@ def test_plan_shows_the_memory_of_the_gpu_and_generate_keeps_to_it(
 ) -> None:
     planned = run(services, "plan", ask[2], "--device", "gpu", "--context", "64", "--json")
     needed = json.loads(planned.stdout)["device"]["planned_bytes"]
-    assert run(services, *ask, "--device", "gpu", "--device-memory", str(needed)).exit_code == 0
-    refused = run(services, *ask, "--device", "gpu", "--device-memory", str(needed - 1))
-    assert_one_line(refused, 10, "of the GPU's memory", "--device-memory", "--gpu-layers")
+    assert run(services, *ask, "--device", f"gpu:{needed}").exit_code == 0
+    refused = run(services, *ask, "--device", f"gpu:{needed - 1}")
+    assert_one_line(refused, 10, "of the GPU's memory", "--device gpu:", "--gpu-layers")
 
 
 def test_a_software_adapter_must_be_named(
@@ -110,8 +110,11 @@ def test_without_the_package_the_line_says_what_installs_it(
 
 
 def test_options_of_a_gpu_need_one(services: Services, ask: list[str]) -> None:
-    for option in (("--device-memory", "1GB"), ("--gpu-layers", "1")):
-        assert_one_line(run(services, *ask, *option), 2, "--device gpu")
+    assert_one_line(run(services, *ask, "--gpu-layers", "1"), 2, "--device gpu")
+    for device in ("cpu:1GB", "npu:1GB", "tpu", "gpu:", "gpu:much"):
+        assert_one_line(run(services, *ask, "--device", device), 2, "--device")
+    gone = run(services, *ask, "--device", "gpu", "--device-memory", "1GB")
+    assert_one_line(gone, 2, "no such option: --device-memory", "give --device gpu:SIZE")
 
 
 @pytest.mark.usefixtures("here")

@@ -224,8 +224,8 @@ def test_list_shows_presets(home: Home, tmp_path: Path) -> None:
     bundle = home.path / "models" / "mine"
     bundle.parent.mkdir(parents=True)
     export_gguf(write_tiny(tmp_path / "m.gguf"), bundle, card=ModelCard(preset=PRESET))
-    shown = run(home.services(), "list", "-v").stdout
-    assert "replies: temperature 0.7, top-k 20, top-p 0.8, repetition penalty 1.05" in shown
+    shown = run(home.services(), "show", "mine").stdout
+    assert "temperature 0.7, top-k 20, top-p 0.8, repetition penalty 1.05" in shown
     found: dict[str, Any] = json.loads(run(home.services(), "list", "--json").stdout)
     assert found["installed"][0]["preset"] == PRESET.as_json()
     assert all("preset" in one for one in found["available"])
