@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ from edgedec.cli.window import keys
 from edgedec.cli.window.chat_window import ChatWindow
 from edgedec.core.cache_config import DROP, WHEN_FULL, WhenFull
 from edgedec.core.errors import EdgeDecError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.session.session_file import check_place
 from edgedec.session.session_lock import kept_alone
 

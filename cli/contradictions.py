@@ -6,13 +6,13 @@ A value that changes nothing is no contradiction: a seed beside the temperature 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from edgedec.core.errors import UsageError
+from edgedec.core.quick_dataclass import dataclass
 
 Options = Mapping[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -15,6 +15,7 @@ from edgedec.bundle.web_folder import WEB
 from edgedec.cli import progress, screen
 from edgedec.cli.services import services
 from edgedec.core.errors import NotFoundError, UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
 from edgedec.disk.files import storage_errors, temporary_beside
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from edgedec.bundle.manifest import Manifest
 from edgedec.bundle.verification import verify
 from edgedec.core.errors import EdgeDecError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.version import __version__
 from edgedec.disk.installing import pip_reinstall
 from edgedec.metrics.measures import BANDWIDTH_FILE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import click
 
 from edgedec.cli.command import TEXT, declared, option
 from edgedec.cli.options import read_text_file
+from edgedec.core.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from edgedec.grammar import GrammarSpec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from edgedec.cli.sampling_options import SamplingOptions
 from edgedec.cli.window import keys, view
 from edgedec.core.cache_config import LOSSY, STOP, WhenFull
 from edgedec.core.errors import UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.telemetry import process
 
 if TYPE_CHECKING:

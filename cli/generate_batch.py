@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from edgedec.cli.progress import notice
 from edgedec.cli.remedies import hint_of
 from edgedec.cli.text_input import PromptLine, prompt_lines
 from edgedec.core.errors import EdgeDecError
+from edgedec.core.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from edgedec.assemble.config import RunConfig

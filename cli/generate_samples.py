@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +16,7 @@ from edgedec.cli.opening import open_model, say_overrun, without_template
 from edgedec.cli.progress import notice
 from edgedec.cli.sample_options import BEST, FIRST, Choice, SampleOptions
 from edgedec.core.errors import EdgeDecError
+from edgedec.core.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from edgedec.assemble.config import RunConfig

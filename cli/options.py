@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from edgedec.cli.command import TEXT, declared, option
 from edgedec.cli.services import services
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.progress import ignore
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import parse_size
 from edgedec.models.catalogue import DEFAULT_MODEL
 

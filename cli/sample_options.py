@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import click
 
 from edgedec.cli import options as opt
 from edgedec.cli.command import declared, option
 from edgedec.core.errors import UsageError
+from edgedec.core.quick_dataclass import dataclass
 
 BEST, FIRST, VOTE = "best", "first", "vote"
 

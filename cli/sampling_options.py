@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 import click
@@ -11,6 +10,7 @@ import click
 from edgedec.cli.command import declared, option
 from edgedec.cli.options import REPLY
 from edgedec.core.errors import UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.sampling.named import SamplingParams
 
 COMMON = {

@@ -8,7 +8,6 @@ import re
 import stat
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from edgedec.cli.opening import fetch_bundles
 from edgedec.cli.services import services
 from edgedec.core.cache_config import MOST_SEQUENCES
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.installing import pip_install
 
 if TYPE_CHECKING:

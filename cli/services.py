@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,6 +13,7 @@ import click
 from edgedec.bundle.device_place import ON_CPU, DevicePlace
 from edgedec.bundle.preset import OFF
 from edgedec.cli import progress
+from edgedec.core.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from edgedec.assemble.opener import Load

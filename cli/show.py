@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from edgedec.cli import screen
 from edgedec.cli.list import about_size, columns, rounded
 from edgedec.cli.services import services
 from edgedec.core.errors import NotFoundError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
 from edgedec.text.limits import TextLimits
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from edgedec.bundle.model_id import ModelId
 from edgedec.bundle.verification import verify
 from edgedec.core.errors import BadFileError, UsageError
 from edgedec.core.progress import Progress, silent
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.memory.release import release_freed
 from edgedec.telemetry.cores import check_usable
 from edgedec.text.codec import Codec

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import atomic_path, sha256_of, storage_errors
 from edgedec.disk.listed_files import Scalar
 from edgedec.export.gguf_header import TensorInfo

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from edgedec.core.errors import TemplateError
 from edgedec.core.experts import Experts
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.version import __version__
 from edgedec.disk.files import atomic_path
 from edgedec.export.drafting import drafting_graph

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.architectures.base import Architecture
 from edgedec.export.metadata_keys import MetadataKeys
 

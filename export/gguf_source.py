@@ -6,7 +6,6 @@ import mmap
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,6 +14,7 @@ from gguf.constants import GGMLQuantizationType
 from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.gguf_header import MOST_HEADER_BYTES, Header, TensorInfo, parse_header
 from edgedec.export.gguf_parts import part_name
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from gguf import GGUFReader, GGUFWriter
 from gguf.constants import GGMLQuantizationType, GGUFValueType
 from numpy.typing import NDArray
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import atomic_path, storage_errors
 
 ARCHITECTURE = "general.architecture"

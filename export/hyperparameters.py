@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from edgedec.core.cache_kinds import Keys, States
 from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.architectures.base import Architecture
 from edgedec.export.experts import ExpertSizes, read_experts
 from edgedec.export.layer_sizes import LayerSizes, read_layer_sizes

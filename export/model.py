@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from edgedec.bundle.manifest import WEIGHTS
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.kernels.packing.experts import ExpertPlaces, expert_places
 from edgedec.kernels.packing.layout import FORMATS

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from edgedec.bundle.preset import OFF, Preset
 from edgedec.core.errors import BadFileError, UsageError
+from edgedec.core.quick_dataclass import dataclass
 
 _ABSENT_TOP_K = 50
 """Top-k of transformers where generation_config.json has none."""

@@ -6,7 +6,6 @@ A drafter that reads the wrong states, or was trained for another model, seldom 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Progress, silent
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import FloatArray, Rows, tapped
 from edgedec.export.drafters.agreement import TokenAgreement
 

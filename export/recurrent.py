@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from edgedec.core.cache_kinds import States
 from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.architectures.base import Architecture
 from edgedec.export.metadata_keys import MetadataKeys
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from gguf import quants
 from numpy.typing import NDArray
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.calibration.search import quantise
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.kernels.packing.formats import FORMATS

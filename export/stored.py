@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import onnx
 from numpy.typing import NDArray
 
 from edgedec.bundle.manifest import WEIGHTS
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.gguf_writer import GgufTensor
 from edgedec.export.model import attributes
 from edgedec.kernels.packing.experts import expert_places

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from onnx import helper
 from edgedec.bundle.manifest import MANIFEST, MODEL, WEIGHTS, FileEntry
 from edgedec.core.errors import StorageError, UsageError
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import check_name, sha256_of, storage_errors
 from edgedec.export.model import (
     ExpertsWeight,

@@ -6,7 +6,6 @@ It is ``catalogue.toml``, read when a model is first looked up.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -15,6 +14,7 @@ from edgedec.bundle.preset import Preset
 from edgedec.core.cache_kinds import kinds_from_json
 from edgedec.core.experts import experts_from_json
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.models.recipes import HubFile, Licence, Recipe, Wheel
 
 DEFAULT_MODEL = "qwen2.5-coder-0.5b"

@@ -12,9 +12,9 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import TRANSIENT, storage_errors
 from edgedec.disk.home import ARTIFACTS, DEFAULT, DRAFTS, HISTORY_LOCK, ROLLOUTS, TRAINING, TYPED
 from edgedec.disk.locks import free, held

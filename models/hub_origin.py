@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from edgedec.bundle.manifest import MANIFEST
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.models.hub_choice import USUAL, quant_of
 from edgedec.models.hub_names import hub_name
 from edgedec.models.recipes import HubFile

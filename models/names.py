@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import NotFoundError, Remedy
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.gguf_parts import model_stem, part_name
 from edgedec.models.catalogue import RECIPES
 from edgedec.models.hub_names import FORMS, hub_name, may_name_hub, names_hub, parse_hub

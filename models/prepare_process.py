@@ -11,13 +11,14 @@ import contextlib
 import json
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from edgedec.core import errors
 from edgedec.core.errors import BackendError, EdgeDecError, NotFoundError, Remedy
 from edgedec.core.progress import Notice, Progress
+from edgedec.core.quick_dataclass import dataclass
 
 WORKER = (sys.executable, "-P", "-m", "edgedec.models.prepare_worker")
 _PATIENCE_S = 10.0

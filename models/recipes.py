@@ -10,9 +10,8 @@ A local file of the user replaces both. From every source the joined file must h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from edgedec.bundle.preset import OFF, Preset
+from edgedec.core.quick_dataclass import dataclass
 
 BUNDLE_GROWTH = 1.03
 """A bundle is at most this many times the bytes of its GGUF."""

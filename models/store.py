@@ -10,12 +10,13 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from edgedec.bundle.manifest import Manifest, is_outdated
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, Remedy, UsageError
 from edgedec.core.progress import Notice, Progress, silent
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import check_name, sha256_of
 from edgedec.disk.home import check_home, default_home
 from edgedec.disk.locks import exclusive

@@ -6,7 +6,6 @@ how they are compared.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ from edgedec.cli.bench.options import (
 from edgedec.cli.command import Command
 from edgedec.core.cache_config import LOSSY, WhenFull
 from edgedec.core.errors import UsageError
+from edgedec.core.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from edgedec.memory import KvType

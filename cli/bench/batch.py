@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from edgedec.cli.bench.options import StudyOptions, count_option, input_option, 
 from edgedec.cli.command import Command
 from edgedec.core.cache_config import MOST_SEQUENCES
 from edgedec.core.errors import MemoryBudgetError, UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from edgedec.cli.bench.options import last_options, levels_option, peer_options,
 from edgedec.cli.bench.questions import QuestionOptions, asked_options, reply_study
 from edgedec.cli.command import Command
 from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.sampling import DrawParams
 
 if TYPE_CHECKING:

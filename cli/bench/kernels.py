@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from edgedec.cli.bench.options import (
 from edgedec.cli.command import Command
 from edgedec.cli.services import services
 from edgedec.core.errors import UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from edgedec.cli.bench.options import PeerOptions, last_options, levels_option, 
 from edgedec.cli.bench.tables import show_energies
 from edgedec.cli.command import Command
 from edgedec.core.errors import MemoryBudgetError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
 from edgedec.sampling import DrawParams
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +15,7 @@ from edgedec.bench.harness.memory_levels import CURVE, FULL, Level
 from edgedec.cli import options as opt
 from edgedec.cli.command import option
 from edgedec.core.errors import UsageError
+from edgedec.core.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from edgedec.memory import KvType

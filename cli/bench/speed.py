@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import PeerOptions, count_option, input_option, last_options, peer_options
 from edgedec.cli.command import Command
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
 
 if TYPE_CHECKING:

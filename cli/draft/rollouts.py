@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import open_model, say_overrun, without_template
 from edgedec.cli.progress import notice
 from edgedec.cli.services import services
+from edgedec.core.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from edgedec.assemble.config import RunConfig

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
@@ -20,6 +19,7 @@ from edgedec.cli.draft.options import prompts_option, tokens_option
 from edgedec.cli.draft.rollouts import RolloutOptions, answer
 from edgedec.cli.progress import notice
 from edgedec.core.errors import NotFoundError, UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.installing import pip_install
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from edgedec.cli.draft.options import prompts_option, tokens_option
 from edgedec.cli.draft.rollouts import RolloutOptions, answer
 from edgedec.cli.services import services
 from edgedec.core.errors import NotFoundError, Remedy
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
 
 if TYPE_CHECKING:

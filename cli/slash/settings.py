@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 
 from edgedec.cli import screen
@@ -12,6 +12,7 @@ from edgedec.cli.sampling_options import COMMON, RARE, kind_of
 from edgedec.cli.slash.context import Context
 from edgedec.cli.window.recall import count_turns
 from edgedec.core.errors import UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.sampling import DrawParams
 
 _OFF = ("off", "none")

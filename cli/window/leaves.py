@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from edgedec.cli.window.styles import Styles
+from edgedec.core.quick_dataclass import dataclass
 
 _UNDECIDED = re.compile(r"[ \t>]*(?:[-*+#`~|:=_ ]+|\d{1,9}[.)]?|(?:`{3}|~{3})[^`]*)?")
 """A line that may yet become a heading, an item, a rule or a fence, or a fence of another language."""

@@ -5,8 +5,6 @@ The luminance of each colour is about 0.18 of white's, so its contrast is above 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pygments.token import (
     Comment,
     Generic,
@@ -19,6 +17,8 @@ from pygments.token import (
     _TokenType,
 )
 from rich.style import Style
+
+from edgedec.core.quick_dataclass import dataclass
 
 COLOURS = {"grey": 243, "red": 160, "green": 28, "brown": 130, "blue": 27, "magenta": 163, "cyan": 30}
 """Numbers in the palette of xterm (256 colours); a terminal with fewer gets the nearest."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from rich.text import Text
@@ -11,6 +10,7 @@ from rich.text import Text
 from edgedec.cli.window.cells import cells, clusters
 from edgedec.cli.window.styles import Styles
 from edgedec.cli.window.wrap import wrapped
+from edgedec.core.quick_dataclass import dataclass
 
 _GAP = "   "
 _INDENT = "  "

@@ -6,11 +6,11 @@ import os
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from edgedec.cli.window.thought import Thought
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.metrics.stats import Clock
 from edgedec.text.thinking import BEGIN, ThinkingSplitter
 

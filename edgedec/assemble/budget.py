@@ -7,7 +7,7 @@ and given up in a stated order where it does not fit.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from edgedec.assemble.checks import check_budget
 from edgedec.assemble.config import MemoryRequest
@@ -15,6 +15,7 @@ from edgedec.backends.checks import checked_capacity
 from edgedec.bundle.manifest import WEIGHTS
 from edgedec.core.cache_config import SPECKV, CacheConfig, KvType
 from edgedec.core.ledger import Lease, Ledger
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.decode.engine import LONGEST_PASS
 from edgedec.drafters.interface import DrafterSpec, OpenDrafter
 from edgedec.drafters.model import model_memory

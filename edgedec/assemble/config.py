@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, get_args
 
 from edgedec.bundle.device_place import DevicePlace
@@ -11,6 +11,7 @@ from edgedec.bundle.preset import Preset
 from edgedec.control.switching import SwitchRule
 from edgedec.core.cache_config import LOSSY, MOST_SEQUENCES, WHEN_FULL, Device, KvType, WhenFull
 from edgedec.core.errors import Remedy, UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import parse_size
 from edgedec.drafters.interface import DrafterSpec
 from edgedec.drafters.registry import AUTO, MOST_DRAFTED, parsed

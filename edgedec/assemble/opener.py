@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from edgedec.bundle.device_place import ON_CPU, DevicePlace
 from edgedec.bundle.exits import LayerOutputs
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import EdgeDecError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size, size_up
 from edgedec.drafters.interface import DrafterSpec, Estimate, OpenContext, OpenDrafter, SearchContext
 from edgedec.drafters.registry import kind_of

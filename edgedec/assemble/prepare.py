@@ -6,7 +6,7 @@ Drafters are resolved, models loaded, and memory is planned where there is a bud
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from edgedec.assemble.run_context import RunContext
 from edgedec.backends.backend import ExpertSlots
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import Notice, ignore
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
 from edgedec.drafters.interface import DrafterSpec, OpenDrafter, SearchContext
 from edgedec.drafters.registry import AUTO, Drafting, Resolved, kind_of, models_in, parsed, resolved

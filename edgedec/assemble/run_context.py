@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from edgedec.core.cache_config import KvType
 from edgedec.core.progress import Notice, ignore
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.decode.records import PassRecord
 from edgedec.loaded_model import LoadedModel
 from edgedec.metrics.measures import Measures, traffic_of

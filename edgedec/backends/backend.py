@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from edgedec.backends.checks import check_threads, checked_capacity, checked_kv
@@ -14,6 +14,7 @@ from edgedec.core.experts import Experts, StoreCounts
 from edgedec.core.forward import Capabilities, Forward
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 from edgedec.telemetry.cores import physical_cores
 

@@ -7,7 +7,7 @@ whose logits are a hash of the whole prefix: only the right tokens in the right 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from edgedec.backends.head_rows import head_rows, trimmed_rows
 from edgedec.backends.peeked import NOTHING, peek_rows
 from edgedec.core.forward import Capabilities, Forward
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
 from edgedec.memory import CacheBook, PlannedPass, kv_bytes
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from edgedec.core.forward import Capabilities
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import Keep, Rows
 
 

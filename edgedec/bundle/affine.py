@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import FloatArray
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from edgedec.bundle.table_facts import TableFacts, check_sizes, sizes_of
+from edgedec.core.quick_dataclass import dataclass
 
 GRAPH = "assistant.onnx"
 """Its graph, with the weights beside it."""

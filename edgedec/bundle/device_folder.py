@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from edgedec.bundle.drafter_manifest import KINDS, Target
 from edgedec.bundle.manifest import MANIFEST
 from edgedec.core.errors import UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk import listed_files as listed
 from edgedec.disk.files import atomic_path
 from edgedec.disk.home import ARTIFACTS

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from edgedec.core.cache_config import Device, KvType
 from edgedec.core.progress import Notice, Progress, ignore, silent
+from edgedec.core.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

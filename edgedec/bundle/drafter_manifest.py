@@ -6,11 +6,12 @@ It states the target by the hash of its weights, and size and hash of each file 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 
 from edgedec.bundle.manifest import GGUF, WEIGHTS, Manifest
 from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk import listed_files as listed
 from edgedec.disk.files import atomic_path
 from edgedec.disk.listed_files import FileEntry, FolderKind, Scalar

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from edgedec.bundle.drafter_manifest import HEAD
 from edgedec.bundle.exits import taps_of
 from edgedec.bundle.table_facts import TableFacts, check_sizes, layer_spec, sizes_of
 from edgedec.core.errors import BadFileError
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.listed_files import Scalar
 
 GRAPH = "head.onnx"

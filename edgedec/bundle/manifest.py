@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from edgedec.core.cache_kinds import kinds_from_json
 from edgedec.core.errors import EdgeDecError, Remedy, UnsupportedError, UsageError
 from edgedec.core.experts import experts_from_json
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk import listed_files as listed
 from edgedec.disk.files import atomic_path
 from edgedec.disk.listed_files import FileEntry, FolderKind, ManifestFields, Scalar

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 from edgedec.bundle.manifest import Manifest
+from edgedec.core.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

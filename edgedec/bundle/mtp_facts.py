@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from edgedec.bundle.drafter_manifest import MTP
 from edgedec.bundle.table_facts import TableFacts, check_sizes, layer_spec, sizes_of
 from edgedec.core.errors import BadFileError
 from edgedec.core.experts import Experts
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.quick_dataclass import dataclass
 
 GRAPH = "mtp.onnx"
 """Its graph, with the weights beside it."""

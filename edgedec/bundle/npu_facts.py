@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from edgedec.bundle.affine import Affine
 from edgedec.bundle.manifest import NPU_FACTS, WEIGHTS, Manifest
 from edgedec.core.errors import BadFileError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import FloatArray
 
 AGAIN = "export the model again"

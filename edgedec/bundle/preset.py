@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from edgedec.core.errors import UsageError
+from edgedec.core.quick_dataclass import dataclass
 
 MOST_STOPS = 16
 MOST_STOP_CHARS = 200

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
 from edgedec.core.errors import BadFileError
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.quick_dataclass import dataclass
 
 _MOST = 1 << 31
 _T = TypeVar("_T")

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk import listed_files as listed
 from edgedec.disk.files import atomic_path
 from edgedec.disk.listed_files import FileEntry, FolderKind

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from edgedec.control.merge import merged
 from edgedec.control.planner import NOTHING, FeedPlan
 from edgedec.control.queries import Queries
 from edgedec.control.round import Ask, DraftAnswer, RoundTimes
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
 
 _READING_PASSES = 2.0

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from edgedec.control.costs import Costs
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.tree import ROOT, DraftTree
 
 

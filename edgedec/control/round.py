@@ -7,9 +7,9 @@ A round is used once, in this order: ``draft``, then ``settle``. ``ControlledRou
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.tree import EMPTY, DraftTree
 
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from edgedec.core.errors import UsageError
+from edgedec.core.quick_dataclass import dataclass
 
 WINDOW_TOKENS = 5
 LEAST_RUN_TOKENS = 10

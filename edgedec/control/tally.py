@@ -6,8 +6,9 @@ The prediction is the time that rounds take by measured costs: of their passes, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.tree import ROOT, DraftTree
 
 

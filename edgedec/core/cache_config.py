@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from edgedec.core.quick_dataclass import dataclass
 
 KvType = Literal["fp16", "int8"]
 """Number format of keys and values: fp16, or int8 with one fp16 scale for every 32 numbers."""

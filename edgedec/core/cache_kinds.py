@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
+
+from edgedec.core.quick_dataclass import dataclass
 
 TRAIL_SLOTS = 32
 """Newest tokens of a sequence whose rows a trail holds."""

@@ -27,8 +27,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Literal, Self
+
+from edgedec.core.quick_dataclass import dataclass
 
 _MOST_CHARS = 1000
 

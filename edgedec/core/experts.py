@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
+
+from edgedec.core.quick_dataclass import dataclass
 
 _MOST = 1 << 50
 _LEAST_BYTES = 4096

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from edgedec.core.cache_config import KvType
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
 
 

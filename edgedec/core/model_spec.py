@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from edgedec.core.cache_kinds import CacheKind, Keys, States, kinds_as_json
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.experts import Experts
+from edgedec.core.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

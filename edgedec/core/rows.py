@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from edgedec.core.quick_dataclass import dataclass
 
 FloatArray = NDArray[np.float32]
 Keep = NDArray[np.int64]

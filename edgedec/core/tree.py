@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from edgedec.core.quick_dataclass import dataclass
 
 ROOT = -1
 """The parent of first tokens: the last committed token."""

@@ -8,13 +8,14 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.bundle.manifest import WEIGHTS
 from edgedec.core.cache_config import KvType
 from edgedec.core.errors import StorageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.version import __version__
 from edgedec.disk.files import atomic_path
 from edgedec.telemetry.cores import load_average

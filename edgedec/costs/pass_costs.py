@@ -7,7 +7,6 @@ load. How quick the machine is at the moment shows in the first passes of a repl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +15,7 @@ from edgedec.control import CostCurve, StreamedCosts
 from edgedec.core.errors import StorageError
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Notice
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import ALL_ROWS
 from edgedec.costs.cost_file import CostFile, KeptCosts
 from edgedec.metrics.stats import Clock

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +18,7 @@ from edgedec.control import CostCurve
 from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Notice, ignore
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.costs.cost_file import CostFile
 from edgedec.costs.pass_costs import LONGEST_TOKENS, TimedPasses, known_costs, sizes_up_to
 from edgedec.loaded_model import LoadedModel

@@ -7,8 +7,9 @@ costs much. So drafters are told when one of them is queried.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import DraftTree
 

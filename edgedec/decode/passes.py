@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from edgedec.core.experts import StoreCounts
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Steps
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import FloatArray, HeadRows, Rows
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.decode.records import PassRecord

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.grammar.constraint import Constraint
 

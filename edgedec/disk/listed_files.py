@@ -11,11 +11,11 @@ import json
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from edgedec.core.errors import BadFileError, NotFoundError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import sha256_of
 
 Scalar = str | int | float | bool | None

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import FloatArray, HeadRows
 from edgedec.core.tree import DraftTree
 from edgedec.sampling import DrawParams

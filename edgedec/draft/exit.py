@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.calibration import Calibration
 from edgedec.core.forward import Forward
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import LAST_ROW
 from edgedec.core.tree import EMPTY, DraftTree, chain
 from edgedec.draft.choices import choices

@@ -9,13 +9,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from edgedec.bundle.drafter_manifest import DRAFTER, KINDS, DrafterManifest, Target
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import atomic_path, storage_errors
 from edgedec.disk.home import ARTIFACTS
 from edgedec.disk.listed_files import FileEntry, Scalar

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from edgedec.bundle.drafter_manifest import TRIM, Target
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.core.forward import Capabilities, Forward
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core_lib.promises import least_promise, promised_speed
 from edgedec.draft import Drafter
 from edgedec.draft.exit import ExitDrafter, LayerSubset, exit_name

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,6 +17,7 @@ from edgedec.core.cache_config import CacheConfig
 from edgedec.core.forward import Forward
 from edgedec.core.ledger import Ledger
 from edgedec.core.progress import Notice
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.decode.conversation_clock import ConversationClock
 from edgedec.draft import Drafter
 from edgedec.loaded_model import LoadedModel

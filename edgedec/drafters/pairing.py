@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgedec.bundle.manifest import TOKENIZER, TOKENIZER_TABLE
 from edgedec.core.errors import UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.draft import Bridge, SameVocabulary, TextBridge
 from edgedec.text.tokenizer import Tokenizer
 

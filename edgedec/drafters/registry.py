@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from edgedec.core.errors import UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.draft import Lookup, Recycling
 from edgedec.drafters.assistant import AssistantKind
 from edgedec.drafters.exit import ExitKind

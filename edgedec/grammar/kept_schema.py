@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NoReturn, TypeGuard
 
 from edgedec.core.errors import UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.grammar.exact_numbers import MOST, Number, is_exact, lower_bound, upper_bound
 from edgedec.grammar.schema_refs import endless, target_of
 

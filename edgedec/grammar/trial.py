@@ -11,9 +11,9 @@ import signal
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from edgedec.core.errors import BackendError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.text.line_process import LineProcess, ProcessEnded
 
 _BACKSTOP_S = 60.0

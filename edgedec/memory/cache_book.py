@@ -15,9 +15,9 @@ Where recurrent layers keep states, ``states`` says how far one can go back.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from edgedec.core.errors import ContextFullError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.memory.state_book import StateBook
 
 _ROOT = -1

@@ -6,12 +6,12 @@ kernels/core/memory/footprint.h has the formulas.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from json import loads
 from typing import Any
 
 from edgedec.core.cache_config import KvType
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core_lib.memory import REST, function, int8, packed
 from edgedec.memory.sizes import numbers_of
 from edgedec.memory.speckv_bytes import LOOKAHEAD, WINDOW

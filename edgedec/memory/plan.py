@@ -5,11 +5,11 @@ kernels/core/memory/plan.h has the order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from json import loads
 from typing import Any
 
 from edgedec.core.errors import MemoryBudgetError, Remedy
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts, footprint, of_core
 
 _MOST_BYTES = 1 << 62

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from edgedec.core.experts import Experts
+from edgedec.core.quick_dataclass import dataclass
 
 _SHARES = (0.0, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0)
 """Of all experts: those in memory."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.metrics.traffic import Work
 from edgedec.telemetry.energy.meter import Reading
 

@@ -11,7 +11,7 @@ drafter's input embedding. A step reads a single row of that table: ``streamed``
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from edgedec.core.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ read while tokens come.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.core.cache_config import KvType
 from edgedec.core.cache_kinds import Keys
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.memory.sizes import kv_row_bytes, ring_keys, whole_keys
 from edgedec.metrics.marks import CounterSnapshot, Marks
 from edgedec.metrics.mbsu import Mbsu, Weights

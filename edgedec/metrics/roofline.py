@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from edgedec.core.quick_dataclass import dataclass
 
 _GB = 1e9
 

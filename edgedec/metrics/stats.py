@@ -6,7 +6,8 @@ Times are in seconds, rates in tokens per second. Only committed tokens count; r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from edgedec.core.quick_dataclass import dataclass
 
 Clock = Callable[[], float]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from edgedec.core.quick_dataclass import dataclass
 
 _ENOUGH_TOKENS = 8
 """Tokens of the large model from which its time per token is taken."""

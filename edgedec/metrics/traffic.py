@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from edgedec.core.experts import Experts
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.metrics.mbsu import Weights
 from edgedec.telemetry.energy.estimate import OPERATIONS_EACH
 

@@ -7,12 +7,13 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import byref, c_char_p, c_int32, c_size_t, c_void_p
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from edgedec.core.progress import Notice, ignore
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.native.library import call, call_text, library, runtime_path
 from edgedec.native.ready import make_ready
 from edgedec.native.sampling import struct_of

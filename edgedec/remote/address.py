@@ -6,11 +6,12 @@ import ipaddress
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Self
 from urllib.parse import urlsplit
 
 from edgedec.core.errors import UsageError
+from edgedec.core.quick_dataclass import dataclass
 
 KEY_VARIABLE = "EDGEDEC_REMOTE_KEY"
 """The environment variable that holds the key. There is no other way to give one."""

@@ -16,10 +16,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Self
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.text.passage import Passage
 
 Hide = Callable[[str], str]

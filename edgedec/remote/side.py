@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,6 +11,7 @@ import httpx
 from httpx_sse import EventSource
 
 from edgedec.core.errors import one_line
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.remote.address import ServerAddress
 from edgedec.remote.completions import DONE, AskedPassage, Endpoint, ModelList, NoCompletion, TextPiece
 from edgedec.remote.continuing import NoEcho, NoKey, Repeats

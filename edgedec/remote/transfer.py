@@ -12,12 +12,13 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 import httpx
 
 from edgedec.core.errors import SideLost, UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.remote.address import KEY_VARIABLE, ServerAddress
 from edgedec.remote.completions import NoCompletion, error_in, parsed
 from edgedec.remote.proxies import proxy_fault

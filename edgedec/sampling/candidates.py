@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import BackendError, UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import HeadRows
 from edgedec.sampling import portable, warpers
 from edgedec.sampling.adjustment import Adjustment

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any, TypeAlias, TypedDict
 
 from edgedec.core.errors import UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.sampling.bias import LogitBias, frozen_bias
 from edgedec.sampling.params import DrawParams
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.sampling import portable, warpers
 from edgedec.sampling.candidates import Candidates, Row
 from edgedec.sampling.params import DrawParams

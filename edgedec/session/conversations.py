@@ -9,12 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import EdgeDecError, GrammarError, UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.session.chat import Chat
 from edgedec.session.host import Host
 from edgedec.session.prompt import Message, conversation_of

@@ -9,9 +9,9 @@ only the part before them is reused.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from edgedec.core.errors import ContextFullError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.session.prompt import Message, Prompt
 
 _MOST_FILLED = 0.75

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from edgedec.core.cache_config import KvType
 from edgedec.core.experts import StoreCounts
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.memory.footprint import MemoryChoice
 from edgedec.metrics.mbsu import Mbsu
 from edgedec.metrics.measures import Energy

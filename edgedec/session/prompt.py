@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.session.message import (
     ROLES,
     Message,

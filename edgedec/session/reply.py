@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from inspect import GEN_RUNNING, getgeneratorstate
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from edgedec.core.cache_config import DROP, WhenFull
 from edgedec.core.errors import GrammarError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.decode.records import StepDetails
 from edgedec.grammar import constraint_for
 from edgedec.metrics.marks import Marks

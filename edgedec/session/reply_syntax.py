@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from edgedec.core.errors import UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.grammar.spec import GrammarSpec
 from edgedec.session.message import Message, ToolCall
 from edgedec.text.channels import FINAL, has_channels

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import EdgeDecError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.session.shared_prefix import FirstPrompt
 from edgedec.session.tasks import LedTask
 from edgedec.text.last_number import last_number

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from edgedec.bundle.model_id import ModelId
 from edgedec.core.errors import BadFileError, Remedy, UsageError
 from edgedec.core.forward import Forward, Sink
 from edgedec.core.progress import Notice
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.version import __version__
 from edgedec.grammar.spec import GrammarSpec
 from edgedec.sampling import DrawParams

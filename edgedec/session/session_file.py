@@ -23,7 +23,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ from edgedec.core.errors import (
     UsageError,
 )
 from edgedec.core.forward import Sink
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import atomic_path, storage_errors
 
 FORMAT = "edgedec-session"

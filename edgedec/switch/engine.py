@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from edgedec.control.switching import Switching
 from edgedec.core.errors import UsageError
 from edgedec.core.forward import Source
 from edgedec.core.progress import Steps
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.decode.checks import check_newest, check_request
 from edgedec.decode.engine import Engine
 from edgedec.decode.records import NO_DETAILS, Step, StepDetails

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from edgedec.core.errors import SideLost
 from edgedec.core.progress import Notice, Steps
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.decode.engine import Engine
 from edgedec.decode.records import FinishReason, Step, StepDetails
 from edgedec.sampling import DrawParams

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.core.errors import BackendError, Remedy, StorageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import atomic_path
 
 Reader = Callable[[int, int], float]

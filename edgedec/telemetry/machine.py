@@ -6,9 +6,10 @@ import os
 import platform
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.telemetry.cgroup import left_bytes
 from edgedec.telemetry.cores import load_average, usable_cores
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from edgedec.core.quick_dataclass import dataclass
 
 _SEPARATORS = "\x1c\x1d\x1e\x1f"
 """White space in Python, and not in Unicode."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from edgedec.core.errors import UsageError
+from edgedec.core.quick_dataclass import dataclass
 
 # Unicode noncharacters: never part of real text, left alone by every template filter.
 _MARKERS = [chr(code) for code in range(0xFDD0, 0xFDF0)]

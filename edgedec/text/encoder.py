@@ -6,10 +6,10 @@ import json
 import pickle
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.text.added_tokens import AddedToken, cut_at_special
 
 if TYPE_CHECKING:

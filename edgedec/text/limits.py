@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 
 from edgedec.core.errors import ContextFullError
+from edgedec.core.quick_dataclass import dataclass
 
 
 def no_lease(nbytes: int) -> AbstractContextManager[object]:

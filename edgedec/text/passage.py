@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from edgedec.core.quick_dataclass import dataclass
 
 Turns = Sequence[tuple[str, str]]
 """Role and content of each message."""

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.text.encoder import SPACE
 from edgedec.text.word_patterns import GPT2, WORD_PATTERNS
 

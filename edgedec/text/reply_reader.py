@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.text.channels import MARKS, has_channels
 from edgedec.text.thinking import ThinkingSplitter, thinking_tags
 from edgedec.text.tool_calls.scanner import CallDelta, Scanner

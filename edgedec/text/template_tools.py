@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from edgedec.core.errors import TemplateError, UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.text.tool_calls.families import FAMILIES, family_of
 from edgedec.text.tool_calls.family import Family
 

@@ -7,10 +7,11 @@ classes of characters. A class is not interpreted here: ``characters`` asks the 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import NoReturn
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.text import characters
 
 RUN, TAKE, EITHER, JUMP, AHEAD, MATCH = range(6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from edgedec.bundle.drafter_manifest import Target
 from edgedec.bundle.manifest import WEIGHTS, Manifest
 from edgedec.core.errors import BadFileError
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import atomic_path, sha256_of
 from edgedec.disk.home import TRAINING
 from edgedec.disk.listed_files import Scalar

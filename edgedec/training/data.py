@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.training.batch import KeptIds, TextBatch, batch_of
 from edgedec.training.features import Features
 from edgedec.training.target_weights import Floats

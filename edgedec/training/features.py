@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from edgedec.bundle.exits import taps_of
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Progress, silent
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import Rows
 from edgedec.disk.files import atomic_path
 

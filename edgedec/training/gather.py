@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 
 from edgedec.core.errors import EdgeDecError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.session.conversations import Conversations
 from edgedec.session.reply import Reply
 from edgedec.training.rollouts import Rollout, RolloutWriter, key_of

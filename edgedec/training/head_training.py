@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from edgedec.bundle.drafter_manifest import HEAD, Target
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import NotFoundError
 from edgedec.core.progress import Progress, silent
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import atomic_path
 from edgedec.disk.home import ARTIFACTS, TRAINING
 from edgedec.disk.listed_files import Scalar

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.draft_head.weights import HeadWeights
 from edgedec.training.batch import TextBatch, batch_of
 from edgedec.training.data import TrainingData

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.api import Model
 from edgedec.bundle.drafter_manifest import TABLES, Target
 from edgedec.core.errors import BadFileError, NotFoundError, Remedy
 from edgedec.core.progress import Steps
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.version import __version__
 from edgedec.disk.listed_files import Scalar
 from edgedec.draft import Drafter, Lookup, Recycling

@@ -6,10 +6,11 @@ Nothing here keeps state, so a run that was killed goes on with the same batches
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from edgedec.core.quick_dataclass import dataclass
 
 _POOL_ROLLOUTS = 256
 """Rollouts that are sorted by length together, so that little of a batch is padding."""

@@ -7,12 +7,12 @@ and not of answers to rejected drafts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Steps
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.core.tree import ROOT, DraftTree
 from edgedec.decode.engine import LONGEST_PASS

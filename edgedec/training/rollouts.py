@@ -10,12 +10,13 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from edgedec.bundle.drafter_manifest import Target
 from edgedec.core.errors import BadFileError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import storage_errors
 from edgedec.disk.home import ROLLOUTS
 from edgedec.disk.locks import exclusive

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from edgedec.core.quick_dataclass import dataclass
 
 _WARM = 0.03
 """Share of a plan in which the rate rises."""

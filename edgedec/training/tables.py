@@ -6,11 +6,11 @@ It gets the contexts that its target meets most, with the tokens that followed t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import EMPTY
 from edgedec.draft import Recycling

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from edgedec.bundle.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.model import attributes
 from edgedec.kernels.packing.layout import TILE, dequantise
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -12,6 +12,7 @@ import torch
 
 from edgedec.core.errors import BadFileError
 from edgedec.core.progress import Progress, silent
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.memory.release import keep_freed
 from edgedec.metrics.stats import Clock
 from edgedec.training.batch import TextBatch

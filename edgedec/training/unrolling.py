@@ -7,10 +7,10 @@ Training-time test, EAGLE-3 (Li et al. 2025).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
+
+from edgedec.core.quick_dataclass import dataclass
 
 
 def visible(rows: int, step: int = 0) -> NDArray[np.bool_]:

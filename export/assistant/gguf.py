@@ -6,8 +6,6 @@ refuses a file that has clusters. EdgeDec reads such a file as an assistant with
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from gguf.constants import GGUFValueType
 from numpy.typing import NDArray
@@ -16,6 +14,7 @@ from onnx import numpy_helper
 from edgedec.bundle.assistant_facts import GRAPH, AssistantFacts
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.assistant.sizes import ARCHITECTURE
 from edgedec.export.assistant.source import CENTROIDS, ROPE_FACTORS, TABLE
 from edgedec.export.drafters.gguf import other_model, tokens_of

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.huggingface.fields import Fields
 from edgedec.export.metadata_keys import MetadataKeys
 

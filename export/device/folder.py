@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.bundle.device_folder import (
@@ -22,6 +21,7 @@ from edgedec.bundle.manifest import Manifest
 from edgedec.bundle.verification import verify
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import Progress, silent
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import atomic_path, storage_errors
 from edgedec.disk.home import ARTIFACTS
 from edgedec.disk.listed_files import FileEntry

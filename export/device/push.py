@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from edgedec.bundle.device_folder import DEVICE, DeviceFolder
 from edgedec.core.errors import BackendError, BadFileError, StorageError, UnsupportedError
 from edgedec.core.progress import Notice, Progress, silent
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
 from edgedec.disk.files import sha256_of
 from edgedec.disk.listed_files import FileEntry

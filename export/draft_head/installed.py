@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from onnx import numpy_helper
 from edgedec.bundle.drafter_manifest import DrafterManifest, Target
 from edgedec.bundle.head_facts import GRAPH, TAPS, HeadFacts
 from edgedec.core.errors import BadFileError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.listed_files import Scalar
 from edgedec.export.blocks.rotary import inverse_frequencies
 from edgedec.export.draft_head.weights import FLAGS, HeadWeights

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from edgedec.bundle.manifest import MODEL, WEIGHTS
 from edgedec.core.errors import UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.draft_head.weights import Floats
 from edgedec.export.model import attributes
 from edgedec.kernels.packing.layout import TILE, dequantise

@@ -38,7 +38,6 @@ from __future__ import annotations
 import dataclasses
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -46,6 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import atomic_path
 
 Floats = NDArray[np.float32]

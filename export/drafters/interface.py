@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from edgedec.bundle.drafter_manifest import DrafterManifest
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.listed_files import Scalar
 from edgedec.export.drafters.agreement import TokenAgreement
 from edgedec.export.gguf_source import GgufSource

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, cast
 
 from edgedec.bundle.drafter_manifest import ASSISTANT, HEAD, MTP
 from edgedec.core.errors import UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.gguf_source import GgufSource, open_gguf
 from edgedec.export.gguf_writer import ARCHITECTURE
 from edgedec.export.nextn import NEEDED

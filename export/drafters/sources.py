@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -11,6 +11,7 @@ from gguf import quants
 from numpy.typing import NDArray
 
 from edgedec.core.errors import UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.calibration.search import quantise
 from edgedec.export.draft_head.weights import Floats, RowReader
 from edgedec.export.gguf_header import TensorInfo

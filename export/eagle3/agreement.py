@@ -7,10 +7,10 @@ same passes of the target.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from edgedec.backends.onnx.head_forward import HeadModel
 from edgedec.core.errors import BadFileError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.drafters.agreement import LEAST, TokenAgreement
 from edgedec.export.own_texts import CONTEXT, OwnText, layer_agreement
 

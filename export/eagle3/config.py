@@ -9,7 +9,6 @@ none, all of these trainers read the same three.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from edgedec.bundle.head_facts import CONTEXT, TAPS
 from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.architectures import ARCHITECTURES
 from edgedec.export.blocks.rotary import ROPE_FACTORS
 from edgedec.export.huggingface.config import check_unquantised

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.draft_head.weights import FLAGS, TAPS, Floats, HeadWeights
 from edgedec.export.eagle3.config import Eagle3Config, is_eagle3, read_config
 from edgedec.export.eagle3.names import field_of

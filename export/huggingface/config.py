@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.architectures import ARCHITECTURES, Architecture
 from edgedec.export.huggingface.by_layer import sizes_by_layer
 from edgedec.export.huggingface.conversion import SHORT_CONV, Conversions, delta_conversions

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.recurrent import DeltaSizes
 
 Order = NDArray[np.int64]

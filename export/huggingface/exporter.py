@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.bundle.manifest import CHAT_TEMPLATE, TOKENIZER, Manifest, Scalar
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 from edgedec.core.progress import Progress, silent
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import sha256_of
 from edgedec.export.bundle import About, Contents, printable_name, write_bundle
 from edgedec.export.calibration.moments import sample, second_moments

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.huggingface.shards import StoredTensor
 from edgedec.kernels.packing.gguf_blocks import split_blocks
 from edgedec.kernels.packing.layout import GROUP, dequantise_blocks

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.architectures import Architecture
 from edgedec.export.blocks.rotary import ROPE_FACTORS, SHORT_FACTORS
 from edgedec.export.huggingface.fields import Fields

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.huggingface.files import read_object
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from edgedec.bundle.manifest import CHAT_TEMPLATE, TOKENIZER, TokenizerInfo
 from edgedec.bundle.preset import Preset
 from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.huggingface.files import read_object, read_text
 from edgedec.export.model_card import generation_preset
 from edgedec.export.tokenizer.control import mark_control_tokens

@@ -6,7 +6,7 @@ ONNX Runtime computes the layers in floats, so memory is that of one layer and i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from onnx import helper, numpy_helper
 from edgedec.bundle.npu_facts import Rotary
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.progress import Steps
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.calibration.evaluate import F32, Floats
 from edgedec.export.model import ExportModel
 from edgedec.export.npu.lower import lower

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from edgedec.core.quick_dataclass import dataclass
 
 LENGTHS = (1, 8, 32)
 """Tokens of passes: a token, a draft, a piece of a prompt."""

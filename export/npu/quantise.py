@@ -7,7 +7,7 @@ thousand times larger than the others, which no 16 bits hold. Additions to it ar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgedec.bundle.affine import Affine
 from edgedec.bundle.manifest import WEIGHTS
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.npu.calibrate import IR_VERSION, OPSET, Ranges
 from edgedec.export.npu.plan import Scheme
 from edgedec.export.npu.scheme import MARGIN, TYPES, UNIT, affine_over

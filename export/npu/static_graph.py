@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.model import PackedWeight
 
 EMBEDDED, SLOTS, LOGITS = "embedding", "slots", "logits"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.calibration.evaluate import F32, Floats
 from edgedec.export.npu.scheme import quantised_rows
 from edgedec.export.npu.static_graph import Matrix, StaticGraph

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import onnx
 from onnx import TensorProto, helper
 
 from edgedec.core.errors import UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.portable.body import Body
 from edgedec.export.portable.head import summary
 

@@ -16,12 +16,12 @@ Quants are therefore reordered while they are bytes, and minima are added to the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import onnx
 from onnx import TensorProto
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.model import DOMAIN
 from edgedec.export.portable.body import Body
 from edgedec.export.portable.floats import HALF, float_function

@@ -8,7 +8,6 @@ tokens that state covers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from edgedec.core.cache_kinds import TRAIL_SLOTS
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.portable.body import Body
 
 _END = np.iinfo(np.int64).max

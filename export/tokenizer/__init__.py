@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from edgedec.bundle.manifest import TokenizerInfo
 from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.tokenizer.bpe import bpe_sections
 from edgedec.export.tokenizer.control import mark_control_tokens
 from edgedec.export.tokenizer.pretokenizers import find_pre_tokenizer

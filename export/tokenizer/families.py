@@ -6,7 +6,8 @@ A family is known by its tokens: names in metadata are free, and fine-tunes chan
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+
+from edgedec.core.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

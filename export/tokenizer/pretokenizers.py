@@ -9,10 +9,10 @@ transformers composes them (Qwen2, Qwen3.5, GPT-NeoX, Cohere), so does EdgeDec: 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from edgedec.core.errors import UnsupportedError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.text import word_patterns as words
 
 

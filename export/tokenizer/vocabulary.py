@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from edgedec.core.errors import BadFileError
+from edgedec.core.quick_dataclass import dataclass
 
 # tokenizer.ggml.token_type, from the GGUF specification.
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.bundle.drafter_manifest import DRAFTER, TABLES
@@ -12,6 +11,7 @@ from edgedec.bundle.verification import verify
 from edgedec.bundle.web_folder import CONTENTS, PageParts, WebFolder, WebModel, save_contents
 from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.core.progress import Progress, silent
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import atomic_path, storage_errors
 from edgedec.disk.home import ARTIFACTS
 from edgedec.drafters.artifacts import DrafterArtifact

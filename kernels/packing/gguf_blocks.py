@@ -6,10 +6,11 @@ Four inputs are handled as one little-endian u32, so that one mask or shift serv
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from edgedec.core.quick_dataclass import dataclass
 
 U8 = NDArray[np.uint8]
 U32 = NDArray[np.uint32]

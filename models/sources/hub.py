@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from edgedec.core.errors import BadFileError
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.models.hub_origin import BY_ORDER, CHOSEN, FILE, REPO, REVISION
 from edgedec.models.recipes import HubFile
 from edgedec.models.sources.hub_errors import plain_errors

@@ -6,11 +6,12 @@ import difflib
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import DownloadError, EdgeDecError, NotFoundError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.models.hub_choice import choose, parts_of
 from edgedec.models.recipes import HubFile, Licence
 from edgedec.models.sources.hub_errors import NoRepositoryError, plain_errors

@@ -9,11 +9,11 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.core.errors import BadFileError
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import storage_errors
 from edgedec.models.sources.verify import Expected, wrong_hash
 

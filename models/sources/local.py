@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.core.errors import NotFoundError
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.models.sources import NO_FACTS
 from edgedec.models.sources.verify import Expected, check
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from edgedec.core.errors import DownloadError
 from edgedec.core.progress import Notice, Progress
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.models.recipes import Wheel
 from edgedec.models.sources import NO_FACTS
 from edgedec.models.sources.join import WheelPart, join

@@ -13,12 +13,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from edgedec.core.errors import DownloadError
+from edgedec.core.quick_dataclass import dataclass
 
 _LINE = re.compile(r"^(?P<section>:env:|[^.=]+)\.(?P<key>[A-Za-z0-9_-]+)=(?P<value>.*)$")
 _SECTIONS = ("global", "install", "download", ":env:")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from urllib.request import url2pathname
 import httpx
 
 from edgedec.core.errors import DownloadError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.models.recipes import Wheel
 from edgedec.models.sources.pip_config import PipConfig
 from edgedec.models.sources.web import Auth, RefusedError, Web, explain, host_of, split_credentials

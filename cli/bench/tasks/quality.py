@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.core.cache_config import WhenFull
 from edgedec.core.errors import UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
 from edgedec.sampling import DrawParams
 

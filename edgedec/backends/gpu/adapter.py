@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib import import_module
 from tempfile import gettempdir
 from typing import Any, Literal
 
 from edgedec.core.errors import BackendError, EdgeDecError, UnsupportedError, UsageError, one_line
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.installing import pip_install
 
 CHOICE = "EDGEDEC_GPU"

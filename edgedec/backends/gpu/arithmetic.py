@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from edgedec import kernels
 from edgedec.backends.gpu import shaders
 from edgedec.backends.gpu.device import Dispatch, GpuDevice, Slice
 from edgedec.core.errors import BackendError, DeviceLostError
+from edgedec.core.quick_dataclass import dataclass
 
 DATA = Path(str(kernels.__file__)).parent / "wgsl" / "probe.json"
 _SUBNORMAL = ord("2")

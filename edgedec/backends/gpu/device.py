@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from edgedec.backends.gpu.adapter import Adapter
 from edgedec.backends.gpu.waiting import Waiter
 from edgedec.core.errors import BackendError, DeviceLostError, EdgeDecError, Remedy, one_line
+from edgedec.core.quick_dataclass import dataclass
 
 ALIGNMENT = 256
 """Bytes: bound parts of a buffer begin at multiples of it, on every adapter."""

@@ -6,11 +6,11 @@ import base64
 import ctypes
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import FloatArray, Keep
 from edgedec.kernels import library
 from edgedec.kernels.packing.formats import TILE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.progress import Progress, silent
+from edgedec.core.quick_dataclass import dataclass
 
 MAX_PASS_TOKENS = 128
 MAX_ROWS = 16

@@ -28,11 +28,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Literal
 
 from edgedec.backends.gpu.shaders import Const
 from edgedec.core.cache_config import KvType
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.memory import kv_row_bytes
 
 When = Literal["always", "rows", "whole", "kept"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from edgedec.backends.gpu.program import Program
 from edgedec.core.errors import MemoryBudgetError, Remedy
 from edgedec.core.ledger import Ledger
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size, size_up
 
 Programs = Callable[[int], Program]

@@ -7,7 +7,6 @@ import platform
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, util
 from pathlib import Path
@@ -21,6 +20,7 @@ from edgedec.backends.npu.session import OrtSession, Session
 from edgedec.backends.onnx.session import one_line_errors
 from edgedec.core.cache_config import Device
 from edgedec.core.errors import UnsupportedError, UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.installing import pip_install
 from edgedec.telemetry.cores import physical_cores
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import onnxruntime as ort
 from numpy.typing import NDArray
 
 from edgedec.backends.onnx.session import one_line_errors
+from edgedec.core.quick_dataclass import dataclass
 
 Feeds = dict[str, NDArray[Any]]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.backends.onnx.graph import read_metadata
@@ -11,6 +10,7 @@ from edgedec.backends.onnx.graph_guard import other_model
 from edgedec.bundle import exits as names
 from edgedec.bundle.manifest import DRAFTING
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.quick_dataclass import dataclass
 
 _MOST = 64
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from edgedec.backends.onnx.graph_guard import check_graph
 from edgedec.backends.onnx.wire import Value, WireError, fields, packed
 from edgedec.bundle.manifest import MODEL
 from edgedec.core.errors import BadFileError
+from edgedec.core.quick_dataclass import dataclass
 
 Attribute = int | float | str | tuple[int, ...]
 _GRAPH, _METADATA = 7, 14

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import FloatArray, Keep
 from edgedec.memory.footprint import scratch_bytes
 from edgedec.telemetry.cores import physical_cores

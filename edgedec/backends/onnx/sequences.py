@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from edgedec.backends.backend import PassRequest, Submit
@@ -19,6 +18,7 @@ from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.passes import OnnxPasses
 from edgedec.core.forward import Capabilities
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import LAST_ROW, HeadRows, Keep, Rows
 from edgedec.memory import PlannedPass
 

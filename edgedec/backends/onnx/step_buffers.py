@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from edgedec.backends.head_rows import check_finite
 from edgedec.backends.onnx.session import one_line_errors
 from edgedec.bundle.table_facts import TableFacts
 from edgedec.core.errors import BadFileError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import FloatArray, HeadRows
 
 _MOST_KEPT = 64

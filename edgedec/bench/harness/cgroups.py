@@ -15,8 +15,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from edgedec.core.quick_dataclass import dataclass
 
 _VERSION_1 = Path("/sys/fs/cgroup/memory")
 _MOUNTS = Path("/proc/mounts")

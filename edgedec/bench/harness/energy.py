@@ -12,13 +12,14 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgedec.bench.harness.pairing import rounded, rounded_or_none
 from edgedec.bench.harness.runtimes import NATIVE
 from edgedec.bundle.manifest import GGUF, WEIGHTS, Manifest
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.memory import KvType
 from edgedec.metrics.measures import traffic_of
 from edgedec.metrics.traffic import Traffic, Work, decoding_work

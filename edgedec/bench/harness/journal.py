@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from edgedec.bench.harness.saved_lines import SavedLines
+from edgedec.core.quick_dataclass import dataclass
 
 Key = tuple[str | int, ...]
 """A case, and the side; of a reply: question, turn (from 0), side."""

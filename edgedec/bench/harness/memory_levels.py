@@ -7,9 +7,9 @@ drafters' tables, the draft model, slack. A memory plan chooses it; a cut takes 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts, footprint
 from edgedec.memory.plan import least, peak, planned
 

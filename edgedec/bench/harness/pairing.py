@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import comb, sqrt
 from typing import TypeVar
 
 import numpy as np
+
+from edgedec.core.quick_dataclass import dataclass
 
 T = TypeVar("T")
 _Z95 = 1.959964

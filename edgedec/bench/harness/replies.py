@@ -8,7 +8,7 @@ oldest turns, where those no longer fit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from edgedec.bench.harness.study import OFF, PLAIN, Case, OpenSide, Study, Study
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BackendError
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 
 _WARM_UP_TOKENS = 4
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ from edgedec.bench.harness.worker import Side
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import Device, WhenFull
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.version import __version__
 from edgedec.disk.files import sha256_of
 from edgedec.disk.installing import pip_install

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from edgedec.bench.harness.energy import EnergyProbe
@@ -18,6 +18,7 @@ from edgedec.bench.harness.pairing import rotated
 from edgedec.bench.harness.runtimes import EDGEDEC
 from edgedec.bench.harness.worker import Side, Worker
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 
 PLAIN = EDGEDEC
 """The side that decodes plainly, whose tokens the others must give."""

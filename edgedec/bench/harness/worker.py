@@ -9,12 +9,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from edgedec.core.errors import BackendError, UsageError
+from edgedec.core.quick_dataclass import dataclass
 
 _SERVE = Path(__file__).with_name("serve.py")
 _EXIT_WAIT_S = 10.0

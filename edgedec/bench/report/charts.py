@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from html import escape
 
 from edgedec.bench.report.views import Chart, number
+from edgedec.core.quick_dataclass import dataclass
 
 WIDTH, HEIGHT = 480, 330
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 14, 46, 46

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from edgedec.bench.report.views import Figure, TableView, View, number
 from edgedec.bench.report.whole import PARTS, Report
+from edgedec.core.quick_dataclass import dataclass
 
 SAME, BETTER, WORSE = "no difference seen", "better", "worse"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgedec.bench.harness.memory_levels import FULL, Level
 from edgedec.bundle.manifest import WEIGHTS, Manifest
 from edgedec.core.cache_config import Device
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.version import __version__
 from edgedec.telemetry.bandwidth import Reader, measure
 

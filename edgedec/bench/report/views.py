@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from statistics import median
 from typing import Literal
 
 from edgedec.bench.harness.pairing import median_interval
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
 
 Better = Literal["more", "less", ""]

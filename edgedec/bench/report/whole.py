@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +15,7 @@ from edgedec.bench.report.subject import Subject
 from edgedec.bench.report.views import Figure, TableView, View
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, StorageError
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 
 FORMAT = 2
 _BUSY_SHARE = 0.05

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from edgedec.bench.harness.pairing import rounded
 from edgedec.bench.harness.runtimes import OwnRun
 from edgedec.bench.harness.study import OFF, Case, OpenSide, Study, StudyRow, StudySide, opened, run_alone
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.drafters.registry import models_in, parsed
 from edgedec.memory import KvType
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from edgedec.bench.harness.journal import SideAnswer
 from edgedec.bench.harness.pairing import rounded_or_none
+from edgedec.core.quick_dataclass import dataclass
 
 
 def divided(part: float, whole: float) -> float | None:

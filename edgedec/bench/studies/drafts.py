@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from edgedec.bench.harness.study import PLAIN, StudySide
 from edgedec.bench.studies.drafter_score import DrafterScore, divided
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import one_line
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.metrics.mbsu import Mbsu, Weights
 
 LLAMA = "llama.cpp"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from edgedec.bench.studies.everyday_prompts import EVERYDAY_PROMPTS, EverydayPrompt
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from edgedec.api import Model

@@ -7,11 +7,12 @@ Nothing here reads a clock, a file or a model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from edgedec.core.quick_dataclass import dataclass
 
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float64]

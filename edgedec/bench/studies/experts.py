@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -23,6 +22,7 @@ from edgedec.bench.studies.expert_policies import (
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 
 SHARES = (0.125, 0.25, 0.375, 0.5, 0.75)
 """Slots, as shares of all experts."""

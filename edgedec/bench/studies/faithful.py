@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from edgedec.bench.harness.study import Case, OpenSide, Study, StudyRow, StudySi
 from edgedec.bench.harness.worker import Side
 from edgedec.core.errors import BackendError
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import storage_errors
 from edgedec.metrics.traffic import Traffic, Work
 

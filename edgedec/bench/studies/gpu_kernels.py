@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from edgedec.bench.harness.pairing import Spread, rounded, spread
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from edgedec.backends.gpu.executor import Executor

@@ -6,7 +6,7 @@ Drafted tokens are verified in one pass, so this curve decides how many are wort
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from edgedec.bench.harness.worker import Side
 from edgedec.bench.studies.gpu_kernels import KernelTime
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.metrics.traffic import Traffic, Work
 
 PassTimes = Mapping[int, Sequence[float]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from edgedec.bench.harness.energy import EnergyProbe
@@ -17,6 +17,7 @@ from edgedec.bench.harness.journal import Journal, SideAnswer
 from edgedec.bench.harness.study import OFF, Case, OpenSide, Study, StudySide, run_study
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.sampling import DrawParams
 from edgedec.session.prompt import Message, Prompts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from edgedec.bench.harness.study import Case, OpenSide, Study, StudyRow, StudySi
 from edgedec.bench.harness.worker import Worker
 from edgedec.core.errors import MemoryBudgetError
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

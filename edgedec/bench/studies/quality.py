@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import comb
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from edgedec.bench.harness.journal import Journal, SideAnswer
 from edgedec.bench.harness.pairing import rounded
 from edgedec.bench.harness.texts import read_prompts
 from edgedec.core.errors import BadFileError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.text.last_number import last_number
 
 _MARK = "####"

@@ -10,7 +10,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import httpx
 import numpy as np
@@ -19,6 +19,7 @@ from httpx_sse import aconnect_sse
 from edgedec.bench.harness.pairing import rotated, rounded
 from edgedec.core.errors import SideLost
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 
 REPLY_S = 600.0
 """Longest time of a reply, in seconds."""

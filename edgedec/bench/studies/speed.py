@@ -6,7 +6,7 @@ The sides alternate on every prompt. Ratios are medians over neighbouring measur
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from edgedec.bench.harness.prepare import prepared
 from edgedec.bench.harness.study import Case, OpenSide, Study, StudyRow, StudySide, opened, run_study
 from edgedec.bench.harness.worker import Side
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.metrics.roofline import Roofline
 from edgedec.metrics.traffic import Traffic, Work, decoding_work
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from edgedec.bench.harness.journal import SideAnswer
@@ -10,6 +9,7 @@ from edgedec.bench.harness.memory_levels import FULL, generation
 from edgedec.bench.harness.pairing import rounded_or_none
 from edgedec.bench.harness.study import PLAIN, StudySide
 from edgedec.bench.studies.drafts import Differing, DraftsReport, RateRatio
+from edgedec.core.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from edgedec.bench.harness.pairing import rotated, rounded, spread
 from edgedec.bench.harness.schemas import FAMILIES, Schema, schemas
 from edgedec.core.errors import GrammarError, UsageError
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.grammar import GrammarSpec
 from edgedec.grammar.matcher import constraint_for
 from edgedec.sampling import DrawParams

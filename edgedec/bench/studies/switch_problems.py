@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.bench.harness.code_problems import CODE_PROBLEMS
 from edgedec.bench.harness.sandbox import code_of, passes
 from edgedec.bench.studies.quality import read_problems
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.text.last_number import last_number
 
 GSM8K, CODE = "gsm8k", "code"

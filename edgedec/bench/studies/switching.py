@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from edgedec.bench.harness.worker import Side
 from edgedec.bench.studies.switch_problems import SwitchProblem
 from edgedec.control.switching import EntropySwitching, RandomSwitching, Switching, SwitchRule
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from edgedec.metrics.measures import Energy

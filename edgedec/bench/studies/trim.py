@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +20,7 @@ from edgedec.bench.studies.weights import PassWeights
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.forward import Capabilities, Forward
 from edgedec.core.progress import Progress
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, Keep, Rows
 from edgedec.draft.subset import (
     STRETCH,

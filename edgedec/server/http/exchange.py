@@ -5,9 +5,10 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.server.work.request import Usage
 
 _STATE = "edgedec.exchange"

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.server.http.answers import error_answer, json_answer
 from edgedec.server.http.exchange import Exchange, exchange_of
 from edgedec.server.http.faults import noted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -10,6 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import Route
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.server.http.answers import json_answer
 from edgedec.server.http.exchange import exchange_of
 from edgedec.server.http.generating import ReplyAnswer

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hmac
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from edgedec.core.quick_dataclass import dataclass
 
 BODY_BYTES = 4 << 20
 HEADER_BYTES = 32 << 10

@@ -5,9 +5,10 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.server.wire.chat_request import ChatBody
 from edgedec.server.wire.errors import ApiError
 from edgedec.server.wire.logprobs import content_logprobs

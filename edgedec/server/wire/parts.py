@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.server.work.request import TracedToken
 from edgedec.text.reply_reader import ReplyParts
 
@@ -20,7 +21,7 @@ BeginReading = Callable[[], "ReplyReader"]
 class ReadText:
     """Text that is certain now, and the tokens behind its content."""
 
-    parts: ReplyParts = ReplyParts()  # noqa: RUF009 - it is frozen
+    parts: ReplyParts = ReplyParts()
     tokens: tuple[TracedToken, ...] = ()
     thought_tokens: int = 0
     """Tokens behind the reasoning."""

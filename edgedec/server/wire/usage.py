@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.server.work.request import Usage
 
 

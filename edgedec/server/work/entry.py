@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.server.work.request import ModelStatus
 
 if TYPE_CHECKING:

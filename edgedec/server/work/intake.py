@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.core.ledger import SLACK
 from edgedec.core.progress import Notice, ignore
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
 from edgedec.decode.checks import check_request
 from edgedec.session.prompt import Prompts, in_one_system, with_system

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.progress import Notice
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.sampling import DrawParams
 from edgedec.server.work.catalogue import weight_bytes
 from edgedec.server.work.scheduler import Scheduler

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from edgedec.core.quick_dataclass import dataclass
 
 LEAST_SHARED = 16
 """Tokens of a prefix; a shorter one is as quickly computed as looked for."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Any
 
 from edgedec.core.errors import BackendError, EdgeDecError, UsageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.sampling.named import SamplingParams
 
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+
+from edgedec.core.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from edgedec.api import Model

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.server.work.request import Usage
 
 

@@ -18,7 +18,8 @@ Constants, low and high:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from edgedec.core.quick_dataclass import dataclass
 
 _PJ = 1e-12
 BYTE_J = (80 * _PJ, 160 * _PJ)

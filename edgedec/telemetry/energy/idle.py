@@ -6,10 +6,11 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from edgedec.core.errors import StorageError
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import atomic_path
 from edgedec.telemetry.energy.meter import Meter, Reading
 

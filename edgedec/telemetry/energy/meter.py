@@ -15,8 +15,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
+
+from edgedec.core.quick_dataclass import dataclass
 
 
 class Refused(Exception):  # noqa: N818 - another meter may do

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.text.tool_calls.scanner import NoCallError, Scanner, Wait
 
 Schemas = Mapping[str, Mapping[str, Any]]

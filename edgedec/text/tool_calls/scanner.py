@@ -8,8 +8,8 @@ Once a call has its name and the beginning of its arguments, it stands, whatever
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.text.tool_calls.json_end import JsonEnd
 
 Wait = Generator[None, None, None]

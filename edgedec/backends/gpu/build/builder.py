@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from edgedec.backends.gpu.program import (
@@ -23,6 +23,7 @@ from edgedec.backends.onnx.graph import GraphTensor, OpGraph, OpNode
 from edgedec.core.cache_config import KvType
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.quick_dataclass import dataclass
 
 FLOAT = 4
 """Bytes of a float, and of a word."""

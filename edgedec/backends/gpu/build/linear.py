@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from edgedec.backends.gpu.build.builder import Builder, Level
 from edgedec.backends.gpu.formats import FLOAT_KINDS, activation_groups, constants
 from edgedec.backends.gpu.program import TRIM_TILES, GridCount, When
 from edgedec.backends.gpu.shaders import Const
 from edgedec.backends.onnx.graph import OpNode
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.kernels.packing.formats import FORMATS, TILE
 
 _ROWS = 16
