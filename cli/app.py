@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from edgedec.cli import screen
-from edgedec.cli.early import leave_at_once, raise_again
+from edgedec.cli.early import leave_at_once, one_blas_thread, raise_again
 from edgedec.cli.errors import ReaderGone, Terminated, one_line_errors
 from edgedec.cli.interrupts import terminated, terminations_interrupt
 from edgedec.core.errors import UsageError
@@ -41,6 +41,8 @@ COMMANDS = {
 
 ALIASES = {"run": "chat", "ls": "list"}
 """Other names of commands."""
+_REPLIES = ("chat", "generate")
+"""Commands that compute replies, and nothing else."""
 OTHERS = {
     "ask": "generate", "complete": "generate", "convert": "export", "create": "export", "delete": "rm",
     "download": "pull", "info": "show", "install": "pull", "measure": "bench report",
@@ -89,8 +91,9 @@ class LazyGroup(click.Group):
             return help_command
         if cmd_name not in {*COMMANDS, *ALIASES}:
             return None
-        with _left_at_once():
-            command = import_module(f"edgedec.cli.{ALIASES.get(cmd_name, cmd_name)}").command
+        name = ALIASES.get(cmd_name, cmd_name)
+        with _left_at_once(), one_blas_thread() if name in _REPLIES else nullcontext():
+            command = import_module(f"edgedec.cli.{name}").command
         assert isinstance(command, click.Command)
         return command
 

@@ -1,8 +1,9 @@
-"""How the process ends before the command line is imported, and after the command has ended.
+"""How the process starts, and how it ends before the command line is there and after the command has ended.
 
 The entry point needs this while nothing else of the command line is there: it imports nothing new to Python.
 """
 
+import gc
 import os
 
 TYPE_CHECKING = False  # `typing` takes a while
@@ -13,6 +14,10 @@ INTERRUPTED = 130
 OUT_OF_MEMORY = 9
 MEMORY_WORDS = ("failed to map segment", "annot allocate memory", "bad_alloc", "bad allocation", "new thread")
 """Parts of the messages of errors that say that memory ran out: of the loader, the system, C++ and Python."""
+
+
+_USUAL = gc.get_threshold()
+_LATE = 100_000
 
 
 def leave_at_once() -> None:
@@ -27,6 +32,35 @@ def leave_at_once() -> None:
             _signal.signal(_signal.SIGINT, _leave)
     except ValueError:  # another thread
         return
+
+
+def collect_late() -> None:
+    """Let Python look for garbage when there are many more objects: imports make lasting ones."""
+    gc.set_threshold(_LATE)
+
+
+def collect_again() -> None:
+    """Undo ``collect_late``, where it was called; what is there by now is not looked at again."""
+    if gc.get_threshold()[0] == _LATE:
+        gc.freeze()
+        gc.set_threshold(*_USUAL)
+
+
+class one_blas_thread:  # noqa: N801 - used like the context managers of contextlib
+    """Inside, NumPy is imported without threads for products of matrices, where the user asks for none.
+
+    They take time to start and then wait; replies have no such products.
+    """
+
+    _NAME = "OPENBLAS_NUM_THREADS"
+
+    def __enter__(self) -> None:
+        self._added = self._NAME not in os.environ
+        os.environ.setdefault(self._NAME, "1")
+
+    def __exit__(self, *error: object) -> None:
+        if self._added:  # programs that this one starts may have such products
+            os.environ.pop(self._NAME, None)
 
 
 def raise_again() -> bool:

@@ -9,7 +9,7 @@ to Python.
 import os
 import sys
 
-from edgedec.cli.early import MEMORY_WORDS, OUT_OF_MEMORY, leave_at_once
+from edgedec.cli.early import MEMORY_WORDS, OUT_OF_MEMORY, collect_late, leave_at_once
 
 TYPE_CHECKING = False  # `typing` takes a while
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ _SOON_S = 0.02
 def main() -> None:
     """Run the command line of this process; never returns."""
     leave_at_once()
+    collect_late()
     sys.unraisablehook = _once_more
     try:
         from edgedec.cli.app import run

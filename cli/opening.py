@@ -11,6 +11,7 @@ import click
 
 from edgedec.bundle.device_place import ON_CPU, DevicePlace
 from edgedec.cli import contradictions, progress
+from edgedec.cli.early import collect_again
 from edgedec.cli.services import services
 from edgedec.cli.with_drafter import with_drafter
 from edgedec.core.errors import UsageError
@@ -55,7 +56,7 @@ def fetch_bundles(ctx: click.Context, name: str, config: RunConfig) -> Bundles:
 
     store = services(ctx).store()
     first = name == DEFAULT_MODEL and not store.list()
-    bare = name in CATALOGUE and name not in {model.name for model in store.list()}
+    bare = name not in {model.name for model in store.list()} and name in CATALOGUE
     with progress.reporter() as report:
         found = fetch(name, config, store, report)
         if bare and config.draft == AUTO:
@@ -104,7 +105,12 @@ def prepare_model(
             )
         return model
 
-    return lambda: api.open(bundles, config, store=given.store(), notice=progress.notice, load=load)
+    def opened() -> Model:
+        model = api.open(bundles, config, store=given.store(), notice=progress.notice, load=load)
+        collect_again()
+        return model
+
+    return opened
 
 
 def _taught(name: str) -> str:

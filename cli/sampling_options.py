@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 
 import click
 
@@ -74,6 +73,8 @@ def in_place_of(option_name: str) -> str | None:
 def _unknown(name: str) -> UsageError:
     if name in _OWN:
         return UsageError(f"{name} has an option of its own", hint=f"give --{name}")
+    from difflib import get_close_matches
+
     near = get_close_matches(name, NAMED, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(NAMED)}"
     return UsageError(f"--sampling knows no {name[:40]!r}", hint=hint)

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import sys
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
@@ -111,6 +110,8 @@ def fitted(text: str, *, indent: int = 0) -> str:
     """Return text for standard error: where that is a terminal, wrapped at spaces to its width."""
     if not sys.stderr.isatty():
         return text
+    import textwrap
+
     return textwrap.fill(
         text,
         max(window(sys.stderr)[0] - 1, 20),

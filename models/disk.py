@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 from pathlib import Path
 
 from edgedec.core.errors import StorageError
@@ -36,6 +35,8 @@ def check_space(directory: Path, gguf_bytes: int, *, present: int = 0, download:
     existing = directory
     while not existing.exists() and existing != existing.parent:
         existing = existing.parent
+    import shutil  # imports all formats of archives
+
     free = shutil.disk_usage(existing).free
     if free < needed:
         raise StorageError(

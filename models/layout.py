@@ -21,7 +21,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgedec.disk.files import TRANSIENT, remove_tree, storage_errors
+from edgedec.disk.files import TRANSIENT, storage_errors
+from edgedec.disk.leftovers import remove_tree
 
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 

@@ -41,6 +41,8 @@ def installed_drafter(bundle: Path, store: Store) -> Path | None:
     """
     if (carried := carried_model(bundle)) is not None:
         return carried
+    if all(one.path == bundle for one in store.list()):
+        return None  # without reading the catalogue
     return next(filter(None, (_bundle_of(drafter, store) for drafter in _drafters_of(bundle))), None)
 
 

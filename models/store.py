@@ -23,7 +23,6 @@ from edgedec.disk.locks import exclusive
 from edgedec.export.gguf_parts import gguf_files
 from edgedec.models.disk import bytes_under
 from edgedec.models.hub_names import hub_name, may_name_hub
-from edgedec.models.hub_origin import installed_from
 from edgedec.models.layout import Layout, is_bundle, slug
 from edgedec.models.local_index import LocalIndex
 from edgedec.models.names import (
@@ -106,6 +105,8 @@ class Store:
         """Return the bundle of a reference; pull or export it first if need be. Raises as ``pull`` does."""
         if not reference:
             raise unknown(reference, self._names())
+        if (own := self._by_own_name(reference)) is not None:
+            return own
         stored = None if self._is_path(reference) else self._stored(reference)
         if stored and is_bundle(path := self._layout.model(stored)):
             return path
@@ -182,6 +183,16 @@ class Store:
         given = bool(reference) and not self._known(reference) and exists(reference)
         return looks_like_path(reference) or given
 
+    def _by_own_name(self, reference: str) -> Path | None:
+        """Return the bundle of an installed model by its very name, without reading the catalogue.
+
+        A name that stands for another one there has capitals or a colon, and no folder is called so.
+        """
+        if reference != slug(reference.lower()) or looks_like_path(reference):
+            return None
+        path = self._layout.model(reference)
+        return path if is_bundle(path) else None
+
     def _known(self, reference: str) -> bool:
         return recipe_name(reference) is not None or is_bundle(self._layout.model(slug(reference)))
 
@@ -192,7 +203,11 @@ class Store:
         file = hub_file(reference)
         if file is None:
             return store_name(reference)
-        return hub_name(file) if file.file else installed_from(self._layout.installed(), file)
+        if file.file:
+            return hub_name(file)
+        from edgedec.models.hub_origin import installed_from
+
+        return installed_from(self._layout.installed(), file)
 
     def _hub_job(self, reference: str, file: HubFile, source: Path | None) -> Job:
         if source is not None and not file.file:

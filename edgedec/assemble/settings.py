@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import Any
 
 from edgedec.assemble.config import MemoryRule, Objective, RunConfig
@@ -48,6 +47,8 @@ def config_of(config: RunConfig | None, settings: Mapping[str, Any]) -> RunConfi
     own = {name: value for name, value in settings.items() if name not in drawing}
     for name in own:
         if name not in known:
+            from difflib import get_close_matches
+
             near = get_close_matches(name, [*known, *SamplingArguments.__annotations__], n=1)
             meant = f"did you mean {near[0]}? " if near else ""
             raise UsageError(f"there is no setting {name!r:.40}", hint=f"{meant}there are {', '.join(known)}")

@@ -85,7 +85,7 @@ def _constructor_of(cls: Any, frozen: bool) -> Any:
             (by_name if one.kw_only else by_place).append(one.name + default)
         if value:
             lines.append(f"_set(self, {one.name!r}, {value})" if frozen else f"self.{one.name} = {value}")
-    if hasattr(cls, "__post_init__"):
+    if any("__post_init__" in vars(one) for one in cls.__mro__):
         lines.append("self.__post_init__()")
     given = ", ".join(["self", *by_place, *(by_name if len(by_name) > 1 else ())])
     exec(f"def __init__({given}):\n  " + "\n  ".join(lines or ["pass"]), names)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edgedec.core.errors import StorageError, UsageError
-from edgedec.disk.leftovers import make_held, remove_leftovers
+from edgedec.disk.leftovers import make_held, remove_leftovers, remove_tree
 
 _CHUNK = 1 << 20
 
@@ -128,13 +128,6 @@ def _remove(path: Path) -> None:
         remove_tree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def remove_tree(folder: Path) -> None:
-    """Remove a folder with all in it, as far as that is possible."""
-    import shutil  # imports all formats of archives
-
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def sha256_of(path: Path, progress: Callable[[int], None] | None = None) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import glob
 import os
-import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -50,13 +49,13 @@ def remove_leftovers(target: Path) -> None:
 def _remove_abandoned(directory: Path) -> None:
     if fcntl is None:
         if _is_old(directory):
-            shutil.rmtree(directory, ignore_errors=True)
+            remove_tree(directory)
         return
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         locked = _locked(descriptor)
         if locked or (locked is None and _is_old(directory)):
-            shutil.rmtree(directory, ignore_errors=True)
+            remove_tree(directory)
     finally:
         os.close(descriptor)
 
@@ -79,3 +78,10 @@ def _is_at(descriptor: int, path: Path) -> bool:
 def _is_old(directory: Path) -> bool:
     newest = max(os.lstat(one).st_mtime for one in (directory, *directory.iterdir()))
     return time.time() - newest >= _ABANDONED_S
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder with all in it, as far as that is possible."""
+    import shutil  # imports all formats of archives
+
+    shutil.rmtree(folder, ignore_errors=True)

@@ -6,7 +6,6 @@ the target's own bundle, and that before one that is shipped with the package.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -107,6 +106,8 @@ def remove_artifact(manifest: Manifest, kind: str, home: Path) -> None:
     for found in artifacts(Target.of(manifest), home):
         if found.kind == kind and not found.shipped:
             with storage_errors(str(found.path)):
+                import shutil  # imports all formats of archives
+
                 shutil.rmtree(found.path)
 
 

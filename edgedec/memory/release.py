@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
+import threading
 from pathlib import Path
 
 _DONT_NEED = 4
@@ -69,3 +70,8 @@ def release_code() -> None:
         return
     for start, end in _CODE.findall(maps):
         advise(int(start, 16), int(end, 16) - int(start, 16), _DONT_NEED)
+
+
+def release_code_beside() -> None:
+    """Do as ``release_code`` in a thread: reading what is mapped takes some milliseconds before a reply."""
+    threading.Thread(target=release_code, name="release code", daemon=True).start()

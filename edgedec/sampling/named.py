@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from difflib import get_close_matches
 from typing import Any, TypeAlias, TypedDict
 
 from edgedec.core.errors import UsageError
@@ -151,6 +150,8 @@ def _of_names(values: object) -> SamplingParams:
     known = [one.name for one in fields(SamplingParams)]
     for name in values:
         if name not in known:
+            from difflib import get_close_matches
+
             near = get_close_matches(str(name), known, n=1)
             meant = f"did you mean {near[0]}? " if near else ""
             raise UsageError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -109,6 +108,8 @@ def _memory_total() -> int | None:
 def _sysctl(name: str) -> str:
     if sys.platform != "darwin":
         return ""
+    import subprocess
+
     try:
         done = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 import pytest
 
 from edgedec.core.quick_dataclass import dataclass
-from tests.project.sources import relative, sources
 
 Decorator = Callable[..., Any]
 KINDS: list[dict[str, bool]] = [
@@ -171,20 +170,3 @@ def test_a_constructor_is_compiled_when_the_first_instance_is_made() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["0", "1"]
-
-
-def test_all_of_the_package_uses_it() -> None:
-    """But for scripts that other environments run."""
-    found = [
-        place
-        for file in sources()
-        if (place := relative(file)).endswith(".py") and "/peers/" not in place
-        if place.partition("/")[0] in ("edgedec", "cli", "models", "export", "kernels")
-        if "dataclasses.dataclass" in (text := file.read_text(encoding="utf-8"))
-        or any(
-            "dataclass" in line.replace(",", " ").split()
-            for line in text.splitlines()
-            if line.startswith("from dataclasses import")
-        )
-    ]
-    assert found == ["edgedec/core/quick_dataclass.py"]

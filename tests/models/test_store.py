@@ -224,7 +224,7 @@ def test_too_little_space_is_said_before_the_download(
     store: Store, model: Model, exports: Exports, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = type("Usage", (), {"free": 2_000_000})
-    monkeypatch.setattr("edgedec.models.disk.shutil.disk_usage", lambda path: usage)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
     with pytest.raises(StorageError, match=r"17\.\d MB needed, 2\.0 MB free") as caught:
         store.pull("toy")
     assert "EDGEDEC_HOME" in str(caught.value)

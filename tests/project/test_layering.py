@@ -124,6 +124,22 @@ def test_the_command_starts_without_heavy_imports() -> None:
     assert result.stdout.split() == []
 
 
+STANDARD = re.compile(r"^from dataclasses import [^\n]*\bdataclass\b|dataclasses\.dataclass\b", re.M)
+
+
+def test_dataclasses_are_those_that_are_quick_to_define() -> None:
+    """But for scripts that other environments run."""
+    found = [
+        str(path)
+        for file in sources()
+        if (path := file.relative_to(ROOT)).suffix == ".py" and "peers" not in path.parts
+        if path.parts[0] in ("edgedec", "cli", "models", "export", "kernels")
+        if STANDARD.search(file.read_text(encoding="utf-8"))
+    ]
+    where = "import dataclass from edgedec.core.quick_dataclass: a start defines some 150 classes"
+    assert found == ["edgedec/core/quick_dataclass.py"], where
+
+
 @pytest.mark.parametrize("folder", ["export", "kernels", "models", "cli"])
 def test_lint_refuses_the_bare_folder_and_says_what_to_write(folder: str, tmp_path: Path) -> None:
     file = tmp_path / "wrong.py"
