@@ -65,11 +65,6 @@ class SequenceCosts:
         return self._table.longest
 
     @property
-    def sharing(self) -> int:
-        """See ``Costs.sharing``."""
-        return self._others + 1
-
-    @property
     def plain(self) -> float:
         """Seconds of a token without drafts."""
         return self._whole(self._others + 1) / (self._others + 1)

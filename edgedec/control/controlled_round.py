@@ -15,22 +15,12 @@ from edgedec.control.round import Ask, DraftAnswer, RoundTimes
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
 
-_READING_PASSES = 2.0
-"""Cap, in whole passes, on charging a drafter for reading a new prompt.
-
-Reading is a price of the reply, as the target's own reading is, and says nothing about drafts.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A query of a costly drafter: the gain without it, and whether that seemed as good.
-
-    ``beside``: whether drafts of others would have been fed.
-    """
+    """A query of a costly drafter: the gain without it, and whether that seemed as good."""
 
     name: str
-    beside: bool
     gain_without: float
     exploring: bool
 
@@ -99,11 +89,7 @@ class ControlledRound:
         if (costly := self._queries.costly(plan, self._room, self._queried)) is not None:
             without = self._queries.gain_without(costly.name, plan)
             record = measured.records[costly.name]
-            beside = plan.nodes > 0
-            pays = record.gains(beside).value > without
-            self._trial = _Trial(costly.name, beside, without, not pays)
-            if self._trial.exploring:
-                record.tried()
+            self._trial = _Trial(costly.name, without, record.gains.value <= without)
             self._heard(costly.name, ask(costly))
             tree, plan = self._planned()
         self._fed, self._plan = tree.first(plan.nodes), plan
@@ -155,25 +141,13 @@ class ControlledRound:
         if measured.costs.level_is_old and times.passing is not None:
             measured.level.take(1 + drafted, times.passing)
             times = replace(times, passing=None)
-        rise = self._rise(times, scale)
         for name, depth, seconds in self._calls:
             if name in measured.records:
                 uncharged += measured.records[name].took(depth, scale * seconds, measured.costs.plain)
                 measured.classify(name)
-        passing = self._passing(times, rise)
+        passing = self._passing(times)
         took = passing + times.luck + times.drafting - uncharged + measured.verify_overhead.slope * drafted
         self._account(committed, took / measured.costs.plain)
-
-    def _rise(self, times: RoundTimes, scale: float) -> float:
-        """Return how many times as long as usual calls and the pass took alike: that is the machine."""
-        measured, spent, usual = self._measured, 0.0, 0.0
-        for name, depth, seconds in self._calls:
-            record = measured.records.get(name)
-            if record is not None and not record.unknown:
-                spent, usual = spent + scale * seconds, usual + record.cost.on_line(depth)
-        if times.passing is None or self._peeked or usual <= 0.0:
-            return 1.0
-        return max(min(spent / usual, times.passing / measured.costs.seconds(1 + len(self._fed))), 1.0)
 
     def _planned(self) -> tuple[DraftTree, FeedPlan]:
         measured = self._measured
@@ -197,26 +171,18 @@ class ControlledRound:
         if reads and name not in measured.peeking:
             reading = max(answer.seconds - record.cost.expected(depth), 0.0)
             self._uncharged_s += reading
-            self._read(name, reading / measured.costs.plain, fresh)
+            if self._trial and self._trial.exploring and self._trial.name == name:
+                measured.exploration.lost(reading / measured.costs.plain)
         else:
             self._calls.append(_Call(name, depth, answer.seconds))
         measured.fresh.discard(name)
         self._queried.append(name)
 
-    def _read(self, name: str, passes: float, fresh: bool) -> None:
-        """Charge a drafter for reading; where it is known to pay, that is a price of the reply."""
-        measured, trial = self._measured, self._trial
-        if trial and trial.name == name:
-            measured.records[name].won(-passes * measured.rate * measured.costs.plain)
-            if trial.exploring and measured.records[name].charged:
-                most = _READING_PASSES * measured.costs.sharing
-                measured.exploration.lost(min(passes, most) if fresh else passes)
-
-    def _passing(self, times: RoundTimes, rise: float) -> float:
+    def _passing(self, times: RoundTimes) -> float:
         """Seconds to charge for the pass: the usual ones, or the measured ones if the curve is wrong.
 
-        An ordinary deviation, an interruption, and what calls and the pass took longer alike (``rise``) are
-        the machine's doing: charging them would use up the credit of good drafts.
+        An ordinary deviation and an interruption are the machine's doing: charging them would use up the
+        credit of good drafts.
         """
         measured, drafted = self._measured, len(self._fed)
         if self._peeked:
@@ -231,7 +197,7 @@ class ControlledRound:
         believed = measured.costs.observe(1 + drafted, times.passing)
         measured.verified(drafted, times.verifying)
         if believed and drafted:
-            return measured.charged(times.passing / rise, passing)
+            return measured.charged(times.passing, passing)
         return passing
 
     def _reused(self, answer: DraftAnswer) -> int:
@@ -254,12 +220,11 @@ class ControlledRound:
             accepted = self._plan.accepted if measured.pretrained(trial.name) else tokens - 1
             gain = accepted - measured.rate * measured.costs.plain * (cost - 1.0)
             record, more = measured.records[trial.name], gain - trial.gain_without
-            record.gains(trial.beside).gained(gain)
-            record.won(more)
+            record.gains.gained(gain)
             self._judge(trial.name, committed)
             if not trial.exploring:
                 measured.exploration.gained(more)
-            elif record.charged:
+            else:
                 measured.exploration.lost(-more)
         measured.count(tokens, cost)
 

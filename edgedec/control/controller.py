@@ -30,7 +30,7 @@ class Controller:
     ) -> None:
         """``peeking``: drafters whose queries compute parts of the pass that follows; costly, always.
 
-        ``pretrained``: see ``Acceptance``.
+        ``pretrained``: whether the probabilities of a drafter mean something from its first query on.
         """
         self.measured = Measurements(costs, names, peeking=peeking, pretrained=pretrained)
         self._queries = Queries(self.measured, limit)

@@ -10,6 +10,8 @@ from typing import Protocol
 from edgedec.control.linear_fit import between
 from edgedec.core.experts import StoreCounts
 
+USUAL_SPREAD = 0.3
+"""Relative deviation of a time that is ordinary."""
 _WEIGHT = 0.1
 """Weight of a new time among earlier ones: speeds change (heat, other programs)."""
 _FIRST_WEIGHT = 0.3
@@ -26,10 +28,6 @@ _UNCLEAR = 0.1
 """Movement of the curve (a logarithm) by passes over several tokens that makes the cost of one unclear."""
 _LEVEL_PASSES = 3
 """Passes that show the level of an old curve, by their median."""
-_MOST_LEVEL_PASSES = 9
-"""Passes after which the level is that of the latest ones, whether they agree or not."""
-_USUAL = 0.25
-"""Deviation (a logarithm) of a pass over one token that is ordinary."""
 _SHARED = 0.5
 """Share of a deviation of a pass over several tokens that moves the whole curve; the rest moves its shape."""
 
@@ -42,11 +40,6 @@ class Costs(Protocol):
 
     @property
     def plain(self) -> float: ...
-
-    @property
-    def sharing(self) -> int:
-        """Sequences that share a pass, this one included."""
-        ...
 
     def seconds(self, tokens: int) -> float: ...
 
@@ -107,11 +100,6 @@ class CostCurve:
         self._seen = [0] * self.longest
         self._scale = 1.0
         self._bend()
-
-    @property
-    def sharing(self) -> int:
-        """One."""
-        return 1
 
     @property
     def plain(self) -> float:
@@ -181,18 +169,15 @@ class CostCurve:
         return True
 
     def _take_level(self, seen: float) -> None:
-        """Set the level by a pass that ran at the level ``seen``: the last of them have to agree."""
-        if self._doubted and not self._levels and abs(seen - self._level) < _USUAL:
+        """Set the level by a pass that ran at the level ``seen``: the median of all so far."""
+        if self._doubted and not self._levels and abs(seen - self._level) < math.log(1.0 + USUAL_SPREAD):
             self._awaited, self._doubted = 0, False
             return
         self._levels.append(seen)
-        last = self._levels[-_LEVEL_PASSES:]
-        self._level = self._level_of_one = sorted(last)[len(last) // 2]
+        self._level = self._level_of_one = sorted(self._levels)[len(self._levels) // 2]
         self._scale = math.exp(self._level)
-        steady = len(last) > 1 and abs(last[-2] - seen) < _USUAL
-        if steady or self._awaited > 1 or len(self._levels) == _MOST_LEVEL_PASSES:
-            self._awaited -= 1
-            self._doubted = self._doubted and self._awaited > 0
+        self._awaited -= 1
+        self._doubted = self._doubted and self._awaited > 0
 
     def _see_one(self, off: float, weight: float) -> None:
         seen = self._level + off

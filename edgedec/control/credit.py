@@ -10,13 +10,14 @@ from __future__ import annotations
 
 _FIRST = 3.0
 _MOST = 12.0
-_SHARE = 0.008
+LOSS_SHARE = 0.008
+"""Share of all tokens that speculation may lose."""
 
 
 class Credit:
     """A balance of ``passes``, in passes over one token; below zero nothing is drafted."""
 
-    def __init__(self, first: float = _FIRST, most: float = _MOST, share: float = _SHARE) -> None:
+    def __init__(self, first: float = _FIRST, most: float = _MOST, share: float = LOSS_SHARE) -> None:
         self.passes = self._first = first
         self._most = most
         self._share = share

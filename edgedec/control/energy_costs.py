@@ -33,11 +33,6 @@ class EnergyCosts:
         return self._curve.longest
 
     @property
-    def sharing(self) -> int:
-        """See ``Costs.sharing``."""
-        return self._curve.sharing
-
-    @property
     def plain(self) -> float:
         """Joules of a pass over one token."""
         return self.seconds(1)

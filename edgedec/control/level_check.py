@@ -12,13 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from edgedec.control.costs import Costs
+from edgedec.control.costs import USUAL_SPREAD, Costs
 
-USUAL_SPREAD = 0.3
-"""Relative deviation of a time that is ordinary."""
-_IN_A_ROW = 2
-"""Deviations to the same side after which the level is checked again sooner."""
-_SOONER = 4
 _FIRST_WAIT, _MOST_WAIT = 4, 256
 """Rounds from a check in vain to the next one, at first and at most."""
 
@@ -32,8 +27,6 @@ class LevelCheck:
     def __init__(self, costs: Costs, changed: Callable[[float], None]) -> None:
         self._costs = costs
         self._changed = changed
-        self._row = 0
-        """Deviations in a row; negative: times are shorter than usual."""
         self._deviated = self._first_call = False
         """Whether a time of this round did, and whether it has the first call of a costly drafter."""
         self._held: list[tuple[Settle, bool]] = []
@@ -43,15 +36,12 @@ class LevelCheck:
         self._learning = False
         """Whether the check under way was made for a first call."""
         self._wait = _FIRST_WAIT
-        self._next = self._next_in_a_row = 0
+        self._next = 0
 
     def saw(self, seconds: float, usual: float) -> None:
         """Note a call or a pass that usually takes ``usual`` seconds."""
         longer = seconds > (1.0 + USUAL_SPREAD) * usual
-        shorter = seconds * (1.0 + USUAL_SPREAD) < usual
-        side = int(longer) - int(shorter)
-        self._row = self._row + side if self._row * side > 0 else side
-        self._deviated = self._deviated or side != 0
+        self._deviated = self._deviated or longer or seconds * (1.0 + USUAL_SPREAD) < usual
 
     def saw_first_call(self) -> None:
         """Note the first call of a drafter that peeks, which nothing shows to be longer than before."""
@@ -85,8 +75,7 @@ class LevelCheck:
             self._conclude(turn)
 
     def _due(self, turn: int) -> bool:
-        in_a_row = abs(self._row) >= _IN_A_ROW and turn >= self._next_in_a_row
-        due = in_a_row or self._first_call or (self._deviated and turn >= self._next)
+        due = self._first_call or (self._deviated and turn >= self._next)
         self._learning = self._first_call
         self._deviated = self._first_call = False
         return due
@@ -107,7 +96,7 @@ class LevelCheck:
             self._wait = _FIRST_WAIT
         else:
             self._wait = min(2 * self._wait, _MOST_WAIT)
-            self._next, self._next_in_a_row = turn + self._wait, turn + self._wait // _SOONER
-        held, self._held, self._row, self._level = self._held, [], 0, 0.0
+            self._next = turn + self._wait
+        held, self._held, self._level = self._held, [], 0.0
         for settle, deviated in held:
             settle(ratio if changed and not deviated else 1.0)

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 _MEMORY = 0.95
 """Share of earlier observations that remains after one more."""
-_FEW_CALLS = 4.0
-"""Calls that all earlier ones count for once times have changed."""
 
 
 def between(points: Mapping[int, float], at: int) -> float:
@@ -33,10 +31,8 @@ class Line:
         self._xy = _MEMORY * self._xy + units * seconds
 
     def rescale(self, ratio: float) -> None:
-        """Take earlier seconds times ``ratio``, and as those of a few calls."""
-        keep = min(1.0, _FEW_CALLS / self._n) if self._n else 1.0
-        self._n, self._x, self._xx = keep * self._n, keep * self._x, keep * self._xx
-        self._y, self._xy = keep * ratio * self._y, keep * ratio * self._xy
+        """Take earlier seconds times ``ratio``."""
+        self._y, self._xy = ratio * self._y, ratio * self._xy
 
     @property
     def known(self) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from edgedec.control.acceptance import Acceptance
-from edgedec.control.costs import Costs
+from edgedec.control.costs import USUAL_SPREAD, Costs
 from edgedec.control.credit import Credit
-from edgedec.control.level_check import USUAL_SPREAD, LevelCheck
+from edgedec.control.level_check import LevelCheck
 from edgedec.control.linear_fit import Line
 from edgedec.control.query_record import ExplorationBudget, QueryRecord
 from edgedec.control.reuse import Reuse
@@ -47,7 +47,7 @@ class Measurements:
         """Times of passes behind their queries."""
         self.pretrained = pretrained
         """Whether the probabilities of a drafter mean something from its first query on."""
-        self.acceptance = Acceptance(pretrained)
+        self.acceptance = Acceptance()
         self.credit = Credit()
         self.records = {name: QueryRecord() for name in names}
         self.exploration = ExplorationBudget()
@@ -73,9 +73,6 @@ class Measurements:
         self.fresh = set(self.records)
         self.stop_ids = stop_ids
         self.credit.begin()
-        self.exploration.begin(self.costs.sharing)
-        for record in self.records.values():
-            record.begin()
 
     def begin_round(self) -> None:
         """Count a round."""
@@ -147,7 +144,7 @@ class Measurements:
         """
         if self.costly:
             for record in self.records.values():
-                record.fade()
+                record.gains.fade()
             self.exploration.round(cost)
         self._tokens = _FADING * self._tokens + tokens
         self._passes = _FADING * self._passes + cost

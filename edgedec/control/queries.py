@@ -11,12 +11,6 @@ from edgedec.control.query_record import QueryRecord
 from edgedec.control.round import Query
 from edgedec.core.tree import DraftTree
 
-_MOST_SHARING = 2
-"""Sequences in a pass beyond which no costly drafter is queried: a token of one's own costs too little."""
-_SLACK = 0.5
-"""Drafters may understate: a path is drafted that seems half as probable as it would have to be."""
-_OPEN_EVERY_ROUNDS = 16
-"""Rounds after which drafters are queried without a floor: only what they propose can be scored."""
 _TRY_DEPTH = 4
 _TRY_FLOOR = 0.2
 """Levels of the first drafts of a drafter that may turn out costly, and the least probable path of one that
@@ -24,20 +18,12 @@ was pretrained: what it is unsure of is no reason to draft four levels.
 """
 _FIRST_LEVELS = 1
 """Levels of the first draft of a drafter that is costly for sure."""
-_NAP_ROUNDS = 4
-"""Rounds until it is checked again whether a query can be afforded."""
 _UNPROFITABLE = 0.65
 """Where tokens have to be more probable than this to pay, nobody is queried: learning takes what they gain.
 In a batch a drafted token may take as long as one's own.
 """
-_REST_ROUNDS = 16
-"""Rounds until costs are checked again where they were unprofitable."""
-_STAKE = 0.5
-"""Most of the credit that one pass may take, beyond one plain pass: a first guess that fails must not end all
-drafts.
-"""
-_FEW_TOKENS = 2.0
-"""Drafted tokens that must be affordable for a query to make sense."""
+_REST_ROUNDS = 4
+"""Rounds until it is checked again whether drafts can pay, or a query can be afforded."""
 
 
 class Queries:
@@ -67,23 +53,22 @@ class Queries:
             return []
         plain, spare = known.costs.plain, self._spare(room)
         waits = {
-            name: record.due_in(known.turn, plain) if record.seconds < spare else _NAP_ROUNDS
+            name: record.due_in(known.turn, plain) if record.seconds < spare else _REST_ROUNDS
             for name, record in known.records.items()
             if name not in known.costly
         }
-        soonest = min(waits.values(), default=_NAP_ROUNDS)
+        soonest = min(waits.values(), default=_REST_ROUNDS)
         if soonest > 0:
             self._quiet_until = known.turn + soonest
             return []
         limit = min(room, self._limit)
-        least = least_reach(known.costs, limit, rate=known.rate, verify_overhead=known.verify_overhead.slope)
-        return [self._cheap_query(name, limit, least) for name, wait in waits.items() if wait <= 0]
+        return [self._cheap_query(name, limit) for name, wait in waits.items() if wait <= 0]
 
     def costly(self, plan: FeedPlan, room: int, queried: Collection[str]) -> Query | None:
         """The query of the costly drafter that promises most above ``plan``, made of the others' drafts."""
         known = self._measured
         limit, spare = min(room, self._limit), self._spare(room)
-        if not known.costly or spare <= 0.0 or known.costs.sharing > _MOST_SHARING:
+        if not known.costly or spare <= 0.0:
             return None
         best, chosen = plan.gain, None
         for name, record in known.records.items():
@@ -93,10 +78,9 @@ class Queries:
                 record.reconsider(known.turn, known.costs.plain)
             if record.levels(spare) < 1:
                 continue
-            gains = record.gains(plan.nodes > 0)
-            hope = gains.hope(known.exploration.rounds)
-            pays = gains.value > self.gain_without(name, plan)
-            if hope > best and (pays or record.trying or known.exploration.allowed):
+            hope = record.gains.hope(known.exploration.rounds)
+            pays = record.gains.value > self.gain_without(name, plan)
+            if hope > best and (pays or known.exploration.allowed):
                 best, chosen = hope, name
         if chosen is None:
             return None
@@ -110,8 +94,7 @@ class Queries:
     def gain_without(self, name: str, plan: FeedPlan) -> float:
         """The gain of ``plan``, or of the query of another costly drafter than ``name`` that gains more."""
         known = self._measured
-        beside = plan.nodes > 0
-        values = (known.records[other].gains(beside).value for other in known.costly if other != name)
+        values = (known.records[other].gains.value for other in known.costly if other != name)
         return max((plan.gain, *values))
 
     def plan(self, tree: DraftTree) -> FeedPlan:
@@ -119,26 +102,24 @@ class Queries:
         known = self._measured
         if not len(tree):
             return NOTHING
-        credit = max(known.credit.passes, 0.0)
-        spare = max(min(credit, 1.0), _STAKE * credit) * known.costs.plain
+        spare = max(known.credit.passes, 0.0) * known.costs.plain
         return feed_plan(
             tree, known.costs, rate=known.rate, verify_overhead=known.verify_overhead.slope, spare=spare
         )
 
     def _spare(self, room: int) -> float:
-        """Seconds that queries may take now, so that some of what is drafted can be fed, too."""
+        """Seconds that queries may take now."""
         known = self._measured
         if room < 1 or known.due_plain:
             return 0.0
-        fed = _FEW_TOKENS * known.costs.least_slope(self._limit)
-        return known.credit.passes * known.costs.plain - fed
+        return known.credit.passes * known.costs.plain
 
-    def _cheap_query(self, name: str, limit: int, least: float) -> Query:
+    def _cheap_query(self, name: str, limit: int) -> Query:
+        """Without a floor once its time is known, which is short: only what it proposes can be scored."""
         known = self._measured
         if known.records[name].unknown:
             return Query(name, min(limit, _TRY_DEPTH), _TRY_FLOOR if known.pretrained(name) else 0.0)
-        floor = _SLACK * least if known.turn % _OPEN_EVERY_ROUNDS else 0.0
-        return Query(name, limit, known.acceptance.in_its_words(name, floor))
+        return Query(name, limit, 0.0)
 
     def _price(self, record: QueryRecord, depth: int) -> float:
         """Tokens that the time is worth in which level ``depth`` is drafted and a pass reads it."""

@@ -5,12 +5,8 @@ queries in vain they are queried in every second round, every fourth, and so on.
 model) cannot be scored for nothing. They are arms of a bandit: a discounted upper confidence bound (UCB1,
 Auer et al. 2002; discounted, Garivier and Moulines 2011) on the tokens that a query gained. Of a pretrained
 drafter they are those that calibrated probabilities expect: accepted tokens vary too much to tell a good one
-by a few queries. Of the others they are those that were accepted. Where others have drafts to feed, a query
-gains less, and is another arm. The gain of a draft model depends on the text, so earlier sequences count for
-a few queries only. An ``ExplorationBudget``
-bounds what it may cost to try costly drafters. A try has several queries, because the drafter has to read
-the prompt first. Where tries in earlier sequences paid on the whole, each new sequence has one that the
-budget does not pay for.
+by a few queries. Of the others they are those that were accepted. An ``ExplorationBudget`` bounds what it may
+cost to try costly drafters.
 """
 
 from __future__ import annotations
@@ -18,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from edgedec.control.credit import LOSS_SHARE
 from edgedec.control.linear_fit import Line
 
 CHEAP_SHARE = 0.05
@@ -44,18 +41,8 @@ _PATIENCE = 4
 _DISCOUNT = 0.995
 _WIDTH_TOKENS = 0.8
 """Scale of the confidence bound."""
-_EARLIER_PULLS = 8.0
-"""Queries that all earlier sequences count for."""
-_TRY_QUERIES = 3
-"""Queries of a try."""
-_TRIES_KEPT = 0.9
-"""Discount of earlier tries."""
-_FIRST_PASSES = 4.0
-_MOST_PASSES = 6.0
-_DEBT_KEPT = 1.0
-"""Most debt of exploration, in whole passes, that a sequence takes over: it may be another sort of text."""
-_SHARE = 0.01
-"""Fraction of all passes that exploration may lose."""
+_EXPLORED_PASSES = 4.0
+"""Most plain passes that exploration may lose at a time."""
 _SHARE_OF_GAINS = 0.04
 """Fraction of what costly drafters gain that exploration may lose, too."""
 _USUAL_RATE = 0.7
@@ -67,12 +54,6 @@ class Gains:
 
     def __init__(self) -> None:
         self._pulls = self._sum = 0.0
-
-    def begin(self) -> None:
-        """Start a new sequence."""
-        if self._pulls > _EARLIER_PULLS:
-            self._sum *= _EARLIER_PULLS / self._pulls
-            self._pulls = _EARLIER_PULLS
 
     def fade(self) -> None:
         """Discount what was gained so far: a round went by."""
@@ -112,14 +93,7 @@ class QueryRecord:
         self._every = 1
         self._vain = 0
         self._last = 0
-        self._gains = (Gains(), Gains())
-        """Of queries where other drafters had nothing to feed, and where they had."""
-        self.trying = 0
-        """Queries left of the try under way."""
-        self.charged = True
-        """Whether the exploration budget pays for the try under way."""
-        self._net: float | None = None
-        self._nets = 0.0
+        self.gains = Gains()
         self._depths: list[tuple[float, float]] = []
 
     def took(self, depth: int, seconds: float, plain: float) -> float:
@@ -193,35 +167,6 @@ class QueryRecord:
         elif self._vain >= _PATIENCE:
             self._every, self._vain = min(2 * self._every, _RAREST_ROUNDS), 0
 
-    def begin(self) -> None:
-        """Start a new sequence."""
-        for gains in self._gains:
-            gains.begin()
-        if self._net is not None:
-            self._nets = _TRIES_KEPT * self._nets + self._net
-            self._net = None
-        self.charged = self._nets <= 0.0
-        self.trying = 0 if self.charged else _TRY_QUERIES
-
-    def tried(self) -> None:
-        """Note a query that no experience speaks for."""
-        if not self.trying:
-            self.trying, self.charged = _TRY_QUERIES, True
-        self.trying -= 1
-
-    def won(self, tokens: float) -> None:
-        """Note what a query in this sequence, or reading for it, won (lost, if negative)."""
-        self._net = (self._net or 0.0) + tokens
-
-    def fade(self) -> None:
-        """Discount the gains so far: a round went by."""
-        for gains in self._gains:
-            gains.fade()
-
-    def gains(self, beside: bool) -> Gains:
-        """Return the gains of queries: those ``beside`` drafts of others that are fed, or all others."""
-        return self._gains[beside]
-
     def judged(self, depth: int, right: bool) -> None:
         """Note whether a token at ``depth``, whose parent was committed, was right."""
         while len(self._depths) <= depth:
@@ -247,18 +192,14 @@ class ExplorationBudget:
     """Bound of the loss by trying costly drafters, in plain passes, against decoding without them."""
 
     def __init__(self) -> None:
-        self._left = _FIRST_PASSES
+        self._left = _EXPLORED_PASSES
         self.rounds = 0.0
         """Rounds so far, discounted."""
-
-    def begin(self, sharing: int = 1) -> None:
-        """Start a new sequence; ``sharing``: sequences that share a pass."""
-        self._left = max(self._left, -_DEBT_KEPT * sharing)
 
     def round(self, cost: float) -> None:
         """Note a round that took as long as ``cost`` plain passes."""
         self.rounds = _DISCOUNT * self.rounds + 1.0
-        self._left = min(self._left + _SHARE * cost, _MOST_PASSES)
+        self._left = min(self._left + LOSS_SHARE * cost, _EXPLORED_PASSES)
 
     @property
     def allowed(self) -> bool:
@@ -267,7 +208,7 @@ class ExplorationBudget:
 
     def lost(self, passes: float) -> None:
         """Note what a try lost (gained, if negative)."""
-        self._left = min(self._left - passes, _MOST_PASSES)
+        self._left = min(self._left - passes, _EXPLORED_PASSES)
 
     def gained(self, passes: float) -> None:
         """Note what a drafter that is known to pay gained or lost."""

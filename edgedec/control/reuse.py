@@ -12,13 +12,11 @@ too: a pass counts as an ordinary one would have taken, once its share is known.
 
 from __future__ import annotations
 
-from edgedec.control.costs import Costs
+from edgedec.control.costs import USUAL_SPREAD, Costs
 
 _KNOWN = 8
 """Passes after which a share is known well enough to tell the machine's speed."""
 _LEAST_WEIGHT = 0.02
-_USUAL_SPREAD = 0.3
-"""Relative deviation of a pass's time that is ordinary."""
 _INTERRUPTED = 3.0
 """A pass that took as many times an ordinary one was interrupted."""
 
@@ -52,4 +50,4 @@ class Reuse:
         weight = max(1.0 / (seen + 1), _LEAST_WEIGHT)
         self._shares[tokens, reused] = (share + weight * (seconds / ordinary - share), seen + 1)
         usual = share * ordinary
-        return seconds if not seen or abs(seconds - usual) > _USUAL_SPREAD * usual else usual
+        return seconds if not seen or abs(seconds - usual) > USUAL_SPREAD * usual else usual

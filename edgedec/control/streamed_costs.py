@@ -84,11 +84,6 @@ class StreamedCosts:
         return self._curve.longest
 
     @property
-    def sharing(self) -> int:
-        """One."""
-        return 1
-
-    @property
     def plain(self) -> float:
         """Seconds of a pass over one token."""
         return self.seconds(1)

@@ -42,9 +42,7 @@ class PassEnergy:
         return f"drafts are planned for joules a token, measured by {self.source}"
 
 
-def pass_energy(
-    forward: Forward, measures: Measures, file: CostFile | None, notice: Notice
-) -> PassEnergy:
+def pass_energy(forward: Forward, measures: Measures, file: CostFile | None, notice: Notice) -> PassEnergy:
     """Return the power of passes of ``forward``; measured ones are kept beside ``file``.
 
     Measuring takes a few seconds, once, and empties the KV cache; ``notice`` hears of it. Raises

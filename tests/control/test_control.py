@@ -133,20 +133,19 @@ def test_below_the_least_reach_nothing_is_fed() -> None:
 
 def test_belief_moves_from_what_is_said_to_what_is_seen() -> None:
     acceptance = Acceptance()
-    assert 0.3 < acceptance.calibrate("x", 0.9) < 0.5
+    assert 0.7 < acceptance.calibrate("x", 0.9) < 0.8
     for _ in range(50):
         acceptance.observe(chain([1], [0.9], "x"), [2])
     assert acceptance.calibrate("x", 0.9) < 0.15
-    assert 0.3 < acceptance.calibrate("y", 0.9) < 0.5
+    assert 0.7 < acceptance.calibrate("y", 0.9) < 0.8
     for _ in range(500):
         acceptance.observe(chain([1], [0.9], "x"), [1])
     assert acceptance.calibrate("x", 0.9) > 0.9
 
 
-def test_a_drafter_that_was_taught_is_believed_at_once_and_no_longer_than_it_is_right() -> None:
-    acceptance = Acceptance(pretrained=lambda source: source == "x")
+def test_a_drafter_is_believed_at_once_and_no_longer_than_it_is_right() -> None:
+    acceptance = Acceptance()
     assert acceptance.calibrate("x", 0.95) > 0.7
-    assert acceptance.calibrate("y", 0.95) < 0.5
     for _ in range(8):
         acceptance.observe(chain([1], [0.95], "x"), [2])
     assert acceptance.calibrate("x", 0.95) < 0.25
@@ -175,17 +174,6 @@ def test_only_children_of_what_was_committed_count() -> None:
     assert acceptance.calibrate("z", 0.75) == unknown
 
 
-def test_a_drafter_that_says_too_little_may_say_less() -> None:
-    acceptance = Acceptance()
-    assert acceptance.in_its_words("x", 0.2) == 0.2
-    for _ in range(200):
-        acceptance.observe(chain([1], [0.3], "x"), [1])
-    assert acceptance.in_its_words("x", 0.2) < 0.05
-    for _ in range(400):
-        acceptance.observe(chain([1], [0.9], "x"), [2])
-    assert acceptance.in_its_words("x", 0.2) == 0.2
-
-
 def test_the_credit_is_bounded_both_ways() -> None:
     credit = Credit(first=4.0, most=12.0, share=0.01)
     credit.book(1, 3.0)
@@ -195,17 +183,6 @@ def test_the_credit_is_bounded_both_ways() -> None:
     assert credit.passes == 12.0
     credit.book(1, 1e6)
     assert credit.passes == -12.0
-
-
-@pytest.mark.parametrize("credit", [3.0, 12.0])
-def test_one_pass_takes_no_more_than_half_of_the_credit(credit: float) -> None:
-    """A first guess of fifteen tokens, none of them right, was all that a reply could lose."""
-    costs = CostCurve({1: 0.01, 2: 0.015, 16: 0.04})
-    measured = Controller(costs, ["x"], 15, pretrained=lambda name: True).measured
-    measured.credit.passes = credit
-    plan = Queries(measured, 15).plan(chain(list(range(15)), [1.0] * 15, "x"))
-    assert plan.nodes > 1
-    assert costs.seconds(1 + plan.nodes) - costs.plain <= 0.5 * credit * costs.plain
 
 
 def test_a_line_tells_what_a_call_costs_from_what_a_level_does() -> None:

@@ -177,25 +177,6 @@ def test_a_first_call_before_the_change_counts_as_if_it_had_been_after_it() -> N
     assert one.scales == [pytest.approx(0.5)]
 
 
-def test_a_level_that_changes_while_it_is_taken_is_that_of_passes_that_agree() -> None:
-    costs = CostCurve({1: 1.0, 16: 1.4}, old=True)
-    for seconds in (1.0, 1.0, 2.0):
-        costs.observe(1, seconds)
-    assert costs.level_is_old
-    costs.observe(1, 2.0)
-    assert not costs.level_is_old
-    assert costs.plain == pytest.approx(2.0)
-
-
-def test_passes_that_never_agree_do_not_keep_drafts_off() -> None:
-    costs = CostCurve({1: 1.0, 16: 1.4}, old=True)
-    passes = 0
-    while costs.level_is_old:
-        costs.observe(1, 1.0 + passes % 2)
-        passes += 1
-    assert passes < 10
-
-
 def test_passes_that_sequences_share_are_not_held_back() -> None:
     view = BatchCosts(CostCurve({1: 1.0, 16: 1.4}), 2).views[0]
     scales: list[float] = []

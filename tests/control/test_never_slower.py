@@ -258,13 +258,7 @@ def test_where_every_token_costs_a_pass_nothing_is_fed() -> None:
 class Gullible:
     """Acceptance that believes what drafters say."""
 
-    def __init__(self, *pretrained: object) -> None:
-        pass
-
     def calibrate(self, source: str, prob: float) -> float:
-        return prob
-
-    def in_its_words(self, source: str, prob: float) -> float:
         return prob
 
     def observe(self, *seen: object) -> None:

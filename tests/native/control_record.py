@@ -94,12 +94,9 @@ class Recorder:
     def _drafter(self, name: str) -> None:
         known, queries = self.measured, self.measured.records[name]
         self.record += [name in known.fresh, name in known.costly, queries.unknown, queries.seconds]
-        self.record += [queries.trying != 0, queries.charged]
-        for gains in (queries.gains(beside=False), queries.gains(beside=True)):
-            self.record += [gains.value, gains.hope(known.exploration.rounds)]
+        self.record += [queries.gains.value, queries.gains.hope(known.exploration.rounds)]
         self.record += _line(queries.cost)
         self.record += [known.acceptance.calibrate(name, step / 10.0) for step in range(11)]
-        self.record.append(known.acceptance.in_its_words(name, 0.3))
 
     def finish(self) -> tuple[Numbers, Numbers]:
         """Return the script, and what the native control has to write."""

@@ -6,25 +6,21 @@
 namespace edgedec::engine {
 namespace {
 
-// Share of a drafter's own probability that counts before anything was observed.
-constexpr double kTrust = 0.4, kPretrainedTrust = 0.8;
+constexpr double kTrust = 0.8;     // share of a drafter's own probability that counts before anything was observed
 constexpr double kPrior = 4.0;     // observations that this prior weighs as much as
 constexpr double kMemory = 400.0;  // observations after which older ones fade: text changes
 constexpr double kRecent = 0.9;    // weight of earlier tokens in a drafter's recent form, per scored token
-constexpr double kModesty = 8.0;   // the largest power that makes up for probabilities that are too low
 
-std::vector<double> guesses(double trust) {
+std::vector<double> guesses() {
   std::vector<double> all;
   constexpr int kSteps = Acceptance::kSteps;
-  for (int step = 0; step <= kSteps; ++step) all.push_back(trust * (step + 0.5) / kSteps);
+  for (int step = 0; step <= kSteps; ++step) all.push_back(kTrust * (step + 0.5) / kSteps);
   return all;
 }
 
 }  // namespace
 
-Acceptance::Drafter::Drafter(bool pretrained)
-    : calibration(guesses(pretrained ? kPretrainedTrust : kTrust), kPrior, kMemory),
-      claimed(kPrior / 2.0), proved(kPrior / 2.0), judged(kPrior), counts(kSteps + 1) {}
+Acceptance::Drafter::Drafter() : calibration(guesses(), kPrior, kMemory), counts(kSteps + 1) {}
 
 void Acceptance::Drafter::count(double prob, bool right) {
   recently_expected = kRecent * recently_expected + calibration.of(prob);
@@ -32,27 +28,17 @@ void Acceptance::Drafter::count(double prob, bool right) {
   // How many of the latest tokens were right, of those that should have been; a little leniently.
   const double right_at_best = recently_right + 0.3 * std::sqrt(recently_expected);
   form = std::min((right_at_best + 1.0) / (recently_expected + 1.0), 1.0);
-  claimed = 0.99 * claimed + prob;
-  proved = 0.99 * proved + right;
-  judged = 0.99 * judged + 1.0;
   Judged& step = counts[calibration.step(prob)];
   ++step.tokens;
   step.right += right;
   calibration.count(prob, right);
 }
 
-void Acceptance::add_drafter(bool pretrained) { drafters_.emplace_back(pretrained); }
+void Acceptance::add_drafter() { drafters_.emplace_back(); }
 
 double Acceptance::calibrate(Source source, double prob) const {
   const Drafter& known = of(source);
   return known.calibration.of(prob) * known.form;
-}
-
-double Acceptance::in_its_words(Source source, double prob) const {
-  const Drafter& known = of(source);
-  const double claimed = known.claimed / known.judged, right = known.proved / known.judged;
-  if (claimed >= right || prob <= 0.0) return prob;
-  return std::pow(prob, std::min(std::log(claimed) / std::log(std::min(right, 0.999)), kModesty));
 }
 
 void Acceptance::observe(const DraftTree& tree, Span<const int32_t> committed) {

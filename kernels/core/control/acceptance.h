@@ -14,13 +14,11 @@ namespace edgedec::engine {
 // for tokens that were never fed. So every queried drafter is scored, fed or not, at no cost.
 class Acceptance {
  public:
-  void add_drafter(bool pretrained);
+  void add_drafter();
 
   // Probability that a token is right to which a drafter gave `prob`: the measured rate of tokens of about that
   // probability, times the drafter's recent form, where a change of the text shows first.
   double calibrate(Source source, double prob) const;
-  // The probability that a drafter states where `prob` is true, if it understates; else `prob`.
-  double in_its_words(Source source, double prob) const;
   // `committed` followed where `tree` was proposed.
   void observe(const DraftTree& tree, Span<const int32_t> committed);
 
@@ -34,12 +32,11 @@ class Acceptance {
 
  private:
   struct Drafter {
-    explicit Drafter(bool pretrained);
+    Drafter();
     void count(double prob, bool right);
 
     Calibration calibration;
     double recently_right = 0.0, recently_expected = 0.0;
-    double claimed, proved, judged;
     double form = 1.0;
     std::vector<Judged> counts;
   };

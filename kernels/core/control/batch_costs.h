@@ -25,7 +25,6 @@ class SequenceCosts final : public WrappedCosts {
  public:
   explicit SequenceCosts(Costs& table) : WrappedCosts(table) {}
 
-  int sharing() const override { return others_ + 1; }
   // Seconds of a pass that are on account of this sequence, with `tokens` tokens of it.
   double seconds(int tokens) const override;
   double plain() const override { return whole(others_ + 1) / (others_ + 1); }

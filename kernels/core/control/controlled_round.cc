@@ -4,13 +4,6 @@
 #include <utility>
 
 namespace edgedec::engine {
-namespace {
-
-// Cap, in whole passes, on charging a drafter for reading a new prompt. Reading is a price of the reply, as the
-// target's own reading is, and says nothing about drafts.
-constexpr double kReadingPasses = 2.0;
-
-}  // namespace
 
 void ControlledRound::begin(int room) {
   room_ = room;
@@ -31,10 +24,8 @@ const DraftTree& ControlledRound::draft(Asker& asker, const DraftTree& certain) 
   FeedPlan plan = planned();
   if (Query costly; queries_.costly(plan, room_, queried_, &costly)) {
     const double without = queries_.gain_without(costly.source, plan);
-    QueryRecord& record = measured_.of(costly.source).record;
-    const bool beside = plan.nodes > 0, pays = record.gains(beside).value() > without;
-    outcome_.trial = {costly.source, beside, without, !pays};
-    if (outcome_.trial.exploring) record.tried();
+    const QueryRecord& record = measured_.of(costly.source).record;
+    outcome_.trial = {costly.source, without, record.gains().value() <= without};
     ask(asker, costly);
     plan = planned();
   }
@@ -85,23 +76,13 @@ void ControlledRound::heard(Source source) {
   if (reads && !drafter.traits.peeks) {
     const double reading = std::max(answer_.seconds - drafter.record.cost().expected(depth), 0.0);
     outcome_.uncharged_s += reading;
-    read(source, reading / measured_.costs.plain(), fresh);
+    const Trial& trial = outcome_.trial;
+    if (trial.exploring && trial.source == source) measured_.exploration.lost(reading / measured_.costs.plain());
   } else {
     outcome_.calls.push_back({source, depth, answer_.seconds});
   }
   drafter.fresh = false;
   queried_.push_back(source);
-}
-
-// Charges a drafter for reading; where it is known to pay, that is a price of the reply.
-void ControlledRound::read(Source source, double passes, bool fresh) {
-  if (outcome_.trial.source != source) return;
-  QueryRecord& record = measured_.of(source).record;
-  record.won(-passes * measured_.rate() * measured_.costs.plain());
-  if (outcome_.trial.exploring && record.charged()) {
-    const double most = kReadingPasses * measured_.costs.sharing();
-    measured_.exploration.lost(fresh ? std::min(passes, most) : passes);
-  }
 }
 
 // Tokens of the pass that the query computed parts of.

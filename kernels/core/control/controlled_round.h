@@ -47,7 +47,6 @@ class ControlledRound final : public Round {
   void ask(Asker& asker, const Query& query);
   void propose(const DraftTree& tree);
   void heard(Source source);
-  void read(Source source, double passes, bool fresh);
   int reused() const;
   void watch();
 

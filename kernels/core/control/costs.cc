@@ -16,8 +16,6 @@ constexpr double kKeeping = 0.97;
 constexpr int kFadeEvery = 16;  // plain passes after which the shape fades, so that costly sizes are tried again
 constexpr double kUnclear = 0.1;  // movement by passes over several tokens that makes the cost of one unclear
 constexpr int kLevelPasses = 3;   // passes that show the level of an old curve, by their median
-constexpr int kMostLevelPasses = 9;  // after these the level is that of the latest, whether they agree or not
-constexpr double kUsual = 0.25;      // deviation (a logarithm) of a plain pass that is ordinary
 constexpr double kShared = 0.5;  // share of a deviation of a longer pass that moves the whole curve, not its shape
 constexpr int kMostTokens = 4096;    // of a pass, in a curve
 
@@ -52,7 +50,7 @@ Status CostCurve::make(Points measured, bool old, CostCurve* curve) {
   const auto count = static_cast<size_t>(longest);
   for (auto* each : {&made.shape_, &made.bent_, &made.relative_, &made.slopes_}) each->resize(count);
   made.seen_.resize(count);
-  made.levels_.reserve(kMostLevelPasses + kLevelPasses);
+  made.levels_.reserve(kLevelPasses);
   made.awaited_ = old ? kLevelPasses : 0;
   made.bend();
   *curve = std::move(made);
@@ -96,21 +94,18 @@ bool CostCurve::doubt_level() {
   return doubted_ = true;
 }
 
-// Sets the level by a pass that ran at the level `seen`: the last of them have to agree.
+// Sets the level by a pass that ran at the level `seen`: the median of all so far.
 void CostCurve::take_level(double seen) {
-  if (doubted_ && levels_.empty() && std::abs(seen - level_) < kUsual) {
+  if (doubted_ && levels_.empty() && std::abs(seen - level_) < std::log(1.0 + kUsualSpread)) {
     awaited_ = 0;
     doubted_ = false;
     return;
   }
   levels_.push_back(seen);
-  const auto count = std::min<ptrdiff_t>(static_cast<ptrdiff_t>(levels_.size()), kLevelPasses);
-  std::vector<double> last(levels_.end() - count, levels_.end());
-  const bool steady = count > 1 && std::abs(last[last.size() - 2] - seen) < kUsual;
-  std::sort(last.begin(), last.end());
-  level_ = level_of_one_ = last[last.size() / 2];
+  std::sort(levels_.begin(), levels_.end());
+  level_ = level_of_one_ = levels_[levels_.size() / 2];
   scale_ = std::exp(level_);
-  if (steady || awaited_ > 1 || levels_.size() == kMostLevelPasses) --awaited_;
+  --awaited_;
   doubted_ = doubted_ && awaited_ > 0;
 }
 

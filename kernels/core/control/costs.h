@@ -9,6 +9,8 @@
 
 namespace edgedec::engine {
 
+constexpr double kUsualSpread = 0.3;  // relative deviation of a time that is ordinary
+
 // Reads of a pass whose experts lie on a disk: those that were not in memory, and the seconds that it waited for them.
 struct PassReads {
   double missed = 0.0;
@@ -22,8 +24,6 @@ class Costs {
   virtual ~Costs() = default;
 
   virtual int longest() const = 0;
-  // Sequences that share a pass, this one included.
-  virtual int sharing() const { return 1; }
   // The cost of a pass over one token without drafts.
   virtual double plain() const = 0;
   // The cost of a pass over so many tokens; other numbers cost as much as the nearest of these.

@@ -6,6 +6,8 @@
 
 namespace edgedec::engine {
 
+constexpr double kLossShare = 0.008;  // of all tokens that speculation may lose
+
 // A balance in passes over one token; below zero nothing is drafted.
 class Credit {
  public:
@@ -15,12 +17,12 @@ class Credit {
   void begin() { passes_ = std::min(passes_, kFirst); }
   // Records a round that committed `tokens` and took as long as `cost` passes over one token.
   void book(size_t tokens, double cost) {
-    const double won = static_cast<double>(tokens) * (1.0 + kShare) - cost;
+    const double won = static_cast<double>(tokens) * (1.0 + kLossShare) - cost;
     passes_ = std::max(std::min(passes_ + won, kMost), -kMost);
   }
 
  private:
-  static constexpr double kFirst = 3.0, kMost = 12.0, kShare = 0.008;
+  static constexpr double kFirst = 3.0, kMost = 12.0;
 
   double passes_ = kFirst;
 };

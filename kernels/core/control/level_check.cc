@@ -8,8 +8,6 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr int kInARow = 2;  // deviations to the same side after which the level is checked again sooner
-constexpr int kSooner = 4;
 constexpr int64_t kFirstWait = 4, kMostWait = 256;  // rounds from a check in vain to the next one
 
 }  // namespace
@@ -19,10 +17,7 @@ LevelCheck::LevelCheck(Costs& costs, LevelListener& listener)
 
 void LevelCheck::saw(double seconds, double usual) {
   const bool longer = seconds > (1.0 + kUsualSpread) * usual;
-  const bool shorter = seconds * (1.0 + kUsualSpread) < usual;
-  const int side = static_cast<int>(longer) - static_cast<int>(shorter);
-  row_ = row_ * side > 0 ? row_ + side : side;
-  deviated_ = deviated_ || side != 0;
+  deviated_ = deviated_ || longer || seconds * (1.0 + kUsualSpread) < usual;
 }
 
 void LevelCheck::settle(int64_t turn, const Settlement& round) {
@@ -54,8 +49,7 @@ void LevelCheck::plain(int64_t turn, double seconds) {
 }
 
 bool LevelCheck::due(int64_t turn) {
-  const bool in_a_row = std::abs(row_) >= kInARow && turn >= next_in_a_row_;
-  const bool is_due = in_a_row || first_call_ || (deviated_ && turn >= next_);
+  const bool is_due = first_call_ || (deviated_ && turn >= next_);
   learning_ = first_call_;
   deviated_ = first_call_ = false;
   return is_due;
@@ -78,9 +72,7 @@ void LevelCheck::conclude(int64_t turn) {
   } else {
     wait_ = std::min(2 * wait_, kMostWait);
     next_ = turn + wait_;
-    next_in_a_row_ = turn + wait_ / kSooner;
   }
-  row_ = 0;
   level_ = 0.0;
   for (const Held& one : held_) listener_.settle(one.round, changed && !one.deviated ? ratio : 1.0);
   held_.clear();

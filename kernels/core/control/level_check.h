@@ -10,8 +10,6 @@
 
 namespace edgedec::engine {
 
-constexpr double kUsualSpread = 0.3;  // relative deviation of a time that is ordinary
-
 // Hears the outcome of checks.
 struct LevelListener {
   // All times have changed by this ratio.
@@ -52,13 +50,12 @@ class LevelCheck {
 
   Costs& costs_;
   LevelListener& listener_;
-  int64_t row_ = 0;  // deviations in a row; negative: times are shorter than usual
   bool deviated_ = false, first_call_ = false;  // whether a time of this round did, and whether it has such a call
   std::vector<Held> held_;
   double level_ = 0.0;     // seconds of a plain pass before the check under way; 0: there is none
   bool learning_ = false;  // whether the check under way was made for a first call
   int64_t wait_;
-  int64_t next_ = 0, next_in_a_row_ = 0;
+  int64_t next_ = 0;
 };
 
 }  // namespace edgedec::engine

@@ -33,14 +33,10 @@ class Line {
     xy_ = kMemory * xy_ + units * seconds;
   }
 
-  // Takes earlier seconds times `ratio`, and as those of a few calls.
+  // Takes earlier seconds times `ratio`.
   void rescale(double ratio) {
-    const double keep = n_ != 0.0 ? std::min(1.0, kFewCalls / n_) : 1.0;
-    n_ = keep * n_;
-    x_ = keep * x_;
-    xx_ = keep * xx_;
-    y_ = keep * ratio * y_;
-    xy_ = keep * ratio * xy_;
+    y_ = ratio * y_;
+    xy_ = ratio * xy_;
   }
 
   bool known() const { return n_ > 0.0; }
@@ -66,7 +62,6 @@ class Line {
 
  private:
   static constexpr double kMemory = 0.95;
-  static constexpr double kFewCalls = 4.0;  // that all earlier ones count for once times have changed
 
   double n_ = 0.0, x_ = 0.0, y_ = 0.0, xx_ = 0.0, xy_ = 0.0;
 };

@@ -19,13 +19,13 @@ Measurements::Measurements(Costs& its_costs, Span<const DrafterTraits> its_draft
     : costs(its_costs), level(its_costs, *this) {
   tokens_ = passes_ = costs.level_is_old() ? kFirstPasses : 0.0;
   for (const DrafterTraits& traits : its_drafters) {
-    acceptance.add_drafter(traits.pretrained);
+    acceptance.add_drafter();
     drafters.emplace_back();
     drafters.back().traits = traits;
     drafters.back().costly = traits.peeks;
     peeking_ = peeking_ || traits.peeks;
   }
-  acceptance.add_drafter(true);  // the source of certain drafts
+  acceptance.add_drafter();  // the source of certain drafts
 }
 
 bool Measurements::any_costly() const {
@@ -35,11 +35,7 @@ bool Measurements::any_costly() const {
 void Measurements::begin(Span<const int32_t> stops) {
   stop_ids.assign(stops.begin(), stops.end());
   credit.begin();
-  exploration.begin(costs.sharing());
-  for (Drafter& one : drafters) {
-    one.fresh = true;
-    one.record.begin();
-  }
+  for (Drafter& one : drafters) one.fresh = true;
 }
 
 double Measurements::rate() const {
@@ -78,7 +74,7 @@ void Measurements::verified(size_t drafted, double seconds) {
 
 void Measurements::count(size_t tokens, double cost) {
   if (any_costly()) {
-    for (Drafter& one : drafters) one.record.fade();
+    for (Drafter& one : drafters) one.record.gains().fade();
     exploration.round(cost);
   }
   tokens_ = kFading * tokens_ + static_cast<double>(tokens);

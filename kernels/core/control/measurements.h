@@ -20,7 +20,7 @@ namespace edgedec::engine {
 // Facts of a drafter that control needs before its first query.
 struct DrafterTraits {
   bool peeks = false;       // its queries compute parts of the pass that follows; costly, always
-  bool pretrained = false;  // its stated probabilities are trusted more
+  bool pretrained = false;  // its stated probabilities mean something from its first query on
 };
 
 // The facts that decisions follow from. Rounds tell them what happened.

@@ -6,18 +6,11 @@
 namespace edgedec::engine {
 namespace {
 
-// Sequences in a pass beyond which no costly drafter is queried: a token of one's own costs too little.
-constexpr int kMostSharing = 2;
-constexpr double kSlack = 0.5;  // drafters may understate: a path is drafted that seems half as probable as needed
-constexpr int64_t kOpenEveryRounds = 16;  // after which queries have no floor: only what is proposed can be scored
 constexpr int kTryDepth = 4;      // levels of the first drafts of a drafter that may turn out costly, and
 constexpr double kTryFloor = 0.2;  // the least probable path of one that was pretrained
 constexpr int kFirstLevels = 1;     // of the first draft of a drafter that is costly for sure
-constexpr int64_t kNapRounds = 4;   // until it is checked again whether a query can be afforded
 constexpr double kUnprofitable = 0.65;  // where tokens have to be more probable than this to pay, nobody is queried
-constexpr int64_t kRestRounds = 16;  // until costs are checked again where they were unprofitable
-constexpr double kStake = 0.5;       // most of the credit that one pass may take, beyond one plain pass
-constexpr double kFewTokens = 2.0;   // drafted tokens that must be affordable for a query to make sense
+constexpr int64_t kRestRounds = 4;  // until it is checked again whether drafts can pay, or a query can be afforded
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 }  // namespace
@@ -45,17 +38,16 @@ void Queries::cheap(int room, std::vector<Query>* queries) {
     waits_[at] = kNever;
     if (!drafter.here || drafter.costly) continue;
     const QueryRecord& record = drafter.record;
-    waits_[at] = record.seconds() < affordable ? record.due_in(known.turn, plain) : kNapRounds;
+    waits_[at] = record.seconds() < affordable ? record.due_in(known.turn, plain) : kRestRounds;
     soonest = std::min(soonest, waits_[at]);
   }
   if (soonest > 0) {
-    quiet_until_ = known.turn + (soonest == kNever ? kNapRounds : soonest);
+    quiet_until_ = known.turn + (soonest == kNever ? kRestRounds : soonest);
     return;
   }
   const int limit = std::min(room, limit_);
-  const double least = least_reach(known.costs, limit, known.rate(), known.verify_overhead.slope());
   for (size_t at = 0; at < waits_.size(); ++at) {
-    if (waits_[at] <= 0) queries->push_back(cheap_query(static_cast<Source>(at), limit, least));
+    if (waits_[at] <= 0) queries->push_back(cheap_query(static_cast<Source>(at), limit));
   }
 }
 
@@ -63,14 +55,14 @@ bool Queries::costly(const FeedPlan& plan, int room, Span<const Source> queried,
   const Measurements& known = measured_;
   int limit = std::min(room, limit_);
   const double affordable = spare(room);
-  if (affordable <= 0.0 || known.costs.sharing() > kMostSharing) return false;
+  if (affordable <= 0.0) return false;
   double best = plan.gain;
   Source chosen = Trial::kNobody;
   for (size_t at = 0; at < known.drafters.size(); ++at) {
     const auto source = static_cast<Source>(at);
     if (std::find(queried.begin(), queried.end(), source) != queried.end()) continue;
     if (!promises(source, plan, affordable, best)) continue;
-    best = known.of(source).record.gains(plan.nodes > 0).hope(known.exploration.rounds());
+    best = known.of(source).record.gains().hope(known.exploration.rounds());
     chosen = source;
   }
   if (chosen == Trial::kNobody) return false;
@@ -94,9 +86,9 @@ bool Queries::promises(Source source, const FeedPlan& plan, double affordable, d
   const double plain = known.costs.plain();
   if (record.dear(2.0 * plain - known.costs.seconds(2))) record.reconsider(known.turn, plain);
   if (record.levels(affordable) < 1) return false;
-  const Gains& gains = record.gains(plan.nodes > 0);
+  const Gains& gains = record.gains();
   const bool pays = gains.value() > gain_without(source, plan);
-  return gains.hope(known.exploration.rounds()) > best && (pays || record.trying() || known.exploration.allowed());
+  return gains.hope(known.exploration.rounds()) > best && (pays || known.exploration.allowed());
 }
 
 double Queries::gain_without(Source source, const FeedPlan& plan) const {
@@ -104,7 +96,7 @@ double Queries::gain_without(Source source, const FeedPlan& plan) const {
   for (size_t at = 0; at < measured_.drafters.size(); ++at) {
     const auto& other = measured_.drafters[at];
     if (static_cast<Source>(at) != source && other.here && other.costly)
-      most = std::max(most, other.record.gains(plan.nodes > 0).value());
+      most = std::max(most, other.record.gains().value());
   }
   return most;
 }
@@ -112,27 +104,25 @@ double Queries::gain_without(Source source, const FeedPlan& plan) const {
 FeedPlan Queries::plan(const DraftTree& tree) {
   const Measurements& known = measured_;
   if (tree.empty()) return {};
-  const double credit = std::max(known.credit.passes(), 0.0);
-  const double spare = std::max(std::min(credit, 1.0), kStake * credit) * known.costs.plain();
+  const double spare = std::max(known.credit.passes(), 0.0) * known.costs.plain();
   return planner_.plan(tree, known.costs, {known.rate(), known.verify_overhead.slope(), spare});
 }
 
-// Seconds that queries may take now, so that some of what is drafted can be fed, too.
+// Seconds that queries may take now.
 double Queries::spare(int room) const {
   const Measurements& known = measured_;
   if (room < 1 || known.due_plain()) return 0.0;
-  const double fed = kFewTokens * known.costs.least_slope(limit_);
-  return known.credit.passes() * known.costs.plain() - fed;
+  return known.credit.passes() * known.costs.plain();
 }
 
-Query Queries::cheap_query(Source source, int limit, double least) const {
+// Without a floor once its time is known, which is short: only what it proposes can be scored.
+Query Queries::cheap_query(Source source, int limit) const {
   const Measurements& known = measured_;
   const auto& drafter = known.of(source);
   if (drafter.record.unknown()) {
     return {source, std::min(limit, kTryDepth), drafter.traits.pretrained ? kTryFloor : 0.0};
   }
-  const double floor = known.turn % kOpenEveryRounds ? kSlack * least : 0.0;
-  return {source, limit, known.acceptance.in_its_words(source, floor)};
+  return {source, limit, 0.0};
 }
 
 // Tokens that the time is worth in which level `depth` is drafted and a pass reads it.

@@ -34,7 +34,7 @@ class Queries {
  private:
   bool promises(Source source, const FeedPlan& plan, double spare, double best);
   double spare(int room) const;
-  Query cheap_query(Source source, int limit, double least) const;
+  Query cheap_query(Source source, int limit) const;
   double price(const QueryRecord& record, int depth) const;
 
   Measurements& measured_;

@@ -17,22 +17,10 @@ constexpr int kDeepest = 64;
 constexpr int kPatience = 4;  // queries in vain before a drafter is queried half as often
 constexpr double kDiscount = 0.995;
 constexpr double kWidthTokens = 0.8;   // scale of the confidence bound
-constexpr double kEarlierPulls = 8.0;  // queries that all earlier sequences count for
-constexpr int kTryQueries = 3;         // of a try
-constexpr double kTriesKept = 0.9;     // discount of earlier tries
-constexpr double kMostPasses = 6.0;
-constexpr double kDebtKept = 1.0;      // most debt of exploration, in passes, that a sequence takes over
-constexpr double kShare = 0.01;        // of all passes that exploration may lose
 constexpr double kShareOfGains = 0.04;  // of what costly drafters gain that exploration may lose, too
 constexpr double kUsualRate = 0.7;  // acceptance rate assumed of a costly drafter while few of its tokens were seen
 
 }  // namespace
-
-void Gains::begin() {
-  if (pulls_ <= kEarlierPulls) return;
-  sum_ *= kEarlierPulls / pulls_;
-  pulls_ = kEarlierPulls;
-}
 
 void Gains::fade() {
   pulls_ *= kDiscount;
@@ -110,32 +98,6 @@ void QueryRecord::queried(int64_t turn, bool fed) {
   }
 }
 
-void QueryRecord::begin() {
-  for (Gains& gains : gains_) gains.begin();
-  if (netted_) nets_ = kTriesKept * nets_ + net_;
-  netted_ = false;
-  net_ = 0.0;
-  charged_ = nets_ <= 0.0;
-  trying_ = charged_ ? 0 : kTryQueries;
-}
-
-void QueryRecord::tried() {
-  if (!trying_) {
-    trying_ = kTryQueries;
-    charged_ = true;
-  }
-  --trying_;
-}
-
-void QueryRecord::won(double tokens) {
-  netted_ = true;
-  net_ += tokens;
-}
-
-void QueryRecord::fade() {
-  for (Gains& gains : gains_) gains.fade();
-}
-
 void QueryRecord::judged(size_t depth, bool right) {
   while (depths_.size() <= depth) depths_.emplace_back(4.0 * kUsualRate, 4.0);
   auto& [hits, seen] = depths_[depth];
@@ -149,14 +111,12 @@ double QueryRecord::rate(size_t depth) const {
   return hits / seen;
 }
 
-void ExplorationBudget::begin(int sharing) { left_ = std::max(left_, -kDebtKept * sharing); }
-
 void ExplorationBudget::round(double cost) {
   rounds_ = kDiscount * rounds_ + 1.0;
-  left_ = std::min(left_ + kShare * cost, kMostPasses);
+  left_ = std::min(left_ + kLossShare * cost, kExploredPasses);
 }
 
-void ExplorationBudget::lost(double passes) { left_ = std::min(left_ - passes, kMostPasses); }
+void ExplorationBudget::lost(double passes) { left_ = std::min(left_ - passes, kExploredPasses); }
 
 void ExplorationBudget::gained(double passes) { lost(-kShareOfGains * std::max(passes, 0.0)); }
 

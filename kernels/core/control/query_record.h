@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/control/credit.h"
 #include "core/control/linear_fit.h"
 
 namespace edgedec::engine {
@@ -17,8 +18,6 @@ constexpr double kCheapShare = 0.05;
 // What queries of a costly drafter gained, in tokens above what the round's time is worth.
 class Gains {
  public:
-  // Starts a new sequence.
-  void begin();
   // Discounts what was gained so far: a round went by.
   void fade();
   // Notes a query.
@@ -43,9 +42,6 @@ class QueryRecord {
   bool unknown() const { return unknown_; }
   // Mean time of a call.
   double seconds() const { return seconds_; }
-  // Whether a try is under way, and whether the exploration budget pays for it.
-  bool trying() const { return trying_ != 0; }
-  bool charged() const { return charged_; }
 
   // Notes a call, with little to read first, that drafted `depth` levels. `plain`: seconds of a pass over one token.
   // Returns the seconds of it that are not charged: those beyond the usual ones, which follow if it goes on.
@@ -67,17 +63,8 @@ class QueryRecord {
   // Notes a query in round `turn`; `fed`: some of its tokens were worth feeding.
   void queried(int64_t turn, bool fed);
 
-  // Starts a new sequence.
-  void begin();
-  // Notes a query that no experience speaks for.
-  void tried();
-  // Notes what a query in this sequence, or reading for it, won (lost, if negative).
-  void won(double tokens);
-  // Discounts the gains so far: a round went by.
-  void fade();
-  // The gains of queries: those `beside` drafts of others that are fed, or all others.
-  Gains& gains(bool beside) { return gains_[beside]; }
-  const Gains& gains(bool beside) const { return gains_[beside]; }
+  Gains& gains() { return gains_; }
+  const Gains& gains() const { return gains_; }
   // Notes whether a token at `depth`, whose parent was committed, was right.
   void judged(size_t depth, bool right);
 
@@ -107,11 +94,7 @@ class QueryRecord {
   double doubts_ = 0.0;  // passes that calls took which were not believed
   int long_ = 0;         // calls in a row that took too long
   int64_t every_ = 1, vain_ = 0, last_ = 0;
-  Gains gains_[2];  // of queries where other drafters had nothing to feed, and where they had
-  int trying_ = 0;  // queries left of the try under way
-  bool charged_ = true;
-  bool netted_ = false;  // whether a query of this sequence won or lost something, and what all of them did
-  double net_ = 0.0, nets_ = 0.0;
+  Gains gains_;
   std::vector<std::pair<double, double>> depths_;  // tokens that were right and that were seen, by depth
 };
 
@@ -123,8 +106,6 @@ class ExplorationBudget {
   // Whether something is left to lose.
   bool allowed() const { return left_ > 0.0; }
   double left() const { return left_; }
-  // Starts a new sequence; `sharing`: sequences that share a pass.
-  void begin(int sharing);
   // Notes a round that took as long as `cost` plain passes.
   void round(double cost);
   // Notes what a try lost (gained, if negative).
@@ -133,9 +114,9 @@ class ExplorationBudget {
   void gained(double passes);
 
  private:
-  static constexpr double kFirstPasses = 4.0;
+  static constexpr double kExploredPasses = 4.0;  // most that may be lost at a time
 
-  double left_ = kFirstPasses;
+  double left_ = kExploredPasses;
   double rounds_ = 0.0;
 };
 

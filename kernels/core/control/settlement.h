@@ -11,11 +11,9 @@ namespace edgedec::engine {
 
 class Measurements;
 
-// A query of a costly drafter: whether drafts of others would have been fed, the gain without it, and whether that
-// seemed as good.
+// A query of a costly drafter: the gain without it, and whether that seemed as good.
 struct Trial {
   Source source = kNobody;
-  bool beside = false;
   double gain_without = 0.0;
   bool exploring = false;
 
@@ -47,8 +45,7 @@ struct Settlement {
   void settle(Measurements& measured, double scale) const;
 
  private:
-  double rise(const Measurements& measured, const RoundTimes& times, double scale) const;
-  double passing(Measurements& measured, const RoundTimes& times, double rise) const;
+  double passing(Measurements& measured, const RoundTimes& times) const;
   void account(Measurements& measured, double cost) const;
   void judge(Measurements& measured) const;
 };

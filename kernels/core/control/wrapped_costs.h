@@ -11,7 +11,6 @@ class WrappedCosts : public Costs {
   explicit WrappedCosts(Costs& inner) : inner_(inner) {}
 
   int longest() const override { return inner_.longest(); }
-  int sharing() const override { return inner_.sharing(); }
   double plain() const override { return seconds(1); }
   double seconds(int tokens) const override { return inner_.seconds(tokens); }
   double price(double seconds, int tokens) const override { return inner_.price(seconds, tokens); }

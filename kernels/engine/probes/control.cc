@@ -67,15 +67,10 @@ void write_drafter(Record& record, const Measurements& known, Source source) {
   record.write(drafter.here);
   if (!drafter.here) return;
   const QueryRecord& queries = drafter.record;
-  record.write(drafter.fresh, drafter.costly, queries.unknown(), queries.seconds(), queries.trying(),
-               queries.charged());
-  for (const bool beside : {false, true}) {
-    const Gains& gains = queries.gains(beside);
-    record.write(gains.value(), gains.hope(known.exploration.rounds()));
-  }
+  record.write(drafter.fresh, drafter.costly, queries.unknown(), queries.seconds());
+  record.write(queries.gains().value(), queries.gains().hope(known.exploration.rounds()));
   write_line(record, queries.cost());
   for (int step = 0; step <= 10; ++step) record.write(known.acceptance.calibrate(source, step / 10.0));
-  record.write(known.acceptance.in_its_words(source, 0.3));
 }
 
 void write_estimates(Record& record, const Measurements& known) {
