@@ -60,12 +60,7 @@ def _many_lines(options: Options) -> bool:
     return options.get("source") is not None
 
 
-def _another_form(options: Options) -> bool:
-    return sum(options.get(name) is not None for name in ("json_schema", "regex", "grammar")) > 1
-
-
 _ONE = "leave one out"
-_FORMS = "--json-schema, --regex and --grammar each name the form of a reply"
 _TWO_MODELS = "structured output is for one model, and there are two"
 RULES = (
     Rule("trace", _nothing_to_trace, "--trace shows drafts, and --draft off makes none", _ONE),
@@ -75,8 +70,7 @@ RULES = (
     Rule("thinking", _raw, "--think and --no-think have no place in a raw prompt", "leave one out"),
     Rule("logprobs", _two_models, "--logprobs are those of one model, and there are two", _ONE),
     Rule("switch", _many_lines, "--switch is for one prompt, not for --input", _ONE),
-    *(Rule(name, _another_form, _FORMS, "give one of them") for name in ("json_schema", "regex", "grammar")),
-    *(Rule(name, _two_models, _TWO_MODELS, _ONE) for name in ("json_schema", "regex", "grammar")),
+    Rule("form", _two_models, _TWO_MODELS, _ONE),
     Rule("logprobs", _no_json, "--logprobs is for --json", "add --json"),
     Rule("logprobs", _many, "--logprobs is for one prompt, not for --input", _ONE),
 )

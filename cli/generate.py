@@ -52,7 +52,7 @@ With --when-full slide or speckv a full context ends no reply, and prompts may b
 quarter of the KV cache is evicted at a time, but for the first tokens. The model no longer sees evicted
 tokens; stats say so, lossy and evicted_tokens.
 
-With --json-schema, --regex or --grammar the reply has that form: only tokens that it allows are drawn.
+With --form the reply has that form: only tokens that it allows are drawn.
 Where --max-tokens or the context cuts the reply before it is whole, the command ends with an error.
 Drafts change no token of it either.
 
@@ -99,7 +99,7 @@ class ReportOptions:
         'git diff | edgedec generate -m qwen2.5-coder-1.5b "Write a commit message for this."',
         'edgedec generate -m gemma3-270m --raw "Once upon a time" --max-tokens 100 --seed 7',
         'edgedec generate "List three colours." --json | jq .stats',
-        'edgedec generate "Name a planet." --json-schema planet.json',
+        'edgedec generate "Name a planet." --form planet.json',
         "edgedec generate --input questions.txt --batch 8 --json > replies.jsonl",
         'edgedec generate "What is 12 * 12?" --temperature 0.8 --samples 8 --choose vote',
     ),

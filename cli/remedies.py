@@ -51,6 +51,9 @@ _CHANGE: dict[str, str] = {
 GONE = {
     "--kind": "--from GGUF alone for a small model",
     "--device-memory": "--device gpu:SIZE",
+    "--grammar": "--form FILE",
+    "--json-schema": "--form FILE.json",
+    "--regex": "--form regex:PATTERN",
 }
 """Options that there were, and the words for what does the same now."""
 

@@ -1,4 +1,4 @@
-"""generate --json-schema, --regex, --grammar: a reply of that form on standard output, or one line."""
+"""generate --form: a reply of that form on standard output, or one line."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ def model(home: Home, tmp_path_factory: pytest.TempPathFactory):  # type: ignore
 
 
 def test_the_reply_is_json_of_the_schema(model, schema: str) -> None:  # type: ignore[no-untyped-def]
-    result = run(model, "generate", *PLAIN, "-p", "Why?", "--json-schema", schema)
+    result = run(model, "generate", *PLAIN, "-p", "Why?", "--form", schema)
     assert (result.exit_code, result.stderr) == (0, "")
     assert set(json.loads(result.stdout)) == {"colour", "count"}
     report = json.loads(
-        run(model, "generate", *PLAIN, "-p", "Why?", "--json-schema", schema, "--json").stdout
+        run(model, "generate", *PLAIN, "-p", "Why?", "--form", schema, "--json").stdout
     )
     assert (report["text"], report["finish_reason"]) == (result.stdout.rstrip("\n"), "stop")
 
 
 def test_patterns_and_grammars(model, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    assert run(model, "generate", *PLAIN, "-p", "Why?", "--regex", "yes|no").stdout in ("yes\n", "no\n")
+    assert run(model, "generate", *PLAIN, "-p", "Why?", "--form", "regex:yes|no").stdout in ("yes\n", "no\n")
     (tmp_path / "list.lark").write_text('start: ("a" | "b")~3')
-    result = run(model, "generate", *PLAIN, "--raw", "-p", "Why?", "--grammar", str(tmp_path / "list.lark"))
+    result = run(model, "generate", *PLAIN, "--raw", "-p", "Why?", "--form", str(tmp_path / "list.lark"))
     assert len(result.stdout.strip("ab")) == len("\n")
 
 
 def test_every_line_of_a_file_has_the_form(model, schema: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "lines").write_text("One?\nTwo?\nThree?\n")
-    given = ("generate", *PLAIN, "--input", str(tmp_path / "lines"), "--json-schema", schema, "--json")
+    given = ("generate", *PLAIN, "--input", str(tmp_path / "lines"), "--form", schema, "--json")
     lines = run(model, *given).stdout.splitlines()
     assert [set(json.loads(json.loads(line)["text"])) for line in lines] == [{"colour", "count"}] * 3
     cut = run(model, *given, "--max-tokens", "3")
@@ -61,7 +61,7 @@ def test_every_line_of_a_file_has_the_form(model, schema: str, tmp_path: Path) -
 
 
 def test_a_reply_that_is_cut_is_shown_and_is_an_error(model, schema: str) -> None:  # type: ignore[no-untyped-def]
-    result = run(model, "generate", *PLAIN, "-p", "Why?", "--json-schema", schema, "--max-tokens", "3")
+    result = run(model, "generate", *PLAIN, "-p", "Why?", "--form", schema, "--max-tokens", "3")
     assert result.exit_code == 12
     assert result.stdout.startswith("{")
     assert result.stdout.endswith("\n")
@@ -72,7 +72,7 @@ def test_a_reply_that_is_cut_is_shown_and_is_an_error(model, schema: str) -> Non
 def test_an_annotation_that_is_left_out_is_a_line(model, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     form = {"type": "object", "properties": {"a": {"enum": ["b"], "format": "color"}}, "required": ["a"]}
     (tmp_path / "form.json").write_text(json.dumps({**form, "additionalProperties": False}))
-    given = ("generate", *PLAIN, "-p", "Why?", "--json-schema", str(tmp_path / "form.json"))
+    given = ("generate", *PLAIN, "-p", "Why?", "--form", str(tmp_path / "form.json"))
     result = run(model, *given)
     assert json.loads(result.stdout) == {"a": "b"}
     assert result.stderr == 'note: replies do not keep to "format": "color" at /properties/a\n'
@@ -81,23 +81,25 @@ def test_an_annotation_that_is_left_out_is_a_line(model, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [
-        (("--regex", "a("), 2, ["pattern cannot be used"]),
-        (("--regex", "a", "--grammar", "{file}"), 2, ["--regex", "--grammar"]),
-        (("--json-schema", "{file}"), 2, ["no JSON"]),
-        (("--json-schema", "{empty}"), 4, ["empty"]),
-        (("--json-schema", "missing.json"), 3, ["missing.json"]),
-        (("--json-schema", "{huge}"), 2, ['"maximum": -1e+20', "-9,223,372,036,854,774,784"]),
-        (("--grammar", "{crash}"), 2, ["it crashes the compiler"]),
-        (("--regex", "a", "--switch", "small"), 2, ["one model"]),
+        (("--form", "regex:a("), 2, ["pattern cannot be used"]),
+        (("--form", "{file}.json"), 2, ["no JSON"]),
+        (("--form", "{empty}"), 4, ["empty"]),
+        (("--form", "missing.json"), 3, ["missing.json"]),
+        (("--form", "yes|no"), 3, ["yes|no"]),
+        (("--form", "{huge}.json"), 2, ['"maximum": -1e+20', "-9,223,372,036,854,774,784"]),
+        (("--form", "{crash}"), 2, ["it crashes the compiler"]),
+        (("--form", "regex:a", "--switch", "small"), 2, ["one model"]),
+        (("--json-schema", "a.json"), 2, ["no such option: --json-schema", "give --form FILE.json"]),
+        (("--regex", "a"), 2, ["no such option: --regex", "give --form regex:PATTERN"]),
     ],
 )
 def test_wrong_forms_are_one_line(  # type: ignore[no-untyped-def]
     model, tmp_path: Path, args: tuple[str, ...], code: int, words: list[str]
 ) -> None:
-    (tmp_path / "file").write_text("start: what")
+    (tmp_path / "file.json").write_text("start: what")
     (tmp_path / "empty").write_text("")
     huge = '{"type": "integer", "minimum": -1e30, "maximum": -1e20}'
-    (tmp_path / "huge").write_text(huge)
+    (tmp_path / "huge.json").write_text(huge)
     (tmp_path / "crash").write_text(f"start: %json {huge}")
     files = {name: tmp_path / name for name in ("file", "empty", "huge", "crash")}
     given = [arg.format(**files) for arg in args]

@@ -114,7 +114,7 @@ def test_a_model_of_one_sequence_says_so(home: Home) -> None:
 
 def test_samples_of_a_form_have_it_or_say_so(home: Home, bundle: Path) -> None:
     """Those that a limit cuts have an error, and do not count where others are whole."""
-    form = ("--regex", "(yes|no|[a-z]{200})")
+    form = ("--form", "regex:(yes|no|[a-z]{200})")
     result = generate(home, bundle, *ASKED, *form, "--samples", "6", "--choose", "vote=.+", "--json")
     found = json.loads(result.stdout)
     whole = [one for one in found["samples"] if "error" not in one]

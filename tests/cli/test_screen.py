@@ -89,7 +89,7 @@ def test_a_reply_of_a_real_model_that_nobody_can_read_is_an_error() -> None:
     "line",
     [
         "generate -p '{}'", "generate '{}'", "generate -m none '{}'", "chat none '{}'",
-        "generate -p Hi --system '{}'", "generate -p Hi --stop '{}'", "generate -p Hi --regex '{}'",
+        "generate -p Hi --system '{}'", "generate -p Hi --stop '{}'", "generate -p Hi --form '{}'",
     ],
 )  # fmt: skip
 def test_a_text_that_is_not_utf8_is_refused(line: str, tmp_path: Path) -> None:

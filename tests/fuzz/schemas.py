@@ -85,7 +85,7 @@ def mutate(files: Files, rng: random.Random) -> None:
 
 
 def read(folder: Path) -> None:
-    """Compile the schema as ``generate --json-schema`` does, and draw a reply; a whole one is JSON."""
+    """Compile the schema as ``generate --form`` does, and draw a reply; a whole one is JSON."""
     text = read_text_file(folder / SCHEMA, "form of a reply")
     form = GrammarSpec.json_schema(text)
     one, ids, rng = constraint(form), [], random.Random(len(text))

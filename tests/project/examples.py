@@ -109,7 +109,7 @@ EXAMPLES = (
     Example(guide("serving"), "serve qwen2.5-coder-1.5b", left_out=SERVER),
     Example(guide("serving"), "from openai import", left_out=SERVER),
     Example(guide("serving"), "--key-file", left_out=SERVER),
-    Example(guide("structured"), "--json-schema", files=("questions.txt",), prints=r'"colour": ?"\w+"'),
+    Example(guide("structured"), "--form", files=("questions.txt",), prints=r'"colour": ?"\w+"'),
     Example(guide("structured"), "BaseModel", needs="pydantic", prints=r"\w+ \w+"),
     Example(guide("sparse"), "lfm2-8b-a1b", left_out=GIGABYTES),
     Example(guide("switching"), "--draft auto", stdin="Say hello.\n", models=QWEN),
