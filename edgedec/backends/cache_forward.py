@@ -1,8 +1,8 @@
-"""A base class for forwards: the model's facts, the bookkeeping of the cache, and refusals."""
+"""A base class for forwards: the facts of the model and the bookkeeping of the cache, without any part."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NoReturn
 
 import numpy as np
@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 
 from edgedec.backends.checks import check_keep
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.forward import Capabilities, Forward, Sink, Source
+from edgedec.core.forward import Attending, Capabilities, Copying, Evicting, Peeking, Portable
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
+from edgedec.core.rows import Keep, Rows
 from edgedec.memory import CacheBook
 
 
 class CacheForward:
     """The bookkeeping part of ``Forward``.
 
-    ``book`` records which slots are taken. Methods of capabilities that a subclass does not override raise
-    UnsupportedError. A subclass adds ``extend``, ``keep_path`` and ``nbytes``.
+    ``book`` records which slots are taken. A subclass adds ``extend``, ``keep_path`` and ``nbytes``, and the
+    parts that it has.
     """
 
     def __init__(
@@ -60,75 +60,33 @@ class CacheForward:
         """See ``Forward.reachable``."""
         return self._book.reachable(length)
 
-    @property
-    def resident(self) -> int:
-        """See ``Forward.resident``."""
-        return self._book.slots
-
-    @property
-    def evicted(self) -> range:
-        """See ``Forward.evicted``."""
-        return self._book.evicted
-
     def rewind(self, length: int) -> None:
         """See ``Forward.rewind``."""
         self._book.rewind(length)
 
     @property
-    def peeked(self) -> tuple[int, ...]:
-        """See ``Forward.peeked``."""
-        return ()
-
-    def peek(
-        self,
-        tokens: Sequence[int],
-        *,
-        exit: int,
-        parents: Sequence[int] | None = None,
-        rows: Rows = LAST_ROW,
-        keep: Keep | None = None,
-        resume: int | None = None,
-    ) -> HeadRows:
-        """See ``Forward.peek``."""
-        self._refuse("no tokens can be drafted after a part of its layers")
+    def peeking(self) -> Peeking | None:
+        return None
 
     @property
-    def cache_layout(self) -> str:
-        """See ``Forward.cache_layout``."""
-        self._refuse("its KV cache cannot be saved")
-
-    def cache_bytes(self, length: int) -> int:
-        """See ``Forward.cache_bytes``."""
-        self._refuse("its KV cache cannot be saved")
-
-    def write_cache(self, sink: Sink, length: int) -> None:
-        """See ``Forward.write_cache``."""
-        self._refuse("its KV cache cannot be saved")
-
-    def read_cache(self, source: Source, length: int) -> None:
-        """See ``Forward.read_cache``."""
-        self._refuse("its KV cache cannot be restored")
-
-    def copy_prefix(self, source: Forward, length: int) -> int:
-        """See ``Forward.copy_prefix``."""
-        self._refuse("no tokens can be copied into its KV cache")
-
-    def evict(self, first: int, count: int) -> None:
-        """See ``Forward.evict``."""
-        self._refuse("no tokens can leave its KV cache")
-
-    def attention(self, tokens: Sequence[int]) -> FloatArray:
-        """See ``Forward.attention``."""
-        self._refuse("it does not report attention")
+    def evicting(self) -> Evicting | None:
+        return None
 
     @property
-    def lent(self) -> Mapping[str, NDArray[np.float16]]:
-        """See ``Forward.lent``."""
-        self._refuse("no other graph can read its KV cache")
+    def attending(self) -> Attending | None:
+        return None
 
-    def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
-        """See ``Forward.select``."""
-        self._refuse("no tokens can leave its KV cache")
+    @property
+    def portable(self) -> Portable | None:
+        return None
+
+    @property
+    def copying(self) -> Copying | None:
+        return None
+
+    @property
+    def lent(self) -> Mapping[str, NDArray[np.float16]] | None:
+        return None
 
     def _check_rows(self, rows: Rows) -> None:
         """Raises UnsupportedError for rows that the capabilities lack, ValueError for wrong ids to keep."""

@@ -1,4 +1,4 @@
-"""A forward that passes every call on to another one, which may be replaced."""
+"""A forward that passes every call on to another one, which may be replaced, and has its parts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedec.core.forward import Capabilities, Forward, Sink, Source
+from edgedec.core.forward import Attending, Capabilities, Copying, Evicting, Forward, Peeking, Portable
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
+from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 
 
 class DelegatingForward:
@@ -40,44 +40,15 @@ class DelegatingForward:
         return self._now.length
 
     @property
-    def resident(self) -> int:
-        return self._now.resident
-
-    @property
-    def evicted(self) -> range:
-        return self._now.evicted
-
-    @property
-    def lent(self) -> Mapping[str, NDArray[np.float16]]:
+    def lent(self) -> Mapping[str, NDArray[np.float16]] | None:
         """See ``Forward.lent``."""
         return self._now.lent
-
-    @property
-    def peeked(self) -> tuple[int, ...]:
-        return self._now.peeked
-
-    @property
-    def cache_layout(self) -> str:
-        return self._now.cache_layout
 
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
     ) -> HeadRows:
         """See ``Forward.extend``."""
         return self._now.extend(tokens, parents=parents, rows=rows)
-
-    def peek(
-        self,
-        tokens: Sequence[int],
-        *,
-        exit: int,
-        parents: Sequence[int] | None = None,
-        rows: Rows = LAST_ROW,
-        keep: Keep | None = None,
-        resume: int | None = None,
-    ) -> HeadRows:
-        """See ``Forward.peek``."""
-        return self._now.peek(tokens, exit=exit, parents=parents, rows=rows, keep=keep, resume=resume)
 
     def reachable(self, length: int) -> int:
         """See ``Forward.reachable``."""
@@ -95,31 +66,22 @@ class DelegatingForward:
         """See ``Forward.nbytes``."""
         return self._now.nbytes()
 
-    def cache_bytes(self, length: int) -> int:
-        """See ``Forward.cache_bytes``."""
-        return self._now.cache_bytes(length)
+    @property
+    def peeking(self) -> Peeking | None:
+        return self._now.peeking
 
-    def write_cache(self, sink: Sink, length: int) -> None:
-        """See ``Forward.write_cache``."""
-        self._now.write_cache(sink, length)
+    @property
+    def evicting(self) -> Evicting | None:
+        return self._now.evicting
 
-    def read_cache(self, source: Source, length: int) -> None:
-        """See ``Forward.read_cache``."""
-        self._now.read_cache(source, length)
+    @property
+    def attending(self) -> Attending | None:
+        return self._now.attending
 
-    def copy_prefix(self, source: Forward, length: int) -> int:
-        """See ``Forward.copy_prefix``. ``source`` may delegate, too."""
-        inner = source._now if isinstance(source, DelegatingForward) else source
-        return self._now.copy_prefix(inner, length)
+    @property
+    def portable(self) -> Portable | None:
+        return self._now.portable
 
-    def evict(self, first: int, count: int) -> None:
-        """See ``Forward.evict``."""
-        self._now.evict(first, count)
-
-    def attention(self, tokens: Sequence[int]) -> FloatArray:
-        """See ``Forward.attention``."""
-        return self._now.attention(tokens)
-
-    def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
-        """See ``Forward.select``."""
-        self._now.select(first, end, kept)
+    @property
+    def copying(self) -> Copying | None:
+        return self._now.copying

@@ -16,7 +16,7 @@ from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.checks import check_kept
 from edgedec.backends.head_rows import head_rows, trimmed_rows
 from edgedec.backends.peeked import NOTHING, peek_rows
-from edgedec.core.forward import Capabilities, Forward
+from edgedec.core.forward import Attending, Capabilities, Copying, Evicting, Forward, Peeking
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
@@ -74,7 +74,7 @@ class FakeForward(_Fake):
         self, script: Sequence[Expect], *, vocab_size: int = 32, capacity: int = 64, max_pass: int = 8
     ) -> None:
         super().__init__(
-            vocab_size, capacity, Capabilities(max_pass=max_pass, trees=True, full_rows=True, exact=True)
+            vocab_size, capacity, Capabilities(max_pass=max_pass, trees=True, exact=True)
         )
         self._script = list(script)
         self.played = 0
@@ -106,7 +106,7 @@ class FakeForward(_Fake):
         self._book.keep(nodes)
 
 
-class MarkovForward(_Fake):
+class MarkovForward(_Fake, Peeking, Evicting, Attending, Copying):
     """A deterministic model: the logits after a token are a hash of every token on its path.
 
     Logits are multiples of ``1/8`` in [-sharpness, sharpness], so that equal values are common. Each slot
@@ -129,13 +129,11 @@ class MarkovForward(_Fake):
         caps = Capabilities(
             max_pass=max_pass,
             trees=True,
-            full_rows=True,
+
             exact=True,
-            copies=True,
-            evicts=True,
-            attention=True,
             taps=_TAPS,
             exits=_EXITS,
+            trims=True,
         )
         super().__init__(vocab_size, capacity, caps, context)
         self._slots = [0] * capacity
@@ -166,8 +164,34 @@ class MarkovForward(_Fake):
         return replace(found, hidden=_hidden(self._slots[done.start : done.start + len(tokens)], rows.taps))
 
     @property
+    def peeking(self) -> Peeking | None:
+        return self if self._caps.exits else None
+
+    @property
+    def evicting(self) -> Evicting | None:
+        return self
+
+    @property
+    def attending(self) -> Attending | None:
+        return self
+
+    @property
+    def copying(self) -> Copying | None:
+        return self
+
+    @property
+    def resident(self) -> int:
+        """See ``Evicting.resident``."""
+        return self._book.slots
+
+    @property
+    def evicted(self) -> range:
+        """See ``Evicting.evicted``."""
+        return self._book.evicted
+
+    @property
     def peeked(self) -> tuple[int, ...]:
-        """See ``Forward.peeked``."""
+        """See ``Peeking.peeked``."""
         return self._peeked.tokens
 
     def peek(
@@ -180,7 +204,7 @@ class MarkovForward(_Fake):
         keep: Keep | None = None,
         resume: int | None = None,
     ) -> HeadRows:
-        """See ``Forward.peek``."""
+        """See ``Peeking.peek``."""
         rows = peek_rows(rows, keep)
         self._check_rows(rows)
         before = self._peeked.at(exit, resume)
@@ -232,7 +256,7 @@ class MarkovForward(_Fake):
         self._forget()
 
     def copy_prefix(self, source: Forward, length: int) -> int:
-        """See ``Forward.copy_prefix``."""
+        """See ``Copying.copy_prefix``."""
         if not isinstance(source, MarkovForward) or source is self or source._seed != self._seed:
             raise ValueError("tokens are copied from another cache of the same model only")
         self.rewind(0)
@@ -245,11 +269,11 @@ class MarkovForward(_Fake):
         return self.length
 
     def evict(self, first: int, count: int) -> None:
-        """See ``Forward.evict``."""
+        """See ``Evicting.evict``."""
         self.select(first, first + count, np.empty((1, 1, 0), np.intp))
 
     def attention(self, tokens: Sequence[int]) -> FloatArray:
-        """See ``Forward.attention``. A pretence: a weight is a hash of the text before the query and of the
+        """See ``Attending.attention``. A pretence: a weight is a hash of the text before the query and of the
         key's token, in [0, 1).
         """
         start = self.resident
@@ -262,7 +286,7 @@ class MarkovForward(_Fake):
         return weights
 
     def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
-        """See ``Forward.select``."""
+        """See ``Evicting.select``."""
         check_kept(self.spec, first, end, kept)
         stay = kept[0, 0].tolist()
         self._book.evict(first, end, len(stay))
@@ -291,7 +315,7 @@ class MarkovForward(_Fake):
 
 def without_exits(forward: MarkovForward) -> MarkovForward:
     """Return ``forward``, which has no exits and no hidden states from now on."""
-    forward._caps = replace(forward.caps, exits=(), taps=())
+    forward._caps = replace(forward.caps, exits=(), taps=(), trims=False)
     return forward
 
 

@@ -54,7 +54,7 @@ class DecoderModel(BackendBase):
         spin: bool = True,
         drafting: bool = False,
     ) -> None:
-        caps = Capabilities(max_pass=MAX_PASS_TOKENS, trees=False, full_rows=True, exact=False)
+        caps = Capabilities(max_pass=MAX_PASS_TOKENS, trees=False, exact=False)
         super().__init__(manifest.spec, caps, threads)
         self.weight_bytes = manifest.files[WEIGHTS].bytes
         self._session = open_standard_session(bundle, threads, spin=spin)

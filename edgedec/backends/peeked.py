@@ -19,7 +19,7 @@ def peek_rows(rows: Rows, keep: Keep | None) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class Peeked:
-    """See ``Forward.peek``: all peeked tokens, their parents, and the layers that they went through.
+    """See ``Peeking.peek``: all peeked tokens, their parents, and the layers that they went through.
 
     ``resume``: the layers that they went on behind; None: they did not.
     """
@@ -43,7 +43,7 @@ class Peeked:
         return self if same else replace(NOTHING, exit=exit, resume=resume)
 
     def joined(self, tokens: Sequence[int], parents: Sequence[int] | None, caps: Capabilities) -> Peeked:
-        """Return these with ``tokens`` behind them, as ``Forward.peek`` gets them.
+        """Return these with ``tokens`` behind them, as ``Peeking.peek`` gets them.
 
         Raises ValueError for an exit that does not exist, no tokens, and too many.
         """

@@ -1,6 +1,6 @@
 """Times of passes of which a drafter computed a part.
 
-A drafter that runs the target's own first layers (``Forward.peek``) leaves the pass less to do. Its query and
+A drafter that runs the target's own first layers (``Peeking.peek``) leaves the pass less to do. Its query and
 such a pass share their work, so both are booked as they are:
 
     query   all of its seconds, as drafting

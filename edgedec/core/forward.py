@@ -1,7 +1,12 @@
-"""The seam between the runtime and whatever computes logits."""
+"""The seam between the runtime and whatever computes logits.
+
+``Forward`` is what every model with a KV cache does. What only some do is a part of its own, which a forward
+offers by an attribute of the part's name: None where it lacks. A forward that has a part inherits its class.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -17,51 +22,33 @@ from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The abilities of a backend. Callers check them before they spend a token.
+    """The abilities of a backend, known before there is a cache. Callers check them before they spend tokens.
 
-    A method of ``Forward`` whose capability is missing raises UnsupportedError.
+    Parts that a forward has beside its core are no capabilities: ask the forward for the part.
     """
 
     max_pass: int
     """Most tokens that one ``extend`` accepts. Longer prompts are fed in pieces."""
     trees: bool
     """Whether ``extend`` accepts ``parents`` other than a chain."""
-    full_rows: bool
-    """Whether ``extend`` can return whole rows of logits."""
     exact: bool
     """Whether a token's results have the same bits however its text was cut into passes."""
     most_undone: int = 0
     """Most tokens of one pass that ``rewind`` can take back again, also most tokens of a tree; 0: no bound.
     Recurrent states go further back to a checkpoint alone.
     """
-    portable: bool = False
-    """Whether the cache can be written to a file and read back."""
-    evicts: bool = False
-    """Whether tokens can leave the midst of the cache (``evict``)."""
-    attention: bool = False
-    """Whether ``attention`` reports weights, and ``select`` keeps slots of each head's own."""
-    copies: bool = False
-    """Whether tokens of another cache of the model can be copied into this one (``copy_prefix``)."""
     reserves: bool = False
     """Whether EdgeDec allocates all memory that the model needs, and so can bound it."""
     sequences: int = 1
     """Most sequences that ``Backend.sequences`` can run in one pass; 1: none beside the first."""
     kv_kinds: tuple[KvType, ...] = ()
     """Formats of the cache to choose from, the default first. Empty: the runtime decides."""
-    lends: bool = False
-    """Whether drafters can read its keys and values where they lie (``lent``)."""
     taps: tuple[int, ...] = ()
     """Layers whose outputs a pass can return as hidden states (``Rows.taps``), ascending. Empty: none."""
     exits: tuple[int, ...] = ()
-    """Numbers of layers after which ``peek`` can compute logits, ascending; the last is all layers."""
-
-    trims_together: bool = False
-    """Whether a pass of several sequences can trim the head, without exits or hidden states."""
-
-    @property
-    def trims(self) -> bool:
-        """Whether a head can be trimmed (``Rows.keep``)."""
-        return bool(self.exits or self.taps) or self.trims_together
+    """Numbers of layers after which ``Peeking.peek`` computes logits, ascending; the last is all layers."""
+    trims: bool = False
+    """Whether a head can be trimmed (``Rows.keep``)."""
 
 
 class Sink(Protocol):
@@ -136,8 +123,33 @@ class Forward(Protocol):
         """Bytes held, by purpose (``weights``, ``kv_cache``, ...)."""
         ...
 
-    # caps.exits
+    @property
+    def peeking(self) -> Peeking | None: ...
 
+    @property
+    def evicting(self) -> Evicting | None: ...
+
+    @property
+    def attending(self) -> Attending | None: ...
+
+    @property
+    def portable(self) -> Portable | None: ...
+
+    @property
+    def copying(self) -> Copying | None: ...
+
+    @property
+    def lent(self) -> Mapping[str, NDArray[np.float16]] | None:
+        """Its keys and values by the names of the graph's inputs. To be read between passes, as they are.
+        None where no other graph can read them.
+        """
+        ...
+
+
+class Peeking(ABC):
+    """Runs tokens through the lower layers only, which the next pass then need not do again."""
+
+    @abstractmethod
     def peek(
         self,
         tokens: Sequence[int],
@@ -164,49 +176,91 @@ class Forward(Protocol):
         that is not in ``caps.exits``, a ``resume`` below ``exit``, hidden states, more tokens than
         ``caps.max_pass`` in all, and as ``extend``.
         """
-        ...
 
     @property
+    @abstractmethod
     def peeked(self) -> tuple[int, ...]:
         """The tokens peeked since the cache last changed."""
-        ...
 
-    # caps.lends
 
-    @property
-    def lent(self) -> Mapping[str, NDArray[np.float16]]:
-        """Its keys and values by the names of the graph's inputs. To be read between passes, as they are."""
-        ...
-
-    # caps.portable
+class Evicting(ABC):
+    """Tokens can leave the midst of the cache."""
 
     @property
+    @abstractmethod
+    def resident(self) -> int:
+        """Slots taken: ``length`` less the evicted tokens."""
+
+    @property
+    @abstractmethod
+    def evicted(self) -> range:
+        """Positions of the zone that tokens were evicted from; some may have stayed (``select``).
+
+        Empty after a rewind to before the zone. ``rewind`` cannot go to a position within it but its first.
+        """
+
+    @abstractmethod
+    def evict(self, first: int, count: int) -> None:
+        """Evict ``count`` tokens behind the first ``first`` slots. All others keep keys, values and position.
+
+        Raises ValueError unless the tokens are resident and settled, for another ``first`` than that of an
+        existing zone, and for a part of the tokens that stayed in it.
+        """
+
+    @abstractmethod
+    def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
+        """Evict all of the slots [first, end) but those that each head keeps.
+
+        ``kept[layers, kv heads, n]`` are slots, ascending. They and the slots behind ``end`` move down in
+        that order. Raises ValueError where ``evict`` does, and for slots that do not ascend in [first, end).
+        """
+
+
+class Attending(ABC):
+    """Reports how much tokens attend to each slot."""
+
+    @abstractmethod
+    def attention(self, tokens: Sequence[int]) -> FloatArray:
+        """Feed ``tokens``, a chain, and return the attention to every slot, f32[layers, kv heads, slots].
+
+        Slots are those resident before and those of ``tokens``. A value is the greatest weight that a query
+        of ``tokens``, in a head that reads the key, gave the slot. Raises the errors of ``extend``.
+        """
+
+
+class Portable(ABC):
+    """The cache can be written to a file and read back."""
+
+    @property
+    @abstractmethod
     def cache_layout(self) -> str:
         """The layout of a slot, as text. A cache can be read where model and layout are the same."""
-        ...
 
+    @abstractmethod
     def cache_bytes(self, length: int) -> int:
         """Bytes of ``length`` slots, as written."""
-        ...
 
+    @abstractmethod
     def write_cache(self, sink: Sink, length: int) -> None:
         """Write the slots of the first ``length`` tokens.
 
         Raises ValueError unless they are all resident and settled, and where ``rewind(length)`` would leave
         fewer.
         """
-        ...
 
+    @abstractmethod
     def read_cache(self, source: Source, length: int) -> None:
         """Replace the cache by ``length`` tokens whose slots come from ``source``.
 
         Raises ContextFullError when they do not fit, EOFError when ``source`` ends early, BadFileError when
         the slots cannot be right; the cache is empty then.
         """
-        ...
 
-    # caps.copies
 
+class Copying(ABC):
+    """Tokens of another cache of the model can be copied into this one."""
+
+    @abstractmethod
     def copy_prefix(self, source: Forward, length: int) -> int:
         """Replace the cache by the first ``length`` tokens of ``source``, and return the tokens it has then.
 
@@ -215,45 +269,3 @@ class Forward(Protocol):
         length. It may be in a pass of its own thread, but must not be rewound below ``length``. Raises
         ValueError for another kind of cache, ContextFullError and MemoryBudgetError.
         """
-        ...
-
-    # caps.evicts
-
-    @property
-    def resident(self) -> int:
-        """Slots taken: ``length`` less the evicted tokens."""
-        ...
-
-    @property
-    def evicted(self) -> range:
-        """Positions of the zone that tokens were evicted from; some may have stayed (``select``).
-
-        Empty after a rewind to before the zone. ``rewind`` cannot go to a position within it but its first.
-        """
-        ...
-
-    def evict(self, first: int, count: int) -> None:
-        """Evict ``count`` tokens behind the first ``first`` slots. All others keep keys, values and position.
-
-        Raises ValueError unless the tokens are resident and settled, for another ``first`` than that of an
-        existing zone, and for a part of the tokens that stayed in it.
-        """
-        ...
-
-    # caps.attention
-
-    def attention(self, tokens: Sequence[int]) -> FloatArray:
-        """Feed ``tokens``, a chain, and return the attention to every slot, f32[layers, kv heads, slots].
-
-        Slots are those resident before and those of ``tokens``. A value is the greatest weight that a query
-        of ``tokens``, in a head that reads the key, gave the slot. Raises the errors of ``extend``.
-        """
-        ...
-
-    def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
-        """Evict all of the slots [first, end) but those that each head keeps.
-
-        ``kept[layers, kv heads, n]`` are slots, ascending. They and the slots behind ``end`` move down in
-        that order. Raises ValueError where ``evict`` does, and for slots that do not ascend in [first, end).
-        """
-        ...

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgedec.core.forward import Forward, Source
+from edgedec.core.errors import UnsupportedError
+from edgedec.core.forward import Forward, Portable, Source
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.decode.checks import common_prefix
@@ -69,9 +70,9 @@ class CachedSequence:
         return self._forward.capacity
 
     @property
-    def portable(self) -> Forward | None:
+    def portable(self) -> Portable | None:
         """The cache, if it can be written to a file."""
-        return self._forward if self._forward.caps.portable else None
+        return self._forward.portable
 
     def reusable(self, prompt_ids: Sequence[int]) -> int:
         """Count the tokens of a prompt that the cache holds. The last one is always fed, for its logits."""
@@ -101,13 +102,15 @@ class CachedSequence:
         """Begin with the first ``length`` committed tokens of ``source``, and return how many these are now.
 
         Their slots are copied, while ``source`` may be in a reply: 0 tokens are taken where its cache lacks
-        some of them, or begins another text meanwhile. Raises the errors of ``Forward.copy_prefix``,
+        some of them, or begins another text meanwhile. Raises the errors of ``Copying.copy_prefix``,
         UnsupportedError where the model does not copy.
         """
+        if (copying := self._forward.copying) is None:
+            raise UnsupportedError(f"{self.spec.name}: no tokens can be copied into its KV cache")
         self._replies += 1
         self._committed = []
         reply, tokens = source._replies, list(source._committed[:length])
-        held = self._forward.copy_prefix(source._forward, min(len(tokens), source._forward.length))
+        held = copying.copy_prefix(source._forward, min(len(tokens), source._forward.length))
         if held and source._replies != reply:
             self._forward.rewind(held := 0)
         self.adopt(tokens[:held])
@@ -116,8 +119,8 @@ class CachedSequence:
     def resume(self, tokens: Sequence[int], source: Source) -> None:
         """Read the cache of ``tokens`` from ``source`` and go on as if they had just been fed.
 
-        Raises the errors of ``Forward.read_cache``, with nothing committed then; ValueError when the cache is
-        not ``portable``.
+        Raises the errors of ``Portable.read_cache``, with nothing committed then; ValueError when the
+        cache is not ``portable``.
         """
         if (cache := self.portable) is None:
             raise ValueError("this model's cache cannot be read from a file")

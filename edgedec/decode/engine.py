@@ -202,7 +202,8 @@ class Engine(CachedSequence):
         if last:
             return self.speculation.undrafted()
         draft = self.speculation.round(room, grammar)
-        draft.lead(self._forward.peeked[1:])
+        if (peeking := self._forward.peeking) is not None:
+            draft.lead(peeking.peeked[1:])
         return draft
 
 

@@ -94,7 +94,8 @@ class Passes:
         forward = self._forward
         run = partial(forward.extend, [*tokens, *tree.tokens], parents=parents, rows=rows)
         head, time = self._timer.timed(run) if self._timer else (run(), PassTime(None))
-        slots = forward.resident if forward.caps.evicts else forward.length
+        evicting = forward.evicting
+        slots = forward.length if evicting is None else evicting.resident
         self.work = self.work.plus(len(tokens) + len(tree), slots, forward.spec.window)
         return head, time
 

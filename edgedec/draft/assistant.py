@@ -66,8 +66,8 @@ class AssistantDrafter(Drafter):
         before = len(self._tokens) - 1
         if limit < 1 or before < 1 or self._at != before - 1 or self._target.length != before:
             return EMPTY
-        evicts = self._target.caps.evicts
-        slots = self._target.resident if evicts else before
+        evicting = self._target.evicting
+        slots = before if evicting is None else evicting.resident
         tree = _Growth(self._steps, self._tokens, self._start, self._params, self._state, slots)
         return tree.grown(limit, max(floor, LEAST_REACH)).best(limit, floor, self.name)
 

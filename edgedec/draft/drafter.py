@@ -26,7 +26,7 @@ class DrafterCapabilities:
     every_round: bool = False
     """It needs the head rows of every round, also of those in which no draft can pay."""
     peeks: bool = False
-    """It computes its drafts with ``Forward.peek``: parts of the pass that follows. So a round asks one such
+    """It computes its drafts with ``Peeking.peek``: parts of the pass that follows. So a round asks one such
     drafter at most, and the pass begins with what ``peeked`` says.
     """
 

@@ -1,6 +1,6 @@
 """Drafting with the target itself: its first layers, then its own norm and head, perhaps a trimmed one.
 
-A draft step is a ``Forward.peek`` after layer E. The keys and values it writes, and the hidden states after
+A draft step is a ``Peeking.peek`` after layer E. The keys and values it writes, and the hidden states after
 E, are those of the pass that verifies, which goes on from there: nothing is computed twice (LayerSkip,
 Elhoushi et al. 2024). With all layers and a trimmed head, only the whole head is left to the pass: that
 drafts well without any training, and pays where the head is a large part of a pass.
@@ -101,7 +101,8 @@ class ExitDrafter(Drafter):
         last = forward.caps.exits[-1]
         layers = LayerSubset(exit, resume)
         self.name = layers.name
-        self._forward = forward
+        assert forward.peeking is not None, "a drafter of this kind is for forwards with exits"
+        self._forward, self._peeking = forward, forward.peeking
         self._exit = exit
         self._resume = resume
         self._trimmed = trimmed
@@ -149,7 +150,7 @@ class ExitDrafter(Drafter):
         self._peeked, self._stated = 0, None
         if limit < 1 or self._forward.length != len(self._text) - 1:
             return EMPTY
-        if self._forward.peeked:  # of a draft that no pass followed
+        if self._peeking.peeked:  # of a draft that no pass followed
             self._forward.rewind(self._forward.length)
         self._stated = made = self._chain(limit, floor)
         return chain(made.tokens, [self._sure.of(prob) for prob in made.probs], self.name)
@@ -179,7 +180,7 @@ class ExitDrafter(Drafter):
         keep = self._trimmed.keep if self._trimmed else None
         reach, token = 1.0, self._text[-1]
         while len(tokens) < limit and token not in self._ends:
-            head = self._forward.peek([token], exit=self._exit, rows=LAST_ROW, keep=keep, resume=self._resume)
+            head = self._peeking.peek([token], exit=self._exit, rows=LAST_ROW, keep=keep, resume=self._resume)
             self._peeked += 1
             self._passes += 1
             kept = 1.0 if keep is None else keep.size / self._forward.spec.vocab_size

@@ -34,7 +34,7 @@ class AssistantKind(CarriedKind):
         from edgedec.backends.onnx.assistant_forward import AssistantModel
 
         facts, model = AssistantFacts.of(facts_in(folder)), opening.target
-        if not model.backend.caps.lends:
+        if model.backend.device_bytes():
             raise UnsupportedError("its KV cache cannot be read there by another graph")
         check_last_layer(model, facts.target_hidden, facts.ids)
         return _OpenAssistant(AssistantModel(folder, bundle, facts, threads=model.threads))
@@ -49,6 +49,7 @@ class _OpenAssistant(OpenDrafter):
 
     def build(self, setting: BuildContext) -> list[Drafter]:
         forward = setting.forward
+        assert forward.lent is not None, "a model whose last layer can be tapped lends its cache on the CPU"
         steps = self._model.steps(forward.lent, setting.ledger)
         return [AssistantDrafter(steps, forward, forward.spec.n_layers - 1)]
 

@@ -25,7 +25,7 @@ _SHARE = 4
 
 
 class Policy(ABC):
-    """Makes room in the KV cache of ``forward``. Raises UnsupportedError where ``caps.evicts`` is false.
+    """Makes room in the KV cache of ``forward``. Raises UnsupportedError where nothing can leave it.
 
     A block is evicted only when a committed token has no slot, and only committed tokens decide which. So the
     tokens that a token sees depend on the sequence, not on its division into passes: drafts change no token.
@@ -37,13 +37,13 @@ class Policy(ABC):
     """The tokens that it evicts, in words."""
 
     def __init__(self, forward: Forward) -> None:
-        if not forward.caps.evicts:
+        if forward.evicting is None:
             raise UnsupportedError(
                 f"no tokens can leave the KV cache of {forward.spec.name}: {_reason(forward)}",
                 hint="stop when the context is full, or use a larger context",
                 remedy=(Remedy("when_full"), Remedy("context")),
             )
-        self._forward = forward
+        self._forward, self._evicting = forward, forward.evicting
         self._sinks = SINKS
         self._told = False
         self.tokens = 0
@@ -57,12 +57,12 @@ class Policy(ABC):
     @property
     def gap(self) -> range:
         """Positions of the zone that tokens were evicted from; some may have stayed."""
-        return self._forward.evicted
+        return self._evicting.evicted
 
     @property
     def missing(self) -> int:
         """Tokens of the sequence that the cache lacks now."""
-        return self._forward.length - self._forward.resident
+        return self._forward.length - self._evicting.resident
 
     @property
     def quarter(self) -> int:
@@ -84,7 +84,7 @@ class Policy(ABC):
         ``committed``: the sequence, whose beginning the cache holds. Raises the errors of ``Forward.extend``;
         the cache then holds no more than that beginning.
         """
-        if (free := self.slots - self._forward.resident) > 0:
+        if (free := self.slots - self._evicting.resident) > 0:
             return free
         block = max(self.quarter, 1)
         count = block - free

@@ -17,4 +17,4 @@ class Sliding(Policy):
     leaving = "the oldest tokens but for the first have left the cache"
 
     def _evict(self, first: int, count: int, committed: Sequence[int]) -> None:
-        self._forward.evict(first, count)
+        self._evicting.evict(first, count)

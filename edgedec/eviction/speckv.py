@@ -42,7 +42,7 @@ class SpecKV(Policy):
     once more, with the lookahead behind it, and the cache is rewound. The same bits come back: a block is at
     least as long as a window, so all of the window was fed after the last eviction.
 
-    Empties the cache. Raises UnsupportedError without ``caps.evicts`` and ``caps.attention``, UsageError for
+    Empties the cache. Raises UnsupportedError for a forward that does not evict and attend, UsageError for
     a cache of less than ``LEAST`` slots.
     """
 
@@ -51,7 +51,7 @@ class SpecKV(Policy):
 
     def __init__(self, forward: Forward, ahead: Ahead) -> None:
         super().__init__(forward)
-        if not forward.caps.attention:
+        if forward.attending is None:
             raise UnsupportedError(
                 f"{forward.spec.name} does not report its attention weights",
                 hint="use the policy slide",
@@ -63,6 +63,7 @@ class SpecKV(Policy):
                 hint="use a larger context",
                 remedy=Remedy("context", LEAST),
             )
+        self._attending = forward.attending
         self._ahead = ahead
         forward.rewind(0)
 
@@ -73,7 +74,7 @@ class SpecKV(Policy):
 
     def _evict(self, first: int, count: int, committed: Sequence[int]) -> None:
         length, window = self._forward.length, min(WINDOW, self.quarter)
-        end = self._forward.resident - window
+        end = self._evicting.resident - window
         queries = [*committed[length - window : length], *self._lookahead(committed)]
         with self._forward.ledger.lease("attention", choice_bytes(self._forward.spec, self.slots)):
             try:
@@ -83,11 +84,11 @@ class SpecKV(Policy):
                 self._forward.rewind(min(length, self._forward.length))
             kept = best(scores, end - first - count)
             kept += first
-            self._forward.select(first, end, kept)
+            self._evicting.select(first, end, kept)
 
     def _lookahead(self, committed: Sequence[int]) -> list[int]:
         """Tokens that may follow the cache, as far as there is room for them."""
-        most = max(min(LOOKAHEAD, self.quarter, self._forward.capacity - self._forward.resident), 0)
+        most = max(min(LOOKAHEAD, self.quarter, self._forward.capacity - self._evicting.resident), 0)
         known = committed[self._forward.length :]
         if len(known) >= most:
             return list(known[len(known) - most :])
@@ -97,7 +98,7 @@ class SpecKV(Policy):
         """Return the greatest weight on each slot of [first, end), f32[layers, kv heads, end - first]."""
         most = self._forward.caps.max_pass
         pieces = (queries[at : at + most] for at in range(0, len(queries), most))
-        return reduce(np.maximum, (self._forward.attention(piece)[:, :, first:end] for piece in pieces))
+        return reduce(np.maximum, (self._attending.attention(piece)[:, :, first:end] for piece in pieces))
 
 
 def best(scores: FloatArray, count: int) -> NDArray[np.intp]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgedec.bundle.model_id import ModelId
 from edgedec.core.errors import BadFileError, Remedy, UsageError
-from edgedec.core.forward import Forward, Sink
+from edgedec.core.forward import Portable, Sink
 from edgedec.core.progress import Notice
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.version import __version__
@@ -50,7 +50,7 @@ class SavedSession:
     unfinished: Unfinished | None = None
 
 
-def write_session(path: Path, saved: SavedSession, portable: Forward | None) -> None:
+def write_session(path: Path, saved: SavedSession, portable: Portable | None) -> None:
     """Write a conversation to ``path``, with its KV cache out of ``portable``.
 
     An older file stays until all is written. Raises StorageError, and UsageError for a path that is there and
@@ -65,7 +65,7 @@ def write_session(path: Path, saved: SavedSession, portable: Forward | None) -> 
         write_file(path, document_of(saved), write_cache)
 
 
-def cache_of(portable: Forward, tokens: Sequence[int]) -> SavedCache:
+def cache_of(portable: Portable, tokens: Sequence[int]) -> SavedCache:
     """Describe the slots of ``tokens``, as a file keeps them."""
     return SavedCache(portable.cache_layout, __version__, tuple(tokens))
 

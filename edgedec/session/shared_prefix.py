@@ -28,7 +28,7 @@ class SharedPrefixes:
     @property
     def copies(self) -> bool:
         """Whether the model can copy."""
-        return len(self._engines) > 1 and self._engines[0].forward.caps.copies
+        return len(self._engines) > 1 and self._engines[0].forward.copying is not None
 
     def awaited(self, one: Sequence[int], other: Sequence[int]) -> bool:
         """Whether two prompts begin with tokens that some cache lacks, and that are worth waiting for."""

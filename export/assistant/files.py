@@ -62,7 +62,7 @@ class AssistantFiles(DrafterFiles):
 
         last = Manifest.load(bundle).spec.n_layers - 1
         model, forward = opened_target(bundle, (last,))
-        if not model.backend.caps.lends:
+        if forward.lent is None:
             raise UnsupportedError(f"{model.name} does not let an assistant read its KV cache")
         steps = AssistantModel(folder, bundle, sizes, threads=model.threads).steps(forward.lent)
         hits = count = 0

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import io
-import re
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from edgedec.backends.fake import MarkovForward
-from edgedec.core.errors import ContextFullError, UnsupportedError
+from edgedec.core.errors import ContextFullError
 from edgedec.core.forward import Forward
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows, Rows
 from tests.backends.conftest import Make
@@ -50,7 +48,6 @@ def test_it_starts_empty_and_says_what_it_is(make: Make) -> None:
     forward = make(48)
     assert (forward.length, forward.capacity) == (0, 48)
     assert forward.spec.vocab_size > max(PROMPT)
-    assert forward.caps.full_rows
     assert forward.caps.exact == make.exact
     assert forward.caps.max_pass >= 16
     assert set(forward.nbytes()) >= {"weights", "kv_cache"}
@@ -266,87 +263,73 @@ def test_dtypes_and_shapes(make: Make) -> None:
 
 def test_a_cache_that_is_portable_goes_on_elsewhere(make: Make) -> None:
     forward, sink = fed(make, PROMPT), io.BytesIO()
-    if not forward.caps.portable:
-        for refused in (
-            lambda: forward.cache_layout,
-            lambda: forward.cache_bytes(3),
-            lambda: forward.write_cache(sink, 3),
-            lambda: forward.read_cache(io.BytesIO(), 3),
-        ):
-            refuses(forward, refused)
+    if (portable := forward.portable) is None:
         return
-    forward.write_cache(sink, 9)
-    assert len(sink.getvalue()) == forward.cache_bytes(9)
+    portable.write_cache(sink, 9)
+    assert len(sink.getvalue()) == portable.cache_bytes(9)
     other = make(48)
-    assert other.cache_layout == forward.cache_layout
-    other.read_cache(io.BytesIO(sink.getvalue()), 9)
+    assert other.portable is not None
+    assert other.portable.cache_layout == portable.cache_layout
+    other.portable.read_cache(io.BytesIO(sink.getvalue()), 9)
     last = make().extend(PROMPT, rows=Rows(last=True, full=True))
     assert make.same(other.extend(PROMPT[9:], rows=FULL), last)
 
 
 def test_a_copied_prefix_is_the_prefix_computed(make: Make) -> None:
     source, forward = fed(make, PROMPT), fed(make, PROMPT)
-    if not forward.caps.copies:
-        refuses(forward, lambda: forward.copy_prefix(source, 3))
+    if (copying := forward.copying) is None:
         return
     for length in (7, 10, 1, 0):
         forward.extend([1, 2])
-        assert forward.copy_prefix(source, length) == forward.length == length
+        assert copying.copy_prefix(source, length) == forward.length == length
         expected = fed(make, PROMPT[:length]) if length else make()
         assert make.same(forward.extend([1, 2], rows=FULL), expected.extend([1, 2], rows=FULL))
-    assert forward.copy_prefix(source, 11) == forward.length == 0
+    assert copying.copy_prefix(source, 11) == forward.length == 0
     source.rewind(5)
-    assert forward.copy_prefix(source, 5) == 5
+    assert copying.copy_prefix(source, 5) == 5
     for wrong in (forward, MarkovForward(seed=9)):
         with pytest.raises(ValueError, match="another cache"):
-            forward.copy_prefix(wrong, 3)
+            copying.copy_prefix(wrong, 3)
     assert forward.length == 5
 
 
 def test_a_prefix_is_copied_beside_an_open_tree(make_trees: Make) -> None:
     """Its first tokens are in order, whatever hangs below them."""
     source, forward = fed(make_trees, PROMPT), make_trees()
-    if not forward.caps.copies:
+    if (copying := forward.copying) is None:
         return
     source.extend([4, *TREE], parents=[-1, 0, 0, 1, 1, 3, 2, 5])
-    assert forward.copy_prefix(source, 11) == 11
+    assert copying.copy_prefix(source, 11) == 11
     expected = fed(make_trees, [*PROMPT, 4])
     assert make_trees.same(forward.extend([9], rows=FULL), expected.extend([9], rows=FULL))
-    assert forward.copy_prefix(source, 14) == 0
+    assert copying.copy_prefix(source, 14) == 0
     source.keep_path([0])
-    assert forward.copy_prefix(source, 11) == 11
+    assert copying.copy_prefix(source, 11) == 11
 
 
 def test_a_cache_that_evicts_counts_on(make: Make) -> None:
     forward = fed(make, PROMPT)
-    assert (forward.resident, forward.evicted) == (10, range(0))
-    if not forward.caps.evicts:
-        refuses(forward, lambda: forward.evict(2, 3))
+    if (evicting := forward.evicting) is None:
         return
-    forward.evict(2, 3)
-    assert (forward.length, forward.resident, forward.evicted) == (10, 7, range(2, 5))
+    assert (evicting.resident, evicting.evicted) == (10, range(0))
+    evicting.evict(2, 3)
+    assert (forward.length, evicting.resident, evicting.evicted) == (10, 7, range(2, 5))
     forward.extend([1])
     assert forward.length == 11
 
 
 def test_attention_feeds_its_tokens(make: Make) -> None:
     forward = fed(make, PROMPT)
-    if not forward.caps.attention:
-        refuses(forward, lambda: forward.attention([1, 2]))
+    if (attending := forward.attending) is None:
         return
     spec = forward.spec
-    assert forward.attention([1, 2]).shape == (spec.n_layers, spec.n_kv_heads, 12)
+    assert attending.attention([1, 2]).shape == (spec.n_layers, spec.n_kv_heads, 12)
     assert forward.length == 12
     assert make.same(forward.extend([3], rows=FULL), fed(make, [*PROMPT, 1, 2]).extend([3], rows=FULL))
-    forward.select(2, 5, np.full((spec.n_layers, spec.n_kv_heads, 1), 3))
-    assert (forward.length, forward.resident, forward.evicted) == (13, 11, range(2, 5))
-
-
-def refuses(forward: Forward, call: Callable[[], object]) -> None:
-    """A method of a capability that ``forward`` does not have says so, and changes nothing."""
-    with pytest.raises(UnsupportedError, match=re.escape(forward.spec.name)):
-        call()
-    assert (forward.length, forward.resident) == (10, 10)
+    evicting = forward.evicting
+    assert evicting is not None
+    evicting.select(2, 5, np.full((spec.n_layers, spec.n_kv_heads, 1), 3))
+    assert (forward.length, evicting.resident, evicting.evicted) == (13, 11, range(2, 5))
 
 
 def test_random_histories_of_every_verb(make: Make) -> None:

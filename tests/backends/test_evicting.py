@@ -44,7 +44,7 @@ def make(tiny_bundle: Callable[[str], Path], kv: KvType) -> Callable[[int], Onnx
 
 def test_what_stays_moves_as_it_is(make: Callable[[int], OnnxForward]) -> None:
     forward = make(20)
-    assert forward.caps.evicts
+    assert forward.evicting is forward
     forward.extend(ALL)
     before = rows_of(forward, 0, 14)
     forward.evict(3, 5)
@@ -70,7 +70,7 @@ def choice(forward: OnnxForward, first: int, end: int, count: int, seed: int = 0
 
 def test_every_head_keeps_its_own(make: Callable[[int], OnnxForward]) -> None:
     forward = make(20)
-    assert forward.caps.attention
+    assert forward.attending is forward
     forward.extend(ALL)
     for first, end, length, seed in ((3, 11, 14, 0), (3, 10, 16, 1)):
         if length > forward.length:

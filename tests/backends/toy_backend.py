@@ -26,7 +26,7 @@ class ToyModel(BackendBase):
     def __init__(
         self, bundle: Path, manifest: Manifest, *, threads: int | None = None, drafting: bool = False
     ) -> None:
-        caps = Capabilities(max_pass=64, trees=True, full_rows=True, exact=True)
+        caps = Capabilities(max_pass=64, trees=True, exact=True)
         super().__init__(manifest.spec, caps, threads)
 
     @staticmethod

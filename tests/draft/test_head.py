@@ -58,7 +58,7 @@ class KnowingHead:
     def __init__(
         self, target: Recording, *, capacity: int = 400, max_pass: int = 128, **model: float
     ) -> None:
-        self.caps = Capabilities(max_pass=max_pass, trees=True, full_rows=False, exact=True)
+        self.caps = Capabilities(max_pass=max_pass, trees=True, exact=True)
         self.capacity, self.ledger = capacity, Ledger()
         self._target, self._model = target, model
         self._texts: list[Path] = []

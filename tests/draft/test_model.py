@@ -236,7 +236,7 @@ def test_what_follows_each_node_is_what_the_model_draws_there(params: DrawParams
 
 def test_a_model_without_trees_drafts_all_the_same() -> None:
     forward = MarkovForward()
-    forward._caps = Capabilities(max_pass=64, trees=False, full_rows=False, exact=False)
+    forward._caps = Capabilities(max_pass=64, trees=False, exact=False)
     extend = forward.extend
 
     def chains_only(fed: Sequence[int], **options: object) -> object:

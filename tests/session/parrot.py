@@ -53,7 +53,7 @@ class Parrot(CacheForward):
 
     def __init__(self, speak: Speak, vocab_size: int, capacity: int = CAPACITY) -> None:
         spec = ModelSpec("parrot", "llama", vocab_size, 1, 1, 1, 2, 2, 1000, START, (END,), head_k=4)
-        caps = Capabilities(max_pass=64, trees=False, full_rows=True, exact=True)
+        caps = Capabilities(max_pass=64, trees=False, exact=True)
         super().__init__(spec, caps, CacheBook(capacity))
         self.cache: list[int] = []
         self.passes: list[list[int]] = []

@@ -14,14 +14,14 @@ from edgedec.backends.gpu.inputs import GpuPass, Route, TrimmedIds
 from edgedec.backends.head_rows import check_finite
 from edgedec.backends.peeked import NOTHING, peek_rows
 from edgedec.core.errors import BadFileError
-from edgedec.core.forward import Capabilities, Forward, Sink, Source
+from edgedec.core.forward import Capabilities, Copying, Forward, Peeking, Portable, Sink, Source
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, HeadRows, Keep, Rows
 from edgedec.memory import CacheBook, PlannedPass
 
 
-class GpuForward(CacheForward):
+class GpuForward(CacheForward, Peeking, Portable, Copying):
     """The ``Forward`` over an ``Executor``; ``GpuModel.forward`` makes it.
 
     A DeviceLostError leaves the forward without its cache: make another one, and feed the committed tokens.
@@ -79,8 +79,20 @@ class GpuForward(CacheForward):
         return found
 
     @property
+    def peeking(self) -> Peeking | None:
+        return self if self._caps.exits else None
+
+    @property
+    def portable(self) -> Portable | None:
+        return self
+
+    @property
+    def copying(self) -> Copying | None:
+        return self
+
+    @property
     def peeked(self) -> tuple[int, ...]:
-        """See ``Forward.peeked``."""
+        """See ``Peeking.peeked``."""
         return self._peeked.tokens
 
     def peek(
@@ -93,9 +105,7 @@ class GpuForward(CacheForward):
         keep: Keep | None = None,
         resume: int | None = None,
     ) -> HeadRows:
-        """See ``Forward.peek``. Raises as ``extend``."""
-        if not self._caps.exits:
-            return super().peek(tokens, exit=exit, parents=parents, rows=rows, keep=keep, resume=resume)
+        """See ``Peeking.peek``. Raises as ``extend``."""
         rows = peek_rows(rows, keep)
         before = self._peeked.at(exit, resume)
         peeked = before.joined(tokens, parents, self._caps)
@@ -150,7 +160,7 @@ class GpuForward(CacheForward):
             self._executor.settle(start, [slot - start for slot in sources])
 
     def copy_prefix(self, source: Forward, length: int) -> int:
-        """See ``Forward.copy_prefix``."""
+        """See ``Copying.copy_prefix``."""
         alike = isinstance(source, GpuForward) and source is not self and source._spec == self._spec
         if (
             not alike
@@ -172,22 +182,22 @@ class GpuForward(CacheForward):
 
     @property
     def cache_layout(self) -> str:
-        """See ``Forward.cache_layout``."""
+        """See ``Portable.cache_layout``."""
         return self._cache.layout
 
     def cache_bytes(self, length: int) -> int:
-        """See ``Forward.cache_bytes``."""
+        """See ``Portable.cache_bytes``."""
         return self._cache.nbytes(length)
 
     def write_cache(self, sink: Sink, length: int) -> None:
-        """See ``Forward.write_cache``."""
+        """See ``Portable.write_cache``."""
         held = 0 <= length <= self.length and self.reachable(length) == length
         if not self._book.settled or not held:
             raise ValueError(f"cannot write {length} tokens: the cache does not hold them, or an open tree")
         self._cache.write(sink, length, self._book.oldest)
 
     def read_cache(self, source: Source, length: int) -> None:
-        """See ``Forward.read_cache``. As if one pass had fed all the tokens."""
+        """See ``Portable.read_cache``. As if one pass had fed all the tokens."""
         self.rewind(0)
         if length:
             planned = self._book.plan(length, None)

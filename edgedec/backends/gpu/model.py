@@ -133,14 +133,12 @@ class GpuModel(BackendBase):
         return Capabilities(
             max_pass=MAX_PASS_TOKENS,
             trees=True,
-            full_rows=True,
             exact=self.arithmetic.exact,
-            portable=True,
-            copies=True,
             reserves=True,
             kv_kinds=KV_KINDS,
             taps=self._exits.taps,
             exits=self._exits.exits,
+            trims=bool(self._exits.exits or self._exits.taps),
         )
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from edgedec.backends.backend import DEFAULT_CACHE, Backend, ExpertSlots, Observe, SequenceBatch, unobserved
 from edgedec.backends.delegating import DelegatingForward
 from edgedec.core.cache_config import CacheConfig
-from edgedec.core.errors import DeviceLostError
-from edgedec.core.forward import Capabilities, Forward, Sink, Source
+from edgedec.core.errors import DeviceLostError, UnsupportedError
+from edgedec.core.forward import Capabilities, Copying, Forward, Peeking, Portable, Sink, Source
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.progress import Notice
 from edgedec.core.rows import LAST_ROW, HeadRows, Keep, Rows
+
+Part = TypeVar("Part")
+"""A part of a forward."""
 
 
 class RecoveringModel:
@@ -81,7 +85,7 @@ class RecoveringModel:
         return self._now
 
 
-class RecoveringForward(DelegatingForward):
+class RecoveringForward(DelegatingForward, Peeking, Portable, Copying):
     """The ``Forward`` of a device, until that is lost; then one of the model's replacement.
 
     The call that finds the device lost raises its DeviceLostError with ``replaced``: the cache is empty then.
@@ -100,6 +104,23 @@ class RecoveringForward(DelegatingForward):
         with self._recovery():
             return self._now.extend(tokens, parents=parents, rows=rows)
 
+    @property
+    def peeking(self) -> Peeking | None:
+        return None if self._now.peeking is None else self
+
+    @property
+    def portable(self) -> Portable | None:
+        return None if self._now.portable is None else self
+
+    @property
+    def copying(self) -> Copying | None:
+        return None if self._now.copying is None else self
+
+    @property
+    def peeked(self) -> tuple[int, ...]:
+        """See ``Peeking.peeked``."""
+        return () if self._now.peeking is None else self._now.peeking.peeked
+
     def peek(
         self,
         tokens: Sequence[int],
@@ -110,33 +131,52 @@ class RecoveringForward(DelegatingForward):
         keep: Keep | None = None,
         resume: int | None = None,
     ) -> HeadRows:
-        """See ``Forward.peek``."""
+        """See ``Peeking.peek``."""
+        inner = self._part(self._now.peeking)
         with self._recovery():
-            return super().peek(tokens, exit=exit, parents=parents, rows=rows, keep=keep, resume=resume)
+            return inner.peek(tokens, exit=exit, parents=parents, rows=rows, keep=keep, resume=resume)
 
     def keep_path(self, nodes: Sequence[int]) -> None:
         """See ``Forward.keep_path``."""
         with self._recovery():
             self._now.keep_path(nodes)
 
+    @property
+    def cache_layout(self) -> str:
+        """See ``Portable.cache_layout``."""
+        return self._part(self._now.portable).cache_layout
+
+    def cache_bytes(self, length: int) -> int:
+        """See ``Portable.cache_bytes``."""
+        return self._part(self._now.portable).cache_bytes(length)
+
     def write_cache(self, sink: Sink, length: int) -> None:
-        """See ``Forward.write_cache``."""
+        """See ``Portable.write_cache``."""
+        inner = self._part(self._now.portable)
         with self._recovery():
-            self._now.write_cache(sink, length)
+            inner.write_cache(sink, length)
 
     def read_cache(self, source: Source, length: int) -> None:
-        """See ``Forward.read_cache``."""
+        """See ``Portable.read_cache``."""
+        inner = self._part(self._now.portable)
         with self._recovery():
-            self._now.read_cache(source, length)
+            inner.read_cache(source, length)
 
     def copy_prefix(self, source: Forward, length: int) -> int:
-        """See ``Forward.copy_prefix``. Nothing is copied where one of the two lost its device."""
+        """See ``Copying.copy_prefix``. Nothing is copied where one of the two lost its device."""
         inner = source._now if isinstance(source, RecoveringForward) else source
         if type(inner) is not type(self._now):
             self._now.rewind(0)
             return 0
+        copying = self._part(self._now.copying)
         with self._recovery():
-            return super().copy_prefix(source, length)
+            return copying.copy_prefix(inner, length)
+
+    def _part(self, part: Part | None) -> Part:
+        """Return a part that the device had. Raises UnsupportedError where its replacement lacks it."""
+        if part is None:
+            raise UnsupportedError(f"{self.spec.name} cannot do this any more: its device was lost")
+        return part
 
     @contextmanager
     def _recovery(self) -> Iterator[None]:

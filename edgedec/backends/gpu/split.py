@@ -29,7 +29,12 @@ from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 
 
 class SplitForward(OnnxForward):
-    """The ``Forward`` over both halves: rows go from ``lower`` to the layers behind its own, on the CPU."""
+    """The ``Forward`` over both halves: rows go from ``lower`` to the layers behind its own, on the CPU.
+
+    It has no parts: what reads, writes or moves slots on the CPU does not know of the other half.
+    """
+
+    peeking = evicting = attending = portable = copying = lent = None
 
     def __init__(
         self,
@@ -100,19 +105,9 @@ class SplitModel(OnnxModel):
         self.lower = LowerModel(bundle, manifest, layers=layers, device=device, device_ledger=device_ledger)
         self.layers = layers
         super().__init__(bundle, manifest, threads=threads, drafting=True)
-        # Neither peeks, nor saved caches, nor several sequences know of a second half.
-        own = replace(
-            self._caps,
-            exits=(),
-            taps=(),
-            lends=False,
-            portable=False,
-            copies=False,
-            evicts=False,
-            attention=False,
-            sequences=1,
-        )
-        self._caps = replace(own, max_pass=self.lower.caps.max_pass, exact=self.lower.caps.exact)
+        lower = self.lower.caps  # several sequences do not know of a second half, nor do exits
+        own = replace(self._caps, exits=(), taps=(), trims=False, sequences=1)
+        self._caps = replace(own, max_pass=lower.max_pass, exact=lower.exact)
 
     @property
     def runtime(self) -> str:

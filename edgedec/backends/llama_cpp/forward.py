@@ -73,7 +73,7 @@ class LlamaCppForward(CacheForward):
         self, runner: LlamaRunner, spec: ModelSpec, capacity: int, ledger: Ledger | None = None
     ) -> None:
         caps = Capabilities(
-            max_pass=min(MAX_PASS_TOKENS, capacity), trees=runner.rewinds, full_rows=True, exact=False
+            max_pass=min(MAX_PASS_TOKENS, capacity), trees=runner.rewinds, exact=False
         )
         super().__init__(spec, caps, CacheBook(capacity), ledger)
         self._runner = runner

@@ -25,7 +25,7 @@ class LlamaCppModel(BackendBase):
     def __init__(
         self, bundle: Path, manifest: Manifest, *, threads: int | None = None, drafting: bool = False
     ) -> None:
-        caps = Capabilities(max_pass=MAX_PASS_TOKENS, trees=True, full_rows=True, exact=False)
+        caps = Capabilities(max_pass=MAX_PASS_TOKENS, trees=True, exact=False)
         super().__init__(manifest.spec, caps, threads)
         facts = probe(bundle / GGUF, manifest.files[GGUF].sha256)
         if (facts["vocab"], facts["layers"]) != (manifest.spec.vocab_size, manifest.spec.n_layers):

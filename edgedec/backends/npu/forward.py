@@ -98,7 +98,7 @@ class NpuForward(CacheForward):
 
     def resident_rows(self) -> list[NDArray[Any]]:
         """Return the slots that are taken, of every layer."""
-        return [rows[:, : self.resident] for rows in self._cache.values()]
+        return [rows[:, : self._book.slots] for rows in self._cache.values()]
 
     def _length(self, tokens: int) -> int:
         return next(length for length in self._runner.lengths if length >= tokens)

@@ -46,7 +46,7 @@ class NpuModel(BackendBase):
         self.plugin = plugin or plugin_for(device)
         self.facts = NpuFacts.load(bundle, manifest)
         lengths = self.facts.lengths
-        caps = Capabilities(max_pass=lengths[-1], trees=True, full_rows=True, exact=False)
+        caps = Capabilities(max_pass=lengths[-1], trees=True, exact=False)
         super().__init__(manifest.spec, caps, threads)
         self.weight_bytes = manifest.files[WEIGHTS].bytes
         self._table, self._scales = _embedding(bundle, manifest, self.facts)

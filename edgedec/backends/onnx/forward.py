@@ -14,13 +14,13 @@ from edgedec.backends.onnx.kv_forward import KvForward
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.passes import OnnxPasses
 from edgedec.backends.peeked import NOTHING, peek_rows
-from edgedec.core.forward import Capabilities
+from edgedec.core.forward import Attending, Capabilities, Peeking
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
-from edgedec.memory import PlannedPass
+from edgedec.memory import PlannedPass, ring_keys
 
 
-class OnnxForward(KvForward):
+class OnnxForward(KvForward, Peeking, Attending):
     """The ``Forward`` over ``kv``, which ``passes`` read and write; ``OnnxModel.forward`` makes it."""
 
     def __init__(
@@ -91,8 +91,16 @@ class OnnxForward(KvForward):
         return replace(result, hidden=whole)
 
     @property
+    def peeking(self) -> Peeking | None:
+        return self if self._caps.exits else None
+
+    @property
+    def attending(self) -> Attending | None:
+        return None if ring_keys(self._spec) or self._spec.states else self
+
+    @property
     def peeked(self) -> tuple[int, ...]:
-        """See ``Forward.peeked``."""
+        """See ``Peeking.peeked``."""
         return self._peeked.tokens
 
     def peek(
@@ -105,9 +113,7 @@ class OnnxForward(KvForward):
         keep: Keep | None = None,
         resume: int | None = None,
     ) -> HeadRows:
-        """See ``Forward.peek``. Raises BackendError and BadFileError as ``extend``."""
-        if not self._caps.exits:
-            return super().peek(tokens, exit=exit, parents=parents, rows=rows, keep=keep, resume=resume)
+        """See ``Peeking.peek``. Raises BackendError and BadFileError as ``extend``."""
         rows = peek_rows(rows, keep)
         before = self._peeked.at(exit, resume)
         peeked = before.joined(tokens, parents, self._caps)
@@ -149,14 +155,12 @@ class OnnxForward(KvForward):
         super().keep_path(nodes)
 
     def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
-        """See ``Forward.select``."""
+        """See ``Evicting.select``."""
         self._forget_peeked()
         super().select(first, end, kept)
 
     def attention(self, tokens: Sequence[int]) -> FloatArray:
-        """See ``Forward.attention``; computes no logits."""
-        if not self._caps.attention:
-            return super().attention(tokens)
+        """See ``Attending.attention``; computes no logits."""
         self._forget_peeked()
         planned, fed = self._planned(tokens, None, Rows(()))
         found = self._passes.attention(fed)

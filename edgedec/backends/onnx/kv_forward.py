@@ -13,13 +13,16 @@ from edgedec.backends.checks import check_kept
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.kv_states import KvStates
 from edgedec.core.errors import BadFileError
-from edgedec.core.forward import Capabilities, Forward, Sink, Source
+from edgedec.core.forward import Capabilities, Copying, Evicting, Forward, Portable, Sink, Source
 from edgedec.core.model_spec import ModelSpec
 from edgedec.memory import CacheBook, PlannedPass, ring_keys, whole_keys
 
+_WINDOWED = ("gemma2", "gemma3", "phi3")
+"""Architectures with layers that see a window: other tokens than the last ones are lost to them."""
 
-class KvForward(CacheForward):
-    """The part of ``Forward`` that needs only ``kv``: all but ``extend`` and ``attention``."""
+
+class KvForward(CacheForward, Evicting, Portable, Copying):
+    """The part of ``Forward`` that needs only ``kv``: all but ``extend``."""
 
     def __init__(self, kv: KvMemory, spec: ModelSpec, caps: Capabilities, weight_bytes: int) -> None:
         self._states = KvStates(kv.states) if kv.states else None
@@ -70,17 +73,41 @@ class KvForward(CacheForward):
         if self._kv.release(self._book.slots, self._reached):
             self._reached = self._book.slots
 
+    @property
+    def evicting(self) -> Evicting | None:
+        spec = self._spec
+        return None if spec.architecture in _WINDOWED or ring_keys(spec) or spec.states else self
+
+    @property
+    def portable(self) -> Portable | None:
+        return self
+
+    @property
+    def copying(self) -> Copying | None:
+        return self
+
+    @property
+    def lent(self) -> Mapping[str, NDArray[np.float16]] | None:
+        """See ``Forward.lent``."""
+        return self._kv.arrays
+
+    @property
+    def resident(self) -> int:
+        """See ``Evicting.resident``."""
+        return self._book.slots
+
+    @property
+    def evicted(self) -> range:
+        """See ``Evicting.evicted``."""
+        return self._book.evicted
+
     def evict(self, first: int, count: int) -> None:
-        """See ``Forward.evict``."""
-        if not self._caps.evicts:
-            super().evict(first, count)
+        """See ``Evicting.evict``."""
         keys = whole_keys(self._spec)
         self.select(first, first + count, np.empty((keys.layers, keys.kv_heads, 0), np.intp))
 
     def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
-        """See ``Forward.select``."""
-        if not self._caps.evicts:
-            super().select(first, end, kept)
+        """See ``Evicting.select``."""
         check_kept(self._spec, first, end, kept)
         slots = self._book.slots
         self._book.evict(first, end, kept.shape[2])
@@ -92,9 +119,7 @@ class KvForward(CacheForward):
         self._kv.move(*self._book.keep(nodes))
 
     def copy_prefix(self, source: Forward, length: int) -> int:
-        """See ``Forward.copy_prefix``."""
-        if not self._caps.copies:
-            return super().copy_prefix(source, length)
+        """See ``Copying.copy_prefix``."""
         if not isinstance(source, KvForward) or source is self or not self._alike(source):
             raise ValueError("tokens are copied from another cache of the same model and format only")
         self.rewind(0)
@@ -120,21 +145,16 @@ class KvForward(CacheForward):
         return self.length
 
     @property
-    def lent(self) -> Mapping[str, NDArray[np.float16]]:
-        """See ``Forward.lent``."""
-        return self._kv.arrays if self._caps.lends else super().lent
-
-    @property
     def cache_layout(self) -> str:
-        """See ``Forward.cache_layout``."""
+        """See ``Portable.cache_layout``."""
         return self._kv.layout
 
     def cache_bytes(self, length: int) -> int:
-        """See ``Forward.cache_bytes``."""
+        """See ``Portable.cache_bytes``."""
         return self._kv.nbytes(length)
 
     def write_cache(self, sink: Sink, length: int) -> None:
-        """See ``Forward.write_cache``."""
+        """See ``Portable.write_cache``."""
         held = 0 <= length <= self.length and self.reachable(length) == length
         if not self._book.settled or self.evicted or not held:
             raise ValueError(f"cannot write {length} tokens: the cache does not hold them, or an open tree")
@@ -143,7 +163,7 @@ class KvForward(CacheForward):
             self._states.write(sink, length)
 
     def read_cache(self, source: Source, length: int) -> None:
-        """See ``Forward.read_cache``. As if one pass had fed all the tokens."""
+        """See ``Portable.read_cache``. As if one pass had fed all the tokens."""
         self.rewind(0)
         if not length:
             return

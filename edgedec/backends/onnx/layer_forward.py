@@ -106,7 +106,7 @@ class LayerForward(KvForward):
         """
         ledger, spec = ledger or Ledger(), model.graph.spec(capacity)
         kv, longest = KvMemory(spec, capacity, ledger=ledger), min(LONGEST_PASS, capacity)
-        caps = Capabilities(max_pass=longest, trees=True, full_rows=False, exact=True)
+        caps = Capabilities(max_pass=longest, trees=True, exact=True)
         super().__init__(kv, spec, caps, model.weight_bytes)
         self._graph = model.graph
         self.keep: Keep | None = None

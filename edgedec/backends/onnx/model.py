@@ -26,13 +26,11 @@ from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Lease, Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.kernels.library import isa, read_ahead
-from edgedec.memory import most_undone, ring_keys, ring_slots
+from edgedec.memory import most_undone, ring_slots
 from edgedec.memory.footprint import scratch_bytes
 from edgedec.telemetry.process import mapped_bytes, mappings
 
 MAX_PASS_TOKENS = 512
-_WINDOWED = ("gemma2", "gemma3", "phi3")
-"""Architectures with layers that see only the newest tokens: after an eviction they would see others."""
 
 
 class OnnxModel(BackendBase):
@@ -79,7 +77,9 @@ class OnnxModel(BackendBase):
         self._weight_bytes = max(mapped, in_file)
         if graph == DRAFTING:
             self._exits = read_exits(self._session, self._spec, taps)
-            self._caps = replace(self._caps, taps=self._exits.taps, exits=self._exits.exits)
+            found = self._exits
+            trims = bool(found.exits or found.taps)
+            self._caps = replace(self._caps, taps=found.taps, exits=found.exits, trims=trims)
         else:
             self._exits = NO_EXITS
             check_shapes(self._session, self._spec)
@@ -140,8 +140,7 @@ class OnnxModel(BackendBase):
         memory = self._memory(capacity, kv, caps.max_pass, count, ledger)
         most = max(batch_tokens, caps.max_pass)
         passes = self._passes(memory, most, capacity, ledger)
-        trims = self._caps.trims
-        caps = replace(caps, attention=False, taps=(), exits=(), lends=False, trims_together=trims)
+        caps = replace(caps, taps=(), exits=())  # but a head can be trimmed in passes of several
         shared = SequenceModel(self._spec, caps, self._weight_bytes)
         return Sequences(passes, memory, shared, count, most, submit)
 
@@ -164,17 +163,10 @@ class OnnxModel(BackendBase):
 
 
 def _capabilities(spec: ModelSpec) -> Capabilities:
-    forgetful = spec.architecture in _WINDOWED or ring_keys(spec) or spec.states
     return Capabilities(
         max_pass=MAX_PASS_TOKENS,
         trees=True,
-        full_rows=True,
         exact=True,
-        lends=True,
-        portable=True,
-        copies=True,
-        evicts=not forgetful,
-        attention=not ring_keys(spec) and not spec.states,
         most_undone=most_undone(spec.states),
         reserves=True,
         sequences=MOST_SEQUENCES,

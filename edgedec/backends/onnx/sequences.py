@@ -135,6 +135,10 @@ class SequenceForward(KvForward):
         self.number = number
         self._submit = submit
 
+    @property
+    def lent(self) -> None:
+        """Nothing: the cache has the keys and values of other sequences, too."""
+
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
     ) -> HeadRows:

@@ -72,7 +72,7 @@ class Scheduler:
             Slot(number, tools, self._begun, self._ended) for number, tools in enumerate(slot_tools(model))
         ]
         engine = self.slots[0].engine
-        self.copies = len(self.slots) > 1 and engine.home.forward.caps.copies
+        self.copies = len(self.slots) > 1 and engine.home.forward.copying is not None
         self._intake = Intake(model.loaded, engine, params, limits, notice)
         self._thread = Thread(target=self._work, name=f"requests to {model.name}", daemon=True)
         self._thread.start()
