@@ -3,7 +3,6 @@
 The entry point needs this while nothing else of the command line is there: it imports nothing new to Python.
 """
 
-import gc
 import os
 
 TYPE_CHECKING = False  # `typing` takes a while
@@ -16,8 +15,10 @@ MEMORY_WORDS = ("failed to map segment", "annot allocate memory", "bad_alloc", "
 """Parts of the messages of errors that say that memory ran out: of the loader, the system, C++ and Python."""
 
 
-_USUAL = gc.get_threshold()
 _LATE = 100_000
+"""Objects from which Python looks for garbage as a command starts."""
+_usual: tuple[int, ...] = ()
+"""The numbers that it goes by otherwise; none where nobody changed them."""
 
 
 def leave_at_once() -> None:
@@ -36,14 +37,22 @@ def leave_at_once() -> None:
 
 def collect_late() -> None:
     """Let Python look for garbage when there are many more objects: imports make lasting ones."""
+    import gc
+
+    global _usual
+    _usual = gc.get_threshold()
     gc.set_threshold(_LATE)
 
 
 def collect_again() -> None:
     """Undo ``collect_late``, where it was called; what is there by now is not looked at again."""
-    if gc.get_threshold()[0] == _LATE:
+    import gc
+
+    global _usual
+    if _usual:
         gc.freeze()
-        gc.set_threshold(*_USUAL)
+        gc.set_threshold(*_usual)
+        _usual = ()
 
 
 class one_blas_thread:  # noqa: N801 - used like the context managers of contextlib

@@ -27,15 +27,16 @@ else:
             own = _own_methods(cls)
             cls.__doc__ = cls.__doc__ or cls.__name__  # else its signature, which takes long to write
             made = dataclasses.dataclass(cls, init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)
+            fields = dataclasses.fields(made)
             methods = [("__init__", _Constructor(made, frozen))]
             if repr:
-                methods.append(("__repr__", _repr_of(made)))
+                methods.append(("__repr__", _repr_of(fields)))
             if eq:
-                methods += _comparison_of(made, frozen)
+                methods += _comparison_of(fields, frozen)
             if frozen:
-                methods += _refusals_of(made)
+                methods += _refusals_of(made, fields)
             if frozen and slots:
-                methods += _copying_of(made)
+                methods += _copying_of(fields)
             for name, method in methods:
                 if name not in own:
                     setattr(made, name, method)
@@ -44,6 +45,7 @@ else:
         return decorate if cls is None else decorate(cls)
 
 
+Fields = tuple[Field[Any], ...]
 Methods = Iterator[tuple[str, Any]]
 
 
@@ -79,7 +81,8 @@ def _constructor_of(cls: Any, frozen: bool) -> Any:
     """Compile the constructor of a class."""
     names: dict[str, Any] = {"_set": object.__setattr__, "_missing": _FACTORY}
     by_place, by_name, lines = list[str](), ["*"], list[str]()
-    for one in dataclasses.fields(cls):
+    fields = dataclasses.fields(cls)
+    for one in fields:
         default, value = _default_of(one, names)
         if one.init:
             (by_name if one.kw_only else by_place).append(one.name + default)
@@ -91,7 +94,7 @@ def _constructor_of(cls: Any, frozen: bool) -> Any:
     exec(f"def __init__({given}):\n  " + "\n  ".join(lines or ["pass"]), names)
     made = names["__init__"]
     made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
-    types = {one.name: one.type for one in dataclasses.fields(cls) if one.init}
+    types = {one.name: one.type for one in fields if one.init}
     made.__annotations__ = types | {"return": None}
     return made
 
@@ -108,8 +111,8 @@ def _default_of(field: Field[Any], names: dict[str, Any]) -> tuple[str, str]:
     return "", name if field.init else ""
 
 
-def _repr_of(cls: Any) -> Any:
-    names = [one.name for one in dataclasses.fields(cls) if one.repr]
+def _repr_of(fields: Fields) -> Any:
+    names = [one.name for one in fields if one.repr]
 
     @recursive_repr()
     def shown(self: object) -> str:
@@ -118,8 +121,8 @@ def _repr_of(cls: Any) -> Any:
     return shown
 
 
-def _comparison_of(cls: Any, frozen: bool) -> Methods:
-    names = [one.name for one in dataclasses.fields(cls) if one.compare]
+def _comparison_of(fields: Fields, frozen: bool) -> Methods:
+    names = [one.name for one in fields if one.compare]
     values = attrgetter(*names) if names else lambda _: ()
 
     def equal(self: object, other: object) -> bool:
@@ -132,9 +135,9 @@ def _comparison_of(cls: Any, frozen: bool) -> Methods:
     yield "__hash__", hashed if frozen else None
 
 
-def _refusals_of(cls: Any) -> Methods:
+def _refusals_of(cls: Any, fields: Fields) -> Methods:
     """Make the methods of a frozen class; a class below it may have more attributes, which are its own."""
-    names = frozenset(one.name for one in dataclasses.fields(cls))
+    names = frozenset(one.name for one in fields)
 
     def set_one(self: object, name: str, value: object) -> None:
         if type(self) is cls or name in names:
@@ -150,9 +153,9 @@ def _refusals_of(cls: Any) -> Methods:
     yield "__delattr__", delete_one
 
 
-def _copying_of(cls: Any) -> Methods:
+def _copying_of(fields: Fields) -> Methods:
     """Make what copies and pickles call: they would assign to the fields."""
-    names = [one.name for one in dataclasses.fields(cls)]
+    names = [one.name for one in fields]
 
     def state(self: object) -> list[Any]:
         return [getattr(self, name) for name in names]
