@@ -136,6 +136,9 @@ draft_option = option(
 )
 
 
+DEVICES = ("cpu", "gpu", "npu")
+
+
 class DevicePlaceType(click.ParamType[tuple[str, int | None]]):
     """A device, and the most bytes of a GPU that a model may take there: ``gpu``, ``gpu:2GB``."""
 
@@ -145,12 +148,18 @@ class DevicePlaceType(click.ParamType[tuple[str, int | None]]):
         if isinstance(value, tuple):
             return value
         device, colon, most = str(value).partition(":")
-        if device not in ("cpu", "gpu", "npu") or (colon and device != "gpu"):
+        if device not in DEVICES or (colon and device != "gpu"):
             self.fail(f"{value!r:.40} is none of cpu, gpu, gpu:SIZE and npu", param, ctx)
         return device, Size().convert(most, param, ctx) if colon else None
 
 
 device_option = option(
+    "--device", type=click.Choice(DEVICES), default="cpu", show_default=True, metavar="DEVICE",
+    heading=COST, rare=True,
+    help="Where the model runs: cpu, gpu, or npu for one that `edgedec export --for npu` made.",
+)  # fmt: skip
+
+device_place_option = option(
     "--device", type=DevicePlaceType(), default="cpu", show_default=True, metavar="DEVICE",
     heading=COST, rare=True,
     help="Where the model runs: cpu, gpu, gpu:2GB for at most so much of its memory, or npu for a model that "
@@ -185,7 +194,7 @@ class SizeOptions:
     draft: str = declared(draft_option)
     kv: KvType = declared(kv_option)
     switch: str | None = declared(switch_option)
-    device: tuple[Device, int | None] = declared(device_option)
+    device: tuple[Device, int | None] = declared(device_place_option)
     gpu_layers: int | None = declared(gpu_layers_option)
     # fmt: on
 

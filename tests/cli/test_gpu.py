@@ -111,6 +111,8 @@ def test_without_the_package_the_line_says_what_installs_it(
 
 def test_options_of_a_gpu_need_one(services: Services, ask: list[str]) -> None:
     assert_one_line(run(services, *ask, "--gpu-layers", "1"), 2, "--device gpu")
+    for study in ("kernels", "report"):  # they measure a device, without a bound on its memory
+        assert_one_line(run(services, "bench", study, "--device", "gpu:1GB"), 2, "--device")
     for device in ("cpu:1GB", "npu:1GB", "tpu", "gpu:", "gpu:much"):
         assert_one_line(run(services, *ask, "--device", device), 2, "--device")
     gone = run(services, *ask, "--device", "gpu", "--device-memory", "1GB")
