@@ -26,7 +26,7 @@ from edgedec.core.progress import Notice, Progress, ignore, silent
 from edgedec.drafters.registry import models_in, no_drafter
 from edgedec.grammar import GrammarSpec, constraint_for
 from edgedec.loaded_model import LoadedModel, load_model
-from edgedec.memory.release import release_code_beside
+from edgedec.memory.release import release_code, release_code_beside
 from edgedec.models import Store
 from edgedec.models.pairs import installed_drafter
 from edgedec.sampling import DrawParams
@@ -79,7 +79,8 @@ def open(
     bundles = model if isinstance(model, Bundles) else fetch(model, config, store, progress)
     load = load or partial(load_model, home=store.home, progress=progress)
     opened = Model(prepare(config, bundles, context_of(store, notice), load))
-    release_code_beside()  # after the memory plan, which counts it
+    # After the memory plan, which counts it. A promise to stay within a budget cannot wait for it.
+    (release_code if opened.budget else release_code_beside)()
     return opened
 
 

@@ -72,6 +72,8 @@ def release_code() -> None:
         advise(int(start, 16), int(end, 16) - int(start, 16), _DONT_NEED)
 
 
-def release_code_beside() -> None:
+def release_code_beside() -> threading.Thread:
     """Do as ``release_code`` in a thread: reading what is mapped takes some milliseconds before a reply."""
-    threading.Thread(target=release_code, name="release code", daemon=True).start()
+    thread = threading.Thread(target=release_code, name="release code", daemon=True)
+    thread.start()
+    return thread
