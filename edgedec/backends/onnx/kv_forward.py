@@ -18,7 +18,7 @@ from edgedec.core.model_spec import ModelSpec
 from edgedec.memory import CacheBook, PlannedPass, ring_keys, whole_keys
 
 _WINDOWED = ("gemma2", "gemma3", "phi3")
-"""Architectures with layers that see a window: other tokens than the last ones are lost to them."""
+"""Architectures with layers that see only the newest tokens: after an eviction they would see others."""
 
 
 class KvForward(CacheForward, Evicting, Portable, Copying):
@@ -33,6 +33,8 @@ class KvForward(CacheForward, Evicting, Portable, Copying):
         self._kv = kv
         self._weight_bytes = weight_bytes
         self._reached = 0
+        self._evicts = not (spec.architecture in _WINDOWED or rings or spec.states)
+        """Whether tokens can leave the midst of the cache; asked at every pass."""
 
     def _plan(self, tokens: int, parents: Sequence[int] | None) -> PlannedPass:
         """See ``CacheBook.plan``. Raises MemoryBudgetError too."""
@@ -75,8 +77,7 @@ class KvForward(CacheForward, Evicting, Portable, Copying):
 
     @property
     def evicting(self) -> Evicting | None:
-        spec = self._spec
-        return None if spec.architecture in _WINDOWED or ring_keys(spec) or spec.states else self
+        return self if self._evicts else None
 
     @property
     def portable(self) -> Portable | None:
