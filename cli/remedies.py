@@ -51,6 +51,8 @@ _CHANGE: dict[str, str] = {
 GONE = {
     "--kind": "--from GGUF alone for a small model",
     "--device-memory": "--device gpu:SIZE",
+    "--cold": "--mode cold",
+    "--gguf": "-m FILE",
     "--grammar": "--form FILE",
     "--json-schema": "--form FILE.json",
     "--regex": "--form regex:PATTERN",

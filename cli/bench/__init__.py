@@ -29,11 +29,11 @@ STUDIES = {
     invoke_without_command=True,
     short_help="Measure speed, memory and accuracy.",
     epilog=opt.examples(
-        "edgedec bench speed -m qwen2.5-coder-1.5b --peer llama.cpp --gguf qwen.gguf",
+        "edgedec bench speed -m qwen2.5-coder-1.5b --peer llama.cpp",
         "edgedec bench kernels -m qwen2.5-coder-1.5b",
         "edgedec bench batch --batch 1 --batch 4 --draft auto --draft off",
         "edgedec bench report --quick",
-        "edgedec bench accuracy --gguf smollm2.gguf --input book.txt --input code.py",
+        "edgedec bench accuracy -m smollm2.gguf --input book.txt --input code.py",
     ),
 )
 @click.pass_context

@@ -21,7 +21,7 @@ from edgedec.cli.bench.options import (
     input_option,
     kv_types,
     last_options,
-    peer_options,
+    peer_option,
     save_option,
 )
 from edgedec.cli.command import Command
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FAITHFUL, QUALITY, NEEDLE = "faithful", "quality", "needle"
 STRUCTURED, EVERYDAY = "structured", "everyday"
 USED = {
-    FAITHFUL: ("files", "policies", "tokens", "reference", "peers", "gguf"),
+    FAITHFUL: ("files", "policies", "tokens", "reference", "peers"),
     QUALITY: ("files", "policies", "limit", "save"),
     NEEDLE: ("files", "policies", "tokens", "limit"),
     STRUCTURED: ("tokens", "limit"),
@@ -114,7 +114,7 @@ class AccuracyOptions(PeerOptions):
     help="faithful: numpy or transformers, with float32 logits from the GGUF file; or fp16, EdgeDec with the "
     "KV cache in fp16.",
 )  # fmt: skip
-@peer_options(WITH_LOGITS)
+@peer_option(WITH_LOGITS)
 @save_option
 @last_options
 @click.pass_context

@@ -14,7 +14,7 @@ from edgedec.bench.harness.runtimes import WITH_REPLIES, OwnRun, split_mode
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
-from edgedec.cli.bench.options import last_options, levels_option, peer_options, save_option
+from edgedec.cli.bench.options import last_options, levels_option, peer_option, save_option
 from edgedec.cli.bench.questions import QuestionOptions, asked_options, reply_study
 from edgedec.cli.command import Command
 from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 MODES: dict[str, dict[str, Any]] = {"unprepared": {"prepared": False}, "filled": {"always": 8}}
 """Other modes, in which drafters begin or are fed otherwise, with the arguments of each reply."""
+COLD = "cold"
+"""The mode in which each question has a process of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,6 @@ class DraftOptions(QuestionOptions):
     save: Path | None
     plot: Path | None
     modes: tuple[str, ...]
-    cold: bool
 
     @property
     def sampling(self) -> DrawParams:
@@ -66,9 +67,8 @@ class DraftOptions(QuestionOptions):
 
         if self.plot:
             check_plot(self.plot)
-        if self.levels and (self.modes or self.cold):
-            name = "--mode" if self.modes else "--cold"
-            raise UsageError(f"{name} does not go with --memory", hint="leave one out")
+        if self.levels and self.modes:
+            raise UsageError("--mode does not go with --memory", hint="leave one out")
         if self.levels and any(len(models_in(parsed(drafters))) > 1 for drafters in self.drafter_sets):
             raise UsageError("only one model can draft within --memory")
         if self.peers and self.temperature > 0:
@@ -93,18 +93,16 @@ class DraftOptions(QuestionOptions):
     help="Drafters, as --draft of generate; may be given several times (default: auto).",
 )  # fmt: skip
 @levels_option
-@peer_options(WITH_REPLIES)
+@peer_option(WITH_REPLIES)
 @opt.plot_option
 @save_option
 @click.option("--temperature", type=float, default=0.0, metavar="T", help="Draw tokens, as in generate.")
 @click.option(
-    "--mode", "modes", type=click.Choice([*MODES]), multiple=True, metavar="NAME",
+    "--mode", "modes", type=click.Choice([*MODES, COLD]), multiple=True, metavar="NAME",
     help="Add each drafter set once more. unprepared: without tables prepared for the model; filled: with up "
-    "to 8 drafted tokens in every pass, whether they pay or not. May be given several times.",
+    "to 8 drafted tokens in every pass, whether they pay or not; cold: in a process started for each "
+    "question. May be given several times.",
 )  # fmt: skip
-@click.option(
-    "--cold", is_flag=True, help="Add each drafter set once more, in a process started for each question."
-)
 @last_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
@@ -112,9 +110,9 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
     The sides take turns on each turn of a question. Speed-ups are medians over pairs of neighbouring replies,
     and ratios of all tokens by all time, by category. Drafters keep what they learn during the study. With
-    --cold each set answers once more as a user's first question is answered, in a new process. Every reply of
-    EdgeDec is compared with plain decoding; where one differs, the exit status is 1. llama.cpp-ngram drafts
-    like ngram-simple of llama.cpp's tools.
+    --mode cold each set answers once more as a user's first question is answered, in a new process. Every
+    reply of EdgeDec is compared with plain decoding; where one differs, the exit status is 1. llama.cpp-ngram
+    drafts like ngram-simple of llama.cpp's tools.
 
     With --memory every drafter set answers within each budget, in a process per budget, and once without a
     limit, to which speeds are compared. Each has the context of a chat: the model's own limit, which budgets
@@ -191,12 +189,13 @@ def _own_sides(options: DraftOptions, bundle: Path, run: OwnRun) -> list[StudySi
         sides += [
             StudySide(f"{PLAIN}+{drafters}", own, drafters, arguments) for drafters in options.drafter_sets
         ]
-        for drafters in options.drafter_sets if options.cold else ():
+        for drafters in options.drafter_sets if COLD in options.modes else ():
             name = f"{PLAIN}+{drafters} cold"
             sides.append(StudySide(name, run.side(bundle, name), drafters, arguments, cold=True))
         return sides + [
             StudySide(f"{PLAIN}+{drafters} {name}", own, drafters, {**arguments, **MODES[name]})
             for name in dict.fromkeys(options.modes)
+            if name != COLD
             for drafters in options.drafter_sets
         ]
     run = replace(run, context=None, sampling=options.sampling)

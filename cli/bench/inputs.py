@@ -84,7 +84,8 @@ def _find_gguf(options: PeerOptions, manifest: Manifest) -> Path:
 
     path = options.gguf_file
     if path is None:
-        raise UsageError("other runtimes read the GGUF file", hint="name it with --gguf FILE, or as -m")
+        hint = "name it as -m, or pull the model with --keep-source"
+        raise UsageError("other runtimes read the GGUF file", hint=hint)
     size = sum(one.stat().st_size for one in gguf_files(path) if one.is_file())
     done = 0
     with reporter() as report:

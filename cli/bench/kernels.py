@@ -14,10 +14,8 @@ from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import (
     PeerOptions,
     count_option,
-    isa_option,
     last_options,
-    peer_options,
-    use_isa,
+    peer_option,
 )
 from edgedec.cli.command import Command
 from edgedec.cli.services import services
@@ -43,7 +41,6 @@ class KernelOptions(PeerOptions):
     repeat: int
     kv: KvType
     device: Device
-    isa: str | None
     plot: Path | None
 
     @property
@@ -65,7 +62,7 @@ class KernelOptions(PeerOptions):
     short_help="Cost of a pass over k tokens.",
     epilog=opt.examples(
         "edgedec bench kernels -m qwen2.5-coder-1.5b",
-        "edgedec bench kernels --tokens 1,2,3,4,5,6,7,8 --isa avx2 --json",
+        "EDGEDEC_ISA=avx2 edgedec bench kernels --tokens 1,2,3,4,5,6,7,8 --json",
         "edgedec bench kernels -m gemma3-270m --plot passes.svg",
         "edgedec bench kernels -m ./my-npu-model --device npu --tokens 1,8,32 --repeat 5",
         "edgedec bench kernels --device gpu --tokens 1,16",
@@ -76,11 +73,10 @@ class KernelOptions(PeerOptions):
 @click.option("--tokens", default=TOKENS, show_default=True, metavar="LIST", help="Tokens per pass.")
 @count_option("--resident", "Tokens in the KV cache before a pass.", 128, least=0)
 @count_option("--repeat", "Rounds; every round times each number of tokens once.", 15)
-@peer_options(WITH_PASSES)
+@peer_option(WITH_PASSES)
 @opt.plot_option
 @opt.kv_option
 @opt.device_option
-@isa_option
 @last_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
@@ -99,7 +95,6 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     counts = options.counts
     if options.plot:
         check_plot(options.plot)
-    use_isa(options.isa)
     report = _measure(ctx, options, counts)
     if options.plot:
         draw_pass_costs(report, options.plot)

@@ -13,7 +13,7 @@ from edgedec.bench.harness.runtimes import EDGEDEC, OTHERS, OwnRun
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
-from edgedec.cli.bench.options import PeerOptions, last_options, levels_option, peer_options
+from edgedec.cli.bench.options import PeerOptions, last_options, levels_option, peer_option
 from edgedec.cli.bench.tables import show_energies
 from edgedec.cli.command import Command
 from edgedec.core.errors import MemoryBudgetError
@@ -47,7 +47,7 @@ class MemoryOptions(PeerOptions):
 )
 @opt.model_option
 @levels_option
-@peer_options(OTHERS)
+@peer_option(OTHERS)
 @last_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:

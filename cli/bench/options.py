@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,9 +12,10 @@ from click.core import ParameterSource
 
 from edgedec.bench.harness.memory_levels import CURVE, FULL, Level
 from edgedec.cli import options as opt
-from edgedec.cli.command import option
+from edgedec.cli.services import services
 from edgedec.core.errors import UsageError
 from edgedec.core.quick_dataclass import dataclass
+from edgedec.models.layout import Layout
 
 if TYPE_CHECKING:
     from edgedec.memory import KvType
@@ -45,12 +45,14 @@ class PeerOptions(StudyOptions):
     """Options of studies that other runtimes can take part in."""
 
     peers: tuple[str, ...] = ()
-    gguf: Path | None = None
 
     @property
     def gguf_file(self) -> Path | None:
-        """The GGUF file that other runtimes read; None if none is named."""
-        return self.gguf or (Path(self.model) if self.model.endswith(".gguf") else None)
+        """The GGUF file that other runtimes read: the model, or the one kept when it was pulled."""
+        if self.model.endswith(".gguf"):
+            return Path(self.model)
+        home = services(click.get_current_context()).store().home
+        return next(iter(sorted(Layout(home).kept(self.model).glob("*.gguf"))), None)
 
     @property
     def pythons(self) -> dict[str, str]:
@@ -120,17 +122,6 @@ save_option = click.option(
 )  # fmt: skip
 
 
-isa_option = option(
-    "--isa", metavar="ROW", rare=True, help="Force a kernel row, like EDGEDEC_ISA (see `edgedec doctor`)."
-)
-
-
-def use_isa(row: str | None) -> None:
-    """Let models that this process and its children open compute with a kernel row; None: as it is."""
-    if row:
-        os.environ["EDGEDEC_ISA"] = row
-
-
 def input_option(text: str, *, multiple: bool = False) -> Callable[[F], F]:
     """Make the option for a file of prompts, texts or questions."""
     name = "files" if multiple else "file"
@@ -147,17 +138,12 @@ def count_option(name: str, text: str, default: int | None = None, least: int = 
     )
 
 
-def peer_options(peers: Sequence[str]) -> Callable[[F], F]:
-    """Make the options for these other runtimes."""
-    return stacked(
-        click.option(
-            "--peer", "peers", multiple=True, metavar="NAME",
-            help=f"Other runtimes, by comma or one by one: {', '.join(peers)}. NAME=PYTHON: by this one.",
-        ),
-        click.option(
-            "--gguf", type=click.Path(path_type=Path), metavar="FILE",
-            help="The GGUF file the model was made of (default: -m, if that is one).",
-        ),
+def peer_option(peers: Sequence[str]) -> Callable[[F], F]:
+    """Make the option for these other runtimes."""
+    return click.option(
+        "--peer", "peers", multiple=True, metavar="NAME",
+        help=f"Other runtimes, by comma or one by one: {', '.join(peers)}. NAME=PYTHON: by this one. They "
+        "read the model's GGUF file: -m, if that is one, or the file that `edgedec pull --keep-source` kept.",
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from edgedec.bench.harness.runtimes import NATIVE, OTHERS
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
-from edgedec.cli.bench.options import PeerOptions, count_option, input_option, last_options, peer_options
+from edgedec.cli.bench.options import PeerOptions, count_option, input_option, last_options, peer_option
 from edgedec.cli.command import Command
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
@@ -40,7 +40,7 @@ class SpeedOptions(PeerOptions):
     cls=Command,
     short_help="Plain decoding, prefill, load and memory, beside peers.",
     epilog=opt.examples(
-        "edgedec bench speed -m qwen2.5-coder-1.5b --peer llama.cpp --gguf qwen.gguf",
+        "edgedec bench speed -m qwen2.5-coder-1.5b --peer llama.cpp",
         "edgedec bench speed -m model.gguf --peer llama.cpp=~/llama/bin/python --threads 4",
         "edgedec bench speed -m model.gguf --peer transformers,openvino-genai --plot speed.png",
         "edgedec bench speed --peer native --input prompts.jsonl --max-tokens 128 --json",
@@ -50,7 +50,7 @@ class SpeedOptions(PeerOptions):
 @input_option("Prompts, one per line; .jsonl: a string or an object with prompt, question, text or turns.")
 @count_option("--max-tokens", "Tokens decoded after every prompt; end tokens do not end it.", 64, least=2)
 @count_option("--repeat", "Rounds over all prompts, and loads of every side.", 3)
-@peer_options(ABLE)
+@peer_option(ABLE)
 @opt.plot_option
 @last_options
 @click.pass_context

@@ -102,7 +102,8 @@ def _passes_rows(results: Results) -> Rows:
 def _drafts(given: Given) -> dict[str, Command]:
     def arguments(model: str) -> tuple[str, ...]:
         limit = 1 if model == QWEN else 3
-        return ("drafts", "-m", model, *given.asked(limit), "--max-tokens", "48", "--draft", "auto", "--cold")
+        short = ("--max-tokens", "48", "--draft", "auto", "--mode", "cold")
+        return ("drafts", "-m", model, *given.asked(limit), *short)
 
     return _each(MODELS, 1.4 if given.questions else 0.2, arguments, saves=True)
 
@@ -187,7 +188,7 @@ def _faithful(given: Given) -> dict[str, Command]:
     def arguments(model: str) -> tuple[str, ...]:
         inputs = tuple(word for text in _TEXTS for word in ("--input", text))
         peers = ("--peer", "llama.cpp") if given.llama else ()
-        return ("accuracy", "-m", model, "--gguf", str(given.ggufs[model]), *inputs, *peers)
+        return ("accuracy", "-m", str(given.ggufs[model]), *inputs, *peers)
 
     return _each([name for name in MODELS if name in given.ggufs], 1.0, arguments)
 
@@ -245,7 +246,7 @@ def _needle_rows(results: Results) -> Rows:
 
 def _beside(given: Given) -> dict[str, Command]:
     def arguments(model: str) -> tuple[str, ...]:
-        return ("speed", "-m", model, "--gguf", str(given.ggufs[model]), "--peer", "llama.cpp")
+        return ("speed", "-m", str(given.ggufs[model]), "--peer", "llama.cpp")
 
     return _each([name for name in MODELS if name in given.ggufs], 0.3, arguments)
 

@@ -52,9 +52,9 @@ def report(result: Result) -> dict[str, Any]:
 
 
 def test_kernels(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EDGEDEC_ISA", "scalar")  # the option sets it, and it must not stay
+    monkeypatch.setenv("EDGEDEC_ISA", "scalar")
     model = ["-m", str(folder / "bundle"), "--threads", "1", "--resident", "8", "--repeat", "3"]
-    facts = report(bench(folder, "kernels", *model, "--tokens", "4,2", "--isa", "scalar", "--json"))
+    facts = report(bench(folder, "kernels", *model, "--tokens", "4,2", "--json"))
     assert (facts["isa"], facts["threads"], facts["bandwidth_gb_s"]) == ("scalar", 1, 10.0)
     assert [cost["tokens"] for cost in facts["passes"]] == [1, 2, 4]
     assert facts["passes"][0]["relative"] == 1.0
@@ -118,7 +118,7 @@ def fake_peers(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> Fakes:
 
 
 def test_all_peers_in_one_run(folder: Path, tmp_path: Path, fake_peers: Fakes) -> None:
-    args = ["-m", str(folder / "bundle"), "--gguf", str(folder / "tiny.gguf"), "--threads", "1"]
+    args = ["-m", str(folder / "tiny.gguf"), "--threads", "1"]
     args += ["--repeat", "1", "--max-tokens", "3", "--peer", ",".join(runtimes.OTHERS)]
     if find_spec("matplotlib"):
         args += ["--plot", str(tmp_path / "bars.svg")]
@@ -143,7 +143,7 @@ def test_all_peers_in_one_run(folder: Path, tmp_path: Path, fake_peers: Fakes) -
 
 
 def test_passes_beside_a_peer(folder: Path, tmp_path: Path, fake_peers: Fakes) -> None:
-    args = ["-m", str(folder / "bundle"), "--gguf", str(folder / "tiny.gguf"), "--threads", "1"]
+    args = ["-m", str(folder / "tiny.gguf"), "--threads", "1"]
     args += ["--repeat", "2", "--resident", "8", "--tokens", "2", "--peer", "llama.cpp"]
     if find_spec("matplotlib"):
         args += ["--plot", str(tmp_path / "curve.svg")]
@@ -159,7 +159,7 @@ def test_passes_beside_a_peer(folder: Path, tmp_path: Path, fake_peers: Fakes) -
 
 
 def test_faithful(folder: Path) -> None:
-    args = ["-m", str(folder / "bundle"), "--gguf", str(folder / "tiny.gguf"), "--threads", "1"]
+    args = ["-m", str(folder / "tiny.gguf"), "--threads", "1"]
     args += ["--input", str(folder / "text.txt"), "--tokens", "50"]
     facts = report(bench(folder, "accuracy", *args, "--json"))
     ours = facts["sides"]["edgedec"]
@@ -213,14 +213,13 @@ def without(peer: str) -> str:
     [
         (["kernels", "--tokens", "1,x"], 2, ["--tokens 1,x"]),
         (["kernels", "--tokens", "513"], 2, ["a context of 641 tokens"]),
-        (["kernels", "--isa", "mmx"], 2, ["EDGEDEC_ISA=mmx"]),
         (["kernels", "--plot", "curve.bmp"], 2, ["curve.bmp", ".svg"]),
         (["kernels", "--peer", "transformers"], 2, ["transformers cannot take tokens back", "llama.cpp"]),
-        (["kernels", "--peer", "llama.cpp"], 2, ["--gguf FILE"]),
+        (["kernels", "--peer", "llama.cpp"], 2, ["--keep-source"]),
         (["speed", "--peer", "lama.cpp"], 2, ["lama.cpp", "known: ", "llama.cpp"]),
         (["speed", "--peer", "llama.cpp,llama.cpp"], 2, ["llama.cpp is named twice"]),
-        (["speed", "--peer", "llama.cpp"], 2, ["--gguf FILE"]),
-        (["speed", "--peer", "llama.cpp", "--gguf", "none.gguf"], 3, ["no such file: none.gguf"]),
+        (["speed", "--peer", "llama.cpp"], 2, ["--keep-source"]),
+        (["speed", "--gguf", "none.gguf"], 2, ["no such option: --gguf", "give -m FILE"]),
         (["speed", "--input", "none.jsonl"], 3, ["no such file: none.jsonl"]),
         (["speed", "--max-tokens", "1000"], 2, ["context of 1", "at most 256"]),
         (["speed", "--plot", "bars.bmp"], 2, ["bars.bmp", ".svg"]),
@@ -233,14 +232,13 @@ def without(peer: str) -> str:
 def test_errors_are_one_line(
     folder: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], status: int, words: list[str]
 ) -> None:
-    monkeypatch.setenv("EDGEDEC_ISA", "")  # --isa sets it; this puts it back
     assert_one_line(bench(folder, *args, "-m", str(folder / "bundle")), status, *words)
 
 
 @pytest.mark.parametrize("peer", runtimes.OTHERS)
 def test_a_missing_peer_is_one_line(folder: Path, peer: str) -> None:
-    gguf = ["--gguf", str(folder / "tiny.gguf"), "--peer", without(peer)]
-    result = bench(folder, "speed", "-m", str(folder / "bundle"), "--repeat", "1", *gguf)
+    given = ["-m", str(folder / "tiny.gguf"), "--peer", without(peer)]
+    result = bench(folder, "speed", "--repeat", "1", *given)
     assert_one_line(result, 2, "name a")
 
 
@@ -251,7 +249,7 @@ def test_too_little_text_is_one_line(folder: Path) -> None:
 
 def test_interpreters_of_peers() -> None:
     peers = ("llama.cpp, openvino-genai,transformers=/a=b/python",)
-    options = PeerOptions(model="m", threads=None, as_json=False, peers=peers, gguf=None)
+    options = PeerOptions(model="m", threads=None, as_json=False, peers=peers)
     run = runtimes.PeerRun(Path("m.gguf"), 1, 1, Path("cache"), options.pythons)
     names = options.peer_names(runtimes.OTHERS, "cannot")
     assert names == ["llama.cpp", "openvino-genai", "transformers"]

@@ -114,7 +114,7 @@ def test_another_token_is_counted_and_the_status_says_so(
 def test_peers_that_draft(folder: Path, fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtimes, "peer_side", lambda name, run: fakes.side(name))
     names = "llama.cpp,llama.cpp-ngram"
-    peers = ["--peer", names, "--gguf", str(folder / "tiny.gguf"), "--limit", "1"]
+    peers = ["--peer", names, "--limit", "1", "-m", str(folder / "tiny.gguf")]
     facts = report(bench(folder, *arguments(folder, *peers, "--draft", "off", "--json")))
     assert list(facts["overall"]) == ["edgedec", *names.split(",")]
     assert list(facts["processes"]) == ["edgedec", "llama.cpp"]
@@ -136,7 +136,7 @@ def test_auto_has_the_drafters_that_belong_to_the_model(folder: Path, tmp_path: 
 
 
 def test_a_cold_side_beside_the_warm_one(folder: Path) -> None:
-    facts = report(bench(folder, *arguments(folder, "--draft", "recycling", "--cold", "--json")))
+    facts = report(bench(folder, *arguments(folder, "--draft", "recycling", "--mode", "cold", "--json")))
     warm, cold = (facts["sides"][f"edgedec+recycling{more}"]["process"] for more in ("", " cold"))
     assert (warm, cold) == ("edgedec", "edgedec+recycling cold")
     assert facts["differing_replies"][cold] == {"replies": 0, "of": 5}
@@ -157,10 +157,10 @@ def test_filled_passes_have_drafts_whether_they_pay_or_not(folder: Path) -> None
         (["--draft", "crystal-ball"], 2, ["no drafter 'crystal-ball'"]),
         (["--peer", "openvino-genai"], 2, ["openvino-genai does not reply"]),
         (["--peer", "llama.cpp-ngram", "--temperature", "1"], 2, ["greedily"]),
-        (["--peer", "llama.cpp-ngram"], 2, ["--gguf FILE"]),
+        (["--peer", "llama.cpp-ngram"], 2, ["--keep-source"]),
         (["--plot", "a.txt"], 2, ["a.txt", ".svg"]),
         (["--mode", "unprepared", "--memory", "full"], 2, ["--mode does not go with --memory"]),
-        (["--cold", "--memory", "full"], 2, ["--cold does not go with --memory"]),
+        (["--mode", "cold", "--memory", "full"], 2, ["--mode does not go with --memory"]),
         (["--temperature", "-7"], 2, ["temperature cannot be -7"]),
         (["--max-tokens", "300"], 2, ["at most 256"]),
     ],

@@ -134,7 +134,7 @@ def test_peers_report_joules_with_their_label(
     from edgedec.bench.harness import runtimes
 
     monkeypatch.setattr(runtimes, "peer_side", lambda name, run: fakes.side(name))
-    args = ["-m", str(folder / "bundle"), "--threads", "1", "--gguf", str(folder / "tiny.gguf")]
+    args = ["-m", str(folder / "tiny.gguf"), "--threads", "1"]
     found = report(bench(folder, "memory", *args, "--peer", "llama.cpp", "--json"))["energy"]["sides"]
     assert sorted(found) == ["edgedec", "edgedec+auto", "llama.cpp", "llama.cpp as mapped"]
     assert all(side["estimated"] and side["joules_per_token"] > 0 for side in found.values())

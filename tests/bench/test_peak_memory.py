@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def arguments(folder: Path, *more: str) -> list[str]:
-    files = ["-m", str(folder / "bundle"), "--gguf", str(folder / "tiny.gguf")]
+    files = ["-m", str(folder / "tiny.gguf")]
     return ["memory", *files, "--threads", "1", *more]
 
 

@@ -51,7 +51,7 @@ def drafts(folder: Path, *args: str) -> dict[str, Any]:
     more = [word for peer in peers for word in ("--peer", peer)]
     args = (*args[: at - 1], *more, *args[at + 1 :])
     services = Services(store=lambda: Store(folder / "home"), bandwidth=lambda size, threads: 10.0)
-    model = ["-m", str(folder / "bundle"), "--gguf", str(_gguf()), "--json"]
+    model = ["-m", str(_gguf()), "--json"]
     result = run(services, "bench", *args, *model)
     assert result.exit_code == 0, result.output
     facts: dict[str, Any] = json.loads(result.stdout)
