@@ -1,14 +1,14 @@
 """The catalogue of models that have a name: how to fetch each, and the facts to choose it by.
 
-It is ``catalogue.toml``, read when a model is first looked up.
+It is ``catalogue.toml``, a part of which is read when a model of it is first looked up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from edgedec.bundle.preset import Preset
 from edgedec.core.cache_kinds import kinds_from_json
@@ -26,8 +26,6 @@ _THREADS = 4
 _PROCESS_BYTES, _PROCESS_BYTES_PER_TOKEN = 70_000_000, 330
 """Python, libraries and graph; and the tokenizer, per entry of the vocabulary. As measured with the three
 models that are tested for real."""
-
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,34 +77,66 @@ class Entry:
         return estimated_memory(self.spec, self.recipe.bytes - self.spec.table_bytes)
 
 
-class _AtFirstUse(Mapping[str, Found]):
-    """A mapping that ``read`` returns when it is first asked."""
+_FAMILY = "[[family]]\n"
 
-    def __init__(self, read: Callable[[], Mapping[str, Found]]) -> None:
-        self._read = cache(read)
 
-    def __getitem__(self, name: str) -> Found:
-        return self._read()[name]
+class _Catalogue(Mapping[str, Entry]):
+    """The entries of the file. A family of models is parsed when the first of them is looked up."""
+
+    @cached_property
+    def _families(self) -> list[str]:
+        """The text before the first family, and that of each."""
+        return _FILE.read_text(encoding="utf-8").split(_FAMILY)
+
+    @cached_property
+    def _licences(self) -> dict[str, Licence]:
+        import tomllib
+
+        table = tomllib.loads(self._families[0])
+        return {name: Licence(**facts) for name, facts in table["licences"].items()}
+
+    @cached_property
+    def _read(self) -> dict[int, dict[str, Entry]]:
+        return {}
+
+    def _family(self, number: int) -> dict[str, Entry]:
+        if number not in self._read:
+            import tomllib
+
+            (family,) = tomllib.loads(_FAMILY + self._families[number])["family"]
+            rows = dict[str, dict[str, Any]]()
+            for model in family["model"]:
+                own = {**family, **model, "spec": family.get("spec", {}) | model.get("spec", {})}
+                rows[model["name"]] = rows[model["base"]] | model if "base" in model else own
+            self._read[number] = {name: _entry(row, self._licences) for name, row in rows.items()}
+        return self._read[number]
+
+    def __getitem__(self, name: str) -> Entry:
+        line = f'\nname = "{name}"\n'
+        for number, text in enumerate(self._families):
+            if number and line in text:
+                return self._family(number)[name]
+        raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._read())
+        for number in range(1, len(self._families)):
+            yield from self._family(number)
 
     def __len__(self) -> int:
-        return len(self._read())
+        return sum(1 for _ in self)
 
 
-def _entries() -> dict[str, Entry]:
-    import tomllib
+class _Recipes(Mapping[str, Recipe]):
+    """The recipes of the catalogue."""
 
-    with _FILE.open("rb") as file:
-        table = tomllib.load(file)
-    licences = {name: Licence(**facts) for name, facts in table["licences"].items()}
-    rows = dict[str, dict[str, Any]]()
-    for family in table["family"]:
-        for model in family["model"]:
-            own = {**family, **model, "spec": family.get("spec", {}) | model.get("spec", {})}
-            rows[model["name"]] = rows[model["base"]] | model if "base" in model else own
-    return {name: _entry(row, licences) for name, row in rows.items()}
+    def __getitem__(self, name: str) -> Recipe:
+        return CATALOGUE[name].recipe
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(CATALOGUE)
+
+    def __len__(self) -> int:
+        return len(CATALOGUE)
 
 
 def _entry(row: dict[str, Any], licences: Mapping[str, Licence]) -> Entry:
@@ -136,8 +166,8 @@ def _wheels(distribution: str, version: str, member: str, parts: int = 1) -> tup
     return tuple(Wheel(distribution.format(**one), version, member.format(**one)) for one in pieces)
 
 
-CATALOGUE: Mapping[str, Entry] = _AtFirstUse(_entries)
-RECIPES: Mapping[str, Recipe] = _AtFirstUse(lambda: {name: one.recipe for name, one in CATALOGUE.items()})
+CATALOGUE: Mapping[str, Entry] = _Catalogue()
+RECIPES: Mapping[str, Recipe] = _Recipes()
 
 
 def recommended(nbytes: int) -> Entry:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from collections import defaultdict
 
 import pytest
@@ -252,3 +253,18 @@ def test_looking_up_an_installed_model_loads_no_heavy_library(tmp_path: object) 
         [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+def test_a_model_is_looked_up_without_the_families_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    read = tomllib.loads
+    monkeypatch.setattr(tomllib, "loads", lambda text: parsed.append(text) or read(text))
+    for name, entry in CATALOGUE.items():
+        parsed.clear()
+        fresh = type(CATALOGUE)()
+        assert fresh.get(name) == entry
+        assert len(parsed) == 2, "the licences and one family"
+    parsed.clear()
+    fresh = type(CATALOGUE)()
+    assert not [name for name in ("", "nobody", "Apache-2.0", 'x"\nname = "y', "smollm2") if name in fresh]
+    assert parsed == []
