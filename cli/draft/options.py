@@ -11,6 +11,9 @@ import click
 if TYPE_CHECKING:
     from click.decorators import FC
 
+LEAST_TOKENS = 20_000
+"""Tokens of replies that are gathered before a drafter is made of them."""
+
 
 def prompts_option(help: str) -> Callable[[FC], FC]:
     """Return the option ``--prompts``."""
@@ -18,17 +21,5 @@ def prompts_option(help: str) -> Callable[[FC], FC]:
         "--prompts",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help=help,
-    )
-
-
-def tokens_option(help: str, default: int | None = None) -> Callable[[FC], FC]:
-    """Return the option ``--tokens``, a number of tokens of replies."""
-    return click.option(
-        "--tokens",
-        type=click.IntRange(min=1),
-        metavar="N",
-        default=default,
-        show_default=default is not None,
         help=help,
     )

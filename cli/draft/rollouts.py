@@ -12,7 +12,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench.inputs import find_bundle
 from edgedec.cli.command import Command, declared, option, taking
-from edgedec.cli.draft.options import prompts_option, tokens_option
+from edgedec.cli.draft.options import prompts_option
 from edgedec.cli.draft.token_bar import token_bar
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import open_model, say_overrun, without_template
@@ -46,8 +46,9 @@ class RolloutOptions:
         "One prompt per line; .jsonl: a string or an object with prompt, question, text or turns, of which "
         "the first is asked (default: a few built-in questions, for a try)."
     ))
-    tokens: int | None = declared(tokens_option(
-        "End when so many tokens of replies are kept in all (default: when all prompts are answered)."
+    tokens: int | None = declared(option(
+        "--tokens", type=click.IntRange(min=1), metavar="N",
+        help="End when so many tokens of replies are kept in all (default: when all prompts are answered).",
     ))
     threads: int | None = declared(opt.threads_option)
     greedy: bool = declared(option(

@@ -14,7 +14,7 @@ from edgedec.cli.draft import training
     cls=Command,
     short_help="Train a head or an adapter that drafts for a model.",
     epilog=opt.examples(
-        "edgedec draft train --prompts prompts.jsonl --tokens 80000 --ids 8192 --quant q4_0",
+        "edgedec draft train --prompts prompts.jsonl --ids 8192 --quant q4_0",
         "edgedec draft train -m qwen2.5-coder-1.5b --minutes 240 --plot training.png",
         "edgedec draft train --steps 500 --json | jq .agreement",
         "edgedec draft train -m qwen2.5-coder-1.5b --from smollm2-135m --minutes 120",

@@ -15,7 +15,7 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.command import declared, option
-from edgedec.cli.draft.options import prompts_option, tokens_option
+from edgedec.cli.draft.options import LEAST_TOKENS, prompts_option
 from edgedec.cli.draft.rollouts import RolloutOptions, answer
 from edgedec.cli.progress import notice
 from edgedec.core.errors import NotFoundError, UsageError
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from edgedec.training.trainer import Trainer
     from edgedec.training.unrolling import Agreement
 
-_LEAST_TOKENS = 20_000
 EPOCHS = 2
 """How often a training goes through the data, unless a command says how long."""
 TEXT_TOKENS = 1024
@@ -55,10 +54,8 @@ class TrainOptions:
         "--steps", type=click.IntRange(min=1), metavar="N", help="Train so many steps instead."
     ))
     prompts: Path | None = declared(prompts_option(
-        "Prompts that the model answers first where too few replies are kept; as in `edgedec draft rollouts`."
-    ))
-    tokens: int = declared(tokens_option(
-        "Gather replies first while there are fewer tokens of them.", _LEAST_TOKENS
+        f"Prompts that the model answers first while fewer than {LEAST_TOKENS} tokens of replies are kept; "
+        "`edgedec draft rollouts` gathers more."
     ))
     ids: int = declared(option(
         "--ids", type=click.IntRange(min=256), metavar="N", default=16384, show_default=True, rare=True,
@@ -106,16 +103,16 @@ def gathered(ctx: click.Context, manifest: Manifest, store: RolloutStore, option
     from edgedec.training.head_training import Replies
 
     have = sum(len(one.reply) for one in store)
-    if have < options.tokens and options.prompts:
+    if have < LEAST_TOKENS and options.prompts:
         notice(f"{manifest.name} has {have} tokens of replies: it answers more prompts first")
         asked = RolloutOptions(
-            options.model, options.prompts, options.tokens, options.threads,
+            options.model, options.prompts, LEAST_TOKENS, options.threads,
             greedy=True, max_tokens=REPLY_TOKENS,
         )  # fmt: skip
         outcome, report, _ = answer(ctx, asked)
         if outcome.interrupted:
             raise KeyboardInterrupt
-        if report["tokens"] < options.tokens:
+        if report["tokens"] < LEAST_TOKENS:
             notice(f"all prompts have a reply: {report['tokens']} tokens; --prompts FILE can ask more")
     try:
         return Replies.of(store, manifest.name)

@@ -11,7 +11,7 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.command import Command
-from edgedec.cli.draft.options import prompts_option, tokens_option
+from edgedec.cli.draft.options import LEAST_TOKENS, prompts_option
 from edgedec.cli.draft.rollouts import RolloutOptions, answer
 from edgedec.cli.services import services
 from edgedec.core.errors import NotFoundError, Remedy
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from edgedec.bundle.manifest import Manifest
     from edgedec.draft.subset import Counts
 
-_TOKENS = 20_000
 _REPEAT = 15
 """Rounds of timing; every round times each head once."""
 _CONTEXT_TOKENS = 256
@@ -49,7 +48,6 @@ _CONTEXT_TOKENS = 256
     "--ids", type=click.IntRange(min=256), metavar="K",
     help="Keep about K ids, in whole tiles (default: the best of 2048 to 32768 and all).",
 )  # fmt: skip
-@tokens_option("Least tokens of replies to count.", _TOKENS)
 @opt.threads_option
 @opt.plot_option
 @opt.json_option
@@ -108,9 +106,9 @@ def _replies(ctx: click.Context, manifest: Manifest, options: dict[str, Any]) ->
 
     vocab_size = manifest.spec.vocab_size
     store = RolloutStore(rollouts_folder(services(ctx).store().home, Target.of(manifest)))
-    if options["prompts"] and sum(len(one.reply) for one in store) < options["tokens"]:
-        wanted = {name: options[name] for name in ("model", "prompts", "tokens", "threads")}
-        outcome, _, _ = answer(ctx, RolloutOptions(**wanted))
+    if options["prompts"] and sum(len(one.reply) for one in store) < LEAST_TOKENS:
+        wanted = {name: options[name] for name in ("model", "prompts", "threads")}
+        outcome, _, _ = answer(ctx, RolloutOptions(**wanted, tokens=LEAST_TOKENS))
         if outcome.interrupted:
             raise KeyboardInterrupt
     questions = read_questions(options["prompts"]) if options["prompts"] else []

@@ -56,7 +56,8 @@ def test_the_command_gathers_trains_measures_exports_and_goes_on(
 ) -> None:
     pytest.importorskip("torch")
     monkeypatch.setattr(training, "REPLY_TOKENS", 12)
-    arguments = ("draft", "train", "-m", str(bundle), "--prompts", str(prompts), "--tokens", "1200")
+    monkeypatch.setattr(training, "LEAST_TOKENS", 1200)
+    arguments = ("draft", "train", "-m", str(bundle), "--prompts", str(prompts))
     arguments += ("--ids", "256", "--threads", "1", "--json")
     result = run(real(home), *arguments, "--steps", "4")
     assert result.exit_code == 0, result.output
@@ -76,6 +77,7 @@ def test_an_interrupted_run_is_saved_and_the_same_command_finishes_it(
 ) -> None:
     pytest.importorskip("torch")
     monkeypatch.setattr(training, "REPLY_TOKENS", 12)
+    monkeypatch.setattr(training, "LEAST_TOKENS", 300)
     interrupts = [True]
 
     @contextmanager
@@ -88,7 +90,7 @@ def test_an_interrupted_run_is_saved_and_the_same_command_finishes_it(
         yield step
 
     monkeypatch.setattr(train_head, "steps", interrupting)
-    arguments = ("draft", "train", "-m", str(bundle), "--prompts", str(prompts), "--tokens", "300")
+    arguments = ("draft", "train", "-m", str(bundle), "--prompts", str(prompts))
     arguments += ("--ids", "256", "--threads", "1", "--json", "--steps", "3")
     first = run(real(home), *arguments)
     assert first.exit_code == 130
@@ -137,9 +139,10 @@ def test_a_smaller_model_is_adapted_and_drafts_by_its_name(
 ) -> None:
     pytest.importorskip("torch")
     monkeypatch.setattr(training, "REPLY_TOKENS", 12)
+    monkeypatch.setattr(training, "LEAST_TOKENS", 300)
     source = bundle.parent / "llama-0.gguf"
     arguments = ("draft", "train", "-m", str(bundle), "--from", str(source))
-    arguments += ("--steps", "2", "--ids", "256", "--tokens", "300")
+    arguments += ("--steps", "2", "--ids", "256")
     result = run(real(home), *arguments, "--prompts", str(prompts), "--threads", "1", "--json")
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)

@@ -33,6 +33,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgedec.cli.draft.trim._REPEAT", 1)
+    monkeypatch.setattr("edgedec.cli.draft.trim.LEAST_TOKENS", 800)
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +66,7 @@ def trim(home: Home, bundle: Path, *options: str) -> dict[str, Any]:
 def test_a_head_of_the_size_asked_for_is_kept_beside_the_model(
     home: Home, bundle: Path, told: Manifest
 ) -> None:
-    found = trim(home, bundle, "--tokens", "800", "--ids", "256")
+    found = trim(home, bundle, "--ids", "256")
     ids = kept_ids(told, home.path)
     assert ids is not None
     assert found["chosen"]["ids"] == ids.size < told.spec.vocab_size
@@ -79,9 +80,9 @@ def test_a_head_of_the_size_asked_for_is_kept_beside_the_model(
 
 def test_where_no_trim_is_worth_it_an_older_one_goes(home: Home, bundle: Path, told: Manifest) -> None:
     """The sizes that are compared are all larger than this vocabulary."""
-    trim(home, bundle, "--tokens", "800", "--ids", "256")
+    trim(home, bundle, "--ids", "256")
     assert kept_ids(told, home.path) is not None
-    found = trim(home, bundle, "--tokens", "800")
+    found = trim(home, bundle)
     assert [head["ids"] for head in found["heads"]] == [told.spec.vocab_size]
     assert kept_ids(told, home.path) is None
 
@@ -92,7 +93,7 @@ def test_the_table_has_the_coverage_of_each_category(
     prompts = tmp_path / "prompts.jsonl"
     lines = [{"prompt": ASKED, "category": "odd"}, {"prompt": COUNTED, "category": "even"}]
     prompts.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    options = ("--tokens", "800", "--ids", "256", "--prompts", str(prompts))
+    options = ("--ids", "256", "--prompts", str(prompts))
     assert set(trim(home, bundle, *options)["chosen"]["coverage_by_category"]) == {"odd"}
     shown = run(real(home), "draft", "trim", "-m", str(bundle), *options)
     assert shown.exit_code == 0, shown.output
@@ -101,11 +102,12 @@ def test_the_table_has_the_coverage_of_each_category(
 
 
 def test_too_few_replies_are_made_up_for_or_named(
-    home: Home, bundle: Path, told: Manifest, tmp_path: Path
+    home: Home, bundle: Path, told: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("edgedec.cli.draft.trim.LEAST_TOKENS", 820)
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("one two\nthree", encoding="utf-8")
-    trim(home, bundle, "--tokens", "820", "--ids", "256", "--prompts", str(prompts))
+    trim(home, bundle, "--ids", "256", "--prompts", str(prompts))
     store = RolloutStore(rollouts_folder(home.path, Target.of(told)))
     assert sum(len(one.reply) for one in store) > 820
 
@@ -115,7 +117,7 @@ def test_without_held_out_replies_nothing_can_be_chosen(home: Home, bundle: Path
     home.path.mkdir()
     with RolloutStore(rollouts_folder(home.path, Target.of(manifest))).writing(Target.of(manifest)) as writer:
         writer.add(Rollout([5], [7] * 50, key_of(COUNTED), greedy=True))
-    result = run(real(home), "draft", "trim", "-m", str(bundle), "--tokens", "50")
+    result = run(real(home), "draft", "trim", "-m", str(bundle))
     assert_one_line(result, 3, "too few replies", "take less time", "first run `edgedec draft rollouts -m")
 
 
@@ -137,7 +139,7 @@ def test_a_bundle_without_a_graph_for_drafting_is_refused_before_anything_is_gat
 def test_a_picture_is_drawn_or_refused_first(
     home: Home, bundle: Path, told: Manifest, tmp_path: Path
 ) -> None:
-    options = ("--tokens", "800", "--ids", "256", "--plot", str(tmp_path / "trim.svg"))
+    options = ("--ids", "256", "--plot", str(tmp_path / "trim.svg"))
     result = run(real(home), "draft", "trim", "-m", str(bundle), *options)
     if find_spec("matplotlib"):
         assert result.exit_code == 0, result.output
@@ -153,7 +155,7 @@ def test_a_trimmed_head_computes_the_logits_of_the_full_one(home: Home, bundle: 
     from edgedec.backends.open import open_backend
     from edgedec.core.rows import Rows
 
-    trim(home, bundle, "--tokens", "800", "--ids", "256")
+    trim(home, bundle, "--ids", "256")
     ids = kept_ids(told, home.path)
     assert ids is not None
     forward = open_backend(bundle, told, threads=1, drafting=True).forward()
