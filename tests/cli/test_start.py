@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.fixtures.tiny_models import tiny_bundle
 
 _RUN = """
-import json, sys
-from edgedec.cli import app, screen
+import gc, json, os, sys
+from edgedec.cli import main, screen
 def report():
-    print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+    seen = {"threshold": gc.get_threshold()[0], "frozen": gc.get_freeze_count()}
+    seen |= {"modules": sorted(sys.modules), "blas": os.environ.get("OPENBLAS_NUM_THREADS")}
+    print(json.dumps(seen), file=sys.stderr)
 show = screen.show
 def told(piece):
     screen.show = show
@@ -25,12 +29,12 @@ def told(piece):
     show(piece)
 screen.show = told
 try:
-    app.run()
+    main.main()
 finally:
     if screen.show is told:
         report()
 """
-"""Lists the modules that are there as the first piece of a reply is shown, or else at the end."""
+"""Tells of the modules that are there as the first piece of a reply is shown, or else at the end."""
 LATER = {
     *("jinja2", "llguidance", "rich", "prompt_toolkit", "pygments", "markdown_it"),
     *("httpx", "huggingface_hub"),
@@ -44,14 +48,20 @@ LATER = {
 TOOLS = {"numpy", "onnxruntime", "tokenizers"}
 
 
-def modules(home: Path, *arguments: str) -> set[str]:
-    """Return the modules that a command has imported at its first piece of text."""
-    environment = os.environ | {"EDGEDEC_HOME": str(home)}
+def seen(home: Path, *arguments: str, **variables: str) -> dict[str, Any]:
+    """Return what is there at the first piece of text of a command."""
+    environment = os.environ | {"EDGEDEC_HOME": str(home)} | variables
     command = [sys.executable, "-c", _RUN, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
-    (line,) = (line for line in done.stderr.splitlines() if line.startswith("["))
-    return set(json.loads(line))
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("{"))
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def modules(home: Path, *arguments: str) -> set[str]:
+    """Return the modules that a command has imported at its first piece of text."""
+    return set(seen(home, *arguments)["modules"])
 
 
 def own(found: set[str]) -> int:
@@ -71,6 +81,28 @@ def test_the_first_token_of_generate_needs_few_modules(home: Path) -> None:
     assert found & LATER == set()
     assert "onnxruntime" in found
     assert own(found) <= 300
+
+
+def test_garbage_is_looked_for_from_the_first_token_on_and_not_before(home: Path) -> None:
+    found = seen(home, "generate", "-m", "tiny", "-p", "Hello", "--max-tokens", "2")
+    assert found["threshold"] == gc.get_threshold()[0]
+    assert found["frozen"] > 10_000
+    assert seen(home, "--help")["threshold"] > 10_000
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads are counted as Linux lists them")
+def test_a_command_that_replies_starts_no_threads_for_products_of_matrices(home: Path) -> None:
+    code = (
+        "import os; from edgedec.cli.app import app; app.get_command(None, {!r}); import numpy;"
+        "print(len(os.listdir('/proc/self/task')), os.environ.get('OPENBLAS_NUM_THREADS'))"
+    )
+    told = {}
+    for name in ("generate", "chat"):
+        command = [sys.executable, "-c", code.format(name)]
+        told[name] = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert told == {name: ["1", "None"] for name in told}
+    given = seen(home, "generate", "-m", "tiny", "-p", "Hello", "--max-tokens", "1", OPENBLAS_NUM_THREADS="2")
+    assert given["blas"] == "2"
 
 
 @pytest.mark.parametrize(("name", "most"), [("--help", 20), ("list", 60)])
