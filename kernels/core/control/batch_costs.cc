@@ -7,7 +7,6 @@ namespace edgedec::engine {
 namespace {
 
 constexpr double kKeptMean = 0.8;       // share of the average over passes that remains after one more
-constexpr int64_t kSampledPasses = 4;  // one in this many passes without drafts is measured
 
 }  // namespace
 
@@ -39,7 +38,7 @@ void BatchCosts::passed(Span<const std::pair<int, int>> tokens, double seconds, 
   seconds = table_.expected(total, seconds, reads);
   ++passes_;
   const bool plain = static_cast<size_t>(total) == tokens.size();
-  if (!plain || passes_ % kSampledPasses == 0 || table_.level_is_old()) table_.observe(total, seconds, plain);
+  if (!plain || passes_ % kSampled == 0 || table_.level_is_old()) table_.observe(total, seconds, plain);
   for (const auto& [sequence, own] : tokens)
     views_[static_cast<size_t>(sequence)].shared(static_cast<int>(tokens.size()) - 1, total - own);
 }

@@ -8,12 +8,9 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr double kWeight = 0.1;       // of a new time among earlier ones: speeds change (heat, other programs)
 constexpr double kFirstWeight = 0.3;  // of the first time for a number of tokens; it falls with each further one
-constexpr double kOutlierPass = 3.0;
 constexpr int kInterruptedPasses = 2;  // passes in a row, each several times too long, that no longer count as interruptions
-constexpr double kKeeping = 0.97;
-constexpr int kFadeEvery = 16;  // plain passes after which the shape fades, so that costly sizes are tried again
+constexpr int kFadeEvery = 16;  // plain passes after which the shape fades
 constexpr double kUnclear = 0.1;  // movement by passes over several tokens that makes the cost of one unclear
 constexpr int kLevelPasses = 3;   // passes that show the level of an old curve, by their median
 constexpr double kShared = 0.5;  // share of a deviation of a longer pass that moves the whole curve, not its shape
@@ -72,7 +69,7 @@ bool CostCurve::observe(int tokens, double seconds, bool plain) {
     return true;
   }
   int& strange = strange_[tokens == 1 || plain];
-  strange = ratio > kOutlierPass ? strange + 1 : 0;
+  strange = ratio > kOutlier ? strange + 1 : 0;
   if (0 < strange && strange < kInterruptedPasses) return false;
   const auto seen = static_cast<double>(++seen_[place(tokens)]);
   const double weight = std::max(kWeight, kFirstWeight / std::sqrt(seen));

@@ -10,6 +10,10 @@
 namespace edgedec::engine {
 
 constexpr double kUsualSpread = 0.3;  // relative deviation of a time that is ordinary
+constexpr double kOutlier = 3.0;      // a time that is as many times the usual one was interrupted
+constexpr double kWeight = 0.1;       // of a new time among earlier ones: speeds change (heat, other programs)
+constexpr double kKeeping = 0.97;     // share of what longer passes told that remains: costly sizes are tried again
+constexpr int64_t kSampled = 4;       // one in this many passes without queries is measured
 
 // Reads of a pass whose experts lie on a disk: those that were not in memory, and the seconds that it waited for them.
 struct PassReads {

@@ -9,7 +9,6 @@ namespace {
 constexpr double kFading = 0.99;         // share of the average rate that remains after one more round
 // Passes over one token that the average rate begins with where the first passes only show the level.
 constexpr double kFirstPasses = 3.0;
-constexpr int64_t kSampledRounds = 4;    // one in this many plain rounds without a query is measured
 constexpr int64_t kPlainEveryRounds = 128;  // after which one goes without drafts, to measure plain decoding
 constexpr double kMostOverhead = 0.05;   // most passes that one token's verification is believed to take
 
@@ -55,7 +54,7 @@ void Measurements::classify(Source source) {
 
 void Measurements::rested(std::optional<double> passing) {
   since_plain_ = 0;
-  const bool sampled = turn % kSampledRounds == 0 || costs.level_is_old();
+  const bool sampled = turn % kSampled == 0 || costs.level_is_old();
   if (passing && sampled) level.plain(turn, *passing);
   credit.book(1, 1.0);
   count(1, 1.0);

@@ -6,9 +6,8 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr double kLongCall = 1.3;     // a call that took more times the usual was interrupted: it counts for so much
+constexpr double kLongCall = 1.0 + kUsualSpread;  // times the usual that a call counts for which took longer
 constexpr int kInterruptedCalls = 3;   // long calls in a row that no longer count as interruptions
-constexpr double kOutlierCall = 3.0;  // most times the usual that such a call counts for
 constexpr double kDoubtedPasses = 18.0;  // time of first calls, each longer than a pass per level, not believed
 constexpr double kRetriedShare = 0.01;    // of all passes that may go into calls of a drafter that seems too dear
 constexpr double kVainShare = 0.003;      // of a plain pass, on average, that a drafter queried in vain may take
@@ -47,7 +46,7 @@ double QueryRecord::took(int depth, double seconds, double plain) {
   const double known = std::max(cost_.expected(depth), cost_.on_line(depth));
   const double usual = cost_.known() ? known : seconds;
   long_ = seconds > kLongCall * usual ? long_ + 1 : 0;
-  const double most = long_ < kInterruptedCalls ? kLongCall : kOutlierCall;
+  const double most = long_ < kInterruptedCalls ? kLongCall : kOutlier;
   cost_.observe(depth, std::min(seconds, most * usual));
   seconds_ = cost_.mean();
   return std::max(seconds - usual, 0.0);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/control/costs.h"
 #include "core/control/credit.h"
 #include "core/control/linear_fit.h"
 

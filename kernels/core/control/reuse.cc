@@ -10,7 +10,6 @@ namespace {
 
 constexpr int kKnown = 8;  // passes after which a share is known well enough to tell the machine's speed
 constexpr double kLeastWeight = 0.02;
-constexpr double kInterruptedRatio = 3.0;  // a pass that took as many times an ordinary one was interrupted
 
 }  // namespace
 
@@ -30,7 +29,7 @@ double Reuse::passing(Costs& costs, int tokens, int reused, std::optional<double
   const Share* known = find(tokens, reused);
   const double share = known ? known->share : 1.0;
   const int seen = known ? known->seen : 0;
-  if (!seconds || *seconds > kInterruptedRatio * ordinary) return share * ordinary;
+  if (!seconds || *seconds > kOutlier * ordinary) return share * ordinary;
   if (seen >= kKnown) costs.observe(tokens, *seconds / share);
   if (!known) shares_.push_back({tokens, reused, share, 0});
   Share& learned = known ? shares_[static_cast<size_t>(known - shares_.data())] : shares_.back();

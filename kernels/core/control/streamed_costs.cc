@@ -6,12 +6,8 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr double kPassWeight = 0.1;    // of a pass among earlier ones
 constexpr double kBytesPerSecond = 1e9;  // believed of a disk until a read was waited for
 constexpr double kPriorReads = 4.0;      // that the belief counts as much as
-// Share of the evidence about drafts that remains after a plain pass. A belief takes the place of the rest: so drafts that
-// read too much are tried again.
-constexpr double kKeptEvidence = 0.97;
 constexpr double kFewReads = 0.01;  // share of a token's experts below which reads are luck
 
 }  // namespace
@@ -37,14 +33,14 @@ double StreamedCosts::waits(int tokens) const {
 
 double StreamedCosts::expected(int tokens, double seconds, const PassReads* reads) {
   if (!reads || !inside(tokens)) return seconds;
-  waited_ = (1.0 - kPassWeight) * waited_ + reads->waited_s;
-  waited_for_ = (1.0 - kPassWeight) * waited_for_ + reads->missed;
+  waited_ = (1.0 - kWeight) * waited_ + reads->waited_s;
+  waited_for_ = (1.0 - kWeight) * waited_for_ + reads->missed;
   if (tokens == 1) {
     ++seen_;
-    reads_ += std::max(kPassWeight, 1.0 / static_cast<double>(seen_ + 1)) * (reads->missed - reads_);
-    weigh(kKeptEvidence, reads_ + few_);
+    reads_ += std::max(kWeight, 1.0 / static_cast<double>(seen_ + 1)) * (reads->missed - reads_);
+    weigh(kKeeping, reads_ + few_);
   } else {
-    weigh(1.0 - kPassWeight, std::max(reads->missed - reads_, 0.0) / adds_[static_cast<size_t>(tokens - 1)]);
+    weigh(1.0 - kWeight, std::max(reads->missed - reads_, 0.0) / adds_[static_cast<size_t>(tokens - 1)]);
   }
   return std::max(seconds - reads->waited_s, 0.0) + waits(tokens);
 }
