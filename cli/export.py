@@ -118,7 +118,7 @@ def command(
             raise UsageError(
                 f"{name_of} is for Hugging Face directories", hint="a GGUF file keeps its weights as they are"
             )
-    from edgedec.export.mtp.check import checked_mtp
+    from edgedec.export.drafters.check import checked_drafters
 
     if backend and source.is_dir():
         raise UsageError("--backend is for GGUF files", hint="leave it out")
@@ -150,9 +150,9 @@ def command(
     for line in notes(manifest):
         progress.notice(line)
     with progress.reporter() as report:
-        refused = checked_mtp(out, report)
-    if refused:
-        progress.notice(refused)
+        refused = checked_drafters(out, report)
+    for line in refused:
+        progress.notice(line)
     total = sum(file.stat().st_size for file in out.iterdir())
     if as_json:
         document = {

@@ -65,7 +65,7 @@ def command(
     The next pull continues an interrupted one. An installed model stays usable until its replacement is
     complete. A drafter that is known to suit a model comes with it, and a line names its size.
     """
-    from edgedec.export.mtp.check import checked_mtp
+    from edgedec.export.drafters.check import checked_drafters
 
     store = services(ctx).store()
     if source is not None:
@@ -76,9 +76,9 @@ def command(
     before = {model.name for model in store.list()}
     with progress.reporter() as report:
         path = store.pull(name, force=force, source=source, keep_source=keep_source, progress=report)
-        refused = checked_mtp(path, report)
-    if refused:
-        progress.notice(refused)
+        refused = checked_drafters(path, report)
+    for line in refused:
+        progress.notice(line)
     if source is not None and not force and path.name in before:
         progress.notice(f"note: {path.name} was installed already; --force prepares it from {source}")
     fetched = None

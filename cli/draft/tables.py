@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     ),
 )
 @opt.model_option
-@opt.threads_option
 @opt.json_option
 @click.pass_context
-def command(ctx: click.Context, /, model: str, threads: int | None, as_json: bool) -> None:
+def command(ctx: click.Context, /, model: str, as_json: bool) -> None:
     """Make tables of what a model says most, so that its first reply is drafted too.
 
     They are made of the replies that `edgedec draft rollouts` kept, measured on those held out, and kept if
@@ -40,7 +39,7 @@ def command(ctx: click.Context, /, model: str, threads: int | None, as_json: boo
     from edgedec.training.make_tables import make_tables
     from edgedec.training.rollouts import RolloutStore, rollouts_folder
 
-    opened = open_model(ctx, model, RunConfig(threads=threads, draft="off"))
+    opened = open_model(ctx, model, RunConfig(draft="off"))
     home = services(ctx).store().home
     store = RolloutStore(rollouts_folder(home, Target.of(opened.loaded.manifest)))
     with steps() as show:

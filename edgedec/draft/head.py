@@ -11,7 +11,7 @@ Such a pass feeds the nodes above them again, since they are not one path; a lon
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,10 +23,7 @@ from edgedec.draft.growth import LEAST_REACH, Growth
 from edgedec.sampling import DrawParams
 
 if TYPE_CHECKING:
-    from edgedec.backends.onnx.head_forward import HeadForward
-    from edgedec.backends.onnx.mtp_forward import MtpForward
-
-    Steps: TypeAlias = HeadForward | MtpForward
+    from edgedec.backends.onnx.layer_forward import LayerForward
 
 MOST_WAITING = WAITING
 """Tokens whose hidden states wait to be read. The drafter reads the end of a longer text, as if it began
@@ -46,7 +43,7 @@ class HeadDrafter(Drafter):
 
     name = "head"
 
-    def __init__(self, head: Steps, taps: tuple[int, ...], width: int) -> None:
+    def __init__(self, head: LayerForward, taps: tuple[int, ...], width: int) -> None:
         self._head, self.taps = head, taps
         self._params = DrawParams()
         self._tokens: list[int] = []
@@ -175,7 +172,7 @@ class _Growth(Growth):
 
     def __init__(
         self,
-        head: Steps,
+        head: LayerForward,
         tokens: Sequence[int],
         start: int,
         params: DrawParams,

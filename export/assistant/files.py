@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from edgedec.bundle.assistant_facts import GRAPH, AssistantFacts
 from edgedec.bundle.drafter_manifest import ASSISTANT
@@ -15,6 +14,7 @@ from edgedec.core.cache_kinds import Keys
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.progress import Progress
 from edgedec.core.rows import Rows
+from edgedec.disk.listed_files import Scalar
 from edgedec.export.assistant.gguf import assistant_gguf
 from edgedec.export.assistant.graph import build_graph
 from edgedec.export.assistant.sizes import MODEL_TYPE, AssistantSizes
@@ -50,13 +50,14 @@ class AssistantFiles(DrafterFiles):
                 weights.sizes, Tensors(weights), table, last_norm(bundle), caches, weights.ordering
             )
             run_passes(model, (AttachBodies(), ExternaliseWeights()))
-            sizes = _facts(weights, table, model)
+            stated, made = asdict(_facts(weights, table, model)), {"made with": MODEL_TYPE}
             yield NewDrafter(
-                kind=ASSISTANT, model=model, graph=GRAPH, source=weights, sizes=sizes, stated=asdict(sizes),
-                made={"made with": MODEL_TYPE},
-            )  # fmt: skip
+                kind=ASSISTANT, model=model, graph=GRAPH, source=weights, stated=stated, made=made
+            )
 
-    def agreement(self, folder: Path, sizes: Any, bundle: Path, progress: Progress) -> TokenAgreement:
+    def agreement(
+        self, folder: Path, facts: Mapping[str, Scalar], bundle: Path, progress: Progress
+    ) -> TokenAgreement:
         """See ``DrafterFiles``."""
         from edgedec.backends.onnx.assistant_forward import AssistantModel
 
@@ -64,6 +65,7 @@ class AssistantFiles(DrafterFiles):
         model, forward = opened_target(bundle, (last,))
         if forward.lent is None:
             raise UnsupportedError(f"{model.name} does not let an assistant read its KV cache")
+        sizes = AssistantFacts.of(facts)
         steps = AssistantModel(folder, bundle, sizes, threads=model.threads).steps(forward.lent)
         hits = count = 0
         for text in own_texts(model, forward, (last,), progress):

@@ -60,7 +60,7 @@ def head_drafter(weights: HeadWeights, bundle: Path, target: Manifest, quant: st
     run_passes(model, (AttachBodies(), ExternaliseWeights()))
     sizes = _facts(weights, table, model)
     stated = {"quant": quant, **sizes.stated(), **_options(weights)}
-    return NewDrafter(kind=HEAD, model=model, graph=GRAPH, source=source, sizes=sizes, stated=stated)
+    return NewDrafter(kind=HEAD, model=model, graph=GRAPH, source=source, stated=stated)
 
 
 def check_fits(weights: HeadWeights, manifest: Manifest) -> None:

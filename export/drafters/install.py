@@ -40,7 +40,7 @@ def install_drafter(
     with files.opened(path, bundle, manifest, QUANT) as new:
 
         def judged(folder: Path) -> Mapping[str, Scalar]:
-            found = files.agreement(folder, new.sizes, bundle, progress)
+            found = files.agreement(folder, new.stated, bundle, progress)
             found.check(f"the {kind.title}", manifest.name, least)
             return {**new.made, **(facts or {}), **found.facts()}
 

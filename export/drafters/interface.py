@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field
 from pathlib import Path
-from typing import Any
 
 from edgedec.bundle.drafter_manifest import DrafterManifest
 from edgedec.bundle.manifest import Manifest
@@ -34,10 +33,8 @@ class NewDrafter:
     graph: str
     """The name of its file."""
     source: WeightSource
-    sizes: Any
-    """Its facts, as whoever runs it takes them."""
     stated: Mapping[str, Scalar]
-    """The same as its manifest states them."""
+    """Its sizes, as its manifest states them."""
     made: Mapping[str, Scalar] = field(default_factory=dict)
     """How others made it, for the manifest of an installed one."""
     weights_first: bool = False
@@ -74,10 +71,13 @@ class DrafterFiles(ABC):
         """
 
     @abstractmethod
-    def agreement(self, folder: Path, sizes: Any, bundle: Path, progress: Progress) -> TokenAgreement:
+    def agreement(
+        self, folder: Path, facts: Mapping[str, Scalar], bundle: Path, progress: Progress
+    ) -> TokenAgreement:
         """Return how often the drafter in ``folder`` agrees with what its target writes.
 
-        Raises BackendError, BadFileError, and UnsupportedError for a target that hands out too little.
+        ``facts`` are those of its manifest. Raises BackendError, BadFileError, and UnsupportedError for a
+        target that hands out too little.
         """
 
     @abstractmethod

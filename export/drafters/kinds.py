@@ -32,6 +32,8 @@ class ForeignKind:
     """The class that reads and writes such files, and its module."""
     architecture: str = ""
     """That of its GGUF files; "" where they have the model's."""
+    own: bool = False
+    """Whether a model has it in its own file, so that its bundle carries it."""
 
     @property
     def one(self) -> str:
@@ -47,7 +49,9 @@ KINDS = {
     kind.name: kind
     for kind in (
         ForeignKind(HEAD, "head", "an EAGLE-3 head", "edgedec.export.eagle3.files:HeadFiles", "eagle3"),
-        ForeignKind(MTP, "MTP layer", "the MTP layer of a model alone", "edgedec.export.mtp.files:MtpFiles"),
+        ForeignKind(
+            MTP, "MTP layer", "the MTP layer of a model alone", "edgedec.export.mtp.files:MtpFiles", own=True
+        ),
         ForeignKind(
             ASSISTANT,
             "assistant",

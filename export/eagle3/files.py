@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from edgedec.bundle.head_facts import HeadFacts
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.progress import Progress
+from edgedec.disk.listed_files import Scalar
 from edgedec.export.draft_head.bundle import head_drafter
 from edgedec.export.draft_head.compare import has_targets_table
 from edgedec.export.draft_head.gguf import head_gguf
@@ -42,11 +43,13 @@ class HeadFiles(DrafterFiles):
             weights = without_copy(found.weights, bundle)
             yield replace(head_drafter(weights, bundle, target, quant), made=made)
 
-    def agreement(self, folder: Path, sizes: Any, bundle: Path, progress: Progress) -> HeadAgreement:
+    def agreement(
+        self, folder: Path, facts: Mapping[str, Scalar], bundle: Path, progress: Progress
+    ) -> HeadAgreement:
         """See ``DrafterFiles``."""
         from edgedec.backends.onnx.head_forward import HeadModel
 
-        spec = Manifest.load(bundle).spec
+        spec, sizes = Manifest.load(bundle).spec, HeadFacts.of(facts)
         readings = layers_to_measure(sizes.read_from(spec.n_layers), spec.n_layers)
         layers = tuple(sorted({tap for reading in readings for tap in reading}))
         model, forward = opened_target(bundle, layers)

@@ -79,7 +79,7 @@ def mtp_drafter(own: MtpSource, bundle: Path, target: Manifest) -> NewDrafter:
         **_experts(model),
     )
     return NewDrafter(
-        kind=MTP, model=model, graph=GRAPH, source=own, sizes=sizes, stated=asdict(sizes), weights_first=True
+        kind=MTP, model=model, graph=GRAPH, source=own, stated=asdict(sizes), weights_first=True
     )
 
 

@@ -6,15 +6,16 @@ as those of the block behind the model's last one, and the tables of the model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.mtp_facts import MtpFacts
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.progress import Progress
+from edgedec.disk.listed_files import Scalar
 from edgedec.export.architectures import ARCHITECTURES
 from edgedec.export.draft_head.compare import has_targets_table
 from edgedec.export.draft_head.target import last_norm
@@ -45,13 +46,15 @@ class MtpFiles(DrafterFiles):
             source = MtpSource(gguf, hyper, last_norm(bundle).weight)
             yield replace(mtp_drafter(source, bundle, target), made={"made with": LAYOUT})
 
-    def agreement(self, folder: Path, sizes: Any, bundle: Path, progress: Progress) -> TokenAgreement:
+    def agreement(
+        self, folder: Path, facts: Mapping[str, Scalar], bundle: Path, progress: Progress
+    ) -> TokenAgreement:
         """See ``DrafterFiles``."""
         from edgedec.backends.onnx.mtp_forward import MtpModel
 
         last = Manifest.load(bundle).spec.n_layers - 1
         model, forward = opened_target(bundle, (last,))
-        layer = MtpModel(folder, bundle, sizes, threads=model.threads)
+        layer = MtpModel(folder, bundle, MtpFacts.of(facts), threads=model.threads)
         texts = own_texts(model, forward, (last,), progress)
         return layer_agreement([layer.forward(CONTEXT) for _ in texts], texts, (last,))
 

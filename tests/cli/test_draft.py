@@ -48,7 +48,7 @@ def test_the_command_keeps_replies_and_goes_on_where_it_stopped(
 
 def test_tables_are_made_of_the_replies_and_listed(home: Home, bundle: Path, tmp_path: Path) -> None:
     home.path.mkdir()
-    refused = run(real(home), "draft", "tables", "-m", str(bundle), "--threads", "1")
+    refused = run(real(home), "draft", "tables", "-m", str(bundle))
     assert_one_line(refused, 3, "no replies of", "first reply is drafted", "run `edgedec draft rollouts -m")
 
     prompts = tmp_path / "prompts.txt"
@@ -57,7 +57,7 @@ def test_tables_are_made_of_the_replies_and_listed(home: Home, bundle: Path, tmp
     assert any(map(held_out, texts))
     given = ("--prompts", str(prompts), "--max-tokens", "12", "--greedy")
     assert run(real(home), "draft", "rollouts", "-m", str(bundle), *given).exit_code == 0
-    result = run(real(home), "draft", "tables", "-m", str(bundle), "--threads", "1", "--json")
+    result = run(real(home), "draft", "tables", "-m", str(bundle), "--json")
     assert result.exit_code == 0, result.output
     made = json.loads(result.stdout)
     assert made["kept"]

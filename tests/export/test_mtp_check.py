@@ -14,7 +14,7 @@ from edgedec.bundle.manifest import WEIGHTS, Manifest
 from edgedec.cli.app import app
 from edgedec.core.cache_config import CacheConfig
 from edgedec.export.draft_head.target import head_rows
-from edgedec.export.mtp.check import checked_mtp
+from edgedec.export.drafters.check import checked_drafters
 from edgedec.export.own_texts import CONTEXT, own_texts
 from edgedec.loaded_model import load_model
 from tests.fixtures.carried import MtpPlace, damage
@@ -53,11 +53,11 @@ def test_a_layer_that_agrees_stays_and_states_it(tmp_path: Path) -> None:
     add_mtp(bundle, mtp_sizes(Manifest.load(bundle).spec.hidden_size), agreeing(bundle))
     place = MtpPlace(tmp_path, bundle=bundle)
     before = DrafterManifest.load(place.folder).facts
-    assert checked_mtp(bundle) == ""
+    assert checked_drafters(bundle) == []
     facts = DrafterManifest.load(place.folder).facts
     assert facts.keys() - before.keys() == {"agreement", "tokens it was measured on"}
     assert facts["agreement"] > 0.3  # type: ignore[operator]
-    assert checked_mtp(bundle) == ""
+    assert checked_drafters(bundle) == []
     assert DrafterManifest.load(place.folder).facts == facts
     plain, drafted = place.runner("off").engine, place.runner().engine
     with always(drafted):
@@ -68,18 +68,18 @@ def test_a_layer_that_agrees_stays_and_states_it(tmp_path: Path) -> None:
 
 def test_a_layer_that_knows_nothing_is_removed_with_a_line(tmp_path: Path) -> None:
     place = MtpPlace(tmp_path)
-    line = checked_mtp(place.bundle)
+    (line,) = checked_drafters(place.bundle)
     assert line.startswith("Tiny llama goes without its MTP layer: it agrees with ")
     assert " tokens that Tiny llama wrote" in line
     assert not place.folder.exists()
-    assert checked_mtp(place.bundle) == ""
+    assert checked_drafters(place.bundle) == []
 
 
 @pytest.mark.parametrize("part", [WEIGHTS, "mtp.onnx"])
 def test_a_damaged_layer_is_removed_with_a_line(tmp_path: Path, part: str) -> None:
     place = MtpPlace(tmp_path)
     damage(place.folder, part)
-    line = checked_mtp(place.bundle)
+    (line,) = checked_drafters(place.bundle)
     assert line.startswith("Tiny llama goes without its MTP layer: ")
     assert "\n" not in line
     assert not place.folder.exists()

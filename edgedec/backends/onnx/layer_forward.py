@@ -1,4 +1,4 @@
-"""Drafters of one decoder layer in ONNX Runtime: the part that trained heads and MTP layers share.
+"""Drafters of one decoder layer in ONNX Runtime: the part that all of them share.
 
 Such a layer has a cache of its own, and reads tables in the weights of its target.
 """
