@@ -16,6 +16,7 @@ from edgedec.bundle.manifest import WEIGHTS
 from edgedec.core.cache_config import SPECKV, CacheConfig, KvType
 from edgedec.core.ledger import Lease, Ledger
 from edgedec.core.quick_dataclass import dataclass
+from edgedec.core_lib.needs import drawing_bytes
 from edgedec.decode.engine import LONGEST_PASS
 from edgedec.drafters.interface import DrafterSpec, OpenDrafter
 from edgedec.drafters.model import model_memory
@@ -25,7 +26,7 @@ from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import DrafterMemory, MemoryChoice, MemoryFacts, longest_pass
 from edgedec.memory.plan import MemoryPlan, least, milestones, planned, with_drawing
 from edgedec.memory.release import release_freed
-from edgedec.sampling import DrawParams, drawing_bytes
+from edgedec.sampling import DrawParams
 from edgedec.sampling.named import chosen
 from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
 from edgedec.text.bpe_table import FILE_NAME as TOKENIZER_TABLE

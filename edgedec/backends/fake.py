@@ -73,9 +73,7 @@ class FakeForward(_Fake):
     def __init__(
         self, script: Sequence[Expect], *, vocab_size: int = 32, capacity: int = 64, max_pass: int = 8
     ) -> None:
-        super().__init__(
-            vocab_size, capacity, Capabilities(max_pass=max_pass, trees=True, exact=True)
-        )
+        super().__init__(vocab_size, capacity, Capabilities(max_pass=max_pass, trees=True, exact=True))
         self._script = list(script)
         self.played = 0
 
@@ -129,7 +127,6 @@ class MarkovForward(_Fake, Peeking, Evicting, Attending, Copying):
         caps = Capabilities(
             max_pass=max_pass,
             trees=True,
-
             exact=True,
             taps=_TAPS,
             exits=_EXITS,

@@ -87,10 +87,13 @@ class Ahead:
         self._count = 0
 
     def follow(self, tokens: Sequence[int]) -> None:
-        """Go on to behind ``tokens``, of which the walk has been along the first ones.
+        """Go to behind ``tokens``, which begin with those of the call before, or are some of these.
 
         Raises GrammarError where the grammar cannot tell what follows a token that it permitted.
         """
+        if len(tokens) < self._count:
+            self._grammar.back(self._count - len(tokens))
+            self._count = len(tokens)
         for token in tokens[self._count :]:
             go_on(self._grammar, token)
             self._count += 1

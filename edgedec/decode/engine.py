@@ -14,6 +14,7 @@ from edgedec.core.errors import DeviceLostError
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Steps
 from edgedec.core.tree import EMPTY
+from edgedec.core_lib.reply import ReplyStart
 from edgedec.decode.cached_sequence import CachedSequence
 from edgedec.decode.checks import check_bias, check_newest, check_request, common_prefix
 from edgedec.decode.passes import LONGEST_PASS, Passes, PassTime, PassTimer, Reader
@@ -23,16 +24,16 @@ from edgedec.decode.records import (
     PassRecord,
     Step,
     StepDetails,
+    Verdict,
 )
 from edgedec.decode.reply_plan import ReplyPlan
 from edgedec.decode.speculation import Speculation, SpeculationRound
 from edgedec.eviction.policy import Policy
 from edgedec.grammar.constraint import Constraint
 from edgedec.metrics.marks import CounterSnapshot
-from edgedec.sampling import DrawHistory, DrawParams
+from edgedec.sampling import DrawParams
 from edgedec.telemetry.energy.meter import Meter, Reading
 from edgedec.text.passage import Turns
-from edgedec.verify import Verdict
 
 __all__ = ["LONGEST_PASS", "Engine", "FinishReason", "PassRecord", "Step"]
 
@@ -112,9 +113,8 @@ class Engine(CachedSequence):
         self._committed = prompt
         end = min(len(prompt) + max_tokens, self.capacity)
         said = len(prompt) - min(max(start, 0), len(prompt))
-        history, ends = DrawHistory(params, prompt, said=said, bound=bound), frozenset(stop_ids)
-        reply = ReplyPlan(self._replies, self.spec, params, end, ends, history, details)
-        return self._run(reply, progress)
+        begins = ReplyStart(end, prompt, said, bound, frozenset(stop_ids))
+        return self._run(ReplyPlan(self._replies, self.spec, params, begins, details), progress)
 
     def _run(self, reply: ReplyPlan, progress: Steps | None) -> Generator[Step, None, None]:
         try:
@@ -159,8 +159,7 @@ class Engine(CachedSequence):
         self._passes.report(progress, self._committed)
         try:
             with self._drawing(reply):
-                verdict = reply.verdict(tree, head, position)
-                steps = reply.steps(verdict, tree, head, position)
+                verdict, steps = reply.verify(tree, head, position)
             if len(tree):
                 self._forward.keep_path(_kept(last, verdict))
         except BaseException:

@@ -1,4 +1,4 @@
-"""Records of decoding: a committed token and a pass."""
+"""Records of decoding: a committed token, a verdict and a pass."""
 
 from __future__ import annotations
 
@@ -30,9 +30,17 @@ class Step:
     entropy_bits: float | None = None
     """Entropy of the model's own distribution at this place, at temperature 1; None unless asked for."""
     bound: float | None = None
-    """Mirostat's state after the token; see ``sampling.mirostat``."""
+    """Mirostat's state after the token: the most bits of surprise that the next one may have."""
     writer: str | None = None
     """The model that wrote the token, where several take turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The decision on a draft: accepted nodes from the root down; their tokens, and the target's own."""
+
+    path: tuple[int, ...]
+    tokens: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

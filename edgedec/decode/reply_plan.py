@@ -1,59 +1,50 @@
-"""How one reply is drawn, verified and ended."""
+"""How one reply is drawn, verified and ended: by the core."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.core.tree import ROOT, DraftTree
+from edgedec.core_lib.at_one import entropy_bits, logprob_of
+from edgedec.core_lib.needs import drawing_bytes, head_temperature, needs_logits
+from edgedec.core_lib.reply import ReplyHandle, ReplyStart, Verified
 from edgedec.decode.constrained import Ahead, go_on
-from edgedec.decode.entropy import entropy_bits
-from edgedec.decode.logprobs import logprob_of
-from edgedec.decode.records import FinishReason, Step, StepDetails
+from edgedec.decode.records import FinishReason, Step, StepDetails, Verdict
 from edgedec.grammar.constraint import Constraint
-from edgedec.sampling import (
-    DrawHistory,
-    DrawParams,
-    bound_after,
-    draw,
-    drawing_bytes,
-    head_temperature,
-    needs_logits,
-)
-from edgedec.verify import Verdict, keyed
+from edgedec.sampling import DrawParams
+
+_REASONS: tuple[FinishReason | None, ...] = (None, "stop", "length")
+"""By ``core_lib.reply.Verified.end``."""
 
 
-@dataclass(slots=True)
 class ReplyPlan:
-    """The settings of one reply, and what its draws read of the tokens so far."""
+    """The settings of one reply, and what its draws read of the tokens so far.
 
-    number: int
-    """Replies of one engine are counted; only the newest may run."""
-    spec: ModelSpec
-    params: DrawParams
-    end: int
-    """Most tokens of the whole sequence."""
-    stop_ids: frozenset[int]
-    history: DrawHistory
-    details: StepDetails
-    bounds: list[float | None] = field(default_factory=list, init=False)
-    """Mirostat's state before the latest verdict and after each of its tokens; None without it."""
-    grammar: Constraint | None = field(init=False)
-    """The grammar that tokens keep to, at the place behind those committed."""
-    drawing_bytes: int = field(init=False)
-    """Bytes that drawing a token takes beside the head rows, at most."""
-    _newest: Rows = field(init=False)
-    """The head row of the last committed token alone."""
+    ``number``: replies of one engine are counted; only the newest may run.
+    """
 
-    def __post_init__(self) -> None:
-        self.grammar = self.details.grammar
-        wants = {"logprobs": self.details.at_one, "masked": self.grammar is not None}
-        self.drawing_bytes = self.spec.vocab_size * drawing_bytes(self.params, self.spec.head_k, **wants)
-        full = needs_logits(self.params, self.spec.head_k, **wants)
-        self._newest = Rows((0,), full=full, temperature=head_temperature(self.params))
+    def __init__(
+        self, number: int, spec: ModelSpec, params: DrawParams, start: ReplyStart, details: StepDetails
+    ) -> None:
+        self.number = number
+        self.end = start.end
+        self.grammar = details.grammar
+        """The grammar that tokens keep to, at the place behind those committed."""
+        self._details, self._stop_ids = details, frozenset(start.stop_ids)
+        self._walk = _Walk(self.grammar) if self.grammar else None
+        self._handle = ReplyHandle(params, spec, start, self._walk)
+        wants = {"logprobs": details.at_one, "masked": self.grammar is not None}
+        self.drawing_bytes = spec.vocab_size * drawing_bytes(params, spec.head_k, **wants)
+        """Bytes that drawing a token takes beside the head rows, at most."""
+        full = needs_logits(params, spec.head_k, **wants)
+        self._newest = Rows((0,), full=full, temperature=head_temperature(params))
+        """The head row of the last committed token alone."""
 
     def rows(self, last: int, drafted: int, *, taps: tuple[int, ...] = ()) -> Rows:
         """The head rows to request: of the last committed token, at ``last``, and of the drafted ones.
@@ -66,69 +57,60 @@ class ReplyPlan:
 
     def commit(self, step: Step) -> None:
         """Note a committed token."""
-        self.history.add(step.token, step.bound)
-        if self.grammar and step.token not in self.stop_ids:
+        self._handle.commit(step.token, step.bound)
+        if self.grammar and step.token not in self._stop_ids:
             go_on(self.grammar, step.token)
 
-    def verdict(self, tree: DraftTree, head: HeadRows, position: int) -> Verdict:
-        """Verify ``tree``: the tokens to commit from ``position`` on, none behind the end.
+    def verify(self, tree: DraftTree, head: HeadRows, position: int) -> tuple[Verdict, list[Step]]:
+        """Verify ``tree``: the verdict, and the steps that commit it from ``position`` on.
 
-        ``head`` row i + 1 answers node i, row 0 the last committed token. Raises BackendError as ``draw``
-        does.
+        ``head`` row i + 1 answers node i, row 0 the last committed token. Raises the errors of
+        ``ReplyHandle.verify``.
         """
-        self.bounds[:] = [self.history.bound]
-        if self.grammar:
-            return self._permitted(self.grammar, tree, head, position)
-        verdict = keyed(tree, lambda node, said: self._draw(head, node, said, position))
-        return verdict.until(self.stop_ids, self.end - position)
+        if self._walk is None:
+            found = self._handle.verify(tree, head, position)
+        else:
+            with self._walk.ahead():
+                found = self._handle.verify(tree, head, position)
+        return Verdict(found.path, found.tokens), self._steps(found, tree, head, position)
 
-    def _permitted(self, grammar: Constraint, tree: DraftTree, head: HeadRows, position: int) -> Verdict:
-        """Verify ``tree`` under a grammar: nothing follows the token that finishes it."""
-        most = self.end - position
-        with Ahead(grammar) as ahead:
-
-            def choose(node: int, said: Sequence[int]) -> int:
-                nonlocal most
-                ahead.follow(said)
-                if said and grammar.finished:
-                    most = min(most, len(said))
-                    return said[-1]  # cut off below
-                if forced := grammar.forced():
-                    self.bounds.append(self.bounds[-1])
-                    return forced[0]
-                return self._draw(head, node, said, position)
-
-            verdict = keyed(tree, choose)
-        return verdict.until(self.stop_ids, most)
-
-    def _draw(self, head: HeadRows, node: int, said: Sequence[int], position: int) -> int:
-        history, at = self.history.after(said, self.bounds[-1]), position + len(said)
-        token = draw(head, node + 1, self.params, at, history, self.grammar)
-        if self.history.bound is not None:
-            self.bounds.append(bound_after(head, node + 1, self.params, token, history, self.grammar))
-        return token
-
-    def _finishes(self, tokens: Sequence[int]) -> bool:
-        """Whether nothing may follow ``tokens`` in the grammar."""
-        if self.grammar is None or tokens[-1] in self.stop_ids:
-            return False
-        with Ahead(self.grammar) as ahead:
-            ahead.follow(tokens)
-            return self.grammar.finished
-
-    def steps(self, verdict: Verdict, tree: DraftTree, head: HeadRows, position: int) -> list[Step]:
-        """The steps that commit ``verdict``, the first of them at ``position``."""
-        sources = [*(tree.sources[node] for node in verdict.path), None]
-        before, count = (ROOT, *verdict.path), self.details.logprobs
+    def _steps(self, found: Verified, tree: DraftTree, head: HeadRows, position: int) -> list[Step]:
+        accepted, last = len(found.path), len(found.tokens) - 1
+        before, count = (ROOT, *found.path), self._details.logprobs
         steps = []
-        finished = len(verdict.tokens) if self._finishes(verdict.tokens) else 0
-        for at, token in enumerate(verdict.tokens):
-            reason: FinishReason | None = "length" if position + at + 1 == self.end else None
-            if token in self.stop_ids or at + 1 == finished:
-                reason = "stop"
+        for at, token in enumerate(found.tokens):
+            source = tree.sources[found.path[at]] if at < accepted else None
             row = before[at] + 1
             logprob, top = logprob_of(head, row, token, count) if count else (None, ())
-            bits = entropy_bits(head, row) if self.details.entropy else None
-            bound = self.bounds[at + 1] if self.history.bound is not None else None
-            steps.append(Step(token, position + at, reason, sources[at], logprob, top, bits, bound))
+            bits = entropy_bits(head, row) if self._details.entropy else None
+            bound = found.bounds[at] if found.bounds else None
+            reason = _REASONS[found.end] if at == last else None
+            steps.append(Step(token, position + at, reason, source, logprob, top, bits, bound))
         return steps
+
+
+class _Walk:
+    """A grammar as the core asks it: ``core_lib.reply.ReplyGrammar``, while a walk ahead of it goes on."""
+
+    def __init__(self, grammar: Constraint) -> None:
+        self._grammar = grammar
+        self._ahead = Ahead(grammar)
+
+    def ahead(self) -> Ahead:
+        """Begin a walk, which returns at the end of the block."""
+        self._ahead = Ahead(self._grammar)
+        return self._ahead
+
+    def follow(self, tokens: Sequence[int]) -> bool:
+        self._ahead.follow(tokens)
+        return self._grammar.finished
+
+    def forced(self) -> int | None:
+        forced = self._grammar.forced()
+        return forced[0] if forced else None
+
+    def permits(self, token: int) -> bool:
+        return self._grammar.permits(token)
+
+    def bits(self) -> NDArray[np.uint8]:
+        return self._grammar.bits()

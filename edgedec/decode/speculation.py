@@ -16,10 +16,10 @@ from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.decode.constrained import GRAMMAR, forced_draft, permitted_only
 from edgedec.decode.feedback import Feedback, PendingFeedback
 from edgedec.decode.passes import PassTime
+from edgedec.decode.records import Verdict
 from edgedec.draft import Drafter, lookup_ahead
 from edgedec.grammar.constraint import Constraint
 from edgedec.sampling import DrawParams
-from edgedec.verify import Verdict
 
 __all__ = ["Speculation", "SpeculationRound", "Tally"]
 

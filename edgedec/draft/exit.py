@@ -18,18 +18,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from edgedec.core.calibration import Calibration
 from edgedec.core.forward import Forward
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import LAST_ROW
 from edgedec.core.tree import EMPTY, DraftTree, chain
-from edgedec.draft.choices import choices
+from edgedec.core_lib.choices import Choices
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.draft.trimmed import TrimmedHead
-from edgedec.sampling import DrawHistory, DrawParams
+from edgedec.sampling import DrawParams
 
 _UNSURE_NATS = 4.0
 """Entropy above which nothing is drafted; AdaEDL's bound on acceptance, 1 - sqrt(0.2 H), is 0.1 there."""
@@ -109,7 +106,7 @@ class ExitDrafter(Drafter):
         self._ends = frozenset(ends)
         self._params = DrawParams()
         self._text: list[int] = []
-        self._history = DrawHistory(self._params)
+        self._choices = Choices(self._params)
         whole = exit == last
         self._sure = _calibration(_LAST_IS_RIGHT if whole else None)
         self._unsure_nats = math.inf if whole else _UNSURE_NATS
@@ -134,13 +131,12 @@ class ExitDrafter(Drafter):
         if self._trimmed:
             self._trimmed.begin()
             self._trimmed.follow(self._text)
-        self._history = DrawHistory(self._params, tokens)
+        self._choices = Choices(self._params, tokens)
         self._stated = None
 
     def commit(self, tokens: Sequence[int]) -> None:
         self._score(tokens)
-        for token in tokens:
-            self._history.add(token)
+        self._choices.commit(tokens)
         self._text += tokens
         if self._trimmed:
             self._trimmed.follow(self._text)
@@ -188,8 +184,7 @@ class ExitDrafter(Drafter):
             self._table_bytes += self._forward.spec.table_bytes or (1.0 - kept) * self._head_bytes
             if head.entropy[0] > self._unsure_nats:
                 break
-            history = self._history.after(tokens)
-            found = choices(head, 0, self._params, len(self._text) + len(tokens), history, _known)
+            found = self._choices.find(head, 0, len(self._text) + len(tokens), tokens)
             if not found or found[0][1] <= 0.0:
                 break
             token, prob = found[0]
@@ -240,8 +235,3 @@ def read_bytes(forward: Forward, layers: int) -> tuple[float, float]:
 def exit_name(exit: int) -> str:
     """Return the name of the drafter after ``exit`` layers."""
     return f"exit-{exit}"
-
-
-def _known(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The target's ids are the drafter's own; -1 where the head kept fewer than it reports."""
-    return ids

@@ -6,14 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from edgedec.core.rows import FloatArray, HeadRows
 from edgedec.core.tree import ROOT
-from edgedec.draft.choices import choices
+from edgedec.core_lib.choices import Choices
 from edgedec.draft.tree_builder import TreeBuilder
-from edgedec.sampling import DrawHistory, DrawParams
+from edgedec.sampling import DrawParams
 
 LEAST_REACH = 0.1
 """Paths less probable than this are never followed: a step takes some hundredths of a pass of the target.
@@ -39,9 +36,8 @@ class Growth(ABC):
         params: DrawParams,
         answer: tuple[HeadRows, FloatArray],
     ) -> None:
-        self._params = params
         self._position = len(tokens)
-        self._history = DrawHistory(params, tokens, said=len(tokens) - start)
+        self._choices = Choices(params, tokens, said=len(tokens) - start)
         self._tree = TreeBuilder()
         self._out: dict[int, FloatArray] = {ROOT: answer[1]}
         """The drafter's own output for each node that was fed."""
@@ -74,13 +70,8 @@ class Growth(ABC):
 
     def _grow(self, node: int, rows: HeadRows, row: int) -> None:
         path_tokens = [self._tree.tokens[above] for above in self._tree.path(node)]
-        history = self._history.after(path_tokens)
         reach = 1.0 if node == ROOT else self._tree.reach[node]
         position = self._position + len(path_tokens)
-        for token, prob in choices(rows, row, self._params, position, history, _itself):
+        for token, prob in self._choices.find(rows, row, position, path_tokens):
             if reach * prob > 0.0:
                 self._open.add(self._tree.add(token, node, reach * prob))
-
-
-def _itself(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    return ids

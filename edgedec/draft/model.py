@@ -17,13 +17,13 @@ from dataclasses import replace
 from edgedec.core.forward import Forward
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows, Rows
 from edgedec.core.tree import EMPTY, ROOT, DraftTree
+from edgedec.core_lib.choices import Choices, Translation
 from edgedec.draft.bridge import Bridge
-from edgedec.draft.choices import choices, surest
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.draft.tree_builder import TreeBuilder
 from edgedec.draft.trimmed import TrimmedHead
 from edgedec.draft.turns import ALONE, Turns
-from edgedec.sampling import DrawHistory, DrawParams
+from edgedec.sampling import DrawParams
 
 _MOST_READ_TOKENS = 128
 """Most tokens that are read for a draft where a text goes on."""
@@ -74,13 +74,12 @@ class ModelDrafter(Drafter):
         self._trimmed = trimmed
         self._turns = turns
         self._params = DrawParams()
-        self._surest = False
-        """Whether the model's best token is drawn, and the tokens before it do not matter."""
         self._last_row, self._all_rows = LAST_ROW, ALL_ROWS
         """The rows of passes that draft: over the kept ids, if the head is trimmed now."""
         self._position = 0
         self._cached: list[int] = []
-        self._history = DrawHistory(self._params)
+        self._translation = Translation(bridge.to_target_ids)
+        self._choices = Choices(self._params, translation=self._translation)
         self._start: int | None = None
         """Tokens of the text before the reply; None: not counted yet."""
         self._skipped = 0
@@ -98,7 +97,7 @@ class ModelDrafter(Drafter):
     def sampled(self, params: DrawParams) -> None:
         """Draw as the target does from now on."""
         self._params = params
-        self._surest = params.greedy and not params.adjusts
+        self._choices = Choices(params, translation=self._translation)
 
     def begin(self, tokens: Sequence[int], kept: int) -> None:
         self._bridge.begin(tokens, kept)
@@ -214,10 +213,10 @@ class ModelDrafter(Drafter):
     def _tree(self, head: HeadRows, limit: int, floor: float) -> TreeBuilder:
         """Follow the most probable path, until nothing that follows can be among the ``limit`` best."""
         tree = TreeBuilder()
-        if not self._surest:
+        if self._params.adjusts:
             reply_tokens = self._skipped + len(self._cached) - (self._start or 0)
             said = min(max(reply_tokens, 0), len(self._cached))
-            self._history = DrawHistory(self._params, self._cached, said=said)
+            self._choices = Choices(self._params, self._cached, said=said, translation=self._translation)
         following = self._grow(tree, ROOT, head, 0)
         while following and len(self._cached) < self._capacity:
             lead = tree.reach[following[0]]
@@ -251,7 +250,7 @@ class ModelDrafter(Drafter):
         if head.entropy.item(row) > _UNSURE_NATS:
             return []
         reach = 1.0 if node == ROOT else tree.reach[node]
-        found = surest(head, row) if self._surest else self._drawn(head, row, tree.spelled(node))
+        found = self._chosen(head, row, tree.spelled(node))
         added = [(token, tree.add(token, node, reach * prob)) for token, prob in found if reach * prob > 0.0]
         following: list[int] = []
         for token, place in added:
@@ -259,12 +258,11 @@ class ModelDrafter(Drafter):
                 following.append(place)
         return following
 
-    def _drawn(self, head: HeadRows, row: int, path: list[int]) -> list[tuple[int, float]]:
+    def _chosen(self, head: HeadRows, row: int, path: list[int]) -> list[tuple[int, float]]:
         """Return the choices behind the drafted tokens ``path``."""
-        history = self._history.after(path)
         # Only noise reads the position. Greedily the tokens need not be counted in the target's vocabulary.
         position = self._position + (0 if self._params.greedy else self._bridge.length(path))
-        return choices(head, row, self._params, position, history, self._bridge.to_target_ids)
+        return self._choices.find(head, row, position, path)
 
 
 def common_length(first: Sequence[int], second: Sequence[int], block: int = 256) -> int:

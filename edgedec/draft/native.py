@@ -1,23 +1,19 @@
-"""Drafters in the kernel library (kernels/core/tables/drafter.h), and its choices, called through ctypes."""
+"""Drafters in the kernel library (kernels/core/tables/drafter.h), called through ctypes."""
 
 from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from struct import pack, unpack_from
 from typing import ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from edgedec.core.errors import BackendError
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
-from edgedec.kernels.library import library_path, too_old
-from edgedec.sampling import DrawParams
+from edgedec.kernels.library import library_path
 
 _POINTER, _INT, _SIZE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_size_t
 _SIGNATURES = {
@@ -35,10 +31,6 @@ _SIGNATURES = {
     "restore": (ctypes.c_int, _POINTER, _POINTER, _SIZE, _INT),
 }
 """By name without ``edgedec_draft_``: result type, then argument types."""
-
-
-_MOST_CHOICES = 4
-"""As kernels/core/draft/choices.h has it."""
 
 
 class NativeDrafter(Drafter):
@@ -107,45 +99,6 @@ class NativeDrafter(Drafter):
         if wrong:
             raise ValueError(self._wrong[wrong - 1])
         self.pretrained = True
-
-
-def drawn(
-    values: Sequence[float],
-    ids: Sequence[int],
-    params: DrawParams,
-    place: tuple[float, int],
-    to_target: Callable[[NDArray[np.int64]], NDArray[np.int64]],
-) -> list[tuple[int, float]]:
-    """Return a few (id, probability), best first, of adjusted logits; see ``draft.choices.choices``.
-
-    ``place``: temperature and position. ``to_target`` is asked for those that can be drawn. Raises
-    BackendError for a kernel library of an older version.
-    """
-    drawable, choices = _choices()
-    temperature, position = place
-    drawing = pack(
-        "Qqqdddddd", params.seed, position, params.top_k, temperature, params.top_p, params.min_p,
-        params.typical, params.eta, params.top_h,
-    )  # fmt: skip
-    count, logits = len(ids), pack(f"{len(ids)}d", *values)
-    theirs = to_target(np.array(ids[: drawable(drawing, count, logits)], np.int64))
-    tokens, probs = (ctypes.c_int32 * _MOST_CHOICES)(), (ctypes.c_double * _MOST_CHOICES)()
-    found = choices(
-        drawing, count, logits, pack(f"{count}i", *ids), theirs.astype(np.int32).tobytes(),
-        ctypes.addressof(tokens), ctypes.addressof(probs),
-    )  # fmt: skip
-    return list(zip(tokens[:found], probs[:found], strict=True))
-
-
-@cache
-def _choices() -> tuple[Callable[..., int], Callable[..., int]]:
-    try:
-        drawable, choices = _library().edgedec_draft_drawable, _library().edgedec_draft_choices
-    except AttributeError:
-        raise too_old() from None
-    drawable.restype, drawable.argtypes = ctypes.c_int, [_POINTER, ctypes.c_int, _POINTER]
-    choices.restype, choices.argtypes = ctypes.c_int, [_POINTER, ctypes.c_int, *[_POINTER] * 5]
-    return drawable, choices
 
 
 @cache

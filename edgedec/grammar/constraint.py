@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 class Constraint(Protocol):
     """The place that a reply has reached in its grammar. It walks ahead over drafts, and back.
 
-    It is what ``sampling.draw`` takes for ``allowed``, at the place where it stands.
+    Draws ask it at the place where it stands.
     """
 
     def permits(self, token: int) -> bool:
@@ -19,7 +19,7 @@ class Constraint(Protocol):
         ...
 
     def bits(self) -> NDArray[np.uint8]:
-        """A bit for each token that may come next; see ``sampling.Allowed``."""
+        """A bit for each token that may come next; that of id 0 the lowest of the first byte."""
         ...
 
     def advance(self, token: int) -> bool:

@@ -9,32 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from edgedec.core.errors import (
-    BackendError,
-    BadFileError,
-    ContextFullError,
-    EdgeDecError,
-    MemoryBudgetError,
-    NotFoundError,
-    StorageError,
-    UnsupportedError,
-    UsageError,
-)
+from edgedec.core.errors import BackendError, EdgeDecError
+from edgedec.core_lib.library import ERRORS
 from edgedec.kernels.library import library_path
 from edgedec.native.structs import CMessage, COptions, CRequest, CResult, CSampling, CStatus
 
-_NO_MEMORY = 11
-_KINDS: tuple[type[EdgeDecError], ...] = (
-    UsageError,
-    NotFoundError,
-    BadFileError,
-    UnsupportedError,
-    StorageError,
-    ContextFullError,
-    BackendError,
-    MemoryBudgetError,
-)
-_ERRORS = {error.exit_code: error for error in _KINDS} | {_NO_MEMORY: BackendError}
 _IDS, _TEXT, _STATUS = POINTER(c_int32), (c_char_p, c_size_t), POINTER(CStatus)
 _ASKED = (POINTER(CRequest), POINTER(CResult), _STATUS)
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
@@ -92,7 +71,7 @@ def call_text(name: str, *arguments: Any) -> str:
 def error_of(status: CStatus) -> EdgeDecError:
     """Return a status as the exception of the same code."""
     message, hint = (text.decode("utf-8", "replace") for text in (status.message, status.hint))
-    return _ERRORS.get(status.code, EdgeDecError)(message, hint=hint or None)
+    return ERRORS.get(status.code, EdgeDecError)(message, hint=hint or None)
 
 
 def runtime_path() -> str:

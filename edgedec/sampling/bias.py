@@ -10,9 +10,7 @@ from edgedec.core.errors import UsageError
 LogitBias = Mapping[int, float] | tuple[tuple[int, float], ...]
 """Numbers by token id, or pairs of both."""
 
-BANS = -100.0
-"""A token with this bias is never drawn."""
-_MOST = 100.0
+_LEAST, _MOST = -100.0, 100.0
 
 
 def frozen_bias(given: LogitBias) -> tuple[tuple[int, float], ...]:
@@ -30,7 +28,7 @@ def frozen_bias(given: LogitBias) -> tuple[tuple[int, float], ...]:
     for token, value in pairs:
         if not (whole(token) and token >= 0):
             raise UsageError(f"logit bias cannot be for token {token!r:.40}", hint="give the id of a token")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not -_MOST <= value <= _MOST:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not _LEAST <= value <= _MOST:
             raise UsageError(
                 f"logit bias of token {token} cannot be {value!r:.40}", hint="it must be from -100 to 100"
             )

@@ -233,7 +233,6 @@ class ChatTemplate:
                 self._renderer = TemplateProcess(self.source)
         return self._renderer
 
-
     def _keep_program(self) -> None:
         """Write the program of a bundle that has none, or that of an earlier version, for the next start."""
         from edgedec.text.template_program import keep_program

@@ -1,4 +1,6 @@
-// Settings of the sampler: edgedec/sampling/params.py. Each default is "off".
+// Settings of the sampler: edgedec/sampling/params.py, which explains each. Each default is "off". They apply in this order:
+// logit bias, repetition penalty, frequency and presence penalties, top-n-sigma, temperature (lowered by edt), top-k, top-p,
+// min-p, typical, eta, top-h, mirostat.
 #pragma once
 
 #include <cstdint>

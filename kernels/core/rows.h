@@ -25,6 +25,25 @@ struct HeadRows {
   double temperature = 1.0;
 };
 
+// The same, in memory that somebody else keeps as long as it is read. `logits` is null where there are none.
+struct HeadView {
+  size_t rows = 0, k = 0, vocabulary = 0;
+  const float* values = nullptr;
+  const int32_t* ids = nullptr;
+  const float* logsumexp = nullptr;
+  const float* entropy = nullptr;
+  const float* logits = nullptr;
+  double temperature = 1.0;
+
+  HeadView() = default;
+  HeadView(const HeadRows& of)
+      : rows(of.rows), k(of.k), vocabulary(of.vocabulary), values(of.values.data()), ids(of.ids.data()),
+        logsumexp(of.logsumexp.data()), entropy(of.entropy.data()), logits(of.logits.empty() ? nullptr : of.logits.data()),
+        temperature(of.temperature) {}
+
+  const float* row_of_logits(size_t row) const { return logits + row * vocabulary; }
+};
+
 // Which rows of a pass go through the head. `temperature` is that of logsumexp and entropy.
 struct Rows {
   enum Which { kLast, kAll, kChosen };

@@ -16,8 +16,9 @@ from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.core.cache_config import SPECKV
 from edgedec.core.ledger import Ledger
-from edgedec.decode import reply_plan
-from edgedec.sampling import DrawParams, draw, drawing_bytes
+from edgedec.core_lib.needs import drawing_bytes
+from edgedec.core_lib.reply import ReplyHandle
+from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.conversations import Conversations
 from edgedec.session.reply import Settings
@@ -34,16 +35,16 @@ class Watch:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ledger = Ledger()
         self.seen: list[tuple[int, int]] = []
-        monkeypatch.setattr(reply_plan, "draw", self._draw)
+        verify = ReplyHandle.verify
+        monkeypatch.setattr(ReplyHandle, "verify", lambda *arguments: (self._look(), verify(*arguments))[1])
 
-    def _draw(self, *args: object) -> int:
+    def _look(self) -> None:
         arrays = tracemalloc.take_snapshot().filter_traces(
             [tracemalloc.DomainFilter(True, np.lib.tracemalloc_domain)]  # type: ignore[attr-defined]
         )
         held = self.ledger.by_name()
         large = sum(trace.size for trace in arrays.traces if trace.size >= PAGE)
         self.seen.append((large, held.get("rows", 0) + held.get("slack", 0)))
-        return draw(*args)  # type: ignore[arg-type]
 
 
 def ticking() -> Callable[[], float]:

@@ -36,9 +36,7 @@ def test_the_reply_is_json_of_the_schema(model, schema: str) -> None:  # type: i
     result = run(model, "generate", *PLAIN, "-p", "Why?", "--form", schema)
     assert (result.exit_code, result.stderr) == (0, "")
     assert set(json.loads(result.stdout)) == {"colour", "count"}
-    report = json.loads(
-        run(model, "generate", *PLAIN, "-p", "Why?", "--form", schema, "--json").stdout
-    )
+    report = json.loads(run(model, "generate", *PLAIN, "-p", "Why?", "--form", schema, "--json").stdout)
     assert (report["text"], report["finish_reason"]) == (result.stdout.rstrip("\n"), "stop")
 
 

@@ -12,9 +12,10 @@ from edgedec.control import CostCurve
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import ROOT, DraftTree
 from edgedec.decode.passes import PassTime
+from edgedec.decode.records import Verdict
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter
-from edgedec.verify import Verdict, keyed
+from tests.reference.verification import keyed
 
 LONGEST = 16
 NO_ROWS = HeadRows(

@@ -13,9 +13,9 @@ from edgedec.control import BatchCosts, CostCurve
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.decode.passes import PassTime
+from edgedec.decode.records import Verdict
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, DrafterCapabilities
-from edgedec.verify import Verdict
 from tests.control.simulate import CURVES, NO_ROWS, Device, Guesser, curve, decode, text
 
 SEQUENCES = 8

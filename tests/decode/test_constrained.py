@@ -21,11 +21,12 @@ from edgedec.decode.records import StepDetails
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.grammar.spec import GrammarSpec
-from edgedec.sampling import DrawHistory, DrawParams, draw
+from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND
 from tests.decode.test_speculation import Drafting
 from tests.fixtures.nightly import diagonal
 from tests.grammar.support import END, constraint, spec, tokenizer
+from tests.reference.sampling import DrawHistory, draw
 
 SIZE = spec().vocab_size
 STOPS = spec().eos_ids

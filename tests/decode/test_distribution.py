@@ -13,8 +13,9 @@ from edgedec.core.tree import DraftTree
 from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter
-from edgedec.sampling import DrawParams, distribution
-from edgedec.verify.classical import Chance
+from edgedec.sampling import DrawParams
+from tests.reference.sampling import distribution
+from tests.reference.verification import Chance
 from tests.sampling import support as sampling
 from tests.sampling.support import chi_square_p
 from tests.verify.support import F64, Context, draft_without_replacement

@@ -11,7 +11,8 @@ from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.decode.engine import Engine, PassRecord, Step
 from edgedec.decode.passes import PassTimer
-from edgedec.sampling import DrawHistory, DrawParams, bound_after, draw
+from edgedec.sampling import DrawParams
+from tests.reference.sampling import DrawHistory, bound_after, draw
 
 GREEDY = DrawParams()
 SAMPLED = DrawParams(temperature=0.8, top_k=10, top_p=0.9, seed=3)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from edgedec.backends.fake import MarkovForward
-from edgedec.core.errors import UsageError
+from edgedec.core.errors import BackendError, UsageError
 from edgedec.core.rows import Rows
 from edgedec.core.tree import DraftTree, chain
+from edgedec.core_lib.at_one import entropy_bits, logprob_of
 from edgedec.decode.engine import Engine, Step
-from edgedec.decode.logprobs import logprob_of
 from edgedec.decode.records import StepDetails
 from edgedec.decode.speculation import Speculation
 from edgedec.sampling import DrawParams
@@ -102,9 +102,25 @@ def test_no_more_than_the_head_lists(count: int) -> None:
 
 def test_rows_without_what_it_takes_are_refused() -> None:
     head = model().extend(PROMPT, rows=Rows(last=True, temperature=0.5))
-    with pytest.raises(ValueError, match="temperature"):
+    with pytest.raises(BackendError, match="temperature 1 needs whole"):
         logprob_of(head, 0, int(head.ids[0, 0]), 1)
+    with pytest.raises(BackendError, match="entropy at temperature 1 needs whole"):
+        entropy_bits(head, 0)
     head = model().extend([3], rows=Rows(last=True))
     missing = next(token for token in range(90) if token not in head.ids[0])
-    with pytest.raises(ValueError, match="not in the head's list"):
+    with pytest.raises(BackendError, match="outside the head's list"):
         logprob_of(head, 0, missing, 1)
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
+def test_they_and_the_entropy_are_those_of_the_definition(temperature: float) -> None:
+    head = model().extend(PROMPT, rows=Rows(full=True, temperature=temperature))
+    assert head.logits is not None
+    for row, logits in enumerate(head.logits.astype(np.float64)):
+        shares = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+        for token in (0, int(head.ids[row, 0]), int(head.ids[row, -1])):
+            logprob, best = logprob_of(head, row, token, 2)
+            assert logprob == pytest.approx(math.log(shares[token]), abs=2e-6)
+            assert [found for found, _ in best] == head.ids[row, :2].tolist()
+            assert best[0][1] == pytest.approx(math.log(shares.max()), abs=2e-6)
+        assert entropy_bits(head, row) == pytest.approx(-(shares * np.log2(shares)).sum(), abs=2e-5)

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from edgedec.backends.head_rows import head_rows
 from edgedec.core.rows import HeadRows
-from edgedec.draft.choices import FEW, Ids, choices
-from edgedec.sampling import DrawParams, draw
+from edgedec.core_lib.choices import Choices, Ids, ToTargetIds, Translation
+from edgedec.sampling import DrawParams
+from tests.reference.sampling import draw
 
 VOCAB = 50
 
@@ -18,14 +20,21 @@ def rows(seed: int = 0) -> HeadRows:
     return head_rows(logits, VOCAB, full=True)
 
 
-def same(ids: Ids) -> Ids:
-    return ids
+def choices(
+    head: HeadRows,
+    params: DrawParams,
+    position: int,
+    said: Sequence[int] = (),
+    to_target: ToTargetIds | None = None,
+) -> list[tuple[int, float]]:
+    translation = Translation(to_target) if to_target else None
+    return Choices(params, said, said=len(said), translation=translation).find(head, 0, position)
 
 
 def test_greedy_choices_have_the_models_probabilities() -> None:
     head = rows()
-    found = choices(head, 0, DrawParams(), 3, (), same)
-    assert [token for token, _ in found] == head.ids[0, :FEW].tolist()
+    found = choices(head, DrawParams(), 3)
+    assert [token for token, _ in found] == head.ids[0, :4].tolist()
     total = np.exp(head.values[0].astype(np.float64)).sum()
     for rank, (_, prob) in enumerate(found):
         assert prob == pytest.approx(math.exp(head.values[0, rank]) / total, rel=1e-5)
@@ -51,7 +60,7 @@ def test_the_first_choice_is_what_would_be_drawn(params: DrawParams) -> None:
     for seed in range(40):
         head = rows(seed)
         history = head.ids[0, :3].tolist()
-        found = choices(head, 0, params, seed, history, same)
+        found = choices(head, params, seed, history)
         assert found[0][0] == draw(head, 0, params, seed, history)
         probs = [prob for _, prob in found]
         assert probs == sorted(probs, reverse=True)
@@ -66,7 +75,7 @@ def test_the_noise_is_that_of_the_targets_ids() -> None:
         logits = np.random.default_rng(seed).normal(0.0, 2.0, (1, VOCAB)).astype(np.float32)
         theirs = head_rows(logits, VOCAB, full=True)
         mine = head_rows(np.ascontiguousarray(logits[:, ::-1]), VOCAB, full=True)
-        found = choices(mine, 0, params, seed, (), lambda ids: VOCAB - 1 - ids)
+        found = choices(mine, params, seed, (), lambda ids: VOCAB - 1 - ids)
         assert VOCAB - 1 - found[0][0] == draw(theirs, 0, params, seed, ())
 
 
@@ -74,16 +83,16 @@ def test_what_the_target_cannot_say_is_left_out_when_sampling() -> None:
     head = rows()
     best = int(head.ids[0, 0])
     params = DrawParams(temperature=0.01)
-    found = choices(head, 0, params, 0, (), lambda ids: np.where(ids == best, -1, ids))
+    found = choices(head, params, 0, (), lambda ids: np.where(ids == best, -1, ids))
     assert found[0][0] == int(head.ids[0, 1])
-    assert choices(head, 0, params, 0, (), lambda ids: np.full_like(ids, -1)) == []
+    assert choices(head, params, 0, (), lambda ids: np.full_like(ids, -1)) == []
 
 
 def test_sampling_at_a_low_temperature_is_as_sure_as_greedy() -> None:
     for seed in range(10):
         head = rows(seed)
-        greedy = choices(head, 0, DrawParams(), 0, (), same)
-        cold = dict(choices(head, 0, DrawParams(temperature=0.02, seed=seed), 0, (), same))
+        greedy = choices(head, DrawParams(), 0)
+        cold = dict(choices(head, DrawParams(temperature=0.02, seed=seed), 0))
         for token, prob in greedy[:2]:
             assert cold[token] == pytest.approx(prob, abs=0.1)
 
@@ -105,6 +114,27 @@ def test_a_trimmed_row_is_read_to_its_last_token(params: DrawParams) -> None:
         short, padded = (head_rows(logits, k, full=False) for k in (3, VOCAB))
         padded.ids[0, 3:], padded.values[0, 3:] = -1, -np.inf
         expected = HeadRows(short.values, short.ids, padded.logsumexp, padded.entropy)
-        found = choices(padded, 0, params, seed, (), same)
+        found = choices(padded, params, seed)
         assert found
-        assert found == choices(expected, 0, params, seed, (), same)
+        assert found == choices(expected, params, seed)
+
+
+def test_a_path_counts_as_said() -> None:
+    """Penalties read the drafted tokens that lead to a node."""
+    params = DrawParams(temperature=0.9, frequency_penalty=1.5, repetition_penalty=1.4, seed=5)
+    for seed in range(20):
+        head = rows(seed)
+        best = head.ids[0, :3].tolist()
+        committed = Choices(params, [9], said=1)
+        committed.commit(best[:1])
+        assert committed.find(head, 0, seed, best[1:]) == choices(head, params, seed, [9, *best])
+        assert committed.find(head, 0, seed) == choices(head, params, seed, [9, best[0]])
+
+
+def test_an_error_of_the_translation_comes_out() -> None:
+    def broken(ids: Ids) -> Ids:
+        raise KeyError("no such token")
+
+    with pytest.raises(KeyError, match="no such token"):
+        choices(rows(), DrawParams(temperature=1.0), 0, (), broken)
+    assert choices(rows(), DrawParams(), 0, (), broken)  # greedily nothing is translated

@@ -477,11 +477,11 @@ def test_noise_is_keyed_by_the_positions_of_the_target(monkeypatch: pytest.Monke
     small = ModelDrafter("small", forward, TextBridge(target, own, {}, draft_size=2))
     positions: list[int] = []
 
-    def noting(head, row, params, position, history, alike):  # type: ignore[no-untyped-def]
+    def noting(self, head, row, position, behind):  # type: ignore[no-untyped-def]
         positions.append(position)
         return [(len(positions) % 2 ^ 1, 1.0)]  # "a", then "b", and so on
 
-    monkeypatch.setattr("edgedec.draft.model.choices", noting)
+    monkeypatch.setattr("edgedec.core_lib.choices.Choices.find", noting)
     small.sampled(SAMPLED)
     small.begin([2, 2, 1], 0)  # "ababb"
     small.propose(5)

@@ -17,10 +17,11 @@ from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.eviction.sliding import Sliding
-from edgedec.sampling import DrawHistory, DrawParams, bound_after, draw
+from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
 from tests.decode.test_speculation import Drafting, random_trees
 from tests.eviction.going_back import Turn, check_over_turns, turns
+from tests.reference.sampling import DrawHistory, bound_after, draw
 from tests.session.parrot import Parrot
 
 CAPACITY, CONTEXT, SINKS, BLOCK = 16, 200, 4, 4

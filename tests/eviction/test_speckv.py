@@ -19,11 +19,12 @@ from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, ModelDrafter, Recycling, SameVocabulary, lookup_ahead
 from edgedec.eviction.speckv import NEIGHBOURS, SpecKV
-from edgedec.sampling import DrawHistory, DrawParams, bound_after, draw
+from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
 from tests.decode.test_speculation import VOCAB, random_trees
 from tests.eviction.going_back import Turn, check_over_turns, turns
 from tests.fixtures.nightly import diagonal, every
+from tests.reference.sampling import DrawHistory, bound_after, draw
 from tests.session.parrot import Parrot
 
 CAPACITY, CONTEXT, SINKS, QUARTER = 64, 500, 4, 16

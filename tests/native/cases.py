@@ -16,7 +16,7 @@ from edgedec.control.uncontrolled import Uncontrolled
 from edgedec.core.errors import ContextFullError, EdgeDecError
 from edgedec.sampling import DrawParams
 from tests.fixtures.tiny_models import prepared_run
-from tests.native.drawing import random_params
+from tests.sampling.drawing import random_params
 
 ROLES = ("user", "assistant")
 _WORDS = (

@@ -7,10 +7,10 @@ from ctypes import byref, c_char_p, c_size_t, c_void_p
 from pathlib import Path
 from typing import Any
 
+from edgedec.kernels.library import library_path
 from edgedec.native.sampling import struct_of
 from edgedec.native.structs import ON_TOKEN, CMessage, COptions, CRequest, CResult, CStatus
 from tests.native.cases import Case, Outcome
-from tests.native.drawing import library
 
 FINISH = {1: "stop", 2: "length", 3: "context", 4: "loop", 5: "interrupted"}
 
@@ -38,7 +38,7 @@ class NativeRuns:
         costs: Path | None = None,
         memory: int = 0,
     ) -> None:
-        self._library = library()
+        self._library = ctypes.CDLL(str(library_path()))
         self._library.edgedec_close.restype = None
         options, self._engine, status = COptions(), c_void_p(), CStatus()
         self._library.edgedec_options_init(byref(options))

@@ -18,7 +18,7 @@ from tests.project.sources import modules, sources, tree
 
 FOLDERS = {"edgedec", "export", "kernels", "models", "cli", "tests", "android_demo", "docs"}
 FILES = {"pyproject.toml", "CMakeLists.txt", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"}
-PURE = [name for name in ("core", "sampling", "verify", "control") if (ROOT / "edgedec" / name).is_dir()]
+PURE = [name for name in ("core", "sampling", "control") if (ROOT / "edgedec" / name).is_dir()]
 HEAVY = [
     "onnx",
     "onnxruntime",

@@ -83,19 +83,7 @@ EXPORTED = {
             "Wheel",
         ]
     ),
-    "edgedec.sampling": [
-        "MOST_DRAWING",
-        "Allowed",
-        "DrawHistory",
-        "DrawParams",
-        "Occurred",
-        "bound_after",
-        "distribution",
-        "draw",
-        "drawing_bytes",
-        "head_temperature",
-        "needs_logits",
-    ],
+    "edgedec.sampling": ["DrawParams"],
 }
 DRAWN = re.compile(
     r"^(?P<indent>[│├└─ ]*)(?P<name>\w+(?:Error|Lost))\s+(?:exit code )?(?P<code>\d+)", re.MULTILINE

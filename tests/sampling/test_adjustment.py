@@ -11,9 +11,14 @@ import numpy as np
 import pytest
 
 from edgedec.core.errors import BackendError, UsageError
-from edgedec.sampling import DrawHistory, DrawParams, distribution, draw, needs_logits
+from edgedec.core.rows import HeadRows
+from edgedec.core.tree import EMPTY, chain
+from edgedec.core_lib.needs import needs_logits
+from edgedec.sampling import DrawParams
 from edgedec.sampling.named import SamplingParams
+from tests.reference.sampling import distribution
 from tests.sampling import support
+from tests.sampling.drawing import Drawing, core, draw, handle_of
 from tests.sampling.support import chi_square_p, head
 
 LOGITS = np.array([2.0, 1.5, -0.5, 1.0, 0.0, -3.0], dtype=np.float32)
@@ -29,8 +34,7 @@ def test_tokens_have_the_distribution_of_the_adjusted_logits(params: DrawParams)
     rows = head(LOGITS, 3, full=True)
     found = distribution(rows, 0, params, said, LOGITS.size)
     assert found.tolist() == pytest.approx([expected.get(v, 0.0) for v in range(LOGITS.size)], abs=1e-9)
-    history = DrawHistory(params, said, said=len(said))
-    counts = Counter(draw(rows, 0, params, position, history) for position in range(3_000))
+    counts = Counter(draw(rows, 0, params, position, said) for position in range(3_000))
     assert chi_square_p(counts, expected) > 1e-4
 
 
@@ -38,28 +42,36 @@ def test_only_what_the_reply_has_said_counts() -> None:
     """The prompt's tokens do not: they are the user's, and the template's."""
     rows = head(LOGITS, 6, full=True)
     params = DrawParams(frequency_penalty=2.0)
-    assert draw(rows, 0, params, 9, DrawHistory(params, [0, 0, 0])) == 0
-    assert draw(rows, 0, params, 9, DrawHistory(params, [0, 0, 0], said=1)) == 1
+    assert core(Drawing(rows, params, 9, 6, (0, 0, 0), 0)).token == 0
+    assert core(Drawing(rows, params, 9, 6, (0, 0, 0), 1)).token == 1
     both = dataclasses.replace(params, repetition_penalty=9.0)
-    assert draw(rows, 0, both, 9, DrawHistory(both, [0])) == 1
+    assert core(Drawing(rows, both, 9, 6, (0,), 0)).token == 1
 
 
 def test_each_time_counts_for_the_frequency_and_none_but_the_first_for_the_presence() -> None:
     rows = head(LOGITS, 6, full=True)
     for params, expected in [(DrawParams(frequency_penalty=0.3), 1), (DrawParams(presence_penalty=0.3), 0)]:
-        history = DrawHistory(params)
+        handle = handle_of(Drawing(rows, params, 0, 6))
         for _ in range(2):
-            history.add(0)
-        assert draw(rows, 0, params, 0, history) == expected
-        assert draw(rows, 0, params, 0, DrawHistory(params).after([0, 0])) == expected
+            handle.commit(0)
+        assert handle.verify(EMPTY, rows, 0).tokens == (expected,)
+        assert draw(rows, 0, params, 0, [0, 0]) == expected
 
 
 def test_a_path_counts_as_committed_tokens_do() -> None:
-    params = DrawParams(frequency_penalty=0.3, repetition_penalty=1.1)
-    whole = DrawHistory(params, [4, 2, 2, 3, 2], said=3)
-    path = DrawHistory(params, [4, 2]).after([2, 3, 2])
-    assert path.said == whole.said
-    assert path.occurred.ids().tolist() == whole.occurred.ids().tolist()
+    """A drafted token is penalised at the node behind it, and no longer where the draft was wrong."""
+    params = DrawParams(frequency_penalty=0.6)
+    one = head(LOGITS, 6, full=True)
+    rows = HeadRows(
+        *(
+            np.concatenate([each] * 3)
+            for each in (one.values, one.ids, one.logsumexp, one.entropy, one.logits)
+        )
+    )
+    handle = handle_of(Drawing(one, params, 0, 6))
+    found = handle.verify(chain([0, 1], [1.0, 1.0], "a"), rows, 0)
+    assert found.tokens == (0, 1, 0)  # 2.0; 1.4 against 1.5; 1.4 against 0.9
+    assert handle.verify(EMPTY, one, 0).tokens == (0,)
 
 
 def test_a_banned_token_is_never_drawn_and_has_no_probability() -> None:

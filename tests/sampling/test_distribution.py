@@ -9,8 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgedec.sampling import DrawParams, draw, noise, portable
+from edgedec.core.tree import EMPTY
+from edgedec.sampling import DrawParams
 from tests.fixtures.nightly import every
+from tests.reference import noise
+from tests.sampling.drawing import Drawing, draw, handle_of
 from tests.sampling.support import chi_square_p, distribution, head, upper_gamma
 
 DRAWS = 2_000
@@ -65,6 +68,17 @@ def test_draws_follow_the_warped_distribution(index: int) -> None:
     assert p_value(keyed, logits_for(index), CONFIGURATIONS[index]) > REJECT
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("index", range(len(CONFIGURATIONS)))
+def test_two_hundred_thousand_draws_follow_it(index: int) -> None:
+    params, logits = CONFIGURATIONS[index], logits_for(index)
+    rows = head(logits, 12, full=True)
+    case = Drawing(rows, params, 0, logits.size, tuple(HISTORY), len(HISTORY))
+    handle = handle_of(case)
+    counts = Counter(handle.verify(EMPTY, rows, position).tokens[0] for position in range(200_000))
+    assert chi_square_p(counts, distribution(logits.tolist(), params, HISTORY)) > REJECT
+
+
 def unweighted(logits: np.ndarray, params: DrawParams, position: int) -> int:
     return int(noise.exponential(params.seed, position, np.arange(logits.size)).argmin())
 
@@ -84,7 +98,7 @@ def one_token_too_many(logits: np.ndarray, params: DrawParams, position: int) ->
 
 def one_noise_for_pairs(logits: np.ndarray, params: DrawParams, position: int) -> int:
     ids = np.arange(logits.size)
-    times = noise.exponential(params.seed, position, ids // 2) / portable.exp(logits.astype(float))
+    times = noise.exponential(params.seed, position, ids // 2) / noise.exp(logits.astype(float))
     return int(times.argmin())
 
 

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from edgedec.core.errors import BackendError
 from edgedec.core.rows import HeadRows
-from edgedec.sampling import DrawParams, draw, head_temperature, needs_logits, noise, portable, short_list
-from edgedec.sampling.candidates import Row
-from edgedec.sampling.draw import survivors
+from edgedec.core_lib.needs import head_temperature, needs_logits
+from edgedec.sampling import DrawParams
 from tests.fixtures.nightly import every
+from tests.reference import sampling
+from tests.sampling.drawing import draw
 from tests.sampling.support import distribution, head
 from tests.sampling.test_warpers import ANY_PARAMS, HISTORY, LOGITS
 
@@ -67,12 +68,9 @@ def loosened(params: DrawParams) -> DrawParams:
     )
 
 
-def by_arrays(rows: HeadRows, params: DrawParams, position: int, history: list[int]) -> int:
-    """The token as the whole row gives it, without a look at the head's list."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(short_list, "draw", lambda *_: None)
-        patch.setattr(Row, "prefixes", lambda row: row.longer())
-        return draw(rows, 0, params, position, history)
+def by_definition(rows: HeadRows, params: DrawParams, position: int, history: list[int]) -> int:
+    """The token as the whole row gives it, by the oracle."""
+    return sampling.draw(rows, 0, params, position, history)
 
 
 @pytest.mark.parametrize("block", every(4, range(4)))
@@ -85,7 +83,7 @@ def test_the_list_and_the_whole_row_give_the_same_token(block: int) -> None:
         params = random_params(rng)
         history = rng.integers(0, 120, size=rng.integers(0, 30)).tolist()
         at = float(rng.choice([1.0, head_temperature(params)]))
-        whole = by_arrays(head(logits, K, full=True, temperature=at), params, position, history)
+        whole = by_definition(head(logits, K, full=True, temperature=at), params, position, history)
         assert draw(head(logits, 120, full=True, temperature=at), 0, params, position, history) == whole, (
             params
         )
@@ -123,7 +121,7 @@ def test_the_list_and_the_whole_row_agree_on_a_real_vocabulary() -> None:
             for k in (64, size)
         ]
         history = rng.integers(0, size, 500).tolist()
-        whole = by_arrays(rows[0], params, position, history)
+        whole = by_definition(rows[0], params, position, history)
         assert [draw(r, 0, params, position, history) for r in rows] == [whole, whole], params
 
 
@@ -141,7 +139,7 @@ def test_a_list_decides_as_the_whole_row_does(
     logits = random_logits(np.random.default_rng(seed), 200)
     params = DrawParams(temperature=temperature, top_p=top_p, min_p=min_p, seed=seed)
     at = head_temperature(params)
-    whole = by_arrays(head(logits, K, full=True, temperature=at), params, position, [])
+    whole = by_definition(head(logits, K, full=True, temperature=at), params, position, [])
     assert draw(head(logits, 200, full=True, temperature=at), 0, params, position, []) == whole
     assert draw(head(logits, K, full=True, temperature=at), 0, params, position, []) == whole
     assert whole in distribution(
@@ -165,8 +163,8 @@ CUTS = [
 
 
 @pytest.mark.parametrize("penalty", [1.0, 0.9, 1.2])
-def test_numbers_and_arrays_draw_the_same(penalty: float) -> None:
-    """Every combination of warpers, with lists that decide and lists that do not."""
+def test_every_combination_of_cuts_draws_as_defined(penalty: float) -> None:
+    """Lists that decide and lists that do not."""
     rng = np.random.default_rng(int(penalty * 10))
     decided = Counter[bool]()
     for position, (cuts, temperature) in enumerate(product(CUTS, (0.3, 0.8, 1.7))):
@@ -175,48 +173,15 @@ def test_numbers_and_arrays_draw_the_same(penalty: float) -> None:
         history = rng.integers(0, 150, 20).tolist()
         for k, at in ((24, temperature), (24, 1.0), (150, temperature)):
             rows = head(logits, k, full=True, temperature=at)
-            token = short_list.draw(Row(rows, 0, params, history), params, position)
-            decided[token is not None] += 1
-            assert token in (None, by_arrays(rows, params, position, history)), params
-            assert token is not None or k < 150
-    complete = 3 * len(CUTS)
-    assert decided[True] > 2 * complete
-    assert decided[False] > 20
-
-
-def test_a_tie_of_times_goes_to_the_lowest_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights of far worse tokens are alike (e^-700), whatever order their logits have."""
-    times = np.array([1.0, 1e-5, 1.0, 1e-5, 1e-5, 1e300])
-    monkeypatch.setattr(noise, "exponential", lambda seed, position, ids: times[ids])
-    monkeypatch.setattr(noise, "exponentials", lambda seed, position, ids: times[ids].tolist())
-    rows = head(np.array([-99.0, -9.0, -99.0, -8.0, -10.0, 0.0]), 5, full=True)
-    params = DrawParams(temperature=0.01, top_k=4)
-    assert draw(rows, 0, params, 0, []) == by_arrays(rows, params, 0, []) == 1
-
-
-def test_of_a_list_the_same_survives() -> None:
-    """Without the row, a list decides exactly when it does for ``survivors``, with the same weights."""
-    rng = np.random.default_rng(3)
-    decided = Counter[bool]()
-    for _ in range(1_000):
-        params = replace(random_params(rng), min_p=0.0)  # it may end a list that top-p finds too short
-        at = head_temperature(params)
-        row = Row(head(random_logits(rng, 120), K, full=False, temperature=at), 0, params, [5, 50])
-        if (
-            params.greedy
-            or params.narrows
-            or params.edt
-            or params == DrawParams(temperature=params.temperature, seed=params.seed)
-        ):
-            continue
-        values, _ = row.listed()
-        weights = short_list.surviving(values, row, params) if values else None
-        kept = survivors(row, params)
-        assert (weights is None) == (kept is None), params
-        if kept is not None:
-            expected = portable.exp((kept.values - kept.values[0]) / params.temperature)
-            assert weights == expected.tolist(), params
-        decided[kept is not None] += 1
+            expected = by_definition(rows, params, position, history)
+            assert draw(rows, 0, params, position, history) == expected, params
+            try:
+                short = draw(replace(rows, logits=None), 0, params, position, history)
+            except BackendError:
+                decided[False] += 1
+                continue
+            decided[True] += 1
+            assert short == expected, params
     assert min(decided.values()) > 100
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections import Counter
 from dataclasses import replace
 
@@ -10,33 +9,18 @@ import numpy as np
 import pytest
 
 from edgedec.core.errors import BackendError, UsageError
-from edgedec.sampling import DrawParams, draw, drawing_bytes, head_temperature, needs_logits
-from edgedec.sampling.draw import distribution as law
+from edgedec.core_lib.needs import head_temperature, needs_logits
+from edgedec.sampling import DrawParams
 from tests.fixtures.nightly import every
+from tests.reference.sampling import distribution as law
+from tests.sampling.drawing import Mask, draw
 from tests.sampling.support import chi_square_p, distribution, head
 from tests.sampling.test_distribution import CONFIGURATIONS, DRAWS, HISTORY, REJECT, logits_for
 from tests.sampling.test_draw import loosened, random_logits, random_params
-from tests.sampling.test_drawing_bytes import CASES, VOCABULARY, flat_row
 
 K = 12
 BANNED = 3
 """The id that settings of ``random_params`` ban."""
-
-
-class Mask:
-    """Allows some ids, and counts how often it was made."""
-
-    def __init__(self, ids: list[int], size: int) -> None:
-        self.ids, self.size, self.made = set(ids), size, 0
-
-    def permits(self, token: int) -> bool:
-        return token in self.ids
-
-    def bits(self) -> np.ndarray:
-        self.made += 1
-        bools = np.zeros(self.size, np.bool_)
-        bools[list(self.ids)] = True
-        return np.packbits(bools, bitorder="little")
 
 
 def among(logits: np.ndarray, ids: list[int], params: DrawParams, history: list[int]) -> dict[int, float]:
@@ -129,21 +113,43 @@ def test_cuts_look_at_what_the_mask_leaves() -> None:
     assert np.flatnonzero(found).tolist() == [1, 2]
 
 
-@pytest.mark.parametrize("params", [DrawParams(), *CASES], ids=str)
-def test_a_draw_of_a_large_vocabulary_takes_what_is_counted(params: DrawParams) -> None:
-    rows = flat_row()
-    best = set(rows.ids[0].tolist())
-    mask = Mask([id for id in range(VOCABULARY) if id not in best], VOCABULARY)
-    bits = mask.bits()
-    mask.bits = lambda: bits  # type: ignore[method-assign]
-    draw(rows, 0, params, 0, [1, 2, 3], mask)
-    tracemalloc.start()
-    try:
-        draw(rows, 0, params, 1, [1, 2, 3], mask)
-        _, most = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert most <= drawing_bytes(params, masked=True) * VOCABULARY + 200_000
+def test_where_much_is_allowed_tokens_are_asked_for_one_by_one() -> None:
+    """A mask takes long in a string; top-k of a list whose tokens are nearly all allowed needs none."""
+    params = DrawParams(temperature=0.8, top_k=8, seed=2)
+    for index in range(4):
+        logits = logits_for(index)
+        rows = head(logits, K, full=True)
+        mask = Mask([id for id in range(logits.size) if id != int(rows.ids[0, 4])], logits.size)
+        assert draw(rows, 0, params, 5, [], mask) in among(logits, sorted(mask.ids), params, [])
+        assert mask.made == 0
+
+
+class Broken(Mask):
+    """A grammar that fails."""
+
+    def __init__(self, size: int, at: str) -> None:
+        super().__init__([0], size)
+        self._at = at
+
+    def permits(self, token: int) -> bool:
+        if self._at == "permits":
+            raise KeyError("permits")
+        return super().permits(token)
+
+    def bits(self) -> np.ndarray:
+        if self._at == "bits":
+            raise KeyError("bits")
+        return np.zeros(1, np.uint8) if self._at == "short" else super().bits()
+
+
+@pytest.mark.parametrize("params", [DrawParams(), DrawParams(temperature=1.0, top_p=0.9, seed=3)], ids=str)
+@pytest.mark.parametrize(("at", "error"), [("permits", KeyError), ("bits", KeyError), ("short", ValueError)])
+def test_an_error_of_the_grammar_comes_out_of_the_draw(
+    params: DrawParams, at: str, error: type[Exception]
+) -> None:
+    logits = np.linspace(0.0, 9.0, 40)
+    with pytest.raises(error, match="mask of 8 bits" if at == "short" else at):
+        draw(head(logits, K, full=True), 0, params, 0, [], Broken(40, at))
 
 
 def test_a_mask_needs_whole_rows() -> None:

@@ -12,22 +12,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from edgedec.core.errors import BackendError
-from edgedec.sampling import (
-    DrawHistory,
-    DrawParams,
-    bound_after,
-    distribution,
-    draw,
-    head_temperature,
-    needs_logits,
-)
-from edgedec.sampling.candidates import Row
-from edgedec.sampling.draw import survivors
-from edgedec.sampling.narrowing import Shares, typical
+from edgedec.core.tree import EMPTY
+from edgedec.core_lib.needs import head_temperature, needs_logits
+from edgedec.sampling import DrawParams
 from tests.fixtures.nightly import every
+from tests.reference import sampling
+from tests.reference.sampling import distribution, typical
 from tests.sampling import support
+from tests.sampling.drawing import Drawing, core, draw, handle_of
 from tests.sampling.support import chi_square_p, head
-from tests.sampling.test_draw import by_arrays, loosened, random_logits
+from tests.sampling.test_draw import by_definition, loosened, random_logits
 
 SINGLE = [
     DrawParams(temperature=1.0, typical=0.6),
@@ -82,7 +76,7 @@ def test_the_list_and_the_whole_row_give_the_same_token(params: DrawParams) -> N
         logits = random_logits(rng, 200)
         at = float(rng.choice([1.0, head_temperature(params)]))
         history = rng.integers(0, 200, 12).tolist()
-        whole = by_arrays(head(logits, 24, full=True, temperature=at), params, position, history)
+        whole = by_definition(head(logits, 24, full=True, temperature=at), params, position, history)
         for rows in (
             head(logits, 24, full=True, temperature=at),
             head(logits, 200, full=True, temperature=at),
@@ -111,9 +105,7 @@ def test_tokens_are_drawn_from_that_distribution(params: DrawParams) -> None:
 def test_a_token_is_left_and_greedy_takes_the_best(logits: list[float], params: DrawParams) -> None:
     params = replace(params, logit_bias=())
     rows = head(np.array(logits), 3, full=True)
-    kept = survivors(Row(rows, 0, params, []), params)
-    assert kept is not None
-    assert kept.ids.size >= 1
+    assert sampling.survivors(sampling.row_of(rows, 0, params, []), params)[1].size >= 1
     greedy = replace(params, temperature=0.0)
     assert draw(rows, 0, greedy, 7, []) == int(rows.ids[0, 0])
     assert needs_logits(greedy) is greedy.adjusts
@@ -121,51 +113,50 @@ def test_a_token_is_left_and_greedy_takes_the_best(logits: list[float], params: 
 
 def test_typical_leaves_out_the_most_probable_token_where_it_says_too_little() -> None:
     p = np.array([0.4, 0.15, 0.15, 0.15, 0.15])
-    part = Shares(np.log(p / p[0]), complete=True)
-    assert typical(part, 0.5).tolist() == [1, 2, 3, 4]  # type: ignore[union-attr]
-    assert typical(part, 0.14).tolist() == [1]  # type: ignore[union-attr]
-    short = Shares(np.log(p[:3] / p[0]), complete=False, total=2.5, entropy=part.entropy)
-    assert typical(short, 0.14).tolist() == [1]  # type: ignore[union-attr]
-    assert typical(short, 0.5) is None
+    scaled = np.log(p / p[0])
+    entropy = float(-(p * np.log(p)).sum())
+    assert typical(scaled, p / p[0], 2.5, entropy, 0.5).tolist() == [1, 2, 3, 4]
+    assert typical(scaled, p / p[0], 2.5, entropy, 0.14).tolist() == [1]
+    rows = head(scaled, 5, full=True)
+    said = {draw(rows, 0, DrawParams(temperature=1.0, typical=0.5), position, []) for position in range(200)}
+    assert said == {1, 2, 3, 4}
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_edt_lowers_the_temperature_where_the_model_is_sure(temperature: float) -> None:
     params = DrawParams(temperature=temperature, edt=0.5)
-    sure, unsure = np.array([9.0, 0.0, 0.0]), np.zeros(50)
-    warm = Row(head(unsure, 3, full=False), 0, params, []).temperature
-    cold = Row(head(sure, 3, full=False), 0, params, []).temperature
+    sure, unsure = head(np.array([9.0, 0.0, 0.0]), 3, full=True), head(np.zeros(50), 3, full=True)
+    warm, cold = (sampling.temperature_of(params, rows, 0) for rows in (unsure, sure))
     assert warm == pytest.approx(temperature * 0.8 ** (0.5 / math.log(50)), rel=1e-6)
     assert cold < 0.01 * warm
+    assert {draw(sure, 0, params, position, []) for position in range(300)} == {0}
     with pytest.raises(BackendError, match="entropy at temperature 1"):
-        draw(head(unsure, 3, full=False, temperature=0.7), 0, params, 0, [])
+        draw(head(np.zeros(50), 3, full=False, temperature=0.7), 0, params, 0, [])
 
 
 def test_mirostat_begins_at_twice_its_target_and_follows_the_surprise() -> None:
     params = DrawParams(temperature=1.0, mirostat=1.6, mirostat_eta=0.2)
-    logits = np.log(np.array([0.5, 0.25, 0.125, 0.0625, 0.0625]))
-    rows = head(logits, 5, full=True)
-    history = DrawHistory(params)
-    assert history.bound == 3.2
-    first = bound_after(rows, 0, params, 1, history)  # the cut at 3.2 bits leaves 7/8
-    assert first == pytest.approx(3.2 - 0.2 * (-math.log2(0.25 * 8 / 7) - 1.6))
-    later = history.after([1], first)
-    assert (later.bound, history.bound) == (first, 3.2)
-    assert DrawHistory(params, bound=0.7).bound == 0.7
-    tight = DrawHistory(params, bound=0.5)
-    assert {draw(rows, 0, params, position, tight) for position in range(50)} == {0}
+    rows = head(np.log(np.array([0.5, 0.25, 0.125, 0.0625, 0.0625])), 5, full=True)
+    bounds = {}
+    for position in range(50):
+        found = core(Drawing(rows, params, position, 5))
+        bounds[found.token] = found.bound
+    assert set(bounds) == {0, 1, 2}  # the cut at 3.2 bits leaves 7/8
+    assert bounds[1] == pytest.approx(3.2 - 0.2 * (-math.log2(0.25 * 8 / 7) - 1.6))
+    tight = {core(Drawing(rows, params, position, 5, bound=0.5)).token for position in range(50)}
+    assert tight == {0}
 
 
 def test_mirostat_holds_the_surprise_of_a_long_reply_near_its_target() -> None:
     params = DrawParams(temperature=1.5, mirostat=2.0)
-    history, surprise = DrawHistory(params), []
     rng = np.random.default_rng(5)
+    rows = head((rng.normal(size=60) * 2.0).astype(np.float32), 60, full=True, temperature=1.5)
+    handle, before, surprise = handle_of(Drawing(rows, params, 0, 60)), 4.0, []
     for position in range(800):
-        logits = (rng.normal(size=60) * 2.0).astype(np.float32)
-        rows = head(logits, 60, full=True, temperature=1.5)
-        token = draw(rows, 0, params, position, history)
-        bound = bound_after(rows, 0, params, token, history)
-        assert history.bound is not None
-        surprise.append((history.bound - bound) / params.mirostat_eta + params.mirostat)
-        history.add(token, bound)
+        rows = head((rng.normal(size=60) * 2.0).astype(np.float32), 60, full=True, temperature=1.5)
+        found = handle.verify(EMPTY, rows, position)
+        assert found.bounds is not None
+        surprise.append((before - found.bounds[0]) / params.mirostat_eta + params.mirostat)
+        before = found.bounds[0]
+        handle.commit(found.tokens[0], before)
     assert np.mean(surprise[100:]) == pytest.approx(2.0, abs=0.1)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgedec.sampling import noise
+from tests.reference import noise
+from tests.sampling.drawing import numbers
 
 SEEDS = st.integers(0, 2**64 - 1)
 POSITIONS = st.integers(0, 2**31)
@@ -32,18 +33,10 @@ def test_a_pure_function_of_seed_position_and_id(seed: int, position: int, ids: 
 
 
 @given(SEEDS, POSITIONS, st.lists(st.integers(0, 2**31 - 1), max_size=70))
-def test_id_by_id_it_is_the_same_noise(seed: int, position: int, ids: list[int]) -> None:
-    together = noise.exponential(seed, position, np.array(ids, dtype=np.int32)).tolist()
-    assert noise.exponentials(seed, position, ids) == together
-
-
-@given(SEEDS, POSITIONS, st.sampled_from([-1.0, 0.0, 0.5, 0.9, 0.9999, 1.0]), st.integers(1, 20_000))
-def test_above_finds_the_ids_of_large_uniforms(seed: int, position: int, floor: float, count: int) -> None:
-    u = noise.uniform(seed, position, np.arange(count))
-    assert noise.above(seed, position, count, floor).tolist() == np.flatnonzero(u > floor).tolist()
-    at = float(u[count // 2])  # the bound itself is left out
-    assert count // 2 not in noise.above(seed, position, count, at)
-    assert count // 2 in noise.above(seed, position, count, np.nextafter(at, 0.0))
+def test_the_core_has_the_same_noise(seed: int, position: int, ids: list[int]) -> None:
+    array = np.array(ids, dtype=np.int64)
+    for which, expected in ((2, noise.uniform), (3, noise.exponential)):
+        assert numbers(which, array, seed, position).tolist() == expected(seed, position, array).tolist()
 
 
 @given(SEEDS, POSITIONS)

@@ -5,7 +5,8 @@ import math
 import pytest
 
 from edgedec.core.errors import UsageError
-from edgedec.sampling import DrawParams, needs_logits
+from edgedec.core_lib.needs import needs_logits
+from edgedec.sampling import DrawParams
 
 
 @pytest.mark.parametrize(

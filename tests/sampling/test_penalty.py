@@ -1,4 +1,4 @@
-"""The repetition penalty: what it costs, and that its sums decide what the whole row would."""
+"""The repetition penalty: what it costs, and that its corrected sums decide as the whole row does."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ import pytest
 
 from edgedec.backends.head_rows import head_rows
 from edgedec.core.rows import HeadRows
-from edgedec.sampling import DrawParams, Occurred, draw, head_temperature, portable
-from edgedec.sampling.candidates import Row
+from edgedec.core.tree import EMPTY
+from edgedec.core_lib.needs import head_temperature
+from edgedec.core_lib.reply import ReplyHandle, ReplyStart
+from edgedec.sampling import DrawParams
+from tests.reference import sampling
+from tests.sampling.drawing import ENDLESS, draw, spec_of
 
 VOCAB = 20_000
 PARAMS = [
@@ -32,84 +36,46 @@ def text_like(seed: int, params: DrawParams) -> tuple[HeadRows, list[int]]:
 
 
 @pytest.mark.parametrize("params", PARAMS)
-def test_the_corrected_sum_bounds_that_of_the_whole_row(params: DrawParams) -> None:
-    for seed in range(50):
-        rows, history = text_like(seed, params)
-        row = Row(rows, 0, params, history)
-        highest = float(row.unsorted().values.max())  # type: ignore[union-attr]
-        low, high = row.total_bounds(highest)  # type: ignore[misc]
-        total = row.total(highest)
-        assert total is not None
-        assert low <= total <= high
-        own = portable.exp_one(float(rows.logsumexp[0]) - highest / params.temperature)
-        assert high - low <= 1e-4 * own
-
-
-@pytest.mark.parametrize("params", PARAMS)
-def test_the_token_is_that_of_the_sum_of_the_whole_row(
-    params: DrawParams, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn = [
-        draw(*text_like(seed, params)[:1], 0, params, seed, text_like(seed, params)[1]) for seed in range(60)
-    ]
-    monkeypatch.setattr(Row, "_corrected", lambda self: None)
-    for seed, token in enumerate(drawn):
-        rows, history = text_like(seed, params)
-        assert draw(rows, 0, params, seed, history) == token
-
-
-def test_a_mass_within_the_error_is_decided_by_the_whole_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bounds so wide that they never tell: every cut is that of the exact sum, and no other."""
-    params = PARAMS[0]
-    expected = [draw(*_arguments(seed, params)) for seed in range(40)]
-    monkeypatch.setattr("edgedec.sampling.candidates._SUM_ERROR", (0.9, 0.0))
-    assert [draw(*_arguments(seed, params)) for seed in range(40)] == expected
-
-
-def _arguments(seed: int, params: DrawParams) -> tuple[HeadRows, int, DrawParams, int, list[int]]:
-    rows, history = text_like(seed, params)
-    return rows, 0, params, seed, history
-
-
-@pytest.mark.parametrize("params", [*PARAMS[:3], DrawParams(repetition_penalty=1.2)])
-def test_mostly_no_weight_of_the_whole_row_is_computed(
-    params: DrawParams, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole: list[int] = []
-    total = Row.total
-    monkeypatch.setattr(Row, "total", lambda self, highest: whole.append(1) or total(self, highest))
+def test_the_token_is_that_of_the_sum_of_the_whole_row(params: DrawParams) -> None:
     for seed in range(100):
         rows, history = text_like(seed, params)
-        draw(rows, 0, params, seed, Occurred(history))
-    assert len(whole) <= 10
+        expected = sampling.draw(rows, 0, params, seed, history)
+        assert draw(rows, 0, params, seed, history) == expected
 
 
-def test_ids_are_kept_in_the_order_of_their_first_occurrence() -> None:
-    tokens = np.random.default_rng(1).integers(0, 900, 3000).tolist()
-    seen = Occurred(tokens[:5])
-    for token in tokens[5:]:
-        seen.add(token)
-    assert seen.ids().tolist() == list(dict.fromkeys(tokens)) == Occurred(tokens).ids().tolist()
-    view = seen.after([tokens[0], 901, 902, 901])
-    assert view.ids().tolist() == [*dict.fromkeys(tokens), 901, 902]
-    assert 901 in view
-    assert 901 not in seen
-    assert seen.after([tokens[3]]) is seen
-    with pytest.raises(TypeError):
-        view.add(1)
+def test_a_mass_at_a_bound_is_decided_by_the_whole_row() -> None:
+    """Top-p that ends exactly where tokens end, within the error of the head's own sum."""
+    rng = np.random.default_rng(5)
+    differs = 0
+    for position in range(40):
+        logits = np.round(rng.standard_normal((1, 400)) * 2).astype(np.float32)
+        history = rng.integers(0, 400, 60).tolist()
+        plain = DrawParams(temperature=1.0, repetition_penalty=1.25, seed=position)
+        rows = head_rows(logits, 64, full=True)
+        law = np.sort(sampling.distribution(rows, 0, plain, history, 400))[::-1].cumsum()
+        for mass in law[[3, 9, 20]].tolist():
+            for top_p in (mass, np.nextafter(mass, 0.0), np.nextafter(mass, 1.0)):
+                params = DrawParams(
+                    temperature=1.0, repetition_penalty=1.25, seed=position, top_p=float(top_p)
+                )
+                token = draw(rows, 0, params, position, history)
+                assert token == sampling.draw(rows, 0, params, position, history)
+                differs += token != draw(rows, 0, plain, position, history)
+    assert differs > 20  # the cut decided
 
 
 def test_a_long_history_costs_no_more_than_a_short_one() -> None:
-    """Per token; as ids that occurred, not as a copy of the sequence."""
+    """Per token; the handle keeps what occurred, not a copy of the sequence."""
     params = DrawParams(repetition_penalty=1.1)
     rows, _ = text_like(1, params)
     took = {}
     for length in (100, 100_000):
-        seen = Occurred(np.random.default_rng(2).integers(0, VOCAB, length).tolist())
+        tokens = np.random.default_rng(2).integers(0, VOCAB, length).tolist()
+        handle = ReplyHandle(params, spec_of(VOCAB), ReplyStart(ENDLESS, tokens))
         best = 1.0
         for _ in range(200):
             began = time.perf_counter()
-            draw(rows, 0, params, 5, seen.after([3, 4]))
+            handle.verify(EMPTY, rows, 5)
             best = min(best, time.perf_counter() - began)
         took[length] = best
     assert took[100_000] < 3 * took[100] + 50e-6

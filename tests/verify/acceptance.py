@@ -16,9 +16,11 @@ import numpy as np
 from edgedec.backends.open import open_backend
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.rows import Rows
-from edgedec.sampling import DrawParams, distribution, noise
+from edgedec.sampling import DrawParams
 from edgedec.text.tokenizer import Tokenizer
-from edgedec.verify.classical import Chance, k_seq, recursive_rejection, speculative_sampling
+from tests.reference import noise
+from tests.reference.sampling import distribution
+from tests.reference.verification import Chance, k_seq, recursive_rejection, speculative_sampling
 from tests.verify.support import F64, draft_chains, draft_without_replacement
 
 Rate = Callable[[F64, F64, int, int], bool]

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.tree import ROOT, DraftTree
-from edgedec.verify import Verdict
-from edgedec.verify.classical import Chance
+from edgedec.decode.records import Verdict
+from tests.reference.verification import Chance
 
 F64 = NDArray[np.float64]
 Context = tuple[int, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgedec.verify.classical import optimal_rho
+from tests.reference.verification import optimal_rho
 from tests.verify.acceptance import RULES, acceptance, synthetic, table, total_variation
 
 ROUNDS = 800

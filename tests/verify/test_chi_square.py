@@ -17,17 +17,19 @@ import pytest
 
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import DraftTree
-from edgedec.sampling import DrawParams, distribution, draw
-from edgedec.verify import Verdict, keyed
-from edgedec.verify.classical import (
+from edgedec.decode.records import Verdict
+from edgedec.sampling import DrawParams
+from tests.fixtures.nightly import diagonal
+from tests.reference.sampling import distribution, draw
+from tests.reference.verification import (
     Chance,
     Distributions,
     k_seq,
+    keyed,
     recursive_rejection,
     residual,
     speculative_sampling,
 )
-from tests.fixtures.nightly import diagonal
 from tests.sampling import support as sampling
 from tests.sampling.support import chi_square_p, head
 from tests.verify.support import (
@@ -178,7 +180,7 @@ RULES: dict[str, tuple[Rule, Callable[[F64, Chance], DraftTree]]] = {
 @pytest.fixture(autouse=True)
 def remembered_rho(monkeypatch: pytest.MonkeyPatch) -> None:
     """k-SEQ looks for the same rho again and again here."""
-    module = importlib.import_module("edgedec.verify.classical.k_seq")
+    module = importlib.import_module("tests.reference.verification.k_seq")
     found: dict[tuple[bytes, bytes, int], float] = {}
     search = module.optimal_rho
 

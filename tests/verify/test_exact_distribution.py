@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from edgedec.core.tree import DraftTree
-from edgedec.verify import Verdict
-from edgedec.verify.classical import (
+from edgedec.decode.records import Verdict
+from tests.reference.verification import (
     Chance,
     Distributions,
     k_seq,

@@ -72,9 +72,7 @@ class LlamaCppForward(CacheForward):
     def __init__(
         self, runner: LlamaRunner, spec: ModelSpec, capacity: int, ledger: Ledger | None = None
     ) -> None:
-        caps = Capabilities(
-            max_pass=min(MAX_PASS_TOKENS, capacity), trees=runner.rewinds, exact=False
-        )
+        caps = Capabilities(max_pass=min(MAX_PASS_TOKENS, capacity), trees=runner.rewinds, exact=False)
         super().__init__(spec, caps, CacheBook(capacity), ledger)
         self._runner = runner
         self._members: list[list[int]] = []

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 OpenModel = Callable[[Path, "RunConfig"], "Model"]
 """Opens the model of a bundle."""
-WHOLE_ROWS = DrawParams(temperature=1.0, top_p=0.9, repetition_penalty=1.1)
+WHOLE_ROWS = DrawParams(temperature=1.0, top_p=0.9, repetition_penalty=1.1, typical=0.95)
 """Draws that take the most memory: requests may name any sampling, so plans have room for it."""
 
 

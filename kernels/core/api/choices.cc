@@ -1,64 +1,68 @@
-// C ABI of the choices, for the drafters in Python. It is no part of edgedec.h.
-#include <algorithm>
-
-#include "common/capi.h"
 #include "core/draft/choices.h"
+
+#include "core/api/marshal.h"
 
 using namespace edgedec::engine;
 
 namespace {
 
-// As edgedec/draft/native.py packs it.
-struct Drawing {
-  uint64_t seed;
-  int64_t position, top_k;
-  double temperature, top_p, min_p, typical, eta, top_h;
-};
-
-// Ids of the target, one for each of the drafter's that can be drawn.
-class Listed final : public ToTargetId {
+class Called final : public ToTargetId {
  public:
-  Listed(Span<const int32_t> ids, const int32_t* theirs) : ids_(ids), theirs_(theirs) {}
-  int32_t to_target_id(int32_t id) override { return theirs_[std::find(ids_.begin(), ids_.end(), id) - ids_.begin()]; }
+  explicit Called(edgedec_core_to_target of) : of_(of) {}
+  int32_t to_target_id(int32_t id) override {
+    int32_t theirs = -1;
+    of_(&id, 1, &theirs);
+    return theirs;
+  }
+  void to_target_ids(Span<const int32_t> ids, int32_t* theirs) override {
+    of_(ids.data(), static_cast<int64_t>(ids.size()), theirs);
+  }
 
  private:
-  Span<const int32_t> ids_;
-  const int32_t* theirs_;
+  const edgedec_core_to_target of_;
 };
-
-DrawParams params_of(const Drawing& drawing) {
-  DrawParams params;
-  params.seed = drawing.seed;
-  params.top_k = drawing.top_k;
-  params.temperature = drawing.temperature;
-  params.top_p = drawing.top_p;
-  params.min_p = drawing.min_p;
-  params.typical = drawing.typical;
-  params.eta = drawing.eta;
-  params.top_h = drawing.top_h;
-  return params;
-}
 
 }  // namespace
 
-// How many of `count` logits, the best first, can be drawn at most.
-EDGEDEC_EXPORT int edgedec_draft_drawable(const Drawing* drawing, int count, const double* values) {
+struct edgedec_core_choices {
+  DrawParams params;
+  DrawHistory history;
   Choices choices;
-  return static_cast<int>(choices.drawable({values, static_cast<size_t>(count)}, params_of(*drawing)));
+  std::vector<Choice> found;
+};
+
+edgedec_core_choices* edgedec_core_choices_new(const edgedec_core_params* params, const int32_t* tokens, int64_t count,
+                                               int64_t said) {
+  DrawParams drawing;
+  if (api::failed(api::read(*params, &drawing))) return nullptr;
+  DrawHistory history(drawing, api::span(tokens, count), api::size(said));
+  return new edgedec_core_choices{std::move(drawing), std::move(history), {}, {}};
 }
 
-// The choices among `count` logits, the best first, of `ids`; those that can be drawn are `theirs` to the target. Writes at
-// most Choices::kFew, best first, and returns how many.
-EDGEDEC_EXPORT int edgedec_draft_choices(const Drawing* drawing, int count, const double* values, const int32_t* ids,
-                                         const int32_t* theirs, int32_t* tokens, double* probs) {
-  const Span<const int32_t> mine(ids, static_cast<size_t>(count));
-  Listed listed(mine, theirs);
-  std::vector<Choice> found;
-  Choices choices;
-  choices.draw({values, mine.size()}, mine, params_of(*drawing), drawing->position, listed, &found);
-  for (size_t at = 0; at < found.size(); ++at) {
-    tokens[at] = found[at].token;
-    probs[at] = found[at].prob;
+void edgedec_core_choices_free(edgedec_core_choices* choices) { delete choices; }
+
+void edgedec_core_choices_commit(edgedec_core_choices* choices, const int32_t* tokens, int64_t count) {
+  for (const int32_t token : api::span(tokens, count)) choices->history.add(token);
+}
+
+int edgedec_core_choices_find(edgedec_core_choices* choices, const edgedec_core_head* head, int64_t row,
+                              const int32_t* behind, int64_t drafted, int64_t position, edgedec_core_to_target to_target,
+                              int32_t* tokens, double* probs) {
+  const HeadView rows = api::view(*head);
+  const size_t at = api::size(row);
+  if (at >= rows.rows) return api::failed({Code::kUsage, "the pass has no such row"});
+  const DrawHistory history = choices->history.after(api::span(behind, drafted));
+  Itself itself;
+  Called called(to_target);
+  ToTargetId& ids = to_target ? static_cast<ToTargetId&>(called) : itself;
+  std::vector<Choice>& found = choices->found;
+  const Status status = choices->choices.find(rows, at, choices->params, position, history, ids, &found);
+  if (!status.ok()) return api::failed(status);
+  for (size_t one = 0; one < found.size(); ++one) {
+    tokens[one] = found[one].token;
+    probs[one] = found[one].prob;
   }
   return static_cast<int>(found.size());
 }
+
+int edgedec_core_most_choices() { return static_cast<int>(Choices::kFew); }

@@ -16,11 +16,11 @@ constexpr double kLeastNats = -700.0;  // below it a token is taken for impossib
 
 }  // namespace
 
-Status Choices::find(const HeadRows& rows, size_t row, const DrawParams& params, int64_t position,
+Status Choices::find(const HeadView& rows, size_t row, const DrawParams& params, int64_t position,
                      const DrawHistory& history, ToTargetId& to_target, std::vector<Choice>* found) {
   found->clear();
-  const float* values = rows.values.data() + row * rows.k;
-  const int32_t* ids = rows.ids.data() + row * rows.k;
+  const float* values = rows.values + row * rows.k;
+  const int32_t* ids = rows.ids + row * rows.k;
   const float* end = std::find(values, values + rows.k, -kInfinity);  // fewer than k of a trimmed vocabulary
   values_.assign(values, end);
   ids_.assign(ids, ids + (end - values));
@@ -43,8 +43,9 @@ Status Choices::find(const HeadRows& rows, size_t row, const DrawParams& params,
 // Applies penalties, and the bias of the target's ids; leaves out what it bans.
 void Choices::adjust(const DrawParams& params, const DrawHistory& history, ToTargetId& to_target) {
   const Adjustment adjustment(params, history);
-  for (size_t at = 0; at < ids_.size(); ++at)
-    values_[at] = adjustment.one(values_[at], ids_[at], to_target.to_target_id(ids_[at]));
+  theirs_ = ids_;
+  if (!params.logit_bias.empty()) to_target.to_target_ids(ids_, theirs_.data());
+  for (size_t at = 0; at < ids_.size(); ++at) values_[at] = adjustment.one(values_[at], ids_[at], theirs_[at]);
   order_.resize(ids_.size());
   std::iota(order_.begin(), order_.end(), size_t{0});
   std::sort(order_.begin(), order_.end(), [this](size_t a, size_t b) {
@@ -59,21 +60,6 @@ void Choices::adjust(const DrawParams& params, const DrawHistory& history, ToTar
   }
   values_.swap(times_);
   ids_.swap(places_);
-}
-
-void Choices::draw(Span<const double> values, Span<const int32_t> ids, const DrawParams& params, int64_t position,
-                   ToTargetId& to_target, std::vector<Choice>* found) {
-  found->clear();
-  values_.assign(values.begin(), values.end());
-  ids_.assign(ids.begin(), ids.end());
-  if (!ids_.empty()) keyed(params, params.temperature, position, to_target, found);
-}
-
-size_t Choices::drawable(Span<const double> values, const DrawParams& params) {
-  values_.assign(values.begin(), values.end());
-  if (values_.empty()) return 0;
-  weigh(params.temperature);
-  return survivors(params);
 }
 
 // Makes the values logarithms of the weights, and the weights of them.
@@ -93,13 +79,17 @@ void Choices::keyed(const DrawParams& params, double temperature, int64_t positi
   if (params.narrows()) Narrowing(params, true, false, &scratch_).narrow(nullptr, 1.0, &left_);
   times_.clear();
   places_.clear();
-  theirs_.clear();
   const Noise noise(params.seed, position);
-  for (int32_t at : left_.ids) {
-    const int32_t theirs = to_target.to_target_id(ids_[static_cast<size_t>(at)]);
+  asked_.clear();
+  for (int32_t at : left_.ids) asked_.push_back(ids_[static_cast<size_t>(at)]);
+  theirs_.resize(asked_.size());
+  to_target.to_target_ids(asked_, theirs_.data());
+  size_t known = 0;
+  for (size_t left = 0; left < asked_.size(); ++left) {
+    const int32_t theirs = theirs_[left], at = left_.ids[left];
     if (theirs < 0) continue;
     places_.push_back(at);
-    theirs_.push_back(theirs);
+    theirs_[known++] = theirs;
     times_.push_back(noise.exponential(theirs) / weights_[static_cast<size_t>(at)]);
   }
   if (times_.empty()) return;

@@ -1,4 +1,10 @@
-// Next tokens of a draft model, best first, under the noise that the target will use: edgedec/draft/choices.py.
+// Next tokens of a draft model, best first, under the noise that the target will use.
+//
+// The target's token at position t is the argmin of E(seed, t, v) / p(v) over the tokens that its warpers leave
+// (sampling/noise.h). A drafter that looks at its own q under the same noise and the same warpers mostly finds the same
+// token, also at temperatures where two independent draws would rarely agree. Nothing here has to be exact: the head's few
+// best logits stand for the whole vocabulary. Top-n-sigma would need the whole row and is left out, and so is mirostat,
+// whose state is the target's.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +23,10 @@ class ToTargetId {
  public:
   // Below 0 where the target has no such token.
   virtual int32_t to_target_id(int32_t id) = 0;
+  // The same of several ids.
+  virtual void to_target_ids(Span<const int32_t> ids, int32_t* theirs) {
+    for (size_t at = 0; at < ids.size(); ++at) theirs[at] = to_target_id(ids[at]);
+  }
 
  protected:
   ~ToTargetId() = default;
@@ -43,14 +53,8 @@ class Choices {
   //
   // Greedy: the probabilities of the model at temperature 1, its confidence. Sampled: with temperature T they are the
   // softmax of logits + T * G, G the noise of that position: its confidence in the token that it would draw here.
-  Status find(const HeadRows& rows, size_t row, const DrawParams& params, int64_t position, const DrawHistory& history,
+  Status find(const HeadView& rows, size_t row, const DrawParams& params, int64_t position, const DrawHistory& history,
               ToTargetId& to_target, std::vector<Choice>* found);
-
-  // Those of logits that are adjusted already, the best first, at the temperature of `params`.
-  void draw(Span<const double> values, Span<const int32_t> ids, const DrawParams& params, int64_t position,
-            ToTargetId& to_target, std::vector<Choice>* found);
-  // How many of these logits, the best first, can be drawn at most: `to_target` of draw() hears of no others.
-  size_t drawable(Span<const double> values, const DrawParams& params);
 
  private:
   void weigh(double temperature);
@@ -60,7 +64,7 @@ class Choices {
   size_t survivors(const DrawParams& params) const;
 
   std::vector<double> values_, weights_, times_, surety_;
-  std::vector<int32_t> ids_, theirs_, places_;
+  std::vector<int32_t> ids_, asked_, theirs_, places_;
   std::vector<size_t> order_;
   DrawScratch scratch_;
   Candidates left_;

@@ -1,4 +1,4 @@
-// Applies logit bias and penalties to logits, before temperature and cuts: edgedec/sampling/adjustment.py.
+// Applies logit bias and penalties to logits, before temperature and cuts.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace edgedec::engine {
 
-// The adjusted logits of one draw: bias, repetition penalty, then frequency and presence penalties. Only the ids of
+// The adjusted logits of one draw: bias, repetition penalty (Keskar et al. 2019, CTRL: a positive logit is divided by it, a
+// negative one multiplied), then frequency and presence penalties. Only the ids of
 // `touched` change. A banned token has the logit -inf.
 class Adjustment {
  public:

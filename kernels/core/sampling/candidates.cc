@@ -15,6 +15,8 @@ constexpr size_t kBlock = 1024;  // weights computed at a time: they stay in the
 // Error, at most, of the head's float32 logsumexp: absolute, and relative to it.
 constexpr double kSumError = 1e-5, kSumErrorShare = 1e-6;
 constexpr double kMostExponent = 700.0;
+// Candidates sorted out of a whole row at first; then kStep times as many, until it is all of it.
+constexpr size_t kLonger = 1024, kStep = 8;
 
 // The `size`-th largest of a row. Its leading bits are found by counting, and only numbers that share them are compared.
 template <class T>
@@ -85,8 +87,8 @@ void Candidates::cut(size_t count) {
 }
 
 size_t DrawScratch::bytes() const {
-  size_t eights = whole.capacity() + selected.capacity() + scaled.capacity() + weights.capacity() + far.capacity();
-  size_t fours = touched.capacity() + order.capacity() + spare.capacity();
+  size_t eights = whole.capacity() + selected.capacity() + legal.capacity() + scaled.capacity() + weights.capacity() + far.capacity();
+  size_t fours = touched.capacity() + order.capacity() + spare.capacity() + allowed.capacity();
   for (const Candidates* each : {&listed, &kept, &lifted}) {
     eights += each->values.capacity();
     fours += each->ids.capacity();
@@ -94,7 +96,7 @@ size_t DrawScratch::bytes() const {
   return 8 * eights + 4 * fours;
 }
 
-Row::Row(const HeadRows& rows, size_t row, const DrawParams& params, const DrawHistory& history, DrawScratch* scratch)
+Row::Row(const HeadView& rows, size_t row, const DrawParams& params, const DrawHistory& history, DrawScratch* scratch)
     : rows_(rows), row_(row), params_(params), adjustment_(params, history), scratch_(*scratch),
       adjusts_(params.adjusts()), bound_(history.bound().value_or(2.0 * params.mirostat)) {}
 
@@ -106,8 +108,8 @@ Status Row::lacking() const {
 }
 
 void Row::listed(Candidates* found) {
-  const float* values = rows_.values.data() + row_ * rows_.k;
-  const int32_t* ids = rows_.ids.data() + row_ * rows_.k;
+  const float* values = rows_.values + row_ * rows_.k;
+  const int32_t* ids = rows_.ids + row_ * rows_.k;
   found->clear();
   found->complete = complete();
   if (adjusts_ && adjustment_.lifts() && !has_logits()) return;
@@ -170,6 +172,17 @@ bool Row::whole() {
   return whole_ = true;
 }
 
+bool Row::longer(size_t tried, Candidates* found) {
+  if (!has_logits()) return false;
+  size_t count = std::max(kLonger, static_cast<size_t>(params_.top_k));
+  for (; tried > 0; --tried) {
+    if (count >= size()) return false;
+    count = count > size() / kStep ? size() : count * kStep;
+  }
+  return from_row(std::min(count, size()), found);
+}
+
+// The `size` best of the whole row and all equal to the last of them; whether they could be had.
 bool Row::from_row(size_t size, Candidates* found) {
   if (adjusts_ ? !whole() : !numbers()) return false;
   found->clear();
@@ -195,10 +208,11 @@ bool Row::leaders(Candidates* found) {
 }
 
 bool Row::sigma_cut(double* cut) {
-  if (!whole()) return false;
+  const std::vector<double>* every = all();
+  if (!every) return false;
   double sum = 0.0, squares = 0.0, highest = -kInfinity;
   size_t count = 0;
-  for (const double value : scratch_.whole)
+  for (const double value : *every)
     if (std::isfinite(value)) {
       sum += value;
       highest = std::max(highest, value);
@@ -209,25 +223,28 @@ bool Row::sigma_cut(double* cut) {
     return false;
   }
   const double mean = sum / static_cast<double>(count);
-  for (const double value : scratch_.whole)
+  for (const double value : *every)
     if (std::isfinite(value)) squares += (value - mean) * (value - mean);
   *cut = highest - params_.top_n_sigma * std::sqrt(squares / static_cast<double>(count));
   return true;
 }
 
-void Row::sum_up(double highest, double* total, double* mean) {
+bool Row::sum_up(double highest, double* total, double* mean) {
+  const std::vector<double>* every = all();
+  if (!every) return false;
   double weights[kBlock], scaled[kBlock];
   double sum = 0.0, shares = 0.0;
-  for (size_t start = 0; start < size(); start += kBlock) {
-    const size_t count = std::min(kBlock, size() - start);
+  for (size_t start = 0; start < every->size(); start += kBlock) {
+    const size_t count = std::min(kBlock, every->size() - start);
     for (size_t at = 0; at < count; ++at)
-      weights[at] = scaled[at] = (scratch_.whole[start + at] - highest) / temperature_;
+      weights[at] = scaled[at] = ((*every)[start + at] - highest) / temperature_;
     portable_exp(Span<double>(weights, count));
     for (size_t at = 0; at < count; ++at) sum += weights[at];
     for (size_t at = 0; at < count; ++at) shares += weights[at] * std::max(scaled[at], -kMostExponent);
   }
   *total = sum;
   *mean = shares;
+  return true;
 }
 
 bool Row::total(double highest, double* total) {
@@ -235,10 +252,8 @@ bool Row::total(double highest, double* total) {
     *total = portable_exp(logsumexp() - highest / temperature_);
     return true;
   }
-  if (!whole()) return false;
   double mean = 0.0;
-  sum_up(highest, total, &mean);
-  return true;
+  return sum_up(highest, total, &mean);
 }
 
 bool Row::entropy(double highest, double* entropy) {
@@ -246,9 +261,8 @@ bool Row::entropy(double highest, double* entropy) {
     *entropy = static_cast<double>(rows_.entropy[row_]);
     return true;
   }
-  if (!whole()) return false;
   double total = 0.0, mean = 0.0;
-  sum_up(highest, &total, &mean);
+  if (!sum_up(highest, &total, &mean)) return false;
   *entropy = portable_log(total) - mean / total;
   return true;
 }

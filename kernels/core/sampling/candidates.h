@@ -1,4 +1,4 @@
-// The tokens that a draw can look at: edgedec/sampling/candidates.py.
+// The tokens that a draw can look at: the head's k best, or as much of a whole row as it takes.
 #pragma once
 
 #include <cstdint>
@@ -29,19 +29,24 @@ struct DrawScratch {
   std::vector<double> whole;       // the adjusted row
   std::vector<double> selected;    // numbers of a row among which its largest end
   std::vector<double> scaled, weights, far;
-  std::vector<int32_t> touched, order, spare;
+  std::vector<double> legal;       // adjusted logits of what a mask allows
+  std::vector<int32_t> touched, order, spare, allowed;
   Candidates listed, kept, lifted;
 
   // Bytes that its lists hold.
   size_t bytes() const;
 };
 
+// The order of all lists: value descending, id ascending among equal values. Arithmetic is in double and in a fixed order,
+// so that a cut does not depend on how much of the vocabulary was at hand when it was decided.
+//
 // One head row under given parameters; the whole row is touched only when a property needs it.
 //
 // Where logits are not numbers, or no token is left, what would need them is unknown, and `lacking` says why.
 class Row {
  public:
-  Row(const HeadRows& rows, size_t row, const DrawParams& params, const DrawHistory& history, DrawScratch* scratch);
+  Row(const HeadView& rows, size_t row, const DrawParams& params, const DrawHistory& history, DrawScratch* scratch);
+  virtual ~Row() = default;
 
   // Finds the temperature.
   Status begin();
@@ -49,53 +54,63 @@ class Row {
   double temperature() const { return temperature_; }
   // Most bits of surprise that mirostat allows.
   double bound() const { return bound_; }
-  bool has_logits() const { return !rows_.logits.empty(); }
+  bool has_logits() const { return rows_.logits != nullptr; }
   // Tokens in the vocabulary; only for rows with logits.
   size_t size() const { return rows_.vocabulary; }
   // Whether the head's list is all of the vocabulary.
-  bool complete() const { return has_logits() && size() == rows_.k; }
-  const float* logits() const { return rows_.logits.data() + row_ * rows_.vocabulary; }
+  virtual bool complete() const { return has_logits() && size() == rows_.k; }
+  const float* logits() const { return rows_.row_of_logits(row_); }
 
   // The head's list: adjusted logits and ids, as far as their order is sure.
-  void listed(Candidates* found);
-  // The `size` best of the whole row and all equal to the last of them; whether they could be had.
-  bool from_row(size_t size, Candidates* found);
+  virtual void listed(Candidates* found);
+  // A prefix out of the whole row, longer than those before, of which there were `tried`; whether there is one.
+  virtual bool longer(size_t tried, Candidates* found);
   // A prefix of at least one token that takes little sorting; whether it could be had.
-  bool leaders(Candidates* found);
+  virtual bool leaders(Candidates* found);
+  // Leaves those of `ids`, which ascend, that may be drawn.
+  virtual void keep_legal(std::vector<int32_t>*) {}
   // The adjusted logit of any token; only for rows with logits.
   double value_of(int32_t id) const;
 
   // The following return whether the number can be had.
-  // Lowest logit kept by top-n-sigma: max - n * std over the whole vocabulary.
+  // Lowest logit kept by top-n-sigma (Tang et al. 2024): max - n * std over the whole vocabulary.
   bool sigma_cut(double* cut);
   // Sum of exp((logit - highest) / T) over the whole vocabulary: the head's own sum where that is at this temperature.
   bool total(double highest, double* total);
   // Entropy in nats of the whole vocabulary.
   bool entropy(double highest, double* entropy);
   // Two numbers between which `total` lies, mostly without reading the whole row.
-  bool total_bounds(double highest, double* low, double* high);
+  virtual bool total_bounds(double highest, double* low, double* high);
 
   // Says why a number or a prefix cannot be had.
   Status lacking() const;
 
- private:
+ protected:
+  // Whether the row's logits are numbers.
   bool numbers();
-  bool whole();
+  // The adjusted logits of all that may be drawn, in the order of their ids; null where they cannot be had.
+  virtual const std::vector<double>* all() { return whole() ? &scratch_.whole : nullptr; }
+  // Whether the head's own sums are those of this row.
+  virtual bool by_head() const { return !adjusts_ && temperature_ == rows_.temperature; }
   bool corrected(double* sum);
-  bool by_head() const { return !adjusts_ && temperature_ == rows_.temperature; }
   double logsumexp() const { return static_cast<double>(rows_.logsumexp[row_]); }
-  void add_lifted(double floor, size_t listed, Candidates* found);
-  void sum_up(double highest, double* total, double* mean);
 
-  const HeadRows& rows_;
+  const HeadView rows_;
   const size_t row_;
   const DrawParams& params_;
   Adjustment adjustment_;
   DrawScratch& scratch_;
   const bool adjusts_;
   double temperature_ = 0.0, bound_ = 0.0;
-  bool numbers_ = false, whole_ = false;  // what is known and made
   Status error_;
+
+ private:
+  bool whole();
+  bool from_row(size_t size, Candidates* found);
+  void add_lifted(double floor, size_t listed, Candidates* found);
+  bool sum_up(double highest, double* total, double* mean);
+
+  bool numbers_ = false, whole_ = false;  // what is known and made
 };
 
 }  // namespace edgedec::engine

@@ -1,4 +1,4 @@
-// The check of a sampler's settings: edgedec/sampling/params.py and bias.py.
+// The check of a sampler's settings.
 #pragma once
 
 #include "core/base/status.h"

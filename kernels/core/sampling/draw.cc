@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 
+#include "core/sampling/masked.h"
 #include "core/sampling/narrowing.h"
 #include "core/sampling/noise.h"
 #include "core/sampling/portable.h"
@@ -12,8 +14,6 @@
 namespace edgedec::engine {
 namespace {
 
-// Candidates sorted out of a whole row at first; then kStep times as many, until it is all of it.
-constexpr size_t kLonger = 1024, kStep = 8;
 constexpr double kMargin = 1.0 + 1e-9;  // covers rounding
 
 // Why a row without a best logit cannot be drawn from.
@@ -74,13 +74,9 @@ class Cutting {
   }
 
   bool from_row(Candidates* left) {
-    if (!row_.has_logits()) return false;
-    size_t longer = std::max(kLonger, static_cast<size_t>(params_.top_k));
-    for (; longer < row_.size(); longer = longer > row_.size() / kStep ? row_.size() : longer * kStep) {
-      if (!row_.from_row(longer, left)) return false;
+    for (size_t tried = 0; row_.longer(tried, left); ++tried)
       if (told(left)) return true;
-    }
-    return row_.from_row(row_.size(), left) && told(left);
+    return false;
   }
 
  private:
@@ -119,7 +115,7 @@ int32_t choose(const Candidates& kept, bool sorted, const Row& row, const DrawPa
 }
 
 // Adds all other tokens of the vocabulary that can win to its leaders, in no order.
-void add_likely(const Row& row, const DrawParams& params, int64_t position, Candidates* leaders) {
+void add_likely(Row& row, const DrawParams& params, int64_t position, DrawScratch* scratch, Candidates* leaders) {
   const Noise noise(params.seed, position);
   double best = kInfinity, least_weight = kInfinity;
   for (size_t at = 0; at < leaders->size(); ++at) {
@@ -128,31 +124,21 @@ void add_likely(const Row& row, const DrawParams& params, int64_t position, Cand
     least_weight = std::min(least_weight, weight);
   }
   const uint64_t least = least_bits_above(1.0 - best * least_weight * kMargin);
+  std::vector<int32_t>& lucky = scratch->spare;
+  lucky.clear();
   for (size_t id = 0; id < row.size(); ++id)
-    if (noise.bits(static_cast<int64_t>(id)) >> 12 >= least)
-      leaders->add(row.value_of(static_cast<int32_t>(id)), static_cast<int32_t>(id));
+    if (noise.bits(static_cast<int64_t>(id)) >> 12 >= least) lucky.push_back(static_cast<int32_t>(id));
+  row.keep_legal(&lucky);
+  for (const int32_t id : lucky) leaders->add(row.value_of(id), id);
 }
 
-}  // namespace
-
-bool survivors(Row& row, const DrawParams& params, DrawScratch* scratch, Candidates* left) {
-  Cutting cutting(row, params, scratch);
-  return cutting.from_head(left) || cutting.from_row(left);
-}
-
-Status draw(const HeadRows& rows, size_t row, const DrawParams& params, int64_t position, const DrawHistory& history,
-            DrawScratch* scratch, int32_t* token) {
-  const float best = rows.values[row * rows.k];
-  if (!std::isfinite(best)) return not_finite(best);
-  *token = rows.ids[row * rows.k];
-  if (params.greedy() && !params.adjusts()) return {};
-  Row seen(rows, row, params, history, scratch);
+Status drawn(Row& seen, const DrawParams& params, int64_t position, DrawScratch* scratch, int32_t* token) {
   EDGEDEC_TRY(seen.begin());
   Candidates& kept = scratch->kept;
   if (params.uncut()) {
     if (!seen.leaders(&kept)) return seen.lacking();
     const bool sorted = kept.complete;
-    if (!sorted) add_likely(seen, params, position, &kept);
+    if (!sorted) add_likely(seen, params, position, scratch, &kept);
     *token = choose(kept, sorted, seen, params, position);
     return {};
   }
@@ -166,10 +152,30 @@ Status draw(const HeadRows& rows, size_t row, const DrawParams& params, int64_t 
   return {};
 }
 
-Status draw(const HeadRows& rows, size_t row, const DrawParams& params, int64_t position, const DrawHistory& history,
-            int32_t* token) {
-  DrawScratch scratch;
-  return draw(rows, row, params, position, history, &scratch, token);
+}  // namespace
+
+bool survivors(Row& row, const DrawParams& params, DrawScratch* scratch, Candidates* left) {
+  Cutting cutting(row, params, scratch);
+  return cutting.from_head(left) || cutting.from_row(left);
+}
+
+Status draw(const HeadView& rows, size_t row, const DrawParams& params, int64_t position, const DrawHistory& history,
+            Allowed* allowed, DrawScratch* scratch, int32_t* token) {
+  if (allowed) {
+    if (params.greedy() || params.uncut()) {
+      // The winner of all tokens also wins among those allowed, if it is one; then no mask is made.
+      EDGEDEC_TRY(draw(rows, row, params, position, history, nullptr, scratch, token));
+      if (allowed->permits(*token)) return {};
+    }
+    MaskedRow seen(rows, row, params, history, allowed, scratch);
+    return drawn(seen, params, position, scratch, token);
+  }
+  const float best = rows.values[row * rows.k];
+  if (!std::isfinite(best)) return not_finite(best);
+  *token = rows.ids[row * rows.k];
+  if (params.greedy() && !params.adjusts()) return {};
+  Row seen(rows, row, params, history, scratch);
+  return drawn(seen, params, position, scratch, token);
 }
 
 }  // namespace edgedec::engine

@@ -1,4 +1,4 @@
-// The tokens before a draw, as far as its settings read them: edgedec/sampling/history.py and occurred.py.
+// The tokens before a draw, as far as its settings read them.
 #pragma once
 
 #include <cstdint>

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "core/sampling/masked.h"
 #include "core/sampling/portable.h"
 
 namespace edgedec::engine {
+namespace {
 
-Status bound_after(const HeadRows& rows, size_t row, const DrawParams& params, int32_t token, const DrawHistory& history,
-                   DrawScratch* scratch, double* bound) {
-  Row seen(rows, row, params, history, scratch);
+Status bound_behind(Row& seen, const DrawParams& params, int32_t token, DrawScratch* scratch, double* bound) {
   EDGEDEC_TRY(seen.begin());
   Candidates& kept = scratch->kept;
   if (!survivors(seen, params, scratch, &kept)) return seen.lacking();
@@ -23,6 +23,18 @@ Status bound_after(const HeadRows& rows, size_t row, const DrawParams& params, i
   const double surprise = -portable_log(share / total) / kLn2;
   *bound = seen.bound() - params.mirostat_eta * (surprise - params.mirostat);
   return {};
+}
+
+}  // namespace
+
+Status bound_after(const HeadView& rows, size_t row, const DrawParams& params, int32_t token, const DrawHistory& history,
+                   Allowed* allowed, DrawScratch* scratch, double* bound) {
+  if (allowed) {
+    MaskedRow seen(rows, row, params, history, allowed, scratch);
+    return bound_behind(seen, params, token, scratch, bound);
+  }
+  Row seen(rows, row, params, history, scratch);
+  return bound_behind(seen, params, token, scratch, bound);
 }
 
 }  // namespace edgedec::engine

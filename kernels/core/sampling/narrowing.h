@@ -1,5 +1,6 @@
-// The cuts that look at the whole distribution: edgedec/sampling/narrowing.py. Locally typical, eta, top-H and mirostat,
-// in this order, behind top-n-sigma, top-k, top-p and min-p.
+// The cuts that look at the whole distribution: locally typical, eta, top-H and mirostat, in this order, behind
+// top-n-sigma, top-k, top-p and min-p. Each sees the distribution that the steps before it leave, and leaves one token at
+// least. The numbers that are compared do not depend on the length of the list.
 #pragma once
 
 #include "core/sampling/candidates.h"

@@ -1,4 +1,12 @@
-// Position-keyed noise: edgedec/sampling/noise.py. Pure functions of seed, position and id, the same bits as Python's.
+// Position-keyed noise: pure functions of seed, position and id.
+//
+// The token at a position is the argmin of E(v) / p(v), E(v) = -log U(v) (the "exponential race", or Gumbel-max trick; p need
+// not be normalised). It has exactly the distribution p and depends on p, seed and position alone: not on how many tokens
+// were drawn before, nor on whether the position was reached by speculation.
+//
+// U comes from a counter-based generator: the 64-bit finaliser of SplitMix64 (Steele, Lea, Flood 2014, with the constants of
+// Stafford's variant 13) over a counter made from the id and a key made from seed and position, then MurmurHash3's finaliser
+// under a second key. The upper 52 bits, offset by one half, give U in [2^-53, 1 - 2^-53].
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// exp and log in double, built from IEEE operations alone: the same bits as edgedec/sampling/portable.py, everywhere.
+// exp and log in double, built from IEEE operations alone: the same bits everywhere. Those of libraries differ in the last bit
+// between processors, and one such bit could change a drawn token.
 #pragma once
 
 #include <limits>

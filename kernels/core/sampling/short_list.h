@@ -1,4 +1,4 @@
-// Drawing from the head's list, number by number: edgedec/sampling/short_list.py.
+// Drawing from the head's list, number by number: mostly it suffices, and few of its tokens survive.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which part of a sorted list of logits stays: edgedec/sampling/warpers.py.
+// Which part of a sorted list of logits stays.
 //
 // Canonical order everywhere: value descending, id ascending among equal values. Each keeps a prefix of it, and says how
 // long that is; a list that is just a prefix of the vocabulary may be too short to tell, and then the answer is kUnknown.
@@ -33,7 +33,7 @@ inline size_t at_least_count(Span<const double> values, double cut, bool complet
   return complete ? values.size() : kUnknown;
 }
 
-// Length of the shortest prefix with weight >= p * total, at least one.
+// Length of the shortest prefix with weight >= p * total (Holtzman et al. 2020), at least one.
 inline size_t top_p_count(Span<const double> weights, double total, double p, bool complete) {
   double mass = 0.0;
   for (size_t at = 0; at < weights.size(); ++at)

@@ -1,4 +1,4 @@
-// The decision of a verification: edgedec/verify/verdict.py.
+// The decision of a verification.
 #pragma once
 
 #include <algorithm>

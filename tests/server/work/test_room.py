@@ -10,9 +10,10 @@ import pytest
 from edgedec.assemble.budget import Parts, memory_facts, wanted_choice
 from edgedec.assemble.config import RunConfig
 from edgedec.core.errors import MemoryBudgetError
+from edgedec.core_lib.needs import drawing_bytes
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts
 from edgedec.memory.plan import MemoryPlan, peak, planned
-from edgedec.sampling import MOST_DRAWING, drawing_bytes
+from edgedec.sampling import DrawParams
 from edgedec.server.work.opener import WHOLE_ROWS
 from edgedec.server.work.room import ModelRoom, NoRoomBeside
 from tests.fixtures.tiny_models import run_tiny, tiny_bundle
@@ -85,7 +86,13 @@ def test_a_model_that_fits_nowhere_is_an_error_with_its_own_need(
 
 
 def test_plans_have_room_for_any_sampling() -> None:
-    assert drawing_bytes(WHOLE_ROWS, logprobs=True) == MOST_DRAWING
+    drawn = [
+        DrawParams(temperature=1.0, **values)
+        for values in ({}, {"top_p": 0.9}, {"mirostat": 3.0, "frequency_penalty": 1.0}, {"top_n_sigma": 1.0})
+    ]
+    for masked in (False, True):
+        most = drawing_bytes(WHOLE_ROWS, logprobs=True, masked=masked)
+        assert most >= max(drawing_bytes(one, logprobs=True, masked=masked) for one in drawn)
 
 
 def test_the_process_is_measured_anew_when_no_model_is_open(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from edgedec.core.tree import ROOT, DraftTree
-from edgedec.verify.classical.chance import Chance
-from edgedec.verify.classical.distributions import F64, Distributions, normalised, residual
-from edgedec.verify.verdict import Verdict
+from edgedec.decode.records import Verdict
+from tests.reference.verification.chance import Chance
+from tests.reference.verification.distributions import F64, Distributions, normalised, residual
 
 
 def recursive_rejection(

@@ -1,17 +1,11 @@
-"""Verification by equality: the default.
-
-With position-keyed noise (edgedec.sampling.noise) the token at a position is a function of the target's
-logits, the seed and the position: it is known which token plain decoding would commit, and a drafted one is
-it or is not. Output with and without speculation is the same tokens, at every temperature; greedy decoding is
-the case without noise. Drafts may come from anywhere, no probabilities are needed.
-"""
+"""Verification by equality: a drafted token is the one that plain decoding would commit, or it is not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from edgedec.core.tree import ROOT, DraftTree
-from edgedec.verify.verdict import Verdict
+from edgedec.decode.records import Verdict
 
 Choose = Callable[[int, Sequence[int]], int]
 """The target's token after a node (``ROOT``: the last committed token), given those accepted so far."""
@@ -31,3 +25,10 @@ def keyed(tree: DraftTree, choose: Choose) -> Verdict:
         if node is not None:
             path.append(node)
     return Verdict(tuple(path), tuple(tokens))
+
+
+def until(verdict: Verdict, stop_ids: Collection[int], most: int) -> Verdict:
+    """Cut behind the first token that is in ``stop_ids``, and to at most ``most`` tokens."""
+    ends = (at for at, token in enumerate(verdict.tokens, 1) if token in stop_ids)
+    count = min(next(ends, most), most)
+    return Verdict(verdict.path[:count], verdict.tokens[:count])

@@ -1,26 +1,32 @@
-"""The native sampler draws Python's tokens, out of distributions with the same bits."""
+"""The core draws the tokens of the oracle, whatever it looks at: bit for bit."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from ctypes import byref
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from edgedec.core.errors import UsageError
-from edgedec.sampling import DrawParams, head_temperature, needs_logits, portable
-from tests.native.drawing import (
-    SETTINGS,
+from edgedec.core.rows import HeadRows
+from edgedec.core.tree import EMPTY
+from edgedec.core_lib.library import error_of, function
+from edgedec.core_lib.needs import drawing_bytes, head_temperature, needs_logits
+from edgedec.core_lib.params import params_struct
+from edgedec.sampling import DrawParams
+from tests.sampling.drawing import (
     Drawing,
-    call,
+    Mask,
     compare_numbers,
+    core,
+    handle_of,
     head_of,
-    native,
-    needs,
-    python,
+    oracle,
     random_drawing,
-    random_params,
+    row_of,
+    without_row,
 )
 
 pytestmark = pytest.mark.filterwarnings(
@@ -28,28 +34,34 @@ pytestmark = pytest.mark.filterwarnings(
 )  # NumPy's, where logits are -inf or overflow
 
 
-def compare(case: Drawing) -> None:
-    assert native(case) == python(case), case.params.summary()
+def compare(case: Drawing) -> bool:
+    """Compare with the oracle; whether the head's list alone was enough, too."""
+    expected = oracle(case)
+    assert core(case) == expected, case.params.summary()
+    short = core(without_row(case))
+    if short.error and short.error[:1] == (9,):
+        assert needs_logits(case.params, case.rows.ids.shape[1], masked=case.allowed is not None)
+        return False
+    assert short == expected, case.params.summary()
+    return True
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_random_draws_are_pythons(seed: int) -> None:
-    for part in range(100):
-        compare(random_drawing(np.random.default_rng([seed, part])))
+def test_random_draws_are_the_oracles(seed: int) -> None:
+    decided = sum(compare(random_drawing(np.random.default_rng([seed, part]))) for part in range(100))
+    assert 5 < decided < 95  # lists that are enough, and lists that are not
 
 
 def test_a_token_is_drawn_where_the_list_cannot_tell_what_survives() -> None:
     """Top-p alone would need the whole row, and there is none; min-p leaves one token of the list."""
-    rows = head_of(np.array([3.0, 1.0, 0.5, 0.4, 0.3, 0.2], np.float32), 4, 1.0, full=False)
+    rows = head_of(np.array([3.0, 1.0, 0.5, 0.4, 0.3, 0.2], np.float32), 4, 1.0, full=True)
     params = DrawParams(temperature=1.0, top_p=0.99, min_p=0.5, seed=4)
-    case = Drawing(rows, params, 0, 6, 0, (), 0)
-    assert native(case).error is None
-    compare(case)
+    assert compare(Drawing(rows, params, 0, 6))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 200))
-def test_a_hundred_thousand_random_draws_are_pythons(seed: int) -> None:
+def test_a_hundred_thousand_random_draws_are_the_oracles(seed: int) -> None:
     for part in range(1000):
         compare(random_drawing(np.random.default_rng([seed, part])))
 
@@ -74,7 +86,7 @@ LONG: list[dict[str, Any]] = [
 
 
 def long_rows(slow: range) -> Any:
-    """The settings for long rows; those of ``slow`` take Python longer."""
+    """The settings for long rows; those of ``slow`` take the oracle longer."""
     marked = [
         pytest.param(values, marks=pytest.mark.slow if at in slow else ()) for at, values in enumerate(LONG)
     ]
@@ -82,24 +94,16 @@ def long_rows(slow: range) -> Any:
 
 
 @long_rows(slow=range(4, len(LONG) - 2))
-def test_long_rows_are_drawn_as_pythons(values: dict[str, Any]) -> None:
+def test_long_rows_are_drawn_as_the_oracles(values: dict[str, Any]) -> None:
     rng = np.random.default_rng(7)
     logits = (rng.standard_normal(262_144) * 1.5).astype(np.float32)
     params = DrawParams(**{"temperature": 1.0, "seed": 11, **values})
     rows = head_of(logits, 64, head_temperature(params), full=True)
     tokens = tuple(rng.integers(0, logits.size, 300).tolist())
-    compare(Drawing(rows, params, 300, logits.size, 0, tokens, 250, (5, 9, 5)))
-
-
-def test_every_row_of_a_pass_is_its_own() -> None:
-    rng = np.random.default_rng(3)
-    each = [head_of(rng.standard_normal(200).astype(np.float32), 16, 0.7, full=True) for _ in range(3)]
-    names = ("values", "ids", "logsumexp", "entropy", "logits")
-    rows = replace(each[0], **{name: np.concatenate([getattr(one, name) for one in each]) for name in names})
-    several: list[dict[str, Any]] = [{}, {"top_p": 0.8}, {"repetition_penalty": 1.3}, {"typical": 0.4}]
-    for values in several:
-        for row in range(3):
-            compare(Drawing(rows, DrawParams(temperature=0.7, **values), 9, 200, row, (1, 2, 3), 2))
+    case = Drawing(rows, params, 300, logits.size, (*tokens, 5, 9, 5), 253)
+    compare(case)
+    some = rng.choice(logits.size, 5000, replace=False).tolist()
+    compare(replace(case, allowed=Mask(some, logits.size)))
 
 
 EDGES: list[dict[str, Any]] = [
@@ -125,11 +129,13 @@ ROWS = {
     "values", EDGES, ids=lambda values: " ".join(f"{n}={v!r:.12}" for n, v in values.items())
 )
 @pytest.mark.parametrize("k", [1, 4, 12])
-def test_the_edges_of_every_setting_are_pythons(logits: np.ndarray, values: dict[str, Any], k: int) -> None:
+def test_the_edges_of_every_setting_are_the_oracles(
+    logits: np.ndarray, values: dict[str, Any], k: int
+) -> None:
     params = DrawParams(**{"temperature": 0.8, **values})
     rows = head_of(logits.astype(np.float32), k, head_temperature(params), full=True)
-    compare(Drawing(rows, params, 3, 12, 0, (7, 7, 3), 3))
-    compare(Drawing(replace(rows, logits=None), params, 3, 12, 0, (7, 7, 3), 3))
+    compare(Drawing(rows, params, 3, 12, (7, 7, 3), 3))
+    compare(Drawing(rows, params, 3, 12, (7, 7, 3), 3, allowed=Mask([2, 5, 7, 11], 12)))
 
 
 @pytest.mark.parametrize("best", [np.nan, np.inf, -np.inf])
@@ -138,8 +144,11 @@ def test_a_best_logit_that_is_no_number_is_refused(best: float) -> None:
     rows.values[0, 0] = best
     for temperature in (0.0, 1.0):
         case = Drawing(rows, DrawParams(temperature=temperature), 0, 8)
-        assert native(case).error == python(case).error
-        assert native(case).error is not None
+        assert (
+            core(case).error
+            == oracle(case).error
+            == (9, f"the model returned {best} as its best logit", "verify the bundle")
+        )
 
 
 @pytest.mark.parametrize(
@@ -149,9 +158,9 @@ def test_logits_that_are_no_numbers_are_refused(values: dict[str, Any]) -> None:
     rows = head_of(np.arange(2000, dtype=np.float32) / 1e4, 4, 1.0, full=True)
     assert rows.logits is not None
     rows.logits[0, 50] = np.nan
-    case = Drawing(rows, DrawParams(temperature=1.0, **values), 0, 2000, 0, (1,), 1)
-    assert native(case).error == (9, "the model returned logits that are not numbers", "verify the bundle")
-    assert native(case).error == python(case).error
+    case = Drawing(rows, DrawParams(temperature=1.0, **values), 0, 2000, (1,), 1)
+    assert core(case).error == (9, "the model returned logits that are not numbers", "verify the bundle")
+    assert core(replace(case, allowed=Mask([1500], 2000))).error == core(case).error == oracle(case).error
 
 
 def test_lists_and_rows_of_anything_crash_nothing() -> None:
@@ -170,7 +179,7 @@ def test_lists_and_rows_of_anything_crash_nothing() -> None:
             places = rng.random(values.shape) < rng.choice([0.0, 0.1, 0.9])
             values[places] = rng.choice(strange, int(places.sum()))
         rows.ids[:] = np.where(rng.random(rows.ids.shape) < 0.1, rng.choice([-1, 2**31 - 1]), rows.ids)
-        native(replace(case, tokens=(*case.tokens, -1, -(2**31), 2**31 - 1), said=case.said))
+        core(replace(case, tokens=(*case.tokens, -1, -(2**31), 2**31 - 1), said=case.said))
 
 
 WRONG: list[dict[str, Any]] = [
@@ -183,37 +192,69 @@ WRONG: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("values", WRONG, ids=repr)
-def test_settings_outside_their_range_are_refused_in_pythons_words(values: dict[str, Any]) -> None:
+def test_settings_outside_their_range_are_refused_in_the_same_words(values: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as caught:
         DrawParams(**values)
     params = object.__new__(DrawParams)
-    for name in (*SETTINGS, "top_k", "seed", "logit_bias"):
-        object.__setattr__(params, name, values.get(name, getattr(DrawParams(), name)))
-    rows = head_of(np.zeros(8, np.float32), 4, 1.0, full=True)
-    assert native(Drawing(rows, params, 0, 8)).error == (2, caught.value.message, caught.value.hint)
+    for one in fields(DrawParams):
+        object.__setattr__(params, one.name, values.get(one.name, getattr(DrawParams(), one.name)))
+    assert function("check")(byref(params_struct.__wrapped__(params))) == -2
+    error = error_of(2)
+    assert (error.message, error.hint) == (caught.value.message, caught.value.hint)
+    with pytest.raises(UsageError, match=r"cannot be|twice"):
+        handle_of(Drawing(head_of(np.zeros(8, np.float32), 4, 1.0, full=True), params, 0, 8))
 
 
-def test_exp_and_log_and_noise_have_pythons_bits() -> None:
-    compare_numbers(None)
-    assert np.isinf(portable.exp_one(720.0))
+def test_exp_and_log_and_noise_have_the_bits_of_the_oracle() -> None:
+    compare_numbers()
 
 
-def test_needs_are_pythons() -> None:
-    rng = np.random.default_rng(1)
-    for _ in range(500):
-        params = random_params(rng, 300)
-        for logprobs in (False, True):
-            needed, temperature, _ = needs(params, logprobs=logprobs)
-            assert needed == needs_logits(params, 64, logprobs=logprobs)
-            assert temperature == head_temperature(params)
+def test_needs_are_as_the_settings_say() -> None:
+    assert not needs_logits(DrawParams(temperature=0.7, top_k=64), 64)
+    assert needs_logits(DrawParams(temperature=0.7, top_k=65), 64)
+    assert needs_logits(DrawParams(temperature=0.7, top_k=64), 64, logprobs=True)
+    assert not needs_logits(DrawParams(temperature=1.0, top_k=64), 64, logprobs=True)
+    assert needs_logits(DrawParams(), 64, masked=True)
+    assert needs_logits(DrawParams(frequency_penalty=0.1), 64)
+    assert [head_temperature(DrawParams(temperature=t)) for t in (0.0, 0.05, 0.1, 10.0, 10.1)] == [
+        1,
+        1,
+        0.1,
+        10,
+        1,
+    ]
+    assert head_temperature(DrawParams(temperature=0.7, edt=0.3)) == 1.0
 
 
 @long_rows(slow=range(8, len(LONG)))
-def test_the_lists_of_draws_fit_what_is_planned_for_them(values: dict[str, Any]) -> None:
+@pytest.mark.parametrize("masked", [False, True], ids=["", "masked"])
+def test_the_lists_of_draws_fit_what_is_planned_for_them(values: dict[str, Any], masked: bool) -> None:
     rng = np.random.default_rng(5)
     logits = (rng.standard_normal(262_144) * 0.01).astype(np.float32)
     params = DrawParams(**{"temperature": 1.0, **values})
     rows = head_of(logits, 64, head_temperature(params), full=True)
-    call(None, "drawing_bytes", 1)
-    native(Drawing(rows, params, 0, logits.size, 0, tuple(range(100)), 50))
-    assert call(None, "drawing_bytes", 0) <= needs(params)[2] * logits.size + 65_536
+    mask = None
+    if masked:
+        best = set(rows.ids[0].tolist())
+        mask = Mask([id for id in range(logits.size) if id not in best], logits.size)
+    handle = handle_of(Drawing(rows, params, 0, logits.size, tuple(range(100)), 50, allowed=mask))
+    handle.verify(EMPTY, rows, 0)
+    assert handle.drawn_bytes <= drawing_bytes(params, masked=masked) * logits.size + 65_536
+    assert not masked or params.uncut or params.greedy or handle.drawn_bytes > 8 * logits.size
+
+
+@pytest.mark.parametrize("name", ["values", "ids", "logsumexp", "entropy"])
+def test_rows_of_other_shapes_or_types_are_refused(name: str) -> None:
+    rows = head_of(np.arange(9, dtype=np.float32), 4, 1.0, full=True)
+    for wrong in (getattr(rows, name).astype(np.float64), getattr(rows, name)[..., :0]):
+        with pytest.raises(ValueError, match="shapes or types"):
+            core(Drawing(replace(rows, **{name: wrong}), DrawParams(), 0, 9))
+
+
+def test_more_rows_than_nodes_are_refused() -> None:
+    rows = head_of(np.arange(9, dtype=np.float32), 4, 1.0, full=False)
+    two = HeadRows(
+        *(np.concatenate([one, one]) for one in (rows.values, rows.ids, rows.logsumexp, rows.entropy))
+    )
+    assert core(Drawing(two, DrawParams(), 0, 9)).error is not None
+    assert core(Drawing(row_of(two, 1), DrawParams(), 0, 9)).error is None

@@ -1,0 +1,82 @@
+"""The functions of ``kernels/core/api/core_api.h``, and their errors as exceptions."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_char_p, c_double, c_int, c_int32, c_int64, c_uint64, c_void_p
+from functools import cache
+from typing import Any
+
+from edgedec.core.errors import (
+    BackendError,
+    BadFileError,
+    ContextFullError,
+    EdgeDecError,
+    MemoryBudgetError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+    UsageError,
+)
+from edgedec.kernels.library import library_path, too_old
+
+_NO_MEMORY = 11
+_KINDS: tuple[type[EdgeDecError], ...] = (
+    UsageError,
+    NotFoundError,
+    BadFileError,
+    UnsupportedError,
+    StorageError,
+    ContextFullError,
+    BackendError,
+    MemoryBudgetError,
+)
+ERRORS = {error.exit_code: error for error in _KINDS} | {_NO_MEMORY: BackendError}
+"""Exceptions by the codes of ``kernels/core/base/status.h``."""
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "error": (c_char_p,),
+    "check": (c_int, c_void_p),
+    "needs": (None, c_void_p, c_int64, c_int, c_int, c_void_p),
+    "at_one": (c_int, c_void_p, c_int64, c_int32, c_int, c_int, c_void_p),
+    "reply_new": (
+        c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int64, c_int64, c_void_p, c_int64, c_void_p,
+        c_int64, c_void_p,
+    ),
+    "reply_free": (None, c_void_p),
+    "reply_verify": (c_int, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int64, *[c_void_p] * 4),
+    "reply_bytes": (c_int64, c_void_p),
+    "reply_commit": (None, c_void_p, c_int32, c_double),
+    "choices_new": (c_void_p, c_void_p, c_void_p, c_int64, c_int64),
+    "choices_free": (None, c_void_p),
+    "choices_commit": (None, c_void_p, c_void_p, c_int64),
+    "choices_find": (c_int, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_int64, *[c_void_p] * 3),
+    "most_choices": (c_int,),
+    "numbers": (None, c_int, c_void_p, c_int64, c_uint64, c_int64, c_void_p),
+}  # fmt: skip
+"""By name without ``edgedec_core_``: result type, then argument types."""
+
+
+@cache
+def function(name: str) -> Any:
+    """Return a function, which is called with the interpreter's lock held: most take microseconds.
+
+    Raises BackendError for a kernel library of an older version.
+    """
+    result, *arguments = _SIGNATURES[name]
+    try:
+        found = getattr(_library(), f"edgedec_core_{name}")
+    except AttributeError:
+        raise too_old() from None
+    found.restype, found.argtypes = result, arguments
+    return found
+
+
+def error_of(code: int) -> EdgeDecError:
+    """Return the error of this thread's latest call that failed, which returned -``code``."""
+    message, _, hint = function("error")().decode("utf-8", "replace").partition("\n")
+    return ERRORS.get(code, EdgeDecError)(message, hint=hint or None)
+
+
+@cache
+def _library() -> ctypes.PyDLL:
+    return ctypes.PyDLL(str(library_path()))

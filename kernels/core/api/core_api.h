@@ -1,0 +1,119 @@
+// The inner C API of the core: for a host in the same process, of the same build (edgedec/core_lib). It may change with every
+// version, and is no part of edgedec.h.
+//
+// - Pointers that are handed in are read during the call alone, except those of an edgedec_core_grammar. They may be null
+//   where their count is 0. Results are written to arrays of the caller, of the size that a function states.
+// - A handle is used by one thread at a time, and freed by its own function. Handles know nothing of each other.
+// - An int result is 0 or more, or it is an error: -code, with the codes of core/base/status.h. edgedec_core_error() then
+//   says it in words.
+// - Functions call back only what they were handed. A callback that fails notes its error with the host: the call that asked
+//   it fails too, or returns what is of no use then.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/capi.h"
+
+// "message\nhint" of this thread's latest call that failed. Valid until the next.
+EDGEDEC_EXPORT const char* edgedec_core_error();
+
+// ---- Settings of draws: edgedec/sampling/params.py. They are in their ranges, and the bias by ascending id.
+struct edgedec_core_params {
+  uint64_t seed;
+  int64_t top_k;
+  double temperature, top_p, min_p, top_n_sigma, typical, eta, top_h, mirostat, mirostat_eta, edt, repetition_penalty,
+      frequency_penalty, presence_penalty;
+  int64_t biases;
+  const int32_t* bias_ids;   // [biases]
+  const double* bias_values;
+};
+
+// Checks the ranges. -kUsage.
+EDGEDEC_EXPORT int edgedec_core_check(const edgedec_core_params* params);
+
+// Says of draws from lists of `head_k`: needs[0]: whether they may need whole rows of logits; needs[1]: the temperature at
+// which a pass should sum up; needs[2]: bytes that a draw takes per entry of a whole row, beside it. `at_one`: with
+// log-probabilities or the entropy at temperature 1; `masked`: under a grammar.
+EDGEDEC_EXPORT void edgedec_core_needs(const edgedec_core_params* params, int64_t head_k, int at_one, int masked,
+                                       double* needs);
+
+// ---- Head results of a pass: edgedec/core/rows.py.
+struct edgedec_core_head {
+  int64_t rows, k, vocabulary;
+  const float* values;    // [rows, k], best first
+  const int32_t* ids;     // [rows, k]
+  const float* logsumexp; // [rows]
+  const float* entropy;   // [rows]
+  const float* logits;    // [rows, vocabulary], or null
+  double temperature;     // of logsumexp and entropy
+};
+
+// The model's own distribution behind a row, at temperature 1. out[0]: log-probability of `token`, out[1]: what to take from
+// the logit of any other for its log-probability; out[2]: entropy in bits. -kBackend where the pass has none of it.
+EDGEDEC_EXPORT int edgedec_core_at_one(const edgedec_core_head* head, int64_t row, int32_t token, int want_token,
+                                       int want_entropy, double* out);
+
+// ---- The grammar of a reply: core/decode/grammar.h. A failed callback returns what is stated here.
+struct edgedec_core_grammar {
+  // Goes to behind `count` tokens that follow the committed ones. 1: nothing may follow; 0; -1: it failed.
+  int (*follow)(const int32_t* tokens, int64_t count);
+  // The only token that may come next, or -1; -2: it failed.
+  int (*forced)();
+  // Whether a token may come next; 0: it failed.
+  int (*permits)(int32_t token);
+  // A bit for each token of the vocabulary, which stays until the call is over; null: it failed.
+  const uint8_t* (*bits)();
+};
+
+// ---- One reply: how it is drawn, verified and ended.
+struct edgedec_core_reply;
+
+// `tokens` are all before the reply's next token, the last `said` of them of the reply itself. `bound`: mirostat's state
+// behind those; null: as a reply begins. `end`: most tokens of the whole sequence. `grammar` is copied, and its functions
+// are called as long as the handle lives; null: none. Null: the settings are out of range.
+EDGEDEC_EXPORT edgedec_core_reply* edgedec_core_reply_new(const edgedec_core_params* params, int64_t vocabulary,
+                                                          int64_t head_k, const int32_t* tokens, int64_t count,
+                                                          int64_t said, const double* bound, int64_t end,
+                                                          const int32_t* stop_ids, int64_t stops,
+                                                          const edgedec_core_grammar* grammar);
+EDGEDEC_EXPORT void edgedec_core_reply_free(edgedec_core_reply* reply);
+
+// Verifies a draft tree of `nodes` tokens, the first of which will have `position`. Row 0 of `head` answers the last
+// committed token, row i + 1 node i; parents[i] < i, or -1 for a child of the last committed token.
+//
+// Returns the number of tokens to commit, at least 1. tokens_out[nodes + 1]: those. path_out[nodes]: accepted nodes from the
+// root down. bounds_out[nodes + 1]: mirostat's state behind each token, written where the settings have it. ends[0]: nodes in
+// path_out; ends[1]: whether the last token ends the reply: 1: a stop id or the grammar; 2: the end of the sequence; 0.
+EDGEDEC_EXPORT int edgedec_core_reply_verify(edgedec_core_reply* reply, const edgedec_core_head* head, int64_t nodes,
+                                             const int32_t* tokens, const int32_t* parents, int64_t position,
+                                             int32_t* tokens_out, int32_t* path_out, double* bounds_out, int32_t* ends);
+
+// Most bytes that the lists of its draws have held at the end of one.
+EDGEDEC_EXPORT int64_t edgedec_core_reply_bytes(const edgedec_core_reply* reply);
+
+// Notes a committed token; `bound` is mirostat's state behind it, read where the settings have it.
+EDGEDEC_EXPORT void edgedec_core_reply_commit(edgedec_core_reply* reply, int32_t token, double bound);
+
+// ---- What a drafter chooses under the noise of the target: core/draft/choices.h.
+struct edgedec_core_choices;
+
+// Settings and tokens as for a reply. Null: the settings are out of range.
+EDGEDEC_EXPORT edgedec_core_choices* edgedec_core_choices_new(const edgedec_core_params* params, const int32_t* tokens,
+                                                              int64_t count, int64_t said);
+EDGEDEC_EXPORT void edgedec_core_choices_free(edgedec_core_choices* choices);
+// Notes committed tokens.
+EDGEDEC_EXPORT void edgedec_core_choices_commit(edgedec_core_choices* choices, const int32_t* tokens, int64_t count);
+// Finds what may follow `behind`, drafted tokens behind the committed ones, for position `position` of the target.
+// `to_target` writes the target's id of each of `count` ids, below 0 where there is none; null: they are the same. Returns
+// how many it found, best first, at most edgedec_core_most_choices(), for which there is room in `tokens` and `probs`.
+typedef void (*edgedec_core_to_target)(const int32_t* ids, int64_t count, int32_t* theirs);
+EDGEDEC_EXPORT int edgedec_core_choices_find(edgedec_core_choices* choices, const edgedec_core_head* head, int64_t row,
+                                             const int32_t* behind, int64_t drafted, int64_t position,
+                                             edgedec_core_to_target to_target, int32_t* tokens, double* probs);
+EDGEDEC_EXPORT int edgedec_core_most_choices();
+
+// ---- Functions that tests compare with other definitions of the same numbers.
+// exp and log of sampling/portable.h (0, 1), uniform and exponential noise of ids (2, 3), or exp of all at once (4).
+EDGEDEC_EXPORT void edgedec_core_numbers(int which, const double* x, int64_t count, uint64_t seed, int64_t position,
+                                         double* out);
