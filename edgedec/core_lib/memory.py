@@ -11,7 +11,7 @@ from typing import Any
 from edgedec.core.cache_config import KvType
 from edgedec.core.cache_kinds import TRAIL_SLOTS, States
 from edgedec.core.model_spec import ModelSpec
-from edgedec.kernels.library import library_path
+from edgedec.kernels.library import library_path, too_old
 
 _NUMBERS, _INT, _FLAG, _TEXT = ctypes.c_char_p, ctypes.c_int64, ctypes.c_int, ctypes.c_char_p
 REST = ctypes.PYFUNCTYPE(_INT, _INT, ctypes.POINTER(_INT))
@@ -39,8 +39,14 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 
 @cache
 def function(name: str) -> Any:
-    """Return a function of the core, called with the interpreter's lock held."""
-    found = getattr(_library(), f"edgedec_memory_{name}")
+    """Return a function of the core, called with the interpreter's lock held.
+
+    Raises BackendError for a kernel library of an older version.
+    """
+    try:
+        found = getattr(_library(), f"edgedec_memory_{name}")
+    except AttributeError:
+        raise too_old() from None
     found.restype, *found.argtypes = _SIGNATURES[name]
     return found
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgedec.core.cache_kinds import Keys, States
-from edgedec.core.errors import BadFileError, MemoryBudgetError, Remedy
+from edgedec.core.errors import BackendError, BadFileError, MemoryBudgetError, Remedy
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.units import size_up
+from edgedec.core_lib import memory as core_memory
 from edgedec.drafters.model import draft_memory
 from edgedec.memory import KvType, kv_bytes, kv_row_bytes, ring_slots
 from edgedec.memory.footprint import (
@@ -369,3 +370,9 @@ def test_a_name_may_hold_anything() -> None:
     assert footprint(odd, BOTH) == footprint(PAIR, BOTH)
     with pytest.raises(MemoryBudgetError, match=r"does not fit 1\.0 MB"):
         planned(odd, BOTH, MB, elastic=False)
+
+
+def test_a_kernel_library_without_these_functions_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core_memory, "_library", object)
+    with pytest.raises(BackendError, match="older version"):
+        core_memory.function.__wrapped__("least")
