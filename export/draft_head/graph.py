@@ -12,10 +12,11 @@ values that the caller stores. Kernels store them themselves, and return none.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 
 from edgedec.bundle.head_facts import TAPS
 from edgedec.export.blocks.rotary import inverse_frequencies
@@ -43,8 +44,14 @@ def build_graph(weights: HeadWeights, tensors: Tensors, table: EmbeddingTable | 
 class _Builder(GraphBuilder):
     def __init__(self, weights: HeadWeights, tensors: Tensors, table: EmbeddingTable | None) -> None:
         self.weights, self.table, self.ids = weights, table, int(weights.keep.size)
-        outputs = _outputs(weights, min(HEAD_K, self.ids))
-        super().__init__(ExportModel(_inputs(weights, table), outputs), tensors)
+        w = weights
+        rows: list[str | int | None] = [1, 2, w.kv_heads, "new_rows", kv_row_name(w.head_dim)]
+        inputs = layer_inputs(
+            w.width, w.hidden, (w.kv_heads, w.head_dim), [shared_table("table", table)] if table else []
+        )
+        new_kv = helper.make_tensor_value_info(NEW_KV, TensorProto.FLOAT16, rows)
+        outputs = [*layer_outputs(w.hidden, min(HEAD_K, self.ids)), new_kv]
+        super().__init__(ExportModel(inputs, outputs), tensors)
 
     def build(self) -> ExportModel:
         w, d = self.weights, self.weights.hidden
@@ -156,29 +163,37 @@ class _Builder(GraphBuilder):
         self.node("Constant", name, [], [name], domain="", value=numpy_helper.from_array(values, name))
 
 
-def _inputs(w: HeadWeights, table: EmbeddingTable | None) -> list[Any]:
-    row = kv_row_name(w.head_dim)
-    value = helper.make_tensor_value_info
-    shared = [value("table", TensorProto.UINT8, [table.tiles, table.tile_bytes])] if table else []
+def layer_inputs(
+    width: int, hidden: int, cache: tuple[int, int], between: Sequence[ValueInfoProto]
+) -> list[ValueInfoProto]:
+    """Return the inputs of a drafter of one layer that reads hidden states of ``width`` numbers.
+
+    ``cache``: its key heads, and their size. ``between``: its own inputs, which stand before the cache.
+    """
+    value, (heads, head_dim) = helper.make_tensor_value_info, cache
     return [
-        value("taps", TensorProto.FLOAT, ["committed", w.width]),
-        value("states", TensorProto.FLOAT, ["drafted", w.hidden]),
+        value("taps", TensorProto.FLOAT, ["committed", width]),
+        value("states", TensorProto.FLOAT, ["drafted", hidden]),
         *(value(name, TensorProto.INT64, ["tokens"]) for name in ("tokens", "positions", "parents")),
         value("length", TensorProto.INT64, [1]),
         value("rows", TensorProto.INT64, ["rows"]),
-        *shared,
-        value(CACHE, TensorProto.FLOAT16, [1, 2, w.kv_heads, "capacity", row]),
+        *between,
+        value(CACHE, TensorProto.FLOAT16, [1, 2, heads, "capacity", kv_row_name(head_dim)]),
     ]
 
 
-def _outputs(w: HeadWeights, k: int) -> list[Any]:
+def layer_outputs(hidden: int, k: int) -> list[ValueInfoProto]:
+    """Return the outputs of a drafter of one layer, with ``k`` entries for each row."""
     value = helper.make_tensor_value_info
-    rows: list[str | int | None] = [1, 2, w.kv_heads, "new_rows", kv_row_name(w.head_dim)]
     return [
-        value("out", TensorProto.FLOAT, ["tokens", w.hidden]),
+        value("out", TensorProto.FLOAT, ["tokens", hidden]),
         value("values", TensorProto.FLOAT, ["rows", k]),
         value("ids", TensorProto.INT32, ["rows", k]),
         value("logsumexp", TensorProto.FLOAT, ["rows"]),
         value("entropy", TensorProto.FLOAT, ["rows"]),
-        value(NEW_KV, TensorProto.FLOAT16, rows),
     ]
+
+
+def shared_table(name: str, table: EmbeddingTable) -> ValueInfoProto:
+    """Return the input for a table of the target."""
+    return helper.make_tensor_value_info(name, TensorProto.UINT8, [table.tiles, table.tile_bytes])

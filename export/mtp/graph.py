@@ -24,7 +24,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from edgedec.export.blocks.attention import attention
@@ -32,12 +31,12 @@ from edgedec.export.blocks.base import BlockBuilder, softcap
 from edgedec.export.blocks.experts import experts, with_shared_expert
 from edgedec.export.blocks.mlp import gated_mlp
 from edgedec.export.blocks.rotary import rotary_tables
+from edgedec.export.draft_head.graph import layer_inputs, layer_outputs, shared_table
 from edgedec.export.draft_head.target import EmbeddingTable
 from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.interface import HEAD_K
-from edgedec.export.model import ATTENTION, CACHE, ExportModel, VectorWeight
+from edgedec.export.model import ATTENTION, ExportModel, VectorWeight
 from edgedec.export.tensors import Tensors
-from edgedec.memory import kv_row_name
 
 _BLOCK = "blk.0."
 _TWO_TERMS = 2
@@ -59,7 +58,11 @@ class _Builder(BlockBuilder):
     def __init__(
         self, hyper: Hyperparameters, tensors: Tensors, table: EmbeddingTable, head: EmbeddingTable
     ) -> None:
-        super().__init__(ExportModel(_inputs(hyper, table, head), _outputs(hyper, head)), tensors, hyper)
+        keep = helper.make_tensor_value_info("keep", TensorProto.INT64, ["kept"])
+        own = [keep, shared_table("table", table), shared_table("head", head)]
+        inputs = layer_inputs(hyper.hidden, hyper.hidden, (hyper.kv_heads, hyper.head_dim), own)
+        outputs = layer_outputs(hyper.hidden, min(HEAD_K, head.rows))
+        super().__init__(ExportModel(inputs, outputs), tensors, hyper)
         self.table, self.head = table, head
 
     def build(self) -> ExportModel:
@@ -102,30 +105,3 @@ class _Builder(BlockBuilder):
         found = ["values", "ids", "logsumexp", "entropy", "logits"]
         inputs = [chosen, "head", "no_logits", "keep"]
         self.node("HeadTopK", "predict", inputs, found, **facts, k=min(HEAD_K, head.rows), refine=1)
-
-
-def _inputs(hyper: Hyperparameters, table: EmbeddingTable, head: EmbeddingTable) -> list[onnx.ValueInfoProto]:
-    value, whole = helper.make_tensor_value_info, TensorProto.INT64
-    row = kv_row_name(hyper.head_dim)
-    return [
-        value("taps", TensorProto.FLOAT, ["committed", hyper.hidden]),
-        value("states", TensorProto.FLOAT, ["drafted", hyper.hidden]),
-        *(value(name, whole, ["tokens"]) for name in ("tokens", "positions", "parents")),
-        value("length", whole, [1]),
-        value("rows", whole, ["rows"]),
-        value("keep", whole, ["kept"]),
-        value("table", TensorProto.UINT8, [table.tiles, table.tile_bytes]),
-        value("head", TensorProto.UINT8, [head.tiles, head.tile_bytes]),
-        value(CACHE, TensorProto.FLOAT16, [1, 2, hyper.kv_heads, "capacity", row]),
-    ]
-
-
-def _outputs(hyper: Hyperparameters, head: EmbeddingTable) -> list[onnx.ValueInfoProto]:
-    value, k = helper.make_tensor_value_info, min(HEAD_K, head.rows)
-    return [
-        value("out", TensorProto.FLOAT, ["tokens", hyper.hidden]),
-        value("values", TensorProto.FLOAT, ["rows", k]),
-        value("ids", TensorProto.INT32, ["rows", k]),
-        value("logsumexp", TensorProto.FLOAT, ["rows"]),
-        value("entropy", TensorProto.FLOAT, ["rows"]),
-    ]
