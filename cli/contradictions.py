@@ -53,10 +53,6 @@ def _no_json(options: Options) -> bool:
 
 
 def _many(options: Options) -> bool:
-    return options["source"] is not None
-
-
-def _many_lines(options: Options) -> bool:
     return options.get("source") is not None
 
 
@@ -69,7 +65,6 @@ RULES = (
     Rule("template", _raw, "--template has no place in a raw prompt", "leave out --raw or --template"),
     Rule("thinking", _raw, "--think and --no-think have no place in a raw prompt", "leave one out"),
     Rule("logprobs", _two_models, "--logprobs are those of one model, and there are two", _ONE),
-    Rule("switch", _many_lines, "--switch is for one prompt, not for --input", _ONE),
     Rule("form", _two_models, _TWO_MODELS, _ONE),
     Rule("logprobs", _no_json, "--logprobs is for --json", "add --json"),
     Rule("logprobs", _many, "--logprobs is for one prompt, not for --input", _ONE),

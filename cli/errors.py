@@ -25,7 +25,7 @@ import click
 from edgedec.cli import screen
 from edgedec.cli.early import INTERRUPTED, MEMORY_WORDS, OUT_OF_MEMORY, leave_at_once, raise_again
 from edgedec.cli.interrupts import terminated
-from edgedec.cli.remedies import GONE, hint_of
+from edgedec.cli.remedies import GONE, MOVED, hint_of
 from edgedec.core.errors import EdgeDecError, StorageError
 from edgedec.disk.files import DISK_FULL
 
@@ -87,7 +87,7 @@ def explain(error: Exception) -> tuple[str, str | None, int]:
     if isinstance(error, EdgeDecError):
         return error.message, hint_of(error), error.exit_code
     if isinstance(error, click.NoSuchOption) and (instead := _instead(error)):
-        return f"no such option: {error.option_name}", f"give {instead}", 2
+        return f"no such option: {error.option_name}", instead, 2
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else "edgedec"
         return error.format_message().rstrip("."), f"see `{command} --help`", 2
@@ -107,12 +107,15 @@ def explain(error: Exception) -> tuple[str, str | None, int]:
 
 
 def _instead(error: click.NoSuchOption) -> str | None:
-    """Return the option of the same command that does what one of this name would do, if there is one."""
+    """Return the words for what does the same as an option of this name would do, if anything does."""
     from edgedec.cli.sampling_options import in_place_of
 
+    command = str(error.ctx.command.name) if error.ctx else ""
+    if to := MOVED.get((command, error.option_name)):
+        return f"`edgedec {to} {error.option_name}` has taken its place"
     instead = GONE.get(error.option_name) or in_place_of(error.option_name)
     known = [name for one in error.ctx.command.params for name in one.opts] if error.ctx else []
-    return instead if instead and instead.split()[0] in known else None
+    return f"give {instead}" if instead and instead.split()[0] in known else None
 
 
 def _is_memory(error: Exception) -> bool:

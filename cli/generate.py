@@ -1,15 +1,14 @@
-"""``edgedec generate``: one prompt, one answer; or a batch of prompts from a file."""
+"""``edgedec generate``: one prompt, one answer."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from edgedec.cli import options as opt
-from edgedec.cli import sample_options, screen, text_input
+from edgedec.cli import screen, text_input
 from edgedec.cli import trace as tracing
 from edgedec.cli.command import TEXT, Command, declared, option, taking
 from edgedec.cli.cut import Limits
@@ -18,11 +17,9 @@ from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import open_model, run_config, say_overrun, without_template
 from edgedec.cli.positional import PROMPT, one_prompt
 from edgedec.cli.progress import notice
-from edgedec.cli.sample_options import SampleOptions
 from edgedec.cli.sampling_options import SamplingOptions
 from edgedec.cli.window import keys, view
 from edgedec.core.cache_config import LOSSY, STOP, WhenFull
-from edgedec.core.errors import UsageError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.telemetry import process
 
@@ -32,7 +29,6 @@ if TYPE_CHECKING:
     from edgedec.session.chat import Chat
     from edgedec.session.reply import Reply
 
-_BATCH = 4
 _HELP = """Answer one prompt and stop.
 
 Without PROMPT it is read from standard input. With PROMPT a file or pipe at standard input comes first,
@@ -59,15 +55,6 @@ Drafts change no token of it either.
 With --trace a terminal shows each token in the colour of its drafter. Without colours the reply follows
 once more on standard error, with | between rounds and drafted tokens in brackets. With --json there is
 a field trace: token, text, source (null: the target itself), depth in the draft, round.
-
-With --input each line is answered by itself, several of them in each pass. Replies come in the order of
-the lines; with --json one object a line, whose stats.batch has the tokens and the energy of all replies
-so far. Replies do not depend on --batch. A line that cannot be answered has the error in place of its
-reply, and the others are answered; the exit status tells the first error.
-
-With --samples one prompt is answered several times, --batch at a time: each reply is that of its seed
-alone. All are printed, or the one that --choose names. With --json one object has them all in a field
-samples, and the place of the chosen one there in chosen.
 """
 
 
@@ -77,10 +64,7 @@ class ReportOptions:
 
     # fmt: off
     as_json: bool = declared(opt.json_option)
-    logprobs: int | None = declared(option(
-        "--logprobs", type=click.IntRange(min=1, max=20), metavar="N", heading=opt.OUTPUT, rare=True,
-        help="With --json: report the log-probability of each token, and the N best.",
-    ))
+    logprobs: int | None = declared(opt.logprobs_option)
     trace: bool = declared(option(
         "--trace", is_flag=True, heading=opt.OUTPUT, rare=True,
         help="Show which tokens were drafted, and by which drafter.",
@@ -100,25 +84,11 @@ class ReportOptions:
         'edgedec generate -m gemma3-270m --raw "Once upon a time" --max-tokens 100 --seed 7',
         'edgedec generate "List three colours." --json | jq .stats',
         'edgedec generate "Name a planet." --form planet.json',
-        "edgedec generate --input questions.txt --batch 8 --json > replies.jsonl",
-        'edgedec generate "What is 12 * 12?" --temperature 0.8 --samples 8 --choose vote',
     ),
 )
 @opt.model_option
 @click.argument("words", nargs=-1, type=TEXT, metavar=PROMPT)
-@option(
-    "-p", "--prompt", type=TEXT, metavar="TEXT", heading=opt.REPLY,
-    help="The prompt, and nothing besides: standard input is left alone, unless TEXT is -.",
-)  # fmt: skip
-@option(
-    "--input", "source", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE",
-    heading=opt.REPLY, help="Answer every line of a file as a prompt of its own; - reads standard input.",
-)  # fmt: skip
-@option(
-    "--batch", type=click.IntRange(min=1), metavar="N", heading=opt.COST, rare=True,
-    help=f"With --input or --samples: make N replies together, in one pass over the weights. Default: "
-    f"{_BATCH}.",
-)  # fmt: skip
+@opt.prompt_option
 @option(
     "--when-full", type=click.Choice([STOP, *LOSSY]), default=STOP, show_default=True, metavar="POLICY",
     heading=opt.COST, rare=True,
@@ -127,7 +97,7 @@ class ReportOptions:
 )  # fmt: skip
 @taking(
     reply=opt.ReplyOptions, sampling=SamplingOptions, size=opt.SizeOptions,
-    form=FormOptions, report=ReportOptions, several=SampleOptions,
+    form=FormOptions, report=ReportOptions,
 )  # fmt: skip
 @click.pass_context
 def command(
@@ -136,18 +106,14 @@ def command(
     model: str,
     words: tuple[str, ...],
     prompt: str | None,
-    source: Path | None,
-    batch: int | None,
     when_full: WhenFull,
     reply: opt.ReplyOptions,
     sampling: SamplingOptions,
     size: opt.SizeOptions,
     form: FormOptions,
     report: ReportOptions,
-    several: SampleOptions,
 ) -> None:
-    asked = _Asked(one_prompt(words, prompt), bool(words), source, batch, when_full)
-    _check(asked, report, several)
+    asked = one_prompt(words, prompt)
     config, spec = run_config(size, sampling.named()), form.spec()
     for one in spec.left_out if spec else ():
         notice(f"note: replies do not keep to {one}")
@@ -157,65 +123,32 @@ def command(
         thinking=reply.thinking,
         history=reply.history,
         structured=spec is not None,
-        **asked.together(several),
+        when_full=when_full,
     )
-    if source is not None:
-        from edgedec.cli import generate_batch  # a memory plan counts what is imported
-
-        job = generate_batch.LineJob(source, model, config, spec)
-        generate_batch.run(ctx, job, reply, as_json=report.as_json)
-    elif several.samples is not None:
-        from edgedec.cli import generate_samples
-
-        samples = generate_samples.PromptJob(asked.prompt, model, config, asked.after_input, several, spec)
-        generate_samples.run(ctx, samples, reply, as_json=report.as_json, logprobs=report.logprobs)
-    else:
-        text_input.check_prompt(asked.prompt)
-        _answer(open_model(ctx, model, config), asked, reply, report, spec)
+    text_input.check_prompt(asked)
+    _answer(open_model(ctx, model, config), _Asked(asked, bool(words), spec), reply, report)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A prompt, or a file of them; ``after_input``: the prompt comes behind a file at standard input."""
+    """A prompt, behind a file at standard input where ``after_input``, and the form of its reply."""
 
     prompt: str | None
     after_input: bool
-    source: Path | None
-    batch: int | None
-    when_full: WhenFull
-
-    def together(self, several: SampleOptions) -> dict[str, Any]:
-        """Return the settings of conversations that share passes, or of one alone."""
-        if self.source is None and several.samples is None:
-            return {"when_full": self.when_full}
-        batch = self.batch or _BATCH
-        return {"when_full": None, "conversations": min(batch, several.samples or batch)}
+    form: GrammarSpec | None
 
 
-def _check(asked: _Asked, report: ReportOptions, several: SampleOptions) -> None:
-    """Raise UsageError for options that go together with no answer."""
-    if asked.batch is not None and asked.source is None and several.samples is None:
-        hint = "give a file with a prompt on every line, or ask for several samples"
-        raise UsageError("--batch is for --input and --samples", hint=hint)
-    alone = report.trace or asked.when_full != STOP
-    if asked.source is not None and (asked.prompt is not None or alone):
-        raise UsageError("--input goes without a prompt, --trace and --when-full", hint="leave those out")
-    sample_options.check(several, alone=asked.source is None and not alone)
-
-
-def _answer(
-    model: Model, asked: _Asked, given: opt.ReplyOptions, options: ReportOptions, spec: GrammarSpec | None
-) -> None:
+def _answer(model: Model, asked: _Asked, given: opt.ReplyOptions, options: ReportOptions) -> None:
     """Answer the prompt, and report the reply."""
     raw, system = without_template(model, raw=given.raw, system=given.system)
-    chat = model.chat(system=system, max_tokens=given.max_tokens, stop=given.stops, grammar=spec)
+    chat = model.chat(system=system, max_tokens=given.max_tokens, stop=given.stops, grammar=asked.form)
     logprobs = options.logprobs
-    model.make_room_for(chat.settings.params, logprobs=bool(logprobs), grammar=spec is not None)
+    model.make_room_for(chat.settings.params, logprobs=bool(logprobs), grammar=asked.form is not None)
     text = text_input.read_prompt(asked.prompt, chat.prompts, after_input=asked.after_input)
     begun_s = process.age_s()
     reply = chat.complete(text, logprobs=logprobs) if raw else chat.reply(text, logprobs=logprobs, final=True)
     palette = tracing.Palette() if options.trace and tracing.coloured() else None
-    rendered = not (raw or options.as_json or options.trace or spec)
+    rendered = not (raw or options.as_json or options.trace or asked.form)
     with interrupts_to(chat):
         if rendered and view.can_draw():
             _draw(chat, reply)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edgedec.assemble.config import RunConfig
     from edgedec.assemble.prepare import Bundles
     from edgedec.bundle.exits import LayerOutputs
-    from edgedec.cli.options import SizeOptions
+    from edgedec.cli.options import BatchSizeOptions
     from edgedec.loaded_model import LoadedModel
     from edgedec.sampling.named import SamplingParams
 
@@ -31,7 +31,7 @@ BUDGETS = 1_000_000_000, 2_000_000_000
 """Bytes for which a model is recommended."""
 
 
-def run_config(size: SizeOptions, sampling: SamplingParams | None = None) -> RunConfig:
+def run_config(size: BatchSizeOptions, sampling: SamplingParams | None = None) -> RunConfig:
     """Return the settings that these options name.
 
     Raises UsageError, also for options of the command line that contradict each other.
@@ -40,7 +40,7 @@ def run_config(size: SizeOptions, sampling: SamplingParams | None = None) -> Run
     from edgedec.assemble.config import RunConfig
 
     given = asdict(size)
-    device, most = given.pop("device")
+    device, most = given.pop("device", (ON_CPU.device, None))
     return RunConfig(**given, device=device, device_memory=most, sampling=sampling)
 
 

@@ -183,9 +183,20 @@ max_tokens_option = option(
 )  # fmt: skip
 
 
+prompt_option = option(
+    "-p", "--prompt", type=TEXT, metavar="TEXT", heading=REPLY,
+    help="The prompt, and nothing besides: standard input is left alone, unless TEXT is -.",
+)  # fmt: skip
+
+logprobs_option = option(
+    "--logprobs", type=click.IntRange(min=1, max=20), metavar="N", heading=OUTPUT, rare=True,
+    help="With --json: report the log-probability of each token, and the N best.",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
-class SizeOptions:
-    """Settings that decide how much memory a run takes."""
+class BatchSizeOptions:
+    """Settings that decide how much memory a run takes, of one conversation or of several."""
 
     # fmt: off
     memory: int | None = declared(memory_option)
@@ -193,6 +204,14 @@ class SizeOptions:
     threads: int | None = declared(threads_option)
     draft: str = declared(draft_option)
     kv: KvType = declared(kv_option)
+    # fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class SizeOptions(BatchSizeOptions):
+    """Settings that decide how much memory a run of one conversation takes."""
+
+    # fmt: off
     switch: str | None = declared(switch_option)
     device: tuple[Device, int | None] = declared(device_place_option)
     gpu_layers: int | None = declared(gpu_layers_option)
@@ -200,8 +219,8 @@ class SizeOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplyOptions:
-    """Settings of a reply, apart from how it is drawn and computed."""
+class BatchReplyOptions:
+    """Settings of a reply, or of each of several, apart from how it is drawn and computed."""
 
     # fmt: off
     system: str | None = declared(option(
@@ -217,13 +236,21 @@ class ReplyOptions:
         "--raw", is_flag=True, heading=MODEL,
         help="Continue the text as it stands, without the chat template.",
     ))
-    template: str | None = declared(option(
-        "--template", type=click.Path(path_type=Path), callback=read_template, metavar="FILE",
-        heading=MODEL, rare=True, help="Use the chat template (Jinja) in this file, not the model's own.",
-    ))
     thinking: bool | None = declared(option(
         "--think/--no-think", "thinking", default=None, heading=REPLY,
         help="Let the model think before it answers, or not, where its chat template has a switch for it.",
+    ))
+    # fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyOptions(BatchReplyOptions):
+    """Settings of a reply of one conversation, apart from how it is drawn and computed."""
+
+    # fmt: off
+    template: str | None = declared(option(
+        "--template", type=click.Path(path_type=Path), callback=read_template, metavar="FILE",
+        heading=MODEL, rare=True, help="Use the chat template (Jinja) in this file, not the model's own.",
     ))
     history: bool = declared(option(
         "--history", is_flag=True, heading=OUTPUT, rare=True,

@@ -77,7 +77,7 @@ ANY = SamplingParams(temperature=1.0, top_k=0, top_p=0.9)
 )  # fmt: skip
 @option(
     "--batch", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
-    heading=opt.COST, help="Plan for N conversations that share each pass, as generate --input has them.",
+    heading=opt.COST, help="Plan for N conversations that share each pass, as `edgedec batch` has them.",
 )  # fmt: skip
 @option(
     "--when-full", type=click.Choice(WHEN_FULL), default=STOP, show_default=True, metavar="POLICY",

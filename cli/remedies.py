@@ -59,6 +59,9 @@ GONE = {
 }
 """Options that there were, and the words for what does the same now."""
 
+MOVED = {("generate", name): "batch" for name in ("--input", "--batch", "--samples", "--choose")}
+"""Commands and options that they had -> the command that has them now."""
+
 
 def hint_of(error: EdgeDecError) -> str | None:
     """Return the hint of ``error`` in words of the command line, else in the library's; None without one."""

@@ -107,8 +107,8 @@ class SamplingOptions:
     values: dict[str, float] = declared(option(
         "--sampling", "values", multiple=True, callback=read_values, shell_complete=_names,
         metavar="NAME=VALUE", heading=REPLY, rare=True,
-        help=f"Another value of how tokens are drawn, such as top-p=0.9; may be given several times. Names: "
-        f"{', '.join(NAMED)}.",
+        help="Another value of how tokens are drawn, such as top-p=0.9 or min-p=0.1; may be given several "
+        "times. The guide to sampling has all names.",
     ))
     # fmt: on
 

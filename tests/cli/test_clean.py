@@ -15,7 +15,7 @@ from edgedec.disk.locks import Share
 from edgedec.models import Store
 from edgedec.models.home_files import KINDS, entries, others
 from tests.cli.support import Home, assert_one_line, run
-from tests.cli.test_generate_batch import real
+from tests.cli.test_batch import real
 from tests.fixtures.tiny_gguf import write_tiny
 
 DOWNLOAD = 1_500_000

@@ -17,11 +17,11 @@ NO_DRAFTS = ("--draft", "off")
         (("generate", "-p", "x", *NO_DRAFTS, "--trace"), ["--trace", "--draft off"]),
         (("generate", "-p", "x", *NO_DRAFTS, "--history"), ["--history", "--draft off"]),
         (("generate", "-p", "x", "--raw", "--system", "y"), ["--system", "--raw"]),
-        (("generate", "--input", "{}", "--raw", "--system", "y"), ["--system", "--raw"]),
+        (("batch", "--input", "{}", "--raw", "--system", "y"), ["--system", "--raw"]),
         (("chat", "--raw", "--system", "y"), ["--system", "--raw"]),
         (("chat", "--raw", "--template", "{}"), ["--template", "--raw"]),
         (("generate", "-p", "x", "--logprobs", "2"), ["--logprobs", "--json"]),
-        (("generate", "--input", "{}", "--json", "--logprobs", "2"), ["--logprobs", "--input"]),
+        (("batch", "--input", "{}", "--json", "--logprobs", "2"), ["--logprobs", "--input"]),
     ],
 )
 def test_one_option_that_leaves_another_no_meaning(

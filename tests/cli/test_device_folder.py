@@ -10,7 +10,7 @@ import pytest
 from edgedec.bundle.device_folder import DeviceFolder
 from edgedec.models import Store
 from tests.cli.support import Home, assert_one_line, run
-from tests.cli.test_generate_batch import real
+from tests.cli.test_batch import real
 from tests.fixtures.tiny_models import tiny_bundle
 
 

@@ -11,7 +11,7 @@ import pytest
 from edgedec.bundle.manifest import Manifest
 from edgedec.training.rollouts import RolloutStore, held_out
 from tests.cli.support import Home, assert_one_line, run
-from tests.cli.test_generate_batch import real
+from tests.cli.test_batch import real
 from tests.fixtures.tiny_models import tiny_bundle
 
 TEXTS = ["Once upon a time", "one two one two", "The cat sat", "Hello", "x y z"]

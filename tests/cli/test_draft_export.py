@@ -10,7 +10,7 @@ from edgedec.bundle.manifest import Manifest
 from edgedec.export import export_gguf
 from edgedec.export.draft_head.bundle import export_head
 from tests.cli.support import Home, assert_one_line, run
-from tests.cli.test_generate_batch import real
+from tests.cli.test_batch import real
 from tests.fixtures.draft_heads import random_head
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_hybrid import DeltaShape

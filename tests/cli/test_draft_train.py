@@ -16,7 +16,7 @@ from edgedec.cli.draft import train_head, training
 from edgedec.disk.installing import pip_install
 from edgedec.training.rollouts import RolloutStore, held_out
 from tests.cli.support import Home, assert_one_line, run
-from tests.cli.test_generate_batch import real
+from tests.cli.test_batch import real
 from tests.fixtures.tiny_models import tiny_bundle
 
 PROMPTS = [f"Once upon a time there were {number} cats" for number in range(40)]

@@ -18,7 +18,7 @@ from edgedec.disk.listed_files import sealed
 from edgedec.drafters.trim import ends_of, kept_ids
 from edgedec.training.rollouts import Rollout, RolloutStore, held_out, key_of, rollouts_folder
 from tests.cli.support import Home, assert_one_line, run
-from tests.cli.test_generate_batch import real
+from tests.cli.test_batch import real
 from tests.fixtures.tiny_models import tiny_bundle
 
 ASKED = next(f"question {n}" for n in range(1000) if held_out(f"question {n}"))

@@ -18,7 +18,7 @@ from edgedec.backends.onnx import expert_store
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.bundle.manifest import WEIGHTS
 from tests.cli.support import Home, assert_one_line, run
-from tests.cli.test_generate_batch import real
+from tests.cli.test_batch import real
 from tests.fixtures.streamed import EXPERTS, LAYERS, first_expert, sparse_bundle, stride
 from tests.patience import PATIENCE_S
 
@@ -105,7 +105,7 @@ def test_lines_of_a_batch_end_in_one_line(home: Home, bundle: Path, tmp_path: Pa
     lines = tmp_path / "lines.txt"
     lines.write_text("One two\nThree\nFour five six\n")
     given = ("-m", str(bundle), "--input", str(lines), "--batch", "3")
-    result = run(real(home), "generate", *given, *SAID)
+    result = run(real(home), "batch", *given, *SAID)
     assert result.exit_code == FAILED
     assert errors(result) == [said]
 

@@ -49,7 +49,7 @@ def test_patterns_and_grammars(model, tmp_path: Path) -> None:  # type: ignore[n
 
 def test_every_line_of_a_file_has_the_form(model, schema: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "lines").write_text("One?\nTwo?\nThree?\n")
-    given = ("generate", *PLAIN, "--input", str(tmp_path / "lines"), "--form", schema, "--json")
+    given = ("batch", *PLAIN, "--input", str(tmp_path / "lines"), "--form", schema, "--json")
     lines = run(model, *given).stdout.splitlines()
     assert [set(json.loads(json.loads(line)["text"])) for line in lines] == [{"colour", "count"}] * 3
     cut = run(model, *given, "--max-tokens", "3")

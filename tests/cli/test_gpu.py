@@ -120,8 +120,6 @@ def test_options_of_a_gpu_need_one(services: Services, ask: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_several_conversations_need_the_cpu(services: Services, ask: list[str], tmp_path: Path) -> None:
-    prompts = tmp_path / "prompts.txt"
-    prompts.write_text("a b\nb a\n")
-    given = [*ask[:3], "--raw", "--context", "64", "--input", str(prompts), "--batch", "2", "--device", "gpu"]
+def test_several_conversations_need_the_cpu(services: Services, ask: list[str]) -> None:
+    given = ["plan", *ask[1:3], "--context", "64", "--batch", "2", "--device", "gpu"]
     assert_one_line(run(services, *given), 5, "one conversation at a time", "on the CPU")

@@ -96,7 +96,7 @@ def test_a_line_without_end_in_a_chat_is_refused_at_once(home: Home, bundle: Pat
 
 def test_prompts_without_end_are_refused(home: Home, bundle: Path) -> None:
     args = ("-m", str(bundle), "--draft", "off", "--context", "500")
-    status, said, taken, _ = fed_without_end(home, b"a", "generate", "--input", "-", *args)
+    status, said, taken, _ = fed_without_end(home, b"a", "batch", "--input", "-", *args)
     assert (status, said.count("\n")) == (2, 1), said
     assert "standard input has more than 16.0 MB of prompts" in said
     assert taken < 20 * MB
@@ -116,7 +116,7 @@ def test_a_line_that_is_too_long_does_not_stop_the_others(home: Home, bundle: Pa
     lines = tmp_path / "lines.txt"
     lines.write_bytes(b"one\n" + b"a" * 5 * MB + b"\n\n" + "一".encode() * 2 * MB + b"\r\ntwo")
     result = run(
-        real(home), "generate", "-m", str(bundle), "--input", str(lines), "--json", "--max-tokens", "2",
+        real(home), "batch", "-m", str(bundle), "--input", str(lines), "--json", "--max-tokens", "2",
         "--context", "500", "--draft", "off",
     )  # fmt: skip
     found = [json.loads(line) for line in result.stdout.splitlines()]
@@ -133,7 +133,7 @@ def test_a_budget_that_is_named_as_enough_for_a_long_file_is_enough(
     """Each start named some MB more than the last, and none sufficed: lines had no part of the plan."""
     lines = tmp_path / "lines.txt"
     lines.write_bytes(b"one\ntwo\n" + b"a" * 15 * MB)
-    command = [sys.executable, "-m", "edgedec", "generate", "-m", str(bundle), "--input", str(lines)]
+    command = [sys.executable, "-m", "edgedec", "batch", "-m", str(bundle), "--input", str(lines)]
     command += ["--max-tokens", "2", "--context", "256", "--draft", "off"]
 
     def start(memory: str) -> subprocess.CompletedProcess[str]:
@@ -157,7 +157,7 @@ def test_too_many_prompts(home: Home, bundle: Path, tmp_path: Path, monkeypatch:
     lines = tmp_path / "lines.txt"
     lines.write_text("some words\n" * 1000)
     monkeypatch.setattr(text_input, "MOST_LINES_BYTES", 10_000)
-    result = run(real(home), "generate", "-m", str(bundle), "--input", str(lines), "--draft", "off")
+    result = run(real(home), "batch", "-m", str(bundle), "--input", str(lines), "--draft", "off")
     assert_one_line(result, 2, "lines.txt has more than 10.0 kB of prompts", "split it")
 
 

@@ -11,7 +11,7 @@ import pytest
 from edgedec.assemble import budget as budgets
 from edgedec.cli.services import Services
 from tests.cli.support import Home, run
-from tests.cli.test_generate_batch import real
+from tests.cli.test_batch import real
 from tests.fixtures.tiny_experts import ExpertShape
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 

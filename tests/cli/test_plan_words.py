@@ -17,7 +17,7 @@ from edgedec.memory.footprint import ExpertMemory, MemoryChoice, MemoryFacts, Mo
 from edgedec.memory.plan import milestones
 from tests.bench.test_budgets import KNOWN, WANTED
 from tests.cli.support import Home, run
-from tests.cli.test_generate_batch import real
+from tests.cli.test_batch import real
 from tests.fixtures.tiny_gguf import write_tiny
 
 SPEC = ModelSpec("small", "llama", 49152, 30, 9, 3, 64, 576, 8192, ffn_size=1536)

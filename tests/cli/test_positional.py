@@ -93,7 +93,8 @@ def test_without_a_prompt_a_terminal_gets_one_line_at_once(home: Home) -> None:
         (("smollm2-135m", "Why?"), ("smollm2-135m is a model, not a prompt", "generate -m smollm2-135m")),
         (("SmolLM2-135M",), ("is a model, not a prompt",)),
         (("Why?", "-p", "Why?"), ("two prompts are given",)),
-        (("Why?", "--input", "x"), ("--input goes without a prompt",)),
+        (("Why?", "--input", "x"), ("no such option: --input", "`edgedec batch --input`")),
+        (("Why?", "--samples", "3"), ("no such option: --samples", "`edgedec batch --samples`")),
         (("",), ("the prompt is empty",)),
     ],
 )

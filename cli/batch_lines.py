@@ -1,4 +1,4 @@
-"""``edgedec generate --input``: every line of a file is a prompt; a batch of them shares each pass."""
+"""``edgedec batch --input``: every line of a file is a prompt; a batch of them shares each pass."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from edgedec.core.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from edgedec.assemble.config import RunConfig
-    from edgedec.cli.options import ReplyOptions
+    from edgedec.cli.options import BatchReplyOptions
     from edgedec.grammar import GrammarSpec
     from edgedec.session.conversations import Conversations
     from edgedec.session.reply import Reply
@@ -43,7 +43,7 @@ class LineJob:
     """The form that replies must have."""
 
 
-def run(ctx: click.Context, asked: LineJob, options: ReplyOptions, *, as_json: bool) -> None:
+def run(ctx: click.Context, asked: LineJob, options: BatchReplyOptions, *, as_json: bool) -> None:
     """Answer every line that is not empty; one that cannot be answered is reported.
 
     Raises an error of the kind that the first such line has, once all are answered.

@@ -1,4 +1,4 @@
-"""``edgedec generate --samples``: several replies to one prompt, and perhaps a choice among them."""
+"""``edgedec batch --samples``: several replies to one prompt, and perhaps a choice among them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import screen, text_input
+from edgedec.cli.choice import BEST, FIRST, Choice
 from edgedec.cli.cut import Limits
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import open_model, say_overrun, without_template
 from edgedec.cli.progress import notice
-from edgedec.cli.sample_options import BEST, FIRST, Choice, SampleOptions
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.quick_dataclass import dataclass
 
@@ -37,13 +37,14 @@ class PromptJob:
     model: str
     config: RunConfig
     after_input: bool
-    asked: SampleOptions
+    samples: int
+    choice: Choice | None = None
     form: GrammarSpec | None = None
     """The form that replies must have."""
 
 
 def run(
-    ctx: click.Context, job: PromptJob, options: opt.ReplyOptions, *, as_json: bool, logprobs: int | None
+    ctx: click.Context, job: PromptJob, options: opt.BatchReplyOptions, *, as_json: bool, logprobs: int | None
 ) -> None:
     """Make the samples, and show all of them or the chosen one."""
     text_input.check_prompt(job.prompt)
@@ -53,7 +54,7 @@ def run(
         system=system, max_tokens=options.max_tokens, stop=options.stops, grammar=job.form
     )
     text = text_input.read_prompt(job.prompt, several.chats[0].prompts, after_input=job.after_input)
-    choice, count = job.asked.choose, job.asked.samples or 1
+    choice, count = job.choice, job.samples
     best, first = (choice is not None and choice.kind == kind for kind in (BEST, FIRST))
     wanted = 1 if best and logprobs is None else logprobs
     with several, interrupts_to(several):

@@ -1,4 +1,4 @@
-"""``edgedec generate --samples``, on a model of random weights."""
+"""``edgedec batch --samples``, on a model of random weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from edgedec.session.conversations import Conversations
 from edgedec.session.tasks import Answer
 from tests.cli.support import Home, assert_one_line, run
-from tests.cli.test_generate_batch import generate, objects
+from tests.cli.test_batch import answer, generate, objects
 from tests.fixtures.tiny_models import tiny_bundle
 
 ASKED = ("--raw", "-p", "The cat sat on the mat.", "--temperature", "0.9", "--seed", "5", "--draft", "lookup")
@@ -24,7 +24,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_all_samples_are_those_of_their_seeds(home: Home, bundle: Path) -> None:
-    [several] = objects(generate(home, bundle, *ASKED, "--samples", "5", "--batch", "2", "--json"))
+    [several] = objects(answer(home, bundle, *ASKED, "--samples", "5", "--batch", "2", "--json"))
     assert [one["seed"] for one in several["samples"]] == [5, 6, 7, 8, 9]
     for one in several["samples"]:
         [alone] = objects(generate(home, bundle, *ASKED, "--seed", str(one["seed"]), "--json"))
@@ -35,7 +35,7 @@ def test_all_samples_are_those_of_their_seeds(home: Home, bundle: Path) -> None:
     assert several["stats"]["batch"]["completion_tokens"] == sum(
         len(one["tokens"]) for one in several["samples"]
     )
-    shown = generate(home, bundle, *ASKED, "--samples", "2")
+    shown = answer(home, bundle, *ASKED, "--samples", "2")
     assert shown.stdout.startswith("--- sample 1, seed 5:\n")
     assert "\n--- sample 2, seed 6:\n" in shown.stdout
     cut = [str(at + 1) for at in (0, 1) if several["samples"][at]["finish_reason"] == "length"]
@@ -47,26 +47,26 @@ def test_all_samples_are_those_of_their_seeds(home: Home, bundle: Path) -> None:
 
 def test_the_best_has_the_highest_mean_log_probability(home: Home, bundle: Path) -> None:
     asked = (*ASKED, "--samples", "4", "--choose", "best")
-    [several] = objects(generate(home, bundle, *asked, "--json"))
+    [several] = objects(answer(home, bundle, *asked, "--json"))
     means = [one["mean_logprob"] for one in several["samples"]]
     assert several["chosen"] == means.index(max(means))
     best = several["samples"][several["chosen"]]
-    shown = generate(home, bundle, *asked)
+    shown = answer(home, bundle, *asked)
     assert shown.stdout == best["text"] + "\n"
     assert f"note: sample {several['chosen'] + 1} of 4, seed {best['seed']}\n" in shown.stderr
 
 
 def test_a_vote_shows_the_first_sample_with_the_most_frequent_answer(home: Home, bundle: Path) -> None:
     asked = (*ASKED, "--samples", "4", "--choose", "vote=(?s)^.")
-    [several] = objects(generate(home, bundle, *asked, "--json"))
+    [several] = objects(answer(home, bundle, *asked, "--json"))
     answers = [one["answer"] for one in several["samples"]]
     assert answers == [one["text"][:1] or None for one in several["samples"]]
     assert answers[several["chosen"]] == max(filter(None, answers), key=answers.count)
-    assert f"; {answers.count(answers[several['chosen']])} answered " in generate(home, bundle, *asked).stderr
+    assert f"; {answers.count(answers[several['chosen']])} answered " in answer(home, bundle, *asked).stderr
 
 
 def test_samples_without_an_answer_are_shown_before_the_error(home: Home, bundle: Path) -> None:
-    result = generate(home, bundle, *ASKED, "--samples", "2", "--choose", "vote=QQQ")
+    result = answer(home, bundle, *ASKED, "--samples", "2", "--choose", "vote=QQQ")
     assert "--- sample 2, seed 6:" in result.stdout
     assert result.stderr.splitlines()[-1].startswith("error: none of 2 samples has a match of 'QQQ'")
     assert result.exit_code == 1
@@ -75,11 +75,11 @@ def test_samples_without_an_answer_are_shown_before_the_error(home: Home, bundle
 def test_the_first_to_end_interrupts_the_others(home: Home, bundle: Path) -> None:
     ends = ("--sampling", "frequency-penalty=2", "--max-tokens", "400", "--context", "512")
     [several] = objects(
-        generate(home, bundle, *ASKED, *ends, "--samples", "3", "--choose", "first", "--json")
+        answer(home, bundle, *ASKED, *ends, "--samples", "3", "--choose", "first", "--json")
     )
     chosen = several["samples"][several["chosen"]]
     assert chosen["finish_reason"] == "stop"
-    cut = generate(home, bundle, *ASKED, "--max-tokens", "2", "--samples", "2", "--choose", "first")
+    cut = answer(home, bundle, *ASKED, "--max-tokens", "2", "--samples", "2", "--choose", "first")
     assert cut.exit_code == 0
     assert "note: sample " in cut.stderr
 
@@ -92,21 +92,19 @@ def test_the_first_to_end_interrupts_the_others(home: Home, bundle: Path) -> Non
         (("--samples", "2", "--choose", "best=1"), "--choose cannot be 'best=1'"),
         (("--samples", "2", "--choose", "vote="), "--choose cannot be 'vote='"),
         (("--samples", "2", "--choose", "vote=("), "'(' is no regular expression:"),
-        (("--samples", "2", "--trace"), "--samples goes without --input, --trace and --when-full"),
-        (("--batch", "2"), "--batch is for --input and --samples"),
     ],
 )
 def test_contradictions_are_one_line_before_a_model_is_opened(
     home: Home, options: tuple[str, ...], line: str
 ) -> None:
-    assert_one_line(run(home.services(), "generate", "-p", "Hi", *options), 2, line)
+    assert_one_line(run(home.services(), "batch", "-p", "Hi", *options), 2, line)
     assert home.opened == []
 
 
 def test_a_model_of_one_sequence_says_so(home: Home) -> None:
     home.install()
     services = home.services(home.parrot("Hello."))
-    result = run(services, "generate", "-p", "Hi", "--samples", "2")
+    result = run(services, "batch", "-p", "Hi", "--samples", "2")
     assert result.exit_code != 0
     assert "one" in result.stderr.splitlines()[-1]
     assert json.dumps("Traceback") not in result.stderr
@@ -115,7 +113,7 @@ def test_a_model_of_one_sequence_says_so(home: Home) -> None:
 def test_samples_of_a_form_have_it_or_say_so(home: Home, bundle: Path) -> None:
     """Those that a limit cuts have an error, and do not count where others are whole."""
     form = ("--form", "regex:(yes|no|[a-z]{200})")
-    result = generate(home, bundle, *ASKED, *form, "--samples", "6", "--choose", "vote=.+", "--json")
+    result = answer(home, bundle, *ASKED, *form, "--samples", "6", "--choose", "vote=.+", "--json")
     found = json.loads(result.stdout)
     whole = [one for one in found["samples"] if "error" not in one]
     assert len(found["samples"]) == 6
@@ -132,14 +130,14 @@ def test_an_interruption_shows_what_was_said(
     made = Conversations.samples
 
     def interrupted(several: Conversations, *given: Any, **how: Any) -> Iterator[Answer]:
-        for number, answer in enumerate(made(several, *given, **how)):
+        for number, one in enumerate(made(several, *given, **how)):
             several.interrupt()
-            if answer.reply and (number or choose[1:] == ("first",)):
-                answer.reply.finish_reason = "interrupted"
-            yield answer
+            if one.reply and (number or choose[1:] == ("first",)):
+                one.reply.finish_reason = "interrupted"
+            yield one
 
     monkeypatch.setattr(Conversations, "samples", interrupted)
-    result = generate(home, bundle, *ASKED, "--samples", "40", "--batch", "2", *choose)
+    result = answer(home, bundle, *ASKED, "--samples", "40", "--batch", "2", *choose)
     assert result.exit_code == 130
     assert "--- sample 1, seed 5:\n" in result.stdout
     assert "seed 44" not in result.stdout

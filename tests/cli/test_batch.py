@@ -1,4 +1,4 @@
-"""``edgedec generate --input`` and ``edgedec bench batch``, on a model of random weights."""
+"""``edgedec batch --input`` and ``edgedec bench batch``, on a model of random weights."""
 
 from __future__ import annotations
 
@@ -36,10 +36,16 @@ def lines(tmp_path: Path) -> Path:
     return path
 
 
-def generate(home: Home, bundle: Path, *args: str, stdin: str | None = None) -> Result:
+def answer(
+    home: Home, bundle: Path, *args: str, command: str = "batch", stdin: str | None = None
+) -> Result:
     home.path.mkdir(exist_ok=True)
     given = ("-m", str(bundle), "--max-tokens", "12", "--threads", "1", *args)
-    return run(real(home), "generate", *given, stdin=stdin)
+    return run(real(home), command, *given, stdin=stdin)
+
+
+def generate(home: Home, bundle: Path, *args: str) -> Result:
+    return answer(home, bundle, *args, command="generate")
 
 
 def real(home: Home) -> Any:
@@ -61,7 +67,7 @@ def test_one_object_a_line_in_order_and_as_if_alone(
 ) -> None:
     given = ("--context", "300", "--json", *options)
     found = [
-        objects(generate(home, bundle, "--input", str(lines), "--batch", count, *given))
+        objects(answer(home, bundle, "--input", str(lines), "--batch", count, *given))
         for count in ("1", "3")
     ]
     assert [one["line"] for one in found[1]] == [1, 2, 4, 5, 6]  # line 3 is empty
@@ -75,7 +81,7 @@ def test_one_object_a_line_in_order_and_as_if_alone(
 
 
 def test_each_object_has_the_energy_of_all_replies_up_to_then(home: Home, bundle: Path, lines: Path) -> None:
-    found = objects(generate(home, bundle, "--input", str(lines), "--batch", "2", "--draft", "off", "--json"))
+    found = objects(answer(home, bundle, "--input", str(lines), "--batch", "2", "--draft", "off", "--json"))
     together = [one["stats"]["batch"] for one in found]
     assert together[-1]["completion_tokens"] == sum(len(one["tokens"]) for one in found)
     joules = [one["energy"]["joules"] for one in together]
@@ -85,13 +91,13 @@ def test_each_object_has_the_energy_of_all_replies_up_to_then(home: Home, bundle
 
 
 def test_text_has_each_prompt_above_its_reply(home: Home, bundle: Path, lines: Path) -> None:
-    told = generate(home, bundle, "--input", "-", "--batch", "4", "--draft", "off", stdin=lines.read_text())
+    told = answer(home, bundle, "--input", "-", "--batch", "4", "--draft", "off", stdin=lines.read_text())
     assert told.exit_code == 0, told.output
     heads = [line for line in told.stdout.splitlines() if line.startswith("--- ")]
     assert heads[0] == "--- 1: Once upon a time"
     assert [head[:7] for head in heads] == [f"--- {number}: " for number in (1, 2, 4, 5, 6)]
     assert heads[2].endswith("...")
-    as_objects = objects(generate(home, bundle, "--input", str(lines), "--draft", "off", "--json"))
+    as_objects = objects(answer(home, bundle, "--input", str(lines), "--draft", "off", "--json"))
     assert all(one["text"].strip() in told.stdout for one in as_objects)
 
 
@@ -101,7 +107,7 @@ def test_a_line_that_does_not_fit_is_said_and_the_others_are_answered(
     path = tmp_path / "lines.txt"
     path.write_text("Hello\n" + "word " * 400 + "\nx\n", encoding="utf-8")
     given = ("--input", str(path), "--batch", "2", "--context", "150", "--draft", "off")
-    result = generate(home, bundle, *given, "--json")
+    result = answer(home, bundle, *given, "--json")
     found = [json.loads(line) for line in result.stdout.splitlines()]
     assert result.exit_code == 8
     assert ["text" in one for one in found] == [True, False, True]
@@ -121,7 +127,7 @@ def test_damaged_lines_have_errors_and_the_others_replies(
     (tmp_path / "file").write_bytes(content)
     source = str(tmp_path / given) if given != "-" else "-"
     options = ("--max-tokens", "3", "--threads", "1", "--draft", "off", "--batch", "2", "--context", "150")
-    args = ("generate", "-m", str(bundle), *options, "--input", source)
+    args = ("batch", "-m", str(bundle), *options, "--input", source)
     result = run(real(home), *args, "--json", stdin=content)
     found = {one["line"]: one for one in map(json.loads, result.stdout.splitlines())}
     assert list(found) == [1, 3, 4, 5, 6, 7]
@@ -141,7 +147,7 @@ def test_damaged_lines_have_errors_and_the_others_replies(
 
 def test_a_file_of_damaged_lines_alone(home: Home, bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"\xff\n")
-    result = generate(home, bundle, "--input", str(tmp_path / "file"), "--json", "--draft", "off")
+    result = answer(home, bundle, "--input", str(tmp_path / "file"), "--json", "--draft", "off")
     assert result.exit_code == 4
     assert [json.loads(line)["line"] for line in result.stdout.splitlines()] == [1]
     assert result.stderr == "error: 1 of 1 lines has no reply: line 1\n"
@@ -150,13 +156,11 @@ def test_a_file_of_damaged_lines_alone(home: Home, bundle: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("--batch", "2", "-p", "x"), ["--batch is for --input"]),
-        (("--input", "{}", "-p", "x"), ["--input goes without"]),
-        (("--input", "{}", "--trace"), ["--input goes without"]),
-        (("--input", "{}", "--when-full", "slide"), ["--input goes without"]),
+        (("-p", "x"), ["a batch is of --input or of --samples", "`edgedec generate`"]),
+        (("--input", "{}", "-p", "x"), ["--input goes without a prompt"]),
+        (("--input", "{}", "--samples", "2"), ["--samples is for one prompt"]),
         (("--input", "{}", "--batch", "33"), ["a batch of 33 conversations", "1 to 32"]),
         (("--input", "{}", "--draft", "exit"), ["cannot draft for a batch"]),
-        (("--input", "{}", "--history"), ["--history"]),
         (("--input", os.devnull), ["no prompt"]),
     ],
 )
@@ -164,21 +168,21 @@ def test_what_is_not_possible(
     home: Home, bundle: Path, lines: Path, args: tuple[str, ...], words: list[str]
 ) -> None:
     given = [arg.format(lines if arg == "{}" else bundle) for arg in args]
-    assert_one_line(generate(home, bundle, *given), 2, *words)
+    assert_one_line(answer(home, bundle, *given), 2, *words)
 
 
 def test_a_file_that_is_not_there(home: Home, bundle: Path) -> None:
-    assert_one_line(generate(home, bundle, "--input", "nowhere.txt"), 3, "nowhere.txt")
+    assert_one_line(answer(home, bundle, "--input", "nowhere.txt"), 3, "nowhere.txt")
 
 
 def test_one_budget_for_all(home: Home, bundle: Path, lines: Path) -> None:
     given = ("--input", str(lines), "--batch", "3", "--json", "--draft", "off", "--context", "256")
-    poor = generate(home, bundle, *given, "--memory", "20MB")
+    poor = answer(home, bundle, *given, "--memory", "20MB")
     assert_one_line(poor, 10, "does not fit 20.0 MB")
     told = re.search(r"use --memory (\d+)MB", poor.stderr)
     assert told
     enough = f"{int(told[1]) + 60}MB"
-    free, fitted = (objects(generate(home, bundle, *given, *more)) for more in ((), ("--memory", enough)))
+    free, fitted = (objects(answer(home, bundle, *given, *more)) for more in ((), ("--memory", enough)))
     assert [one["tokens"] for one in fitted] == [one["tokens"] for one in free]
 
 
@@ -202,7 +206,7 @@ def test_the_plan_of_several(home: Home, bundle: Path) -> None:
 def test_ctrl_c_ends_all_and_shows_what_was_said(home: Home, bundle: Path, tmp_path: Path) -> None:
     path = tmp_path / "lines.txt"
     path.write_text("Hello\n" * 5000, encoding="utf-8")
-    command = [sys.executable, "-m", "edgedec.cli.main", "generate", "-m", str(bundle), "--input", str(path)]
+    command = [sys.executable, "-m", "edgedec.cli.main", "batch", "-m", str(bundle), "--input", str(path)]
     options = ["--batch", "4", "--max-tokens", "40", "--json", "--draft", "off"]
     process = subprocess.Popen(
         [*command, *options],
@@ -315,11 +319,11 @@ def test_the_bench_sees_a_reply_that_differs(
 
 def test_one_line_names_the_replies_that_a_limit_cut(home: Home, bundle: Path, lines: Path) -> None:
     args = ("--input", str(lines), "--context", "300", "--draft", "off")
-    shown = generate(home, bundle, *args)
+    shown = answer(home, bundle, *args)
     assert shown.exit_code == 0
     cut = "note: --max-tokens cut the replies to lines 1, 2, 4, 5, 6;"
     assert shown.stderr == f"{cut} a higher one gives more, and none the whole context\n"
-    report = objects(generate(home, bundle, *args, "--json", "--seed", "3"))
+    report = objects(answer(home, bundle, *args, "--json", "--seed", "3"))
     assert {one["stats"]["sampling"]["seed"] for one in report} == {3}
 
 
@@ -327,7 +331,7 @@ def test_without_a_limit_each_reply_may_fill_its_context(home: Home, bundle: Pat
     home.path.mkdir(exist_ok=True)
     args = ("--input", str(lines), "--context", "150", "--threads", "1", "--draft", "off", "--json")
     alone, found = (
-        objects(run(real(home), "generate", "-m", str(bundle), *args, "--batch", count))
+        objects(run(real(home), "batch", "-m", str(bundle), *args, "--batch", count))
         for count in ("1", "3")
     )
     assert [one["tokens"] for one in found] == [one["tokens"] for one in alone]
