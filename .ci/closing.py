@@ -1,6 +1,6 @@
 """Print one closing line for runs of pytest, the later ones of tests that an earlier one skipped.
 
-`python .ci/closing.py "torch matplotlib" LOG...`: tests that a log skipped for these ran later.
+`python .ci/closing.py "torch playwright" LOG...`: tests that a log skipped for these ran later.
 """
 
 from __future__ import annotations

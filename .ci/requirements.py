@@ -1,6 +1,6 @@
-"""Print the requirements of extras, a line each: `python .ci/requirements.py train plot`.
+"""Print the requirements of extras, a line each: `python .ci/requirements.py train gguf`.
 
-`pip install -e '.[train,plot]'` would compile the kernels again.
+`pip install -e '.[train,gguf]'` would compile the kernels again.
 """
 
 from __future__ import annotations

@@ -26,10 +26,9 @@ a line, whose stats.batch has the tokens and the energy of all replies so far. R
 --batch. A line that cannot be answered has the error in place of its reply, and the others are answered; the
 exit status tells the first error.
 
-With --samples one prompt is answered several times: each reply is that of its seed alone. PROMPT and
-standard input are read as `edgedec generate` reads them. All replies are printed, or the one that --choose
-names. With --json one object has them all in a field samples, and the place of the chosen one there in
-chosen.
+With --samples one prompt is answered several times: each reply is that of its seed alone. Without
+PROMPT it is read from standard input. All replies are printed, or the one that --choose names. With
+--json one object has them all in a field samples, and the place of the chosen one there in chosen.
 """
 
 
@@ -45,7 +44,6 @@ chosen.
 )
 @opt.model_option
 @click.argument("words", nargs=-1, type=TEXT, metavar=PROMPT)
-@opt.prompt_option
 @option(
     "--input", "source", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE",
     heading=opt.REPLY, help="Answer every line of a file as a prompt of its own; - reads standard input.",
@@ -55,24 +53,22 @@ chosen.
     help="Make N replies to one prompt, with seeds that count up from --seed, over one computed prompt.",
 )  # fmt: skip
 @option(
-    "--choose", callback=read_choice, metavar="HOW", heading=opt.REPLY,
+    "--choose", callback=read_choice, metavar="HOW", heading=opt.REPLY, rare=True,
     help="Of --samples show one: best (mean log-probability), first (to end), vote (most frequent last "
     "number) or vote=REGEX.",
 )  # fmt: skip
 @option(
-    "--batch", type=click.IntRange(min=1), default=_BATCH, show_default=True, metavar="N", heading=opt.COST,
-    help="Make N replies together, in one pass over the weights.",
+    "--batch", type=click.IntRange(min=1), default=_BATCH, show_default=True, metavar="N",
+    heading=opt.COST, rare=True, help="Make N replies together, in one pass over the weights.",
 )  # fmt: skip
 @taking(reply=opt.BatchReplyOptions, sampling=SamplingOptions, size=opt.BatchSizeOptions, form=FormOptions)
 @opt.json_option
-@opt.logprobs_option
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
     model: str,
     words: tuple[str, ...],
-    prompt: str | None,
     source: Path | None,
     samples: int | None,
     choose: Choice | None,
@@ -82,9 +78,8 @@ def command(
     size: opt.BatchSizeOptions,
     form: FormOptions,
     as_json: bool,
-    logprobs: int | None,
 ) -> None:
-    asked = one_prompt(words, prompt)
+    asked = one_prompt(words, None)
     _check(source, asked, samples, choose)
     config, spec = run_config(size, sampling.named()), form.spec()
     for one in spec.left_out if spec else ():
@@ -103,8 +98,8 @@ def command(
     else:
         from edgedec.cli import batch_samples
 
-        job = batch_samples.PromptJob(asked, model, config, bool(words), samples, choose, spec)
-        batch_samples.run(ctx, job, reply, as_json=as_json, logprobs=logprobs)
+        job = batch_samples.PromptJob(asked, model, config, samples, choose, spec)
+        batch_samples.run(ctx, job, reply, as_json=as_json)
 
 
 def _check(source: Path | None, prompt: str | None, samples: int | None, choose: Choice | None) -> None:

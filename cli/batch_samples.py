@@ -36,7 +36,6 @@ class PromptJob:
     prompt: str | None
     model: str
     config: RunConfig
-    after_input: bool
     samples: int
     choice: Choice | None = None
     form: GrammarSpec | None = None
@@ -44,7 +43,7 @@ class PromptJob:
 
 
 def run(
-    ctx: click.Context, job: PromptJob, options: opt.BatchReplyOptions, *, as_json: bool, logprobs: int | None
+    ctx: click.Context, job: PromptJob, options: opt.BatchReplyOptions, *, as_json: bool
 ) -> None:
     """Make the samples, and show all of them or the chosen one."""
     text_input.check_prompt(job.prompt)
@@ -53,14 +52,13 @@ def run(
     several = opened.conversations(
         system=system, max_tokens=options.max_tokens, stop=options.stops, grammar=job.form
     )
-    text = text_input.read_prompt(job.prompt, several.chats[0].prompts, after_input=job.after_input)
+    text = text_input.read_prompt(job.prompt, several.chats[0].prompts, after_input=False)
     choice, count = job.choice, job.samples
     best, first = (choice is not None and choice.kind == kind for kind in (BEST, FIRST))
-    wanted = 1 if best and logprobs is None else logprobs
     with several, interrupts_to(several):
         if as_json:
             several.measure()
-        answers = several.samples(text, count, raw=raw, logprobs=wanted, as_done=first)
+        answers = several.samples(text, count, raw=raw, logprobs=1 if best else None, as_done=first)
         made = _first_to_end(several, answers) if first else _every(answers)
         batch = several.together().as_json() if as_json else {}
     interrupted = made.first is None and (first or len(made.whole) < count)
@@ -71,7 +69,7 @@ def run(
     except EdgeDecError as error:  # all are shown, and then it
         unanswered = error
     if as_json:
-        screen.show_json(_document(opened.name, made, picked, logprobs) | {"stats": {"batch": batch}})
+        screen.show_json(_document(opened.name, made, picked) | {"stats": {"batch": batch}})
     else:
         _show(made, picked)
         limits = Limits(several.context, opened.loaded.spec.context_length, slides=False)
@@ -188,7 +186,7 @@ def _reason(made: _Made, picked: _Picked) -> str:
     return f"{shown}; {votes} answered {screen.printable(str(answer))[:_SHOWN]}"
 
 
-def _document(model: str, made: _Made, picked: _Picked | None, logprobs: int | None) -> dict[str, object]:
+def _document(model: str, made: _Made, picked: _Picked | None) -> dict[str, object]:
     from edgedec.session.samples import mean_logprob
 
     samples = []
@@ -202,8 +200,6 @@ def _document(model: str, made: _Made, picked: _Picked | None, logprobs: int | N
         }
         if (mean := mean_logprob(reply)) is not None:
             one["mean_logprob"] = round(mean, 6)
-        if logprobs is not None:
-            one["logprobs"] = [token.as_json() for token in reply.logprobs]
         if picked and picked.answers:
             one["answer"] = picked.answers.get(number)
         if number in made.errors:

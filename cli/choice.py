@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from edgedec.core.quick_dataclass import dataclass
 
 import click
 
 from edgedec.core.errors import UsageError
+from edgedec.core.quick_dataclass import dataclass
 
 BEST, FIRST, VOTE = "best", "first", "vote"
 

@@ -52,10 +52,6 @@ def _no_json(options: Options) -> bool:
     return not options["as_json"]
 
 
-def _many(options: Options) -> bool:
-    return options.get("source") is not None
-
-
 _ONE = "leave one out"
 _TWO_MODELS = "structured output is for one model, and there are two"
 RULES = (
@@ -67,7 +63,6 @@ RULES = (
     Rule("logprobs", _two_models, "--logprobs are those of one model, and there are two", _ONE),
     Rule("form", _two_models, _TWO_MODELS, _ONE),
     Rule("logprobs", _no_json, "--logprobs is for --json", "add --json"),
-    Rule("logprobs", _many, "--logprobs is for one prompt, not for --input", _ONE),
 )
 
 

@@ -64,7 +64,10 @@ class ReportOptions:
 
     # fmt: off
     as_json: bool = declared(opt.json_option)
-    logprobs: int | None = declared(opt.logprobs_option)
+    logprobs: int | None = declared(option(
+        "--logprobs", type=click.IntRange(min=1, max=20), metavar="N", heading=opt.OUTPUT, rare=True,
+        help="With --json: report the log-probability of each token, and the N best.",
+    ))
     trace: bool = declared(option(
         "--trace", is_flag=True, heading=opt.OUTPUT, rare=True,
         help="Show which tokens were drafted, and by which drafter.",
@@ -88,7 +91,10 @@ class ReportOptions:
 )
 @opt.model_option
 @click.argument("words", nargs=-1, type=TEXT, metavar=PROMPT)
-@opt.prompt_option
+@option(
+    "-p", "--prompt", type=TEXT, metavar="TEXT", heading=opt.REPLY,
+    help="The prompt, and nothing besides: standard input is left alone, unless TEXT is -.",
+)  # fmt: skip
 @option(
     "--when-full", type=click.Choice([STOP, *LOSSY]), default=STOP, show_default=True, metavar="POLICY",
     heading=opt.COST, rare=True,

@@ -104,11 +104,6 @@ memory_option = option(
     help="Most memory that the whole process may take, such as 600MB; `edgedec plan` shows what fits.",
 )  # fmt: skip
 
-plot_option = option(
-    "--plot", type=click.Path(path_type=Path), metavar="FILE", heading=OUTPUT,
-    help="Draw the result (png, svg, pdf).",
-)  # fmt: skip
-
 json_option = option("--json", "as_json", is_flag=True, heading=OUTPUT, help="Print one JSON object.")
 
 threads_option = option(
@@ -180,17 +175,6 @@ switch_option = option(
 max_tokens_option = option(
     "--max-tokens", type=click.IntRange(min=1), metavar="N", heading=REPLY,
     help="Longest reply, in tokens (default: as far as the context reaches).",
-)  # fmt: skip
-
-
-prompt_option = option(
-    "-p", "--prompt", type=TEXT, metavar="TEXT", heading=REPLY,
-    help="The prompt, and nothing besides: standard input is left alone, unless TEXT is -.",
-)  # fmt: skip
-
-logprobs_option = option(
-    "--logprobs", type=click.IntRange(min=1, max=20), metavar="N", heading=OUTPUT, rare=True,
-    help="With --json: report the log-probability of each token, and the N best.",
 )  # fmt: skip
 
 

@@ -6,7 +6,6 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -21,14 +20,11 @@ from edgedec.cli.plan_experts import show as show_experts
 from edgedec.cli.positional import model_first
 from edgedec.cli.progress import notice
 from edgedec.cli.services import services
-from edgedec.cli.speed_words import spoken
 from edgedec.core.cache_config import STOP, WHEN_FULL, WhenFull
 from edgedec.sampling.named import SamplingParams
 
 if TYPE_CHECKING:
     from edgedec.assemble.budget import Budget
-    from edgedec.assemble.config import RunConfig
-    from edgedec.costs.speeds import CostsNow
     from edgedec.loaded_model import LoadedModel
 
 WHY = {
@@ -67,7 +63,6 @@ ANY = SamplingParams(temperature=1.0, top_k=0, top_p=0.9)
         "edgedec plan qwen2.5-coder-1.5b --memory 1.3GB --context 4096",
         "edgedec plan qwen2.5-coder-1.5b --draft auto,smollm2-135m --sampled",
         "edgedec plan --memory 220MB --json | jq .planned_bytes",
-        "edgedec plan qwen2.5-coder-1.5b --context 4096 --plot plan.png",
     ),
 )
 @model_first
@@ -85,7 +80,6 @@ ANY = SamplingParams(temperature=1.0, top_k=0, top_p=0.9)
 )  # fmt: skip
 @taking(size=opt.SizeOptions)
 @opt.json_option
-@opt.plot_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -96,7 +90,6 @@ def command(
     when_full: WhenFull,
     size: opt.SizeOptions,
     as_json: bool,
-    plot: Path | None,
 ) -> None:
     """Say what a run with these options takes, and what fits into --memory.
 
@@ -106,18 +99,12 @@ def command(
     For a model with experts a table has what several budgets are worth: experts in memory, expected reads
     from the disk, and the tokens per second that disk and memory allow, both measured just now.
 
-    --plot draws what every budget gets: tokens per second, context, and what is given up. Speeds hold at a
-    short context, and as quick as the machine is now: passes with each type of KV cache are timed in turns.
-    With drafts they lie between one token a pass and all drafts right.
+    `edgedec bench report` draws the speed that every budget allows.
     """
     from edgedec.api import context_of
     from edgedec.assemble.budget import cache_for
     from edgedec.assemble.prepare import prepare
-    from edgedec.bench.plots.figure import check_plot
-    from edgedec.costs.speeds import PredictedSpeeds
 
-    if plot:
-        check_plot(plot)
     config = replace(
         run_config(size, ANY if sampled else None),
         when_full=when_full,
@@ -131,10 +118,9 @@ def command(
         if not line.endswith(budget.plan.given_up):  # those are rows of the plan
             notice(line)
     device = run.target.backend.device_bytes(cache_for(run.target, budget.choice))
-    costs = _draw(ctx, run.target, budget, config, plot) if plot else None
     worth = budgets_of(run.target, budget, services(ctx)) if _streams(run.target) else None
     if as_json:
-        report = budget.as_json() | ({"speed": _speeds(costs, budget)} if costs else {})
+        report = budget.as_json()
         report |= {"experts": experts_as_json(*worth)} if worth else {}
         stones = [{"bytes": nbytes, "below": line} for nbytes, line in budget.milestones()]
         if config.memory is None:
@@ -146,25 +132,6 @@ def command(
     if worth:
         show_experts(*worth)
     _show_device(device, size.device[1])
-    if costs:
-        now = PredictedSpeeds.of(costs.curves[budget.choice.kv], budget.choice.drafted)
-        click.echo(f"\nSpeed now, at a short context: {spoken(now)}")
-
-
-def _draw(ctx: click.Context, model: LoadedModel, budget: Budget, config: RunConfig, path: Path) -> CostsNow:
-    """Draw plans for all budgets; return the costs that their speeds come from."""
-    from edgedec.bench.plots.memory_plan import draw_plans, plans, predicted
-    from edgedec.costs.speeds import costs_now
-
-    found = plans(budget.facts, budget.wanted, elastic=config.context is None)
-    kinds = tuple(dict.fromkeys([budget.choice.kv, *(plan.choice.kv for plan in found)]))
-    costs = costs_now(model, kinds, services(ctx).store().home, notice=notice, clock=services(ctx).clock)
-    load = f", load {costs.load:.1f}" if costs.load is not None else ""
-    title = f"{model.name}, {model.isa}, {model.threads} threads{load}"
-    memory = config.memory_bytes
-    marked = memory if isinstance(memory, int) else None
-    draw_plans(found, predicted(found, costs.curves), marked, path, title=title)
-    return costs
 
 
 def _streams(model: LoadedModel) -> bool:
@@ -176,15 +143,6 @@ def _experts(budget: Budget) -> dict[str, float]:
     """Return the words about experts."""
     experts, held = budget.facts.target.spec.experts, budget.choice.experts
     return {"held": held, "all_experts": experts.total, "missed": 1.0 - experts.hits(held)} if experts else {}
-
-
-def _speeds(costs: CostsNow, budget: Budget) -> dict[str, object]:
-    """Return the speeds of this plan, and of the same drafts with each type of KV cache."""
-    from edgedec.costs.speeds import PredictedSpeeds
-
-    kinds = {kv: PredictedSpeeds.of(curve, budget.choice.drafted) for kv, curve in costs.curves.items()}
-    by_kind = {kv: speed.as_json() for kv, speed in kinds.items()}
-    return {**by_kind[budget.choice.kv], "by_kv": by_kind, "load_average": costs.load}
 
 
 def _show(name: str, budget: Budget, memory: int | None) -> None:

@@ -13,10 +13,9 @@ STUDIES = {
     "kernels": Subcommand("edgedec.cli.bench.kernels", "Cost of a pass over k tokens."),
     "experts": Subcommand("edgedec.cli.bench.experts", "Hits of experts in memory, by policy."),
     "memory": Subcommand("edgedec.cli.bench.memory", "Peak memory, within budgets and beside peers."),
-    "accuracy": Subcommand("edgedec.cli.bench.accuracy", "Agreement, right answers, found facts."),
+    "accuracy": Subcommand("edgedec.cli.bench.accuracy", "Agreement, right answers, structured output."),
     "switch": Subcommand("edgedec.cli.bench.switch", "Two models that take turns: answers and cost."),
     "batch": Subcommand("edgedec.cli.bench.batch", "Tokens per second of conversations in a batch."),
-    "serving": Subcommand("edgedec.cli.bench.serving", "Servers under the load of several clients."),
     "report": Subcommand("edgedec.cli.bench.report", "One report of a model, or two side by side."),
 }
 """Subcommands by name. A new study is a module and a line here."""

@@ -1,4 +1,4 @@
-"""``edgedec bench accuracy``: agreement with exact logits, right answers, facts found, structured output.
+"""``edgedec bench accuracy``: agreement with exact logits, right answers, structured output.
 
 EdgeDec with a setting that changes its predictions runs beside an exact side on the same input. The task says
 how they are compared.
@@ -32,16 +32,15 @@ from edgedec.core.quick_dataclass import dataclass
 if TYPE_CHECKING:
     from edgedec.memory import KvType
 
-FAITHFUL, QUALITY, NEEDLE = "faithful", "quality", "needle"
+FAITHFUL, QUALITY = "faithful", "quality"
 STRUCTURED, EVERYDAY = "structured", "everyday"
 USED = {
     FAITHFUL: ("files", "policies", "tokens", "reference", "peers"),
     QUALITY: ("files", "policies", "limit", "save"),
-    NEEDLE: ("files", "policies", "tokens", "limit"),
     STRUCTURED: ("tokens", "limit"),
     EVERYDAY: ("tokens", "limit"),
 }
-_TOKENS = {FAITHFUL: 2000, NEEDLE: 1500, STRUCTURED: 64, EVERYDAY: 700}
+_TOKENS = {FAITHFUL: 2000, STRUCTURED: 64, EVERYDAY: 700}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,14 +69,13 @@ class AccuracyOptions(PeerOptions):
 @click.command(
     "accuracy",
     cls=Command,
-    short_help="Agreement, right answers, facts found, structured output.",
+    short_help="Agreement, right answers, structured output.",
     epilog=opt.examples(
         "edgedec bench accuracy -m smollm2.gguf --input book.txt --input program.py",
         "edgedec bench accuracy -m q.gguf --input a.txt --reference transformers --peer llama.cpp --json",
         "edgedec bench accuracy -m gemma3-270m --input book.txt --kv int8 --reference fp16",
         "edgedec bench accuracy --input book.txt --reference fp16 --when-full speckv",
         "edgedec bench accuracy --task quality --input gsm8k.jsonl --limit 100 --kv fp16 --kv int8",
-        "edgedec bench accuracy --task needle --input book.txt",
         "edgedec bench accuracy --task structured --limit 90",
         "edgedec bench accuracy --task everyday -m qwen2.5-coder-0.5b",
     ),
@@ -85,28 +83,26 @@ class AccuracyOptions(PeerOptions):
 @opt.model_option
 @click.option(
     "--task", type=click.Choice([*USED]), default=FAITHFUL, show_default=True, metavar="NAME",
-    help="faithful: predictions beside exact logits; quality: right answers; needle: facts in long texts; "
+    help="faithful: predictions beside exact logits; quality: right answers; "
     "structured: replies under JSON schemas; everyday: replies that end and are right.",
 )  # fmt: skip
 @input_option(
-    "faithful, needle: UTF-8 text or .jsonl prompts, equal shares of several files; quality: questions in "
+    "faithful: UTF-8 text or .jsonl prompts, equal shares of several files; quality: questions in "
     "the format of GSM8K.",
     multiple=True,
 )
 @count_option(
     "--limit",
-    "quality: ask the first N questions; needle: N facts (default: 20); structured: N schemas "
-    "(45); everyday: N prompts (40).",
+    "quality: ask the first N questions; structured: N schemas (45); everyday: N prompts (40).",
 )
 @count_option(
     "--tokens",
-    "faithful: tokens compared (default: 2000); needle: tokens around a fact (1500); most tokens of a "
-    "reply: structured (64), everyday (700).",
+    "faithful: tokens compared (default: 2000); most tokens of a reply: structured (64), everyday (700).",
 )
 @kv_types("Type of the KV cache, fp16 or int8. quality: the first is the base (default: both).", ())
 @click.option(
     "--when-full", "policies", type=click.Choice(LOSSY), multiple=True, metavar="POLICY",
-    help="Eviction policy, slide or speckv, with a KV cache for half of the tokens (needle: usually each).",
+    help="Eviction policy, slide or speckv, with a KV cache for half of the tokens.",
 )  # fmt: skip
 @click.option(
     "--reference", type=click.Choice([*REFERENCES, "fp16"]), default=REFERENCES[0], show_default=True,
@@ -130,9 +126,6 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     Every side is compared with the first one, question by question, by McNemar's exact test. Ctrl-C ends it
     with the replies that there are.
 
-    --task needle: put a fact into a long text ("The secret number of Oslo is 47121."), ask for it at the end,
-    and count. One side has room for the whole text; the others evict tokens by a policy.
-
     --task structured: ask for examples of JSON schemas of 15 kinds, greedily, with and without drafts. Prints
     how many schemas are accepted, the time to compile one, whole and valid replies, drafted tokens, and the
     processor time of a token beside that of free text. Exit status 1 if a reply with drafts differs.
@@ -140,7 +133,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     --task everyday: ask 40 prompts as people type them, with the values that the model comes with, and count
     the replies that end by themselves and those that are right, where one answer is. This judged the default.
 
-    The first three also print the joules of a token that was decoded (faithful: that was read): measured
+    The first two also print the joules of a token that was decoded (faithful: that was read): measured
     where the machine has a meter, else an estimate (~).
     """
     options = AccuracyOptions(**given)

@@ -39,7 +39,6 @@ class DraftOptions(QuestionOptions):
     temperature: float
     levels: tuple[Level, ...]
     save: Path | None
-    plot: Path | None
     modes: tuple[str, ...]
 
     @property
@@ -62,11 +61,8 @@ class DraftOptions(QuestionOptions):
 
     def check(self) -> None:
         """Raise UsageError for options that contradict each other."""
-        from edgedec.bench.plots.figure import check_plot
         from edgedec.drafters.registry import models_in, parsed
 
-        if self.plot:
-            check_plot(self.plot)
         if self.levels and self.modes:
             raise UsageError("--mode does not go with --memory", hint="leave one out")
         if self.levels and any(len(models_in(parsed(drafters))) > 1 for drafters in self.drafter_sets):
@@ -83,7 +79,7 @@ class DraftOptions(QuestionOptions):
         "edgedec bench drafts --input spec_bench.jsonl --limit 4 --draft lookup --draft auto",
         "edgedec bench drafts -m q.gguf --draft auto --peer llama.cpp,llama.cpp-ngram --save run.jsonl",
         "edgedec bench drafts --input spec_bench.jsonl --memory 230MB --memory -65%",
-        "edgedec bench drafts --input spec_bench.jsonl --memory curve --plot curve.png",
+        "edgedec bench drafts --input spec_bench.jsonl --memory curve",
     ),
 )
 @opt.model_option
@@ -94,7 +90,6 @@ class DraftOptions(QuestionOptions):
 )  # fmt: skip
 @levels_option
 @peer_option(WITH_REPLIES)
-@opt.plot_option
 @save_option
 @click.option("--temperature", type=float, default=0.0, metavar="T", help="Draw tokens, as in generate.")
 @click.option(
@@ -120,8 +115,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     process: KV cache, scratch, rows, tables, draft model, slack. "measured" is the peak without the process
     as loaded and resident weights; "+ process" adds the process to "generation". Where a context is shorter,
     the oldest turns are dropped as in a chat; prompts that do not fit at all are counted, not compared. The
-    exit status is 10 if a side takes more than its budget. --plot draws speed over generation memory then,
-    else speed-ups by category.
+    exit status is 10 if a side takes more than its budget.
     """
     from edgedec.bench.harness.energy import EnergyProbe
     from edgedec.bench.harness.journal import Journal, SideAnswer
@@ -162,8 +156,6 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     rows = budget_rows(report)
     energies = energies_of_report(report, manifest, options.gguf_file, probe)
     title = f"{manifest.name}, {describe().cpu}, {options.chosen_threads} threads"
-    if options.plot:
-        _draw(report, rows, options.plot, title)
     if options.as_json:
         facts = {"conditions": conditions, "hash": digest(conditions), "runs": journal.run}
         budgets: dict[str, Any] = {"within": {row.side: row.as_json() for row in rows}} if rows else {}
@@ -228,18 +220,6 @@ def _conditions(options: DraftOptions, manifest: Manifest) -> dict[str, Any]:
         "max_tokens": options.max_tokens,
         "sampling": asdict(options.sampling),
     }
-
-
-def _draw(report: DraftsReport, rows: Sequence[BudgetRow], path: Path, title: str) -> None:
-    from edgedec.bench.plots.drafts import draw_drafts
-    from edgedec.bench.plots.speed_over_memory import draw_speed_over_memory
-    from edgedec.bench.studies.speed_within_budgets import plain_ratio
-
-    if not rows:
-        draw_drafts(report, path, title=title)
-        return
-    plain = {draft: plain_ratio(report, draft) for draft in report.full}
-    draw_speed_over_memory(rows, plain, path, title=title)
 
 
 def _judge(report: DraftsReport, rows: Sequence[BudgetRow]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -41,7 +40,6 @@ class KernelOptions(PeerOptions):
     repeat: int
     kv: KvType
     device: Device
-    plot: Path | None
 
     @property
     def counts(self) -> list[int]:
@@ -63,7 +61,6 @@ class KernelOptions(PeerOptions):
     epilog=opt.examples(
         "edgedec bench kernels -m qwen2.5-coder-1.5b",
         "EDGEDEC_ISA=avx2 edgedec bench kernels --tokens 1,2,3,4,5,6,7,8 --json",
-        "edgedec bench kernels -m gemma3-270m --plot passes.svg",
         "edgedec bench kernels -m ./my-npu-model --device npu --tokens 1,8,32 --repeat 5",
         "edgedec bench kernels --device gpu --tokens 1,16",
         "edgedec bench kernels -m model.gguf --peer llama.cpp=~/llama/bin/python",
@@ -74,7 +71,6 @@ class KernelOptions(PeerOptions):
 @count_option("--resident", "Tokens in the KV cache before a pass.", 128, least=0)
 @count_option("--repeat", "Rounds; every round times each number of tokens once.", 15)
 @peer_option(WITH_PASSES)
-@opt.plot_option
 @opt.kv_option
 @opt.device_option
 @last_options
@@ -88,16 +84,9 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     same rounds. The bandwidth fraction compares the weights that passes over one token read per second with
     the speed at which this machine can read memory. Figures are medians; the table has quartiles.
     """
-    from edgedec.bench.plots.figure import check_plot
-    from edgedec.bench.plots.kernels import draw_pass_costs
-
     options = KernelOptions(**given)
     counts = options.counts
-    if options.plot:
-        check_plot(options.plot)
     report = _measure(ctx, options, counts)
-    if options.plot:
-        draw_pass_costs(report, options.plot)
     if options.as_json:
         screen.show_json(report.as_json())
     else:

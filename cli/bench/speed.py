@@ -32,7 +32,6 @@ class SpeedOptions(PeerOptions):
     file: Path | None
     max_tokens: int
     repeat: int
-    plot: Path | None
 
 
 @click.command(
@@ -42,7 +41,7 @@ class SpeedOptions(PeerOptions):
     epilog=opt.examples(
         "edgedec bench speed -m qwen2.5-coder-1.5b --peer llama.cpp",
         "edgedec bench speed -m model.gguf --peer llama.cpp=~/llama/bin/python --threads 4",
-        "edgedec bench speed -m model.gguf --peer transformers,openvino-genai --plot speed.png",
+        "edgedec bench speed -m model.gguf --peer transformers,openvino-genai",
         "edgedec bench speed --peer native --input prompts.jsonl --max-tokens 128 --json",
     ),
 )
@@ -51,7 +50,6 @@ class SpeedOptions(PeerOptions):
 @count_option("--max-tokens", "Tokens decoded after every prompt; end tokens do not end it.", 64, least=2)
 @count_option("--repeat", "Rounds over all prompts, and loads of every side.", 3)
 @peer_option(ABLE)
-@opt.plot_option
 @last_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
@@ -72,14 +70,10 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     from edgedec.bench.harness.energy import EnergyProbe
     from edgedec.bench.harness.runtimes import OwnRun
     from edgedec.bench.harness.texts import PROMPTS, read_prompts
-    from edgedec.bench.plots.figure import check_plot
-    from edgedec.bench.plots.speed import draw_speed
     from edgedec.bench.studies.speed import SpeedStudy, measure_speed
     from edgedec.bundle.manifest import Manifest
 
     options = SpeedOptions(**given)
-    if options.plot:
-        check_plot(options.plot)
     names = options.peer_names(ABLE, "cannot take part")
     bundle = inputs.find_bundle(ctx, options.model)
     manifest, threads = Manifest.load(bundle), options.chosen_threads
@@ -96,8 +90,6 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     with inputs.steps() as progress:
         report = measure_speed(sides, study, progress)
     costs = _costs(report, manifest, options, rate)
-    if options.plot:
-        draw_speed(report, options.plot, model=manifest.name, threads=threads)
     if options.as_json:
         facts = {"model": manifest.name, "threads": threads, **report.as_json()}
         screen.show_json({**facts, **costs.as_json()})

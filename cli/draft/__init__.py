@@ -27,7 +27,7 @@ MAKERS = {
     short_help="Make drafters for a model out of its own replies.",
     epilog=opt.examples(
         "edgedec draft rollouts -m qwen2.5-coder-1.5b --prompts prompts.jsonl --greedy",
-        "edgedec draft trim -m qwen2.5-coder-1.5b --plot trim.svg",
+        "edgedec draft trim -m qwen2.5-coder-1.5b",
         "edgedec draft tables -m qwen2.5-coder-1.5b",
         "edgedec draft train -m qwen2.5-coder-1.5b --minutes 60",
         "edgedec draft import AngelSlim/Qwen3-1.7B_eagle3 -m qwen3-1.7b",

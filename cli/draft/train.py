@@ -15,7 +15,7 @@ from edgedec.cli.draft import training
     short_help="Train a head or an adapter that drafts for a model.",
     epilog=opt.examples(
         "edgedec draft train --prompts prompts.jsonl --ids 8192 --quant q4_0",
-        "edgedec draft train -m qwen2.5-coder-1.5b --minutes 240 --plot training.png",
+        "edgedec draft train -m qwen2.5-coder-1.5b --minutes 240",
         "edgedec draft train --steps 500 --json | jq .agreement",
         "edgedec draft train -m qwen2.5-coder-1.5b --from smollm2-135m --minutes 120",
     ),

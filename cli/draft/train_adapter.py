@@ -43,10 +43,6 @@ def train(ctx: click.Context, options: training.TrainOptions, named: str) -> Non
         facts = job.facts(trainer, replies, before, after)
     with reporter() as progress:
         file, made = job.export(trainer, facts, progress)
-    if options.plot:
-        from edgedec.training.log import TrainingLog
-
-        TrainingLog(job.folder).draw(options.plot, title=job.name)
     shown = {
         "model": job.manifest.name,
         "draft": job.name,

@@ -79,13 +79,9 @@ def _finish(
     found: Agreement,
     options: training.TrainOptions,
 ) -> None:
-    """Install the head, draw the picture, and report."""
-    from edgedec.training.log import TrainingLog
-
+    """Install the head, and report."""
     with reporter() as progress:
         place = job.export(trainer, facts, options.quant, progress)
-    if options.plot:
-        TrainingLog(job.folder).draw(options.plot, title=f"head of {job.manifest.name}")
     nbytes = sum(file.stat().st_size for file in place.iterdir())
     made = {
         "model": job.manifest.name,

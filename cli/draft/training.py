@@ -75,7 +75,6 @@ class TrainOptions:
         rare=True, help="Where the drafter is trained: cpu or cuda. The model itself always runs on the CPU.",
     ))
     threads: int | None = declared(opt.threads_option)
-    plot: Path | None = declared(opt.plot_option)
     as_json: bool = declared(opt.json_option)
     # fmt: on
 
@@ -86,10 +85,6 @@ def check(options: TrainOptions) -> None:
         raise UsageError("--steps and --minutes both say how long", hint="leave out one")
     if find_spec("torch") is None:
         raise UsageError("training needs torch", hint=f"`{pip_install('train')}`")
-    if options.plot:
-        from edgedec.bench.plots.figure import check_plot
-
-        check_plot(options.plot)
     import torch
 
     if options.device == "cuda" and not torch.cuda.is_available():

@@ -35,7 +35,7 @@ _CONTEXT_TOKENS = 256
     short_help="Choose the ids that a model's head computes when it drafts.",
     epilog=opt.examples(
         "edgedec draft trim -m gemma3-270m",
-        "edgedec draft trim -m qwen2.5-coder-1.5b --prompts prompts.jsonl --plot trim.svg",
+        "edgedec draft trim -m qwen2.5-coder-1.5b --prompts prompts.jsonl",
         "edgedec draft trim --ids 16384 --json | jq .chosen.coverage",
     ),
 )
@@ -49,7 +49,6 @@ _CONTEXT_TOKENS = 256
     help="Keep about K ids, in whole tiles (default: the best of 2048 to 32768 and all).",
 )  # fmt: skip
 @opt.threads_option
-@opt.plot_option
 @opt.json_option
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
@@ -61,15 +60,11 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     counted. A drafter with this model's head uses the result from the next start on; replies stay the same.
     """
     from edgedec.backends.open import open_backend
-    from edgedec.bench.plots.figure import check_plot
-    from edgedec.bench.plots.trim import draw_trims
     from edgedec.bench.studies.trim import require_trims
     from edgedec.bundle.manifest import Manifest
     from edgedec.cli.bench import inputs
     from edgedec.drafters.trim import remove_trim, save_trim
 
-    if options["plot"]:
-        check_plot(options["plot"])
     bundle = inputs.find_bundle(ctx, options["model"])
     manifest = Manifest.load(bundle)
     backend = open_backend(bundle, manifest, threads=options["threads"], drafting=True)
@@ -81,8 +76,6 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         remove_trim(manifest, home)
     else:
         save_trim(manifest, home, chosen.subset.ids, _facts(report, chosen))
-    if options["plot"]:
-        draw_trims(report, options["plot"])
     if options["as_json"]:
         screen.show_json(report.as_json())
     else:

@@ -231,19 +231,6 @@ def _batches_rows(results: Results) -> Rows:
     return rows
 
 
-def _needle(given: Given) -> dict[str, Command]:
-    texts = ("--input", str(ROOT / "LICENSE"), "--input", _TEXTS[0])
-    arguments = ("accuracy", "--task", "needle", "-m", SMOLLM, *texts, "--tokens", "800")
-    return {SMOLLM: Command(arguments, 0.6)}
-
-
-def _needle_rows(results: Results) -> Rows:
-    return [
-        [way, f"{one['found']} of {one['of']}", *(str(count) for count in one["by_depth"].values())]
-        for found in results.values() for way, one in found["sides"].items()
-    ]  # fmt: skip
-
-
 def _beside(given: Given) -> dict[str, Command]:
     def arguments(model: str) -> tuple[str, ...]:
         return ("speed", "-m", str(given.ggufs[model]), "--peer", "llama.cpp")
@@ -313,10 +300,6 @@ TABLES = (
     Table(
         "kv", "KV cache in int8", "Beside the KV cache in fp16 on the same tokens.",
         _kv, ("model", "same top-1", "mean KL", "bytes a token"), _kv_rows,
-    ),
-    Table(
-        "needle", "Facts in long texts", "Facts found in 800 tokens, by their depth, with a cache for half.",
-        _needle, ("KV cache", "found", "at 0 %", "25 %", "50 %", "75 %", "at 100 %"), _needle_rows,
     ),
 )  # fmt: skip
 """Tables in the order of their importance. A new table is an entry here."""

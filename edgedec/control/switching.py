@@ -14,9 +14,6 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Protocol
-
-import numpy as np
 
 from edgedec.core.errors import UsageError
 from edgedec.core.quick_dataclass import dataclass
@@ -68,28 +65,8 @@ def beside_itself(name: str) -> UsageError:
     )
 
 
-class Switching(Protocol):
-    """Decides token by token. One object decides for one reply."""
-
-    @property
-    def large(self) -> bool:
-        """Whether the large model writes now."""
-        ...
-
-    def add(self, entropy_bits: float | None) -> bool:
-        """Count a token, and return whether the other model should write the next one.
-
-        ``entropy_bits``: of the distribution that the token was drawn from; None where it is unknown.
-        """
-        ...
-
-    def switch(self) -> None:
-        """The other model writes from now on."""
-        ...
-
-
 class EntropySwitching:
-    """Switches as ``rule`` says.
+    """Decides token by token, as ``rule`` says, which model writes one reply.
 
     The mean over no tokens counts as 0: the small model begins, unless ``high_bits`` is below 0. A large
     model whose entropies are unknown hands back after the least run, unless ``low_bits`` is below 0.
@@ -107,7 +84,10 @@ class EntropySwitching:
         return self._large
 
     def add(self, entropy_bits: float | None) -> bool:
-        """See ``Switching.add``."""
+        """Count a token, and return whether the other model should write the next one.
+
+        ``entropy_bits``: of the distribution that the token was drawn from; None where it is unknown.
+        """
         self._run += 1
         if entropy_bits is not None:
             self._last.append(entropy_bits)
@@ -119,43 +99,7 @@ class EntropySwitching:
         return mean < self._rule.low_bits if self._large else mean > self._rule.high_bits
 
     def switch(self) -> None:
-        """See ``Switching.switch``. Entropies of the other model do not count."""
+        """Let the other model write from now on. Entropies of this one do not count any more."""
         self._large = not self._large
         self._last.clear()
         self._run = 0
-
-
-class RandomSwitching:
-    """Lets the large model write a given share of all runs, chosen at random: the rule to beat.
-
-    Each piece of ``least_run`` tokens is the large model's with probability ``share``.
-    """
-
-    def __init__(self, share: float, least_run: int = LEAST_RUN_TOKENS, seed: int = 0) -> None:
-        self._share = share
-        self._least_run = least_run
-        self._random = np.random.default_rng(seed)
-        self._run = 0
-        self._large = self._wanted = self._drawn()
-
-    @property
-    def large(self) -> bool:
-        """Whether the large model writes now."""
-        return self._large
-
-    def add(self, entropy_bits: float | None) -> bool:
-        """See ``Switching.add``; the entropy does not count."""
-        self._run += 1
-        if self._run < self._least_run:
-            return False
-        if self._run % self._least_run == 0:
-            self._wanted = self._drawn()
-        return self._wanted != self._large
-
-    def switch(self) -> None:
-        """See ``Switching.switch``."""
-        self._large = not self._large
-        self._run = 0
-
-    def _drawn(self) -> bool:
-        return bool(self._random.random() < self._share)

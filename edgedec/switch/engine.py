@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
 
-from edgedec.control.switching import Switching
+from edgedec.control.switching import EntropySwitching
 from edgedec.core.errors import UsageError
 from edgedec.core.forward import Source
 from edgedec.core.progress import Steps
@@ -46,7 +46,7 @@ class SwitchedEngine:
         home: Engine,
         small: TurnGenerator,
         large: TurnGenerator,
-        decide: Callable[[], Switching],
+        decide: Callable[[], EntropySwitching],
         *,
         clock: Callable[[], float],
         beside: Engine | None = None,
@@ -77,7 +77,7 @@ class SwitchedEngine:
         """Most tokens of a conversation."""
         return self.capacity
 
-    def decide_by(self, decide: Callable[[], Switching]) -> None:
+    def decide_by(self, decide: Callable[[], EntropySwitching]) -> None:
         """Let ``decide`` make the rules of replies to come: a study has many."""
         self._decide = decide
 
@@ -183,7 +183,7 @@ class SwitchedEngine:
             generator = self.small if generator is self.large else self.large
             self.switched.switches += 1
 
-    def _stretch(self, turn: _Turn, switching: Switching, request: TurnRequest) -> StepStream:
+    def _stretch(self, turn: _Turn, switching: EntropySwitching, request: TurnRequest) -> StepStream:
         """Write until the rule says otherwise and the text allows it, or the model can go on no further."""
         generator, waited = turn.generator, 0
         missed = generator.missing(self.committed) if self.switched.switches else 0

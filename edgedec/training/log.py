@@ -1,4 +1,4 @@
-"""The log of training, a line of JSON each, and its picture."""
+"""The log of training, a line of JSON each."""
 
 from __future__ import annotations
 
@@ -53,28 +53,6 @@ class TrainingLog:
         rates = [round(one, 4) for one in found.rates]
         facts = {"agreement": rates, "tokens_a_pass": round(found.tokens_a_pass, 4)}
         self._add({"step": step, "seconds": round(seconds, 1), **facts})
-
-    def draw(self, path: Path, *, title: str) -> None:
-        """Draw loss and agreement over steps. Raises StorageError; needs matplotlib."""
-        from matplotlib.figure import Figure
-
-        lines = self.lines()
-        figure = Figure(figsize=(8.4, 3.6), layout="constrained")
-        panels = figure.subplots(1, 2)
-        for axes, name, word in zip(panels, ("loss", "agreement"), ("depth", "depth"), strict=True):
-            found = [line for line in lines if name in line]
-            for depth in range(len(found[0][name]) if found else 0):
-                values = [line[name][depth] for line in found]
-                axes.plot([line["step"] for line in found], values, label=f"{word} {depth + 1}")
-            axes.set_xlabel("steps")
-            axes.grid(alpha=0.3)
-        panels[0].set_ylabel("cross entropy, nats")
-        panels[1].set_ylabel("agreement on held-out replies")
-        panels[1].set_ylim(0, 1)
-        panels[1].legend(fontsize=8)
-        figure.suptitle(title, fontsize=11)
-        with atomic_path(path) as temporary:
-            figure.savefig(temporary, format=path.suffix[1:].lower(), dpi=200)
 
     def _add(self, fields: dict[str, Any]) -> None:
         with storage_errors(str(self._path)):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +10,7 @@ import pytest
 
 from edgedec.bench.harness.chat_prompts import ChatPrompts
 from edgedec.bench.harness.memory_levels import CURVE, FULL, Level, drafts_end, generation
-from edgedec.bench.harness.pairing import Spread
 from edgedec.bench.harness.questions import Question
-from edgedec.bench.plots.speed_over_memory import draw_speed_over_memory
-from edgedec.bench.studies.drafts import RateRatio
-from edgedec.bench.studies.speed_within_budgets import BudgetRow
 from edgedec.bundle.manifest import Manifest
 from edgedec.cli.bench.options import Levels
 from edgedec.core.model_spec import ModelSpec
@@ -90,8 +84,7 @@ def test_names_of_levels() -> None:
 def test_every_level_answers_or_says_why_not(folder: Path, tmp_path: Path) -> None:
     levels = ["--memory", "full", "--memory", "-20%", "--memory", "1MB"]
     save = ["--save", str(tmp_path / "run.jsonl")]
-    plot = ["--plot", str(tmp_path / "curve.svg")] if find_spec("matplotlib") else []
-    facts = report(bench(folder, *arguments(folder, *levels, *save, *plot, "--json")))
+    facts = report(bench(folder, *arguments(folder, *levels, *save, "--json")))
     full, cut, none = (facts["within"][f"edgedec+auto at {name}"] for name in ("full", "-20%", "1MB"))
     assert next(iter(facts["overall"])) == "edgedec"
     assert "does not fit 1.0 MB: it needs" in none["refused"]
@@ -106,19 +99,8 @@ def test_every_level_answers_or_says_why_not(folder: Path, tmp_path: Path) -> No
         assert side["differing_replies"] == 0
         assert not side["over_budget"]
         assert side["too_long"] == 0
-    assert not plot or "drafts" in (tmp_path / "curve.svg").read_text(encoding="utf-8")
     again = report(bench(folder, *arguments(folder, *levels, *save, "--json")))
     assert again["within"] == facts["within"]  # nothing was measured a second time
-
-
-@pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib")
-def test_plain_decoding_far_above_all_others_fits_into_the_picture(tmp_path: Path) -> None:
-    pairs = RateRatio("base", Spread(1.0, 0.9, 1.1), 1.0, 1, 0)
-    row = BudgetRow("edgedec+auto at full", "auto", "full", "", generation=10 * MB, choice={}, ratio=pairs)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        draw_speed_over_memory([row], {"auto": 40.0}, tmp_path / "curve.svg", title="far above")
-    assert (tmp_path / "curve.svg").stat().st_size > 1000
 
 
 def test_conversations_with_a_context_are_those_of_a_chat(folder: Path) -> None:

@@ -18,7 +18,6 @@ from edgedec.cli.bench import STUDIES
 from edgedec.cli.bench.options import PeerOptions
 from edgedec.cli.services import Services
 from edgedec.cli.subcommands import Subcommand
-from edgedec.disk.installing import pip_install
 from edgedec.export import export_gguf
 from edgedec.metrics.mbsu import Weights
 from edgedec.models import Store
@@ -67,17 +66,6 @@ def test_kernels(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "of 10.0 GB/s" in table
 
 
-def test_a_plot_is_drawn_or_refused_before_measuring(folder: Path, tmp_path: Path) -> None:
-    args = ["-m", str(folder / "bundle"), "--tokens", "2", "--resident", "8", "--repeat", "1"]
-    result = bench(folder, "kernels", *args, "--plot", str(tmp_path / "curve.svg"))
-    if find_spec("matplotlib"):
-        assert result.exit_code == 0, result.output
-        assert "<svg" in (tmp_path / "curve.svg").read_text(encoding="utf-8")
-    else:
-        assert_one_line(result, 2, "plots need matplotlib", pip_install("plot"))
-    assert [path.name for path in tmp_path.iterdir()] == (["curve.svg"] if result.exit_code == 0 else [])
-
-
 def test_weights_read_leave_out_an_embedding_that_is_only_looked_up(folder: Path, tmp_path: Path) -> None:
     export_gguf(write_tiny(tmp_path / "untied.gguf", tied=False), tmp_path / "untied")
     tied, untied = pass_weights(folder / "bundle"), pass_weights(tmp_path / "untied")
@@ -120,8 +108,6 @@ def fake_peers(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> Fakes:
 def test_all_peers_in_one_run(folder: Path, tmp_path: Path, fake_peers: Fakes) -> None:
     args = ["-m", str(folder / "tiny.gguf"), "--threads", "1"]
     args += ["--repeat", "1", "--max-tokens", "3", "--peer", ",".join(runtimes.OTHERS)]
-    if find_spec("matplotlib"):
-        args += ["--plot", str(tmp_path / "bars.svg")]
     facts = report(bench(folder, "speed", *args, "--json"))
     assert list(facts["sides"]) == ["edgedec", *runtimes.OTHERS]
     assert list(facts["ratios"]) == list(runtimes.OTHERS)
@@ -139,14 +125,11 @@ def test_all_peers_in_one_run(folder: Path, tmp_path: Path, fake_peers: Fakes) -
         r"^edgedec: peak [0-9.]+ MB = weights 0\.. MB \+ kv cache 0\.. MB \+ [0-9.]+ MB$", table, re.M
     )
     assert "peak RSS: VmHWM of each side's process" in table
-    assert not find_spec("matplotlib") or "openvino-genai" in (tmp_path / "bars.svg").read_text("utf-8")
 
 
 def test_passes_beside_a_peer(folder: Path, tmp_path: Path, fake_peers: Fakes) -> None:
     args = ["-m", str(folder / "tiny.gguf"), "--threads", "1"]
     args += ["--repeat", "2", "--resident", "8", "--tokens", "2", "--peer", "llama.cpp"]
-    if find_spec("matplotlib"):
-        args += ["--plot", str(tmp_path / "curve.svg")]
     facts = report(bench(folder, "kernels", *args, "--json"))
     theirs = facts["peers"]["llama.cpp"]
     assert [(cost["tokens"], cost["ms"], cost["relative"]) for cost in theirs] == [(1, 1e3, 1), (2, 1e3, 1)]
@@ -155,7 +138,6 @@ def test_passes_beside_a_peer(folder: Path, tmp_path: Path, fake_peers: Fakes) -
     table = bench(folder, "kernels", *args).stdout
     assert "llama.cpp ms" in table
     assert "llama.cpp: fake 1.0" in table
-    assert not find_spec("matplotlib") or "<!-- llama.cpp" in (tmp_path / "curve.svg").read_text("utf-8")
 
 
 def test_faithful(folder: Path) -> None:
@@ -213,7 +195,6 @@ def without(peer: str) -> str:
     [
         (["kernels", "--tokens", "1,x"], 2, ["--tokens 1,x"]),
         (["kernels", "--tokens", "513"], 2, ["a context of 641 tokens"]),
-        (["kernels", "--plot", "curve.bmp"], 2, ["curve.bmp", ".svg"]),
         (["kernels", "--peer", "transformers"], 2, ["transformers cannot take tokens back", "llama.cpp"]),
         (["kernels", "--peer", "llama.cpp"], 2, ["--keep-source"]),
         (["speed", "--peer", "lama.cpp"], 2, ["lama.cpp", "known: ", "llama.cpp"]),
@@ -222,7 +203,6 @@ def without(peer: str) -> str:
         (["speed", "--gguf", "none.gguf"], 2, ["no such option: --gguf", "give -m FILE"]),
         (["speed", "--input", "none.jsonl"], 3, ["no such file: none.jsonl"]),
         (["speed", "--max-tokens", "1000"], 2, ["context of 1", "at most 256"]),
-        (["speed", "--plot", "bars.bmp"], 2, ["bars.bmp", ".svg"]),
         (["accuracy", "--input", "none.txt", "--peer", "openvino-genai"], 2, ["does not give its logits"]),
         (["accuracy", "--input", "none.txt"], 3, ["no such file: none.txt"]),
         (["accuracy", "--input", "none.txt", "--limit", "3"], 2, ["--limit does not belong to faithful"]),
@@ -286,6 +266,5 @@ def test_the_studies_are_listed_in_this_order() -> None:
         "accuracy",
         "switch",
         "batch",
-        "serving",
         "report",
     ]

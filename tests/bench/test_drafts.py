@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -123,16 +122,12 @@ def test_peers_that_draft(folder: Path, fakes: Fakes, monkeypatch: pytest.Monkey
 
 
 def test_auto_has_the_drafters_that_belong_to_the_model(folder: Path, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    picture = tmp_path / "drafts.svg"
     add_head(folder / "bundle", tmp_path / "home")
-    one = ["--limit", "1", "--mode", "unprepared", "--plot", str(picture)]
+    one = ["--limit", "1", "--mode", "unprepared"]
     facts = report(bench(tmp_path, *arguments(folder, *one, "--json")))
     for name in ("edgedec+auto", "edgedec+auto unprepared"):
         assert "head" in facts["overall"][name]["by_drafter"]
         assert facts["differing_replies"][name]["replies"] == 0
-    drawn = re.findall(r"<!-- (.*?) -->", picture.read_text(encoding="utf-8"))
-    assert {"edgedec+auto unprepared", "mt_bench", "all", "tokens per pass"} <= set(drawn)
 
 
 def test_a_cold_side_beside_the_warm_one(folder: Path) -> None:
@@ -158,7 +153,6 @@ def test_filled_passes_have_drafts_whether_they_pay_or_not(folder: Path) -> None
         (["--peer", "openvino-genai"], 2, ["openvino-genai does not reply"]),
         (["--peer", "llama.cpp-ngram", "--temperature", "1"], 2, ["greedily"]),
         (["--peer", "llama.cpp-ngram"], 2, ["--keep-source"]),
-        (["--plot", "a.txt"], 2, ["a.txt", ".svg"]),
         (["--mode", "unprepared", "--memory", "full"], 2, ["--mode does not go with --memory"]),
         (["--mode", "cold", "--memory", "full"], 2, ["--mode does not go with --memory"]),
         (["--temperature", "-7"], 2, ["temperature cannot be -7"]),

@@ -107,7 +107,6 @@ def unmetered(monkeypatch: pytest.MonkeyPatch) -> None:
 TASKS = {
     "quality": (["--input", "q.jsonl", "--when-full", "slide"],
                 ["fp16", "int8", "fp16 slide 128", "int8 slide 128"]),
-    "needle": (["--input", "text.txt", "--tokens", "100", "--limit", "1"], ["full", "slide", "speckv"]),
     "faithful": (["--input", "text.txt", "--tokens", "60", "--reference", "fp16", "--kv", "int8"],
                  ["edgedec", "fp16"]),
 }  # fmt: skip

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from edgedec.bench.harness.pairing import spread
-from edgedec.bench.plots.figure import check_plot
-from edgedec.bench.plots.speed import draw_speed
 from edgedec.bench.studies.speed import SideSpeed, SpeedReport, SpeedStudy, measure_speed
-from edgedec.core.errors import UsageError
-from edgedec.disk.installing import pip_install
 from tests.bench.support import Fakes
 
 PLAN = SpeedStudy(prompts=((1, 2, 3), (4, 5, 6, 7)), max_tokens=5, repeat=3, settle=lambda: None)
@@ -108,16 +102,3 @@ def test_a_few_disturbed_measurements_do_not_move_the_median() -> None:
     calm = spread([1.0, 1.1, 0.9, 1.0, 50.0])
     assert calm.median == 1.0
     assert (calm.low, calm.high) == pytest.approx((1.0, 1.1))
-
-
-def test_the_bars_show_every_side(fakes: Fakes, tmp_path: Path) -> None:
-    if find_spec("matplotlib") is None:
-        with pytest.raises(UsageError, match=f"plots need matplotlib .*{re.escape(pip_install('plot'))}"):
-            check_plot(tmp_path / "bars.svg")
-        return
-    report = run(fakes, ("ours", 1.0), ("theirs", 2.0))
-    draw_speed(report, tmp_path / "bars.svg", model="tiny", threads=2)
-    text = (tmp_path / "bars.svg").read_text(encoding="utf-8")
-    # text is drawn as glyphs, each run of it below a comment that says what it is
-    for word in ("ours", "theirs", "decoding, tokens/s", "tiny, 2 threads"):
-        assert f"<!-- {word}" in text

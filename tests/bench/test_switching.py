@@ -1,23 +1,19 @@
-"""The study of two models that take turns, and the sandbox for code that models write."""
+"""The study of two models that take turns."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
-from click.testing import Result
 
-from edgedec.bench.harness.code_problems import CODE_PROBLEMS
-from edgedec.bench.harness.journal import Journal
 from edgedec.bench.harness.pairing import wilson
-from edgedec.bench.harness.sandbox import code_of, passes
-from edgedec.bench.plots.switching import draw_sides
-from edgedec.bench.studies.switch_problems import CODE, GSM8K, SwitchProblem, code_problems
-from edgedec.bench.studies.switching import LARGE, SMALL, SideResult, SwitchStudy, read_outcome
+from edgedec.bench.studies import switching
+from edgedec.bench.studies.number_questions import easy_problems
+from edgedec.bench.studies.quality import MathProblem
+from edgedec.bench.studies.switching import LARGE, SMALL, TURNS, SwitchReport, ask_in_turns
 from edgedec.cli.services import Services
 from edgedec.control.switching import EntropySwitching, SwitchRule
-from edgedec.core.errors import BadFileError, UsageError
 from edgedec.models import Store
 from tests.cli.support import run
 from tests.fixtures.tiny_models import tiny_bundle
@@ -25,102 +21,45 @@ from tests.switch.pairs import LARGE_ALONE, SMALL_ALONE
 from tests.switch.test_assembly import folder, opened  # noqa: F401 - a fixture
 
 OFTEN = SwitchRule(7.4, 7.4, window=1, least_run=2)
+ASKED = [MathProblem("1", "hello", "1"), MathProblem("2", "the world", "2")]
 
 
-def test_code_stands_in_the_first_fence_or_is_all_of_the_reply():
-    assert code_of("Sure:\n```python\nx = 1\n```\nor\n```\nx = 2\n```") == "x = 1\n"
-    assert code_of("```py\nx = 1") == "x = 1"
-    assert code_of("x = 1") == "x = 1"
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models of random weights are never sure: they need thresholds of their own to take turns."""
+    monkeypatch.setitem(switching.SIDES, TURNS, OFTEN)
 
 
-def test_the_sandbox_tells_right_code_from_wrong():
-    assert passes("def f(x):\n    return x + 1", ["f(1) == 2", "f(-1) == 0"])
-    assert not passes("def f(x):\n    return x", ["f(1) == 2"])
-    assert not passes("def f(x:", ["f(1) == 2"])
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "open('left', 'w')",
-        "import os; os.system('true')",
-        "import subprocess; subprocess.run(['true'])",
-        "import socket; socket.socket()",
-        "import os; os.fork()",
-        "x = bytearray(4 << 30)",
-        "import os; os.remove('left')",
-    ],
-)
-def test_code_that_would_leave_its_process_fails(code):
-    assert not passes(code, ["True"])
-
-
-def test_code_without_end_is_stopped():
-    assert not passes("while True: pass", ["True"], seconds=0.5)
-
-
-def test_the_problems_are_twenty_with_tests_that_an_empty_solution_fails():
-    assert len({one.key for one in CODE_PROBLEMS}) == 20
-    assert len(code_problems()) == 20
-    name = CODE_PROBLEMS[0].key.partition("(")[0]
-    assert not passes(f"def {name}(*given): return None", CODE_PROBLEMS[0].tests)
-    assert all(len(one.tests) >= 2 for one in CODE_PROBLEMS)
-
-
-def test_wilsons_interval_is_the_published_one():
+def test_wilsons_interval_is_the_published_one() -> None:
     assert wilson(0, 10) == pytest.approx((0.0, 0.2775), abs=1e-4)
     assert wilson(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-4)
     assert wilson(0, 0) == (0.0, 1.0)
 
 
-def even(text: str) -> bool:
-    return len(text) % 2 == 0
+def test_easy_problems_ask_for_a_number_at_the_end() -> None:
+    found = easy_problems(3)
+    assert [one.key for one in found] == ["1", "2", "3"]
+    assert all(one.text.endswith("End with the number.") and one.answer.isdecimal() for one in found)
+    assert len(easy_problems()) == 40
 
 
-def test_a_study_asks_every_side_and_goes_on_where_it_was_stopped(folder, tmp_path):  # noqa: F811
-    pytest.importorskip("matplotlib")
-    problems = [SwitchProblem(CODE, "hello", even), SwitchProblem(GSM8K, "the world", even)]
-    path = tmp_path / "found.jsonl"
-    with opened(folder, "gemma3", switch_rule=OFTEN, draft="off") as model:
-        measures = model.single.measures
-
-        def study(conditions: str = "one", asked: Sequence[SwitchProblem] = problems) -> SwitchStudy:
-            journal = Journal.resume({"conditions": conditions}, path, read_outcome)
-            chat = model.chat(max_tokens=20)
-            return SwitchStudy(
-                chat, model.engine, asked, journal, lambda one: measures.energy(one.marks, one.stats)
-            )
-
-        def answers(found: SwitchStudy) -> list[SideResult]:
-            found.run([OFTEN], lambda stage, done, total: seen.append((done, total)))
-            return [one for sides in found.results([OFTEN]).values() for one in sides]
-
-        seen: list[tuple[int, int]] = []
-        results = answers(study())
-        assert [one.side for one in results] == 2 * [SMALL, LARGE, "7.4,7.4", "random for 7.4,7.4"]
-        assert [one.share for one in results[:2]] == [0.0, 1.0]
-        assert 0.0 < results[2].share < 1.0
-        assert results[2].switches > 0
-        assert results[2].catch_up_tokens > 0
-        assert seen[-1] == (8, 8)
-        assert all(one.estimated and one.low < one.joules < one.high for one in results)
-        lines = path.read_text().splitlines(keepends=True)
-        path.write_text("".join(lines[:-3]) + lines[-3][:20])  # stopped in the middle of a line
-        assert [one.side for one in study().results([OFTEN])[CODE]] == [one.side for one in results[:4]]
-        assert GSM8K not in study().results([OFTEN])
-        again = answers(study(asked=problems[1:]))
-        assert [(one.right, one.share) for one in again] == [(one.right, one.share) for one in results[4:]]
-        assert len(path.read_text().splitlines()) == len(lines) + 1 == 11
-        with pytest.raises(UsageError, match="other conditions"):
-            study("two")
-        path.write_text("nonsense\n")
-        with pytest.raises(BadFileError, match="no saved replies"):
-            study()
-    draw_sides({CODE: results[:4], GSM8K: results[4:]}, tmp_path / "sides.svg", title="two")
-    assert "joules per reply (estimate)" in (tmp_path / "sides.svg").read_text()
+@pytest.mark.usefixtures("often")
+def test_every_problem_is_asked_of_each_model_alone_and_of_both_in_turn(folder: Path) -> None:  # noqa: F811
+    report, seen = SwitchReport(), []
+    with opened(folder, "gemma3", draft="off") as model:
+        ask_in_turns(model, ASKED, 20, report, lambda stage, done, total: seen.append((done, total)))
+    assert seen == [(1, 2), (2, 2)]
+    assert report.asked == 2
+    sides = report.as_json()
+    assert list(sides) == [SMALL, LARGE, TURNS]
+    assert (sides[SMALL]["large_share"], sides[LARGE]["large_share"]) == (0.0, 1.0)
+    assert 0.0 < sides[TURNS]["large_share"] < 1.0
+    assert sides[TURNS]["switches"] > 0
+    assert all(one["joules"] > 0 and one["seconds"] > 0 for one in sides.values())
+    assert report.source.startswith("an estimate, not a measurement; ")
 
 
-def test_the_small_model_alone_costs_none_of_the_large_ones_work(folder):  # noqa: F811
+def test_the_small_model_alone_costs_none_of_the_large_ones_work(folder: Path) -> None:  # noqa: F811
     with opened(folder, "gemma3", draft="off") as model:
         chat, marks = model.chat(max_tokens=20), []
         for rule in (SMALL_ALONE, LARGE_ALONE, OFTEN):
@@ -140,43 +79,39 @@ def test_the_small_model_alone_costs_none_of_the_large_ones_work(folder):  # noq
     assert all(joules > 0.0 for _, _, joules in marks)
 
 
-def test_the_command_goes_on_from_its_file(folder, tmp_path):  # noqa: F811
-    pytest.importorskip("matplotlib")
+@pytest.fixture
+def given(folder: Path, tmp_path: Path) -> tuple[str, ...]:  # noqa: F811
     questions = tmp_path / "two.jsonl"
     lines = [{"question": f"{number} and 1?", "answer": f"#### {number + 1}"} for number in (1, 2)]
     questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    bundles = (str(tiny_bundle(folder, "llama")), "--switch", str(tiny_bundle(folder, "gemma3", seed=1)))
+    return ("bench", "switch", "-m", *bundles, "--threads", "1", "--input", str(questions))
+
+
+@pytest.mark.usefixtures("often")
+def test_the_command_shows_each_side(folder: Path, given: tuple[str, ...]) -> None:  # noqa: F811
     services = Services(store=lambda: Store(folder / "home"))
-    bundles = ["-m", tiny_bundle(folder, "llama"), "--switch", tiny_bundle(folder, "gemma3", seed=1)]
-    fixed = ["--max-tokens", "12", "--threads", "1", "--at", "7.4,7.5"]
-    fixed += ["--save", str(tmp_path / "found.jsonl"), *map(str, bundles)]
-
-    def bench(*args: object) -> Result:
-        return run(services, "bench", "switch", *map(str, (*args, *fixed)))
-
-    first = bench("--input", questions, "--json", "--plot", tmp_path / "two.svg")
-    assert first.exit_code == 0, first.output
-    found = json.loads(first.stdout)
-    assert [one["side"] for one in found["tasks"]["gsm8k"]] == [SMALL, LARGE, "7.4,7.5", "random for 7.4,7.5"]
-    assert found["conditions"]["small"] == "Tiny gemma3"
-    shown = bench("--input", questions).stdout
-    assert "gsm8k: 2 of 2 problems" in shown
-    assert "J: an estimate with its bounds, not a measurement" in shown
+    found = json.loads(run(services, *given, "--json").stdout)
+    assert list(found["sides"]) == [SMALL, LARGE, TURNS]
+    assert (found["questions"], found["answered"]) == (2, 2)
+    shown = run(services, *given).stdout
+    assert "2 of 2 questions; per reply" in shown
+    assert [line.split("  ")[0] for line in shown.splitlines()[2:5]] == [SMALL, LARGE, TURNS]
+    assert "J: an estimate, not a measurement; " in shown
 
 
-def test_ctrl_c_shows_the_problems_that_all_sides_answered(folder, tmp_path, monkeypatch):  # noqa: F811
-    services, asked = Services(store=lambda: Store(folder / "home")), SwitchStudy._asked
+@pytest.mark.usefixtures("often")
+def test_ctrl_c_shows_the_questions_that_all_sides_answered(
+    folder: Path, given: tuple[str, ...], monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:
+    asked = switching._asked
 
-    def impatient(study: SwitchStudy, problem: SwitchProblem, *rest: object) -> object:
-        if problem.prompt == "2 and 1?":
+    def impatient(*args: object) -> object:
+        if args[-1].key == "2":
             raise KeyboardInterrupt
-        return asked(study, problem, *rest)
+        return asked(*args)
 
-    monkeypatch.setattr(SwitchStudy, "_asked", impatient)
-    questions = tmp_path / "two.jsonl"
-    lines = [{"question": f"{number} and 1?", "answer": f"#### {number + 1}"} for number in (1, 2)]
-    questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    bundles = ["-m", tiny_bundle(folder, "llama"), "--switch", tiny_bundle(folder, "gemma3", seed=1)]
-    given = [*bundles, "--max-tokens", "6", "--threads", "1", "--at", "7.4,7.5", "--input", questions]
-    stopped = run(services, "bench", "switch", *map(str, given))
+    monkeypatch.setattr(switching, "_asked", impatient)
+    stopped = run(Services(store=lambda: Store(folder / "home")), *given)
     assert stopped.exit_code == 130
-    assert "gsm8k: 1 of 2 problems" in stopped.stdout
+    assert "1 of 2 questions; per reply" in stopped.stdout

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,12 +125,3 @@ def test_the_report_has_every_head_for_machines() -> None:
     assert len(facts["heads"]) == 7
     assert facts["heads"][0].keys() >= {"ids", "coverage", "draft_step_ms", "mbsu", "tokens_per_s"}
     assert facts["chosen"]["mbsu_gain"] > 0
-
-
-def test_the_picture_marks_the_chosen_head(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    from edgedec.bench.plots.trim import draw_trims
-
-    draw_trims(report(), tmp_path / "trim.svg")
-    drawn = re.findall(r"<!-- (.*?) -->", (tmp_path / "trim.svg").read_text(encoding="utf-8"))
-    assert {"chosen", "whole tiles", "single ids", "some model: trimmed heads"} <= set(drawn)

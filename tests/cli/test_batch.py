@@ -156,8 +156,8 @@ def test_a_file_of_damaged_lines_alone(home: Home, bundle: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("-p", "x"), ["a batch is of --input or of --samples", "`edgedec generate`"]),
-        (("--input", "{}", "-p", "x"), ["--input goes without a prompt"]),
+        (("x",), ["a batch is of --input or of --samples", "`edgedec generate`"]),
+        (("--input", "{}", "x"), ["--input goes without a prompt"]),
         (("--input", "{}", "--samples", "2"), ["--samples is for one prompt"]),
         (("--input", "{}", "--batch", "33"), ["a batch of 33 conversations", "1 to 32"]),
         (("--input", "{}", "--draft", "exit"), ["cannot draft for a batch"]),

@@ -21,7 +21,6 @@ NO_DRAFTS = ("--draft", "off")
         (("chat", "--raw", "--system", "y"), ["--system", "--raw"]),
         (("chat", "--raw", "--template", "{}"), ["--template", "--raw"]),
         (("generate", "-p", "x", "--logprobs", "2"), ["--logprobs", "--json"]),
-        (("batch", "--input", "{}", "--json", "--logprobs", "2"), ["--logprobs", "--input"]),
     ],
 )
 def test_one_option_that_leaves_another_no_meaning(

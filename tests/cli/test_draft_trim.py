@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -134,20 +133,6 @@ def test_a_bundle_without_a_graph_for_drafting_is_refused_before_anything_is_gat
     result = run(real(home), "draft", "trim", "-m", str(older))
     assert_one_line(result, 5, "cannot be trimmed", "export or pull the model again")
     assert not (home.path / "rollouts").exists()
-
-
-def test_a_picture_is_drawn_or_refused_first(
-    home: Home, bundle: Path, told: Manifest, tmp_path: Path
-) -> None:
-    options = ("--ids", "256", "--plot", str(tmp_path / "trim.svg"))
-    result = run(real(home), "draft", "trim", "-m", str(bundle), *options)
-    if find_spec("matplotlib"):
-        assert result.exit_code == 0, result.output
-        assert "<svg" in (tmp_path / "trim.svg").read_text(encoding="utf-8")
-    else:
-        assert_one_line(result, 2, "plots need matplotlib")
-    wrong = run(real(home), "draft", "trim", "-m", str(bundle), "--plot", "trim.txt")
-    assert_one_line(wrong, 2, "trim.txt")
 
 
 def test_a_trimmed_head_computes_the_logits_of_the_full_one(home: Home, bundle: Path, told: Manifest) -> None:

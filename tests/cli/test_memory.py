@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -51,28 +50,6 @@ def test_the_plan_names_every_byte(home: Home, bundle: Path) -> None:
     assert re.search(r"^weights +\S+ MB  the model itself: every token needs all of it$", told, re.M)
     assert " of 500.0 MB\n" in told
     assert "all: the model does not fit" in told
-
-
-def test_the_plan_as_a_picture(home: Home, bundle: Path, tmp_path: Path) -> None:
-    """Costs that are not known are measured, and kept. Nothing is said of those that are."""
-    given = ("plan", "-m", str(bundle), "--memory", "200MB", "--plot", str(tmp_path / "plan.svg"))
-    before = edgedec(home, *given)
-    if not find_spec("matplotlib"):
-        assert before.returncode == 2
-        assert "plots need matplotlib" in before.stderr
-        return
-    assert before.returncode == 0, before.stderr
-    assert "Speed now, at a short context: about " in before.stdout
-    picture = (tmp_path / "plan.svg").read_text(encoding="utf-8")
-    assert "context, tokens" in picture
-    assert "tokens/s" in picture
-    assert before.stderr.count("measuring what passes") == len(list((home.path / "costs").iterdir())) == 1
-    after = edgedec(home, *given, "--json")
-    assert "measuring what passes" not in after.stderr
-    speed = json.loads(after.stdout)["speed"]
-    assert set(speed["by_kv"]) == {"fp16", "int8"}
-    assert 0 < speed["plain_tokens_per_s"] <= speed["most_tokens_per_s"]
-    assert_one_line(run(home.services(), "plan", "--plot", "plan.txt"), 2, "cannot draw plan.txt")
 
 
 def test_a_budget_that_was_named_as_enough_is_enough(home: Home, bundle: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from edgedec.assemble import budget as budgets
-from edgedec.bench.plots import memory_plan
 from edgedec.cli.plan import LOST, WHY, in_mb
 from edgedec.core.cache_kinds import Keys, States
 from edgedec.core.model_spec import ModelSpec
@@ -47,7 +46,6 @@ def test_every_part_of_a_plan_has_its_words() -> None:
 def test_everything_that_a_budget_can_cost_has_its_words() -> None:
     kinds = {line.partition(":")[0] for _, line in milestones(KNOWN, replace(WANTED, model_drafts=True))}
     assert kinds - {"context"} <= LOST.keys()
-    assert set(LOST) <= set(memory_plan._KINDS)
 
 
 def test_what_is_given_up_is_said_once(home: Home, tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_batch import answer, generate, objects
 from tests.fixtures.tiny_models import tiny_bundle
 
-ASKED = ("--raw", "-p", "The cat sat on the mat.", "--temperature", "0.9", "--seed", "5", "--draft", "lookup")
+PROMPT = "The cat sat on the mat."
+ASKED = ("--raw", PROMPT, "--temperature", "0.9", "--seed", "5", "--draft", "lookup")
 
 
 @pytest.fixture(scope="module")
@@ -97,14 +98,14 @@ def test_the_first_to_end_interrupts_the_others(home: Home, bundle: Path) -> Non
 def test_contradictions_are_one_line_before_a_model_is_opened(
     home: Home, options: tuple[str, ...], line: str
 ) -> None:
-    assert_one_line(run(home.services(), "batch", "-p", "Hi", *options), 2, line)
+    assert_one_line(run(home.services(), "batch", "Hi", *options), 2, line)
     assert home.opened == []
 
 
 def test_a_model_of_one_sequence_says_so(home: Home) -> None:
     home.install()
     services = home.services(home.parrot("Hello."))
-    result = run(services, "batch", "-p", "Hi", "--samples", "2")
+    result = run(services, "batch", "Hi", "--samples", "2")
     assert result.exit_code != 0
     assert "one" in result.stderr.splitlines()[-1]
     assert json.dumps("Traceback") not in result.stderr

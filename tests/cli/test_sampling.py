@@ -18,6 +18,7 @@ from edgedec.sampling.named import SamplingParams
 from edgedec.session.loops import TAIL_TOKENS
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_chat_session import document
+from tests.conftest import ROOT
 from tests.fixtures.ready import Ready, prepared_of
 from tests.session.parrot import CAPACITY
 
@@ -109,8 +110,9 @@ def test_every_value_of_the_sampler_can_be_given_on_the_command_line() -> None:
     others = {name.replace("-", "_") for name in NAMED}
     assert own | others == {one.name for one in fields(SamplingParams)} - {"logit_bias"}
     assert not own & others
-    shown = "".join(run(None, "generate", "--help-all").stdout.split())
-    assert f"Names:{','.join(NAMED)}." in shown
+    page = (ROOT / "docs" / "guide" / "sampling.md").read_text(encoding="utf-8")
+    assert [name for name in NAMED if f"`{name}`" not in page] == []
+    assert f"there are {', '.join(NAMED)}" in run(None, "generate", "--sampling", "x=1").stderr
 
 
 def test_a_chat_sets_rare_values_shows_those_that_are_on_and_keeps_them(home: Home) -> None:

@@ -8,16 +8,11 @@ import math
 import numpy as np
 import pytest
 
-from edgedec.control.switching import (
-    EntropySwitching,
-    RandomSwitching,
-    Switching,
-    SwitchRule,
-)
+from edgedec.control.switching import EntropySwitching, SwitchRule
 from edgedec.core.errors import UsageError
 
 
-def run(switching: Switching, bits: list[float | None]) -> str:
+def run(switching: EntropySwitching, bits: list[float | None]) -> str:
     """The model of each token, L or S, where switches happen as soon as they are wanted."""
     written = ""
     for entropy in bits:
@@ -104,20 +99,6 @@ def test_usage_falls_with_the_threshold_also_with_least_runs():
     assert shares == sorted(shares, reverse=True)
     assert shares[0] > 0.95
     assert shares[-1] < 0.05
-
-
-@pytest.mark.parametrize("share", [0.0, 0.25, 0.6, 1.0])
-def test_random_switching_gives_the_large_model_its_share(share):
-    written = run(RandomSwitching(share, 10, seed=3), [None] * 10_000)
-    assert written.count("L") / len(written) == pytest.approx(share, abs=0.05)
-    runs = [len(list(same)) for _, same in itertools.groupby(written)]
-    assert min(runs) >= 10
-
-
-def test_random_switching_is_the_same_for_the_same_seed():
-    bits: list[float | None] = [0.0] * 300
-    assert run(RandomSwitching(0.5, seed=7), bits) == run(RandomSwitching(0.5, seed=7), bits)
-    assert run(RandomSwitching(0.5, seed=7), bits) != run(RandomSwitching(0.5, seed=8), bits)
 
 
 @pytest.mark.parametrize(

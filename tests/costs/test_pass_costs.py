@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from edgedec.bench.plots.memory_plan import plans, predicted
+from edgedec.bench.studies.budget_plans import plans, predicted
 from edgedec.control import CostCurve, StreamedCosts
 from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.experts import Experts, StoreCounts

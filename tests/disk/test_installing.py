@@ -51,9 +51,9 @@ def test_where_the_source_has_gone_it_is_what_the_extra_brings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     came_from(monkeypatch, {"url": (tmp_path / "gone.whl").as_uri(), "archive_info": {}})
-    command = pip_install("plot")
+    command = pip_install("gpu")
     assert command.startswith("pip install ")
-    assert "matplotlib>=" in command
+    assert "wgpu>=" in command
     assert NAME not in command
     assert "get its clone or wheel again" in pip_reinstall()
 

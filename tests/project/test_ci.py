@@ -59,16 +59,16 @@ def test_tests_of_files_that_are_run_again_are_not_named_twice() -> None:
     lacked = {
         "tests/a.py::test_one[a b]": "torch",
         "tests/b.py": "torch",
-        "tests/b.py::test_two": "matplotlib",
+        "tests/b.py::test_two": "playwright",
         "tests/c.py::test_three": "SIMDe",
     }
-    assert again.skipped_for(["torch", "matplotlib"], lacked) == ["tests/b.py", "tests/a.py::test_one[a b]"]
+    assert again.skipped_for(["torch", "playwright"], lacked) == ["tests/b.py", "tests/a.py::test_one[a b]"]
     assert again.skipped_for(["playwright"], lacked) == []
 
 
 MAIN = """....
 SKIPPED [7] tests/a.py:1: could not import 'torch': No module named 'torch'
-SKIPPED [5] tests/b.py:2: needs matplotlib
+SKIPPED [5] tests/b.py:2: needs playwright
 SKIPPED [18] tests/c.py:3: root may read every file
 ========= 15000 passed, 30 skipped, 1 warning in 400.50s (0:06:40) =========
 """
@@ -78,7 +78,7 @@ AGAIN = (
 
 
 def test_runs_have_one_closing_line_together() -> None:
-    assert closing.closing(["torch", "matplotlib"], [MAIN, AGAIN]) == (
+    assert closing.closing(["torch", "playwright"], [MAIN, AGAIN]) == (
         "==== 15070 passed, 20 skipped, 1 warnings, 1 errors in 410.00s ===="
     )
     nothing = "===== no tests ran in 0.10s =====\n"

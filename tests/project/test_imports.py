@@ -147,7 +147,7 @@ def test_nothing_is_imported_by_tests_that_the_extra_test_lacks() -> None:
 
 def test_the_extra_brings_pytest_and_its_parts_and_no_torch() -> None:
     assert {"numpy", "onnxruntime", "pytest", "xdist", "pluggy", "starlette", "json"} <= brought()
-    assert not {"torch", "matplotlib", "transformers", "llama_cpp"} & brought()
+    assert not {"torch", "transformers", "llama_cpp"} & brought()
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_nothing_promises_a_release_on_the_index() -> None:
     promise = re.compile(rf"(?:pip3?|uv|pipx) (?:install|tool|add|run)\b[^\n`]*\b{NAME}\b")
     texts = {file: file.read_bytes().decode("utf-8", "ignore") for file in sources() if file not in own}
     assert [relative(file) for file, text in texts.items() if promise.search(text)] == []
-    assert promise.search(f"pip install '{NAME}[plot]'")
+    assert promise.search(f"pip install '{NAME}[gpu]'")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_nothing_promises_a_release_on_the_index() -> None:
         "uv tool install edgedec==1.0",
         "pipx run edgedec",
         "pip download edgedec",
-        "'edgedec[plot]'",
+        "'edgedec[gpu]'",
         'version("edgedec")',
         "metadata.requires('edgedec')",
         'versions("edgedec", "numpy")',
@@ -78,7 +78,7 @@ def test_each_form_of_the_other_name_would_be_found(text: str) -> None:
     "text",
     [
         f"pip install {NAME}",
-        f"pip install -U '{NAME}[plot]'",
+        f"pip install -U '{NAME}[gpu]'",
         "pip install . && .venv/bin/edgedec chat smollm2-135m",
         "pip install -e . # then edgedec chat",
         "https://pypi.org/project/edgedec-runtime/",

@@ -33,7 +33,6 @@ HEAVY = [
     "torch",
     "transformers",
     "llama_cpp",
-    "matplotlib",
 ]
 
 

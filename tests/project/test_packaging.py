@@ -27,7 +27,7 @@ with (ROOT / "pyproject.toml").open("rb") as file:
 METADATA = PROJECT["project"]
 INFO = f"edgedec_runtime-{__version__}.dist-info"
 EXTRA = re.compile(r"""(?:(?:edgedec-runtime|'\.)\[|\bpip_install\(["'])([a-z,]+)[\]"']""")
-NOT_IN_LIBRARIES = ("torch", "matplotlib", "transformers")
+NOT_IN_LIBRARIES = ("torch", "transformers")
 """Large packages that only extras bring."""
 
 
@@ -94,7 +94,7 @@ def test_every_extra_that_a_message_or_a_page_names_exists() -> None:
         for found in EXTRA.findall(file.read_text(encoding="utf-8"))
         for extra in found.split(",")
     }
-    assert {"plot", "gguf", "optimum", "bench"} <= named
+    assert {"gguf", "optimum", "bench"} <= named
     assert named <= set(METADATA["optional-dependencies"])
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedec.control.switching import EntropySwitching, Switching, SwitchRule
+from edgedec.control.switching import EntropySwitching, SwitchRule
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.forward import Forward
 from edgedec.core.rows import Rows
@@ -76,7 +76,7 @@ class Pair:
     def reply(
         self,
         prompt: Sequence[int],
-        decide: Callable[[], Switching],
+        decide: Callable[[], EntropySwitching],
         params: DrawParams | None = None,
         tokens: int = 60,
     ) -> list[Step]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedec.control.switching import EntropySwitching, RandomSwitching, SwitchRule
+from edgedec.control.switching import EntropySwitching, SwitchRule
 from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.decode.engine import Engine
 from edgedec.decode.records import StepDetails
@@ -22,6 +22,7 @@ from tests.switch.pairs import (
     fresh_logits,
     next_logits,
 )
+from tests.switch.random_switching import RandomSwitching
 
 PARAMS = [DrawParams(), DrawParams(temperature=0.7, top_p=0.9, seed=5)]
 

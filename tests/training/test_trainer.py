@@ -201,15 +201,6 @@ def test_checkpoints_are_at_most_a_minute_apart() -> None:
     assert SAVE_EVERY_S <= 60
 
 
-def test_a_picture_of_a_run_is_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    from edgedec.training.log import TrainingLog
-
-    trained(tmp_path, 20)
-    TrainingLog(tmp_path).draw(tmp_path / "run.png", title="toy")
-    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_an_unrolled_head_is_better_on_its_own_outputs(tmp_path: Path) -> None:
     """The reason to train on several depths: depth 3 is right more often than with one depth."""
     one = trained(tmp_path / "one", 50, peak_rate=6e-3, depths=1).agreement(3).rates

@@ -8,7 +8,6 @@ replies                    conversations as cases: the next turn continues plain
 texts, questions           inputs from files
 chat_prompts               prompts as a chat makes them
 schemas                    JSON schemas of many kinds
-code_problems, sandbox     programming problems, and a process that runs a model's code
 pairing                    order of turns; medians, quartiles, intervals
 energy                     one meter for all sides, or one estimate
 memory_levels              budgets, absolute or relative to the memory without one

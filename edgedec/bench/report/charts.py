@@ -1,7 +1,4 @@
-"""Charts in SVG, without a library and without styles of their own: the page's colours apply, light or dark.
-
-The pictures of ``edgedec.bench.plots`` need matplotlib, which an install for use alone does not have.
-"""
+"""Charts in SVG, without a library and without styles: the colours of the page apply, light or dark."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from edgedec.bench.studies.quality import MathProblem
+
 ENDING = "End with the number."
 """Follows every question, since the last number of a reply counts."""
 NUMBER_QUESTIONS = (
@@ -47,3 +49,11 @@ NUMBER_QUESTIONS = (
     ("How many years are in a century?", "100"),
 )
 """Pairs of question and right answer."""
+
+
+def easy_problems(count: int | None = None) -> list[MathProblem]:
+    """Return the first ``count`` questions, or all, each with its ending."""
+    return [
+        MathProblem(str(number), f"{text} {ENDING}", answer)
+        for number, (text, answer) in enumerate(NUMBER_QUESTIONS[:count], 1)
+    ]

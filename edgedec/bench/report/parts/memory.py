@@ -14,7 +14,7 @@ from edgedec.core.units import size
 
 def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     """Plan without a limit, list what smaller budgets give up, and predict their speeds."""
-    from edgedec.bench.plots.memory_plan import plans, predicted
+    from edgedec.bench.studies.budget_plans import plans, predicted
     from edgedec.costs.speeds import costs_now
     from edgedec.memory.plan import least, milestones
 

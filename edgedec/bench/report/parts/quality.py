@@ -17,14 +17,11 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     """Ask the questions, and count right answers as ``edgedec.bench.studies.quality`` does."""
     from edgedec.bench.harness.questions import Question
     from edgedec.bench.harness.study import PLAIN
-    from edgedec.bench.studies.number_questions import ENDING, NUMBER_QUESTIONS
-    from edgedec.bench.studies.quality import MathProblem, compared
+    from edgedec.bench.studies.number_questions import easy_problems
+    from edgedec.bench.studies.quality import compared
     from edgedec.text.tokenizer import Tokenizer
 
-    problems = [
-        MathProblem(str(index), f"{text} {ENDING}", answer)
-        for index, (text, answer) in enumerate(NUMBER_QUESTIONS[: subject.effort.questions], 1)
-    ]
+    problems = easy_problems(subject.effort.questions)
     questions = [Question(one.key, "numbers", (one.text,)) for one in problems]
     study, run = study_of(subject, questions, subject.effort.answer_tokens)
     journal = answers(subject, "quality", [plain_side(subject, run)], study, progress)
