@@ -56,7 +56,7 @@ def run(ctx: click.Context, asked: LineJob, options: BatchReplyOptions, *, as_js
     )
     lines = [_without_excess(line, several.chats[0].prompts.most_bytes()) for line in every]
     del every
-    with several, interrupts_to(several):
+    with several, interrupts_to(several.interrupt):
         shown = 0
         failed: dict[int, EdgeDecError] = {}
         if as_json:

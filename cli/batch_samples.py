@@ -55,7 +55,7 @@ def run(
     text = text_input.read_prompt(job.prompt, several.chats[0].prompts, after_input=False)
     choice, count = job.choice, job.samples
     best, first = (choice is not None and choice.kind == kind for kind in (BEST, FIRST))
-    with several, interrupts_to(several):
+    with several, interrupts_to(several.interrupt):
         if as_json:
             several.measure()
         answers = several.samples(text, count, raw=raw, logprobs=1 if best else None, as_done=first)

@@ -24,7 +24,9 @@ from edgedec.telemetry import bandwidth, machine
 from edgedec.telemetry.energy import NoMeter, open_meter
 
 if TYPE_CHECKING:
-    from edgedec.cli.services import Kernels, Services
+    from types import ModuleType
+
+    from edgedec.cli.services import Services
     from edgedec.core.progress import Progress
     from edgedec.models import Store
 
@@ -122,7 +124,7 @@ def _versions() -> dict[str, str | None]:
     return found
 
 
-def _kernels(library: Kernels, problems: list[str]) -> dict[str, object]:
+def _kernels(library: ModuleType, problems: list[str]) -> dict[str, object]:
     path, selected = library.library_path(), library.isa()
     if faster := library.faster():
         problems.append(

@@ -155,7 +155,7 @@ def _answer(model: Model, asked: _Asked, given: opt.ReplyOptions, options: Repor
     reply = chat.complete(text, logprobs=logprobs) if raw else chat.reply(text, logprobs=logprobs, final=True)
     palette = tracing.Palette() if options.trace and tracing.coloured() else None
     rendered = not (raw or options.as_json or options.trace or asked.form)
-    with interrupts_to(chat):
+    with interrupts_to(chat.interrupt):
         if rendered and view.can_draw():
             _draw(chat, reply)
         else:

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Protocol
 
 _terminated = False
 
 
-class Interruptible(Protocol):
-    """A session, or several."""
-
-    def interrupt(self) -> None: ...
-
-
 @contextmanager
-def interrupts_to(session: Interruptible) -> Iterator[None]:
+def interrupts_to(interrupt: Callable[[], None]) -> Iterator[None]:
     """Inside, Ctrl-C ends the reply between two passes; a second one raises KeyboardInterrupt."""
 
     def first(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        session.interrupt()
+        interrupt()
 
     before = signal.signal(signal.SIGINT, first)
     try:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -42,17 +41,7 @@ _COUNTED = ("agreement",)
 """Stages that count steps, not bytes."""
 
 
-class Reporter(Protocol):
-    """Called as ``report(stage, done_bytes, total_bytes)``; total 0 means unknown."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-    def __call__(self, stage: str, done: int, total: int) -> None: ...
-
-
-def reporter() -> Reporter:
+def reporter() -> Bars | Lines:
     """Return the reporter that suits standard error."""
     return Bars() if sys.stderr.isatty() else Lines()
 

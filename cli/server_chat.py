@@ -152,7 +152,7 @@ def _system(talk: ServerTalk, given: str) -> None:
 
 def _show(talk: ServerTalk, begin: Callable[[], Generator[str]], *, before: str = "") -> None:
     began = time.monotonic()
-    with keys.unseen(), interrupts_to(talk):
+    with keys.unseen(), interrupts_to(talk.interrupt):
         (_draw if can_draw() else _write)(begin(), before)
     if sys.stderr.isatty():
         cut = " | not finished; /more continues" if talk.unfinished else ""

@@ -6,7 +6,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,34 +20,10 @@ if TYPE_CHECKING:
     from edgedec.assemble.opener import Load
     from edgedec.bundle.exits import LayerOutputs
     from edgedec.bundle.manifest import Manifest
+    from edgedec.core.progress import Progress
     from edgedec.loaded_model import LoadedModel
     from edgedec.metrics.stats import Clock
     from edgedec.models import Store
-
-
-class Exporter(Protocol):
-    def __call__(
-        self,
-        source: Path,
-        out: Path,
-        *,
-        name: str | None,
-        quant: str | None,
-        calibration: str | None,
-        backend: str | None,
-        target: str | None,
-        progress: progress.Reporter,
-    ) -> Manifest: ...
-
-
-class Kernels(Protocol):
-    """The questions that ``edgedec doctor`` has for the kernel library."""
-
-    def library_path(self) -> Path: ...
-    def rows(self) -> list[str]: ...
-    def can_run(self, row: str) -> bool: ...
-    def faster(self) -> list[str]: ...
-    def isa(self) -> str: ...
 
 
 def _store() -> Store:
@@ -80,7 +57,7 @@ def _export(
     calibration: str | None,
     backend: str | None,
     target: str | None,
-    progress: progress.Reporter,
+    progress: Progress,
 ) -> Manifest:
     from edgedec.export import ModelCard, NpuPlan, export_for_npu, export_gguf, export_huggingface
     from edgedec.models.known_file import preset_by_name, same_file
@@ -100,7 +77,7 @@ def _export(
     return export_gguf(source, out, name=name, card=card, backend=backend, progress=progress)
 
 
-def _kernels() -> Kernels:
+def _kernels() -> ModuleType:
     from edgedec.kernels import library
 
     return library
@@ -124,8 +101,9 @@ class Services:
 
     store: Callable[[], Store] = _store
     load: Load = _load
-    export: Exporter = _export
-    kernels: Callable[[], Kernels] = _kernels
+    export: Callable[..., Manifest] = _export
+    kernels: Callable[[], ModuleType] = _kernels
+    """The kernel library, of which ``edgedec doctor`` has questions."""
     bandwidth: Callable[[int, int], float] = _bandwidth
     gpus: Callable[[bool], dict[str, Any]] = _gpus
     clock: Clock = time.perf_counter

@@ -13,12 +13,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO
 
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, UsageError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
 from edgedec.text.limits import TextLimits
+
+if TYPE_CHECKING:
+    from edgedec.session.prompt import Prompts
 
 STANDARD_INPUT = "-"
 MOST_LINES_BYTES = 16_000_000
@@ -26,17 +29,8 @@ MOST_LINES_BYTES = 16_000_000
 _SKIP_BYTES = 1 << 20
 
 
-class InputBounds(Protocol):
-    """The most that a prompt may be; ``session.prompt.Prompts`` has it."""
-
-    @property
-    def limits(self) -> TextLimits | None: ...
-
-    def most_bytes(self) -> int | None: ...
-
-
 class Unbounded:
-    """Bounds for a prompt whose tokens are counted elsewhere: none."""
+    """Bounds for a prompt whose tokens are counted elsewhere: none; others are ``session.prompt.Prompts``."""
 
     limits: TextLimits | None = None
 
@@ -54,7 +48,7 @@ def check_prompt(prompt: str | None) -> None:
         raise _empty()
 
 
-def read_prompt(prompt: str | None, prompts: InputBounds, *, after_input: bool = False) -> str:
+def read_prompt(prompt: str | None, prompts: Prompts | Unbounded, *, after_input: bool = False) -> str:
     """Return the prompt; None and "-" read it from standard input.
 
     With ``after_input`` a file or pipe at standard input comes first, then a blank line and the prompt.
@@ -70,7 +64,7 @@ def read_prompt(prompt: str | None, prompts: InputBounds, *, after_input: bool =
     return text
 
 
-def _input(prompts: InputBounds) -> str:
+def _input(prompts: Prompts | Unbounded) -> str:
     data = _read(sys.stdin.buffer, prompts)
     try:
         return data.decode("utf-8-sig")
@@ -87,7 +81,7 @@ def _is_fed() -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
-def piped_turns(prompts: InputBounds) -> Iterator[str]:
+def piped_turns(prompts: Prompts | Unbounded) -> Iterator[str]:
     """Yield each line of standard input that is not blank. Raises UsageError when it is not UTF-8.
 
     A line that is too long for a prompt is read until that is certain.
@@ -145,7 +139,7 @@ def _empty() -> UsageError:
     return UsageError("the prompt is empty", hint="give some text, in quotes or on standard input")
 
 
-def _read(stream: BinaryIO, prompts: InputBounds) -> bytes:
+def _read(stream: BinaryIO, prompts: Prompts | Unbounded) -> bytes:
     limits = prompts.limits
     if limits is None:
         return stream.read()
@@ -158,7 +152,7 @@ def _read(stream: BinaryIO, prompts: InputBounds) -> bytes:
     return data
 
 
-def _lines(stream: BinaryIO, prompts: InputBounds) -> Iterator[tuple[int, bytes]]:
+def _lines(stream: BinaryIO, prompts: Prompts | Unbounded) -> Iterator[tuple[int, bytes]]:
     """Yield number and bytes of each line, without the newline, cut where it is certainly too long."""
     number = 0
     while line := _line(stream, prompts):
@@ -168,7 +162,7 @@ def _lines(stream: BinaryIO, prompts: InputBounds) -> Iterator[tuple[int, bytes]
             line = stream.readline(_SKIP_BYTES)
 
 
-def _line(stream: BinaryIO, prompts: InputBounds) -> bytes:
+def _line(stream: BinaryIO, prompts: Prompts | Unbounded) -> bytes:
     limits = prompts.limits
     if limits is None:
         return stream.readline()

@@ -357,7 +357,8 @@ class Model:
     def _check_form(self, settings: Settings) -> None:
         """Raise the error of a form that no reply can be kept to."""
         if settings.grammar:
-            constraint_for(settings.grammar, self.loaded.tokenizer, self.runner.engine)
+            one = self.runner.engine
+            constraint_for(settings.grammar, self.loaded.tokenizer, one.spec, one.ledger)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -151,7 +151,7 @@ def _gathered(
 
     left = unanswered(texts, writer, greedy=several.chats[0].settings.params.greedy)
     goal = None if most_tokens is None else max(most_tokens - writer.tokens, 0)
-    with token_bar(len(left), goal) as bar, interrupts_to(several):
+    with token_bar(len(left), goal) as bar, interrupts_to(several.interrupt):
         found = gather(several, left, writer, raw=raw, most_tokens=most_tokens, answered=bar)
     return len(left), found
 

@@ -156,7 +156,7 @@ class ChatWindow:
     def show(self, begin: Callable[[], Reply], *, before: str = "") -> None:
         """Stream the reply that ``begin`` begins, and the line under it. It may continue ``before``."""
         palette = tracing.Palette() if self.traced and tracing.coloured() else None
-        with keys.unseen(), interrupts_to(self.chat):
+        with keys.unseen(), interrupts_to(self.chat.interrupt):
             reply = begin()
             if can_draw() and self.look.markdown and not self.traced:
                 self._draw(reply, before)

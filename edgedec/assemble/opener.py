@@ -6,15 +6,12 @@ A drafter with weights that the plan has no room for is not opened, or closed ag
 from __future__ import annotations
 
 import gc
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from edgedec.assemble.budget import Budget, Parts, memory_facts, memory_plan, plan_memory, wanted_choice
 from edgedec.assemble.run_context import RunContext
-from edgedec.bundle.device_place import ON_CPU, DevicePlace
-from edgedec.bundle.exits import LayerOutputs
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.quick_dataclass import dataclass
@@ -26,13 +23,8 @@ from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import DrafterMemory
 from edgedec.memory.plan import peak
 
-
-class Load(Protocol):
-    """Opens one bundle; see ``load_model``."""
-
-    def __call__(
-        self, bundle: Path, /, *, threads: int | None, drafting: LayerOutputs, place: DevicePlace = ON_CPU
-    ) -> LoadedModel: ...
+Load = Callable[..., LoadedModel]
+"""Opens one bundle; it has the parameters of ``load_model``."""
 
 
 class ModelLoader:

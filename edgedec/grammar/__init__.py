@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING
 from edgedec.grammar.spec import GrammarChoice, GrammarSpec
 
 if TYPE_CHECKING:
-    from edgedec.grammar.matcher import GrammarConstraint, Home
+    from edgedec.core.ledger import Ledger
+    from edgedec.core.model_spec import ModelSpec
+    from edgedec.grammar.matcher import GrammarConstraint
     from edgedec.text.tokenizer import Tokenizer
 
 __all__ = ["GrammarChoice", "GrammarSpec", "constraint_for"]
 
 
 def constraint_for(
-    spec: GrammarSpec, tokenizer: Tokenizer, home: Home, tokens: Sequence[int] = ()
+    spec: GrammarSpec, tokenizer: Tokenizer, model: ModelSpec, ledger: Ledger, tokens: Sequence[int] = ()
 ) -> GrammarConstraint:
     """Compile a grammar as ``matcher.constraint_for`` does, whose module is imported by the first one."""
     from edgedec.grammar import matcher
 
-    return matcher.constraint_for(spec, tokenizer, home, tokens)
+    return matcher.constraint_for(spec, tokenizer, model, ledger, tokens)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,15 +40,15 @@ space can go on with it for ever. Keywords that cannot be kept to are refused.
 
 
 def constraint_for(
-    spec: GrammarSpec, tokenizer: Tokenizer, home: Home, tokens: Sequence[int] = ()
+    spec: GrammarSpec, tokenizer: Tokenizer, model: ModelSpec, ledger: Ledger, tokens: Sequence[int] = ()
 ) -> GrammarConstraint:
     """Compile ``spec`` for the tokens of a model, and go on behind ``tokens``, those of a reply so far.
 
     Raises UsageError for a grammar that is wrong, unsupported or too large, UnsupportedError for a model
     without an end token, MemoryBudgetError; GrammarError where no such reply begins with ``tokens``.
     """
-    try_grammar(spec, home.spec.vocab_size, tokenizer.control_ids())
-    constraint = GrammarConstraint(spec, vocabulary_of(tokenizer, home.spec, home.ledger))
+    try_grammar(spec, model.vocab_size, tokenizer.control_ids())
+    constraint = GrammarConstraint(spec, vocabulary_of(tokenizer, model, ledger))
     for token in tokens:
         if not constraint.advance(token):
             raise GrammarError(
@@ -87,15 +87,6 @@ def try_arguments(schema: str, *, loose: bool) -> None:
 def _raise_fault(spec: GrammarSpec, trial: Trial) -> None:
     if trial.fault:
         raise UsageError(f"this {spec.name} cannot be used: {trial.fault}", hint=_SIMPLER)
-
-
-class Home(Protocol):
-    """The model that writes, and its ledger."""
-
-    @property
-    def spec(self) -> ModelSpec: ...
-    @property
-    def ledger(self) -> Ledger: ...
 
 
 class GrammarConstraint:

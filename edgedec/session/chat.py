@@ -404,7 +404,8 @@ class Chat:
         """Make room for a reply, and raise what stands against it, before anything changes."""
         self._host.ready(settings.params, logprobs, settings.grammar is not None)
         if settings.grammar:
-            constraint_for(settings.grammar, self.tokenizer, self.engine.home)
+            home = self.engine.home
+            constraint_for(settings.grammar, self.tokenizer, home.spec, home.ledger)
 
     def _begun(
         self, start: Start, logprobs: int | None, ended: Callable[[Reply], None] = lambda reply: None

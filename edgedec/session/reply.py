@@ -193,7 +193,10 @@ class Reply:
         self.finish_reason: str | None = None
         self._mark = engine.mark
         self._marks: list[CounterSnapshot] = []
-        grammar = constraint_for(self.form, tokenizer, engine.home, start.tokens) if self.form else None
+        grammar = None
+        if self.form:
+            home = engine.home
+            grammar = constraint_for(self.form, tokenizer, home.spec, home.ledger, start.tokens)
         engine.begin(start.turns, len(start.prompt), start.bound)
         self._running: Callable[[], Generator[str, None, None] | None] = lambda: None
         """Returns the iteration, while there is one."""

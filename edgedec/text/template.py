@@ -12,10 +12,10 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from edgedec.core.errors import BadFileError, EdgeDecError, Remedy, TemplateError
 from edgedec.text.channels import has_channels
@@ -45,10 +45,6 @@ def without_bom(text: str) -> str:
     return text.removeprefix("\ufeff")
 
 
-class _Renderer(Protocol):
-    def render(self, variables: Mapping[str, Any], max_chars: int, /) -> str: ...
-
-
 class ChatTemplate:
     """A chat template; ``bos`` and ``eos`` are the texts that it sees as ``bos_token`` and ``eos_token``.
 
@@ -76,7 +72,7 @@ class ChatTemplate:
         self.options = dict(options or {})
         self._bos = bos
         self._eos = eos
-        self._renderer: _Renderer | None = None
+        self._rendering: Callable[[Mapping[str, Any], int], str] | None = None
         self._forms: ToolForms | None = None
         self._keeps_system: bool | None = None
         self._lock = threading.Lock()
@@ -201,7 +197,7 @@ class ChatTemplate:
         }
         if tools and "xml_tools" in self.source:  # SmolLM3's name for them
             variables["xml_tools"] = tools
-        return self._ready().render(variables, _most_chars([*messages, *inputs.tools]))
+        return self._ready()(variables, _most_chars([*messages, *inputs.tools]))
 
     def _by_program(
         self, messages: Sequence[Mapping[str, Any]], inputs: TemplateInputs, add_generation_prompt: bool
@@ -220,18 +216,18 @@ class ChatTemplate:
         text = render_program(self._program, texts, turns, add_generation_prompt)
         return text if text is None or len(text) <= _most_chars(messages) else None
 
-    def _ready(self) -> _Renderer:
-        if self._renderer is None:
+    def _ready(self) -> Callable[[Mapping[str, Any], int], str]:
+        if self._rendering is None:
             if self.known:
                 from edgedec.text.sandbox import CompiledTemplate  # imports Jinja, which takes a while
 
-                self._renderer = CompiledTemplate(self.source)
+                self._rendering = CompiledTemplate(self.source).render
                 self._keep_program()
             else:
                 from edgedec.text.template_process import TemplateProcess
 
-                self._renderer = TemplateProcess(self.source)
-        return self._renderer
+                self._rendering = TemplateProcess(self.source).render
+        return self._rendering
 
     def _keep_program(self) -> None:
         """Write the program of a bundle that has none, or that of an earlier version, for the next start."""

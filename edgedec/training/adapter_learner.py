@@ -111,7 +111,7 @@ class AdapterLearner:
         return np.array([right[row : row + depths] for row in rows], dtype=np.bool_).reshape(-1, depths)
 
     def _embedded(self, tokens: NDArray[np.int64]) -> torch.Tensor:
-        return torch.from_numpy(self._data.embedding.gather(tokens)).to(self._device)
+        return torch.from_numpy(self._data.embedding(tokens)).to(self._device)
 
     def _autocast(self) -> AbstractContextManager[object]:
         """Compute in bfloat16, or as it is."""

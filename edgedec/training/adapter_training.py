@@ -122,13 +122,13 @@ class AdapterTraining:
 
         self.folder.mkdir(parents=True, exist_ok=True)
         keep = first_chosen(self.folder, chosen)
-        texts = [text for text, _ in train]
+        texts, table = [text for text, _ in train], self.source.embedding
         return TrainingData(
             train=texts,
             lengths=[len(text.end_of_prompt().tokens) for text in texts],
             held_out=[text for text, _ in held_out],
             vocabulary=KeptIds(keep, size),
-            embedding=KnownRows(self.source.embedding),
+            embedding=KnownRows(table.rows, table.cols, table.gather).gather,
             rows=self.source.head.gather(keep),
         )
 

@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.training.batch import KeptIds, TextBatch, batch_of
-from edgedec.training.features import Features
+from edgedec.training.features import FeatureCache, Features
 from edgedec.training.target_weights import Floats
-
-
-class FeatureSource(Protocol):
-    """Features by index."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, index: int) -> Features: ...
-
-
-class Embedding(Protocol):
-    """The embedding table of the target."""
-
-    def gather(self, ids: NDArray[np.int64]) -> Floats:
-        """Return the rows ``ids`` of any shape, f32[..., d]."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
     """``lengths`` are the tokens of each of ``train``, known without computing its features."""
 
-    train: FeatureSource
+    train: Sequence[Features] | FeatureCache
     lengths: Sequence[int]
-    held_out: FeatureSource
+    held_out: Sequence[Features] | FeatureCache
     vocabulary: KeptIds
-    embedding: Embedding
+    embedding: Callable[[NDArray[np.int64]], Floats]
+    """Returns rows of the target's embedding by their ids, of any shape: f32[..., d]."""
     rows: Floats
     """[k, d] of the target's head: the rows of the kept ids."""
 

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from edgedec.core.progress import Progress, silent
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import Rows
 from edgedec.disk.files import atomic_path
+from edgedec.training.rollouts import Rollout
 
 BEST = 8
 """Tokens of the target that are kept for each position, with their log-probabilities."""
@@ -35,16 +36,6 @@ CONTEXT_TOKENS = 128
 _PIECE_TOKENS = 128
 _OPEN_SHARDS = 64
 _LARGEST_F16 = 65504.0
-
-
-class TextLike(Protocol):
-    """A reply of the target and its prompt, as token ids."""
-
-    @property
-    def prompt(self) -> Sequence[int]: ...
-
-    @property
-    def reply(self) -> Sequence[int]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +69,12 @@ def bytes_a_token(width: int) -> int:
     return 4 + 2 * width + 6 * BEST
 
 
-def used_tokens(text: TextLike) -> list[int]:
+def used_tokens(text: Rollout) -> list[int]:
     """Return the tokens of a rollout that the target reads."""
     return [*text.prompt, *text.reply][:LONGEST_TOKENS]
 
 
-def trained_length(text: TextLike) -> int:
+def trained_length(text: Rollout) -> int:
     """Return how many of them training uses; see ``Features.end_of_prompt``."""
     used = len(used_tokens(text))
     return used - max(min(len(text.prompt), used) - 1 - CONTEXT_TOKENS, 0)
@@ -109,7 +100,7 @@ class Teacher:
         """Elements of the hidden states of one token."""
         return len(self._taps) * self._forward.spec.hidden_size
 
-    def features(self, text: TextLike) -> Features:
+    def features(self, text: Rollout) -> Features:
         """Feed a rollout and return its features."""
         tokens = used_tokens(text)[: self._forward.capacity]
         first = min(max(len(text.prompt) - 1, 0), len(tokens) - 1)
@@ -146,8 +137,8 @@ class FeatureCache:
 
     def __init__(
         self,
-        texts: Sequence[TextLike],
-        compute: Callable[[TextLike], Features],
+        texts: Sequence[Rollout],
+        compute: Callable[[Rollout], Features],
         folder: Path | None,
         most_bytes: int = DEFAULT_CACHE_BYTES,
     ) -> None:
@@ -193,7 +184,7 @@ class FeatureCache:
                 return kept
         return kept
 
-    def _is_current(self, number: int, texts: Sequence[TextLike]) -> bool:
+    def _is_current(self, number: int, texts: Sequence[Rollout]) -> bool:
         shard = self._shard(number)
         if shard is None or shard.count < len(texts):
             return False

@@ -118,7 +118,9 @@ class HeadTraining:
         lengths = [trained_length(one) for one in replies.train]
         vocabulary = KeptIds(keep, self.manifest.spec.vocab_size)
         rows = weights.head.gather(keep)
-        return TrainingData(parts[1], lengths, parts[0], vocabulary, KnownRows(weights.embedding), rows)
+        table = weights.embedding
+        embedding = KnownRows(table.rows, table.cols, table.gather).gather
+        return TrainingData(parts[1], lengths, parts[0], vocabulary, embedding, rows)
 
     def trainer(self, data: TrainingData, recipe: TrainingRecipe) -> Trainer[HeadLearner]:
         """Return the trainer, which goes on from the last checkpoint. Raises BadFileError."""

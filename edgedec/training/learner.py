@@ -110,7 +110,7 @@ class HeadLearner:
         return found
 
     def _outputs(self, batch: TextBatch, depths: int, first: int) -> Any:
-        embedded = torch.from_numpy(self._data.embedding.gather(batch.tokens)).to(self._device)
+        embedded = torch.from_numpy(self._data.embedding(batch.tokens)).to(self._device)
         taps = torch.from_numpy(batch.hidden).to(self._device).float()
         return self._head.unrolled(embedded, taps, depths, first)
 

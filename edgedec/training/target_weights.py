@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import onnx
@@ -134,33 +134,19 @@ def _base(inverse: Floats) -> float:
     return float((float(inverse[0]) / float(inverse[1])) ** inverse.size)
 
 
-class RowTable(Protocol):
-    """A matrix whose rows can be had as floats."""
-
-    @property
-    def rows(self) -> int: ...
-
-    @property
-    def cols(self) -> int: ...
-
-    def gather(self, ids: NDArray[np.int64]) -> Floats:
-        """Return the rows ``ids``, f32[n, cols]."""
-        ...
-
-
 class KnownRows:
-    """Rows of a table as floats, each unpacked once. Rows that are not used take no memory."""
+    """Rows of a table as floats, each unpacked once by ``gather``. Rows that are not used take no memory."""
 
-    def __init__(self, table: RowTable) -> None:
-        self._table = table
-        self._values = np.zeros((table.rows, table.cols), dtype=np.float32)
-        self._known = np.zeros(table.rows, dtype=np.bool_)
+    def __init__(self, rows: int, cols: int, gather: Callable[[NDArray[np.int64]], Floats]) -> None:
+        self._gather = gather
+        self._values = np.zeros((rows, cols), dtype=np.float32)
+        self._known = np.zeros(rows, dtype=np.bool_)
 
     def gather(self, ids: NDArray[np.int64]) -> Floats:
         """Return the rows ``ids`` of any shape, f32[..., cols]."""
         wanted = np.unique(ids)
         if (missing := wanted[~self._known[wanted]]).size:
-            self._values[missing] = self._table.gather(missing)
+            self._values[missing] = self._gather(missing)
             self._known[missing] = True
         found: Floats = self._values[ids]
         return found

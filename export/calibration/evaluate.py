@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import onnx
@@ -25,15 +25,13 @@ _CHUNK = 4 << 20
 """Elements of a matrix read at a time."""
 
 
-class Floats(Protocol):
-    def __call__(self, weight: PackedWeight, start: int, stop: int) -> F32:
-        """Return rows ``start`` to ``stop`` of the tensor that holds the weight: f32[stop - start, K]."""
-
-
 _MATRIX = {"QuantLinear": 3, "Experts": 2}
 """Input of ops with their matrices, which take the time."""
 _CACHE, _SINKS = 4, 9
 """Inputs of an attention: its cache, and a logit of each head that takes part in the softmax."""
+
+Floats = Callable[[PackedWeight, int, int], F32]
+"""Returns some rows, from one to before another, of the tensor that holds a weight: f32[rows, K]."""
 
 Watch = Callable[[PackedWeight, F32], None]
 """Function called with every matrix and all of its inputs f32[T, K]."""

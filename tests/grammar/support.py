@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -35,16 +35,8 @@ def spec() -> ModelSpec:
     return replace(MarkovForward(vocab_size=tokenizer().size + 3).spec, eos_ids=(END, 0))
 
 
-@dataclass(frozen=True)
-class Home:
-    """A model and its ledger."""
-
-    spec: ModelSpec = field(default_factory=spec)
-    ledger: Ledger = field(default_factory=Ledger)
-
-
 def constraint(form: GrammarSpec, tokens: list[int] | tuple[int, ...] = ()) -> GrammarConstraint:
-    return constraint_for(form, tokenizer(), Home(), tokens)
+    return constraint_for(form, tokenizer(), spec(), Ledger(), tokens)
 
 
 def permitted_ids(one: GrammarConstraint) -> list[int]:

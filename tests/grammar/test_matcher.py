@@ -22,7 +22,7 @@ from edgedec.grammar.matcher import constraint_for
 from edgedec.grammar.spec import GrammarSpec
 from edgedec.grammar.vocabulary import vocabulary_bytes, vocabulary_of
 from tests.fixtures.tiny_tokenizers import bpe_metadata, built
-from tests.grammar.support import END, Home, constraint, permitted_ids, random_reply, spec, tokenizer
+from tests.grammar.support import END, constraint, permitted_ids, random_reply, spec, tokenizer
 
 PERSON = {
     "type": "object",
@@ -203,7 +203,7 @@ def test_tokens_so_far_must_be_of_the_grammar() -> None:
 
 def test_a_model_without_an_end_token_has_no_structured_output() -> None:
     with pytest.raises(UnsupportedError, match="end token"):
-        constraint_for(GrammarSpec.json_object(), tokenizer(), Home(replace(spec(), eos_ids=())))
+        constraint_for(GrammarSpec.json_object(), tokenizer(), replace(spec(), eos_ids=()), Ledger())
 
 
 def test_a_vocabulary_is_made_once_and_goes_with_its_tokenizer(

@@ -12,6 +12,7 @@ from tests.project.sources import libraries, modules, relative, tree
 
 MOST_PARAMETERS = 6
 MOST_FILES_OF_CORE = 20
+MOST_PROTOCOLS = 25
 SYSTEM_PROBES = {
     "edgedec/backends/onnx/kv_memory.py",
     "edgedec/backends/onnx/kv_pages.py",
@@ -60,6 +61,11 @@ def names(node: ast.AST) -> set[str]:
     found = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
     quoted = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant)]
     return found | {word for text in quoted if isinstance(text, str) for word in re.findall(r"\w+", text)}
+
+
+def test_protocols_state_only_what_several_classes_can_do() -> None:
+    """One method is a ``Callable``; of one class the class itself is the type."""
+    assert len(protocols()) <= MOST_PROTOCOLS, sorted(protocols())
 
 
 def test_core_keeps_plain_data_that_several_layers_share() -> None:

@@ -11,11 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from edgedec.core.errors import UnsupportedError, UsageError
+from edgedec.core.ledger import Ledger
 from edgedec.grammar.spec import GrammarSpec
 from edgedec.session.reply_syntax import ReplySyntax, read_whole
 from edgedec.text.codec import Codec
 from tests.fixtures.tiny_vocab import BPE_SPECIALS
-from tests.grammar.support import Home
+from tests.grammar.support import spec
 from tests.session import parrot
 from tests.text.tool_calls.forms import FORMS
 
@@ -47,8 +48,8 @@ def allows(codec: Codec, form: GrammarSpec | None, text: str) -> bool:
     from edgedec.grammar.matcher import constraint_for
 
     assert form is not None
-    home = Home(spec=replace(Home().spec, vocab_size=codec.tokenizer.size, eos_ids=(parrot.END,)))
-    one = constraint_for(form, codec.tokenizer, home)
+    model = replace(spec(), vocab_size=codec.tokenizer.size, eos_ids=(parrot.END,))
+    one = constraint_for(form, codec.tokenizer, model, Ledger())
     ids = codec.tokenizer.encode(text, add_bos=False, parse_special=True)
     return all(one.advance(token) for token in ids) and one.accepts
 

@@ -101,7 +101,7 @@ def toy_data(train: int = 60, held_out: int = 6) -> TrainingData:
         lengths=texts.lengths,
         held_out=ToyTexts(held_out, seed=1),
         vocabulary=KeptIds(KEEP, VOCAB),
-        embedding=ToyTable(draw.standard_normal((VOCAB, D)).astype(np.float32)),
+        embedding=ToyTable(draw.standard_normal((VOCAB, D)).astype(np.float32)).gather,
         rows=draw.standard_normal((len(KEEP), D)).astype(np.float32) / D**0.5,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -15,8 +15,18 @@ Key = tuple[str | int, ...]
 R = TypeVar("R")
 
 
+class JournalRow:
+    """The answer of a side to a case, which is found again by its ``key``."""
+
+    __slots__ = ()
+
+    @property
+    def key(self) -> Key:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
-class SideAnswer:
+class SideAnswer(JournalRow):
     """One side's reply to one turn of a question, with its times in seconds.
 
     - ``prefill_s``: the pass over the prompt, which gives the first token. Next to nothing where another side
@@ -85,30 +95,23 @@ class SideAnswer:
 class Journal(Generic[R]):
     """Rows by key, and facts about sides. With a file, each is appended when it is added.
 
-    See ``SavedLines`` for ``conditions`` and the file. ``read`` makes a row of the fields of its line.
+    See ``SavedLines`` for ``conditions`` and the file, whose rows are ``SideAnswer``.
     """
 
     def __init__(
         self,
         conditions: Mapping[str, Any] | None = None,
         path: Path | None = None,
-        read: Callable[[Mapping[str, Any]], R] | None = None,
     ) -> None:
         self.answers: dict[Key, R] = {}
         self.opened: dict[str, dict[str, Any]] = {}
         self.run = 1
-        self._read: Callable[[Mapping[str, Any]], Any] = read or read_answer
         self._lines = SavedLines(conditions or {}, path)
 
     @classmethod
-    def resume(
-        cls,
-        conditions: Mapping[str, Any],
-        path: Path | None,
-        read: Callable[[Mapping[str, Any]], R] | None = None,
-    ) -> Journal[R]:
+    def resume(cls, conditions: Mapping[str, Any], path: Path | None) -> Journal[R]:
         """Read the rows that ``path`` holds, if it exists. Raises the errors of ``SavedLines.resume``."""
-        journal = cls(conditions, path, read)
+        journal = cls(conditions, path)
         journal._lines.resume(journal._take)
         return journal
 
@@ -124,7 +127,7 @@ class Journal(Generic[R]):
 
     def _take(self, line: dict[str, Any]) -> None:
         if "answer" in line:
-            row = self._read(line["answer"])
+            row: Any = read_answer(line["answer"])
             self.answers[row.key] = row
             self.run = max(self.run, getattr(row, "run", 0) + 1)
         else:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Protocol
 
-from edgedec.bench.harness.chat_prompts import ENDLESS_TOKENS, longest_prompt, prompts_of
+from edgedec.bench.harness.chat_prompts import ENDLESS_TOKENS, ChatPrompts, longest_prompt, prompts_of
 from edgedec.bench.harness.energy import EnergyProbe
 from edgedec.bench.harness.journal import Journal, SideAnswer
 from edgedec.bench.harness.pairing import settle as wait_until_idle
@@ -26,22 +25,12 @@ from edgedec.core.quick_dataclass import dataclass
 _WARM_UP_TOKENS = 4
 
 
-class Script(Protocol):
-    """Makes the prompts of one conversation; see ``chat_prompts``."""
-
-    dropped: int
-
-    def prompt(self, turn: str, capacity: int = ..., reply: int = ...) -> list[int]: ...
-
-    def add_reply(self, tokens: Sequence[int]) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class ReplyStudy:
     """Questions, and how all sides answer them. ``stop`` tokens end a reply."""
 
     questions: tuple[Question, ...]
-    script: Callable[[], Script]
+    script: Callable[[], ChatPrompts]
     max_tokens: int
     stop: tuple[int, ...]
     settle: Callable[[], None] = wait_until_idle
@@ -99,7 +88,7 @@ class _Replies:
     study: ReplyStudy
     sides: Sequence[StudySide]
     journal: Journal[SideAnswer]
-    scripts: dict[str, Script] = field(default_factory=dict)
+    scripts: dict[str, ChatPrompts] = field(default_factory=dict)
     """The conversation of each side with a memory level, for the latest question."""
 
     def cases(self) -> Iterator[Case]:

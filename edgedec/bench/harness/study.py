@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from edgedec.bench.harness.energy import EnergyProbe
-from edgedec.bench.harness.journal import Journal, Key
+from edgedec.bench.harness.journal import Journal, JournalRow, Key
 from edgedec.bench.harness.memory_levels import Level
 from edgedec.bench.harness.pairing import rotated
 from edgedec.bench.harness.runtimes import EDGEDEC
@@ -62,16 +62,8 @@ class Case:
     data: Any = None
 
 
-class Keyed(Protocol):
-    @property
-    def key(self) -> Key: ...
-
-
-R = TypeVar("R", bound=Keyed)
-
-
 @dataclass(frozen=True, slots=True)
-class StudyRow:
+class StudyRow(JournalRow):
     """The answer of one side to one case as the process gave it."""
 
     case: tuple[str | int, ...]
@@ -81,6 +73,9 @@ class StudyRow:
     @property
     def key(self) -> Key:
         return *self.case, self.side
+
+
+R = TypeVar("R", bound=JournalRow)
 
 
 class OpenSide:

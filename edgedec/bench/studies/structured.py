@@ -119,7 +119,8 @@ class FormReport:
 
 def ask_plain(model: Model, cases: Sequence[FormCase], tokens: int, progress: Progress) -> list[FormRow]:
     """Compile each schema, and reply under it and freely in turns, at most ``tokens`` tokens each."""
-    constraint_for(GrammarSpec.of(regex="a"), model.loaded.tokenizer, model.engine.home)  # the vocabulary
+    home = model.engine.home  # the first grammar makes the vocabulary
+    constraint_for(GrammarSpec.of(regex="a"), model.loaded.tokenizer, home.spec, home.ledger)
     rows = []
     for number, case in enumerate(cases):
         progress("without drafts", number, len(cases))
@@ -145,7 +146,7 @@ def ask_drafted(
 def _plain_row(model: Model, case: FormCase, tokens: int, turn: int) -> FormRow:
     began = time.process_time()
     try:
-        constraint_for(case.spec, model.loaded.tokenizer, model.engine.home)
+        constraint_for(case.spec, model.loaded.tokenizer, model.engine.home.spec, model.engine.home.ledger)
     except UsageError as error:
         return FormRow(family=case.family, compile_ms=_ms_since(began), refused=str(error))
     compile_ms = _ms_since(began)
