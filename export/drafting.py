@@ -22,7 +22,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from edgedec.bundle import exits as names
-from edgedec.export.blocks.asked import FIRST
+from edgedec.export.blocks.head_rows import FIRST
 from edgedec.export.model import CACHE, DOMAIN, ExportModel
 from edgedec.export.passes.infra import PassError, check_well_formed
 from edgedec.export.passes.return_new_kv import OUTPUT as NEW_KV

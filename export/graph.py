@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from edgedec.export import recurrent
-from edgedec.export.blocks.asked import asked_among, first_asked, from_first
 from edgedec.export.blocks.attention import attention
 from edgedec.export.blocks.base import BlockBuilder, softcap
 from edgedec.export.blocks.delta import gated_delta
 from edgedec.export.blocks.experts import experts, mlp_and_experts, with_shared_expert
+from edgedec.export.blocks.head_rows import asked_among, first_asked, from_first
 from edgedec.export.blocks.mlp import gated_mlp
 from edgedec.export.blocks.per_layer import add_per_layer, per_layer_inputs
 from edgedec.export.blocks.rotary import rotary_tables

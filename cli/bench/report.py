@@ -19,9 +19,9 @@ from edgedec.cli.services import services
 from edgedec.core.errors import EdgeDecError, UsageError
 
 if TYPE_CHECKING:
+    from edgedec.bench.report.contents import Report
     from edgedec.bench.report.folder import PartsFolder
     from edgedec.bench.report.subject import Subject
-    from edgedec.bench.report.whole import Report
     from edgedec.core.cache_config import Device
 
 
@@ -97,8 +97,8 @@ def command(
 
 def _compare(reports: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
     from edgedec.bench.report.compared import Comparison
+    from edgedec.bench.report.contents import Report
     from edgedec.bench.report.pages import markdown_of, write_pages
-    from edgedec.bench.report.whole import Report
 
     if len(reports) != 2:
         raise UsageError(f"two reports are compared, not {len(reports)}", hint="edgedec bench report A B")
@@ -130,7 +130,7 @@ def _subject(
 
 
 def _measured(subject: Subject, folder: PartsFolder) -> Report:
-    from edgedec.bench.report.whole import PARTS, measure
+    from edgedec.bench.report.contents import PARTS, measure
 
     try:
         with inputs.steps() as progress:
@@ -142,7 +142,7 @@ def _measured(subject: Subject, folder: PartsFolder) -> Report:
 
 
 def _show(report: Report, where: Path) -> None:
-    from edgedec.bench.report.whole import SUMMARY
+    from edgedec.bench.report.contents import SUMMARY
 
     click.echo("\n".join((report.title, *report.busy)))
     figures = report.figures()

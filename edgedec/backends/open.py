@@ -70,7 +70,7 @@ def open_backend(
 
         return NpuModel(bundle, manifest, threads=threads, device=place.device)
     if place.device == "gpu" and manifest.kind == EDGEDEC:
-        from edgedec.backends.gpu.placed import place_on_gpu
+        from edgedec.backends.gpu.opening import place_on_gpu
 
         refuse_unlike(manifest.spec, "a GPU")
         followed = replace(place, progress=progress)

@@ -13,7 +13,7 @@ from edgedec.bundle.assistant_facts import AssistantFacts
 from edgedec.bundle.drafter_manifest import ASSISTANT
 from edgedec.core.errors import UnsupportedError
 from edgedec.draft.assistant import AssistantDrafter
-from edgedec.drafters.carried import CarriedKind, check_last_layer, facts_in
+from edgedec.drafters.artifact_kind import ArtifactKind, check_last_layer, facts_in
 from edgedec.drafters.interface import BuildContext, OpenContext, OpenDrafter
 from edgedec.memory.footprint import DrafterMemory, MemoryChoice
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from edgedec.draft import Drafter
 
 
-class AssistantKind(CarriedKind):
+class AssistantKind(ArtifactKind):
     """Drafts with the small model that the target's makers trained to read its cache."""
 
     name = ASSISTANT
@@ -30,7 +30,7 @@ class AssistantKind(CarriedKind):
     remedy = "import one, or use other drafters"
 
     def opened(self, folder: Path, bundle: Path, opening: OpenContext) -> OpenDrafter:
-        """See ``CarriedKind.opened``."""
+        """See ``ArtifactKind.opened``."""
         from edgedec.backends.onnx.assistant_forward import AssistantModel
 
         facts, model = AssistantFacts.of(facts_in(folder)), opening.target

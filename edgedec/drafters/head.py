@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from edgedec.bundle.drafter_manifest import HEAD
 from edgedec.bundle.head_facts import CONTEXT, TAPS, HeadFacts
 from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError
-from edgedec.drafters.carried import CarriedKind, facts_in, layer_bytes
+from edgedec.drafters.artifact_kind import ArtifactKind, facts_in, layer_bytes
 from edgedec.drafters.interface import BuildContext, OpenContext, OpenDrafter, SearchContext
 from edgedec.memory.footprint import DrafterMemory, MemoryChoice
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from edgedec.loaded_model import LoadedModel
 
 
-class HeadKind(CarriedKind):
+class HeadKind(ArtifactKind):
     """Drafts with the trained head that belongs to the target."""
 
     name = HEAD
@@ -35,7 +35,7 @@ class HeadKind(CarriedKind):
             return ()  # opening it says why
 
     def opened(self, folder: Path, bundle: Path, opening: OpenContext) -> OpenDrafter:
-        """See ``CarriedKind.opened``."""
+        """See ``ArtifactKind.opened``."""
         from edgedec.backends.onnx.head_forward import HeadModel
 
         facts, model = HeadFacts.of(facts_in(folder)), opening.target

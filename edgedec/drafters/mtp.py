@@ -14,7 +14,7 @@ from edgedec.bundle.mtp_facts import MtpFacts
 from edgedec.core.errors import EdgeDecError
 from edgedec.draft.mtp import MORE_SLOTS, MtpDrafter
 from edgedec.draft.trimmed import TrimmedHead
-from edgedec.drafters.carried import CarriedKind, check_last_layer, facts_in, layer_bytes
+from edgedec.drafters.artifact_kind import ArtifactKind, check_last_layer, facts_in, layer_bytes
 from edgedec.drafters.interface import BuildContext, OpenContext, OpenDrafter
 from edgedec.drafters.trim import trimmed_layer
 from edgedec.memory.footprint import DrafterMemory, MemoryChoice
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgedec.loaded_model import LoadedModel
 
 
-class MtpKind(CarriedKind):
+class MtpKind(ArtifactKind):
     """Drafts with the layer of the target that predicts further tokens."""
 
     name = MTP
@@ -33,7 +33,7 @@ class MtpKind(CarriedKind):
     remedy = "use other drafters, or export a checkpoint that has one"
 
     def opened(self, folder: Path, bundle: Path, opening: OpenContext) -> OpenDrafter:
-        """See ``CarriedKind.opened``."""
+        """See ``ArtifactKind.opened``."""
         from edgedec.backends.onnx.mtp_forward import MtpModel
 
         facts, model = MtpFacts.of(facts_in(folder)), opening.target

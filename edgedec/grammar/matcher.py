@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import GrammarError, UsageError
-from edgedec.grammar.kept_schema import kept_schema
 from edgedec.grammar.spec import GrammarSpec
+from edgedec.grammar.supported_schema import supported_schema
 from edgedec.grammar.trial import COMPILER, Trial
 from edgedec.grammar.vocabulary import vocabulary_of
 
@@ -71,7 +71,7 @@ def try_grammar(spec: GrammarSpec, size: int, control: Mapping[str, int]) -> Non
 
 
 def try_arguments(schema: str, *, loose: bool) -> None:
-    """Raise UsageError for a JSON schema of a tool's arguments that cannot be used; see ``kept_schema``.
+    """Raise UsageError for a JSON schema of a tool's arguments that cannot be used; see ``supported_schema``.
 
     Raises BackendError where no process can start to try it.
     """
@@ -219,7 +219,8 @@ def _grammar_text(spec: GrammarSpec) -> str:
         return str(LLMatcher.grammar_from_regex(spec.text))
     if spec.kind == "lark":
         return str(LLMatcher.grammar_from_lark(spec.text))
-    schema = kept_schema(spec.text).text if spec.kind == "json_schema" else json.dumps({"type": "object"})
+    given = spec.kind == "json_schema"
+    schema = supported_schema(spec.text).text if given else json.dumps({"type": "object"})
     return str(LLMatcher.grammar_from_json_schema(schema, overrides=_JSON))
 
 

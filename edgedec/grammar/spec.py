@@ -12,7 +12,7 @@ from edgedec.core.errors import UsageError
 from edgedec.core.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from edgedec.grammar.kept_schema import KeptSchema
+    from edgedec.grammar.supported_schema import SupportedSchema
 
 GrammarKind = Literal["json_schema", "json_object", "regex", "lark"]
 
@@ -233,10 +233,10 @@ def _check_schema(text: str) -> None:
         raise UsageError("the JSON schema is no object", hint='as in {"type": "object"}')
 
 
-def _kept(text: str) -> KeptSchema:
-    from edgedec.grammar.kept_schema import kept_schema  # imports decimal numbers
+def _kept(text: str) -> SupportedSchema:
+    from edgedec.grammar.supported_schema import supported_schema  # imports decimal numbers
 
-    return kept_schema(text)
+    return supported_schema(text)
 
 
 def _too_deep() -> UsageError:

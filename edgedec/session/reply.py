@@ -329,8 +329,8 @@ class Reply:
         return pieces
 
     def __aiter__(self) -> AsyncIterator[str]:
-        """Iterate in an event loop; see ``edgedec.session.awaited``."""
-        from edgedec.session.awaited import pieces_of
+        """Iterate in an event loop; see ``edgedec.session.async_pieces``."""
+        from edgedec.session.async_pieces import pieces_of
 
         return pieces_of(iter(self), self.interrupt, self._set_awaited)
 

@@ -78,7 +78,7 @@ class ReplySyntax:
         family = template.call_family() if template and asked else None
         if template is None or family is None:
             return form
-        from edgedec.session.kept_tools import kept_functions
+        from edgedec.session.tool_schemas import kept_functions
         from edgedec.text.tool_calls.call_grammar import call_grammar, form_or_calls, strict_grammar
 
         control = self.codec.tokenizer.control_ids()

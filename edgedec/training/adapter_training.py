@@ -42,7 +42,7 @@ from edgedec.training.features import Features
 from edgedec.training.head_training import Replies
 from edgedec.training.kept_ids import first_chosen
 from edgedec.training.recipe import TrainingRecipe
-from edgedec.training.retold import Retelling
+from edgedec.training.retokenised import Retokeniser
 from edgedec.training.rollouts import Rollout, RolloutStore, rollouts_folder
 from edgedec.training.small_source import SmallSource
 from edgedec.training.target_weights import KnownRows
@@ -93,7 +93,7 @@ class AdapterTraining:
         self.folder = home / TRAINING / self.target.short_hash / made_of
         self.store = RolloutStore(rollouts_folder(home, self.target))
         self.name = slug(f"{source.stem}-for-{self.manifest.name}")
-        self._retelling = Retelling(target, self.tokenizer, self.source.vocabulary)
+        self._retokeniser = Retokeniser(target, self.tokenizer, self.source.vocabulary)
         self._kinds: list[str] = []
         self._measured_on = ""
         self._counts = self._held_out = counted((), self.source.vocabulary)
@@ -105,9 +105,11 @@ class AdapterTraining:
 
         ``kinds``: the kind of text by the key of a prompt; that of others is seen by the reply.
         """
-        train, held_out = (list(self._retold(some, progress)) for some in (replies.train, replies.held_out))
+        train, held_out = (
+            list(self._retokenised(some, progress)) for some in (replies.train, replies.held_out)
+        )
         self._kinds = [
-            (kinds or {}).get(rollout.key) or self._retelling.kind(rollout) for _, rollout in held_out
+            (kinds or {}).get(rollout.key) or self._retokeniser.kind(rollout) for _, rollout in held_out
         ]
         keys = [rollout.key for _, rollout in held_out]
         self._measured_on = sha256(json.dumps([keys, self._kinds]).encode()).hexdigest()
@@ -219,10 +221,12 @@ class AdapterTraining:
         }
         save_trim(made, self._home, ids, facts)
 
-    def _retold(self, replies: Iterable[Rollout], progress: Progress) -> Iterable[tuple[Features, Rollout]]:
+    def _retokenised(
+        self, replies: Iterable[Rollout], progress: Progress
+    ) -> Iterable[tuple[Features, Rollout]]:
         some = list(replies)
         for done, rollout in enumerate(some, 1):
-            if (text := self._retelling.retold(rollout)) is not None:
+            if (text := self._retokeniser.features(rollout)) is not None:
                 yield text, rollout
             progress("replies", done, len(some))
 

@@ -15,7 +15,7 @@ import onnx
 from numpy.typing import NDArray
 
 from edgedec.core.progress import Steps
-from edgedec.export.blocks.asked import FIRST
+from edgedec.export.blocks.head_rows import FIRST
 from edgedec.export.calibration.experts import expert_weights
 from edgedec.export.calibration.recurrent import RECURRENT, sigmoid
 from edgedec.export.model import ExpertsWeight, ExportModel, PackedWeight, VectorWeight, attributes

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgedec.backends.gpu import adapter as gpus
-from edgedec.backends.gpu import placed
+from edgedec.backends.gpu import opening as placed
 from edgedec.backends.gpu.adapter import CHOICE, Adapter
 from edgedec.cli.services import Services
 from edgedec.core.errors import DeviceLostError

@@ -16,7 +16,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
-from edgedec.export.blocks.asked import FIRST
+from edgedec.export.blocks.head_rows import FIRST
 from edgedec.kernels.packing.layout import dequantise
 from tests.reference.experts import choose, experts
 from tests.reference.recurrent import gated_delta, gated_product, short_conv

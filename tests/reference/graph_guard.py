@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from edgedec.backends.onnx.wire import WireError, fields, packed
+from edgedec.backends.onnx.protobuf_wire import WireError, fields, packed
 from edgedec.bundle.manifest import WEIGHTS
 
 _MOST_DEPTH = 100

@@ -28,7 +28,7 @@ from edgedec.training import adapter_training
 from edgedec.training.adapter_training import AdapterSettings, AdapterTraining
 from edgedec.training.head_training import Replies
 from edgedec.training.recipe import TrainingRecipe
-from edgedec.training.retold import CODE, PROSE, Retelling
+from edgedec.training.retokenised import CODE, PROSE, Retokeniser
 from edgedec.training.rollouts import Rollout
 from edgedec.training.small_source import SmallSource
 from tests.fixtures.tiny_adapter import changed_by
@@ -340,13 +340,13 @@ def test_replies_are_retold_in_the_other_models_tokens(tmp_path: Path, base: Pat
     export_gguf(base, tmp_path / "target")
     export_gguf(other, tmp_path / "draft")
     target, draft = (run_tiny(tmp_path / name).loaded.tokenizer for name in ("target", "draft"))
-    retelling = Retelling(target, draft, 400)
+    retokeniser = Retokeniser(target, draft, 400)
     rollout = Rollout(target.encode("Say it: "), target.encode("the cat sat on the mat"), "1", True)
-    text = retelling.retold(rollout)
+    text = retokeniser.features(rollout)
     assert text is not None
     following = draft.decode([*text.tokens[text.first + 1 :].tolist(), int(text.ids[-1, 0])])
     assert following.strip().endswith("the cat sat on the mat".strip()) or "cat sat" in following
     assert text.tokens[text.first + 1 :].tolist() == text.ids[:-1, 0].tolist()
-    assert retelling.kind(rollout) == PROSE
+    assert retokeniser.kind(rollout) == PROSE
     code = replace(rollout, reply=target.encode("```x```"))
-    assert retelling.kind(code) == CODE
+    assert retokeniser.kind(code) == CODE

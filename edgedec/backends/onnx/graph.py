@@ -7,7 +7,7 @@ from dataclasses import field
 from pathlib import Path
 
 from edgedec.backends.onnx.graph_guard import check_graph
-from edgedec.backends.onnx.wire import Value, WireError, fields, packed
+from edgedec.backends.onnx.protobuf_wire import Value, WireError, fields, packed
 from edgedec.bundle.manifest import MODEL
 from edgedec.core.errors import BadFileError
 from edgedec.core.quick_dataclass import dataclass

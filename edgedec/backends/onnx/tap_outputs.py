@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from edgedec.backends.onnx.wire import fields
+from edgedec.backends.onnx.protobuf_wire import fields
 from edgedec.bundle.exits import out
 
 _GRAPH, _OUTPUT = 7, 12

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from edgedec.bench.report.contents import PARTS, Report
 from edgedec.bench.report.views import Figure, TableView, View, number
-from edgedec.bench.report.whole import PARTS, Report
 from edgedec.core.quick_dataclass import dataclass
 
 SAME, BETTER, WORSE = "no difference seen", "better", "worse"

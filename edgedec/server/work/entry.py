@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class ModelEntry:
-    """A model that was asked for. Its keeper's lock guards it."""
+    """A model that was asked for. The lock of the loading thread guards it."""
 
     name: str
     path: Path

@@ -15,7 +15,7 @@ from edgedec.core.errors import UsageError
 from edgedec.core.progress import Notice, ignore
 from edgedec.server.work.catalogue import InstalledModels
 from edgedec.server.work.entry import ModelEntry
-from edgedec.server.work.keeper import ModelKeeper
+from edgedec.server.work.model_loading import LoadingThread
 from edgedec.server.work.opener import OpenModel, SchedulerOpener, opener_of
 from edgedec.server.work.request import (
     BusyError,
@@ -64,7 +64,9 @@ class Hub:
         self._requests = self._refused = self._failed = self._cancelled = 0
         self._room = None if memory is None else ModelRoom(memory)
         opening = open_model or opener_of(store, notice)
-        self._keeper = ModelKeeper(SchedulerOpener(config, self.limits, opening, self._room, notice), notice)
+        self._loading = LoadingThread(
+            SchedulerOpener(config, self.limits, opening, self._room, notice), notice
+        )
 
     @property
     def default(self) -> str:
@@ -74,8 +76,8 @@ class Hub:
     def models(self) -> list[ModelInfo]:
         """Return the models that requests can name: first those of the server's start, then by name."""
         infos = {info.name: info for info in self._installed.infos()}
-        with self._keeper.changed:
-            ready = {one.name: one.ready for one in self._keeper.entries.values()}
+        with self._loading.changed:
+            ready = {one.name: one.ready for one in self._loading.entries.values()}
         for name, scheduler in ready.items():
             if scheduler and name in infos:
                 infos[name] = replace(infos[name], loaded=True, context=scheduler.context)
@@ -85,12 +87,12 @@ class Hub:
     def load(self, name: str | None = None) -> None:
         """Open a model now, and wait until requests to it can begin. Raises the errors of opening it."""
         done: Future[None] = Future()
-        with self._keeper.changed:
+        with self._loading.changed:
             entry = self._entry(name)
             if entry.ready:
                 return
             entry.loads.append(done)
-            self._keeper.changed.notify_all()
+            self._loading.changed.notify_all()
         done.result()
 
     def submit(self, request: GenerationRequest) -> Ticket:
@@ -103,7 +105,7 @@ class Hub:
             raise UsageError(
                 f"{request.samples} replies are not possible", hint=f"ask for 1 to {self.limits.samples}"
             )
-        with self._keeper.changed:
+        with self._loading.changed:
             entry = self._entry(request.model)
             self._check_queue(entry)
             self._use += 1
@@ -121,21 +123,21 @@ class Hub:
                 entry.ready.submit(ticket)
             else:
                 entry.pending.append(ticket)
-                self._keeper.changed.notify_all()
+                self._loading.changed.notify_all()
             return ticket
 
     def status(self) -> Status:
         """Return the state of the server."""
-        with self._keeper.changed:
-            entries = [*self._keeper.entries.values()]
+        with self._loading.changed:
+            entries = [*self._loading.entries.values()]
             schedulers = [one.scheduler for one in entries if one.scheduler]
-            totals = self._keeper.totals
+            totals = self._loading.totals
             waiting = sum(one.waiting for one in entries)
             models = [one.status() for one in entries if one.state != "closed"]
         for scheduler in schedulers:
             totals = totals.plus(scheduler.counted())
         return Status(
-            closing=self._keeper.closing,
+            closing=self._loading.closing,
             uptime_s=time.perf_counter() - self._started_s,
             memory_bytes=rss_bytes(),
             memory_budget_bytes=self._room.budget if self._room else None,
@@ -155,26 +157,26 @@ class Hub:
 
         Requests to models that are not open yet fail. May be called again, also with less time.
         """
-        self._keeper.close(finish_s)
+        self._loading.close(finish_s)
 
     def _entry(self, name: str | None) -> ModelEntry:
         """Return the entry of a model by one of its names. The lock is held."""
-        entry = self._keeper.entry(self._installed.path(self.default if name is None else name))
+        entry = self._loading.entry(self._installed.path(self.default if name is None else name))
         if entry.refused:
             raise entry.refused
         return entry
 
     def _check_queue(self, entry: ModelEntry) -> None:
         """Raise BusyError when the queue is full. The lock is held."""
-        waiting, ready = sum(one.waiting for one in self._keeper.entries.values()), entry.ready
+        waiting, ready = sum(one.waiting for one in self._loading.entries.values()), entry.ready
         if waiting >= self.limits.waiting + (ready.free if ready else 0):
             self._refused += 1
-            seconds = (ready.wait_s() if ready else self._keeper.opening_s) or 1.0
+            seconds = (ready.wait_s() if ready else self._loading.opening_s) or 1.0
             seconds = min(max(seconds, 1.0), self.limits.request_s)
             raise BusyError(f"{waiting} requests are waiting, and no more can", retry_after_s=seconds)
 
     def _ticket_ended(self, ticket: Ticket) -> None:
-        with self._keeper.changed:
+        with self._loading.changed:
             self._failed += ticket.error is not None
             self._cancelled += ticket.cancelled
-            self._keeper.changed.notify_all()
+            self._loading.changed.notify_all()

@@ -23,10 +23,10 @@ from edgedec.bench.harness.other_load import OtherLoad, slowdown
 from edgedec.bench.harness.pairing import median_interval
 from edgedec.bench.report.charts import HEIGHT, svg
 from edgedec.bench.report.compared import Comparison
+from edgedec.bench.report.contents import PARTS, SUMMARY, Report, _check
 from edgedec.bench.report.folder import PartsFolder
 from edgedec.bench.report.pages import html_of, markdown_of
 from edgedec.bench.report.views import Chart
-from edgedec.bench.report.whole import PARTS, SUMMARY, Report, _check
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
 
 EXAMPLE = Path(__file__).with_name("example.json")

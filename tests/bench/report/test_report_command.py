@@ -9,9 +9,9 @@ import pytest
 from click.testing import Result
 
 from edgedec.backends.gpu.adapter import CHOICE
-from edgedec.bench.report import whole as report_module
+from edgedec.bench.report import contents as report_module
+from edgedec.bench.report.contents import PARTS
 from edgedec.bench.report.parts import machine, passes
-from edgedec.bench.report.whole import PARTS
 from edgedec.cli.services import Services
 from edgedec.core.errors import BadFileError, StorageError, UsageError
 from edgedec.export import export_gguf

@@ -121,14 +121,14 @@ def test_a_closed_model_is_gone(store: Store, hubs: list[Hub]) -> None:
     hub = hub_of(store, limits=ONE)
     hubs.append(hub)
     only(hub.submit(asking("tiny")))
-    scheduler = hub._keeper.entries["tiny"].scheduler
+    scheduler = hub._loading.entries["tiny"].scheduler
     assert scheduler is not None
     model = weakref.ref(scheduler.model)
     weights = weakref.ref(scheduler.model.loaded.backend)
     del scheduler
     only(hub.submit(asking("other")))
     assert (model(), weights()) == (None, None)
-    scheduler = hub._keeper.entries["other"].scheduler
+    scheduler = hub._loading.entries["other"].scheduler
     assert scheduler is not None
     model = weakref.ref(scheduler.model)
     del scheduler
@@ -213,7 +213,7 @@ def test_a_budget_decides_which_models_are_open_together(
             only(hub.submit(asking(name, sampling=whole, logprobs=3)))
             form = GrammarSpec.of(regex="yes|no")
             assert only(hub.submit(asking(name, sampling=whole, grammar=form))).text in ("yes", "no")
-            scheduler = hub._keeper.entries[name].scheduler
+            scheduler = hub._loading.entries[name].scheduler
             assert scheduler is not None
             ledgers.append(scheduler.model.runner.ledger)
         assert loaded(hub) == (["tiny", "other"] if both else ["tiny"])
@@ -328,7 +328,7 @@ def test_texts_for_which_there_is_never_memory_are_the_clients_fault(store: Stor
     hub = hub_of(store, "tiny")
     hubs.append(hub)
     hub.load()
-    scheduler = hub._keeper.entries["tiny"].scheduler
+    scheduler = hub._loading.entries["tiny"].scheduler
     assert scheduler is not None
     ledger = scheduler.model.runner.ledger
     ledger.reshare({**ledger.by_name(), SLACK: 8000})

@@ -58,7 +58,7 @@ def hub(store: Store) -> Iterator[Hub]:
 
 def scheduler_of(hub: Hub, name: str = "tiny") -> Scheduler:
     hub.load(name)
-    found = hub._keeper.entries[name].scheduler
+    found = hub._loading.entries[name].scheduler
     assert found is not None
     return found
 

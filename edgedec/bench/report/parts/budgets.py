@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from edgedec.bench.report.asked import answers, drafting_side, plain_side, study_of
+from edgedec.bench.report.replies import answers, drafting_side, plain_side, study_of
 from edgedec.bench.report.subject import Subject
 from edgedec.bench.report.views import Chart, Figure, TableView, View, number
 from edgedec.core.progress import Progress

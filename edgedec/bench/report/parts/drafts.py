@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from edgedec.bench.harness.pairing import median_interval, rounded
-from edgedec.bench.report.asked import answers, drafting_side, plain_side, study_of
+from edgedec.bench.report.replies import answers, drafting_side, plain_side, study_of
 from edgedec.bench.report.subject import Subject
 from edgedec.bench.report.views import Figure, TableView, View, number, percent
 from edgedec.core.progress import Progress

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgedec.bench.harness.pairing import wilson
-from edgedec.bench.report.asked import answers, plain_side, study_of
+from edgedec.bench.report.replies import answers, plain_side, study_of
 from edgedec.bench.report.subject import Subject
 from edgedec.bench.report.views import Figure, TableView, View, percent
 from edgedec.core.errors import one_line

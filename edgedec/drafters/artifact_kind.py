@@ -30,7 +30,7 @@ from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import cache_bytes, scratch_bytes
 
 
-class CarriedKind(DrafterKind):
+class ArtifactKind(DrafterKind):
     """A kind whose drafters read the hidden states of their target, and lie in a folder of their own."""
 
     parts = True

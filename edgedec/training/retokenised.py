@@ -15,14 +15,14 @@ CODE, PROSE = "code", "prose"
 _FENCE = b"```"
 
 
-class Retelling:
+class Retokeniser:
     """Translates replies of ``target`` into tokens of ``draft``, which has ``size`` ids."""
 
     def __init__(self, target: Tokenizer, draft: Tokenizer, size: int) -> None:
         self._target, self._draft = target, draft
         self._controls, self._size = control_tokens(target, draft), size
 
-    def retold(self, rollout: Rollout) -> Features | None:
+    def features(self, rollout: Rollout) -> Features | None:
         """Return a reply as a text to learn: what follows each token is the reply's own next one.
 
         None where nothing of the reply is within the first tokens.

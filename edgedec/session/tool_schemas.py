@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgedec.core.errors import UsageError
-from edgedec.grammar.kept_schema import kept_schema
 from edgedec.grammar.matcher import try_arguments
+from edgedec.grammar.supported_schema import supported_schema
 from edgedec.text.tool_calls.call_grammar import parameters_of
 
 Function = Mapping[str, Any]
@@ -25,7 +25,7 @@ def kept_functions(functions: Sequence[Function]) -> tuple[list[Function], tuple
     for function in functions:
         name, loose = repr(str(function.get("name")))[:60], not function.get("strict")
         try:
-            found = kept_schema(_json(function), loose=loose)
+            found = supported_schema(_json(function), loose=loose)
             try_arguments(found.text, loose=loose)
         except UsageError as error:
             raise UsageError(f"the tool {name}: {error.message}", hint=error.hint) from error

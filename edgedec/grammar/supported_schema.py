@@ -41,7 +41,7 @@ Schema = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class KeptSchema:
+class SupportedSchema:
     """``text``: the schema to compile. ``left_out``: keywords that it no longer has, with their places."""
 
     text: str
@@ -49,17 +49,17 @@ class KeptSchema:
 
 
 @lru_cache(maxsize=16)
-def kept_schema(text: str, *, loose: bool = False) -> KeptSchema:
+def supported_schema(text: str, *, loose: bool = False) -> SupportedSchema:
     """Return the schema of ``text``, valid JSON, as it can be kept to.
 
     ``loose``: keywords that cannot be kept are left out. Raises UsageError, naming the keyword and its place.
     """
     root = json.loads(text, parse_float=_finite, parse_constant=_finite)
     if not isinstance(root, dict):
-        return KeptSchema(text)
+        return SupportedSchema(text)
     keeper = _Keeper(root, loose)
     keeper.keep()
-    return KeptSchema(json.dumps(root, ensure_ascii=False), tuple(keeper.left_out))
+    return SupportedSchema(json.dumps(root, ensure_ascii=False), tuple(keeper.left_out))
 
 
 class _Keeper:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from edgedec.core.errors import UsageError
-from edgedec.grammar.kept_schema import kept_schema
 from edgedec.grammar.spec import GrammarSpec
+from edgedec.grammar.supported_schema import supported_schema
 from tests.grammar.support import constraint
 
 LIST: dict[str, Any] = {
@@ -59,7 +59,7 @@ def test_keywords_that_ask_for_nothing_are_no_fault(schema: dict[str, Any]) -> N
 def test_a_keyword_that_cannot_be_kept_is_named_with_its_place(schema: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         GrammarSpec.of(schema=schema)
-    kept = kept_schema(json.dumps(schema), loose=True)
+    kept = supported_schema(json.dumps(schema), loose=True)
     assert kept.left_out
     constraint(GrammarSpec.json_schema(kept.text))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.backends.gpu.placed import place_on_gpu
+from edgedec.backends.gpu.opening import place_on_gpu
 from edgedec.backends.gpu.weights import GpuWeights
 from edgedec.bundle.device_place import DevicePlace
 from edgedec.bundle.manifest import Manifest

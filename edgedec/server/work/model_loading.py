@@ -27,7 +27,7 @@ _END_S = 120.0
 """Longest wait for the thread that opens models."""
 
 
-class ModelKeeper:
+class LoadingThread:
     """The models of a server. ``changed`` is held by whoever reads or changes ``entries``."""
 
     def __init__(self, opener: SchedulerOpener, notice: Notice) -> None:
