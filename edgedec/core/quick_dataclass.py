@@ -124,12 +124,14 @@ def _repr_of(fields: Fields) -> Any:
 def _comparison_of(fields: Fields, frozen: bool) -> Methods:
     names = [one.name for one in fields if one.compare]
     values = attrgetter(*names) if names else lambda _: ()
+    counted = [one.name for one in fields if (one.compare if one.hash is None else one.hash)]
+    hashable = attrgetter(*counted) if counted else lambda _: ()
 
     def equal(self: object, other: object) -> bool:
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
     def hashed(self: object) -> int:
-        return hash(values(self))
+        return hash(hashable(self))
 
     yield "__eq__", equal
     yield "__hash__", hashed if frozen else None

@@ -38,7 +38,7 @@ finally:
 LATER = {
     *("jinja2", "llguidance", "rich", "prompt_toolkit", "pygments", "markdown_it"),
     *("httpx", "huggingface_hub"),
-    *("onnx", "gguf", "safetensors", "torch", "transformers", "llama_cpp", "matplotlib", "wgpu"),
+    *("onnx", "gguf", "safetensors", "torch", "transformers", "llama_cpp", "wgpu"),
     *("starlette", "uvicorn", "pydantic", "prometheus_client"),
     *("asyncio", "concurrent.futures", "decimal", "email", "importlib.metadata", "importlib.resources"),
     *("logging", "random", "secrets", "shutil", "socket", "subprocess", "tempfile", "tomllib"),

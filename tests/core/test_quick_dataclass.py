@@ -149,6 +149,16 @@ def test_instances_are_copied_pickled_matched_and_hashed() -> None:
     assert (repr(Own(1)), hash(Own(1)), Own(1) == Own(2)) == ("own", 5, True)
 
 
+def test_a_field_without_a_hash_of_its_own_is_compared_and_not_hashed() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Limited:
+        name: str
+        limits: dict[str, int] = field(default_factory=dict, hash=False)
+
+    assert hash(Limited("a", {"b": 1})) == hash(Limited("a"))
+    assert Limited("a", {"b": 1}) != Limited("a")
+
+
 def test_an_instance_that_holds_itself_is_shown() -> None:
     @dataclass
     class Loop:
