@@ -67,6 +67,11 @@ if TYPE_CHECKING:
     "oldest tokens leave the cache; or speckv: those that a draft of what follows attends to least.",
 )  # fmt: skip
 @option(
+    "--history", is_flag=True, heading=opt.OUTPUT, rare=True,
+    help="Keep text of prompts and replies on this disk for the next start: prompts that were typed, and "
+    "what drafters learned. `edgedec clean history` removes it.",
+)  # fmt: skip
+@option(
     "--server", metavar="URL", heading=opt.MODEL,
     help="Talk with a model of this running server, EdgeDec's or any other with OpenAI's interface.",
 )  # fmt: skip
@@ -77,6 +82,7 @@ def command(
     model: str,
     words: tuple[str, ...],
     server: str | None,
+    history: bool,
     session_file: Path | None,
     when_full: WhenFull,
     reply: opt.ReplyOptions,
@@ -125,7 +131,7 @@ def command(
         when_full=when_full,
         template=NO_TEMPLATE if reply.raw else reply.template,
         thinking=reply.thinking,
-        history=reply.history,
+        history=history,
     )
     prepare = _Opening(ctx, config, reply).prepare
     window = ChatWindow(model, prepare, interactive=not words and services(ctx).interactive())

@@ -39,11 +39,6 @@ def _two_models(options: Options) -> bool:
     return bool(options.get("switch"))
 
 
-def _nothing_kept(options: Options) -> bool:
-    """Whether drafters are all that could learn something, as in generate, and there are none."""
-    return _no_drafts(options) and bool(options["history"]) and "prompt" in options
-
-
 def _raw(options: Options) -> bool:
     return bool(options.get("raw"))
 
@@ -56,7 +51,6 @@ _ONE = "leave one out"
 _TWO_MODELS = "structured output is for one model, and there are two"
 RULES = (
     Rule("trace", _nothing_to_trace, "--trace shows drafts, and --draft off makes none", _ONE),
-    Rule("history", _nothing_kept, "--history keeps what drafters learn, and --draft off has none", _ONE),
     Rule("system", _raw, "--system has no place in a raw prompt", "leave out --raw or --system"),
     Rule("template", _raw, "--template has no place in a raw prompt", "leave out --raw or --template"),
     Rule("thinking", _raw, "--think and --no-think have no place in a raw prompt", "leave one out"),

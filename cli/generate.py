@@ -127,7 +127,6 @@ def command(
         config,
         template=reply.template,
         thinking=reply.thinking,
-        history=reply.history,
         structured=spec is not None,
         when_full=when_full,
     )

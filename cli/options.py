@@ -236,11 +236,6 @@ class ReplyOptions(BatchReplyOptions):
         "--template", type=click.Path(path_type=Path), callback=read_template, metavar="FILE",
         heading=MODEL, rare=True, help="Use the chat template (Jinja) in this file, not the model's own.",
     ))
-    history: bool = declared(option(
-        "--history", is_flag=True, heading=OUTPUT, rare=True,
-        help="Keep text of prompts and replies on this disk for the next start: prompts typed in a chat, and "
-        "what drafters learned. `edgedec clean history` removes it.",
-    ))
     # fmt: on
 
 

@@ -137,8 +137,8 @@ def test_commands_keep_nothing_that_clean_does_not_know(home: Home, tmp_path: Pa
     source = write_tiny(tmp_path / "tiny.gguf")
     given = ("-m", str(source), "--max-tokens", "8", "--threads", "1")
     home.path.mkdir()
-    for command in (("generate", "-p", "A secret"), ("generate", "-p", "A secret", "--history")):
-        result = run(real(home), *command, *given)
+    for command in (("generate", "-p", "A secret"), ("chat", "A secret", "--history")):
+        result = run(real(home), *command, *given, stdin="")
         assert result.exit_code == 0, result.output
         kinds = {one.kind for one in entries(home.path)}
         assert kinds == {"costs", "records"} | ({"history"} if "--history" in command else set())

@@ -15,7 +15,6 @@ NO_DRAFTS = ("--draft", "off")
     ("args", "words"),
     [
         (("generate", "-p", "x", *NO_DRAFTS, "--trace"), ["--trace", "--draft off"]),
-        (("generate", "-p", "x", *NO_DRAFTS, "--history"), ["--history", "--draft off"]),
         (("generate", "-p", "x", "--raw", "--system", "y"), ["--system", "--raw"]),
         (("batch", "--input", "{}", "--raw", "--system", "y"), ["--system", "--raw"]),
         (("chat", "--raw", "--system", "y"), ["--system", "--raw"]),

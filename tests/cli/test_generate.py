@@ -255,8 +255,8 @@ def test_what_drafters_learned_is_kept_only_on_request(home: Home) -> None:
     texts, kept = [], []
     for history in ((), ("--history",), ("--history",), ()):
         model = ready_of(MarkovForward(vocab_size=parrot.tokenizer.size, capacity=200), parrot.codec)
-        args = ("-p", "Why?", "--max-tokens", "60", "--draft", "auto", *history)
-        texts.append(run(home.services(model), "generate", *args).stdout)
+        args = ("--seed", "0", "--max-tokens", "60", "--draft", "auto", *history)
+        texts.append(run(home.services(model), "chat", *args, stdin="Why?\n").stdout)
         kept.append([file.stat().st_mtime_ns for file in (home.path / "drafts").glob("*")])
     assert texts[0] == texts[1] == texts[2] == texts[3] != ""
     assert [len(times) for times in kept] == [0, 1, 1, 1]
