@@ -22,8 +22,8 @@ from edgedec.decode.records import (
     NO_DETAILS,
     FinishReason,
     PassRecord,
+    ReplyDetails,
     Step,
-    StepDetails,
     Verdict,
 )
 from edgedec.decode.reply_plan import ReplyPlan
@@ -33,7 +33,6 @@ from edgedec.grammar.constraint import Constraint
 from edgedec.metrics.marks import CounterSnapshot
 from edgedec.sampling import DrawParams
 from edgedec.telemetry.energy.meter import Meter, Reading
-from edgedec.text.passage import Turns
 
 __all__ = ["LONGEST_PASS", "Engine", "FinishReason", "PassRecord", "Step"]
 
@@ -60,8 +59,6 @@ class Engine(CachedSequence):
         super().__init__(forward, policy, speculation)
         self._passes = Passes(forward, policy, observe, timer)
         self._meter = meter
-        self._begun: tuple[int, float | None] | None = None
-        """Tokens before the next reply, and mirostat's state; None: all of its prompt."""
 
     def mark(self) -> CounterSnapshot:
         """Return the counts of passes, drafters and energy up to now."""
@@ -71,10 +68,6 @@ class Engine(CachedSequence):
         read, tables = sum(one.bytes_read for one in efforts), sum(one.table_bytes for one in efforts)
         return CounterSnapshot(self._passes.work, read, tables, reading)
 
-    def begin(self, turns: Turns, start: int, bound: float | None = None) -> None:
-        """See ``ReplyEngine.begin``. The messages are of no use: a model here reads tokens."""
-        self._begun = start, bound
-
     def generate(
         self,
         prompt_ids: Sequence[int],
@@ -83,7 +76,7 @@ class Engine(CachedSequence):
         max_tokens: int,
         stop_ids: Collection[int],
         progress: Steps | None = None,
-        details: StepDetails = NO_DETAILS,
+        details: ReplyDetails = NO_DETAILS,
     ) -> Generator[Step, None, None]:
         """Continue ``prompt_ids``; yields one Step per committed token, the last with a ``finish_reason``.
 
@@ -96,7 +89,6 @@ class Engine(CachedSequence):
         ``check_request``, before anything changes; BackendError and others from the model while it runs.
         """
         prompt = list(prompt_ids)
-        (start, bound), self._begun = self._begun or (len(prompt), None), None
         check_request(
             prompt, self.spec, max_tokens=max_tokens, capacity=self.capacity, logprobs=details.logprobs
         )
@@ -112,8 +104,8 @@ class Engine(CachedSequence):
             self.speculation.begin(prompt, kept, params=params, stop_ids=frozenset(stop_ids))
         self._committed = prompt
         end = min(len(prompt) + max_tokens, self.capacity)
-        said = len(prompt) - min(max(start, 0), len(prompt))
-        begins = ReplyStart(end, prompt, said, bound, frozenset(stop_ids))
+        said = 0 if details.start is None else len(prompt) - min(max(details.start, 0), len(prompt))
+        begins = ReplyStart(end, prompt, said, details.bound, frozenset(stop_ids))
         return self._run(ReplyPlan(self._replies, self.spec, params, begins, details), progress)
 
     def _run(self, reply: ReplyPlan, progress: Steps | None) -> Generator[Step, None, None]:

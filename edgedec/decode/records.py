@@ -8,6 +8,7 @@ from typing import Literal
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.grammar.constraint import Constraint
+from edgedec.text.passage import Turns
 
 FinishReason = Literal["stop", "length"]
 
@@ -44,14 +45,20 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class StepDetails:
-    """Figures that steps have beside their tokens, and the grammar that the tokens keep to."""
+class ReplyDetails:
+    """Where a reply begins, the grammar that its tokens keep to, and figures that steps have beside them."""
 
     logprobs: int = 0
     """The log-probability of the token, and this many of the most probable ones; 0: none."""
     entropy: bool = False
     grammar: Constraint | None = field(default=None, compare=False)
     """At the place where the reply begins; it goes along with the committed tokens."""
+    start: int | None = None
+    """Tokens before the reply. The rest of the prompt it has said already; None: nothing of it."""
+    bound: float | None = None
+    """Mirostat's state behind what it has said already; None: as a reply begins."""
+    turns: Turns = ()
+    """The messages that it answers; none for a text. Of use where another model than its own reads them."""
 
     @property
     def at_one(self) -> bool:
@@ -59,7 +66,7 @@ class StepDetails:
         return self.entropy or bool(self.logprobs)
 
 
-NO_DETAILS = StepDetails()
+NO_DETAILS = ReplyDetails()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from edgedec.core_lib.at_one import entropy_bits, logprob_of
 from edgedec.core_lib.needs import drawing_bytes, head_temperature, needs_logits
 from edgedec.core_lib.reply import ReplyHandle, ReplyStart, Verified
 from edgedec.decode.constrained import Ahead, go_on
-from edgedec.decode.records import FinishReason, Step, StepDetails, Verdict
+from edgedec.decode.records import FinishReason, ReplyDetails, Step, Verdict
 from edgedec.grammar.constraint import Constraint
 from edgedec.sampling import DrawParams
 
@@ -30,7 +30,7 @@ class ReplyPlan:
     """
 
     def __init__(
-        self, number: int, spec: ModelSpec, params: DrawParams, start: ReplyStart, details: StepDetails
+        self, number: int, spec: ModelSpec, params: DrawParams, start: ReplyStart, details: ReplyDetails
     ) -> None:
         self.number = number
         self.end = start.end

@@ -9,12 +9,11 @@ if TYPE_CHECKING:
     from edgedec.core.forward import Source
     from edgedec.core.progress import Steps
     from edgedec.decode.cached_sequence import CachedSequence
-    from edgedec.decode.records import Step, StepDetails
+    from edgedec.decode.records import ReplyDetails, Step
     from edgedec.eviction.policy import Policy
     from edgedec.metrics.marks import CounterSnapshot
     from edgedec.metrics.switched import SwitchRecord
     from edgedec.sampling import DrawParams
-    from edgedec.text.passage import Turns
 
 
 class ReplyEngine(Protocol):
@@ -50,14 +49,6 @@ class ReplyEngine(Protocol):
 
     def resume(self, tokens: Sequence[int], source: Source) -> None: ...
 
-    def begin(self, turns: Turns, start: int, bound: float | None = None) -> None:
-        """Hear which messages the next reply answers; none for a text.
-
-        ``start``: tokens before the reply. The rest of the prompt is what it has said already; ``bound`` is
-        mirostat's state behind that.
-        """
-        ...
-
     def generate(
         self,
         prompt_ids: Sequence[int],
@@ -66,5 +57,5 @@ class ReplyEngine(Protocol):
         max_tokens: int,
         stop_ids: Collection[int],
         progress: Steps | None = None,
-        details: StepDetails = ...,
+        details: ReplyDetails = ...,
     ) -> Generator[Step, None, None]: ...

@@ -13,7 +13,7 @@ from weakref import ref
 from edgedec.core.cache_config import DROP, WhenFull
 from edgedec.core.errors import GrammarError
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.decode.records import StepDetails
+from edgedec.decode.records import ReplyDetails
 from edgedec.grammar import constraint_for
 from edgedec.metrics.marks import Marks
 from edgedec.metrics.stats import Clock, ReplyStats, ReplyTimer
@@ -197,7 +197,6 @@ class Reply:
         if self.form:
             home = engine.home
             grammar = constraint_for(self.form, tokenizer, home.spec, home.ledger, start.tokens)
-        engine.begin(start.turns, len(start.prompt), start.bound)
         self._running: Callable[[], Generator[str, None, None] | None] = lambda: None
         """Returns the iteration, while there is one."""
         self._begun = False
@@ -210,7 +209,13 @@ class Reply:
             max_tokens=min(settings.max_tokens or engine.capacity, start.room or engine.capacity),
             stop_ids=self._end_ids,
             progress=self._between_passes,
-            details=StepDetails(logprobs=settings.logprobs or 0, grammar=grammar),
+            details=ReplyDetails(
+                settings.logprobs or 0,
+                grammar=grammar,
+                start=len(start.prompt),
+                bound=start.bound,
+                turns=start.turns,
+            ),
         )
 
     def read(self) -> str:

@@ -18,12 +18,11 @@ from edgedec.core.progress import Steps
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.decode.checks import check_newest, check_request
 from edgedec.decode.engine import Engine
-from edgedec.decode.records import NO_DETAILS, Step, StepDetails
+from edgedec.decode.records import NO_DETAILS, ReplyDetails, Step
 from edgedec.metrics.marks import CounterSnapshot
 from edgedec.metrics.switched import SwitchRecord
 from edgedec.sampling import DrawParams
 from edgedec.switch.generators import HomeGenerator, TurnGenerator, TurnRequest
-from edgedec.text.passage import Turns
 
 StepStream = Generator[Step, None, None]
 _PATIENCE_TOKENS = 16
@@ -64,7 +63,6 @@ class SwitchedEngine:
         self._replies = 0
         self.switched = self._new_record()
         """Figures of the latest reply."""
-        self._before: tuple[Turns, int] = ((), 0)
 
     @property
     def capacity(self) -> int:
@@ -109,10 +107,6 @@ class SwitchedEngine:
         self.home.resume(tokens, source)
         self.committed = list(tokens)
 
-    def begin(self, turns: Turns, start: int, bound: float | None = None) -> None:
-        """See ``ReplyEngine.begin``."""
-        self._before = turns, start
-
     def generate(
         self,
         prompt_ids: Sequence[int],
@@ -121,7 +115,7 @@ class SwitchedEngine:
         max_tokens: int,
         stop_ids: Collection[int],
         progress: Steps | None = None,
-        details: StepDetails = NO_DETAILS,
+        details: ReplyDetails = NO_DETAILS,
     ) -> StepStream:
         """See ``Engine.generate``. Steps have their ``writer``."""
         prompt = list(prompt_ids)
@@ -146,7 +140,7 @@ class SwitchedEngine:
         self._replies += 1
         self.switched = self._new_record()
         end = min(len(prompt) + max_tokens, self.capacity)
-        turns, start = self._before
+        turns, start = details.turns, len(prompt) if details.start is None else details.start
         self.small.rendered(turns, prompt[:start])
         request = TurnRequest(params, end, frozenset(stop_ids), progress, turns=turns, start=start)
         return self._run(self._replies, request)

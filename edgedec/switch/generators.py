@@ -11,14 +11,14 @@ from edgedec.core.errors import SideLost
 from edgedec.core.progress import Notice, Steps
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.decode.engine import Engine
-from edgedec.decode.records import FinishReason, Step, StepDetails
+from edgedec.decode.records import FinishReason, ReplyDetails, Step
 from edgedec.sampling import DrawParams
 from edgedec.switch.side import TextSide
 from edgedec.switch.spelling import ForeignReading, HomeReading, StreamingDecoder
 from edgedec.text.passage import Passage, Turns
 from edgedec.text.tokenizer import Tokenizer
 
-_ENTROPY = StepDetails(entropy=True)
+_ENTROPY = ReplyDetails(entropy=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +147,13 @@ class HomeGenerator(LocalGenerator):
         if max(ids) >= self.engine.spec.vocab_size or len(ids) >= self.engine.capacity:
             return
         before = len(committed) - len(ids)
-        self.engine.begin((), request.start - before)
         steps = self.engine.generate(
             ids,
             request.params,
             max_tokens=request.end - len(committed),
             stop_ids=request.stop_ids,
             progress=request.progress,
-            details=_ENTROPY,
+            details=ReplyDetails(entropy=True, start=request.start - before),
         )
         with closing(steps):
             for step in steps:

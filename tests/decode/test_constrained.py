@@ -17,7 +17,7 @@ from edgedec.core.rows import Rows
 from edgedec.core.tree import DraftTree, chain
 from edgedec.decode.constrained import GRAMMAR, forced_draft, permitted
 from edgedec.decode.engine import Engine, PassRecord, Step
-from edgedec.decode.records import StepDetails
+from edgedec.decode.records import ReplyDetails
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.grammar.spec import GrammarSpec
@@ -47,7 +47,7 @@ def model() -> MarkovForward:
 def steps_of(
     engine: Engine, form: GrammarSpec, params: DrawParams, most: int = MOST, prompt: Sequence[int] = PROMPT
 ) -> list[Step]:
-    details = StepDetails(grammar=constraint(form))
+    details = ReplyDetails(grammar=constraint(form))
     return list(engine.generate(prompt, params, max_tokens=most, stop_ids=STOPS, details=details))
 
 
@@ -168,7 +168,7 @@ def test_the_place_in_the_grammar_is_that_of_a_replay_after_each_token() -> None
     form, params = FORMS[1], DrawParams(temperature=1.0, seed=5)
     grammar = constraint(form)
     engine = Engine(model(), speculation=Speculation([careless(4), oracle(form, params, 0.3)]))
-    details = StepDetails(grammar=grammar)
+    details = ReplyDetails(grammar=grammar)
     said: list[int] = []
     for step in engine.generate(PROMPT, params, max_tokens=30, stop_ids=STOPS, details=details):
         said.append(step.token)
@@ -207,11 +207,11 @@ def test_trees_lose_what_the_grammar_does_not_permit() -> None:
 def test_a_reply_that_is_dropped_leaves_the_engine_as_it_was() -> None:
     form, params = FORMS[1], DrawParams(temperature=1.0, seed=9)
     engine = Engine(model(), speculation=Speculation([oracle(form, params)]))
-    details = StepDetails(grammar=constraint(form))
+    details = ReplyDetails(grammar=constraint(form))
     running = engine.generate(PROMPT, params, max_tokens=30, stop_ids=STOPS, details=details)
     first = [next(running).token for _ in range(3)]
     running.close()
-    rest = StepDetails(grammar=constraint(form, first))
+    rest = ReplyDetails(grammar=constraint(form, first))
     more = engine.generate([*PROMPT, *first], params, max_tokens=MOST - 3, stop_ids=STOPS, details=rest)
     assert first + [step.token for step in more] == tokens(Engine(model()), form, params)
 
@@ -219,7 +219,7 @@ def test_a_reply_that_is_dropped_leaves_the_engine_as_it_was() -> None:
 def test_a_grammar_that_gives_up_ends_the_reply_with_an_error() -> None:
     grammar = constraint(FORMS[1])
     engine = Engine(model(), speculation=Speculation([]))
-    details = StepDetails(grammar=grammar)
+    details = ReplyDetails(grammar=grammar)
     running = engine.generate(PROMPT, DrawParams(), max_tokens=9, stop_ids=STOPS, details=details)
     next(running)
     grammar.advance = lambda token: False  # type: ignore[method-assign]

@@ -14,7 +14,7 @@ from edgedec.core.rows import Rows
 from edgedec.core.tree import DraftTree, chain
 from edgedec.core_lib.at_one import entropy_bits, logprob_of
 from edgedec.decode.engine import Engine, Step
-from edgedec.decode.records import StepDetails
+from edgedec.decode.records import ReplyDetails
 from edgedec.decode.speculation import Speculation
 from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND, GREEDY
@@ -29,7 +29,7 @@ def model() -> MarkovForward:
 
 
 def steps(engine: Engine, params: DrawParams, logprobs: int) -> list[Step]:
-    details = StepDetails(logprobs=logprobs)
+    details = ReplyDetails(logprobs=logprobs)
     return list(engine.generate(PROMPT, params, max_tokens=20, stop_ids=(), details=details))
 
 

@@ -10,7 +10,7 @@ import pytest
 from edgedec.control.switching import EntropySwitching, SwitchRule
 from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.decode.engine import Engine
-from edgedec.decode.records import StepDetails
+from edgedec.decode.records import ReplyDetails
 from edgedec.sampling import DrawParams
 from tests.fixtures.tiny_models import run_tiny, tiny_bundle
 from tests.switch.pairs import (
@@ -125,7 +125,7 @@ def test_steps_have_the_entropy_at_temperature_1_whatever_the_reply_is_drawn_at(
     for params in (DrawParams(), DrawParams(temperature=0.6, seed=1)):
         engine = engine_of(run_tiny(tiny_bundle(folder, "llama", seed=0)), False)
         reply = engine.generate(
-            [1, 70, 71], params, max_tokens=1, stop_ids=(), details=StepDetails(entropy=True)
+            [1, 70, 71], params, max_tokens=1, stop_ids=(), details=ReplyDetails(entropy=True)
         )
         steps.append(next(reply))
     logits = fresh_logits(folder, "llama", 0, [1, 70, 71])[0].astype(np.float64)
@@ -203,4 +203,4 @@ def test_a_prompt_longer_than_the_context_and_log_probabilities_are_refused(fold
     with pytest.raises(ContextFullError, match="context holds"):
         pair.engine.generate([70] * 300, DrawParams(), max_tokens=1, stop_ids=())
     with pytest.raises(UsageError, match="two take turns"):
-        pair.engine.generate([70], DrawParams(), max_tokens=1, stop_ids=(), details=StepDetails(logprobs=2))
+        pair.engine.generate([70], DrawParams(), max_tokens=1, stop_ids=(), details=ReplyDetails(logprobs=2))

@@ -11,7 +11,7 @@ import pytest
 from edgedec.assemble.run_context import RunContext
 from edgedec.control.switching import EntropySwitching, SwitchRule
 from edgedec.core.errors import SideLost
-from edgedec.decode.records import Step
+from edgedec.decode.records import NO_DETAILS, ReplyDetails, Step
 from edgedec.sampling import DrawParams
 from edgedec.switch.assembly import spelled_out, with_side
 from edgedec.switch.engine import SwitchedEngine
@@ -84,8 +84,11 @@ class Talk:
         )
         self.prompt = [1, *model.tokenizer.encode("hello the", add_bos=False)]
 
-    def reply(self, tokens: int) -> list[Step]:
-        return list(self.engine.generate(self.prompt, DrawParams(), max_tokens=tokens, stop_ids=(2,)))
+    def reply(self, tokens: int, details: ReplyDetails = NO_DETAILS) -> list[Step]:
+        steps = self.engine.generate(
+            self.prompt, DrawParams(), max_tokens=tokens, stop_ids=(2,), details=details
+        )
+        return list(steps)
 
     def text(self, steps: list[Step], writer: str) -> str:
         return self.model.tokenizer.decode(step.token for step in steps if step.writer == writer)
@@ -112,12 +115,10 @@ def test_the_side_gets_the_messages_and_the_reply_so_far(model):
     side = Spoken(" and", " the", " world")
     talk = Talk(model, side)
     turns = [("user", "hello the")]
-    talk.engine.begin(turns, len(talk.prompt))
-    steps = talk.reply(20)
+    steps = talk.reply(20, ReplyDetails(turns=turns))
     assert [one.turns for one in side.passages] == [turns] * len(side.passages)
     assert side.passages[0].reply == talk.text(steps[:4], "near")
     assert side.texts[0].endswith(side.passages[0].reply)
-    talk.engine.begin((), 0)
     talk.reply(8)
     assert (side.passages[-1].turns, side.passages[-1].reply) == ((), "")
 
