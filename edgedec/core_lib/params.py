@@ -70,13 +70,8 @@ def head_struct(rows: HeadRows) -> CHead:
     count, columns = rows.ids.shape
     values, ids = rows.values.tobytes(), rows.ids.tobytes()
     logsumexp, entropy = rows.logsumexp.tobytes(), rows.entropy.tobytes()
-    if (
-        not len(values)
-        == len(ids)
-        == columns * len(logsumexp)
-        == columns * len(entropy)
-        == 4 * count * columns
-    ):
+    nbytes = 4 * count * columns
+    if not len(values) == len(ids) == nbytes == columns * len(logsumexp) == columns * len(entropy):
         raise ValueError("rows of other shapes or types than HeadRows says")
     logits = rows.logits
     if logits is None:

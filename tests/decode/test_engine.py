@@ -11,6 +11,7 @@ from edgedec.core.errors import ContextFullError, UsageError
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.decode.engine import Engine, PassRecord, Step
 from edgedec.decode.passes import PassTimer
+from edgedec.decode.records import ReplyDetails
 from edgedec.sampling import DrawParams
 from tests.reference.sampling import DrawHistory, bound_after, draw
 
@@ -264,3 +265,16 @@ def test_a_bias_of_a_token_that_the_model_does_not_have_is_refused() -> None:
     with pytest.raises(UsageError, match="names token 24, and the vocabulary has 24"):
         tokens(engine, [1, 2], DrawParams(logit_bias=((24, 1.0),)))
     assert tokens(engine, [1, 2], DrawParams(logit_bias=((23, 100.0),)), 2) == [23, 23]
+
+
+@pytest.mark.parametrize("params", [one for one in EVERY_KIND if one.adjusts or one.mirostat])
+def test_a_reply_goes_on_as_if_it_had_not_been_cut(params: DrawParams) -> None:
+    """What it said already counts, and so does mirostat's state; the next reply knows nothing of it."""
+    prompt = [1, 2, 1]
+    whole = list(Engine(MarkovForward()).generate(prompt, params, max_tokens=12, stop_ids=()))
+    engine, before = Engine(MarkovForward()), whole[:5]
+    cut = [*prompt, *(step.token for step in before)]
+    details = ReplyDetails(start=3, bound=before[-1].bound)
+    rest = list(engine.generate(cut, params, max_tokens=7, stop_ids=(), details=details))
+    assert [(step.token, step.bound) for step in rest] == [(step.token, step.bound) for step in whole[5:]]
+    assert list(engine.generate(prompt, params, max_tokens=12, stop_ids=())) == whole

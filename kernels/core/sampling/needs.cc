@@ -21,7 +21,7 @@ double head_temperature(const DrawParams& params) {
 
 size_t drawing_bytes(const DrawParams& params, size_t head_k, Wants wants) {
   if (!needs_logits(params, head_k, wants)) return 0;
-  if (!wants.masked && !needs_logits(params, head_k)) return 1;  // sums alone, which take no list; but rows are needed
+  if (!wants.masked && !needs_logits(params, head_k)) return 8;  // no list; but another sequence may still read rows of the pass before
   if (!wants.masked && params.uncut()) return 4 + 4 + 12;  // the leaders of a row, and what may win beside them
   const size_t row = wants.masked ? 4 + 8 : 0;             // the ids that a mask allows, and their logits
   const size_t adjusted = 16;                              // the adjusted row, and a copy in which its best are looked for
