@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgedec.assemble.budget import Parts, memory_facts, wanted_choice
-from edgedec.assemble.config import RunConfig
+from edgedec.assemble.config import MemoryRequest
 from edgedec.core.errors import MemoryBudgetError
 from edgedec.core_lib.needs import drawing_bytes
 from edgedec.memory.footprint import MemoryChoice, MemoryFacts
@@ -25,7 +25,7 @@ BASE = 50_000_000
 def model(tmp_path_factory: pytest.TempPathFactory) -> tuple[MemoryFacts, MemoryChoice, int]:
     """Facts, the wanted choice, and the bytes that such a model takes beside a process of ``BASE`` bytes."""
     ready = run_tiny(tiny_bundle(tmp_path_factory.mktemp("models")))
-    parts = Parts(RunConfig(threads=1, draft="off", context=256), ready.loaded)
+    parts = Parts(MemoryRequest(context=256), ready.loaded)
     facts, wanted = replace(memory_facts(parts), process=BASE + 1_000_000), wanted_choice(parts)
     return facts, wanted, peak(facts, wanted) - BASE
 
