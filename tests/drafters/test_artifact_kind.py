@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -126,3 +127,15 @@ def test_a_model_without_one_says_so(tmp_path: Path, kind: str) -> None:
     shutil.rmtree(place.folder)
     with pytest.raises(NotFoundError, match=f"{place.manifest.name} has no {TITLES[kind]}"):
         place.runner()
+
+
+@pytest.mark.parametrize("kind", [HEAD, MTP, ASSISTANT])
+def test_a_drafter_that_is_written_again_has_the_same_bytes(tmp_path: Path, kind: str) -> None:
+    """Manifests list their files in the order that they had in earlier versions, too."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    written = [PLACES[kind](tmp_path / name).folder for name in ("one", "two")]
+    files = [{path.name: path.read_bytes() for path in sorted(folder.iterdir())} for folder in written]
+    assert files[0] == files[1]
+    listed = [*json.loads(files[0][DRAFTER])["files"]]
+    assert listed == ([WEIGHTS, GRAPHS[kind]] if kind == MTP else [GRAPHS[kind], WEIGHTS])
