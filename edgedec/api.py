@@ -78,9 +78,12 @@ def open(
     config, store = config_of(config, settings), store or Store(notice=notice, in_subprocess=True)
     bundles = model if isinstance(model, Bundles) else fetch(model, config, store, progress)
     load = load or partial(load_model, home=store.home, progress=progress)
-    opened = Model(prepare(config, bundles, context_of(store, notice), load))
-    # After the memory plan, which counts it. A promise to stay within a budget cannot wait for it.
-    (release_code if opened.budget else release_code_beside)()
+    prepared = prepare(config, bundles, context_of(store, notice), load)
+    if prepared.budget is None:
+        release_code_beside()
+    opened = Model(prepared)
+    if prepared.budget is not None:
+        release_code()  # after the memory plan, which counts it, and before a reply, which must keep to it
     return opened
 
 
