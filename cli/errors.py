@@ -25,7 +25,7 @@ import click
 from edgedec.cli import screen
 from edgedec.cli.early import INTERRUPTED, MEMORY_WORDS, OUT_OF_MEMORY, leave_at_once, raise_again
 from edgedec.cli.interrupts import terminated
-from edgedec.cli.remedies import GONE, MOVED, hint_of
+from edgedec.cli.remedies import ELSEWHERE, GONE, hint_of
 from edgedec.core.errors import EdgeDecError, StorageError
 from edgedec.disk.files import DISK_FULL
 
@@ -111,8 +111,8 @@ def _instead(error: click.NoSuchOption) -> str | None:
     from edgedec.cli.sampling_options import in_place_of
 
     command = str(error.ctx.command.name) if error.ctx else ""
-    if to := MOVED.get((command, error.option_name)):
-        return f"`edgedec {to} {error.option_name}` has taken its place"
+    if words := ELSEWHERE.get((command, error.option_name)):
+        return words
     instead = GONE.get(error.option_name) or in_place_of(error.option_name)
     known = [name for one in error.ctx.command.params for name in one.opts] if error.ctx else []
     return f"give {instead}" if instead and instead.split()[0] in known else None

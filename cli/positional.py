@@ -49,9 +49,11 @@ def one_prompt(words: tuple[str, ...], option: str | None) -> str | None:
     Raises UsageError for both, for several arguments, and for the name of a model.
     """
     if words and recipe_name(words[0]):
+        command = click.get_current_context().command
+        any_prompt = "; -p takes any prompt" if any("-p" in one.opts for one in command.params) else ""
         raise UsageError(
             f"{words[0]} is a model, not a prompt",
-            hint=f'as in `edgedec generate -m {words[0]} "Hello"`; -p takes any prompt',
+            hint=f'as in `edgedec {command.name} -m {words[0]} "Hello"`{any_prompt}',
         )
     if len(words) > 1:
         raise UsageError(

@@ -59,8 +59,13 @@ GONE = {
 }
 """Options that there were, and the words for what does the same now."""
 
-MOVED = {("generate", name): "batch" for name in ("--input", "--batch", "--samples", "--choose")}
-"""Commands and options that they had -> the command that has them now."""
+ELSEWHERE = {
+    ("generate", name): f"`edgedec batch {name}` has taken its place"
+    for name in ("--input", "--batch", "--samples", "--choose")
+} | {
+    ("batch", name): "the prompt is an argument, or comes from standard input" for name in ("-p", "--prompt")
+}
+"""Commands and options that they do not have -> the words for what does the same."""
 
 
 def hint_of(error: EdgeDecError) -> str | None:

@@ -88,6 +88,7 @@ def test_the_first_to_end_interrupts_the_others(home: Home, bundle: Path) -> Non
 @pytest.mark.parametrize(
     ("options", "line"),
     [
+        (("-p", "x"), "option: -p (the prompt is an argument, or comes from standard input)"),
         (("--choose", "best"), "--choose is for --samples (say how many samples to choose from)"),
         (("--samples", "2", "--choose", "worst"), "--choose cannot be 'worst' (it is best, first, vote"),
         (("--samples", "2", "--choose", "best=1"), "--choose cannot be 'best=1'"),

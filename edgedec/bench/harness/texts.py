@@ -49,21 +49,6 @@ def read_prompts(path: Path) -> list[str]:
     return lines
 
 
-def read_conversations(path: Path) -> list[list[str]]:
-    """Return the user's turns of one conversation for each line, as ``read_prompts`` reads prompts.
-
-    A list in a line of JSON is all turns of its conversation. Raises the errors of ``read_prompts``.
-    """
-    prompts = read_prompts(path)
-    if path.suffix != ".jsonl":
-        return [[one] for one in prompts]
-    values = [_value(line) for line in _text(path).splitlines() if line.strip()]
-    return [
-        [one for one in value if isinstance(one, str) and one] if isinstance(value, list) else [prompt]
-        for value, prompt in zip(values, prompts, strict=True)
-    ]
-
-
 def read_kinds(path: Path) -> dict[str, str]:
     """Return the kind of text of each prompt of a ``.jsonl`` file whose line states one.
 
