@@ -17,9 +17,11 @@ constexpr double kMostMaskedExponent = 600.0;
 }  // namespace
 
 bool MaskedRow::permits(int32_t token) {
-  const auto known = known_.find(token);
-  if (known != known_.end()) return known->second;
-  return known_[token] = allowed_.permits(token);
+  if (const int32_t known = known_.count(token)) return known > 1;
+  const bool may = allowed_.permits(token);
+  known_.add(token);
+  if (may) known_.add(token);
+  return may;
 }
 
 // Whether most tokens may come next.

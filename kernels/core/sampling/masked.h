@@ -5,7 +5,6 @@
 // what is allowed of it; only sums have to be made anew.
 #pragma once
 
-#include <unordered_map>
 #include <vector>
 
 #include "core/sampling/allowed.h"
@@ -44,11 +43,11 @@ class MaskedRow final : public Row {
   bool whole_at_most(double highest, double* most);
 
   Allowed& allowed_;
-  std::unordered_map<int32_t, bool> known_;  // tokens that were asked for one by one
-  int wide_ = -1;                            // -1: not known
+  TokenCounts known_;  // tokens that were asked for one by one: once, or twice where they may come next
+  int wide_ = -1;      // -1: not known
   const uint8_t* bits_ = nullptr;
-  bool made_ = false;                        // whether the lists of all that is allowed are
-  size_t near_ = 0;                          // prefixes that near() gave
+  bool made_ = false;  // whether the lists of all that is allowed are
+  size_t near_ = 0;    // prefixes that near() gave
   std::vector<char> may_;
 };
 
