@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.core.tree import ROOT, DraftTree
 
 
 @dataclass(slots=True)
@@ -18,10 +17,6 @@ class Count:
 
     drafted: int = 0
     accepted: int = 0
-
-    def add(self, right: bool) -> None:
-        self.drafted += 1
-        self.accepted += right
 
     @property
     def rate(self) -> float | None:
@@ -58,12 +53,6 @@ class Forecast:
     plain_s: float = 0.0
     """Seconds of plain decoding for as many tokens."""
 
-    def add(self, tokens: int, pass_s: float, plain_pass_s: float) -> None:
-        """Count a round that committed ``tokens``, whose pass takes ``pass_s`` seconds by its cost."""
-        self.tokens += tokens
-        self.passes_s += pass_s
-        self.plain_s += tokens * plain_pass_s
-
 
 @dataclass(slots=True)
 class Tally:
@@ -88,27 +77,32 @@ class Tally:
     so deep.
     """
 
-    def add(self, fed: DraftTree, accepted: Sequence[int], committed: int, seconds: float) -> None:
-        """Count a round: the draft fed, its accepted nodes, tokens committed in all, seconds of the pass."""
-        self.rounds += 1
-        self.committed += committed
-        self.verify_s += seconds
-        if not len(fed):
-            return
-        self.drafted += len(fed)
-        self.accepted += len(accepted)
-        for node, source in enumerate(fed.sources):
-            self.by_source.setdefault(source, Count()).add(node in accepted)
-        for depth, level in enumerate((ROOT, *accepted)[:committed]):
-            if level not in fed.parents:
-                break
-            if depth == len(self.by_depth):
-                self.by_depth.append(Count())
-            self.by_depth[depth].add(depth < len(accepted))
+    @classmethod
+    def of(cls, numbers: Sequence[float], drafters: Sequence[str], certain: str) -> Tally:
+        """Make it of the core's numbers (kernels/core/api/speculation.cc); ``certain`` names that source."""
+        rounds, committed, drafted, accepted, draft_s, verify_s, *rest = numbers
+        counts, efforts = 3 + 2 * (len(drafters) + 1), 7 * len(drafters)
+        by_source = zip((*drafters, certain), _counts(rest[3:counts]), strict=True)
+        by_depth = _counts(rest[counts + efforts :])
+        by_drafter = {
+            name: _effort(rest[counts + 7 * at : counts + 7 * (at + 1)]) for at, name in enumerate(drafters)
+        }
+        return cls(
+            int(rounds),
+            int(committed),
+            int(drafted),
+            int(accepted),
+            draft_s,
+            verify_s,
+            {name: count for name, count in by_source if count.drafted},
+            by_drafter,
+            Forecast(int(rest[0]), rest[1], rest[2]),
+            by_depth,
+        )
 
     def effort(self, name: str) -> Effort:
-        """The effort of one drafter, to add to."""
-        return self.by_drafter.setdefault(name, Effort())
+        """The effort of one drafter."""
+        return self.by_drafter.get(name, Effort())
 
     @property
     def predicted_s(self) -> float:
@@ -172,6 +166,16 @@ class Tally:
     def acceptance_rate(self) -> float | None:
         """Share of the drafted tokens fed that were committed."""
         return self.accepted / self.drafted if self.drafted else None
+
+
+def _counts(numbers: Sequence[float]) -> list[Count]:
+    pairs = zip(numbers[::2], numbers[1::2], strict=True)
+    return [Count(int(drafted), int(right)) for drafted, right in pairs]
+
+
+def _effort(numbers: Sequence[float]) -> Effort:
+    queries, proposed, draft_s, learn_s, read, passes, tables = numbers
+    return Effort(int(queries), int(proposed), draft_s, learn_s, int(read), int(passes), int(tables))
 
 
 def _rounded(value: float | None) -> float | None:

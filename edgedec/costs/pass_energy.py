@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from edgedec.control import Costs
-from edgedec.control.energy_costs import EnergyCosts
+from edgedec.control import Costs, EnergyCosts
 from edgedec.core.errors import Remedy, StorageError, UnsupportedError
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Notice

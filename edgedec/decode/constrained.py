@@ -6,25 +6,18 @@ forces are accepted for certain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 
-from edgedec.control import DraftAnswer, Query
 from edgedec.core.errors import GrammarError
-from edgedec.core.tree import EMPTY, ROOT, DraftTree, chain
+from edgedec.core.tree import ROOT, DraftTree
 from edgedec.grammar.constraint import Constraint
 
 GRAMMAR = "grammar"
 """The source of forced tokens."""
 
 
-def forced_draft(constraint: Constraint | None, room: int) -> DraftTree:
-    """Return at most ``room`` forced tokens as a draft."""
-    forced = constraint.forced()[: max(room, 0)] if constraint else []
-    return chain(forced, [1.0] * len(forced), GRAMMAR) if forced else EMPTY
-
-
-def permitted(constraint: Constraint, tree: DraftTree) -> DraftTree:
+def permitted(constraint: Constraint, tree: DraftTree) -> list[int]:
     """Return the nodes of ``tree`` that the reply may go through, in the same order."""
     kept: list[int] = []
     path: list[int] = []
@@ -41,42 +34,7 @@ def permitted(constraint: Constraint, tree: DraftTree) -> DraftTree:
                 waiting += tree.children(node)[::-1]
     finally:
         constraint.back(len(path))
-    return tree if len(kept) == len(tree) else _only(tree, sorted(kept))
-
-
-def permitted_only(
-    constraint: Constraint, query: Callable[[Query], DraftAnswer | None]
-) -> Callable[[Query], DraftAnswer | None]:
-    """Return ``query`` with the permitted part of each answer."""
-
-    def ask(one: Query) -> DraftAnswer | None:
-        if (answer := query(one)) is None:
-            return None
-        tree = permitted(constraint, answer.tree)
-        return answer._replace(tree=tree, peeked=_peeked(answer, tree))
-
-    return ask
-
-
-def _peeked(answer: DraftAnswer, tree: DraftTree) -> int:
-    """Count the tokens of the pass, of those that the query computed parts of, that are still ahead."""
-    node, count = ROOT, 1
-    for token in answer.tree.tokens[: max(answer.peeked - 1, 0)]:
-        following = tree.child(node, token)
-        if following is None:
-            break
-        node, count = following, count + 1
-    return min(count, answer.peeked)
-
-
-def _only(tree: DraftTree, nodes: list[int]) -> DraftTree:
-    place = {node: at for at, node in enumerate(nodes)} | {ROOT: ROOT}
-    return DraftTree(
-        tuple(tree.tokens[node] for node in nodes),
-        tuple(place[tree.parents[node]] for node in nodes),
-        tuple(tree.probs[node] for node in nodes),
-        tuple(tree.sources[node] for node in nodes),
-    )
+    return sorted(kept)
 
 
 class Ahead:

@@ -45,10 +45,10 @@ class NativeDrafter(Drafter):
 
     def __init__(self, size: int) -> None:
         self._library = library = _library()
-        self._handle = getattr(library, f"edgedec_draft_{self.name}")(size)
-        if not self._handle:
+        self.handle = getattr(library, f"edgedec_draft_{self.name}")(size)
+        if not self.handle:
             raise BackendError(f"there is no memory for the drafter {self.name}", hint="draft without it")
-        weakref.finalize(self, library.edgedec_draft_destroy, self._handle)
+        weakref.finalize(self, library.edgedec_draft_destroy, self.handle)
         most = library.edgedec_draft_most_nodes()
         self._tokens, self._parents = (ctypes.c_int32 * most)(), (ctypes.c_int32 * most)()
         self._probs = (ctypes.c_double * most)()
@@ -56,11 +56,11 @@ class NativeDrafter(Drafter):
 
     def begin(self, tokens: Sequence[int], kept: int) -> None:
         count = len(tokens)
-        self._library.edgedec_draft_begin(self._handle, pack(f"{count}i", *tokens), count, kept)
+        self._library.edgedec_draft_begin(self.handle, pack(f"{count}i", *tokens), count, kept)
 
     def commit(self, tokens: Sequence[int]) -> None:
         count = len(tokens)
-        self._library.edgedec_draft_commit(self._handle, pack(f"{count}i", *tokens), count)
+        self._library.edgedec_draft_commit(self.handle, pack(f"{count}i", *tokens), count)
 
     def observe(self, tree: DraftTree, rows: HeadRows) -> None:
         count, columns = rows.ids.shape
@@ -71,11 +71,11 @@ class NativeDrafter(Drafter):
         nodes = len(tree.tokens)
         tokens, parents = pack(f"{nodes}i", *tree.tokens), pack(f"{nodes}i", *tree.parents)
         self._library.edgedec_draft_learn(
-            self._handle, nodes, tokens, parents, count, columns, best, logits, totals, rows.temperature
+            self.handle, nodes, tokens, parents, count, columns, best, logits, totals, rows.temperature
         )
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
-        count = self._library.edgedec_draft_propose(self._handle, limit, floor, *self._room)
+        count = self._library.edgedec_draft_propose(self.handle, limit, floor, *self._room)
         if not count:
             return EMPTY
         ints = f"{count}i"
@@ -87,18 +87,27 @@ class NativeDrafter(Drafter):
         )
 
     def nbytes(self) -> int:
-        return int(self._library.edgedec_draft_nbytes(self._handle))
+        return int(self._library.edgedec_draft_nbytes(self.handle))
 
     def saved(self) -> bytes:
-        data = ctypes.create_string_buffer(self._library.edgedec_draft_saved_size(self._handle))
-        self._library.edgedec_draft_save(self._handle, data)
+        data = ctypes.create_string_buffer(self._library.edgedec_draft_saved_size(self.handle))
+        self._library.edgedec_draft_save(self.handle, data)
         return data.raw
 
     def restore(self, data: bytes, vocab_size: int) -> None:
-        wrong = self._library.edgedec_draft_restore(self._handle, data, len(data), vocab_size)
+        wrong = self._library.edgedec_draft_restore(self.handle, data, len(data), vocab_size)
         if wrong:
             raise ValueError(self._wrong[wrong - 1])
         self.pretrained = True
+
+
+def table_of(drafter: Drafter) -> int | None:
+    """Return the handle of a drafter that the core can call itself; None for one that is Python's in part."""
+    if not isinstance(drafter, NativeDrafter):
+        return None
+    kind = type(drafter)
+    whole = kind.begin is NativeDrafter.begin and kind.commit is NativeDrafter.commit
+    return drafter.handle if whole and kind.propose is NativeDrafter.propose else None
 
 
 @cache

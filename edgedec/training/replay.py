@@ -16,7 +16,6 @@ from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.core.tree import ROOT, DraftTree
 from edgedec.decode.engine import LONGEST_PASS
-from edgedec.decode.feedback import Feedback
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter
 from edgedec.training.rollouts import Rollout
@@ -92,14 +91,8 @@ def _rounds(one: Answered, speculation: Speculation) -> int:
     speculation.begin(one.rollout.prompt, 0)
     while at < len(reply):
         accepted = _accepted(speculation.round(NODES).tree, reply[at : len(reply) - 1])
-        path = DraftTree(
-            tuple(reply[at : at + accepted]),
-            tuple(range(ROOT, accepted - 1)),
-            (1.0,) * accepted,
-            ("",) * accepted,
-        )
-        feedback = Feedback(path, _cut(one.rows, at, at + accepted + 1))
-        speculation.note(feedback, reply[at : at + accepted + 1])
+        answers = _cut(one.rows, at, at + accepted + 1)
+        speculation.note(reply[at : at + accepted], answers, reply[at : at + accepted + 1])
         at += accepted + 1
         rounds += 1
     speculation.end()

@@ -79,6 +79,9 @@ double seconds_to_read(const uint64_t* data, size_t words, int threads, size_t s
 
 }  // namespace
 
+// Seconds of the clock that time.perf_counter reads, for those who are handed a function.
+EDGEDEC_EXPORT double edgedec_monotonic_s() { return seconds(); }
+
 // Streaming read bandwidth in GB/s over `bytes` of memory (choose more than the caches hold), in large pages where the
 // system has them: the best of five passes each with one stream a thread and with four. Negative when the memory cannot be
 // allocated.

@@ -123,6 +123,22 @@ class Guesser(Drafter):
         return _LUCK[(self._at * 7919 + place * 104729) % len(_LUCK)]
 
 
+class Saying(Drafter):
+    """Drafts what ``guess`` makes of a limit."""
+
+    def __init__(self, name: str, guess: Callable[[int], DraftTree]) -> None:
+        self.name, self._guess = name, guess
+
+    def begin(self, tokens: Sequence[int], kept: int) -> None:
+        """It knows no tokens."""
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        """It knows no tokens."""
+
+    def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+        return self._guess(limit)
+
+
 _DICE = random.Random(3)
 _LUCK = [_DICE.random() for _ in range(99991)]
 

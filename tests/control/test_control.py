@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from edgedec.control import Acceptance, Controller, CostCurve, DraftAnswer, Query, RoundTimes, feed_plan
-from edgedec.control.credit import Credit
-from edgedec.control.linear_fit import Line
-from edgedec.control.planner import least_reach
-from edgedec.control.queries import Queries
-from edgedec.control.tally import Count, Tally
+from edgedec.control import CostCurve
+from edgedec.control.tally import Count
 from edgedec.core.tree import EMPTY, DraftTree, chain
+from edgedec.decode.passes import PassTime
+from edgedec.decode.records import Verdict
+from edgedec.decode.speculation import Speculation
+from tests.control.parts import Acceptance, Control, Credit, feed_plan, least_reach, line
+from tests.control.simulate import NO_ROWS, Saying, following
 
 FLAT = CostCurve({1: 0.010, 16: 0.010})
 STEEP = CostCurve({1: 0.010, 16: 0.160})
@@ -132,7 +133,7 @@ def test_below_the_least_reach_nothing_is_fed() -> None:
 
 
 def test_belief_moves_from_what_is_said_to_what_is_seen() -> None:
-    acceptance = Acceptance()
+    acceptance = Acceptance("xyz")
     assert 0.7 < acceptance.calibrate("x", 0.9) < 0.8
     for _ in range(50):
         acceptance.observe(chain([1], [0.9], "x"), [2])
@@ -144,7 +145,7 @@ def test_belief_moves_from_what_is_said_to_what_is_seen() -> None:
 
 
 def test_a_drafter_is_believed_at_once_and_no_longer_than_it_is_right() -> None:
-    acceptance = Acceptance()
+    acceptance = Acceptance("x")
     assert acceptance.calibrate("x", 0.95) > 0.7
     for _ in range(8):
         acceptance.observe(chain([1], [0.95], "x"), [2])
@@ -152,7 +153,7 @@ def test_a_drafter_is_believed_at_once_and_no_longer_than_it_is_right() -> None:
 
 
 def test_text_that_changes_shows_in_a_few_tokens() -> None:
-    acceptance = Acceptance()
+    acceptance = Acceptance("xyz")
     for _ in range(300):
         acceptance.observe(chain([1], [0.9], "x"), [1])
     for _ in range(8):
@@ -164,7 +165,7 @@ def test_text_that_changes_shows_in_a_few_tokens() -> None:
 
 
 def test_only_children_of_what_was_committed_count() -> None:
-    acceptance = Acceptance()
+    acceptance = Acceptance("xyz")
     tree = DraftTree((1, 2, 3), (-1, 0, 1), (0.55, 0.65, 0.75), ("x", "y", "z"))
     unknown = acceptance.calibrate("z", 0.75)
     for _ in range(50):
@@ -175,74 +176,84 @@ def test_only_children_of_what_was_committed_count() -> None:
 
 
 def test_the_credit_is_bounded_both_ways() -> None:
-    credit = Credit(first=4.0, most=12.0, share=0.01)
-    credit.book(1, 3.0)
-    assert credit.passes == pytest.approx(2.01)
+    credit = Credit()
+    first = credit.book(1, 1.0)
+    share = credit.book(1, 1.0) - first
+    assert 0.0 < share < 0.02
+    assert credit.book(1, 3.0) == pytest.approx(first + 2 * share - 2.0)
     for _ in range(99):
-        credit.book(10, 2.0)
-    assert credit.passes == 12.0
-    credit.book(1, 1e6)
-    assert credit.passes == -12.0
+        most = credit.book(10, 2.0)
+    assert most == credit.book(10, 2.0) > first
+    assert credit.book(1, 1e6) == -most
 
 
 def test_a_line_tells_what_a_call_costs_from_what_a_level_does() -> None:
-    line = Line()
-    assert not line.known
-    for units in (1, 4, 2, 8, 3):
-        line.observe(units, 0.002 + 0.001 * units)
-    assert line.slope == pytest.approx(0.001)
-    same = Line()
-    for _ in range(9):
-        same.observe(4, 0.008)
-    assert same.slope == pytest.approx(0.002)
-    assert same.mean == pytest.approx(0.008)
+    slope, _ = line([(units, 0.002 + 0.001 * units) for units in (1, 4, 2, 8, 3)])
+    assert slope == pytest.approx(0.001)
+    assert line([(4, 0.008)] * 9) == pytest.approx((0.002, 0.008))
 
 
 def test_counts_by_drafter_and_by_depth() -> None:
-    tally = Tally()
-    tree = DraftTree((1, 2, 3, 4), (-1, 0, -1, 1), (0.5,) * 4, ("x", "x", "y", "y"))
-    tally.add(tree, (0, 1), 3, 0.01)
-    tally.add(tree, (2,), 2, 0.01)
-    tally.add(DraftTree(), (), 1, 0.01)
+    """Without costs the trees of two drafters are fed as they are."""
+    trees = {
+        "x": DraftTree((1, 2), (-1, 0), (0.9, 0.8), ("x",) * 2),
+        "y": DraftTree((3, 4), (-1, 0), (0.7, 0.6), ("y",) * 2),
+    }
+    speculation = Speculation(
+        [Saying(name, lambda limit, tree=tree: tree) for name, tree in trees.items()]
+    )
+    speculation.begin([], 0)
+    for text in ([1, 2, 9], [3, 9]):
+        round = speculation.round(8)
+        round.settle(NO_ROWS, following(round.tree, text), PassTime(0.01))
+    speculation.undrafted().settle(NO_ROWS, Verdict((), (5,)), PassTime(0.01))
+    tally = speculation.tally
     assert (tally.rounds, tally.committed, tally.drafted, tally.accepted) == (3, 6, 8, 3)
+    assert tally.verify_s == pytest.approx(0.03)
     assert tally.by_source == {"x": Count(4, 2), "y": Count(4, 1)}
-    assert tally.by_depth == [Count(2, 2), Count(1, 1), Count(1, 0)]
-    assert tally.as_json()["acceptance_by_depth"] == [1.0, 1.0, 0.0]
+    assert tally.by_depth == [Count(2, 2), Count(2, 1)]
+    assert tally.as_json()["acceptance_by_depth"] == [1.0, 0.5]
 
 
 def test_one_long_pass_is_not_charged_and_two_in_a_row_are() -> None:
-    control = Controller(CostCurve({1: 0.01, 16: 0.02}), ["x"], 15)
-    assert [control.measured.charged(seconds, 0.01) for seconds in (0.028, 0.011, 0.028, 0.026, 0.004)] == [
+    control = Control(CostCurve({1: 0.01, 16: 0.02}))
+    assert [control.charged(seconds, 0.01) for seconds in (0.028, 0.011, 0.028, 0.026, 0.004)] == [
         0.01, 0.01, 0.01, 0.026, 0.004,
     ]  # fmt: skip
 
 
 def test_an_interrupted_verification_does_not_make_all_drafts_dear() -> None:
-    control = Controller(CostCurve({1: 0.01, 16: 0.012}), ["x"], 15)
-    control.measured.verified(1, 0.1)
-    assert control.measured.verify_overhead.slope <= 0.001
-    assert Queries(control.measured, 15).plan(chain([1, 2], [0.9, 0.9], "x")).nodes == 2
+    control = Control(CostCurve({1: 0.01, 16: 0.012}))
+    assert control.verified(1, 0.1) <= 0.001
+    assert control.plan(2, 0.9) == 2
 
 
 def test_a_drafter_that_is_gone_takes_no_turn_of_a_live_one() -> None:
     """Both are costly, and the one that fails was the better one before."""
-    control = Controller(CostCurve({1: 0.01, 16: 0.012}), ["dead", "live"], 15)
-    alive = {"dead", "live"}
+    now, alive = [0.0], {"dead", "live"}
     queried: list[str] = []
 
-    def ask(query: Query) -> DraftAnswer | None:
-        queried.append(query.name)
-        if query.name not in alive:
-            control.drop(query.name)
-            return None
-        count = min(4 if query.name == "dead" else 2, query.limit)
-        return DraftAnswer(chain([7] * count, [0.9] * count, query.name), 0.002)
+    def drafter(name: str, tokens: int) -> Saying:
+        def guess(limit: int) -> DraftTree:
+            queried.append(name)
+            if name not in alive:
+                raise RuntimeError("gone")
+            now[0] += 0.002
+            count = min(tokens, limit)
+            return chain([7] * count, [0.9] * count, name)
+
+        return Saying(name, guess)
+
+    speculation = Speculation(
+        [drafter("dead", 4), drafter("live", 2)], CostCurve({1: 0.01, 16: 0.012}), clock=lambda: now[0]
+    )
+    speculation.begin([], 0)
 
     def play(rounds: int) -> None:
         for _ in range(rounds):
-            round = control.round(15)
-            fed = round.draft(ask)
-            round.settle([7] * (len(fed) + 1), RoundTimes(0.01, 0.002))
+            round = speculation.round(15)
+            now[0] += 0.01
+            round.settle(NO_ROWS, following(round.tree, [7] * 20), PassTime(0.01))
 
     play(60)
     assert {"dead", "live"} <= set(queried)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from edgedec.control import CostCurve, EnergyCosts, feed_plan
+from edgedec.control import CostCurve, EnergyCosts
 from edgedec.core.tree import chain
 from edgedec.decode.passes import PassTime
 from edgedec.decode.speculation import Speculation
+from tests.control.parts import feed_plan
 from tests.control.simulate import NO_ROWS, Device, Guesser, curve, following, text
 
 FLAT = {1: 1.0, 16: 1.2}

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import pytest
 
 from edgedec.control import CostCurve
-from edgedec.control.reuse import Reuse
 from edgedec.core.tree import DraftTree
 from edgedec.decode.passes import PassTime
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import DrafterCapabilities
 from edgedec.draft.exit import exit_name
+from tests.control.parts import Reuse
 from tests.control.simulate import CURVES, NO_ROWS, Device, Guesser, curve, decode, following, text
 from tests.control.test_never_slower import MACHINES
 

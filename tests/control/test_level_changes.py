@@ -10,10 +10,10 @@ from statistics import fmean
 import pytest
 
 from edgedec.control import BatchCosts, CostCurve
-from edgedec.control.level_check import LevelCheck
 from edgedec.core.tree import DraftTree
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter
+from tests.control.parts import LevelCheck
 from tests.control.simulate import CURVES, Device, Guesser, Make, curve, decode, text
 from tests.control.test_exits import LARGE_HEAD, UNPROFITABLE, Exit, reply
 from tests.fixtures.nightly import diagonal
@@ -126,18 +126,16 @@ def test_drafts_that_do_not_pay_lose_no_more_when_it_does(kind: str, factor: flo
         assert plain / device.now >= 0.96
 
 
-class Checked:
-    """A level check, the ratios it told, and the scales that rounds were settled with."""
+class Checked(LevelCheck):
+    """A level check over costs of its own."""
 
     def __init__(self) -> None:
         self.costs = CostCurve({1: 1.0, 16: 1.4})
-        self.ratios: list[float] = []
-        self.scales: list[float] = []
-        self.check = LevelCheck(self.costs, self.ratios.append)
+        super().__init__(self.costs)
 
     def round(self, turn: int, seconds: float) -> None:
-        self.check.saw(seconds, 1.0)
-        self.check.settle(turn, self.scales.append)
+        self.saw(seconds, 1.0)
+        self.settle(turn)
 
 
 def test_a_round_that_deviates_waits_for_the_level() -> None:
@@ -147,7 +145,7 @@ def test_a_round_that_deviates_waits_for_the_level() -> None:
     one.round(2, 2.0)
     assert (one.scales, one.costs.level_is_old) == ([1.0], True)
     for turn in (3, 4, 5):
-        one.check.plain(turn, 2.1)
+        one.plain(turn, 2.1)
     assert one.scales == [1.0, 1.0]
     assert one.ratios == [pytest.approx(2.1)]
     assert one.costs.seconds(16) == pytest.approx(2.94)
@@ -158,7 +156,7 @@ def test_one_plain_pass_shows_that_the_level_has_not_changed_and_checks_become_r
     checks = 0
     for turn in range(1, 1001):
         if one.costs.level_is_old:
-            one.check.plain(turn, 1.02)
+            one.plain(turn, 1.02)
             checks += 1
         else:
             one.round(turn, 2.0 if turn % 7 == 0 else 1.0)
@@ -169,18 +167,17 @@ def test_one_plain_pass_shows_that_the_level_has_not_changed_and_checks_become_r
 
 def test_a_first_call_before_the_change_counts_as_if_it_had_been_after_it() -> None:
     one = Checked()
-    one.check.saw(1.0, 1.0)
-    one.check.saw_first_call()
-    one.check.settle(1, one.scales.append)
+    one.saw(1.0, 1.0)
+    one.saw_first_call()
+    one.settle(1)
     for turn in (2, 3, 4):
-        one.check.plain(turn, 0.5)
+        one.plain(turn, 0.5)
     assert one.scales == [pytest.approx(0.5)]
 
 
 def test_passes_that_sequences_share_are_not_held_back() -> None:
     view = BatchCosts(CostCurve({1: 1.0, 16: 1.4}), 2).views[0]
-    scales: list[float] = []
-    check = LevelCheck(view, lambda ratio: None)
+    check = LevelCheck(view)
     check.saw(5.0, 1.0)
-    check.settle(1, scales.append)
-    assert scales == [1.0]
+    check.settle(1)
+    assert check.scales == [1.0]

@@ -50,10 +50,11 @@ class Listener(Drafter):
         return EMPTY
 
 
-def in_a_batch() -> tuple[BatchCosts, Listener, Speculation]:
+def in_a_batch(*, every_round: bool = False) -> tuple[BatchCosts, Listener, Speculation]:
     """The first of eight conversations, after passes with all of them."""
     batch = BatchCosts(CostCurve(KNEE), SEQUENCES)
     listener = Listener()
+    listener.caps = DrafterCapabilities(every_round=every_round)
     for _ in range(40):
         batch.passed(dict.fromkeys(range(SEQUENCES), 1), KNEE[SEQUENCES])
     speculation = Speculation([listener], batch.views[0])
@@ -77,8 +78,7 @@ def test_where_drafts_are_unprofitable_a_round_calls_no_drafter() -> None:
 
 
 def test_a_drafter_that_needs_every_round_has_every_lesson_there_too() -> None:
-    _, listener, speculation = in_a_batch()
-    listener.caps = DrafterCapabilities(every_round=True)
+    _, listener, speculation = in_a_batch(every_round=True)
     rounds(speculation, range(100, 1100))
     speculation.end()
     assert (listener.queried, listener.feedback) == (0, 1000)

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from edgedec.control import CostCurve
-from edgedec.control.tally import Effort, Tally
-from edgedec.core.tree import chain
+from edgedec.control.tally import Count, Effort, Forecast, Tally
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter
 from tests.control.simulate import CURVES, LONGEST, Device, Guesser, curve, decode, text
@@ -17,13 +16,8 @@ PASS = 0.005
 
 
 def test_figures_of_a_drafter_that_was_queried_in_vain_stand_beside_those_of_one_that_was_fed() -> None:
-    tally = Tally()
-    tally.add(chain([1, 2], [0.5, 0.5], "fed"), (0,), 2, 0.03)
-    tally.draft_s = 0.01
-    for name, proposed in (("fed", 2), ("vain", 5)):
-        effort = tally.effort(name)
-        effort.queries, effort.proposed, effort.draft_s, effort.learn_s = 1, proposed, 0.002, 0.001
-    tally.effort("vain").bytes_read, tally.effort("vain").passes = 7000, 3
+    efforts = {"fed": Effort(1, 2, 0.002, 0.001), "vain": Effort(1, 5, 0.002, 0.001, 7000, 3)}
+    tally = Tally(draft_s=0.01, verify_s=0.03, by_source={"fed": Count(2, 1)}, by_drafter=efforts)
     found = tally.of_drafters()
     assert found["fed"] == {
         "drafted": 2, "accepted": 1, "queries": 1, "proposed": 2, "draft_s": 0.002, "learn_s": 0.001,
@@ -36,8 +30,7 @@ def test_figures_of_a_drafter_that_was_queried_in_vain_stand_beside_those_of_one
 
 
 def test_without_costs_nothing_is_predicted() -> None:
-    tally = Tally()
-    tally.add(chain([1], [0.5], "x"), (0,), 2, 0.03)
+    tally = Tally(rounds=1, committed=2, drafted=1, accepted=1, verify_s=0.03)
     assert tally.predicted_tokens_per_s is None
     assert tally.predicted_speed_up is None
     assert tally.as_json()["predicted_speed_up"] is None
@@ -45,9 +38,8 @@ def test_without_costs_nothing_is_predicted() -> None:
 
 
 def test_a_prediction_adds_up_passes_and_calls_of_drafters() -> None:
-    tally = Tally(by_drafter={"x": Effort(draft_s=0.2, learn_s=0.1)})
-    tally.forecast.add(3, 0.5, 0.4)
-    tally.forecast.add(1, 0.4, 0.4)
+    efforts = {"x": Effort(draft_s=0.2, learn_s=0.1)}
+    tally = Tally(by_drafter=efforts, forecast=Forecast(tokens=4, passes_s=0.9, plain_s=1.6))
     assert tally.predicted_s == pytest.approx(1.2)
     assert tally.predicted_tokens_per_s == pytest.approx(4 / 1.2)
     assert tally.predicted_speed_up == pytest.approx(1.6 / 1.2)

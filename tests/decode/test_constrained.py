@@ -15,7 +15,7 @@ from edgedec.control import CostCurve
 from edgedec.core.errors import GrammarError
 from edgedec.core.rows import Rows
 from edgedec.core.tree import DraftTree, chain
-from edgedec.decode.constrained import GRAMMAR, forced_draft, permitted
+from edgedec.decode.constrained import GRAMMAR, permitted
 from edgedec.decode.engine import Engine, PassRecord, Step
 from edgedec.decode.records import ReplyDetails
 from edgedec.decode.speculation import Speculation
@@ -196,12 +196,11 @@ def test_trees_lose_what_the_grammar_does_not_permit() -> None:
     grammar = constraint(GrammarSpec.of(regex="(ab|ac|b)d"))
     a, b, c, d = (tokenizer().encode_inside(letter)[0] for letter in "abcd")
     tree = DraftTree((a, d, b, c, d, d, END), (-1, -1, 0, 0, 2, 3, 4), (0.5,) * 7, tuple("1234567"))
-    kept = permitted(grammar, tree)
-    assert kept.tokens == (a, b, c, d, d)
-    assert kept.parents == (-1, 0, 0, 1, 2)
-    assert kept.sources == tuple("13456")
-    assert permitted(grammar, kept) is kept
-    assert forced_draft(grammar, 5) == DraftTree()
+    assert permitted(grammar, tree) == [0, 2, 3, 4, 5]
+    fed = Speculation([Drafting(lambda seen, limit: tree)]).round(9, grammar).tree
+    assert {tuple(fed.tokens[node] for node in fed.path(last)) for last in range(len(fed))} == {
+        (a,), (a, b), (a, c), (a, b, d), (a, c, d),
+    }  # fmt: skip
 
 
 def test_a_reply_that_is_dropped_leaves_the_engine_as_it_was() -> None:

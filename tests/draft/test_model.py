@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgedec.backends.fake import Expect, FakeForward, MarkovForward
-from edgedec.control import Query
 from edgedec.core.forward import Capabilities
 from edgedec.core.tree import ROOT, DraftTree
 from edgedec.decode.engine import Engine
@@ -317,10 +316,10 @@ def test_bytes_read_are_the_weights_and_the_filled_cache_of_each_pass() -> None:
     spoken = Speculation([small])
     assert small.bytes_read == 0
     spoken.begin([1, 2], 0)
-    spoken.query(Query("small", 2, 0.5))
+    spoken.round(2)
     assert small.bytes_read == 2000 + 20
     small.commit([5, 6, 7])
-    spoken.query(Query("small", 1, 0.5))
+    spoken.round(1)
     assert small.bytes_read == 3000 + 20 + 30
     effort = spoken.tally.effort("small")
     assert (effort.queries, effort.proposed, effort.bytes_read) == (2, 3, small.bytes_read)

@@ -144,17 +144,17 @@ def test_parents_that_come_later() -> None:
     library, drafter = _library(), Recycling(memory=1 << 12)
     numbers = struct.pack("3i", *[1, 2, 3]), struct.pack("3i", *[2, LEAST, MOST])
     ids, floats = struct.pack("16i", *range(16)), bytes(64)
-    library.edgedec_draft_learn(drafter._handle, 3, *numbers, 4, 4, ids, floats, floats, 1.0)
-    library.edgedec_draft_commit(drafter._handle, numbers[0], 3)
+    library.edgedec_draft_learn(drafter.handle, 3, *numbers, 4, 4, ids, floats, floats, 1.0)
+    library.edgedec_draft_commit(drafter.handle, numbers[0], 3)
     assert well_formed(drafter.propose(15), 15)
 
 
 def test_nothing_at_no_address(drafter: NativeDrafter) -> None:
     library = _library()
-    library.edgedec_draft_begin(drafter._handle, None, -1, -1)
-    library.edgedec_draft_begin(drafter._handle, None, 0, 1)
-    library.edgedec_draft_commit(drafter._handle, None, -(1 << 40))
-    library.edgedec_draft_learn(drafter._handle, -1, None, None, -1, -1, None, None, None, 1.0)
+    library.edgedec_draft_begin(drafter.handle, None, -1, -1)
+    library.edgedec_draft_begin(drafter.handle, None, 0, 1)
+    library.edgedec_draft_commit(drafter.handle, None, -(1 << 40))
+    library.edgedec_draft_learn(drafter.handle, -1, None, None, -1, -1, None, None, None, 1.0)
     library.edgedec_draft_destroy(None)
     assert len(drafter.propose(4)) == 0
 

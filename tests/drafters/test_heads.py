@@ -31,7 +31,7 @@ def test_hidden_states_of_the_kernels_are_those_of_one_pass_over_everything(plac
     told: dict[int, np.ndarray] = {}  # type: ignore[type-arg]
     speculation = runner.engine.speculation
     assert speculation
-    drafter = speculation._drafters[0]
+    drafter = speculation._places[0]
     read = drafter.read
 
     def hear(start: int, hidden: np.ndarray) -> None:  # type: ignore[type-arg]

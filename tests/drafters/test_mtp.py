@@ -23,7 +23,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> MtpPlace:
 def test_its_cache_keeps_step_with_the_targets(place: MtpPlace) -> None:
     runner = place.runner(context=400)
     assert runner.engine.speculation
-    (drafter,) = runner.engine.speculation._drafters
+    (drafter,) = runner.engine.speculation._places.values()
     assert isinstance(drafter, MtpDrafter)
     with always(runner.engine):
         reply(runner.engine, [index % 200 for index in range(350)], GREEDY, 30)
@@ -37,7 +37,7 @@ def test_a_trimmed_head_of_the_target_is_its_own(tmp_path: Path) -> None:
     save_trim(place.manifest, place.home, kept, {SAVED: 0.3})
     plain, runner = place.runner("off").engine, place.runner()
     assert runner.engine.speculation
-    (drafter,) = runner.engine.speculation._drafters
+    (drafter,) = runner.engine.speculation._places.values()
     assert isinstance(drafter, MtpDrafter)
     with always(runner.engine):
         drafter.begin(PROMPT, 0)
@@ -54,7 +54,7 @@ def test_the_head_of_a_large_vocabulary_is_trimmed_to_as_many_first_ids_as_pay(
     monkeypatch.setattr(trim, "FIRST_IDS", {**shares, 200: 1.0})  # 200 are more than half of the vocabulary
     plain, runner = place.runner("off").engine, place.runner()
     assert runner.engine.speculation
-    (drafter,) = runner.engine.speculation._drafters
+    (drafter,) = runner.engine.speculation._places.values()
     assert isinstance(drafter, MtpDrafter)
     drafter.begin(PROMPT, 0)
     drafter.propose(1)

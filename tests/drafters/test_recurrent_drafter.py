@@ -93,7 +93,7 @@ def test_a_draft_model_reads_little_again(architecture: str, hybrid_bundles: Hyb
     engine = Runner(prepared_run(bundle, config, None, small=small)).engine
     plain = Runner(prepared_run(bundle, RunConfig(draft="off", threads=1, context=400))).engine
     assert engine.speculation
-    (drafter,) = engine.speculation._drafters
+    (drafter,) = engine.speculation._places.values()
     assert isinstance(drafter, ModelDrafter)
     fed: list[int] = []
     extend = drafter._forward.extend

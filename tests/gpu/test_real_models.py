@@ -8,12 +8,13 @@ import edgedec
 from edgedec import RunConfig, SamplingParams
 from edgedec.assemble import runner
 from edgedec.backends.gpu.adapter import CHOICE
-from edgedec.control import CostCurve, Uncontrolled
+from edgedec.control import CostCurve
 from edgedec.core.cache_config import Device
 from edgedec.core.rows import Rows
 from edgedec.costs.pass_costs import PassCosts
 from edgedec.disk.home import default_home
 from tests.fixtures.real_models import REAL_MODELS
+from tests.fixtures.replies import feed_all
 from tests.gpu import adapters
 from tests.gpu.test_model import same
 
@@ -55,9 +56,7 @@ def plain(name: str, device: Device, sampling: str, count: int) -> list[int]:
 def drafted(name: str, device: Device, sampling: str, count: int) -> list[int]:
     """Feed all that is drafted, whether it pays or not: passes of several tokens, and trees."""
     with edgedec.open(name, config(device, DRAFTERS)) as model:
-        speculation = model.single.engine.speculation
-        assert speculation is not None
-        speculation._control = Uncontrolled(speculation.drafters)
+        (speculation,) = feed_all([model.single.engine])
         reply = model.complete(TEXT, sampling=SAMPLING[sampling], max_tokens=count)
         reply.read()
         tally = speculation.tally

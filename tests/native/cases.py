@@ -12,9 +12,9 @@ import numpy as np
 from edgedec.api import Model
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.runner import Runner
-from edgedec.control.uncontrolled import Uncontrolled
 from edgedec.core.errors import ContextFullError, EdgeDecError
 from edgedec.sampling import DrawParams
+from tests.fixtures.replies import feed_all
 from tests.fixtures.tiny_models import prepared_run
 from tests.sampling.drawing import random_params
 
@@ -87,8 +87,7 @@ class PythonRuns:
         config = RunConfig(threads=1, draft=draft, context=context)
         self._model = Model(prepared_run(bundle, config))
         assert isinstance(self._model.runner, Runner)
-        if speculation := self._model.runner.engine.speculation:
-            speculation._control = Uncontrolled(speculation.drafters)
+        feed_all([self._model.runner.engine])
 
     def close(self) -> None:
         self._model.close()

@@ -1,4 +1,4 @@
-"""The native control on 64-bit Arm, in qemu: the same plans and estimates, to the bit."""
+"""Control and speculation on 64-bit Arm, in qemu: the same drafts, plans and counts, to the bit."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from tests.control.parts import played
 from tests.kernels.arm import ArmLibrary, needs_arm
 from tests.kernels.float_rows import pointer
-from tests.native.test_control import play
 
 pytestmark = needs_arm
 
@@ -21,11 +21,10 @@ def arm() -> Iterator[ArmLibrary]:
         yield library
 
 
-@pytest.mark.parametrize("seed", [1, 5, 14, 17])
-def test_the_same_plans(arm: ArmLibrary, seed: int) -> None:
-    script, expected = play(seed, 250).finish()
-    found = np.zeros_like(expected)
-    sizes = ctypes.c_size_t(len(script)), ctypes.c_size_t(len(found))
-    count = arm.edgedec_probe_control(pointer(script), sizes[0], pointer(found), sizes[1])
-    assert count == len(expected)
-    assert found.tobytes() == expected.tobytes()
+@pytest.mark.parametrize("seed", range(8))
+def test_the_same_run(arm: ArmLibrary, seed: int) -> None:
+    expected = played(seed, 200)
+    found = np.zeros(len(expected) // 8)
+    given = ctypes.c_int64(seed), ctypes.c_int64(200), pointer(found), ctypes.c_size_t(len(found))
+    assert arm.edgedec_probe_speculation(*given) == len(found)
+    assert found.tobytes() == expected

@@ -19,7 +19,6 @@ from edgedec.assemble.runner import Runner
 from edgedec.backends.backend import BackendBase, PassRequest
 from edgedec.backends.onnx.sequences import _keep as kept_in_pass
 from edgedec.bundle.manifest import Manifest
-from edgedec.control import Uncontrolled
 from edgedec.core.rows import Keep
 from edgedec.costs.cost_file import CostFile
 from edgedec.drafters.shared_model import SharedModel
@@ -29,6 +28,7 @@ from edgedec.sampling import DrawParams
 from edgedec.session.conversations import Conversations
 from edgedec.session.reply import Settings
 from tests.fixtures.ready import chat_of
+from tests.fixtures.replies import feed_all
 from tests.fixtures.tiny_models import prepared_run, run_tiny, tiny_bundle
 from tests.session.test_conversations import PARAMS, TEXTS
 
@@ -92,8 +92,7 @@ def test_each_says_what_it_says_alone(folder: Path, home: Path, draft: str, para
         batch = batch_of(folder, draft, count, home)
         speculations = [engine.speculation for engine in batch.engines if engine.speculation]
         assert [one.drafters for one in speculations] == [("other",)] * count
-        for one in speculations:
-            one._control = Uncontrolled(one.drafters)  # feed whatever is drafted
+        speculations = feed_all(batch.engines)
         assert replies(batch, settings) == expected
         drafted = sum(one.tally.drafted for one in speculations)
         assert drafted > (100 if draft == "the model itself" else 20)
@@ -122,9 +121,7 @@ def test_those_who_draft_at_once_share_passes(
 
     monkeypatch.setattr(SharedModel, "_passed", noting)
     batch = batch_of(folder, "the model itself", 4, home)
-    for engine in batch.engines:
-        assert engine.speculation
-        engine.speculation._control = Uncontrolled(engine.speculation.drafters)
+    assert len(feed_all(batch.engines)) == len(batch.engines)
     replies(batch, Settings(max_tokens=60), TEXTS[:4])
     assert sum(sizes) > 1.2 * len(sizes)
     marked = batch.mark()
@@ -151,9 +148,7 @@ def test_conversations_share_the_ids_of_a_trimmed_head(
     monkeypatch.setattr("edgedec.drafters.trim.break_even", lambda step, trimmed: 1.0)
     settings = Settings(max_tokens=40)
     batch = batch_of(folder, "one vocabulary", 3, tmp_path)
-    for engine in batch.engines:
-        assert engine.speculation
-        engine.speculation._control = Uncontrolled(engine.speculation.drafters)
+    assert len(feed_all(batch.engines)) == len(batch.engines)
     assert replies(batch, settings) == alone(folder, settings)
     kept = [one for one in passed if one is not None]
     assert all(one.issuperset(chosen) for one in kept)

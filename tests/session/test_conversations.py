@@ -11,7 +11,6 @@ import pytest
 
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
-from edgedec.control import Uncontrolled
 from edgedec.core.cache_config import KvType
 from edgedec.core.errors import BackendError, ContextFullError, UnsupportedError, UsageError
 from edgedec.costs.cost_file import CostFile
@@ -23,6 +22,7 @@ from edgedec.session.chat import Chat
 from edgedec.session.conversations import Conversations
 from edgedec.session.reply import Settings
 from tests.fixtures.ready import Ready, chat_of
+from tests.fixtures.replies import feed_all
 from tests.fixtures.tiny_models import run_tiny, tiny_bundle
 from tests.session.parrot import load_parrot
 
@@ -112,10 +112,8 @@ def test_each_says_what_it_says_alone(
     for count in counts:
         assert together(several_of(model, count, settings)) == expected
         drafting = several_of(model, count, settings, draft="auto", home=cheap(model, costs))
-        speculations = [chat.speculation for chat in drafting.chats if chat.speculation]
+        speculations = feed_all([chat.engine.home for chat in drafting.chats])
         assert len(speculations) == count
-        for speculation in speculations:
-            speculation._control = Uncontrolled(speculation.drafters)  # feed whatever is drafted
         assert together(drafting) == expected
         assert sum(speculation.tally.drafted for speculation in speculations) > 100
 

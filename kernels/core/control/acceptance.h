@@ -1,4 +1,4 @@
-// Acceptance rates, by drafter and by the probability that it gave a token: edgedec/control/acceptance.py.
+// Acceptance rates, by drafter and by the probability that it gave a token.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Rounds under control: they query, plan and settle. edgedec/control/controlled_round.py.
+// Rounds under control: they query, plan and settle.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The controller: one for all sequences of an engine, which makes a round at a time. edgedec/control/controller.py.
+// The controller: one for all sequences of an engine, which makes a round at a time.
 #pragma once
 
 #include "core/control/controlled_round.h"

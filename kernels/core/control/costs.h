@@ -1,4 +1,4 @@
-// The costs that control reads, and measured seconds of a pass over T tokens on this machine: edgedec/control/costs.py.
+// The costs that control reads, and measured seconds of a pass over T tokens on this machine.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// An account that bounds the time speculation may lose: edgedec/control/credit.py.
+// An account that bounds the time speculation may lose.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Checks of the machine's speed, so that a round is charged by a plain pass under the same load:
-// edgedec/control/level_check.py.
+// Checks of the machine's speed, so that a round is charged by a plain pass under the same load.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Cost per call and per unit: edgedec/control/linear_fit.py.
+// Cost per call and per unit.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Measurements over all rounds: costs, acceptance, records of queries, and accounts of what may be lost:
-// edgedec/control/measurements.py.
+// Measurements over all rounds: costs, acceptance, records of queries, and accounts of what may be lost.
 #pragma once
 
 #include <cstdint>

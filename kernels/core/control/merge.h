@@ -1,4 +1,4 @@
-// One tree out of several drafters' trees: edgedec/control/merge.py.
+// One tree out of several drafters' trees.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Feeding a draft: how much of it is worth the time. edgedec/control/planner.py.
+// Feeding a draft: how much of it is worth the time.
 #pragma once
 
 #include <limits>

@@ -1,5 +1,4 @@
-// Queries and plans: which drafters a round queries, for how much, and how much of their drafts it feeds:
-// edgedec/control/queries.py.
+// Queries and plans: which drafters a round queries, for how much, and how much of their drafts it feeds.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Records of a drafter's queries: what they take and gain, and when the next is due. edgedec/control/query_record.py
-// has the reasons.
+// Records of a drafter's queries: what they take and gain, and when the next is due.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Times of passes of which a drafter computed a part: edgedec/control/reuse.py.
+// Times of passes of which a drafter computed a part.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The interface of one round of control: edgedec/control/round.py. A round is used once, in this order: draft, settle.
+// The interface of one round of control. A round is used once, in this order: draft, settle.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The outcome of a round that fed or queried something, and its price: edgedec/control/controlled_round.py.
+// The outcome of a round that fed or queried something, and its price.
 #pragma once
 
 #include <cstdint>

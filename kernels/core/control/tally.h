@@ -1,4 +1,4 @@
-// Counts of drafted and accepted tokens, the time of drafting, and a prediction: edgedec/control/tally.py.
+// Counts of drafted and accepted tokens, the time of drafting, and a prediction.
 #pragma once
 
 #include <cstddef>

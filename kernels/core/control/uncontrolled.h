@@ -1,5 +1,4 @@
 // Rounds without control: every drafter is queried, and its tokens are fed whether they pay or not.
-// edgedec/control/uncontrolled.py.
 #pragma once
 
 #include <cstdint>

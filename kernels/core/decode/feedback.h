@@ -1,4 +1,4 @@
-// Feedback that drafters have not been told yet: edgedec/decode/feedback.py.
+// Feedback that drafters have not been told yet.
 //
 // A pass leaves nothing of a drafter in the processor's caches, and of many rounds told at once only the first costs much.
 // So drafters are told when one of them is queried.

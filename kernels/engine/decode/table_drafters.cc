@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/tables/drafter.h"
+#include "core/decode/table_drafter.h"
 #include "engine/base/files.h"
 #include "core/base/format.h"
 #include "engine/base/inflate.h"
@@ -15,38 +15,12 @@ namespace {
 constexpr size_t kMostTableBytes = 4'000'000;  // of a table, packed or not
 constexpr int64_t kTokenBytes = 10;       // of a token that lookup knows
 
-class TableDrafter final : public Drafter {
+class OwnTable final : public TableDrafter {
  public:
-  TableDrafter(const char* name, draft::Drafter* drafter) : name_(name), drafter_(drafter) {}
-
-  const char* name() const override { return name_; }
-  size_t nbytes() const override { return drafter_->nbytes(); }
-
-  Status begin(Span<const int32_t> tokens, size_t kept) override {
-    drafter_->begin(tokens.data(), tokens.size(), kept);
-    return {};
-  }
-
-  Status commit(Span<const int32_t> tokens) override {
-    drafter_->commit(tokens.data(), tokens.size());
-    return {};
-  }
-
-  Status propose(int limit, double floor, Source self, DraftTree* tree) override {
-    const int count = drafter_->propose(limit, floor, {tokens_, parents_, probs_});
-    for (int node = 0; node < count; ++node) tree->add(tokens_[node], parents_[node], probs_[node], self);
-    return {};
-  }
-
-  Status observe(const DraftTree& tree, const HeadRows& rows) override {
-    const draft::Answers answers = {rows.rows, rows.k, rows.ids.data(), rows.values.data(), rows.logsumexp.data(),
-                                    rows.temperature};
-    drafter_->learn(tree.size(), tree.tokens.data(), tree.parents.data(), answers);
-    return {};
-  }
+  OwnTable(const char* name, draft::Drafter* table) : TableDrafter(*table, name), owner_(table) {}
 
   Status restore(Span<const uint8_t> data, int64_t vocab_size) override {
-    switch (drafter_->restore(data.data(), data.size(), vocab_size)) {
+    switch (table_.restore(data.data(), data.size(), vocab_size)) {
       case draft::Drafter::Restored::kDone: pretrained = true; return {};
       case draft::Drafter::Restored::kSize: return wrong("not of a table of this size");
       case draft::Drafter::Restored::kToken: return wrong("tokens outside the vocabulary");
@@ -57,10 +31,7 @@ class TableDrafter final : public Drafter {
  private:
   Status wrong(const char* why) const { return {Code::kBadFile, std::string(name_) + ": " + why}; }
 
-  const char* name_;
-  std::unique_ptr<draft::Drafter> drafter_;
-  int32_t tokens_[draft::kMostNodes], parents_[draft::kMostNodes];
-  double probs_[draft::kMostNodes];
+  std::unique_ptr<draft::Drafter> owner_;
 };
 
 Status restore_one(const std::string& folder, int64_t vocab_size, Drafter* drafter) {
@@ -86,7 +57,7 @@ Status make_table_drafter(std::string_view name, int64_t nbytes, std::unique_ptr
   draft::Drafter* drafter = lookup ? draft::make_lookup(nbytes / kTokenBytes) : draft::make_recycling(nbytes);
   if (!drafter)
     return {Code::kNoMemory, "there is no memory for the drafter " + std::string(name), "draft without it"};
-  made->reset(new TableDrafter(lookup ? "lookup" : "recycling", drafter));
+  made->reset(new OwnTable(lookup ? "lookup" : "recycling", drafter));
   return {};
 }
 
