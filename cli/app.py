@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from edgedec.cli import screen
-from edgedec.cli.early import leave_at_once, one_blas_thread, raise_again
+from edgedec.cli.early import leave_at_once, raise_again
 from edgedec.cli.errors import ReaderGone, Terminated, one_line_errors
 from edgedec.cli.interrupts import terminated, terminations_interrupt
 from edgedec.core.errors import UsageError
@@ -42,8 +42,6 @@ COMMANDS = {
 
 ALIASES = {"run": "chat", "ls": "list"}
 """Other names of commands."""
-_REPLIES = ("chat", "generate")
-"""Commands that compute replies, and nothing else."""
 OTHERS = {
     "ask": "generate", "complete": "generate", "convert": "export", "create": "export", "delete": "rm",
     "download": "pull", "info": "show", "install": "pull", "measure": "bench report",
@@ -93,7 +91,7 @@ class LazyGroup(click.Group):
         if cmd_name not in {*COMMANDS, *ALIASES}:
             return None
         name = ALIASES.get(cmd_name, cmd_name)
-        with _left_at_once(), one_blas_thread() if name in _REPLIES else nullcontext():
+        with _left_at_once():
             command = import_module(f"edgedec.cli.{name}").command
         assert isinstance(command, click.Command)
         return command

@@ -55,21 +55,18 @@ def collect_again() -> None:
         _usual = ()
 
 
-class one_blas_thread:  # noqa: N801 - used like the context managers of contextlib
-    """Inside, NumPy is imported without threads for products of matrices, where the user asks for none.
+def import_numpy() -> None:
+    """Import NumPy without threads for products of matrices, where the user asks for none.
 
     They take time to start and then wait; replies have no such products.
     """
+    name = "OPENBLAS_NUM_THREADS"
+    added = name not in os.environ
+    os.environ.setdefault(name, "1")
+    import numpy  # noqa: F401
 
-    _NAME = "OPENBLAS_NUM_THREADS"
-
-    def __enter__(self) -> None:
-        self._added = self._NAME not in os.environ
-        os.environ.setdefault(self._NAME, "1")
-
-    def __exit__(self, *error: object) -> None:
-        if self._added:  # programs that this one starts may have such products
-            os.environ.pop(self._NAME, None)
+    if added:  # programs that this one starts may have such products
+        os.environ.pop(name, None)
 
 
 def raise_again() -> bool:

@@ -11,7 +11,7 @@ import click
 
 from edgedec.bundle.device_place import ON_CPU, DevicePlace
 from edgedec.cli import contradictions, progress
-from edgedec.cli.early import collect_again
+from edgedec.cli.early import collect_again, import_numpy
 from edgedec.cli.services import services
 from edgedec.cli.with_drafter import with_drafter
 from edgedec.core.errors import UsageError
@@ -37,6 +37,7 @@ def run_config(size: BatchSizeOptions, sampling: SamplingParams | None = None) -
     Raises UsageError, also for options of the command line that contradict each other.
     """
     contradictions.refuse(click.get_current_context())
+    import_numpy()
     from edgedec.assemble.config import RunConfig
 
     given = asdict(size)
