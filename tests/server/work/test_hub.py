@@ -63,7 +63,7 @@ def hubs(store: Store) -> Iterator[list[Hub]]:
     yield found
     for hub in found:
         hub.close()
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # a thread that releases code may have ended meanwhile
 
 
 def asking(name: str | None, **rest: object) -> GenerationRequest:

@@ -53,7 +53,7 @@ def hub(store: Store) -> Iterator[Hub]:
     hub = hub_of(store)
     yield hub
     hub.close()
-    assert threading.active_count() <= before  # a thread of the model alone may have ended meanwhile
+    assert threading.active_count() <= before  # a thread that releases code may have ended meanwhile
 
 
 def scheduler_of(hub: Hub, name: str = "tiny") -> Scheduler:
