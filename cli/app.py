@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from edgedec.cli import screen
-from edgedec.cli.early import leave_at_once, raise_again
+from edgedec.cli.early import import_numpy, leave_at_once, raise_again
 from edgedec.cli.errors import ReaderGone, Terminated, one_line_errors
 from edgedec.cli.interrupts import terminated, terminations_interrupt
 from edgedec.core.errors import UsageError
@@ -92,6 +92,8 @@ class LazyGroup(click.Group):
             return None
         name = ALIASES.get(cmd_name, cmd_name)
         with _left_at_once():
+            if name == "chat":  # its module imports what NumPy is for; other commands do later (opening.py)
+                import_numpy()
             command = import_module(f"edgedec.cli.{name}").command
         assert isinstance(command, click.Command)
         return command

@@ -101,6 +101,8 @@ def test_a_command_that_replies_starts_no_threads_for_products_of_matrices(home:
     count = "print(len(os.listdir('/proc/self/task')), os.environ.get('OPENBLAS_NUM_THREADS'))"
     assert told(f"import os; from edgedec.cli import early; early.import_numpy(); {count}") == "1 None"
     assert told("import sys; from edgedec.cli import generate; print('numpy' in sys.modules)") == "False"
+    chat = f"import os; from edgedec.cli.app import app; app.get_command(None, 'chat'); import numpy; {count}"
+    assert told(chat) == "1 None"
     given = seen(home, "generate", "-m", "tiny", "-p", "Hello", "--max-tokens", "1", OPENBLAS_NUM_THREADS="2")
     assert given["blas"] == "2"
 
