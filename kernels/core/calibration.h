@@ -7,6 +7,8 @@
 
 namespace edgedec::engine {
 
+constexpr double kPriorWeight = 4.0;  // observations that a belief weighs as much as
+
 // Counts in equal steps of the stated probability, the last of which is 1 alone. `guesses` are the shares before
 // anything was counted; they weigh as much as `prior` tokens. Counts are halved after `memory` tokens of a step.
 class Calibration {

@@ -7,7 +7,6 @@ namespace edgedec::engine {
 namespace {
 
 constexpr double kTrust = 0.8;     // share of a drafter's own probability that counts before anything was observed
-constexpr double kPrior = 4.0;     // observations that this prior weighs as much as
 constexpr double kMemory = 400.0;  // observations after which older ones fade: text changes
 constexpr double kRecent = 0.9;    // weight of earlier tokens in a drafter's recent form, per scored token
 
@@ -20,7 +19,7 @@ std::vector<double> guesses() {
 
 }  // namespace
 
-Acceptance::Drafter::Drafter() : calibration(guesses(), kPrior, kMemory), counts(kSteps + 1) {}
+Acceptance::Drafter::Drafter() : calibration(guesses(), kPriorWeight, kMemory), counts(kSteps + 1) {}
 
 void Acceptance::Drafter::count(double prob, bool right) {
   recently_expected = kRecent * recently_expected + calibration.of(prob);

@@ -12,7 +12,6 @@ constexpr double kFirstWeight = 0.3;  // of the first time for a number of token
 constexpr int kInterruptedPasses = 2;  // passes in a row, each several times too long, that no longer count as interruptions
 constexpr int kFadeEvery = 16;  // plain passes after which the shape fades
 constexpr double kUnclear = 0.1;  // movement by passes over several tokens that makes the cost of one unclear
-constexpr int kLevelPasses = 3;   // passes that show the level of an old curve, by their median
 constexpr double kShared = 0.5;  // share of a deviation of a longer pass that moves the whole curve, not its shape
 constexpr int kMostTokens = 4096;    // of a pass, in a curve
 

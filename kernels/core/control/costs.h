@@ -14,6 +14,8 @@ constexpr double kOutlier = 3.0;      // a time that is as many times the usual 
 constexpr double kWeight = 0.1;       // of a new time among earlier ones: speeds change (heat, other programs)
 constexpr double kKeeping = 0.97;     // share of what longer passes told that remains: costly sizes are tried again
 constexpr int64_t kSampled = 4;       // one in this many passes without queries is measured
+constexpr int64_t kRestRounds = 4;    // until it is checked again whether drafts can pay, or what the machine's speed is
+constexpr int kLevelPasses = 3;       // passes that show the level of an old curve, by their median
 
 // Reads of a pass whose experts lie on a disk: those that were not in memory, and the seconds that it waited for them.
 struct PassReads {

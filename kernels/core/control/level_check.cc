@@ -8,12 +8,12 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr int64_t kFirstWait = 4, kMostWait = 256;  // rounds from a check in vain to the next one
+constexpr int64_t kMostWait = 256;  // rounds from a check in vain to the next one, at most
 
 }  // namespace
 
 LevelCheck::LevelCheck(Costs& costs, LevelListener& listener)
-    : costs_(costs), listener_(listener), wait_(kFirstWait) {}
+    : costs_(costs), listener_(listener), wait_(kRestRounds) {}
 
 void LevelCheck::saw(double seconds, double usual) {
   const bool longer = seconds > (1.0 + kUsualSpread) * usual;
@@ -68,7 +68,7 @@ void LevelCheck::conclude(int64_t turn) {
   const bool changed = std::abs(std::log(ratio)) > std::log(1.0 + kUsualSpread);
   if (changed) listener_.rescale(ratio);
   if (changed || learning_) {
-    wait_ = kFirstWait;
+    wait_ = kRestRounds;
   } else {
     wait_ = std::min(2 * wait_, kMostWait);
     next_ = turn + wait_;

@@ -7,8 +7,6 @@ namespace edgedec::engine {
 namespace {
 
 constexpr double kFading = 0.99;         // share of the average rate that remains after one more round
-// Passes over one token that the average rate begins with where the first passes only show the level.
-constexpr double kFirstPasses = 3.0;
 constexpr int64_t kPlainEveryRounds = 128;  // after which one goes without drafts, to measure plain decoding
 constexpr double kMostOverhead = 0.05;   // most passes that one token's verification is believed to take
 
@@ -16,7 +14,7 @@ constexpr double kMostOverhead = 0.05;   // most passes that one token's verific
 
 Measurements::Measurements(Costs& its_costs, Span<const DrafterTraits> its_drafters)
     : costs(its_costs), level(its_costs, *this) {
-  tokens_ = passes_ = costs.level_is_old() ? kFirstPasses : 0.0;
+  tokens_ = passes_ = costs.level_is_old() ? kLevelPasses : 0.0;  // what they commit tells little yet
   for (const DrafterTraits& traits : its_drafters) {
     acceptance.add_drafter();
     drafters.emplace_back();

@@ -10,7 +10,6 @@ constexpr int kTryDepth = 4;      // levels of the first drafts of a drafter tha
 constexpr double kTryFloor = 0.2;  // the least probable path of one that was pretrained
 constexpr int kFirstLevels = 1;     // of the first draft of a drafter that is costly for sure
 constexpr double kUnprofitable = 0.65;  // where tokens have to be more probable than this to pay, nobody is queried
-constexpr int64_t kRestRounds = 4;  // until it is checked again whether drafts can pay, or a query can be afforded
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 }  // namespace
@@ -71,7 +70,7 @@ bool Queries::costly(const FeedPlan& plan, int room, Span<const Source> queried,
     *query = {chosen, std::min(limit, kFirstLevels), 0.0};
     return true;
   }
-  limit = std::min(limit, record.levels(affordable));
+  limit = record.levels(affordable, limit);
   const int depth = record.depth(limit, [&](int level) { return price(record, level); });
   *query = {chosen, std::min(2 * depth, limit), std::min(price(record, depth), 1.0)};
   return true;
@@ -85,7 +84,7 @@ bool Queries::promises(Source source, const FeedPlan& plan, double affordable, d
   if (!drafter.here || !drafter.costly) return false;
   const double plain = known.costs.plain();
   if (record.dear(2.0 * plain - known.costs.seconds(2))) record.reconsider(known.turn, plain);
-  if (record.levels(affordable) < 1) return false;
+  if (record.levels(affordable, 1) < 1) return false;
   const Gains& gains = record.gains();
   const bool pays = gains.value() > gain_without(source, plan);
   return gains.hope(known.exploration.rounds()) > best && (pays || known.exploration.allowed());

@@ -12,7 +12,6 @@ constexpr double kDoubtedPasses = 18.0;  // time of first calls, each longer tha
 constexpr double kRetriedShare = 0.01;    // of all passes that may go into calls of a drafter that seems too dear
 constexpr double kVainShare = 0.003;      // of a plain pass, on average, that a drafter queried in vain may take
 constexpr int64_t kRarestRounds = 32;
-constexpr int kDeepest = 64;
 constexpr int kPatience = 4;  // queries in vain before a drafter is queried half as often
 constexpr double kDiscount = 0.995;
 constexpr double kWidthTokens = 0.8;   // scale of the confidence bound
@@ -37,8 +36,6 @@ double Gains::hope(double rounds) const {
   if (pulls_ < 1e-3) return std::numeric_limits<double>::infinity();
   return value() + kWidthTokens * std::sqrt(2.0 * std::log(std::max(rounds, 2.0)) / pulls_);
 }
-
-QueryRecord::QueryRecord() { depths_.reserve(kDeepest); }
 
 double QueryRecord::took(int depth, double seconds, double plain) {
   if (unknown_ && doubted(seconds / plain, depth)) return seconds;
@@ -73,11 +70,11 @@ void QueryRecord::rescale(double ratio) {
   seconds_ *= ratio;
 }
 
-int QueryRecord::levels(double spare) const {
+int QueryRecord::levels(double spare, int limit) const {
   const double per_level = cost_.slope();
-  if (per_level <= 0.0) return seconds_ <= spare ? kDeepest : 0;
+  if (per_level <= 0.0) return seconds_ <= spare ? limit : 0;
   const double levels = std::max(spare - cost_.fixed(), 0.0) / per_level;
-  return levels < kDeepest ? static_cast<int>(levels) : kDeepest;
+  return levels < limit ? static_cast<int>(levels) : limit;
 }
 
 int64_t QueryRecord::due_in(int64_t turn, double plain) const {
@@ -98,7 +95,7 @@ void QueryRecord::queried(int64_t turn, bool fed) {
 }
 
 void QueryRecord::judged(size_t depth, bool right) {
-  while (depths_.size() <= depth) depths_.emplace_back(4.0 * kUsualRate, 4.0);
+  while (depths_.size() <= depth) depths_.emplace_back(kPriorWeight * kUsualRate, kPriorWeight);
   auto& [hits, seen] = depths_[depth];
   hits = 0.98 * hits + right;
   seen = 0.98 * seen + 1.0;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/calibration.h"
 #include "core/control/costs.h"
 #include "core/control/credit.h"
 #include "core/control/linear_fit.h"
@@ -34,8 +35,6 @@ class Gains {
 // The record of one drafter. Times in seconds, gains in tokens.
 class QueryRecord {
  public:
-  QueryRecord();
-
   // The line of what calls take.
   const Line& cost() const { return cost_; }
   // Whether no call was timed yet.
@@ -54,8 +53,8 @@ class QueryRecord {
   void rescale(double ratio);
   // Whether rounds went by without a query: their tokens have to be read first.
   bool paused(int64_t turn) const { return turn - last_ > 1; }
-  // Levels of a draft that take at most `spare` seconds.
-  int levels(double spare) const;
+  // Levels of a draft that take at most `spare` seconds; no more than `limit`.
+  int levels(double spare, int limit) const;
   // Whether a call is dear beside a pass that takes `plain` seconds.
   bool costly(double plain) const { return seconds_ > kCheapShare * plain; }
   // Rounds from `turn` on until a cheap drafter is due for a query; 0 or less: now.

@@ -7,7 +7,6 @@ namespace edgedec::engine {
 namespace {
 
 constexpr double kBytesPerSecond = 1e9;  // believed of a disk until a read was waited for
-constexpr double kPriorReads = 4.0;      // that the belief counts as much as
 constexpr double kFewReads = 0.01;  // share of a token's experts below which reads are luck
 
 }  // namespace
@@ -17,8 +16,8 @@ StreamedCosts::StreamedCosts(Costs& curve, const ExpertSizes& experts, double re
   few_ = std::max(kFewReads * token, 1.0);
   reads_ = token * (1.0 - resident);
   more_ = beside_ = reads_ + few_;
-  waited_ = kPriorReads * static_cast<double>(experts.slot_bytes) / kBytesPerSecond;
-  waited_for_ = kPriorReads;
+  waited_ = kPriorWeight * static_cast<double>(experts.slot_bytes) / kBytesPerSecond;
+  waited_for_ = kPriorWeight;
   const double stays = 1.0 - static_cast<double>(experts.chosen) / static_cast<double>(experts.count);
   adds_.push_back(0.0);
   for (int tokens = 1; tokens < curve.longest(); ++tokens) adds_.push_back(adds_.back() + std::pow(stays, tokens));

@@ -11,7 +11,6 @@ namespace {
 
 constexpr float kExitUnsureNats = 4.0f;  // entropy above which nothing is drafted
 constexpr int kCalibratedSteps = 8;
-constexpr double kPrior = 4.0;          // tokens that the first guess about an exit weighs as much as
 constexpr double kMemory = 200.0;       // tokens after which older ones fade: text changes
 constexpr double kLastIsRight = 0.9;    // first guess of how often the exit after all layers is right
 constexpr double kLastPromises = 0.95;  // the same with a trimmed head, when an exit is chosen
@@ -23,7 +22,7 @@ constexpr int kChain = 8;  // longest draft whose speed is promised
 Calibration calibration(std::optional<double> first) {
   std::vector<double> guesses;
   for (int step = 0; step <= kCalibratedSteps; ++step) guesses.push_back(first ? *first : (step + 0.5) / (kCalibratedSteps + 1));
-  return Calibration(std::move(guesses), kPrior, kMemory);
+  return Calibration(std::move(guesses), kPriorWeight, kMemory);
 }
 
 }  // namespace
