@@ -9,6 +9,7 @@ namespace {
 constexpr int kTryDepth = 4;      // levels of the first drafts of a drafter that may turn out costly, and
 constexpr double kTryFloor = 0.2;  // the least probable path of one that was pretrained
 constexpr int kFirstLevels = 1;     // of the first draft of a drafter that is costly for sure
+constexpr double kFewTokens = 2.0;  // drafted tokens that must be affordable for a query to make sense
 constexpr double kUnprofitable = 0.65;  // where tokens have to be more probable than this to pay, nobody is queried
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
@@ -107,11 +108,12 @@ FeedPlan Queries::plan(const DraftTree& tree) {
   return planner_.plan(tree, known.costs, {known.rate(), known.verify_overhead.slope(), spare});
 }
 
-// Seconds that queries may take now.
+// Seconds that queries may take now, so that some of what is drafted can be fed, too.
 double Queries::spare(int room) const {
   const Measurements& known = measured_;
   if (room < 1 || known.due_plain()) return 0.0;
-  return known.credit.passes() * known.costs.plain();
+  const double fed = kFewTokens * known.costs.least_slope(limit_);
+  return known.credit.passes() * known.costs.plain() - fed;
 }
 
 // Without a floor once its time is known, which is short: only what it proposes can be scored.
