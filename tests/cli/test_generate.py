@@ -7,7 +7,6 @@ import pytest
 
 from edgedec.backends.fake import MarkovForward
 from edgedec.core.cache_config import CacheConfig
-from edgedec.decode.engine import LONGEST_PASS
 from edgedec.text.template import ChatTemplate
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.ready import ready_of
@@ -107,7 +106,7 @@ def test_threads_and_context_reach_the_model(home: Home, monkeypatch: pytest.Mon
     model = home.parrot("Yes.")
     run(home.services(model), "generate", "-p", "Why?", "--threads", "3", "--context", "50")
     assert home.opened == [{"bundle": bundle, "threads": 3}]
-    assert model.backend.caches[-1] == CacheConfig(50, None, LONGEST_PASS)
+    assert model.backend.caches[-1] == CacheConfig(50, None, 50)  # no pass is longer than the context
 
 
 @pytest.mark.parametrize("command", [("chat",), ("generate", "-p", "Why?"), ("plan",), ("bench", "kernels")])
