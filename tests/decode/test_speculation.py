@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edgedec.backends.fake import Expect, FakeForward, MarkovForward
 from edgedec.control import CostCurve
-from edgedec.core.errors import BackendError
+from edgedec.core.errors import BackendError, DeviceLostError
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import DraftTree, chain
 from edgedec.decode.engine import Engine, PassRecord
@@ -294,3 +294,23 @@ def test_nothing_is_drafted_behind_an_end_token() -> None:
         assert any(plain[at] in tree for tree in fed)
         assert speculation.tally.acceptance_rate == 1.0
         assert speculation.tally.committed == len(steps)
+
+
+def test_a_lost_device_comes_through_the_core_and_the_drafter_stays() -> None:
+    class Lost(Drafting):
+        lost = True
+
+        def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+            if self.lost:
+                raise DeviceLostError("the device is gone")
+            return super().propose(limit, floor)
+
+    notices: list[str] = []
+    drafter = Lost(lambda seen, limit: chain([7], [0.9], "guess"))
+    speculation = Speculation([drafter], notice=notices.append)
+    speculation.begin([1, 2], 0)
+    with pytest.raises(DeviceLostError, match="the device is gone"):
+        speculation.round(4)
+    drafter.lost = False
+    assert speculation.round(4).tree.tokens == (7,)
+    assert (speculation.drafters, notices) == (("guess",), [])
