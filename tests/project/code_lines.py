@@ -25,11 +25,7 @@ _DIRECTIVE = re.compile(r"\s*#\s*(include|pragma once)")
 
 
 def python_lines(text: str) -> int:
-    """Count the lines of Python that hold code.
-
-    >>> python_lines('import os\\n\\n\\ndef f():  # says\\n    "Prose."\\n    return (\\n        1\\n    )\\n')
-    4
-    """
+    """Count the lines of Python that hold code."""
     counted: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in _PROSE:
@@ -41,11 +37,7 @@ def python_lines(text: str) -> int:
 
 
 def cpp_lines(text: str) -> int:
-    """Count the lines of C++ that hold code.
-
-    >>> cpp_lines('#pragma once\\n// says\\n#include "a.h"\\nint a = 1;  /* one\\n*/\\n\\nchar b[] = "//";\\n')
-    2
-    """
+    """Count the lines of C++ that hold code."""
     bare = _COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else "\n" * found[0].count("\n"), text)
     return sum(bool(line.strip()) and not _DIRECTIVE.match(line) for line in bare.splitlines())
 

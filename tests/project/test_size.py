@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 
 from tests.conftest import ROOT
-from tests.project.code_lines import code_lines
+from tests.project.code_lines import code_lines, cpp_lines, python_lines
 
 _ROW = re.compile(r"^\| (?P<name>[^|]*?)(?: \((?P<folders>`[^|]*`)\))? \| (?P<most>[\d,]+) \|$")
 TOTALS = {"Python in all": (".py",), "C++ in all": (".cc", ".h")}
@@ -77,3 +77,11 @@ def test_the_limits_are_close() -> None:
 def test_rooms_come_to_no_more_than_the_totals() -> None:
     assert set(TOTALS) <= set(stated())
     assert len(stated()) > len(TOTALS) + 8
+
+
+def test_prose_and_imports_are_not_counted() -> None:
+    assert (
+        python_lines('import os\n\n\ndef f():  # says\n    "Prose."\n    return (\n        1\n    )\n') == 4
+    )
+    text = '#pragma once\n// says\n#include "a.h"\nint a = 1;  /* one\n*/\n\nchar b[] = "//";\n'
+    assert cpp_lines(text) == 2
