@@ -35,7 +35,7 @@ PROMPT it is read from standard input. All replies are printed, or the one that 
 @click.command(
     "batch",
     cls=Command,
-    short_help="Answer many prompts, or one many times.",
+    short_help="Answer many prompts, or one many times, several in each pass.",
     help=_HELP,
     epilog=opt.examples(
         "edgedec batch --input questions.txt --batch 8 --json > replies.jsonl",

@@ -42,9 +42,7 @@ class PromptJob:
     """The form that replies must have."""
 
 
-def run(
-    ctx: click.Context, job: PromptJob, options: opt.BatchReplyOptions, *, as_json: bool
-) -> None:
+def run(ctx: click.Context, job: PromptJob, options: opt.BatchReplyOptions, *, as_json: bool) -> None:
     """Make the samples, and show all of them or the chosen one."""
     text_input.check_prompt(job.prompt)
     opened = open_model(ctx, job.model, job.config)

@@ -32,6 +32,7 @@ from edgedec.disk.files import DISK_FULL
 BROKEN_PIPE = 141
 TERMINATED = 143
 INTERNAL = 70
+_NO_MEMORY = b"error: not enough memory (a smaller --context or a smaller model needs less)\n"
 
 
 class ReaderGone(Exception):  # noqa: N818 - it is no error
@@ -68,8 +69,12 @@ def one_line_errors() -> Iterator[None]:
         hidden = error.__cause__ or error.__context__
         if isinstance(error, ImportError) and isinstance(hidden, KeyboardInterrupt):
             sys.exit(INTERRUPTED)  # a C library hides Ctrl-C in an error of its import
-        message, hint, status = explain(error)
-        show(message, hint)
+        try:
+            message, hint, status = explain(error)
+            show(message, hint)
+        except MemoryError:  # not even for the line's words
+            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, _NO_MEMORY)
+            status = OUT_OF_MEMORY
         sys.exit(status)
 
 

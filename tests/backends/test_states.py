@@ -161,7 +161,7 @@ def test_trees_that_could_not_be_taken_back_are_refused() -> None:
         forward.extend(text(30), parents=[-1] * 30)
     assert forward.length == 0
     forward.extend(text(30))
-    with pytest.raises(Exception, match="toy: no tokens can leave"):
+    with pytest.raises(Exception, match="cannot forget a token"):
         forward.evict(0, 4)
 
 

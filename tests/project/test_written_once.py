@@ -14,7 +14,7 @@ ROOMS = ("control", "decode", "draft", "drafters", "eviction", "memory", "sampli
 """Folders of edgedec that decide, or hold what decides."""
 MOST_DOUBLED = 16
 MOST_TWINS = 13
-"""Drafters that run models, the loop and the cache book are still in both languages. Neither number may grow."""
+"""Drafters with models, the loop and the cache book are still in both languages. Neither number may grow."""
 ALIKE = {"root", "mask", "none", "hashbytes"}
 """Names of values that are no tuning: the parent of a root, all bits, nothing, the size of a SHA-256."""
 _CPP = re.compile(r"\bconstexpr\s+[\w:<> ]+?\bk([A-Z]\w*)\s*=\s*([^;,]+)[;,]")

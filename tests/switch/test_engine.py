@@ -172,13 +172,13 @@ def test_the_small_model_drafts_while_the_large_one_writes_and_each_drafts_for_i
     pair, plain = Pair(folder, kind, drafts=True), Pair(folder, kind)
     pair.small_drafts_for_large()
     seen: list[tuple[int, int]] = []
-    tallies = [one.speculation.tally for one in (pair.large_engine, pair.small_engine)]
+    drafting = [one.speculation for one in (pair.large_engine, pair.small_engine)]
     for engine in (pair.engine, plain.engine):
         engine.decide_by(decide)
     found = []
     for step in pair.engine.generate(prompt_of(pair), DrawParams(), max_tokens=120, stop_ids=()):
         found.append(step.token)
-        drafted = tuple(tally.drafted for tally in tallies)
+        drafted = tuple(one.tally.drafted for one in drafting)
         if seen and drafted != seen[-1]:
             changed = [now != before for now, before in zip(drafted, seen[-1], strict=True)]
             assert changed == [step.writer == "large", step.writer == "small"], "only who writes drafts"
@@ -186,7 +186,7 @@ def test_the_small_model_drafts_while_the_large_one_writes_and_each_drafts_for_i
     steps = plain.engine.generate(prompt_of(pair), DrawParams(), max_tokens=120, stop_ids=())
     assert [step.token for step in steps] == found
     assert min(seen[-1]) > 0
-    assert tallies[0].effort("small").proposed > 0
+    assert drafting[0].tally.effort("small").proposed > 0
 
 
 def test_a_newer_reply_ends_an_older_one(folder):

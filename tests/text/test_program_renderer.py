@@ -55,9 +55,9 @@ def test_neither_jinja_nor_a_process_is_needed_for_it(tmp_path: Path) -> None:
     template = with_program(tmp_path, REAL["qwen2.5-coder"] + "{# no known template #}")
     template.compile()
     assert "And now?" in template.render(TALK)
-    assert template._renderer is None
+    assert template._rendering is None
     template.render(TALK, TemplateInputs([TOOL]))
-    assert template._renderer is not None
+    assert template._rendering is not None
 
 
 def test_a_refusal_has_the_words_and_the_line_of_jinja(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_program_of_an_earlier_version_is_written_again_with_the_first_prompt(
     assert (tmp_path / PROGRAM).read_bytes() == program_of(REAL["smollm2"])
     template = ChatTemplate(REAL["smollm2"], bos="<bos>", eos="<eos>", bundle=tmp_path)
     assert template.render(TALK) == expected
-    assert template._renderer is None
+    assert template._rendering is None
 
 
 def test_a_bundle_brings_its_program(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_bundle_brings_its_program(tmp_path: Path) -> None:
     template = ChatTemplate.load(tmp_path, bos="", eos="")
     assert template is not None
     assert template.render(TALK[:1]) == "Be brief.!"
-    assert template._renderer is None
+    assert template._rendering is None
 
 
 @pytest.mark.parametrize("file", [b"\xef\xbb\xbf{{ messages[0].content }}", b"{{ bos_token }}\r\n\r\n!"])

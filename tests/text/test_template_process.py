@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,14 +58,19 @@ def test_a_known_template_starts_no_process(path: Path, monkeypatch: pytest.Monk
     assert template.process_bytes == 0
 
 
+def process_of(template: ChatTemplate) -> Any:
+    """The process that renders a compiled template."""
+    return template._rendering.__self__._process.process  # type: ignore[union-attr]
+
+
 def test_one_process_serves_all_turns_and_ends_with_the_template() -> None:
     template = ChatTemplate(UNKNOWN, bos="", eos="")
     assert template.process_bytes == PROCESS_BYTES
     template.compile()
-    process = template._renderer._process.process  # type: ignore[union-attr]
+    process = process_of(template)
     for _ in range(50):
         assert template.render(MESSAGES[1:]) == 'assistant:  "Hello"\\\n\n \nuser: \n'
-    assert template._renderer._process.process is process  # type: ignore[union-attr]
+    assert process_of(template) is process
     del template
     assert process.returncode is not None
 
@@ -72,7 +78,7 @@ def test_one_process_serves_all_turns_and_ends_with_the_template() -> None:
 def test_a_process_that_was_killed_is_an_error_and_the_next_turn_starts_another() -> None:
     template = ChatTemplate(UNKNOWN, bos="", eos="")
     template.compile()
-    template._renderer._process.process.kill()  # type: ignore[union-attr]
+    process_of(template).kill()
     with pytest.raises(TemplateError, match="it crashed its process"):
         template.render(MESSAGES)
     assert template.render(MESSAGES[2:]) == "user: \n"

@@ -11,14 +11,14 @@ LISTS = (KERNELS / "wasm" / "library.cmake").read_text(encoding="utf-8").partiti
 REPLACED = {
     # By wasm/files.cc and wasm/system.cc:
     *("engine/base/files.cc", "engine/base/clock.cc", "engine/base/block.cc", "common/scratch.cc"),
-    "common/sequences.cc",  # its constants alone are used
+    *("common/sequences.cc", "common/capi.cc"),  # a constant and a word of their headers alone are used
 }
 
 
 def compiled() -> set[str]:
     """Sources by the lists of CMake."""
     left_out = re.findall(r'EXCLUDE REGEX "(.+)"', LISTS)[0].replace("\\\\", "\\")
-    globs = re.findall(r"engine/\w+/\*\.cc", LISTS)
+    globs = re.findall(r"(?:core|engine)/(?:\w+/)?\*\.cc", LISTS)
     found = {str(path.relative_to(KERNELS)) for pattern in globs for path in KERNELS.glob(pattern)}
     found = {name for name in found if not re.search(left_out, name)}
     return found | {*re.findall(r"[\w/]+\.cc\b", LISTS.partition("list(APPEND")[2])}

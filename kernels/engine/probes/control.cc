@@ -53,7 +53,7 @@ struct PlayedTime final : Clock {
 class PlayedDrafter final : public Drafter {
  public:
   PlayedDrafter(uint64_t seed, PlayedTime& time, const std::vector<int32_t>& text)
-      : dice_(seed), time_(time), text_(text), right_(dice_.share()), call_(0.3 * dice_.share() * dice_.share()),
+      : dice_(seed), time_(time), text_(text), right_(dice_.share()), call_(0.3 * dice_.share()),
         branches_(1 + static_cast<int>(dice_.below(3))), peeks_(dice_.below(4) == 0) {
     pretrained = dice_.below(3) == 0;
   }
@@ -236,7 +236,8 @@ EDGEDEC_EXPORT int64_t edgedec_probe_speculation(int64_t seed, int64_t rounds, d
   std::vector<int32_t> text;
   for (int64_t at = 0; at < 20 * rounds; ++at) text.push_back(static_cast<int32_t>(dice.below(9)));
   PlayedTime time;
-  PlayedCosts costs(dice.below(4), dice.below(3) == 0);
+  const uint64_t kind = dice.below(4);  // arguments are drawn in no order that is stated
+  PlayedCosts costs(kind, dice.below(3) == 0);
   Drafters drafters;
   for (uint64_t left = 1 + dice.below(3); left; --left)
     drafters.push_back(std::make_unique<PlayedDrafter>(dice.below(1000), time, text));
