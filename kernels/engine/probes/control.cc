@@ -39,6 +39,11 @@ class Dice {
     return (state_ >> 33) % most;
   }
   double share() { return static_cast<double>(below(1u << 20)) / (1u << 20); }
+  // The product of two shares.
+  double shares() {
+    const double first = share();
+    return first * share();
+  }
 
  private:
   uint64_t state_;
@@ -53,7 +58,7 @@ struct PlayedTime final : Clock {
 class PlayedDrafter final : public Drafter {
  public:
   PlayedDrafter(uint64_t seed, PlayedTime& time, const std::vector<int32_t>& text)
-      : dice_(seed), time_(time), text_(text), right_(dice_.share()), call_(0.3 * dice_.share()),
+      : dice_(seed), time_(time), text_(text), right_(dice_.share()), call_(0.3 * dice_.shares()),
         branches_(1 + static_cast<int>(dice_.below(3))), peeks_(dice_.below(4) == 0) {
     pretrained = dice_.below(3) == 0;
   }
@@ -236,8 +241,8 @@ EDGEDEC_EXPORT int64_t edgedec_probe_speculation(int64_t seed, int64_t rounds, d
   std::vector<int32_t> text;
   for (int64_t at = 0; at < 20 * rounds; ++at) text.push_back(static_cast<int32_t>(dice.below(9)));
   PlayedTime time;
-  const uint64_t kind = dice.below(4);  // arguments are drawn in no order that is stated
-  PlayedCosts costs(kind, dice.below(3) == 0);
+  const bool old = dice.below(3) == 0;  // apart, for arguments are drawn in no order that is stated
+  PlayedCosts costs(dice.below(4), old);
   Drafters drafters;
   for (uint64_t left = 1 + dice.below(3); left; --left)
     drafters.push_back(std::make_unique<PlayedDrafter>(dice.below(1000), time, text));
