@@ -15,7 +15,7 @@ from edgedec.decode.checks import common_prefix
 
 _WORTHWHILE_TOKENS = 8
 """Tokens that are worth a copy: a pass over fewer takes as long as one over none."""
-_TRIES = 3
+COPY_TRIES = 3
 """Copies of a prefix: one fails where its source begins another reply meanwhile."""
 
 
@@ -46,7 +46,7 @@ class SharedPrefixes:
             return
         engine = self._engines[number]
         try:
-            for _ in range(_TRIES):
+            for _ in range(COPY_TRIES):
                 source, length = max(
                     ((one, _held(one, prompt)) for one in self._engines if one is not engine),
                     key=lambda found: found[1],

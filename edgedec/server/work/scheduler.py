@@ -28,6 +28,7 @@ from edgedec.server.work.slot import Slot
 from edgedec.server.work.slot_tools import slot_tools
 from edgedec.server.work.ticket import SampleJob, Ticket
 from edgedec.server.work.totals import WorkTotals
+from edgedec.session.shared_prefix import COPY_TRIES
 
 if TYPE_CHECKING:
     from edgedec.api import Model
@@ -239,7 +240,9 @@ class Scheduler:
     def _copy(self, source: Slot, slot: Slot, tokens: int) -> None:
         """Copy a prefix; where that is not possible after all, the prompt is computed."""
         try:
-            slot.engine.home.adopt_prefix(source.engine.home, tokens)
+            for _ in range(COPY_TRIES):
+                if slot.engine.home.adopt_prefix(source.engine.home, tokens):
+                    return
         except EdgeDecError:
             slot.engine.reset()
 
