@@ -21,7 +21,7 @@ struct HeadRows {
   std::vector<float> logsumexp;  // [R]
   std::vector<float> entropy;    // [R]
   Logits logits;                 // [R, vocabulary] or empty
-  std::vector<float> hidden;     // [tokens of the pass, Forward::hidden()] or empty
+  std::vector<float> hidden;     // [tokens of the pass, outputs of the layers Rows::taps side by side] or empty
   double temperature = 1.0;
 };
 
@@ -51,14 +51,14 @@ struct Rows {
   Span<const int> indices;  // for kChosen: indices into the pass; none is allowed
   bool full = false;        // also return whole rows of logits
   double temperature = 1.0;
-  bool hidden = false;      // also return hidden states, of every token of the pass; needs Forward::hidden()
+  Span<const int> taps = {};  // also return the outputs of these layers, of every token of the pass; they are of Forward::taps()
   // Ids, ascending, that the head computes; none: all. Needs Forward::exits(). The results are as if there were no other
   // ids; rows have id -1 behind them where they are fewer than a row has entries.
   Span<const int64_t> keep = {};
 
   static Rows last() { return {}; }
-  static Rows all() { return {kAll, {}, false, 1.0, false, {}}; }
-  static Rows chosen(Span<const int> indices) { return {kChosen, indices, false, 1.0, false, {}}; }
+  static Rows all() { return {kAll, {}, false, 1.0, {}, {}}; }
+  static Rows chosen(Span<const int> indices) { return {kChosen, indices, false, 1.0, {}, {}}; }
 };
 
 }  // namespace edgedec::engine

@@ -163,7 +163,7 @@ class NativeForward(CacheForward):
 
     @property
     def parts(self) -> list[int]:
-        """Tokens peeked, numbers of a token's hidden states, bytes leased for hidden states."""
+        """Tokens peeked, layers whose outputs are to be had, bytes leased for hidden states."""
         facts = (c_int64 * 3)()
         function("forward_parts", None, c_void_p, c_void_p)(self._handle, facts)
         return list(facts)
@@ -173,12 +173,12 @@ class NativeForward(CacheForward):
         chosen = rows.indices or ()
         call = function(
             "forward_extend", c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_int, c_void_p,
-            c_size_t, c_int, c_double, c_int, c_int, c_void_p, c_size_t,
+            c_size_t, c_int, c_double, c_int, *[c_void_p, c_size_t] * 2,
         )  # fmt: skip
-        given = [(c_int * len(one))(*one) for one in (tokens, parents or (), chosen)]
+        given = [(c_int * len(one))(*one) for one in (tokens, parents or (), chosen, rows.taps)]
         self._keep = rows.keep  # a binding has its address
         keep = (None, 0) if rows.keep is None else (rows.keep.ctypes.data, rows.keep.size)
-        numbers = rows.full, rows.temperature, exit, bool(rows.taps)
+        numbers = rows.full, rows.temperature, exit, given[3], len(rows.taps)
         try:
             checked(
                 call(

@@ -63,7 +63,8 @@ class History:
         if self.reference.capacity - self.reference.length < LONGEST:
             self.rewind(int(self.draw.integers(0, self.reference.length)))
         peeked = self.peeks() if self.draw.random() < 0.7 else []
-        taps = taps_of(self.reference.spec.n_layers) if self.draw.random() < 0.5 else ()
+        had = self.reference.caps.taps
+        taps = tuple(int(one) for one in self.draw.permutation(had)[: self.draw.integers(0, 4)])
         rows = Rows(taps=taps, keep=KEEP if self.draw.random() < 0.2 else None)
         tokens = peeked[: self.draw.integers(0, len(peeked) + 1)] + self.tokens(int(self.draw.integers(1, 4)))
         if peeked and self.draw.random() < 0.5:

@@ -32,8 +32,10 @@ class Drafter {
   virtual bool peeks() const { return false; }
   // Tokens of that pass which the latest query computed in part: the last committed one, and those along the draft.
   virtual int peeked() const { return 0; }
-  // Whether it needs the target's hidden states, and takes them: those of committed tokens, from position `start` on.
-  virtual bool reads_hidden() const { return false; }
+  // Layers of the target whose outputs it needs: read() brings them. None: it needs none.
+  virtual Span<const int> taps() const { return {}; }
+  // Takes the outputs of these layers, side by side, for the committed tokens from position `start` on. Told behind each
+  // pass. Positions can come again after begin(), with the same numbers, and can be missing.
   virtual Status read(int64_t, Span<const float>) { return {}; }
 
   // Whether it needs the head rows of every round, also of those in which no draft can pay.
@@ -62,11 +64,20 @@ class Drafter {
   virtual Status restore(Span<const uint8_t>, int64_t) { return {Code::kUnsupported, "nothing is prepared for it"}; }
 };
 
+// Outputs of the layers `taps`, side by side, of `tokens` committed tokens from position `start` on.
+struct HiddenStates {
+  int64_t start;
+  size_t tokens;
+  Span<const int> taps;
+  Span<const float> rows;
+};
+
 // Takes hidden states of committed tokens.
 class HiddenReader {
  public:
-  // From position `start` on.
-  virtual void read(int64_t start, Span<const float> hidden) = 0;
+  // Layers, ascending, whose outputs are wanted.
+  virtual Span<const int> taps() const = 0;
+  virtual void read(const HiddenStates& states) = 0;
 
  protected:
   ~HiddenReader() = default;

@@ -121,7 +121,7 @@ const WantedPass* Engine::plan() {
 // A pass over the first of the tokens that the cache lacks.
 const WantedPass* Engine::plan_piece(Span<const int32_t> waiting) {
   Rows rows = Rows::chosen({});
-  rows.hidden = hidden_;
+  want_hidden(&rows);
   waiting_ = static_cast<size_t>(passes_.longest());
   tree_ = &kNoDraft;
   return &passes_.want(waiting.first(waiting_), kNoDraft, rows, &unread_);
@@ -141,7 +141,7 @@ const WantedPass* Engine::plan_round(Span<const int32_t> waiting) {
     if (drafts) tree_ = &speculation->lead(forward_.peeked().from(1));  // the pass goes on from there
   }
   Rows rows = reply_->rows(static_cast<int>(last), tree_->size());
-  rows.hidden = hidden_;
+  want_hidden(&rows);
   return &passes_.want(waiting, *tree_, rows, &head_);
 }
 
@@ -155,7 +155,7 @@ Status Engine::settle(double seconds, ReplyListener& listener) {
 void Engine::settle_piece(double seconds, ReplyListener& listener) {
   const auto fed = static_cast<int64_t>(waiting_);
   const int64_t start = forward_.length() - fed;
-  if (hidden_) hidden_->read(start, unread_.hidden);
+  read_hidden(start, waiting_, unread_.hidden);
   passes_.record({start, fed, 0, seconds, 0, nullptr, {}});
   over_ = !passes_.report(reads_prompt_ ? &listener : nullptr, committed_.size());
 }
@@ -174,7 +174,7 @@ Status Engine::settle_round(double seconds, ReplyListener& listener) {
   if (!tree_->empty()) drafted_ = *tree_;  // settling may begin another round
   else drafted_.clear();
   if (setting_.speculation) setting_.speculation->settle(head_, verdict_, seconds, drafts_ && last == 0);
-  if (hidden_) hidden_->read(position - last - 1, kept_states());
+  read_hidden(position - last - 1, drafted_.empty() ? waiting_ : kept_.size(), kept_states());
   const auto drafted = static_cast<int64_t>(drafted_.size());
   passes_.record({position - last - 1, last + 1 + drafted, static_cast<int64_t>(verdict_.tokens.size()), seconds, drafted,
                   &drafted_, verdict_.path});
@@ -185,14 +185,25 @@ Status Engine::settle_round(double seconds, ReplyListener& listener) {
 // The reader of hidden states; null where no drafter needs them or the model has none.
 HiddenReader* Engine::hidden_reader() const {
   Speculation* speculation = setting_.speculation;
-  return speculation && forward_.hidden() && speculation->reads_hidden() ? speculation : nullptr;
+  return speculation && !forward_.taps().empty() && !speculation->taps().empty() ? speculation : nullptr;
+}
+
+// Asks the pass for what the reader needs now; a drafter that is dropped before the pass is read changes that.
+void Engine::want_hidden(Rows* rows) {
+  taps_.clear();
+  if (hidden_) taps_.assign(hidden_->taps().begin(), hidden_->taps().end());
+  rows->taps = taps_;
+}
+
+void Engine::read_hidden(int64_t start, size_t tokens, Span<const float> rows) {
+  if (!taps_.empty()) hidden_->read({start, tokens, taps_, rows});
 }
 
 // The hidden states of the tokens that the cache kept of a pass, moved together.
 Span<const float> Engine::kept_states() {
   std::vector<float>& all = head_.hidden;
   if (drafted_.empty()) return all;
-  const auto width = static_cast<size_t>(forward_.hidden());
+  const size_t width = taps_.size() * static_cast<size_t>(forward_.spec().hidden_size);
   for (size_t at = 0; at < kept_.size(); ++at) {
     const float* from = all.data() + static_cast<size_t>(kept_[at]) * width;
     std::copy(from, from + width, all.data() + at * width);

@@ -81,6 +81,8 @@ class Engine {
   Status settle_round(double seconds, ReplyListener& listener);
   Status settle_cache(int64_t position);
   HiddenReader* hidden_reader() const;
+  void want_hidden(Rows* rows);
+  void read_hidden(int64_t start, size_t tokens, Span<const float> rows);
   Span<const float> kept_states();
   bool commit(int64_t position, ReplyListener& listener);
 
@@ -98,6 +100,7 @@ class Engine {
   size_t waiting_ = 0;  // committed tokens of the pass
   const DraftTree* tree_ = nullptr;
   HiddenReader* hidden_ = nullptr;
+  std::vector<int> taps_;  // layers whose outputs it returns
   Verdict verdict_;
   std::vector<int> kept_;
   DraftTree drafted_;

@@ -52,11 +52,10 @@ class Forward {
   // Frees the whole rows of logits that passes returned in `found`, and their lease: a later reply may need fewer.
   virtual void free_logits(HeadRows* found) { Logits().swap(found->logits); }
 
-  // Numbers of layers after which peek() can compute logits, ascending; the last is all layers. None: it cannot, and has no
-  // hidden states either.
+  // Numbers of layers after which peek() can compute logits, ascending; the last is all layers. None: it cannot.
   virtual Span<const int> exits() const { return {}; }
-  // Numbers of a token's hidden states: the outputs of some layers, the lowest first, side by side.
-  virtual int64_t hidden() const { return 0; }
+  // Layers, ascending, whose outputs passes can return.
+  virtual Span<const int> taps() const { return {}; }
   // Runs only the first `exit` layers over `tokens`, and the model's norm and head over `rows` of them.
   //
   // Nothing is appended: the length stays. The tokens follow those peeked before, as a chain. The next extend whose tokens

@@ -16,7 +16,9 @@ const DraftTree kEmpty;
 Speculation::Speculation(Drafters drafters, const Setting& setting)
     : drafters_(std::move(drafters)), here_(drafters_.size(), true), control_limit_(setting.limit), limit_(setting.limit),
       costs_(setting.costs), clock_(setting.clock), notice_(setting.notice), keeper_(setting.keeper),
-      tally_(drafters_.size()) {}
+      tally_(drafters_.size()) {
+  find_taps();
+}
 
 Control& Speculation::control() {
   if (control_) return *control_;
@@ -85,19 +87,36 @@ const DraftTree& Speculation::lead(Span<const int32_t> tokens) {
   return led_;
 }
 
-bool Speculation::reads_hidden() const {
+void Speculation::find_taps() {
+  taps_.clear();
   for (size_t at = 0; at < drafters_.size(); ++at)
-    if (here_[at] && drafters_[at]->reads_hidden()) return true;
-  return false;
+    if (here_[at]) taps_.insert(taps_.end(), drafters_[at]->taps().begin(), drafters_[at]->taps().end());
+  std::sort(taps_.begin(), taps_.end());
+  taps_.erase(std::unique(taps_.begin(), taps_.end()), taps_.end());
 }
 
-void Speculation::read(int64_t start, Span<const float> hidden) {
+void Speculation::read(const HiddenStates& states) {
   for (size_t at = 0; at < drafters_.size(); ++at) {
-    if (!here_[at] || !drafters_[at]->reads_hidden()) continue;
+    if (!here_[at] || drafters_[at]->taps().empty()) continue;
     const double began = now();
-    if (const Status done = drafters_[at]->read(start, hidden); !done.ok()) failed(at, done);
+    const Span<const float> rows = tapped(states, drafters_[at]->taps());
+    if (const Status done = drafters_[at]->read(states.start, rows); !done.ok()) failed(at, done);
     else tally_.by_drafter[at].learn_s += now() - began;
   }
+}
+
+// The outputs of the layers `wanted` alone, in their order.
+Span<const float> Speculation::tapped(const HiddenStates& states, Span<const int> wanted) {
+  if (std::equal(wanted.begin(), wanted.end(), states.taps.begin(), states.taps.end())) return states.rows;
+  const size_t width = states.rows.size() / std::max<size_t>(states.tokens * states.taps.size(), 1);
+  tapped_.clear();
+  for (size_t token = 0; token < states.tokens; ++token)
+    for (int tap : wanted) {
+      const auto place = static_cast<size_t>(std::find(states.taps.begin(), states.taps.end(), tap) - states.taps.begin());
+      const float* row = states.rows.data() + (token * states.taps.size() + place) * width;
+      tapped_.insert(tapped_.end(), row, row + width);
+    }
+  return tapped_;
 }
 
 const DraftTree& Speculation::undrafted() {
@@ -219,6 +238,7 @@ void Speculation::failed(size_t at, const Status& why) {
 
 void Speculation::drop(size_t at) {
   here_[at] = false;
+  find_taps();
   if (control_) control_->drop(static_cast<Source>(at));
 }
 

@@ -92,9 +92,9 @@ class Speculation final : public HiddenReader, private Asker {
   const DraftTree& undrafted();
   // Whether a drafter needs the round's head rows.
   bool wants_rows() const;
-  // Whether a drafter needs the target's hidden states.
-  bool reads_hidden() const;
-  void read(int64_t start, Span<const float> hidden) override;
+  // Layers, ascending, whose outputs drafters need.
+  Span<const int> taps() const override { return taps_; }
+  void read(const HiddenStates& states) override;
   // Ends the round: the target answered `rows` to the last committed token and the draft. `timed`: whether the `seconds`
   // of the pass count; `reads`: those of it, where experts lie on a disk.
   void settle(const HeadRows& rows, const Verdict& verdict, double seconds, bool timed, const PassReads* reads = nullptr);
@@ -116,6 +116,8 @@ class Speculation final : public HiddenReader, private Asker {
   double price(double seconds, int tokens = 1) const { return costs_ ? costs_->price(seconds, tokens) : seconds; }
   Status tell_one(Drafter* drafter, Effort* effort);
   void failed(size_t at, const Status& why);
+  void find_taps();
+  Span<const float> tapped(const HiddenStates& states, Span<const int> wanted);
 
   Drafters drafters_;
   std::vector<char> here_;
@@ -130,6 +132,8 @@ class Speculation final : public HiddenReader, private Asker {
   double kept_drift_ = 0.0;
   PendingFeedback pending_;
   Tally tally_;
+  std::vector<int> taps_;
+  std::vector<float> tapped_;
 
   // The round under way.
   Round* round_ = nullptr;          // none: undrafted

@@ -78,7 +78,7 @@ Status Run::plan() {
   facts.target.weights = model_->planned_weight_bytes();
   facts.target.threads = model_->threads();
   facts.target.hidden = model_->exits().hidden();
-  facts.target.exits = static_cast<int64_t>(model_->exits().exits.size());
+  facts.target.exits = model_->exits().held();
   facts.process = measured_process({kMapped, std::size(kMapped)}) + static_cast<int64_t>(tokenizer_->mapped_bytes());
   facts.drawing = static_cast<int64_t>(drawing_bytes(manifest_.preset.sampling, 64));
   if (head_) facts.drafters.push_back(head_memory(*head_));

@@ -16,8 +16,8 @@ constexpr size_t kLargestHole = 1;   // positions that may be missing between hi
 
 }  // namespace
 
-HeadDrafter::HeadDrafter(std::unique_ptr<HeadForward> head, int64_t width)
-    : head_(std::move(head)), width_(static_cast<size_t>(width)), hidden_(width_ / kHeadTaps), taps_(kMostWaiting * width_) {}
+HeadDrafter::HeadDrafter(std::unique_ptr<HeadForward> head, std::vector<int> layers, int64_t width)
+    : head_(std::move(head)), layers_(std::move(layers)), width_(static_cast<size_t>(width)), hidden_(width_ / kHeadTaps), taps_(kMostWaiting * width_) {}
 
 Status HeadDrafter::begin(Span<const int32_t> tokens, size_t kept) {
   tokens_.assign(tokens.begin(), tokens.end());

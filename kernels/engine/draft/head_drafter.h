@@ -17,11 +17,11 @@ namespace edgedec::engine {
 
 class HeadDrafter final : public Drafter {
  public:
-  // Drafts with `head`, whose cache it owns. `width`: numbers of a token's hidden states.
-  HeadDrafter(std::unique_ptr<HeadForward> head, int64_t width);
+  // Drafts with `head`, whose cache it owns, from these layers of the target. `width`: numbers of a token's hidden states.
+  HeadDrafter(std::unique_ptr<HeadForward> head, std::vector<int> layers, int64_t width);
 
   const char* name() const override { return "head"; }
-  bool reads_hidden() const override { return true; }
+  Span<const int> taps() const override { return layers_; }
   void sampled(const DrawParams& params) override { params_ = params; }
   Status begin(Span<const int32_t> tokens, size_t kept) override;
   Status commit(Span<const int32_t> tokens) override;
@@ -41,6 +41,7 @@ class HeadDrafter final : public Drafter {
   float* state_of(int node) { return states_.data() + static_cast<size_t>(node + 1) * hidden_; }
 
   std::unique_ptr<HeadForward> head_;
+  const std::vector<int> layers_;
   const size_t width_, hidden_;
   DrawParams params_;
   std::vector<int32_t> tokens_;

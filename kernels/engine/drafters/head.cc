@@ -41,8 +41,9 @@ DrafterMemory head_memory(const HeadModel& head) { return {"head", head.weight_b
 
 Status make_head_drafter(HeadModel& head, const Forward& target, Ledger* ledger, std::unique_ptr<Drafter>* made) {
   std::unique_ptr<HeadForward> forward;
+  const auto taps = usual_taps(target.spec().n_layers);
   EDGEDEC_TRY(head.forward(std::min(target.capacity(), kHeadContext), ledger, &forward));
-  *made = std::make_unique<HeadDrafter>(std::move(forward), target.hidden());
+  *made = std::make_unique<HeadDrafter>(std::move(forward), std::vector<int>(taps.begin(), taps.end()), head.facts().hidden * kHeadTaps);
   return {};
 }
 

@@ -52,7 +52,7 @@ Status SmallModel::open(const Runtime& runtime, const DrafterSpec& spec, const D
   made->shared_ids_ = std::min(target.manifest.spec.vocab_size, manifest.spec.vocab_size);
   const size_t table = made->tokenizer_ ? made->tokenizer_->mapped_bytes() : 0;
   made->memory_ = {manifest.spec, own.planned_weight_bytes() + static_cast<int64_t>(table), own.threads(), own.exits().hidden(),
-                   static_cast<int64_t>(own.exits().exits.size())};
+                   own.exits().held()};
   *model = std::move(made);
   return {};
 }

@@ -82,7 +82,7 @@ Status BoundPass::bind_caches() {
 // Binds the inputs of exits that the shape decides; no warm rows, and no ids to keep.
 Status BoundPass::bind_exits() {
   const std::vector<int>& exits = setting_.exits.exits;
-  if (exits.empty()) return {};
+  if (setting_.exits.taps.empty()) return {};
   places_.resize(shape_.tokens + shape_.warm);
   std::iota(places_.begin(), places_.end(), int64_t{0});
   EDGEDEC_TRY(bind_keep({}));
@@ -113,7 +113,7 @@ Status BoundPass::bind_keep(Span<const int64_t> keep) {
 // Gives the next run memory for the outputs of layers.
 Status BoundPass::bind_states(LayerStates* states) {
   const auto width = static_cast<size_t>(setting_.exits.hidden_size);
-  states->layers = setting_.exits.states(shape_.exit);
+  states->layers = shape_.states;
   states->rows.resize(std::max(states->rows.size(), states->layers.size()));
   for (size_t at = 0; at < states->layers.size(); ++at) {
     const int layer = states->layers[at];
@@ -167,7 +167,7 @@ Status BoundPass::run(const Fed& fed, HeadRows* found, LayerStates* states) {
   if (shape_.full) EDGEDEC_TRY(bind_logits(found->logits.data(), shape_.rows));
   if (fed.warm_exit) EDGEDEC_TRY(bind_warm(fed.warm_exit, fed.warm));
   if (fed.keep.data() != keep_.data() || fed.keep.size() != keep_.size()) EDGEDEC_TRY(bind_keep(fed.keep));
-  if (fed.states) EDGEDEC_TRY(bind_states(states));
+  if (!fed.states.empty()) EDGEDEC_TRY(bind_states(states));
   const Runtime& runtime = setting_.runtime;
   EDGEDEC_TRY(runtime.check(runtime.api().RunWithBinding()(setting_.session, nullptr, binding_.get())));
   for (float one : logsumexp_)

@@ -21,9 +21,10 @@ namespace edgedec::engine {
 // Everything that decides the buffers of a pass; see Fed.
 struct PassShape {
   size_t tokens = 0, placed = 0, rows = 0;
-  bool full = false, states = false;
+  bool full = false;
   int exit = 0, warm_exit = 0;
   size_t warm = 0;
+  std::vector<int> states = {};
 
   bool operator==(const PassShape& other) const {
     return tokens == other.tokens && placed == other.placed && rows == other.rows && full == other.full &&
@@ -48,11 +49,11 @@ struct Fed {
   int warm_exit = 0;       // layers that the tokens before `tokens` went through already
   Span<const float> warm = {};  // their rows after these layers
   Span<const int64_t> keep = {};
-  bool states = false;     // whether to return the outputs of layers that Exits::states names
+  Span<const int> states = {};  // layers whose outputs to return
 
   PassShape shape() const {
     const size_t before = warm_exit ? placed.size() - tokens.size() : 0;
-    return {tokens.size(), placed.size(), rows.size(), full, states, exit, warm_exit, before};
+    return {tokens.size(), placed.size(), rows.size(), full, exit, warm_exit, before, {states.begin(), states.end()}};
   }
 };
 

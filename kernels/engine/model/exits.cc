@@ -44,20 +44,31 @@ Status stated(const Runtime& runtime, const OrtModelMetadata* data, const char* 
   return runtime.check(api.AllocatorFree()(allocator, found));
 }
 
-bool ascend(const std::vector<int>& exits, int64_t last) {
-  if (exits.empty() || exits.back() != last || exits.front() < 1) return false;
+// Whether exits are those of a model of these layers: none, or ascending to all of them. A peek would apply tokens to the
+// states of lower layers, and not to those of the others.
+bool are_exits(const std::vector<int>& exits, const ModelSpec& spec) {
+  if (exits.empty()) return true;
+  if (exits.back() != spec.n_layers || exits.front() < 1 || !spec.states.empty()) return false;
   return std::adjacent_find(exits.begin(), exits.end(), [](int a, int b) { return a >= b; }) == exits.end();
 }
 
 }  // namespace
 
+std::array<int, kUsualTaps> usual_taps(int64_t layers) {
+  std::array<int, kUsualTaps> found;
+  const int64_t wanted[] = {2, layers / 2, layers - 3};
+  for (size_t at = 0; at < found.size(); ++at) found[at] = static_cast<int>(std::min(std::max<int64_t>(wanted[at], 0), layers - 1));
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 void LayerStates::clear() {
-  layers = {};
+  layers.clear();
   for (std::vector<float>& one : rows) one.clear();
 }
 
 const std::vector<float>* LayerStates::of(int layer) const {
-  const int* found = std::find(layers.begin(), layers.end(), layer);
+  const auto found = std::find(layers.begin(), layers.end(), layer);
   return found == layers.end() ? nullptr : &rows[static_cast<size_t>(found - layers.begin())];
 }
 
@@ -69,33 +80,12 @@ size_t LayerStates::bytes() const {
 
 bool Exits::has(int exit) const { return std::binary_search(exits.begin(), exits.end(), exit); }
 
-Span<const int> Exits::states(int exit) const {
-  if (below_.empty()) return {};
-  if (!exit) return below_.back();
-  return below_[static_cast<size_t>(std::lower_bound(exits.begin(), exits.end(), exit) - exits.begin())];
-}
-
-void Exits::settle() {
-  below_.clear();
-  for (size_t at = 0; at <= exits.size(); ++at) {
-    std::vector<int> layers = taps;
-    if (at < exits.size()) {
-      const int exit = exits[at];
-      layers.erase(std::remove_if(layers.begin(), layers.end(), [exit](int tap) { return tap >= exit; }), layers.end());
-      layers.push_back(exit - 1);
-    }
-    std::sort(layers.begin(), layers.end());
-    layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
-    below_.push_back(std::move(layers));
-  }
-}
-
 std::string Exits::out(int layer) { return named("blk.", layer) + ".out"; }
 std::string Exits::rows(int exit) { return named("rows.", exit); }
 std::string Exits::passing(int exit) { return named("passing.", exit); }
 std::string Exits::warm(int exit) { return named("warm.", exit); }
 
-Status read_exits(const Runtime& runtime, const OrtSession* session, const ModelSpec& spec, Exits* exits) {
+Status read_exits(const Runtime& runtime, const OrtSession* session, const ModelSpec& spec, Span<const int> taps, Exits* exits) {
   OrtModelMetadata* data = nullptr;
   EDGEDEC_TRY(runtime.check(runtime.api().SessionGetModelMetadata()(session, &data), true));
   const MetadataOwner owner(data, {runtime.api()});
@@ -105,8 +95,7 @@ Status read_exits(const Runtime& runtime, const OrtSession* session, const Model
   exits->exits = numbers(texts[0], spec.n_layers);
   exits->taps = numbers(texts[1], spec.n_layers - 1);
   exits->hidden_size = spec.hidden_size;
-  if (!ascend(exits->exits, spec.n_layers) || exits->taps.empty()) return other_model(kDraftingFile);
-  exits->settle();
+  if (!are_exits(exits->exits, spec) || exits->taps.empty()) return other_model(kDraftingFile);
   Ports in, out;
   EDGEDEC_TRY(in.read_inputs(runtime, session));
   EDGEDEC_TRY(out.read_outputs(runtime, session));
@@ -115,12 +104,19 @@ Status read_exits(const Runtime& runtime, const OrtSession* session, const Model
   for (int exit : exits->exits) {
     more.push_back(Exits::warm(exit));
     right = right && has_columns(in.find(more.back().c_str()), spec.hidden_size);
-    for (int layer : exits->states(exit)) right = right && has_columns(out.find(Exits::out(layer).c_str()), spec.hidden_size);
+    exits->taps.push_back(exit - 1);
     if (exit == spec.n_layers) break;
     more.push_back(Exits::rows(exit));
     more.push_back(Exits::passing(exit));
   }
-  for (int layer : exits->states(0)) right = right && has_columns(out.find(Exits::out(layer).c_str()), spec.hidden_size);
+  for (int layer : exits->taps) right = right && has_columns(out.find(Exits::out(layer).c_str()), spec.hidden_size);
+  for (int tap : taps)
+    if (tap < spec.n_layers && out.find(Exits::out(tap).c_str())) exits->taps.push_back(tap);
+  std::sort(exits->taps.begin(), exits->taps.end());
+  exits->taps.erase(std::unique(exits->taps.begin(), exits->taps.end()), exits->taps.end());
+  const auto usual = usual_taps(spec.n_layers);
+  exits->held_ = static_cast<int64_t>(exits->exits.size());
+  for (int tap : exits->taps) exits->held_ += !exits->has(tap + 1) && std::find(usual.begin(), usual.end(), tap) == usual.end();
   if (!right) return other_model(kDraftingFile);
   return check_shapes(runtime, session, spec, kDraftingFile, more);
 }

@@ -2,6 +2,7 @@
 // edgedec/bundle/exits.py.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,7 +16,7 @@ namespace edgedec::engine {
 
 // Outputs of layers, [tokens, hidden size] each: of those tokens of a pass that went through the layer.
 struct LayerStates {
-  Span<const int> layers;
+  std::vector<int> layers;
   std::vector<std::vector<float>> rows;  // by the place of a layer
 
   void clear();
@@ -24,19 +25,20 @@ struct LayerStates {
   size_t bytes() const;
 };
 
+constexpr size_t kUsualTaps = 3;
+
+// Layers, ascending, whose outputs are a model's hidden states where a drafter does not say others.
+std::array<int, kUsualTaps> usual_taps(int64_t layers);
+
 struct Exits {
   std::vector<int> exits;  // numbers of layers, the last of them all; none: the graph has no exits
-  std::vector<int> taps;   // layers of the hidden states
+  std::vector<int> taps;   // layers, ascending, whose outputs are to be had
   int64_t hidden_size = 0;
 
-  // Numbers of a token's hidden states.
-  int64_t hidden() const { return static_cast<int64_t>(taps.size()) * hidden_size; }
+  // Numbers of a token's hidden states, and layers whose outputs a pass holds, as plans count them.
+  int64_t hidden() const { return taps.empty() ? 0 : kUsualTaps * hidden_size; }
+  int64_t held() const { return held_; }
   bool has(int exit) const;
-  // Layers, ascending, whose outputs a pass has to return: that ends after `exit` layers, so that another one can take them
-  // over, or after all (0), for its hidden states.
-  Span<const int> states(int exit) const;
-  // Sums up what the three above say.
-  void settle();
 
   static std::string out(int layer);
   static std::string rows(int exit);
@@ -44,11 +46,12 @@ struct Exits {
   static std::string warm(int exit);
 
  private:
-  std::vector<std::vector<int>> below_;  // by the place of an exit; the last is that of the hidden states
+  friend Status read_exits(const Runtime&, const OrtSession*, const ModelSpec&, Span<const int>, Exits*);
+  int64_t held_ = 0;
 };
 
-// Finds the exits of a session over drafting.onnx. kBadFile unless it has the inputs and outputs of its exits and of the
-// model of the manifest.
-Status read_exits(const Runtime& runtime, const OrtSession* session, const ModelSpec& spec, Exits* exits);
+// Finds the exits of a session over drafting.onnx. `taps`: further layers whose outputs are to be had, as far as it has them.
+// kBadFile unless it has the inputs and outputs of its exits and of the model of the manifest.
+Status read_exits(const Runtime& runtime, const OrtSession* session, const ModelSpec& spec, Span<const int> taps, Exits* exits);
 
 }  // namespace edgedec::engine

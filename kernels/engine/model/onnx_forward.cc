@@ -49,9 +49,12 @@ Status OnnxForward::extend(Span<const int32_t> tokens, Span<const int> parents, 
   if (!tokens.empty()) EDGEDEC_TRY(resolve(rows, tokens.size()));
   EDGEDEC_TRY(book_.plan(static_cast<int64_t>(tokens.size()), parents, &planned_));
   EDGEDEC_TRY(kv_.use());
-  if (setting_.exits.exits.empty()) {
-    if (rows.hidden || !rows.keep.empty())
-      return {Code::kUnsupported, "this model has no early exits", "pull or export the model again"};
+  const bool parts = !rows.taps.empty() || !rows.keep.empty();
+  if (parts && taps().empty()) return Forward::peek(tokens, 0, rows, found);  // says so
+  for (int tap : rows.taps)
+    if (!std::binary_search(taps().begin(), taps().end(), tap))
+      return {Code::kUsage, "the output of layer " + decimal(int64_t{tap}) + " is not to be had"};
+  if (taps().empty()) {
     EDGEDEC_TRY(passes_.run({tokens, planned_, chosen_, rows.full, rows.temperature}, found));
   } else {
     const Status done = beyond_peeked(tokens, rows, found);
@@ -72,10 +75,15 @@ size_t OnnxForward::shared(Span<const int32_t> tokens) const {
 
 // Computes the planned pass, whose first tokens may be the peeked ones.
 Status OnnxForward::beyond_peeked(Span<const int32_t> tokens, const Rows& rows, HeadRows* found) {
-  const size_t count = shared(tokens);
+  size_t count = shared(tokens);
   Fed fed{tokens, planned_, chosen_, rows.full, rows.temperature};
   fed.keep = rows.keep;
-  fed.states = rows.hidden;
+  tapped_.assign(rows.taps.begin(), rows.taps.end());
+  std::sort(tapped_.begin(), tapped_.end());
+  tapped_.erase(std::unique(tapped_.begin(), tapped_.end()), tapped_.end());
+  fed.states = tapped_;
+  for (int tap : tapped_)
+    if (tap < peeked_exit_ && !below_.of(tap)) count = 0;  // the peek did not know that they would be wanted
   if (count) {
     const std::vector<float>& warm = *below_.of(peeked_exit_ - 1);
     fed.tokens = tokens.from(count);
@@ -83,14 +91,13 @@ Status OnnxForward::beyond_peeked(Span<const int32_t> tokens, const Rows& rows, 
     fed.warm = Span<const float>(warm).first(count * static_cast<size_t>(setting_.exits.hidden_size));
   }
   EDGEDEC_TRY(passes_.run(fed, found, &states_));
-  if (!rows.hidden) return {};
-  join_states(count, tokens.size(), found);
+  if (rows.taps.empty()) return {};
+  join_states(count, tokens.size(), rows.taps, found);
   return lease_states(found);
 }
 
 // Puts the outputs of layers side by side, those of peeked tokens first.
-void OnnxForward::join_states(size_t count, size_t tokens, HeadRows* found) {
-  const std::vector<int>& taps = setting_.exits.taps;
+void OnnxForward::join_states(size_t count, size_t tokens, Span<const int> taps, HeadRows* found) {
   const auto width = static_cast<size_t>(setting_.exits.hidden_size), whole = taps.size() * width;
   found->hidden.resize(tokens * whole);
   for (size_t tap = 0; tap < taps.size(); ++tap) {
@@ -122,7 +129,11 @@ Status OnnxForward::peek(Span<const int32_t> tokens, int exit, const Rows& rows,
   Fed fed{tokens, planned_, chosen_, rows.full, rows.temperature};
   fed.exit = exit;
   fed.keep = rows.keep;
-  fed.states = true;
+  peek_states_.clear();
+  for (int tap : tapped_)
+    if (tap < exit - 1) peek_states_.push_back(tap);
+  peek_states_.push_back(exit - 1);
+  fed.states = peek_states_;
   EDGEDEC_TRY(passes_.run(fed, found, &states_));
   below_.layers = states_.layers;
   below_.rows.resize(std::max(below_.rows.size(), states_.layers.size()));

@@ -26,7 +26,7 @@ class OnnxForward : public Forward {
   Status extend(Span<const int32_t> tokens, Span<const int> parents, const Rows& rows, HeadRows* found) override;
   void free_logits(HeadRows* found) override;
   Span<const int> exits() const override { return setting_.exits.exits; }
-  int64_t hidden() const override { return setting_.exits.hidden(); }
+  Span<const int> taps() const override { return setting_.exits.taps; }
   Status peek(Span<const int32_t> tokens, int exit, const Rows& rows, HeadRows* found) override;
   Span<const int32_t> peeked() const override { return peeked_; }
   int64_t reachable(int64_t length) const override { return book_.reachable(length); }
@@ -43,7 +43,7 @@ class OnnxForward : public Forward {
   Status read_slots(CacheSource& source, int64_t length);
   Status beyond_peeked(Span<const int32_t> tokens, const Rows& rows, HeadRows* found);
   size_t shared(Span<const int32_t> tokens) const;
-  void join_states(size_t count, size_t tokens, HeadRows* found);
+  void join_states(size_t count, size_t tokens, Span<const int> taps, HeadRows* found);
   Status lease_states(const HeadRows* found);
   void forget_peeked();
 
@@ -59,6 +59,8 @@ class OnnxForward : public Forward {
   // All peeked tokens, the layers that they went through, and the outputs of some of these.
   std::vector<int32_t> peeked_;
   int peeked_exit_ = 0;
+  std::vector<int> tapped_;  // layers, ascending, whose outputs the latest pass returned
+  std::vector<int> peek_states_;
   LayerStates below_, states_;
   Lease hidden_;
   int64_t reached_ = 0;  // the most slots since pages were last returned to the system

@@ -13,11 +13,6 @@
 #include "engine/model/session.h"
 
 namespace edgedec::engine {
-namespace {
-
-
-}  // namespace
-
 Status OnnxModel::open(const Runtime& runtime, const std::string& bundle, const ModelSpec& spec, int64_t listed_weights,
                        const OpenOptions& options, std::unique_ptr<OnnxModel>* model) {
   if (options.threads < 1)
@@ -32,7 +27,7 @@ Status OnnxModel::open(const Runtime& runtime, const std::string& bundle, const 
   const char* graph = options.drafting ? kDraftingFile : kModelFile;
   EDGEDEC_TRY(open_session(runtime, bundle, graph, options.threads, options.spin, &made->session_));
   made->weight_bytes_ = std::max(mapped_bytes(weights) - before, listed_weights);
-  if (options.drafting) EDGEDEC_TRY(read_exits(runtime, made->session_.get(), spec, &made->exits_));
+  if (options.drafting) EDGEDEC_TRY(read_exits(runtime, made->session_.get(), spec, options.taps, &made->exits_));
   else EDGEDEC_TRY(check_shapes(runtime, made->session_.get(), spec, graph));
   *model = std::move(made);
   return {};
@@ -53,7 +48,7 @@ Status OnnxModel::forward(const CacheConfig& cache, Ledger* ledger, std::unique_
   KvMemory kv;
   EDGEDEC_TRY(kv.allocate(spec_, capacity, cache.kv, ring_slots(spec_, capacity, max_pass, cache.kv), ledger));
   Lease scratch(ledger, "scratch");
-  EDGEDEC_TRY(scratch.grow(scratch_bytes(spec_, threads_, max_pass, capacity, static_cast<int64_t>(exits_.exits.size()))));
+  EDGEDEC_TRY(scratch.grow(scratch_bytes(spec_, threads_, max_pass, capacity, exits_.held())));
   *forward = std::make_unique<OnnxForward>(runtime_, session_.get(), spec_, exits_, max_pass, ledger, std::move(kv),
                                            std::move(scratch));
   return {};

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/base/status.h"
 #include "core/model_spec.h"
@@ -30,6 +31,7 @@ struct OpenOptions {
   int threads = 1;   // compute threads
   bool spin = true;  // they wait actively between ops, which is best when no one else needs the cores
   bool drafting = false;  // open drafting.onnx in place of model.onnx: the same passes, with exits and hidden states
+  std::vector<int> taps = {};  // further layers of it whose outputs are to be had
 };
 
 class OnnxModel {

@@ -46,7 +46,7 @@ Status opened(const char* runtime, const char* folder, const char* target, int64
   EDGEDEC_TRY(HeadModel::open(it->runtime, folder, target, facts, manifest.spec.vocab_size, 1, &it->model));
   std::unique_ptr<HeadForward> forward;
   EDGEDEC_TRY(it->model->forward(capacity, &it->ledger, &forward));
-  it->drafter = std::make_unique<HeadDrafter>(std::move(forward), kHeadTaps * facts.hidden);
+  it->drafter = std::make_unique<HeadDrafter>(std::move(forward), std::vector<int>(), kHeadTaps * facts.hidden);
   return {};
 }
 

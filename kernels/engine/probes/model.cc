@@ -103,23 +103,23 @@ EDGEDEC_EXPORT void edgedec_probe_forward_facts(const OpenForward* it, int64_t* 
   facts[4] = it->ledger.held("rows");
 }
 
-// `exit`: 0 for a whole pass, else a peek after so many layers. `hidden`: with hidden states.
+// `exit`: 0 for a whole pass, else a peek after so many layers. `taps`: layers whose outputs to return.
 EDGEDEC_EXPORT int edgedec_probe_forward_extend(OpenForward* it, const int32_t* tokens, size_t count, const int* parents,
                                                 size_t parent_count, int which, const int* indices, size_t index_count,
-                                                int full, double temperature, int exit, int hidden, const int64_t* keep,
-                                                size_t keep_count) {
-  const Rows rows{static_cast<Rows::Which>(which), {indices, index_count}, full != 0, temperature, hidden != 0,
-                  {keep, keep_count}};
+                                                int full, double temperature, int exit, const int* taps, size_t tap_count,
+                                                const int64_t* keep, size_t keep_count) {
+  const Rows rows{static_cast<Rows::Which>(which), {indices, index_count}, full != 0, temperature,
+                  {taps, tap_count}, {keep, keep_count}};
   return noted(exit ? it->forward->peek({tokens, count}, exit, rows, &it->rows)
                     : it->forward->extend({tokens, count}, {parents, parent_count}, rows, &it->rows));
 }
 
 EDGEDEC_EXPORT void edgedec_probe_forward_free_logits(OpenForward* it) { it->forward->free_logits(&it->rows); }
 
-// Tokens peeked, numbers of a token's hidden states, bytes leased for them.
+// Tokens peeked, layers whose outputs are to be had, bytes leased for them.
 EDGEDEC_EXPORT void edgedec_probe_forward_parts(const OpenForward* it, int64_t* facts) {
   facts[0] = static_cast<int64_t>(it->forward->peeked().size());
-  facts[1] = it->forward->hidden();
+  facts[1] = static_cast<int64_t>(it->forward->taps().size());
   facts[2] = it->ledger.held("hidden");
 }
 
