@@ -18,7 +18,7 @@ from ctypes import (
     c_size_t,
     c_void_p,
 )
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,7 +34,7 @@ from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, ModelDrafter, Recycling, SameVocabulary
 from edgedec.draft.exit import ExitDrafter
 from edgedec.draft.trimmed import TrimmedHead
-from edgedec.memory import PlannedPass
+from edgedec.memory import CacheBook, PlannedPass, StateBook
 from edgedec.native import probe
 from edgedec.native.sampling import struct_of
 from edgedec.native.structs import CSampling
@@ -58,7 +58,7 @@ STEP = CFUNCTYPE(c_int, c_int32, c_int64, c_int, c_int)
 
 class ProbeForward(Structure):
     _fields_: ClassVar = [
-        *((name, c_int64) for name in ("vocab_size", "head_k", "capacity", "max_pass")),
+        *((name, c_int64) for name in ("vocab_size", "head_k", "capacity", "max_pass", "most_undone")),
         ("length", LENGTH),
         ("reachable", TO_LENGTH),
         ("rewind", REWIND),
@@ -125,6 +125,7 @@ class Outcome:
     tally: list[float] = field(default_factory=list)
     efforts: list[list[float]] = field(default_factory=list)
     costs: list[list[float]] = field(default_factory=list)
+    rewinds: list[int] = field(default_factory=list)
     error: bool = False
 
 
@@ -191,6 +192,7 @@ class NativeEngine:
         found.committed = record["committed"]
         found.tally, found.efforts = record.get("tally", []), record.get("efforts", [])
         found.costs = record.get("costs", [])
+        found.rewinds = taken(self._model)
         return found
 
 
@@ -208,6 +210,7 @@ class PythonEngine:
         self._engine = Engine(
             model, speculation=self._speculation, observe=self._passes.append, timer=PassTimer(clock)
         )
+        taken(model)  # an engine empties the cache that it is made with
 
     def _drafter(self, name: str, model: Forward, clock: Ticks) -> Drafter:
         if name in DRAFTERS:
@@ -258,6 +261,7 @@ class PythonEngine:
                 found.efforts.append([one.queries, one.proposed, one.draft_s, one.learn_s])
         if self._curve and self._speculation:
             found.costs = [[tokens, seconds] for tokens, seconds in self._curve.measured().items()]
+        found.rewinds = taken(self._engine._forward)
         return found
 
 
@@ -288,6 +292,7 @@ def calls_of(model: Forward, clock: Callable[[], float]) -> ProbeForward:
         model.spec.head_k,
         model.capacity,
         model.caps.max_pass,
+        model.caps.most_undone,
         LENGTH(lambda: model.length),
         TO_LENGTH(model.reachable),
         REWIND(lambda length: guarded(lambda: model.rewind(length))),
@@ -324,6 +329,17 @@ class Habits(MarkovForward):
 
     clock: Ticks | None = None
 
+    def __init__(self, *, capacity: int, most_undone: int = 0, **settings: Any) -> None:
+        super().__init__(capacity=capacity, **settings)
+        self.rewinds: list[int] = []
+        if most_undone:
+            self._caps = replace(self._caps, most_undone=most_undone)
+            self._book = CacheBook(capacity, states=StateBook(most_undone))
+
+    def rewind(self, length: int) -> None:
+        self.rewinds.append(length)
+        super().rewind(length)
+
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
     ) -> HeadRows:
@@ -345,15 +361,29 @@ class Habits(MarkovForward):
             self._fed[done.start + node] = token
 
 
+def taken(model: Forward) -> list[int]:
+    """Return the lengths that a model with states was rewound to since the last call."""
+    assert isinstance(model, Habits)
+    found, model.rewinds = model.rewinds, []
+    return found if model.caps.most_undone else []
+
+
 def small_model(
-    seed: int, *, sharpness: float = 4.0, capacity: int = 256, max_pass: int = 16, vocab_size: int = 24
+    seed: int,
+    *,
+    sharpness: float = 4.0,
+    capacity: int = 256,
+    max_pass: int = 16,
+    vocab_size: int = 24,
+    most_undone: int = 0,
 ) -> Callable[[Ticks], Forward]:
     """Return a maker of a model that repeats itself."""
 
     def make(clock: Ticks) -> Forward:
         model = Habits(
-            seed=seed, sharpness=sharpness, capacity=capacity, max_pass=max_pass, vocab_size=vocab_size
-        )
+            seed=seed, sharpness=sharpness, capacity=capacity, max_pass=max_pass, vocab_size=vocab_size,
+            most_undone=most_undone,
+        )  # fmt: skip
         model.clock = clock
         return model
 

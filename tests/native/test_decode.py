@@ -88,6 +88,21 @@ def test_a_long_reply_makes_the_same_plans_whatever_the_clock_says() -> None:
         assert any(record[6] for record in outcome.passes)
 
 
+@pytest.mark.parametrize("names", [("lookup", "recycling"), ("small",)])
+def test_states_bound_drafts_and_are_noted_where_a_reply_begins(names: tuple[str, ...]) -> None:
+    draw, outcomes = random.Random(4), []
+    for seed in range(8):
+        small = small_model(seed, most_undone=3)
+        case = Case(seed, small_model(seed, sharpness=4.0, most_undone=5), names, draft=small)
+        requests = random_requests(draw)
+        found = compare(case, requests)
+        assert all(one.rewinds for one in found if not one.error)
+        outcomes += found
+    fed = [len(record[4]) for one in outcomes for record in one.passes]
+    assert max(fed) == 4
+    assert accepted(outcomes) > 20
+
+
 def test_a_request_that_cannot_be_is_refused_and_changes_nothing() -> None:
     case = Case(1, small_model(1, capacity=32))
     greedy, sound = DrawParams(), [1, 2, 3]

@@ -81,7 +81,8 @@ Status Engine::run(ReplyListener& listener) {
 Status Engine::begin(const GenerateRequest& request) {
   EDGEDEC_TRY(check(request));
   const int64_t found = reusable(request.prompt);
-  if (found != forward_.length()) EDGEDEC_TRY(forward_.rewind(found));
+  const bool noted = forward_.most_undone() != 0;  // states note where a reply begins
+  if (found != forward_.length() || noted) EDGEDEC_TRY(forward_.rewind(found));
   if (setting_.speculation) {
     const size_t kept = common_prefix(committed_, request.prompt);
     setting_.speculation->begin(request.prompt, kept, request.stop_ids, &request.params);
@@ -135,7 +136,8 @@ const WantedPass* Engine::plan_round(Span<const int32_t> waiting) {
   Speculation* speculation = setting_.speculation;
   tree_ = &kNoDraft;
   if (speculation) {
-    const int64_t room = std::min(reply_->end() - position, passes_.longest()) - 1;
+    const int64_t undone = forward_.most_undone(), most = undone ? std::min(undone, passes_.longest()) : passes_.longest();
+    const int64_t room = std::min(reply_->end() - position, most) - 1;
     const bool drafts = drafts_ && !last;
     tree_ = drafts ? &speculation->draft(static_cast<int>(room)) : &speculation->undrafted();
     if (drafts) tree_ = &speculation->lead(forward_.peeked().from(1));  // the pass goes on from there

@@ -41,6 +41,8 @@ class Forward {
   virtual int64_t capacity() const = 0;
   // Tokens fed so far: the position of the next one.
   virtual int64_t length() const = 0;
+  // Most tokens that can be taken back, and so be drafted, where recurrent layers keep states; 0: no bound.
+  virtual int64_t most_undone() const { return 0; }
 
   // Runs one pass over `tokens` and appends them to the cache in the order given. parents[i] is the index in this pass
   // of token i's parent, or kRoot for a child of the last resident token; no parents mean a chain. After a pass over a
@@ -68,10 +70,11 @@ class Forward {
   virtual Span<const int32_t> peeked() const { return {}; }
 
   // Tokens that rewind(length) leaves: `length`, or 0 where the cache has lost slots that the next token would see
-  // (layers with a window keep only the newest tokens).
+  // (layers with a window keep only the newest tokens). States may have no more than a checkpoint with fewer tokens.
   virtual int64_t reachable(int64_t length) const = 0;
 
-  // Forgets every token from position reachable(length) on.
+  // Forgets every token from position reachable(length) on. With `most_undone` the cache takes a checkpoint here, also where
+  // nothing is forgotten.
   virtual Status rewind(int64_t length) = 0;
 
   // Keeps only `nodes` of the last pass (indices into it, a root path), compacted in that order.

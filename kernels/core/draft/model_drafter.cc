@@ -50,6 +50,8 @@ Status ModelDrafter::propose(int limit, double floor, Source self, DraftTree* tr
   if (ids.empty() || limit < 1) return {};
   if (trimmed_) trimmed_->follow(ids);
   EDGEDEC_TRY(catch_up(ids, drafted(Rows::last())));
+  // The checkpoint that the next query goes back to.
+  if (forward_.most_undone()) EDGEDEC_TRY(forward_.rewind(forward_.length()));
   EDGEDEC_TRY(sketch(limit, std::max(floor / kKeptReach, kModelLeastReach)));
   EDGEDEC_TRY(bridge_->in_target_ids(tree_, &in_target_ids_));
   in_target_ids_.best(limit, std::min(floor, kModelLeastReach), self, tree);

@@ -12,7 +12,7 @@ extern "C" {
 
 // A model that a test plays. Calls return a Code.
 struct ProbeForward {
-  int64_t vocab_size, head_k, capacity, max_pass;
+  int64_t vocab_size, head_k, capacity, max_pass, most_undone;
   int64_t (*length)();
   int64_t (*reachable)(int64_t length);
   int (*rewind)(int64_t length);
@@ -40,6 +40,7 @@ class PlayedForward final : public Forward {
   int64_t max_pass() const override { return calls_.max_pass; }
   int64_t capacity() const override { return calls_.capacity; }
   int64_t length() const override { return calls_.length(); }
+  int64_t most_undone() const override { return calls_.most_undone; }
   int64_t reachable(int64_t length) const override { return calls_.reachable(length); }
   Status rewind(int64_t length) override {
     peeked_.clear();
