@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from edgedec.kernels.library import library_path
 
-_INT, _REAL = ctypes.c_int, ctypes.c_double
+_INT, _LONG, _REAL, _POINTER = ctypes.c_int, ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
 
 def chain_gain(step: float, outside: float = 0.0) -> float:
@@ -41,8 +42,29 @@ def least_promise() -> float:
     return float(_function("least")())
 
 
+def read_bytes(layers: int, layer: float, head: int, weights: float, kv_cache: int) -> tuple[float, float]:
+    """Return what a pass over one token reads of a layer with its part of the cache, and of the head.
+
+    ``layer``, ``head``: numbers of weights; ``weights``: bytes that a pass reads of all of them.
+    """
+    found = (_REAL * 2)()
+    _function("read_bytes", _LONG, *[_REAL] * 4, _POINTER)(layers, layer, head, weights, kv_cache, found)
+    return found[0], found[1]
+
+
+def promising_exits(exits: Sequence[int], read: tuple[float, float], kept: float) -> list[int]:
+    """Return those of ``exits`` that can pay, best first, by the bytes that a pass reads (``read_bytes``).
+
+    ``kept``: the share of the ids that a trimmed head keeps; 1 without one.
+    """
+    count = len(exits)
+    all_, chosen = (ctypes.c_int32 * count)(*exits), (ctypes.c_int32 * count)()
+    choose = _function("exits", _POINTER, _LONG, *[_REAL] * 3, _POINTER, result=_INT)
+    return list(chosen[: choose(all_, count, *read, kept, chosen)])
+
+
 @cache
-def _function(name: str, *arguments: Any) -> Any:
+def _function(name: str, *arguments: Any, result: Any = _REAL) -> Any:
     found = getattr(ctypes.PyDLL(str(library_path())), f"edgedec_promise_{name}")
-    found.restype, found.argtypes = _REAL, arguments
+    found.restype, found.argtypes = result, arguments
     return found

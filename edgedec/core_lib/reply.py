@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import weakref
 from array import array
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from ctypes import PYFUNCTYPE, byref, c_double, c_int, c_int32, c_int64, c_void_p
 from struct import pack
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from edgedec.core.model_spec import ModelSpec
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import DraftTree
+from edgedec.core_lib.calls import Calls
 from edgedec.core_lib.library import error_of, function
 from edgedec.core_lib.params import head_struct, params_struct
 from edgedec.sampling import DrawParams
@@ -86,7 +87,7 @@ class ReplyHandle:
         start: ReplyStart,
         grammar: ReplyGrammar | None = None,
     ) -> None:
-        self._calls = _Calls(grammar, spec.vocab_size) if grammar else None
+        self._calls = _Grammar(grammar, spec.vocab_size) if grammar else None
         begun = byref(c_double(start.bound)) if start.bound is not None else None
         tokens = array("i", start.tokens if params.adjusts else ())  # no other settings read them
         stops = array("i", start.stop_ids)
@@ -120,8 +121,8 @@ class ReplyHandle:
         count = self._verify(
             self._handle, byref(head_struct(head)), nodes, tokens, parents, position, *self._room
         )
-        if self._calls and (error := self._calls.taken()):
-            raise error
+        if self._calls:
+            self._calls.raise_kept()
         if count < 0:
             raise error_of(-count)
         accepted, end = self._ends
@@ -145,34 +146,18 @@ class ReplyHandle:
         self._room = tuple(ctypes.addressof(one) for one in room)
 
 
-class _Calls:
-    """The functions of a grammar for the core. Errors are noted, for the call that they come from."""
+class _Grammar(Calls):
+    """The functions of a grammar for the core."""
 
     def __init__(self, grammar: ReplyGrammar, vocabulary: int) -> None:
+        super().__init__()
         self._grammar, self._vocabulary = grammar, vocabulary
-        self._error: BaseException | None = None
         self._mask: NDArray[np.uint8] | None = None
+        """The latest one; it stays until the next."""
         self.struct = CGrammar(
-            _FOLLOW(self._noting(self._follow, -1)), _FORCED(self._noting(self._forced, -2)),
-            _PERMITS(self._noting(grammar.permits, 0)), _BITS(self._noting(self._bits, None)),
+            _FOLLOW(self.keeping(self._follow, -1)), _FORCED(self.keeping(self._forced, -2)),
+            _PERMITS(self.keeping(grammar.permits, 0)), _BITS(self.keeping(self._bits, None)),
         )  # fmt: skip
-
-    def taken(self) -> BaseException | None:
-        """Return the error of a function since the call before, if one failed."""
-        error, self._error, self._mask = self._error, None, None
-        return error
-
-    def _noting(self, act: Callable[..., Any], failed: Any) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
-            if self._error:  # nothing that the core decides now will be used
-                return failed
-            try:
-                return act(*arguments)
-            except BaseException as error:
-                self._error = error
-                return failed
-
-        return call
 
     def _follow(self, tokens: int, count: int) -> bool:
         return self._grammar.follow((c_int32 * count).from_address(tokens)[:] if count else [])

@@ -1,74 +1,114 @@
-"""When a drafter computes the kept ids of its head, and when all of them.
-
-A trimmed head reads fewer bytes, and cannot draft a token that it lacks. Coverage is high on text like the
-replies that were counted and low elsewhere: another language, rare names. Rare names come again: so ids that
-occur in the text are kept too, as long as it goes on. The rate of the target's tokens outside all of these
-decides, over about the last ``_SPAN_TOKENS`` of them. Above ``bound`` the full head drafts, until the rate
-has fallen to half of that.
-"""
+"""The ids that a drafter's head computes, and when it computes all: kernels/core/draft/trimmed_head.h."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
+from ctypes import byref, c_int64
+from functools import cache
+from struct import pack
+from typing import Any
+
+import numpy as np
 
 from edgedec.core.rows import Keep
-from edgedec.draft.ids_of_texts import IdsOfTexts
+from edgedec.core_lib.binding import INT, LONG, POINTER, REAL, bind
 
-_SPAN_TOKENS = 64
-_BACK = 0.5
-"""Share of the bound below which the trimmed head drafts again."""
-_REACH = 256
-"""Tokens at the end of a text that begins whose ids are kept."""
+_IN_USE = 3
+"""Arrays of shared ids at once: the latest one, that of a pass, and that of requests for the next."""
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "new": (POINTER, POINTER, LONG, REAL, REAL),
+    "again": (POINTER, POINTER, INT),
+    "beside": (POINTER, POINTER),
+    "free": (None, POINTER),
+    "begin": (None, POINTER),
+    "follow": (None, POINTER, POINTER, LONG),
+    "outside": (REAL, POINTER),
+    "bytes": (LONG, POINTER),
+    "most": (LONG, POINTER),
+    "keep": (POINTER, POINTER, POINTER, POINTER),
+}
+
+
+class KeptArrays:
+    """The ids of heads that are trimmed to the same ones, in arrays for passes: at most ``most``.
+
+    ``shared``: by conversations whose passes are computed together. Then an array that was handed out stays
+    as it is. Others are in one place, since passes of many shapes hold on to what they kept.
+    """
+
+    def __init__(self, most: int, *, shared: bool) -> None:
+        self.nbytes = 8 * most * (_IN_USE if shared else 1)
+        self._room: Keep = np.empty(0 if shared else most, np.int64)
+        self._version = -1
+        self._ids = self._room
+
+    def of(self, address: int, count: int, version: int) -> Keep:
+        """Return the ids of a version, which the core has at ``address``."""
+        if version != self._version:
+            ids = np.ctypeslib.as_array((c_int64 * count).from_address(address))
+            if self._room.size:
+                self._ids = self._room[:count]
+                self._ids[:] = ids
+            else:
+                self._ids = ids.copy()
+            self._version = version
+        return self._ids
 
 
 class TrimmedHead:
     """The ids that a head is trimmed to (ascending), and whether it is now.
 
-    ``saved``: the part of a pass's bytes that the trimmed head leaves unread, 0 to 1.
+    ``bound``: the rate of tokens outside of them above which the full head drafts. ``saved``: the part of a
+    pass's bytes that the trimmed head leaves unread, 0 to 1. Drafters of one text may share it.
     """
 
-    def __init__(self, ids: Keep | IdsOfTexts, bound: float, saved: float = 0.0) -> None:
-        self.saved = saved
-        self.kept = ids if isinstance(ids, IdsOfTexts) else IdsOfTexts(ids)
-        self._bound = bound
-        self._rate = 0.0
-        self._full = False
-        self._read: int | None = None
+    def __init__(self, ids: Keep, bound: float, saved: float = 0.0) -> None:
+        handle = _functions()["new"](np.ascontiguousarray(ids, np.int64).tobytes(), ids.size, bound, saved)
+        self._take(handle, saved, KeptArrays(_functions()["most"](handle), shared=False))
 
     def again(self, *, shared: bool = False) -> TrimmedHead:
         """Return one of the same ids that has followed no text; ``shared``: for several conversations."""
-        return TrimmedHead(self.kept.again(shared=shared), self._bound, self.saved)
+        made = TrimmedHead.__new__(TrimmedHead)
+        handle = _functions()["again"](self.handle, shared)
+        made._take(handle, self.saved, KeptArrays(_functions()["most"](handle), shared=shared))
+        return made
 
     def beside(self) -> TrimmedHead:
         """Return one for another conversation, with which this one shares its ids."""
-        return TrimmedHead(self.kept, self._bound, self.saved)
+        made = TrimmedHead.__new__(TrimmedHead)
+        made._take(_functions()["beside"](self.handle), self.saved, self.kept)
+        return made
 
     @property
     def keep(self) -> Keep | None:
         """Keep that the next draft is made of; None for all."""
-        return None if self._full else self.kept.all
+        count, version = c_int64(), c_int64()
+        address = _functions()["keep"](self.handle, byref(count), byref(version))
+        return self.kept.of(address, count.value, version.value) if count.value else None
 
     @property
     def outside(self) -> float:
         """Recent rate of tokens outside the subset."""
-        return self._rate
+        return float(_functions()["outside"](self.handle))
 
     def begin(self) -> None:
         """Start another text. Its tokens so far are no replies and do not count."""
-        self._read = None
-        self.kept.begin()
+        _functions()["begin"](self.handle)
 
     def follow(self, text: Sequence[int]) -> None:
         """Note the committed ``text``, in the drafter's ids; those since the last call count."""
-        begins = self._read is None
-        fresh = text[-_REACH:] if self._read is None else text[self._read :]
-        self._read = len(text)
-        outside = [token for token in fresh if self.kept.lacks(token)]
-        for token in () if begins else fresh:
-            self._rate += (self.kept.lacks(token) - self._rate) / _SPAN_TOKENS
-            self._full = self._rate > (self._bound * _BACK if self._full else self._bound)
-        if outside:
-            self.kept.add(outside)
+        _functions()["follow"](self.handle, pack(f"{len(text)}i", *text), len(text))
 
     def nbytes(self) -> int:
-        return self.kept.nbytes()
+        """Return the bytes of the ids, in the core and in arrays for passes."""
+        return int(_functions()["bytes"](self.handle)) + self.kept.nbytes
+
+    def _take(self, handle: int, saved: float, kept: KeptArrays) -> None:
+        self.handle, self.saved, self.kept = handle, saved, kept
+        weakref.finalize(self, _functions()["free"], handle)
+
+
+@cache
+def _functions() -> dict[str, Any]:
+    return bind("edgedec_core_trimmed_", _SIGNATURES)

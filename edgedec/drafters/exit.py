@@ -10,11 +10,10 @@ from collections.abc import Iterator, Sequence
 
 from edgedec.bundle.drafter_manifest import TRIM, Target
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
-from edgedec.core.forward import Capabilities, Forward
+from edgedec.core.forward import Capabilities
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.core_lib.promises import least_promise, promised_speed
 from edgedec.draft import Drafter
-from edgedec.draft.exit import ExitDrafter, LayerSubset, exit_name
+from edgedec.draft.exit import ExitDrafter, LayerSubset, exit_name, promising
 from edgedec.draft.trimmed import TrimmedHead
 from edgedec.drafters.artifacts import artifacts
 from edgedec.drafters.interface import (
@@ -85,7 +84,7 @@ class _OpenExit(OpenDrafter):
     def build(self, setting: BuildContext) -> list[Drafter]:
         """Make a drafter of each subset of the layers: control measures which of them drafts, and how far."""
         forward, ends = setting.forward, setting.target.tokenizer.info.eos_ids
-        found = [self.layers] if self.layers else promising(exits_of(forward.caps), forward, self.trimmed)
+        found = [self.layers] if self.layers else promising(forward, self.trimmed)
         trimmed = self.trimmed.again() if self.trimmed else None
         return [ExitDrafter(forward, one.exit, trimmed, ends, one.resume) for one in found]
 
@@ -99,26 +98,6 @@ def skips_of(caps: Capabilities) -> list[LayerSubset]:
     """Return the subsets without a span of layers; the first and the last layers always run."""
     inner = caps.exits[:-1]
     return [LayerSubset(exit, to) for exit in inner for to in inner if to > exit]
-
-
-def promising(
-    subsets: Sequence[LayerSubset], forward: Forward, trimmed: TrimmedHead | None
-) -> list[LayerSubset]:
-    """Return the exits that can make decoding faster, the one that promises most first.
-
-    Where all layers with a trimmed head promise more than fewer layers can, these are left out: to try
-    them would only cost passes.
-    """
-    last = forward.caps.exits[-1]
-    promises = {
-        layers: promised_speed(
-            layers.count(last), last, layers.share(forward, trimmed), whole=layers.exit == last
-        )
-        for layers in subsets
-    }
-    floor = max([least_promise(), *(value for layers, value in promises.items() if layers.exit == last)])
-    chosen = [layers for layers in subsets if promises[layers] >= floor]
-    return sorted(chosen, key=lambda layers: -promises[layers])
 
 
 def _named(name: str, model: str, caps: Capabilities) -> LayerSubset:

@@ -140,7 +140,7 @@ class _OpenModel(OpenDrafter):
         if batch and self._beside:
             return self._beside.beside()
         trimmed = self._trimmed.again(shared=batch)
-        setting.ledger.hold(trimmed.kept, SLACK, trimmed.kept.nbytes())
+        setting.ledger.hold(trimmed.kept, SLACK, trimmed.nbytes())
         self._beside = trimmed if batch else None
         return trimmed
 

@@ -24,7 +24,7 @@ from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.passes import PassTimer
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, Recycling
-from edgedec.draft.exit import ExitDrafter
+from edgedec.draft.exit import ExitDrafter, LayerSubset
 from edgedec.draft.trimmed import TrimmedHead
 from edgedec.drafters.registry import models_in, parsed
 from edgedec.eviction.sliding import Sliding
@@ -183,9 +183,8 @@ def test_it_states_how_often_it_was_right_and_stops_where_that_is_too_little() -
 
 
 def test_exit_stands_for_every_exit_that_can_pay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By bytes that are given here for so many layers."""
-    share = {1: 0.3, 2: 0.2, 3: 0.1, 4: 1.0}
-    monkeypatch.setattr("edgedec.draft.exit.read_bytes", lambda forward, layers: (share[layers], 0.0))
+    chosen = [LayerSubset(3)]
+    monkeypatch.setattr("edgedec.drafters.exit.promising", lambda forward, trimmed: chosen)
     codec = load_parrot(tmp_path).codec
     forward = MarkovForward(vocab_size=codec.tokenizer.size)
     forward._caps = replace(forward.caps, exits=(1, 3, 4))
@@ -196,11 +195,11 @@ def test_exit_stands_for_every_exit_that_can_pay(tmp_path: Path, monkeypatch: py
         assert speculation is not None
         return speculation.drafters
 
-    assert drafters("exit") == ("exit-3",)  # the last one pays with a trimmed head only
+    assert drafters("exit") == ("exit-3",)
     assert drafters("lookup,exit-1,exit") == ("lookup", "exit-1", "exit-3")
     assert drafters("exit-4,exit") == ("exit-4", "exit-3")
     assert drafters("skip-1-3,exit") == ("skip-1-3", "exit-3")
-    share[3] = 0.9
+    chosen.clear()
     assert drafters("lookup,exit") == ("lookup",)
     with pytest.raises(UsageError, match="no drafter exit-2") as caught:
         drafters("exit-2")

@@ -42,7 +42,7 @@ def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture(autouse=True)
 def unsure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Random models are never sure of anything."""
-    monkeypatch.setattr("edgedec.draft.exit._UNSURE_NATS", 100.0)
+    monkeypatch.setattr("edgedec.core_lib.drafters.DOUBTS", (100.0, 0.0))
 
 
 def replies(engine: Engine, turns: list[list[int]], params: DrawParams) -> list[int]:

@@ -13,9 +13,9 @@ from edgedec.assemble.runner import Runner
 from edgedec.backends.fake import MarkovForward
 from edgedec.core.errors import UsageError
 from edgedec.core_lib.promises import promised_speed
-from edgedec.draft.exit import ExitDrafter, LayerSubset
+from edgedec.draft.exit import ExitDrafter, LayerSubset, promising
 from edgedec.draft.trimmed import TrimmedHead
-from edgedec.drafters.exit import _named, exits_of, promising, skips_of
+from edgedec.drafters.exit import _named, skips_of
 from edgedec.loaded_model import load_model
 from edgedec.sampling import DrawParams
 from tests.fixtures.tiny_models import prepared_run, tiny_bundle
@@ -46,7 +46,7 @@ def reply(bundle: Path, draft: str, params: DrawParams) -> list[int]:
 @pytest.fixture(autouse=True)
 def unsure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Random models are never sure of anything."""
-    monkeypatch.setattr("edgedec.draft.exit._UNSURE_NATS", 100.0)
+    monkeypatch.setattr("edgedec.core_lib.drafters.DOUBTS", (100.0, 0.0))
 
 
 @pytest.mark.parametrize("params", KINDS, ids=["greedy", "sampled", "penalty"])
@@ -76,11 +76,9 @@ def test_only_ways_that_can_pay_are_tried(monkeypatch: pytest.MonkeyPatch) -> No
     def names(layers: int, head: float, *, kept: float | None) -> list[str]:
         forward = MarkovForward(vocab_size=24)
         forward._caps = replace(forward.caps, exits=(layers // 4, layers // 2, layers - 2, layers))
-        monkeypatch.setattr(
-            "edgedec.draft.exit.read_bytes", lambda _, count: (count * (1 - head) / layers, head)
-        )
+        monkeypatch.setattr("edgedec.draft.exit.read_bytes", lambda _: ((1 - head) / layers, head))
         trimmed = None if kept is None else TrimmedHead(np.arange(int(kept * 24), dtype=np.int64), 0.5)
-        return [way.name for way in promising(exits_of(forward.caps), forward, trimmed)]
+        return [way.name for way in promising(forward, trimmed)]
 
     assert names(18, 0.63, kept=0.125) == ["exit-18"]
     assert names(30, 0.1, kept=0.5) == []

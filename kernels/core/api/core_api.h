@@ -113,6 +113,68 @@ EDGEDEC_EXPORT int edgedec_core_choices_find(edgedec_core_choices* choices, cons
                                              edgedec_core_to_target to_target, int32_t* tokens, double* probs);
 EDGEDEC_EXPORT int edgedec_core_most_choices();
 
+// ---- Drafters that run models: core/draft.
+
+// A model of the host's, as drafters call it: DraftForward of core/decode/forward.h. A call that returns an int fails with
+// any other than 0. Functions are called in calls of the drafter alone.
+struct edgedec_core_forward {
+  int64_t capacity, max_pass;
+  int64_t (*length)();
+  int64_t (*reachable)(int64_t length);
+  int64_t (*peeked)();
+  int (*rewind)(int64_t length);
+  int (*keep_path)(const int32_t* nodes, int64_t count);
+  // `parents`: null for a chain. `rows`: one of edgedec_core_rows. `trimmed`: whether the head computes the ids that the
+  // drafter's trimmed head keeps now. `head` is filled, with what stays until the next call.
+  int (*extend)(const int32_t* tokens, int64_t count, const int32_t* parents, int rows, int trimmed, edgedec_core_head* head);
+  // `resume` 0: no further layers.
+  int (*peek)(const int32_t* tokens, int64_t count, int exit, int resume, int trimmed, edgedec_core_head* head);
+};
+enum edgedec_core_rows { EDGEDEC_CORE_LAST_ROW, EDGEDEC_CORE_ALL_ROWS, EDGEDEC_CORE_NO_ROWS };
+
+// When a head computes some ids only: core/draft/trimmed_head.h. Drafters that are made with one share its state.
+struct edgedec_core_trimmed;
+EDGEDEC_EXPORT edgedec_core_trimmed* edgedec_core_trimmed_new(const int64_t* ids, int64_t count, double bound, double saved);
+EDGEDEC_EXPORT edgedec_core_trimmed* edgedec_core_trimmed_again(const edgedec_core_trimmed* it, int shared);
+EDGEDEC_EXPORT edgedec_core_trimmed* edgedec_core_trimmed_beside(const edgedec_core_trimmed* it);
+EDGEDEC_EXPORT void edgedec_core_trimmed_free(edgedec_core_trimmed* it);
+EDGEDEC_EXPORT void edgedec_core_trimmed_begin(edgedec_core_trimmed* it);
+EDGEDEC_EXPORT void edgedec_core_trimmed_follow(edgedec_core_trimmed* it, const int32_t* text, int64_t count);
+EDGEDEC_EXPORT double edgedec_core_trimmed_outside(const edgedec_core_trimmed* it);
+EDGEDEC_EXPORT int64_t edgedec_core_trimmed_bytes(const edgedec_core_trimmed* it);
+// Most ids that it keeps.
+EDGEDEC_EXPORT int64_t edgedec_core_trimmed_most(const edgedec_core_trimmed* it);
+// The ids to keep now, and a number that changes with them; a count of 0: all. They stay until a text goes on.
+EDGEDEC_EXPORT const int64_t* edgedec_core_trimmed_keep(const edgedec_core_trimmed* it, int64_t* count, int64_t* version);
+
+struct edgedec_core_drafter;
+
+// A drafter with layers of its target: core/draft/exit_drafter.h, which explains the fields. `resume` 0: no further layers;
+// `trimmed`, `doubts` (unsure_nats and least_reach of core/draft/doubts.h): null for none, and for the usual.
+struct edgedec_core_exit {
+  const edgedec_core_forward* forward;
+  const edgedec_core_trimmed* trimmed;
+  const double* doubts;
+  const int32_t* ends;
+  int64_t ends_count, table_bytes, vocabulary;
+  double layer_bytes, head_bytes;
+  int exit, resume, last;
+};
+EDGEDEC_EXPORT edgedec_core_drafter* edgedec_core_drafter_exit_new(const edgedec_core_exit* given);
+
+EDGEDEC_EXPORT void edgedec_core_drafter_free(edgedec_core_drafter* it);
+// The calls of core/decode/drafter.h. A failed one fails with what the host's call failed with.
+EDGEDEC_EXPORT int edgedec_core_drafter_sampled(edgedec_core_drafter* it, const edgedec_core_params* params);
+EDGEDEC_EXPORT int edgedec_core_drafter_begin(edgedec_core_drafter* it, const int32_t* tokens, int64_t count, int64_t kept);
+EDGEDEC_EXPORT int edgedec_core_drafter_commit(edgedec_core_drafter* it, const int32_t* tokens, int64_t count);
+EDGEDEC_EXPORT int edgedec_core_drafter_read(edgedec_core_drafter* it, int64_t start, const float* hidden, int64_t count);
+// Returns how many tokens it drafted, at most `limit`, for which there is room.
+EDGEDEC_EXPORT int edgedec_core_drafter_propose(edgedec_core_drafter* it, int64_t limit, double floor, int32_t* tokens,
+                                                int32_t* parents, double* probs);
+// work[0..2]: DraftWork so far; work[3]: tokens that the latest draft computed parts of.
+EDGEDEC_EXPORT void edgedec_core_drafter_work(const edgedec_core_drafter* it, int64_t* work);
+EDGEDEC_EXPORT int64_t edgedec_core_drafter_bytes(const edgedec_core_drafter* it);
+
 // ---- Functions that tests compare with other definitions of the same numbers.
 // exp and log of sampling/portable.h (0, 1), uniform and exponential noise of ids (2, 3), or exp of all at once (4).
 EDGEDEC_EXPORT void edgedec_core_numbers(int which, const double* x, int64_t count, uint64_t seed, int64_t position,

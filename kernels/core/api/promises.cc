@@ -1,4 +1,6 @@
 // C ABI of what drafters promise before they run: core/draft/trimmed_head.h and exit_drafter.h say it.
+#include <algorithm>
+
 #include "common/capi.h"
 #include "core/draft/exit_drafter.h"
 
@@ -12,3 +14,18 @@ EDGEDEC_EXPORT double edgedec_promise_speed(int layers, int last, int whole, dou
   return edgedec::engine::promised_speed(layers, last, whole, step);
 }
 EDGEDEC_EXPORT double edgedec_promise_least() { return edgedec::engine::least_promise(); }
+
+// layer_and_head[0]: bytes that a pass over one token reads of one layer, [1]: of the head.
+EDGEDEC_EXPORT void edgedec_promise_read_bytes(int64_t layers, double layer, double head, double weights, double kv_cache,
+                                               double* layer_and_head) {
+  const auto found = edgedec::engine::ReadBytes::of({layers, layer, head, weights, kv_cache});
+  layer_and_head[0] = found.layer;
+  layer_and_head[1] = found.head;
+}
+// The exits that can pay, best first; there is room for all in `chosen`. Returns how many.
+EDGEDEC_EXPORT int edgedec_promise_exits(const int32_t* exits, int64_t count, double layer, double head, double kept,
+                                         int32_t* chosen) {
+  const auto found = edgedec::engine::promising_exits({exits, static_cast<size_t>(count)}, {layer, head}, kept);
+  std::copy(found.begin(), found.end(), chosen);
+  return static_cast<int>(found.size());
+}

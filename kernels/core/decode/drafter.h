@@ -19,6 +19,21 @@ struct DraftWork {
   int64_t bytes_read = 0, passes = 0, table_bytes = 0;
 };
 
+// The same in the making: passes may read parts of bytes.
+class WorkSum {
+ public:
+  void add(double bytes_read, double table_bytes) {
+    bytes_read_ += bytes_read;
+    table_bytes_ += table_bytes;
+    ++passes_;
+  }
+  DraftWork counts() const { return {static_cast<int64_t>(bytes_read_), passes_, static_cast<int64_t>(table_bytes_)}; }
+
+ private:
+  double bytes_read_ = 0.0, table_bytes_ = 0.0;
+  int64_t passes_ = 0;
+};
+
 // Guesses the target's next tokens. A wrong guess costs time and never changes a token. A drafter that fails is dropped.
 class Drafter {
  public:

@@ -28,13 +28,17 @@ class CacheSource {
   virtual Status read(void* data, size_t size) = 0;
 };
 
-// A model with a KV cache. The committed tokens live outside of it; this cache follows them. Calls whose arguments are
-// malformed fail with kUsage and change nothing. One thread at a time.
-class Forward {
- public:
-  virtual ~Forward() = default;
+// Layers that draft: the first `exit`, and those behind the first `resume`; 0: none of these.
+struct LayerSubset {
+  int exit = 0, resume = 0;
+};
 
-  virtual const ModelSpec& spec() const = 0;
+// A model with a KV cache, as far as drafters ask one. The committed tokens live outside of it; this cache follows them.
+// Calls whose arguments are malformed fail with kUsage and change nothing. One thread at a time.
+class DraftForward {
+ public:
+  virtual ~DraftForward() = default;
+
   // Most tokens of one extend. Longer prompts are fed in pieces.
   virtual int64_t max_pass() const = 0;
   // Most tokens that the cache holds.
@@ -51,23 +55,17 @@ class Forward {
   // logits that are not numbers; nothing is appended then.
   virtual Status extend(Span<const int32_t> tokens, Span<const int> parents, const Rows& rows, HeadRows* found) = 0;
 
-  // Frees the whole rows of logits that passes returned in `found`, and their lease: a later reply may need fewer.
-  virtual void free_logits(HeadRows* found) { Logits().swap(found->logits); }
-
-  // Numbers of layers after which peek() can compute logits, ascending; the last is all layers. None: it cannot.
-  virtual Span<const int> exits() const { return {}; }
-  // Layers, ascending, whose outputs passes can return.
-  virtual Span<const int> taps() const { return {}; }
-  // Runs only the first `exit` layers over `tokens`, and the model's norm and head over `rows` of them.
+  // Runs only some layers over `tokens`, and the model's norm and head over `rows` of them. The work of layers behind
+  // `resume` is the draft's alone.
   //
   // Nothing is appended: the length stays. The tokens follow those peeked before, as a chain. The next extend whose tokens
   // begin like the peeked ones takes their lower layers from here: nothing is computed twice, and its bits are the same.
-  // Every other change of the cache, and a peek with another exit, drops all that was peeked.
-  virtual Status peek(Span<const int32_t>, int, const Rows&, HeadRows*) {
+  // Every other change of the cache, and a peek with other layers, drops all that was peeked.
+  virtual Status peek(Span<const int32_t>, LayerSubset, const Rows&, HeadRows*) {
     return {Code::kUnsupported, "this model has no early exits", "pull or export the model again"};
   }
-  // The tokens peeked since the cache last changed.
-  virtual Span<const int32_t> peeked() const { return {}; }
+  // Whether tokens were peeked since the cache last changed.
+  virtual bool has_peeked() const { return false; }
 
   // Tokens that rewind(length) leaves: `length`, or 0 where the cache has lost slots that the next token would see
   // (layers with a window keep only the newest tokens). States may have no more than a checkpoint with fewer tokens.
@@ -79,6 +77,23 @@ class Forward {
 
   // Keeps only `nodes` of the last pass (indices into it, a root path), compacted in that order.
   virtual Status keep_path(Span<const int> nodes) = 0;
+};
+
+// The seam between the runtime and whatever computes logits.
+class Forward : public DraftForward {
+ public:
+  virtual const ModelSpec& spec() const = 0;
+
+  // Frees the whole rows of logits that passes returned in `found`, and their lease: a later reply may need fewer.
+  virtual void free_logits(HeadRows* found) { Logits().swap(found->logits); }
+
+  // Numbers of layers after which peek() can compute logits, ascending; the last is all layers. None: it cannot.
+  virtual Span<const int> exits() const { return {}; }
+  // Layers, ascending, whose outputs passes can return.
+  virtual Span<const int> taps() const { return {}; }
+  // The tokens peeked since the cache last changed.
+  virtual Span<const int32_t> peeked() const { return {}; }
+  bool has_peeked() const final { return !peeked().empty(); }
 
   // The layout of a slot, as text. A cache can be read where model and layout are the same.
   virtual std::string cache_layout() const = 0;

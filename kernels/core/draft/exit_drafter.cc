@@ -9,7 +9,6 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr float kExitUnsureNats = 4.0f;  // entropy above which nothing is drafted
 constexpr int kCalibratedSteps = 8;
 constexpr double kMemory = 200.0;       // tokens after which older ones fade: text changes
 constexpr double kLastIsRight = 0.9;    // first guess of how often the exit after all layers is right
@@ -27,19 +26,19 @@ Calibration calibration(std::optional<double> first) {
 
 }  // namespace
 
-std::string exit_name(int exit) { return "exit-" + decimal(exit); }
-
-ExitDrafter::ExitDrafter(Forward& forward, int exit, std::optional<TrimmedHead> trimmed, std::vector<int32_t> ends)
-    : name_(exit_name(exit)),
-      forward_(forward),
-      exit_(exit),
-      trimmed_(std::move(trimmed)),
-      ends_(std::move(ends)),
-      // After all layers the head's doubts are the target's own.
-      unsure_nats_(exit == forward.exits()[forward.exits().size() - 1] ? std::numeric_limits<float>::infinity() : kExitUnsureNats),
-      sure_(calibration(unsure_nats_ == kExitUnsureNats ? std::nullopt : std::optional<double>(kLastIsRight))) {
-  text_.reserve(static_cast<size_t>(forward.capacity()));
+std::string layers_name(LayerSubset layers) {
+  if (!layers.resume) return "exit-" + decimal(layers.exit);
+  return "skip-" + decimal(layers.exit) + "-" + decimal(layers.resume);
 }
+
+ExitDrafter::ExitDrafter(DraftForward& forward, ExitSetting setting, std::shared_ptr<TrimmedHead> trimmed)
+    : setting_(std::move(setting)),
+      name_(layers_name(setting_.layers)),
+      forward_(forward),
+      trimmed_(std::move(trimmed)),
+      // After all layers the head's doubts are the target's own.
+      unsure_nats_(setting_.layers.exit == setting_.last ? std::numeric_limits<float>::infinity() : setting_.doubts.unsure_nats),
+      sure_(calibration(setting_.layers.exit == setting_.last ? std::optional<double>(kLastIsRight) : std::nullopt)) {}
 
 Status ExitDrafter::begin(Span<const int32_t> tokens, size_t) {
   text_.assign(tokens.begin(), tokens.end());
@@ -64,7 +63,7 @@ Status ExitDrafter::propose(int limit, double floor, Source self, DraftTree* tre
   peeked_ = 0;
   stated_.reset();
   if (limit < 1 || forward_.length() != static_cast<int64_t>(text_.size()) - 1) return {};
-  if (!forward_.peeked().empty()) EDGEDEC_TRY(forward_.rewind(forward_.length()));  // of a draft that no pass followed
+  if (forward_.has_peeked()) EDGEDEC_TRY(forward_.rewind(forward_.length()));  // of a draft that no pass followed
   EDGEDEC_TRY(extend_chain(limit, floor));
   stated_ = text_.size();
   for (size_t at = 0; at < tokens_.size(); ++at)
@@ -81,9 +80,9 @@ Status ExitDrafter::extend_chain(int limit, double floor) {
   Itself itself;
   double reach = 1.0;
   int32_t token = text_.back();
-  while (static_cast<int>(tokens_.size()) < limit && std::find(ends_.begin(), ends_.end(), token) == ends_.end()) {
-    EDGEDEC_TRY(forward_.peek({&token, 1}, exit_, rows, &head_));
-    ++peeked_;
+  const std::vector<int32_t>& ends = setting_.ends;
+  while (static_cast<int>(tokens_.size()) < limit && std::find(ends.begin(), ends.end(), token) == ends.end()) {
+    EDGEDEC_TRY(step(token, rows));
     if (head_.entropy[0] > unsure_nats_) break;
     const DrawHistory history = history_.after(tokens_);
     const auto position = static_cast<int64_t>(text_.size() + tokens_.size());
@@ -95,6 +94,16 @@ Status ExitDrafter::extend_chain(int limit, double floor) {
     reach *= sure_.of(found_[0].prob);
     if (reach < floor) break;
   }
+  return {};
+}
+
+// Peeks at what follows a token.
+Status ExitDrafter::step(int32_t token, const Rows& rows) {
+  EDGEDEC_TRY(forward_.peek({&token, 1}, setting_.layers, rows, &head_));
+  ++peeked_;
+  const double kept = rows.keep.empty() ? 1.0 : static_cast<double>(rows.keep.size()) / static_cast<double>(setting_.vocabulary);
+  const double table = setting_.table_bytes ? static_cast<double>(setting_.table_bytes) : (1.0 - kept) * setting_.head_bytes;
+  work_.add(setting_.layer_bytes + kept * setting_.head_bytes, table);
   return {};
 }
 
@@ -112,12 +121,11 @@ size_t ExitDrafter::nbytes() const {
   return text_.capacity() * sizeof(int32_t) + (trimmed_ ? trimmed_->nbytes() : 0);
 }
 
-ReadBytes ReadBytes::of(const ModelSpec& spec, int64_t weights, int64_t kv_cache) {
-  const int64_t heads = spec.head_dim * (2 * spec.n_heads + 2 * spec.n_kv_heads);
-  const int64_t layer = spec.hidden_size * (heads + 3 * spec.ffn_size), head = spec.hidden_size * spec.vocab_size;
-  const double each = static_cast<double>(weights - spec.table_bytes) / static_cast<double>(spec.n_layers * layer + head);
-  const double cache = static_cast<double>(kv_cache) / 2 / static_cast<double>(spec.n_layers);
-  return {each * static_cast<double>(layer) + cache, each * static_cast<double>(head)};
+ReadBytes ReadBytes::of(const ReadFacts& facts) {
+  const auto layers = static_cast<double>(facts.layers);
+  const double each = facts.weights / (layers * facts.layer + facts.head);
+  const double cache = facts.kv_cache / 2 / layers;
+  return {each * facts.layer + cache, each * facts.head};
 }
 
 double promised_speed(int layers, int last, bool whole, double step) {

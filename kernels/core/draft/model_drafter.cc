@@ -22,8 +22,8 @@ size_t common_length(Span<const int32_t> first, Span<const int32_t> second) {
 
 }  // namespace
 
-ModelDrafter::ModelDrafter(std::string name, Forward& forward, std::unique_ptr<Bridge> bridge,
-                           std::optional<TrimmedHead> trimmed)
+ModelDrafter::ModelDrafter(std::string name, DraftForward& forward, std::unique_ptr<Bridge> bridge,
+                           std::shared_ptr<TrimmedHead> trimmed)
     : name_(std::move(name)), forward_(forward), bridge_(std::move(bridge)), trimmed_(std::move(trimmed)) {
   pretrained = true;
   cached_.reserve(static_cast<size_t>(forward.capacity()));

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +21,8 @@ class ModelDrafter final : public Drafter {
  public:
   // Drafts with `forward`, which reads and writes the target's tokens through `bridge`, and outlives it. With `trimmed`
   // its head computes the kept ids only, as long as the text consists of them.
-  ModelDrafter(std::string name, Forward& forward, std::unique_ptr<Bridge> bridge,
-               std::optional<TrimmedHead> trimmed = std::nullopt);
+  ModelDrafter(std::string name, DraftForward& forward, std::unique_ptr<Bridge> bridge,
+               std::shared_ptr<TrimmedHead> trimmed = nullptr);
 
   const char* name() const override { return name_.c_str(); }
   void sampled(const DrawParams& params) override { params_ = params; }
@@ -45,9 +44,9 @@ class ModelDrafter final : public Drafter {
   double most_reached(const Nodes& nodes) const;
 
   const std::string name_;
-  Forward& forward_;
+  DraftForward& forward_;
   std::unique_ptr<Bridge> bridge_;
-  std::optional<TrimmedHead> trimmed_;
+  std::shared_ptr<TrimmedHead> trimmed_;
   DrawParams params_;
   int64_t position_ = 0;
   std::vector<int32_t> cached_;

@@ -16,43 +16,54 @@ constexpr size_t kMostAdded = 1024;  // most ids of the text; where there are mo
 
 }  // namespace
 
-TrimmedHead::TrimmedHead(std::vector<int64_t> ids, double bound, double saved)
-    : ids_(std::move(ids)), kept_(ids_), bound_(bound), saved_(saved) {}
+bool KeptIds::lacks(int32_t token) const { return !std::binary_search(all_.begin(), all_.end(), int64_t{token}); }
+
+void KeptIds::begin() {
+  if (shared_ || all_.size() == chosen_.size()) return;
+  all_ = chosen_;
+  ++version_;
+}
+
+void KeptIds::add(std::vector<int64_t>* tokens) {
+  std::sort(tokens->begin(), tokens->end());
+  tokens->erase(std::unique(tokens->begin(), tokens->end()), tokens->end());
+  if (all_.size() + tokens->size() > most()) {
+    all_ = chosen_;
+    tokens->resize(std::min(tokens->size(), kMostAdded));
+  }
+  all_.reserve(most());
+  const auto before = static_cast<std::ptrdiff_t>(all_.size());
+  all_.insert(all_.end(), tokens->begin(), tokens->end());
+  std::inplace_merge(all_.begin(), all_.begin() + before, all_.end());
+  ++version_;
+}
+
+size_t KeptIds::most() const { return chosen_.size() + kMostAdded; }
+
+size_t KeptIds::nbytes() const { return (chosen_.size() + most()) * sizeof(int64_t); }
+
+std::shared_ptr<TrimmedHead> TrimmedHead::again(bool shared) const {
+  return std::make_shared<TrimmedHead>(std::make_shared<KeptIds>(kept_->chosen(), shared), bound_, saved_);
+}
 
 void TrimmedHead::begin() {
   read_ = kUnread;
-  kept_.reserve(ids_.size() + kMostAdded);
-  kept_ = ids_;
+  kept_->begin();
 }
-
-size_t TrimmedHead::nbytes() const { return (2 * ids_.size() + kMostAdded) * sizeof(int64_t); }
 
 void TrimmedHead::follow(Span<const int32_t> text) {
   const bool begins = read_ == kUnread;
   const size_t from = begins ? text.size() - std::min(text.size(), kReach) : read_;
   outside_.clear();
   for (int32_t token : text.from(from)) {
-    const bool missed = !std::binary_search(kept_.begin(), kept_.end(), int64_t{token});
+    const bool missed = kept_->lacks(token);
     if (missed) outside_.push_back(token);
     if (begins) continue;
     rate_ += (static_cast<double>(missed) - rate_) / kSpanTokens;
     full_ = rate_ > (full_ ? bound_ * kBack : bound_);
   }
   read_ = text.size();
-  add();
-}
-
-// Keeps the tokens `outside_` too.
-void TrimmedHead::add() {
-  std::sort(outside_.begin(), outside_.end());
-  outside_.erase(std::unique(outside_.begin(), outside_.end()), outside_.end());
-  if (kept_.size() + outside_.size() > ids_.size() + kMostAdded) {
-    kept_ = ids_;
-    outside_.resize(std::min(outside_.size(), kMostAdded));
-  }
-  const size_t before = kept_.size();
-  kept_.insert(kept_.end(), outside_.begin(), outside_.end());
-  std::inplace_merge(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(before), kept_.end());
+  if (!outside_.empty()) kept_->add(&outside_);
 }
 
 double chain_efficiency(double agreement, int length) {

@@ -99,7 +99,7 @@ class Run {
   std::unique_ptr<HeadModel> head_;
   std::unique_ptr<Ledger> head_ledger_;
   std::unique_ptr<SmallModel> small_;
-  std::optional<TrimmedHead> trimmed_;
+  std::shared_ptr<TrimmedHead> trimmed_;
   std::unique_ptr<Forward> forward_;
   std::unique_ptr<CostFile> cost_file_;
   PassCosts costs_;

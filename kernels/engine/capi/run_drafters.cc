@@ -17,6 +17,14 @@ int number_of(const DrafterSpec& exit) {
   return number;
 }
 
+// Bytes that a pass over one token reads.
+ReadBytes read_bytes(const ModelSpec& spec, int64_t weights, int64_t kv_cache) {
+  const int64_t heads = spec.head_dim * (2 * spec.n_heads + 2 * spec.n_kv_heads);
+  return ReadBytes::of({spec.n_layers, static_cast<double>(spec.hidden_size * (heads + 3 * spec.ffn_size)),
+                        static_cast<double>(spec.hidden_size * spec.vocab_size),
+                        static_cast<double>(weights - spec.table_bytes), static_cast<double>(kv_cache)});
+}
+
 // Whether a drafter that fails so is left out; after other errors nothing runs.
 bool is_left_out(Code code) {
   return code == Code::kBackend || code == Code::kBadFile || code == Code::kUnsupported || code == Code::kNotFound;
@@ -128,19 +136,24 @@ Status Run::make_drafters(Drafters* drafters) {
 }
 
 Status Run::make_exits(const DrafterSpec& spec, Drafters* drafters) {
+  const ModelSpec& model = manifest_.spec;
+  const ReadBytes bytes = read_bytes(model, model_->weight_bytes(), budget_->ledger().held("kv_cache"));
+  const Span<const int> exits = forward_->exits();
   std::vector<int> chosen = {number_of(spec)};
   if (spec.name == "exit") {
-    const ModelSpec& model = manifest_.spec;
-    const ReadBytes bytes = ReadBytes::of(model, model_->weight_bytes(), budget_->ledger().held("kv_cache"));
-    const double kept = trimmed_ ? static_cast<double>(trimmed_->size()) / static_cast<double>(model.vocab_size) : 1.0;
-    chosen = promising_exits(forward_->exits(), bytes, kept);
+    const auto kept = trimmed_ ? static_cast<double>(trimmed_->keep().size()) : static_cast<double>(model.vocab_size);
+    chosen = promising_exits(exits, bytes, kept / static_cast<double>(model.vocab_size));
   }
-  if (trimmed_) {
+  const auto trimmed = trimmed_ ? trimmed_->again() : nullptr;
+  if (trimmed) {
     if (!kept_.bytes()) kept_ = Lease(&budget_->ledger(), kSlack);
-    EDGEDEC_TRY(kept_.grow(kept_.bytes() + static_cast<int64_t>(chosen.size() * trimmed_->nbytes())));
+    EDGEDEC_TRY(kept_.grow(kept_.bytes() + static_cast<int64_t>(trimmed->nbytes())));
   }
-  for (int exit : chosen)
-    drafters->push_back(std::make_unique<ExitDrafter>(*forward_, exit, trimmed_, manifest_.tokenizer.eos_ids));
+  for (int exit : chosen) {
+    ExitSetting setting{{exit, 0}, exits[exits.size() - 1], manifest_.tokenizer.eos_ids, exit * bytes.layer, bytes.head,
+                        model.table_bytes, model.vocab_size, {}};
+    drafters->push_back(std::make_unique<ExitDrafter>(*forward_, std::move(setting), trimmed));
+  }
   return {};
 }
 

@@ -87,10 +87,10 @@ Status SmallModel::make(Budget& budget, std::unique_ptr<Drafter>* made) {
     ledger_ = std::make_unique<Ledger>(&budget.ledger(), "drafter");
     EDGEDEC_TRY(model_->forward(cache, ledger_.get(), &forward_));
     kept_ = Lease(&budget.ledger(), kSlack);
-    if (trimmed_) EDGEDEC_TRY(kept_.grow(static_cast<int64_t>(trimmed_->nbytes() + trimmed_->size() * sizeof(int64_t))));
+    if (trimmed_) EDGEDEC_TRY(kept_.grow(2 * static_cast<int64_t>(trimmed_->nbytes())));
   }
   EDGEDEC_TRY(forward_->rewind(0));
-  *made = std::make_unique<ModelDrafter>(name_, *forward_, bridge(), trimmed_);
+  *made = std::make_unique<ModelDrafter>(name_, *forward_, bridge(), trimmed_ ? trimmed_->again() : nullptr);
   return {};
 }
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "engine/bundle/manifest.h"
@@ -49,7 +48,7 @@ class SmallModel {
   std::unique_ptr<OnnxModel> model_;
   std::unique_ptr<Tokenizer> tokenizer_;  // none where both have the same vocabulary
   VocabularyMaps maps_;
-  std::optional<TrimmedHead> trimmed_;
+  std::shared_ptr<TrimmedHead> trimmed_;
   ModelMemory memory_;
   std::unique_ptr<Ledger> ledger_;
   Lease kept_;  // of the kept ids, here and in the drafter

@@ -47,7 +47,7 @@ double saved_share(const std::string& bundle) {
   return saved ? *saved : 0.0;
 }
 
-Status read_trim(const std::string& bundle, const Manifest& manifest, double step, std::optional<TrimmedHead>* trimmed) {
+Status read_trim(const std::string& bundle, const Manifest& manifest, double step, std::shared_ptr<TrimmedHead>* trimmed) {
   trimmed->reset();
   const std::string folder = carried(bundle, "trim");
   if (folder.empty()) return {};
@@ -68,7 +68,7 @@ Status read_trim(const std::string& bundle, const Manifest& manifest, double ste
   const double* saved = found.number(kSaved);
   if (!is_share(saved))
     return {Code::kBadFile, folder + " does not say how much its trimmed head saves", kAgain};
-  trimmed->emplace(std::move(ids), break_even(step, step * (1.0 - *saved)), *saved);
+  *trimmed = std::make_shared<TrimmedHead>(std::make_shared<KeptIds>(std::move(ids)), break_even(step, step * (1.0 - *saved)), *saved);
   return {};
 }
 

@@ -1,7 +1,7 @@
 // The trimmed head of a model: the ids that it keeps, in a drafter's folder of the kind "trim". edgedec/drafters/trim.py.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 
 #include "core/base/status.h"
@@ -18,6 +18,6 @@ double saved_share(const std::string& bundle);
 
 // Reads the trimmed head that a bundle carries for its model. `step`: the cost of a draft step with the full head, in
 // passes of the target. None where there is none. kBadFile.
-Status read_trim(const std::string& bundle, const Manifest& manifest, double step, std::optional<TrimmedHead>* trimmed);
+Status read_trim(const std::string& bundle, const Manifest& manifest, double step, std::shared_ptr<TrimmedHead>* trimmed);
 
 }  // namespace edgedec::engine

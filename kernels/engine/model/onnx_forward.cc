@@ -50,7 +50,7 @@ Status OnnxForward::extend(Span<const int32_t> tokens, Span<const int> parents, 
   EDGEDEC_TRY(book_.plan(static_cast<int64_t>(tokens.size()), parents, &planned_));
   EDGEDEC_TRY(kv_.use());
   const bool parts = !rows.taps.empty() || !rows.keep.empty();
-  if (parts && taps().empty()) return Forward::peek(tokens, 0, rows, found);  // says so
+  if (parts && taps().empty()) return Forward::peek(tokens, {}, rows, found);  // says so
   for (int tap : rows.taps)
     if (!std::binary_search(taps().begin(), taps().end(), tap))
       return {Code::kUsage, "the output of layer " + decimal(int64_t{tap}) + " is not to be had"};
@@ -115,8 +115,10 @@ Status OnnxForward::lease_states(const HeadRows* found) {
   return hidden_.grow(static_cast<int64_t>(handed + states_.bytes() + below_.bytes()));
 }
 
-Status OnnxForward::peek(Span<const int32_t> tokens, int exit, const Rows& rows, HeadRows* found) {
-  if (setting_.exits.exits.empty()) return Forward::peek(tokens, exit, rows, found);
+Status OnnxForward::peek(Span<const int32_t> tokens, LayerSubset layers, const Rows& rows, HeadRows* found) {
+  if (setting_.exits.exits.empty()) return Forward::peek(tokens, layers, rows, found);
+  if (layers.resume) return {Code::kUnsupported, "the native engine drafts without gaps between layers"};
+  const int exit = layers.exit;
   if (!setting_.exits.has(exit)) return {Code::kUsage, "no exit after " + decimal(int64_t{exit}) + " layers"};
   if (tokens.empty()) return {Code::kUsage, "a peek needs at least one token"};
   if (exit != peeked_exit_) forget_peeked();

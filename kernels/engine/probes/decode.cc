@@ -77,13 +77,17 @@ std::unique_ptr<Drafter> model_drafter(OpenEngine* engine) {
 
 // "exit-2", and "trim-2" with a head trimmed to the even ids.
 std::unique_ptr<Drafter> exit_drafter(std::string_view name, OpenEngine* engine) {
-  std::optional<TrimmedHead> trimmed;
+  std::shared_ptr<TrimmedHead> trimmed;
   if (name[0] == 't') {
     std::vector<int64_t> ids;
     for (int64_t id = 0; id < engine->forward.spec().vocab_size; id += 2) ids.push_back(id);
-    trimmed.emplace(std::move(ids), 0.5, 0.5);
+    trimmed = std::make_shared<TrimmedHead>(std::make_shared<KeptIds>(std::move(ids)), 0.5, 0.5);
   }
-  return std::make_unique<ExitDrafter>(engine->forward, name.back() - '0', std::move(trimmed), std::vector<int32_t>{7});
+  ExitSetting setting;
+  setting.layers.exit = name.back() - '0';
+  setting.last = 4;
+  setting.ends = {7};
+  return std::make_unique<ExitDrafter>(engine->forward, std::move(setting), std::move(trimmed));
 }
 
 Drafters drafters_of(std::string_view names, OpenEngine* engine) {

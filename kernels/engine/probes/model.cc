@@ -110,7 +110,7 @@ EDGEDEC_EXPORT int edgedec_probe_forward_extend(OpenForward* it, const int32_t* 
                                                 const int64_t* keep, size_t keep_count) {
   const Rows rows{static_cast<Rows::Which>(which), {indices, index_count}, full != 0, temperature,
                   {taps, tap_count}, {keep, keep_count}};
-  return noted(exit ? it->forward->peek({tokens, count}, exit, rows, &it->rows)
+  return noted(exit ? it->forward->peek({tokens, count}, {exit, 0}, rows, &it->rows)
                     : it->forward->extend({tokens, count}, {parents, parent_count}, rows, &it->rows));
 }
 

@@ -52,11 +52,11 @@ class PlayedForward final : public Forward {
   }
   Span<const int> exits() const override { return {kExits, calls_.peek ? std::size(kExits) : 0}; }
   Span<const int32_t> peeked() const override { return peeked_; }
-  Status peek(Span<const int32_t> tokens, int exit, const Rows& rows, HeadRows* found) override {
-    if (exit != exit_) peeked_.clear();
-    exit_ = exit;
+  Status peek(Span<const int32_t> tokens, LayerSubset layers, const Rows& rows, HeadRows* found) override {
+    if (layers.exit != exit_) peeked_.clear();
+    exit_ = layers.exit;
     peeked_.push_back(tokens[0]);
-    return status(calls_.peek(tokens[0], exit, rows.keep.data(), rows.keep.size(), found));
+    return status(calls_.peek(tokens[0], layers.exit, rows.keep.data(), rows.keep.size(), found));
   }
   Status extend(Span<const int32_t> tokens, Span<const int> parents, const Rows& rows, HeadRows* found) override {
     peeked_.clear();

@@ -1,0 +1,129 @@
+"""A forward of Python's as drafters of the core call it: kernels/core/api/host_forward.h."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from ctypes import PYFUNCTYPE, Structure, c_int, c_int32, c_int64, c_void_p
+from typing import Protocol
+
+from edgedec.core.forward import Forward
+from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows, Keep, Rows
+from edgedec.core_lib.calls import Calls
+from edgedec.core_lib.params import CHead, head_struct
+
+_FAILED = 1
+_ROWS = (LAST_ROW, ALL_ROWS, Rows(indices=()))
+"""By ``edgedec_core_rows``."""
+_LENGTH, _REACHABLE, _REWIND = PYFUNCTYPE(c_int64), PYFUNCTYPE(c_int64, c_int64), PYFUNCTYPE(c_int, c_int64)
+_KEEP = PYFUNCTYPE(c_int, c_void_p, c_int64)
+_EXTEND = PYFUNCTYPE(c_int, c_void_p, c_int64, c_void_p, c_int, c_int, c_void_p)
+_PEEK = PYFUNCTYPE(c_int, c_void_p, c_int64, c_int, c_int, c_int, c_void_p)
+
+
+class Trimmed(Protocol):
+    """A head that may compute some ids only."""
+
+    @property
+    def keep(self) -> Keep | None:
+        """The ids that it computes now, in the same array as long as they are the same; None: all."""
+        ...
+
+
+class CForward(Structure):
+    """A ``edgedec_core_forward``."""
+
+    _fields_ = (
+        ("capacity", c_int64),
+        ("max_pass", c_int64),
+        ("length", _LENGTH),
+        ("reachable", _REACHABLE),
+        ("peeked", _LENGTH),
+        ("rewind", _REWIND),
+        ("keep_path", _KEEP),
+        ("extend", _EXTEND),
+        ("peek", _PEEK),
+    )
+
+
+class HostForward:
+    """The calls of ``forward``, whose head is trimmed as ``trimmed`` says when a drafter trims it.
+
+    ``passing``: computes a pass, by default with ``forward.extend``.
+    """
+
+    def __init__(
+        self,
+        forward: Forward,
+        trimmed: Trimmed | None = None,
+        passing: Callable[..., HeadRows] | None = None,
+    ) -> None:
+        acts = _Acts(forward, trimmed, passing or forward.extend)
+        # The functions hold ``acts`` and not this: so a forward is free as soon as its drafter is.
+        self.calls = calls = acts.calls
+        self.struct = CForward(
+            forward.capacity,
+            forward.caps.max_pass,
+            _LENGTH(calls.keeping(acts.length, 0)),
+            _REACHABLE(calls.keeping(forward.reachable, 0)),
+            _LENGTH(calls.keeping(acts.peeked, 0)),
+            _REWIND(calls.keeping(acts.rewind, _FAILED)),
+            _KEEP(calls.keeping(acts.keep_path, _FAILED)),
+            _EXTEND(calls.keeping(acts.extend, _FAILED)),
+            _PEEK(calls.keeping(acts.peek, _FAILED)),
+        )
+
+
+class _Acts:
+    def __init__(self, forward: Forward, trimmed: Trimmed | None, passing: Callable[..., HeadRows]) -> None:
+        self.calls = Calls()
+        self._forward, self._trimmed, self._passing = forward, trimmed, passing
+        self._rows = _ROWS
+        """Those that are asked for now: over the kept ids, if the head is trimmed."""
+        self._answer: CHead | None = None
+
+    def length(self) -> int:
+        return self._forward.length
+
+    def peeked(self) -> int:
+        peeking = self._forward.peeking
+        return len(peeking.peeked) if peeking else 0
+
+    def rewind(self, length: int) -> int:
+        self._forward.rewind(length)
+        return 0
+
+    def keep_path(self, nodes: int, count: int) -> int:
+        self._forward.keep_path(_ints(nodes, count))
+        return 0
+
+    def extend(self, tokens: int, count: int, parents: int | None, rows: int, trimmed: int, head: int) -> int:
+        above, wanted = _ints(parents, count) if parents else None, self._wanted(rows, self._keep(trimmed))
+        found = self._passing(_ints(tokens, count), parents=above, rows=wanted)
+        return self._fill(head, found)
+
+    def peek(self, tokens: int, count: int, exit: int, resume: int, trimmed: int, head: int) -> int:
+        peeking = self._forward.peeking
+        assert peeking is not None, "a drafter of this kind is for forwards with exits"
+        keep, above = self._keep(trimmed), resume or None
+        found = peeking.peek(_ints(tokens, count), exit=exit, rows=LAST_ROW, keep=keep, resume=above)
+        return self._fill(head, found)
+
+    def _keep(self, trimmed: int) -> Keep | None:
+        return self._trimmed.keep if trimmed and self._trimmed else None
+
+    def _wanted(self, rows: int, keep: Keep | None) -> Rows:
+        if keep is None:
+            return _ROWS[rows]
+        if self._rows[0].keep is not keep:
+            self._rows = Rows(last=True, keep=keep), Rows(keep=keep), _ROWS[2]
+        return self._rows[rows]
+
+    def _fill(self, head: int, found: HeadRows) -> int:
+        self._answer = answer = head_struct(found)  # stays until the next one
+        ctypes.memmove(head, ctypes.byref(answer), ctypes.sizeof(answer))
+        return 0
+
+
+def _ints(address: int, count: int) -> list[int]:
+    return (c_int32 * count).from_address(address)[:] if count else []
