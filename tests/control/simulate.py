@@ -35,6 +35,8 @@ QUANTS = {1: 1.0, 2: 1.1, 3: 1.31, 4: 1.56, 6: 2.2, 8: 2.75, 12: 3.8, 16: 4.8}
 VNNI = {1: 1.0, 8: 1.2, 16: 1.4}
 STEPS = {1: 1.0, 2: 2.0, 4: 2.1, 5: 3.0, 8: 3.2, 9: 4.5, 16: 6.0}
 """Two tokens cost as much as four."""
+BENT = {1: 1.0, 2: 1.02, 4: 1.1, 8: 1.5, 16: 2.9}
+"""Passes over up to four tokens cost little more than one."""
 CURVES = {"linear": LINEAR, "flat": FLAT, "avx2": AVX2, "quants": QUANTS, "vnni": VNNI, "steps": STEPS}
 
 

@@ -13,6 +13,7 @@ from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter
 from tests.control.simulate import (
+    BENT,
     CURVES,
     FLAT,
     LINEAR,
@@ -147,6 +148,33 @@ def test_a_small_model_that_pays_is_used(shape: str, right: float, level: float)
     assert speedup(make, on(shape)) >= 0.93 * best_fixed(make, on(shape))
 
 
+class Slowed(Guesser):
+    """A guesser whose calls a busy machine stretches as it does passes."""
+
+    def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
+        began = self._device.now
+        tree = super().propose(limit, floor)
+        self._device.now = began + (self._device.now - began) * self._device.speed(began)
+        return tree
+
+
+def calls_of_a_small_model(slow: float) -> int:
+    """Calls in 36 replies, where all takes ``slow`` times as long in ten of twenty plain passes."""
+    truth, calls = text(6 * 64), 0
+    for seed in range(6):
+        speed = lambda now: slow if now / PASS % 20 < 10 else 1.0  # noqa: E731
+        device = Device(curve(BENT), noise=0.04, speed=speed, dice=random.Random(seed))
+        small = Slowed(truth, device, lambda at: 0.5, depth=15, call=0.02 * PASS, level=0.13 * PASS)
+        replies(device, Speculation([small], curve(BENT), clock=device.clock), truth, 64)
+        calls += small.calls
+    return calls
+
+
+def test_a_small_model_is_not_charged_for_another_program_that_computes_now_and_then() -> None:
+    """Its calls take longer as passes do. Charged for passes alone, it is called half as often."""
+    assert calls_of_a_small_model(2.5) >= 0.8 * calls_of_a_small_model(1.0)
+
+
 def test_a_small_model_that_begins_to_pay_is_used_again() -> None:
     make = guessing(lambda at: float(at >= 1000), call=0.02 * PASS, level=0.1 * PASS)
     assert speedup(make, on("vnni"), length=4000) >= 2.0
@@ -192,7 +220,6 @@ def test_catching_up_with_the_text_is_not_held_against_a_small_model(right: floa
 
 
 _REPLY = 40
-_BENT = {1: 1.0, 2: 1.02, 4: 1.1, 8: 1.5, 16: 2.9}
 
 
 def short_replies(rights: Sequence[float]) -> list[float]:
@@ -200,7 +227,7 @@ def short_replies(rights: Sequence[float]) -> list[float]:
 
     The small model has to read each prompt first, which takes it as long as two passes.
     """
-    device, truth = Device(curve(_BENT), noise=0.05), text(_REPLY * len(rights))
+    device, truth = Device(curve(BENT), noise=0.05), text(_REPLY * len(rights))
     small = ReadingGuesser(
         truth,
         device,

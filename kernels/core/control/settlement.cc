@@ -18,21 +18,38 @@ void Settlement::settle(Measurements& measured, double scale) const {
     measured.level.take(1 + static_cast<int>(fed.size()), *scaled.passing);
     scaled.passing.reset();
   }
+  const double alike = rise(measured, scaled, scale);
   double uncharged = scale * uncharged_s;
   for (const Call& call : calls) {
     if (!measured.of(call.source).here) continue;
     uncharged += measured.of(call.source).record.took(call.depth, scale * call.seconds, measured.costs.plain());
     measured.classify(call.source);
   }
-  const double pass = passing(measured, scaled);
+  const double pass = passing(measured, scaled, alike);
   const auto drafted = static_cast<double>(fed.size());
   const double took = pass + scaled.luck + scaled.drafting - uncharged + measured.verify_overhead.slope() * drafted;
   account(measured, took / measured.costs.plain());
 }
 
-// Seconds to charge for the pass: the usual ones, or the measured ones if the curve is wrong. An ordinary deviation and
-// an interruption are the machine's doing: charging them would use up the credit of good drafts.
-double Settlement::passing(Measurements& measured, const RoundTimes& scaled) const {
+// Returns how many times as long as usual both the calls of a costly drafter and the pass took: that is the machine's doing.
+// Calls that take microseconds say nothing of it.
+double Settlement::rise(const Measurements& measured, const RoundTimes& scaled, double scale) const {
+  double spent = 0.0, usual = 0.0;
+  for (const Call& call : calls) {
+    const auto& drafter = measured.of(call.source);
+    if (!drafter.here || !drafter.costly || drafter.record.unknown()) continue;
+    spent += scale * call.seconds;
+    usual += drafter.record.cost().on_line(call.depth);
+  }
+  if (!scaled.passing || peeked || usual <= 0.0) return 1.0;
+  const double pass = measured.costs.seconds(1 + static_cast<int>(fed.size()));
+  return std::max(std::min(spent / usual, *scaled.passing / pass), 1.0);
+}
+
+// Seconds to charge for the pass: the usual ones, or the measured ones if the curve is wrong. An ordinary deviation,
+// an interruption, and what calls and the pass took longer alike (`rise`) are the machine's doing: charging them would use
+// up the credit of good drafts.
+double Settlement::passing(Measurements& measured, const RoundTimes& scaled, double rise) const {
   const size_t drafted = fed.size();
   const int tokens = 1 + static_cast<int>(drafted);
   if (peeked) {
@@ -45,7 +62,7 @@ double Settlement::passing(Measurements& measured, const RoundTimes& scaled) con
   if (!scaled.passing) return usual;
   const bool believed = measured.costs.observe(tokens, *scaled.passing);
   measured.verified(drafted, scaled.verifying);
-  return believed && drafted ? measured.charged(*scaled.passing, usual) : usual;
+  return believed && drafted ? measured.charged(*scaled.passing / rise, usual) : usual;
 }
 
 // Books the round, which took as long as `cost` plain passes.

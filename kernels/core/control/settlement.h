@@ -45,7 +45,8 @@ struct Settlement {
   void settle(Measurements& measured, double scale) const;
 
  private:
-  double passing(Measurements& measured, const RoundTimes& times) const;
+  double rise(const Measurements& measured, const RoundTimes& times, double scale) const;
+  double passing(Measurements& measured, const RoundTimes& times, double rise) const;
   void account(Measurements& measured, double cost) const;
   void judge(Measurements& measured) const;
 };
