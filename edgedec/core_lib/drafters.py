@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from ctypes import Structure, addressof, byref, c_char_p, c_double, c_int, c_int64, c_void_p
 from functools import cache
 from struct import pack, unpack_from
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import FloatArray
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.core_lib.binding import INT, LONG, POINTER, REAL, bind
+from edgedec.core_lib.calls import Calls
 from edgedec.core_lib.host_forward import HostForward
 from edgedec.core_lib.library import error_of
 from edgedec.core_lib.params import params_struct
@@ -23,12 +24,14 @@ from edgedec.sampling import DrawParams
 
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "exit_new": (POINTER, POINTER),
+    "model_new": (POINTER, POINTER),
     "free": (None, POINTER),
     "sampled": (INT, POINTER, POINTER),
     "begin": (INT, POINTER, POINTER, LONG, LONG),
     "commit": (INT, POINTER, POINTER, LONG),
     "read": (INT, POINTER, LONG, POINTER, LONG),
     "propose": (INT, POINTER, LONG, REAL, POINTER, POINTER, POINTER),
+    "ahead": (INT, POINTER, POINTER, LONG, LONG, POINTER),
     "work": (None, POINTER, POINTER),
     "bytes": (LONG, POINTER),
 }
@@ -37,6 +40,27 @@ DOUBTS: tuple[float, float] | None = None
 
 For tests: random models are sure of nothing.
 """
+
+
+class Handle(Protocol):
+    """Something of the core that a drafter is made with."""
+
+    handle: int
+
+
+class CallingHandle(Handle, Protocol):
+    """One that calls Python's functions back."""
+
+    calls: Calls
+
+
+@dataclass(frozen=True, slots=True)
+class ModelBytes:
+    """Bytes of a draft model: its weights, of a slot of its cache, and of a table beside the head."""
+
+    weights: int
+    slot: int
+    table: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +94,25 @@ class _CExit(Structure):
     )
 
 
+class _CModel(Structure):
+    _fields_ = (
+        ("forward", c_void_p),
+        ("bridge", c_void_p),
+        ("trimmed", c_void_p),
+        ("doubts", c_char_p),
+        ("weight_bytes", c_double),
+        ("slot_bytes", c_double),
+        ("table_bytes", c_double),
+    )
+
+
 class DrafterHandle:
     """A drafter of the core over a forward of Python's. Raises the errors of that forward."""
 
-    def __init__(self, name: str, host: HostForward, handle: int) -> None:
-        """``handle``: of a drafter that was made with ``host``."""
+    def __init__(self, name: str, handle: int, *called: CallingHandle | HostForward) -> None:
+        """``called``: what the drafter calls back."""
         self._core = core = _functions()
-        self._name, self._host, self._calls, self._handle = name, host, host.calls, handle
+        self._name, self._handle, self._called = name, handle, called
         weakref.finalize(self, core["free"], handle)
         self.work = (c_int64 * 4)()
         """Bytes read, passes, bytes of tables so far, and the peeked tokens of the latest draft."""
@@ -117,13 +153,22 @@ class DrafterHandle:
             (self._name,) * count,
         )
 
+    def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
+        """See ``Drafter.ahead``."""
+        found = (ctypes.c_int32 * max(limit, 1))()
+        count = self._core["ahead"](self._handle, _ints(tokens), len(tokens), limit, found)
+        self._count_work(self._handle, self.work)
+        self.check(count)
+        return found[:count]
+
     def nbytes(self) -> int:
         """Return the bytes held beside a KV cache and weights."""
         return int(self._core["bytes"](self._handle))
 
     def check(self, outcome: int) -> None:
         """Raise the error of a call that returned ``outcome``, if it failed: that of the forward first."""
-        self._calls.raise_kept()
+        for one in self._called:
+            one.calls.raise_kept()
         if outcome < 0:
             raise error_of(-outcome)
 
@@ -134,14 +179,26 @@ class DrafterHandle:
         self._room = addressof(self._tokens), addressof(self._parents), addressof(self._probs)
 
 
-def exit_handle(name: str, host: HostForward, layers: ExitLayers, trimmed: int | None) -> DrafterHandle:
-    """Make a drafter with layers of its target. ``trimmed``: the handle of a trimmed head."""
+def exit_handle(name: str, host: HostForward, layers: ExitLayers, trimmed: Handle | None) -> DrafterHandle:
+    """Make a drafter with layers of its target."""
     given = _CExit(
-        addressof(host.struct), trimmed, _doubts(), _ints(layers.ends), len(layers.ends), layers.table_bytes,
+        addressof(host.struct), trimmed and trimmed.handle, _doubts(), _ints(layers.ends), len(layers.ends),
+        layers.table_bytes,
         layers.vocabulary, layers.layer_bytes, layers.head_bytes, layers.exit, layers.resume or 0,
         layers.last,
     )  # fmt: skip
-    return DrafterHandle(name, host, _functions()["exit_new"](byref(given)))
+    return DrafterHandle(name, _functions()["exit_new"](byref(given)), host)
+
+
+def model_handle(
+    name: str, host: HostForward, bridge: CallingHandle, sizes: ModelBytes, trimmed: Handle | None
+) -> DrafterHandle:
+    """Make a drafter with a smaller model."""
+    given = _CModel(
+        addressof(host.struct), bridge.handle, trimmed and trimmed.handle, _doubts(),
+        sizes.weights, sizes.slot, sizes.table,
+    )  # fmt: skip
+    return DrafterHandle(name, _functions()["model_new"](byref(given)), host, bridge)
 
 
 def _doubts() -> bytes | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from ctypes import PYFUNCTYPE, Structure, c_int, c_int32, c_int64, c_void_p
+from ctypes import PYFUNCTYPE, Structure, addressof, c_double, c_int, c_int32, c_int64, c_void_p
 from typing import Protocol
 
 from edgedec.core.forward import Forward
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows, Keep, Rows
 from edgedec.core_lib.calls import Calls
 from edgedec.core_lib.params import CHead, head_struct
+from edgedec.core_lib.turns import ALONE, Turns
 
 _FAILED = 1
 _ROWS = (LAST_ROW, ALL_ROWS, Rows(indices=()))
@@ -36,6 +36,9 @@ class CForward(Structure):
     _fields_ = (
         ("capacity", c_int64),
         ("max_pass", c_int64),
+        ("most_undone", c_int64),
+        ("trees", c_int),
+        ("share", c_void_p),
         ("length", _LENGTH),
         ("reachable", _REACHABLE),
         ("peeked", _LENGTH),
@@ -49,21 +52,19 @@ class CForward(Structure):
 class HostForward:
     """The calls of ``forward``, whose head is trimmed as ``trimmed`` says when a drafter trims it.
 
-    ``passing``: computes a pass, by default with ``forward.extend``.
+    ``turns``: those on a model that drafts for several conversations.
     """
 
-    def __init__(
-        self,
-        forward: Forward,
-        trimmed: Trimmed | None = None,
-        passing: Callable[..., HeadRows] | None = None,
-    ) -> None:
-        acts = _Acts(forward, trimmed, passing or forward.extend)
+    def __init__(self, forward: Forward, trimmed: Trimmed | None = None, turns: Turns = ALONE) -> None:
+        acts = _Acts(forward, trimmed, turns)
         # The functions hold ``acts`` and not this: so a forward is free as soon as its drafter is.
         self.calls = calls = acts.calls
         self.struct = CForward(
             forward.capacity,
             forward.caps.max_pass,
+            forward.caps.most_undone,
+            forward.caps.trees,
+            addressof(acts.share),
             _LENGTH(calls.keeping(acts.length, 0)),
             _REACHABLE(calls.keeping(forward.reachable, 0)),
             _LENGTH(calls.keeping(acts.peeked, 0)),
@@ -75,9 +76,9 @@ class HostForward:
 
 
 class _Acts:
-    def __init__(self, forward: Forward, trimmed: Trimmed | None, passing: Callable[..., HeadRows]) -> None:
-        self.calls = Calls()
-        self._forward, self._trimmed, self._passing = forward, trimmed, passing
+    def __init__(self, forward: Forward, trimmed: Trimmed | None, turns: Turns) -> None:
+        self.calls, self.share = Calls(), c_double(turns.share)
+        self._forward, self._trimmed, self._turns = forward, trimmed, turns
         self._rows = _ROWS
         """Those that are asked for now: over the kept ids, if the head is trimmed."""
         self._answer: CHead | None = None
@@ -99,7 +100,9 @@ class _Acts:
 
     def extend(self, tokens: int, count: int, parents: int | None, rows: int, trimmed: int, head: int) -> int:
         above, wanted = _ints(parents, count) if parents else None, self._wanted(rows, self._keep(trimmed))
-        found = self._passing(_ints(tokens, count), parents=above, rows=wanted)
+        with self._turns.passing():
+            found = self._forward.extend(_ints(tokens, count), parents=above, rows=wanted)
+        self.share.value = self._turns.share
         return self._fill(head, found)
 
     def peek(self, tokens: int, count: int, exit: int, resume: int, trimmed: int, head: int) -> int:

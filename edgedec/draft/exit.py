@@ -61,7 +61,7 @@ class ExitDrafter(CoreDrafter):
             exit, resume, last, ends, subset.count(last) * layer, head, spec.table_bytes, spec.vocab_size
         )
         host = HostForward(forward, trimmed)
-        super().__init__(exit_handle(self.name, host, layers, trimmed.handle if trimmed else None))
+        super().__init__(exit_handle(self.name, host, layers, trimmed), trimmed)
 
 
 def read_bytes(forward: Forward) -> tuple[float, float]:

@@ -8,14 +8,19 @@ from edgedec.core.rows import FloatArray
 from edgedec.core.tree import DraftTree
 from edgedec.core_lib.drafters import DrafterHandle
 from edgedec.draft.drafter import Drafter
+from edgedec.draft.trimmed import TrimmedHead
 from edgedec.sampling import DrawParams
 
 
 class CoreDrafter(Drafter):
-    """Hands each call on to ``handle``. Errors of the models that it runs come out of the calls."""
+    """Hands each call on to ``handle``. Errors of the models that it runs come out of the calls.
 
-    def __init__(self, handle: DrafterHandle) -> None:
+    ``trimmed``: the trimmed head that the handle was made with.
+    """
+
+    def __init__(self, handle: DrafterHandle, trimmed: TrimmedHead | None = None) -> None:
         self.handle = handle
+        self._arrays = trimmed.kept.nbytes if trimmed else 0
         self._work = handle.work
 
     def sampled(self, params: DrawParams) -> None:
@@ -41,7 +46,7 @@ class CoreDrafter(Drafter):
         return self._work[3]
 
     def nbytes(self) -> int:
-        return self.handle.nbytes()
+        return self.handle.nbytes() + self._arrays
 
     @property
     def bytes_read(self) -> int:

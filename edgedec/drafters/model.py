@@ -16,9 +16,9 @@ from edgedec.bundle.manifest import DRAFTING, TOKENIZER, WEIGHTS, Manifest
 from edgedec.core.errors import BackendError, BadFileError, EdgeDecError, UnsupportedError
 from edgedec.core.forward import Forward
 from edgedec.core.ledger import SLACK
+from edgedec.core_lib.turns import ALONE, Turns
 from edgedec.draft import Drafter, ModelDrafter
 from edgedec.draft.trimmed import TrimmedHead
-from edgedec.draft.turns import ALONE, Turns
 from edgedec.drafters.interface import (
     BuildContext,
     DrafterKind,

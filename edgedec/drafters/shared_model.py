@@ -13,8 +13,8 @@ from edgedec.backends.backend import Backend, PassRequest, SequenceBatch
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.forward import Forward
 from edgedec.core.ledger import Ledger
+from edgedec.core_lib.turns import Turns
 from edgedec.decode.conversation_clock import ConversationClock
-from edgedec.draft.turns import Turns
 
 SHARED_TOKENS = 16
 """Tokens of each other conversation beside one that reads a text: what the target committed in a round."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from edgedec.decode.checks import common_prefix
 from edgedec.draft.bridge import TextBridge
-from edgedec.draft.model import common_length
 from edgedec.drafters.pairing import control_tokens
 from edgedec.text.tokenizer import Tokenizer
 from edgedec.training.features import LONGEST_TOKENS, Features
@@ -34,7 +34,7 @@ class Retokeniser:
         before = bridge.read()
         bridge.commit(rollout.reply)
         tokens = np.array(bridge.read()[: LONGEST_TOKENS + 1], np.int32)
-        first = common_length(before, tokens.tolist()) - 1
+        first = common_prefix(before, tokens.tolist()) - 1
         if first < 0 or len(tokens) < first + 2:
             return None
         ids = tokens[first + 1 :, None]

@@ -109,8 +109,7 @@ def test_a_draft_model_drafts_with_its_trimmed_head(
         return made[-1]
 
     monkeypatch.setattr("edgedec.drafters.model.model_drafter", noted)
-    monkeypatch.setattr("edgedec.draft.model._UNSURE_NATS", 9.0)  # random weights are sure of nothing
-    monkeypatch.setattr("edgedec.draft.model._LEAST_REACH", 1e-9)
+    monkeypatch.setattr("edgedec.core_lib.drafters.DOUBTS", (9.0, 1e-9))  # random weights are sure of nothing
     config = RunConfig(threads=1, context=256, draft="small")
 
     def drafted() -> set[int]:

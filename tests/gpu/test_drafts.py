@@ -51,8 +51,6 @@ def home(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def adapter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CHOICE, adapters.adapter().name)
     monkeypatch.setattr("edgedec.core_lib.drafters.DOUBTS", (100.0, 1e-9))  # random models are never sure
-    monkeypatch.setattr("edgedec.draft.model._UNSURE_NATS", 100.0)
-    monkeypatch.setattr("edgedec.draft.model._LEAST_REACH", 1e-9)
 
 
 def drafted(model: edgedec.Model, sampling: SamplingParams) -> str:

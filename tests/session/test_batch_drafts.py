@@ -44,8 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _bold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Random models are never sure; they draft all the same."""
-    monkeypatch.setattr("edgedec.draft.model._UNSURE_NATS", 100.0)
-    monkeypatch.setattr("edgedec.draft.model._LEAST_REACH", 0.0)
+    monkeypatch.setattr("edgedec.core_lib.drafters.DOUBTS", (100.0, 0.0))
 
 
 @pytest.fixture(scope="module")

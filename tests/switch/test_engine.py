@@ -164,7 +164,7 @@ def test_a_small_model_whose_context_is_full_leaves_the_rest_to_the_large_one(fo
 def test_the_small_model_drafts_while_the_large_one_writes_and_each_drafts_for_itself(
     folder, kind, monkeypatch
 ):
-    monkeypatch.setattr("edgedec.draft.model._UNSURE_NATS", 100.0)  # random models are never sure
+    monkeypatch.setattr("edgedec.core_lib.drafters.DOUBTS", (100.0, 0.02))  # random models are never sure
 
     def decide() -> RandomSwitching:
         return RandomSwitching(0.5, least_run=6, seed=2)

@@ -118,7 +118,9 @@ EDGEDEC_EXPORT int edgedec_core_most_choices();
 // A model of the host's, as drafters call it: DraftForward of core/decode/forward.h. A call that returns an int fails with
 // any other than 0. Functions are called in calls of the drafter alone.
 struct edgedec_core_forward {
-  int64_t capacity, max_pass;
+  int64_t capacity, max_pass, most_undone;
+  int trees;
+  const double* share;  // null: each pass is this sequence's alone
   int64_t (*length)();
   int64_t (*reachable)(int64_t length);
   int64_t (*peeked)();
@@ -162,6 +164,47 @@ struct edgedec_core_exit {
 };
 EDGEDEC_EXPORT edgedec_core_drafter* edgedec_core_drafter_exit_new(const edgedec_core_exit* given);
 
+// A bridge between the target's tokens and those of a draft model, which may be used beside its drafter: core/draft/bridge.h.
+struct edgedec_core_bridge;
+// `size`: ids that both models have.
+EDGEDEC_EXPORT edgedec_core_bridge* edgedec_core_bridge_same_new(int64_t size);
+// Bytes, or token ids, that stay until the next call of the host.
+struct edgedec_core_list {
+  const void* data;
+  int64_t size;
+};
+// A tokenizer: core/draft/codec.h. What a token adds to a text is asked once. Calls fail with any other than 0.
+struct edgedec_core_codec {
+  int (*piece)(int32_t token, edgedec_core_list* bytes);
+  int (*encode)(const char* text, int64_t size, edgedec_core_list* ids);
+};
+// By text: core/draft/text_bridge.h. to_target() says a token's counterpart, once for each of `draft_size` ids; -1: none.
+struct edgedec_core_texts {
+  edgedec_core_codec target, draft;
+  int32_t (*to_target)(int32_t id);
+  int64_t draft_size, controls, opening_count;
+  const int32_t* controls_theirs;  // [controls], control tokens of the target
+  const int32_t* controls_mine;    // [controls], and the drafter's of the same role
+  const int32_t* opening;
+};
+EDGEDEC_EXPORT edgedec_core_bridge* edgedec_core_bridge_text_new(const edgedec_core_texts* given);
+EDGEDEC_EXPORT void edgedec_core_bridge_free(edgedec_core_bridge* it);
+EDGEDEC_EXPORT int edgedec_core_bridge_begin(edgedec_core_bridge* it, const int32_t* tokens, int64_t count, int64_t kept);
+EDGEDEC_EXPORT int edgedec_core_bridge_commit(edgedec_core_bridge* it, const int32_t* tokens, int64_t count);
+// The committed sequence in the drafter's ids, which stay until the next call. Returns how many.
+EDGEDEC_EXPORT int64_t edgedec_core_bridge_read(edgedec_core_bridge* it, const int32_t** ids);
+EDGEDEC_EXPORT int64_t edgedec_core_bridge_bytes(const edgedec_core_bridge* it);
+
+// A drafter with a smaller model: core/draft/model_drafter.h.
+struct edgedec_core_model {
+  const edgedec_core_forward* forward;
+  const edgedec_core_bridge* bridge;
+  const edgedec_core_trimmed* trimmed;
+  const double* doubts;
+  double weight_bytes, slot_bytes, table_bytes;
+};
+EDGEDEC_EXPORT edgedec_core_drafter* edgedec_core_drafter_model_new(const edgedec_core_model* given);
+
 EDGEDEC_EXPORT void edgedec_core_drafter_free(edgedec_core_drafter* it);
 // The calls of core/decode/drafter.h. A failed one fails with what the host's call failed with.
 EDGEDEC_EXPORT int edgedec_core_drafter_sampled(edgedec_core_drafter* it, const edgedec_core_params* params);
@@ -171,11 +214,22 @@ EDGEDEC_EXPORT int edgedec_core_drafter_read(edgedec_core_drafter* it, int64_t s
 // Returns how many tokens it drafted, at most `limit`, for which there is room.
 EDGEDEC_EXPORT int edgedec_core_drafter_propose(edgedec_core_drafter* it, int64_t limit, double floor, int32_t* tokens,
                                                 int32_t* parents, double* probs);
+// Returns how many tokens may follow `tokens`, at most `limit`, for which there is room in `found`.
+EDGEDEC_EXPORT int edgedec_core_drafter_ahead(edgedec_core_drafter* it, const int32_t* tokens, int64_t count, int64_t limit,
+                                              int32_t* found);
 // work[0..2]: DraftWork so far; work[3]: tokens that the latest draft computed parts of.
 EDGEDEC_EXPORT void edgedec_core_drafter_work(const edgedec_core_drafter* it, int64_t* work);
 EDGEDEC_EXPORT int64_t edgedec_core_drafter_bytes(const edgedec_core_drafter* it);
 
-// ---- Functions that tests compare with other definitions of the same numbers.
+// ---- Functions for tests: parts of a bridge, and other definitions of the same numbers.
+// A draft in the drafter's ids as one in the target's, in room for as many nodes as `room`. Returns how many it has.
+EDGEDEC_EXPORT int edgedec_core_bridge_tree(edgedec_core_bridge* it, int64_t count, const int32_t* tokens,
+                                            const int32_t* parents, const double* reach, int64_t room, int32_t* tokens_out,
+                                            int32_t* parents_out, double* reach_out);
+// Counterparts of ids; whether nothing is drafted behind a token; how many tokens spell those behind the committed text.
+EDGEDEC_EXPORT void edgedec_core_bridge_to_target(edgedec_core_bridge* it, const int32_t* ids, int64_t count, int32_t* theirs);
+EDGEDEC_EXPORT int edgedec_core_bridge_ends(edgedec_core_bridge* it, int32_t token);
+EDGEDEC_EXPORT int64_t edgedec_core_bridge_length(edgedec_core_bridge* it, const int32_t* tokens, int64_t count);
 // exp and log of sampling/portable.h (0, 1), uniform and exponential noise of ids (2, 3), or exp of all at once (4).
 EDGEDEC_EXPORT void edgedec_core_numbers(int which, const double* x, int64_t count, uint64_t seed, int64_t position,
                                          double* out);

@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <memory>
 
+#include "core/api/bridge.h"
 #include "core/api/host_forward.h"
 #include "core/api/marshal.h"
 #include "core/draft/exit_drafter.h"
+#include "core/draft/model_drafter.h"
 
 using namespace edgedec::engine;
 
@@ -72,6 +74,16 @@ edgedec_core_drafter* edgedec_core_drafter_exit_new(const edgedec_core_exit* giv
   return made.release();
 }
 
+edgedec_core_drafter* edgedec_core_drafter_model_new(const edgedec_core_model* given) {
+  auto made = std::make_unique<edgedec_core_drafter>();
+  made->forward = std::make_unique<api::HostForward>(*given->forward);
+  const ModelBytes bytes = {given->weight_bytes, given->slot_bytes, given->table_bytes};
+  made->drafter = std::make_unique<ModelDrafter>("", *made->forward, given->bridge->bridge,
+                                                 given->trimmed ? given->trimmed->head : nullptr, bytes,
+                                                 doubts_of(given->doubts));
+  return made.release();
+}
+
 void edgedec_core_drafter_free(edgedec_core_drafter* it) { delete it; }
 
 int edgedec_core_drafter_sampled(edgedec_core_drafter* it, const edgedec_core_params* params) {
@@ -103,6 +115,14 @@ int edgedec_core_drafter_propose(edgedec_core_drafter* it, int64_t limit, double
   std::copy(tree.parents.begin(), tree.parents.end(), parents);
   std::copy(tree.probs.begin(), tree.probs.end(), probs);
   return static_cast<int>(tree.size());
+}
+
+int edgedec_core_drafter_ahead(edgedec_core_drafter* it, const int32_t* tokens, int64_t count, int64_t limit, int32_t* found) {
+  std::vector<int32_t> ahead;
+  const Status status = it->drafter->ahead(api::span(tokens, count), static_cast<int>(limit), &ahead);
+  if (const int failed = api::failed(status)) return failed;
+  std::copy(ahead.begin(), ahead.end(), found);
+  return static_cast<int>(ahead.size());
 }
 
 void edgedec_core_drafter_work(const edgedec_core_drafter* it, int64_t* work) {

@@ -12,6 +12,9 @@ class HostForward final : public DraftForward {
 
   int64_t max_pass() const override { return calls_.max_pass; }
   int64_t capacity() const override { return calls_.capacity; }
+  int64_t most_undone() const override { return calls_.most_undone; }
+  bool trees() const override { return calls_.trees; }
+  double share() const override { return calls_.share ? *calls_.share : 1.0; }
   int64_t length() const override { return calls_.length(); }
   bool has_peeked() const override { return calls_.peeked() != 0; }
   int64_t reachable(int64_t length) const override { return calls_.reachable(length); }

@@ -72,6 +72,10 @@ class Drafter {
   // Hears the target's answers of a pass, before any of it is committed: row 0 answers the last committed token, and row
   // 1 + i node i of the tree, rejected ones included.
   virtual Status observe(const DraftTree&, const HeadRows&) { return {}; }
+  // Writes at most `limit` tokens that may follow `tokens`, all that was committed, whatever was drafted before.
+  virtual Status ahead(Span<const int32_t>, int, std::vector<int32_t>*) {
+    return {Code::kUnsupported, "this drafter does not look ahead"};
+  }
   // Bytes held beside a KV cache and weights.
   virtual size_t nbytes() const = 0;
   // Takes over prepared knowledge, before the first begin. Fails, and stays as it was, for that of another drafter or

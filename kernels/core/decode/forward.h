@@ -47,6 +47,10 @@ class DraftForward {
   virtual int64_t length() const = 0;
   // Most tokens that can be taken back, and so be drafted, where recurrent layers keep states; 0: no bound.
   virtual int64_t most_undone() const { return 0; }
+  // Whether passes take trees.
+  virtual bool trees() const { return true; }
+  // The share of the latest pass that was this sequence's.
+  virtual double share() const { return 1.0; }
 
   // Runs one pass over `tokens` and appends them to the cache in the order given. parents[i] is the index in this pass
   // of token i's parent, or kRoot for a child of the last resident token; no parents mean a chain. After a pass over a

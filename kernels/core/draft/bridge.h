@@ -1,4 +1,4 @@
-// Translation between a draft model's tokens and the target's: none, or by text. edgedec/draft/bridge.py.
+// Translation between a draft model's tokens and the target's: none, or by text.
 #pragma once
 
 #include <algorithm>

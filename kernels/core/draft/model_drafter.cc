@@ -7,12 +7,14 @@ namespace edgedec::engine {
 namespace {
 
 constexpr size_t kMostRead = 128;  // most tokens that are read for a draft where a text goes on
-constexpr size_t kFirst = 48;      // tokens at the end of a new text that are read, as if it began there
-constexpr size_t kEnd = 64;        // tokens at the end of a text that drafts go on from where the cache is full
-constexpr double kModelLeastReach = 0.02;  // paths less probable than this are never followed
-constexpr double kKeptReach = 0.6;    // share of a path's probability that its next token is expected to keep
-constexpr float kModelUnsureNats = 4.0f;   // entropy above which nothing is drafted
-constexpr double kModelClose = 0.5;        // a runner-up at least this probable beside the first shares its pass
+// Tokens at the end of a new text that drafts read, as if it began there. Reading takes time from each reply, and a short one
+// never repays that of its whole prompt; a longer one makes a context of its own, and lookup covers the distant past.
+constexpr size_t kFirst = 48;
+constexpr size_t kEnd = 64;  // tokens at the end of a text that drafts go on from where the cache is full
+// Share of a path's probability that its next token is expected to keep. No pass is made for less than a level must gain.
+// Tokens that turn out below that are proposed all the same: only verifying them costs, which the planner weighs.
+constexpr double kKeptReach = 0.6;
+constexpr double kModelClose = 0.5;  // a runner-up so probable beside the first shares its pass, for about a third more time
 const int kSiblings[] = {kRoot, kRoot};
 
 size_t common_length(Span<const int32_t> first, Span<const int32_t> second) {
@@ -22,11 +24,15 @@ size_t common_length(Span<const int32_t> first, Span<const int32_t> second) {
 
 }  // namespace
 
-ModelDrafter::ModelDrafter(std::string name, DraftForward& forward, std::unique_ptr<Bridge> bridge,
-                           std::shared_ptr<TrimmedHead> trimmed)
-    : name_(std::move(name)), forward_(forward), bridge_(std::move(bridge)), trimmed_(std::move(trimmed)) {
+ModelDrafter::ModelDrafter(std::string name, DraftForward& forward, std::shared_ptr<Bridge> bridge,
+                           std::shared_ptr<TrimmedHead> trimmed, ModelBytes bytes, Doubts doubts)
+    : name_(std::move(name)),
+      forward_(forward),
+      bridge_(std::move(bridge)),
+      trimmed_(std::move(trimmed)),
+      bytes_(bytes),
+      doubts_(doubts) {
   pretrained = true;
-  cached_.reserve(static_cast<size_t>(forward.capacity()));
 }
 
 Status ModelDrafter::begin(Span<const int32_t> tokens, size_t kept) {
@@ -49,12 +55,36 @@ Status ModelDrafter::propose(int limit, double floor, Source self, DraftTree* tr
   if (start_ < 0) start_ = static_cast<int64_t>(ids.size());
   if (ids.empty() || limit < 1) return {};
   if (trimmed_) trimmed_->follow(ids);
-  EDGEDEC_TRY(catch_up(ids, drafted(Rows::last())));
+  EDGEDEC_TRY(catch_up(ids, drafted(Rows::last()), kFirst));
   // The checkpoint that the next query goes back to.
   if (forward_.most_undone()) EDGEDEC_TRY(forward_.rewind(forward_.length()));
-  EDGEDEC_TRY(sketch(limit, std::max(floor / kKeptReach, kModelLeastReach)));
+  EDGEDEC_TRY(sketch(limit, std::max(floor / kKeptReach, doubts_.least_reach)));
   EDGEDEC_TRY(bridge_->in_target_ids(tree_, &in_target_ids_));
-  in_target_ids_.best(limit, std::min(floor, kModelLeastReach), self, tree);
+  in_target_ids_.best(limit, std::min(floor, doubts_.least_reach), self, tree);
+  return {};
+}
+
+Status ModelDrafter::ahead(Span<const int32_t> tokens, int limit, std::vector<int32_t>* found) {
+  found->clear();
+  EDGEDEC_TRY(begin(tokens, 0));
+  EDGEDEC_TRY(forward_.rewind(0));
+  cached_.clear();
+  skipped_ = 0;
+  Span<const int32_t> ids;
+  EDGEDEC_TRY(bridge_->read(&ids));
+  if (ids.empty()) return {};
+  EDGEDEC_TRY(catch_up(ids, Rows::last(), kMostRead));
+  tree_.clear();
+  for (int node = kRoot;;) {
+    const int32_t token = head_.ids[0];
+    node = tree_.add(token, node, 1.0);
+    const bool full = static_cast<int64_t>(cached_.size()) == forward_.capacity();
+    if (static_cast<int>(tree_.size()) == limit || full || bridge_->ends(token)) break;
+    EDGEDEC_TRY(feed({&token, 1}, Rows::last()));
+  }
+  EDGEDEC_TRY(bridge_->in_target_ids(tree_, &in_target_ids_));
+  const Span<const int32_t> drafted(in_target_ids_.tokens);
+  found->assign(drafted.begin(), drafted.first(static_cast<size_t>(limit)).end());
   return {};
 }
 
@@ -71,11 +101,12 @@ Rows ModelDrafter::drafted(Rows rows) const {
 // Makes the cache hold `ids`, or their end; the head has `rows` of the last pass, which is always run.
 //
 // Feeds at most kMostRead tokens, in passes of the model's own length. Where more are missing, or more than were read
-// and than kFirst, and where hardly any of those read remain, it starts anew with the last kFirst tokens; where the cache
+// and than `end`, and where hardly any of those read remain, it starts anew with the last `end` tokens; where the cache
 // is full, with kEnd.
-Status ModelDrafter::catch_up(Span<const int32_t> ids, const Rows& rows) {
+Status ModelDrafter::catch_up(Span<const int32_t> ids, const Rows& rows, size_t end) {
   const auto capacity = static_cast<size_t>(forward_.capacity());
-  const size_t most = std::min(std::max<size_t>(capacity / 2, 1), kMostRead), end = std::min(most, kFirst);
+  const size_t most = std::min(std::max<size_t>(capacity / 2, 1), kMostRead);
+  end = std::min(most, end);
   Span<const int32_t> known = ids.from(std::min(skipped_, ids.size()));
   int64_t held = std::min({static_cast<int64_t>(common_length(cached_, known)), forward_.length(),
                            static_cast<int64_t>(known.size()) - 1});
@@ -98,8 +129,17 @@ Status ModelDrafter::catch_up(Span<const int32_t> ids, const Rows& rows) {
 }
 
 Status ModelDrafter::feed(Span<const int32_t> tokens, const Rows& rows) {
-  EDGEDEC_TRY(forward_.extend(tokens, {}, rows, &head_));
+  EDGEDEC_TRY(pass(tokens, {}, rows));
   cached_.insert(cached_.end(), tokens.begin(), tokens.end());
+  return {};
+}
+
+Status ModelDrafter::pass(Span<const int32_t> tokens, Span<const int> parents, const Rows& rows) {
+  EDGEDEC_TRY(forward_.extend(tokens, parents, rows, &head_));
+  const double saved = rows.keep.empty() ? 0.0 : trimmed_->saved();
+  const double streamed = (1.0 - saved) * bytes_.weights - bytes_.table;
+  work_.add(forward_.share() * streamed + bytes_.slot * static_cast<double>(cached_.size()),
+            bytes_.table > 0.0 ? bytes_.table : saved * bytes_.weights);
   return {};
 }
 
@@ -121,7 +161,7 @@ Status ModelDrafter::sketch(int limit, double floor) {
 // Nodes of the next pass: the first, and the second if it is probable and there is room.
 size_t ModelDrafter::together(double least) const {
   const int64_t room = forward_.capacity() - static_cast<int64_t>(cached_.size());
-  return following_.size() > 1 && tree_.reach[following_[1]] >= least && room >= 2 ? 2 : 1;
+  return forward_.trees() && following_.size() > 1 && tree_.reach[following_[1]] >= least && room >= 2 ? 2 : 1;
 }
 
 // One pass over siblings; the one with the better continuation stays in the cache.
@@ -132,7 +172,7 @@ Status ModelDrafter::step(size_t fed) {
     EDGEDEC_TRY(feed({tokens, 1}, drafted(Rows::last())));
     return grow(nodes[0], 0, &following_);
   }
-  EDGEDEC_TRY(forward_.extend({tokens, 2}, {kSiblings, 2}, drafted(Rows::all()), &head_));
+  EDGEDEC_TRY(pass({tokens, 2}, {kSiblings, 2}, drafted(Rows::all())));
   EDGEDEC_TRY(grow(nodes[0], 0, &following_));
   EDGEDEC_TRY(grow(nodes[1], 1, &other_));
   const int kept = most_reached(other_) > most_reached(following_);
@@ -151,7 +191,7 @@ double ModelDrafter::most_reached(const Nodes& nodes) const {
 // Adds tokens that may follow `node`, and finds those that can be followed in turn, best first.
 Status ModelDrafter::grow(int node, size_t row, Nodes* following) {
   following->clear();
-  if (head_.entropy[row] > kModelUnsureNats) return {};
+  if (head_.entropy[row] > doubts_.unsure_nats) return {};
   tree_.spelled(node, &path_);
   const double reach = node == kRoot ? 1.0 : tree_.reach[node];
   const DrawHistory history = history_.after(path_);

@@ -1,5 +1,4 @@
 // A draft in the making: nodes with the probability of their whole path, of which the best become a tree.
-// edgedec/draft/tree_builder.py.
 #pragma once
 
 #include <cstdint>

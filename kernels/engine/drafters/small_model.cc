@@ -75,8 +75,13 @@ Status SmallModel::pair(const DraftTarget& target, const DrafterSpec& spec) {
   return {};
 }
 
-std::unique_ptr<Bridge> SmallModel::bridge() const {
-  if (tokenizer_) return std::make_unique<TextBridge>(*target_, *tokenizer_, maps_);
+std::unique_ptr<Bridge> SmallModel::bridge() {
+  if (tokenizer_) {
+    const TokenizerInfo& info = tokenizer_->info();
+    std::vector<int32_t> opening;
+    if (info.add_bos && info.bos_id >= 0) opening.push_back(static_cast<int32_t>(info.bos_id));
+    return std::make_unique<TextBridge>(*target_, *tokenizer_, maps_, std::move(opening));
+  }
   return std::make_unique<SameVocabulary>(shared_ids_);
 }
 
@@ -90,7 +95,10 @@ Status SmallModel::make(Budget& budget, std::unique_ptr<Drafter>* made) {
     if (trimmed_) EDGEDEC_TRY(kept_.grow(2 * static_cast<int64_t>(trimmed_->nbytes())));
   }
   EDGEDEC_TRY(forward_->rewind(0));
-  *made = std::make_unique<ModelDrafter>(name_, *forward_, bridge(), trimmed_ ? trimmed_->again() : nullptr);
+  const ModelBytes bytes = {static_cast<double>(model_->weight_bytes()),
+                            static_cast<double>(ledger_->held("kv_cache") / std::max<int64_t>(forward_->capacity(), 1)),
+                            static_cast<double>(manifest_.spec.table_bytes)};
+  *made = std::make_unique<ModelDrafter>(name_, *forward_, bridge(), trimmed_ ? trimmed_->again() : nullptr, bytes);
   return {};
 }
 

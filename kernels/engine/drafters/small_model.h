@@ -8,7 +8,7 @@
 
 #include "engine/bundle/manifest.h"
 #include "core/decode/drafter.h"
-#include "engine/draft/text_bridge.h"
+#include "engine/drafters/prepared_maps.h"
 #include "engine/drafters/registry.h"
 #include "engine/drafters/trim.h"
 #include "engine/memory/budget.h"
@@ -39,7 +39,7 @@ class SmallModel {
  private:
   SmallModel() = default;
   Status pair(const DraftTarget& target, const DrafterSpec& spec);
-  std::unique_ptr<Bridge> bridge() const;
+  std::unique_ptr<Bridge> bridge();
 
   std::string name_;
   const Tokenizer* target_ = nullptr;
@@ -47,7 +47,7 @@ class SmallModel {
   int64_t shared_ids_ = 0;  // ids that both models have
   std::unique_ptr<OnnxModel> model_;
   std::unique_ptr<Tokenizer> tokenizer_;  // none where both have the same vocabulary
-  VocabularyMaps maps_;
+  PreparedMaps maps_;
   std::shared_ptr<TrimmedHead> trimmed_;
   ModelMemory memory_;
   std::unique_ptr<Ledger> ledger_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/utf8.h"
-#include "engine/text/utf8_decoder.h"
+#include "core/base/utf8_decoder.h"
 
 namespace edgedec::engine {
 namespace {

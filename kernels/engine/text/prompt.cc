@@ -4,7 +4,7 @@
 
 #include "engine/text/begins.h"
 #include "engine/text/control_tokens.h"
-#include "engine/text/utf8_decoder.h"
+#include "core/base/utf8_decoder.h"
 
 namespace edgedec::engine {
 namespace {

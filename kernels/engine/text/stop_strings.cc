@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/text/utf8_decoder.h"
+#include "core/base/utf8_decoder.h"
 
 namespace edgedec::engine {
 

@@ -2,7 +2,7 @@
 #include "core/base/format.h"
 #include "engine/text/template_renderer.h"
 #include "engine/text/template_text.h"
-#include "engine/text/utf8_decoder.h"
+#include "core/base/utf8_decoder.h"
 
 namespace edgedec::engine {
 

@@ -9,7 +9,7 @@
 #include "core/base/status.h"
 #include "engine/text/stop_strings.h"
 #include "engine/text/tokenizer.h"
-#include "engine/text/utf8_decoder.h"
+#include "core/base/utf8_decoder.h"
 
 namespace edgedec::engine {
 

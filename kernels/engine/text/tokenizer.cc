@@ -4,7 +4,7 @@
 #include <array>
 #include <new>
 
-#include "engine/text/utf8_decoder.h"
+#include "core/base/utf8_decoder.h"
 
 namespace edgedec::engine {
 namespace {

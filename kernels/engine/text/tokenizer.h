@@ -10,6 +10,7 @@
 #include "engine/base/files.h"
 #include "core/base/span.h"
 #include "core/base/status.h"
+#include "core/draft/codec.h"
 #include "engine/bundle/manifest.h"
 #include "engine/text/guarded_text.h"
 #include "text/steps.h"
@@ -17,7 +18,7 @@
 namespace edgedec::engine {
 
 // Not for several threads at once.
-class Tokenizer {
+class Tokenizer final : public Codec {
  public:
   // Memory that encoding takes for each byte of text, at most.
   static constexpr size_t kEncodingBytes = 64;
@@ -33,7 +34,7 @@ class Tokenizer {
   Status encode(const GuardedText& given, std::vector<int32_t>* ids) const;
 
   // The ids of text that continues another text: without BOS, without a space in front.
-  Status encode_inside(std::string_view text, std::vector<int32_t>* ids) const;
+  Status encode_inside(std::string_view text, std::vector<int32_t>* ids) const override;
 
   // Puts BOS in front of ids, where the model wants it and it is not there.
   void begin(std::vector<int32_t>* ids) const;
@@ -45,7 +46,7 @@ class Tokenizer {
   std::string_view spelling(int64_t token) const;
 
   // Appends the bytes that a token adds to a text: none for control tokens and ids without a token.
-  void append_piece(int64_t token, std::string* bytes) const;
+  void append_piece(int64_t token, std::string* bytes) const override;
 
   // The control tokens, {text, id}, in the order of their texts' bytes.
   const std::vector<std::pair<std::string_view, int32_t>>& control() const;

@@ -6,7 +6,7 @@
 #include "core/decode/passes.h"
 #include "engine/decode/table_drafters.h"
 #include "core/sampling/check.h"
-#include "engine/text/utf8_decoder.h"
+#include "core/base/utf8_decoder.h"
 
 namespace edgedec::engine {
 namespace {

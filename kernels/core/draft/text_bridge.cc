@@ -1,10 +1,6 @@
-#include "engine/draft/text_bridge.h"
+#include "core/draft/text_bridge.h"
 
-#include <cstring>
-
-#include "engine/base/files.h"
-#include "core/base/utf8.h"
-#include "engine/text/utf8_decoder.h"
+#include "core/base/utf8_decoder.h"
 
 namespace edgedec::engine {
 namespace {
@@ -12,19 +8,6 @@ namespace {
 constexpr size_t kStretch = 16;  // target tokens after which the next word begins a new stretch
 constexpr size_t kLongest = 64;  // target tokens of a stretch without a word's beginning
 constexpr double kTrifle = 0.02; // paths less probable than this are not worth tokenising
-
-Status read_map(const std::string& folder, const char* name, int64_t size, int64_t most, std::vector<int32_t>* map) {
-  std::string data;
-  const size_t bytes = static_cast<size_t>(size) * sizeof(int32_t);
-  if (!read_file(path_in(folder, name), bytes, &data).ok() || data.size() != bytes)
-    return {Code::kBadFile, std::string(name) + " is no map of these vocabularies", "export the folder again"};
-  map->resize(static_cast<size_t>(size));
-  std::memcpy(map->data(), data.data(), bytes);
-  for (int32_t id : *map)
-    if (id < -1 || id >= most)
-      return {Code::kBadFile, std::string(name) + " has an id outside the vocabulary", "export the folder again"};
-  return {};
-}
 
 // The text of `raw`, with U+FFFD for bytes that are no UTF-8, and the bytes of a character that its end cuts.
 void whole_text(std::string_view raw, std::string* text, std::string* rest) {
@@ -44,15 +27,8 @@ bool begins_word(std::string_view piece) {
 
 }  // namespace
 
-Status VocabularyMaps::read(const std::string& folder, int64_t target_size, int64_t draft_size) {
-  EDGEDEC_TRY(read_map(folder, "to_target.i32", draft_size, target_size, &to_target));
-  return read_map(folder, "to_draft.i32", target_size, draft_size, &to_draft);
-}
-
-TextBridge::TextBridge(const Tokenizer& target, const Tokenizer& draft, const VocabularyMaps& maps)
-    : target_(target), draft_(draft), maps_(maps) {
-  if (draft.info().add_bos && draft.info().bos_id >= 0) opening_.push_back(static_cast<int32_t>(draft.info().bos_id));
-  closed_ = opening_;
+TextBridge::TextBridge(const Codec& target, const Codec& draft, VocabularyMaps& maps, std::vector<int32_t> opening)
+    : target_(target), draft_(draft), maps_(maps), opening_(std::move(opening)), closed_(opening_) {
   marks_.emplace_back(0, opening_.size());
 }
 
@@ -89,14 +65,11 @@ Status TextBridge::commit(Span<const int32_t> tokens) {
 Status TextBridge::read(Span<const int32_t>* ids) {
   spell_open();
   whole_text(spelled_, &text_, &half_);
+  cuts_.clear();
   all_ = closed_;
   if (!text_.empty()) EDGEDEC_TRY(draft_.encode_inside(text_, &all_));
   *ids = all_;
   return {};
-}
-
-int32_t TextBridge::to_target_id(int32_t id) {
-  return id >= 0 && static_cast<size_t>(id) < maps_.to_target.size() ? maps_.to_target[static_cast<size_t>(id)] : -1;
 }
 
 bool TextBridge::ends(int32_t token) {
@@ -120,20 +93,18 @@ Status TextBridge::in_target_ids(const TreeBuilder& sketch, TreeBuilder* draft) 
 }
 
 Status TextBridge::say(Span<const int32_t> tokens, double probability, TreeBuilder* draft) {
-  bool whole = false;
-  EDGEDEC_TRY(cut(tokens, &whole));
+  EDGEDEC_TRY(cut(tokens));
   int parent = kRoot;
-  for (int32_t token : cut_) parent = draft->add(token, parent, probability);
+  for (int32_t token : cut_.tokens) parent = draft->add(token, parent, probability);
   const int32_t end = tokens[tokens.size() - 1];
-  if (!whole || !ends(end)) return {};
+  if (!cut_.whole || !ends(end)) return {};
   if (const int32_t last = to_target_id(end); last >= 0) draft->add(last, parent, probability);
   return {};
 }
 
 Status TextBridge::length(Span<const int32_t> tokens, int64_t* count) {
-  bool whole = false;
-  EDGEDEC_TRY(cut(tokens, &whole));
-  *count = static_cast<int64_t>(cut_.size());
+  EDGEDEC_TRY(cut(tokens));
+  *count = static_cast<int64_t>(cut_.tokens.size());
   return {};
 }
 
@@ -141,11 +112,21 @@ Status TextBridge::length(Span<const int32_t> tokens, int64_t* count) {
 //
 // They stop where the target's tokenizer spells something else, or crosses the end of the committed text. A character that
 // the committed text ends inside of belongs to that text.
-Status TextBridge::cut(Span<const int32_t> tokens, bool* whole) {
-  cut_.clear();
-  *whole = false;
+Status TextBridge::cut(Span<const int32_t> tokens) {
   spelled_.clear();
   for (int32_t token : tokens) draft_.append_piece(token, &spelled_);
+  if (const auto known = cuts_.find(spelled_); known != cuts_.end()) {
+    cut_ = known->second;
+    return {};
+  }
+  EDGEDEC_TRY(cut_text());
+  cuts_.emplace(spelled_, cut_);
+  return {};
+}
+
+Status TextBridge::cut_text() {
+  cut_.tokens.clear();
+  cut_.whole = false;
   if (spelled_.compare(0, half_.size(), half_) != 0) return {};
   std::string rest;
   whole_text(spelled_, &text_, &rest);
@@ -158,17 +139,16 @@ Status TextBridge::cut(Span<const int32_t> tokens, bool* whole) {
     if (piece_.empty() || spelled_.compare(done, piece_.size(), piece_) != 0) return {};
     const size_t begun = done;
     done += piece_.size();
-    if (begun >= half_.size()) cut_.push_back(token);
+    if (begun >= half_.size()) cut_.tokens.push_back(token);
     else if (done > half_.size()) return {};
   }
-  *whole = rest.empty() && done == spelled_.size();
+  cut_.whole = rest.empty() && done == spelled_.size();
   return {};
 }
 
 // Takes over a control token, where the drafter has one of the same role.
 void TextBridge::control(int32_t token) {
-  const bool known = token >= 0 && static_cast<size_t>(token) < maps_.to_draft.size();
-  const int32_t mine = known ? maps_.to_draft[static_cast<size_t>(token)] : -1;
+  const int32_t mine = maps_.to_draft(token);
   const bool first = marks_.size() == 1 && opening_.size() == 1 && opening_[0] == mine;
   if (mine >= 0 && !first) closed_.push_back(mine);
   marks_.emplace_back(marks_.back().first + 1, closed_.size());
@@ -191,7 +171,7 @@ void TextBridge::spell_open() {
 
 size_t TextBridge::nbytes() const {
   const size_t ids = closed_.capacity() + open_.capacity() + all_.capacity() + encoded_.capacity();
-  return ids * sizeof(int32_t) + marks_.capacity() * sizeof marks_[0];
+  return ids * sizeof(int32_t) + marks_.capacity() * sizeof marks_[0] + maps_.nbytes();
 }
 
 }  // namespace edgedec::engine

@@ -1,4 +1,4 @@
-#include "engine/text/utf8_decoder.h"
+#include "core/base/utf8_decoder.h"
 
 namespace edgedec::engine {
 namespace {
