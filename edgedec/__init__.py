@@ -28,7 +28,10 @@ if TYPE_CHECKING:
         UnsupportedError,
         UsageError,
     )
+    from edgedec.core.tree import DraftTree
     from edgedec.core.version import __version__
+    from edgedec.draft.drafter import Drafter
+    from edgedec.drafters.registry import add_drafter
     from edgedec.sampling.named import SamplingParams
     from edgedec.session.chat import Chat
     from edgedec.session.conversations import Conversations
@@ -44,6 +47,9 @@ _HOMES = {
     "Conversations": "edgedec.session.conversations",
     "Reply": "edgedec.session.reply",
     "RunConfig": "edgedec.assemble.config",
+    "Drafter": "edgedec.draft.drafter",
+    "DraftTree": "edgedec.core.tree",
+    "add_drafter": "edgedec.drafters.registry",
     "SamplingParams": "edgedec.sampling.named",
     "__version__": "edgedec.core.version",
     **dict.fromkeys(
@@ -77,6 +83,8 @@ __all__ = [
     "ContextFullError",
     "Conversations",
     "DownloadError",
+    "DraftTree",
+    "Drafter",
     "EdgeDecError",
     "GrammarError",
     "MemoryBudgetError",
@@ -92,6 +100,7 @@ __all__ = [
     "UnsupportedError",
     "UsageError",
     "__version__",
+    "add_drafter",
     "open",
 ]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from edgedec.core.errors import UsageError
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.draft import Lookup, Recycling
+from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.drafters.assistant import AssistantKind
 from edgedec.drafters.exit import ExitKind
 from edgedec.drafters.head import HeadKind
@@ -28,8 +29,11 @@ KINDS: tuple[DrafterKind, ...] = (
     AssistantKind(),
     ModelKind(),
 )
-"""All kinds of drafters. A new one is its own file and a line here; the last one takes every other name."""
+"""All kinds of drafters. A new one is its own file and a line here, or a class that a program adds. The last
+one takes every other name.
+"""
 
+_OWN = KINDS[:-1]
 _AUTO = DrafterSpec(AUTO, AUTO)
 """Stands for the drafters that suit the model, until ``resolved``."""
 
@@ -64,6 +68,26 @@ class Resolved:
     drafters: tuple[DrafterSpec, ...] = ()
     unnamed: frozenset[DrafterSpec] = frozenset()
     lines: tuple[str, ...] = ()
+
+
+def add_drafter(drafter: type[Drafter]) -> None:
+    """Let runs of this process draft with a class of one's own: by its ``name``, and with "auto".
+
+    Each conversation has an instance, made by ``Drafter.within``. A class of the same name that was added
+    before goes. Raises UsageError for a name that is none, or that EdgeDec's drafters have.
+    """
+    global KINDS
+    name = getattr(drafter, "name", "")
+    if (
+        not re.fullmatch(r"[a-z][a-z0-9_-]*", name)
+        or any(kind.takes(name) for kind in _OWN)
+        or name in (AUTO, OFF)
+    ):
+        raise UsageError(
+            f"a drafter cannot have the name {name!r:.40}", hint="use small letters, and none of " + names()
+        )
+    others = (kind for kind in KINDS[:-1] if kind.name != name)
+    KINDS = (*others, TableKind(drafter), KINDS[-1])
 
 
 def parsed(text: str) -> tuple[DrafterSpec, ...]:

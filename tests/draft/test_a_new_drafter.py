@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+import edgedec
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.prepare import Prepared
 from edgedec.assemble.run_context import RunContext
@@ -27,12 +29,15 @@ from edgedec.drafters.interface import (
     SearchContext,
 )
 from edgedec.drafters.tables import TableKind
+from edgedec.export import export_gguf
 from edgedec.memory.footprint import DrafterMemory, MemoryChoice, MemoryFacts
 from edgedec.memory.plan import milestones
 from edgedec.sampling import DrawParams
 from edgedec.session.reply import Settings
+from tests.conftest import ROOT
 from tests.drafters.test_drafting import markov, ticking
 from tests.fixtures.ready import Ready, chat_of
+from tests.fixtures.tiny_gguf import write_tiny
 from tests.fixtures.tiny_models import prepared_run, tiny_bundle
 
 
@@ -210,6 +215,50 @@ def test_it_says_why_it_is_left_out(bundle: Path) -> None:
     said.clear()
     assert run_of(bundle, said, draft="favourite").drafting.drafters == ()
     assert said == ["Tiny llama runs without its favourite: many is no token"]
+
+
+def guide_example() -> str:
+    """The class in the guide."""
+    page = (ROOT / "docs/guide/drafting.md").read_text(encoding="utf-8")
+    (block,) = (
+        one for one in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "(edgedec.Drafter)" in one
+    )
+    return block
+
+
+def test_the_one_in_the_guide_is_a_file_of_forty_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "KINDS", registry.KINDS)
+    example = guide_example()
+    assert len(example.splitlines()) <= 40
+    exec(example.partition("with edgedec.open")[0], {})
+    few = write_tiny(tmp_path / "few.gguf", "llama", mute=tuple(range(12, 260)), sharpness=4.0)
+    export_gguf(few, tmp_path / "few")
+    replies = {}
+    for draft in ("off", "bigrams"):
+        with edgedec.open(tmp_path / "few", draft=draft, threads=1, context=256, temperature=0.0) as model:
+            reply = model.complete("again and again and", max_tokens=120)
+            replies[draft] = (reply.read(), reply.tokens)
+            drafted = model.stats(reply).as_json().get("drafted_by", {})
+    assert replies["bigrams"] == replies["off"]
+    assert drafted["bigrams"]["proposed"] > 0
+
+
+@pytest.mark.parametrize("name", ["", "auto", "off", "lookup", "exit", "exit-3", "two words", "a,b"])
+def test_a_name_that_is_taken_or_none_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "KINDS", registry.KINDS)
+    with pytest.raises(UsageError, match="cannot have the name"):
+        edgedec.add_drafter(type("Named", (Repeater,), {"name": name}))
+
+
+def test_a_class_that_was_written_again_takes_the_place_of_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry, "KINDS", registry.KINDS)
+    for _ in range(2):
+        edgedec.add_drafter(type("Repeater", (Repeater,), {}))
+    assert registry.names().split(", ").count("repeater") == 1
 
 
 def test_what_it_cannot_do_it_says() -> None:

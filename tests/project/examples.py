@@ -104,6 +104,7 @@ EXAMPLES = (
     ),
     Example(guide("drafting"), "draft import", left_out=GIGABYTES),
     Example(guide("drafting"), "--draft auto,exit", models=("gemma3-270m",)),
+    Example(guide("drafting"), "class Bigrams", prints=r"calm(?s:.*)'proposed': [1-9]"),
     Example(guide("drafting"), "bench drafts", left_out=STUDY),
     Example(guide("energy"), "objective=", left_out="needs a meter; tests/costs/test_pass_energy.py has one"),
     Example(guide("serving"), "serve qwen2.5-coder-1.5b", left_out=SERVER),

@@ -23,6 +23,8 @@ EXPORTED = {
         "ContextFullError",
         "Conversations",
         "DownloadError",
+        "DraftTree",
+        "Drafter",
         "EdgeDecError",
         "GrammarError",
         "MemoryBudgetError",
@@ -38,6 +40,7 @@ EXPORTED = {
         "UnsupportedError",
         "UsageError",
         "__version__",
+        "add_drafter",
         "open",
     ],
     "edgedec.export": [
