@@ -31,3 +31,9 @@ class Calls:
         if self._error:
             error, self._error = self._error, None
             raise error
+
+
+class CalledBack:
+    """A model of Python's that the core calls back."""
+
+    calls: Calls

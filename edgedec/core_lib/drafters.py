@@ -16,7 +16,7 @@ from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import FloatArray
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.core_lib.binding import INT, LONG, POINTER, REAL, bind
-from edgedec.core_lib.calls import Calls
+from edgedec.core_lib.calls import CalledBack, Calls
 from edgedec.core_lib.host_forward import HostForward
 from edgedec.core_lib.library import error_of
 from edgedec.core_lib.params import params_struct
@@ -107,9 +107,9 @@ class _CModel(Structure):
 
 
 class DrafterHandle:
-    """A drafter of the core over a forward of Python's. Raises the errors of that forward."""
+    """A drafter of the core over a model of Python's. Raises the errors of that model."""
 
-    def __init__(self, name: str, handle: int, *called: CallingHandle | HostForward) -> None:
+    def __init__(self, name: str, handle: int, *called: CallingHandle | CalledBack) -> None:
         """``called``: what the drafter calls back."""
         self._core = core = _functions()
         self._name, self._handle, self._called = name, handle, called
@@ -134,7 +134,9 @@ class DrafterHandle:
     def read(self, start: int, hidden: FloatArray) -> None:
         """See ``Drafter.read``."""
         data = np.ascontiguousarray(hidden, np.float32)
-        self.check(self._core["read"](self._handle, start, data.ctypes.data, data.size))
+        outcome = self._core["read"](self._handle, start, data.ctypes.data, data.size)
+        self._count_work(self._handle, self.work)  # a drafter may read in passes of its own
+        self.check(outcome)
 
     def propose(self, limit: int, floor: float) -> DraftTree:
         """See ``Drafter.propose``."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from edgedec.core.forward import Forward
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows, Keep, Rows
-from edgedec.core_lib.calls import Calls
+from edgedec.core_lib.calls import CalledBack, Calls
 from edgedec.core_lib.params import CHead, head_struct
 from edgedec.core_lib.turns import ALONE, Turns
 
@@ -49,7 +49,7 @@ class CForward(Structure):
     )
 
 
-class HostForward:
+class HostForward(CalledBack):
     """The calls of ``forward``, whose head is trimmed as ``trimmed`` says when a drafter trims it.
 
     ``turns``: those on a model that drafts for several conversations.

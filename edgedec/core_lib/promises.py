@@ -29,6 +29,15 @@ def break_even(step: float, trimmed: float) -> float:
     return float(_function("break_even", _REAL, _REAL)(step, trimmed))
 
 
+def first_ids(own: float, head: float, vocabulary: int) -> int:
+    """Return how many first ids of a large vocabulary the head of a layer is trimmed to; 0 for a smaller one.
+
+    ``own``, ``head``: cost of a step of the layer and of the whole head, in passes of the target. First ids
+    are the frequent ones: merges are learned in the order of how often they occur.
+    """
+    return int(_function("first_ids", _REAL, _REAL, _REAL)(own, head, vocabulary))
+
+
 def promised_speed(layers: int, last: int, step: float, *, whole: bool) -> float:
     """Return the speed over plain decoding that drafting with ``layers`` of a model's ``last`` promises.
 

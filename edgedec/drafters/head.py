@@ -56,7 +56,7 @@ class _OpenHead(OpenDrafter):
         forward = setting.forward
         cache = self._head.forward(min(forward.capacity, CONTEXT), setting.ledger)
         facts = self._head.facts
-        return [HeadDrafter(cache, facts.read_from(forward.spec.n_layers), facts.width)]
+        return [HeadDrafter(cache, facts.read_from(forward.spec.n_layers))]
 
 
 def rest_bytes(facts: HeadFacts, threads: int, choice: MemoryChoice, sequences: int = 1) -> int:

@@ -54,7 +54,7 @@ class _OpenMtp(OpenDrafter):
         forward = setting.forward
         cache = self._layer.forward(forward.capacity + MORE_SLOTS, setting.ledger)
         trimmed = self._trimmed.again() if self._trimmed else None
-        return [MtpDrafter(cache, forward.spec.n_layers - 1, forward.spec.hidden_size, trimmed)]
+        return [MtpDrafter(cache, forward.spec.n_layers - 1, trimmed)]
 
 
 def rest_bytes(facts: MtpFacts, threads: int, trimmed: int, choice: MemoryChoice, sequences: int = 1) -> int:

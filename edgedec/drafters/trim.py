@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, EdgeDecError
 from edgedec.core.progress import Notice
 from edgedec.core.rows import Keep
-from edgedec.core_lib.promises import break_even, chain_gain
+from edgedec.core_lib.promises import break_even, first_ids
 from edgedec.disk.listed_files import Scalar
 from edgedec.draft.subset import fault_of
 from edgedec.draft.trimmed import TrimmedHead
@@ -26,12 +26,6 @@ IDS = "keep.i32"
 """The kept ids, ascending, as little-endian int32."""
 SAVED = "saved_share"
 """The fact that says which part of a pass's bytes a trimmed head leaves unread, 0 to 1."""
-FIRST_IDS = {8_192: 0.76, 16_384: 0.85, 32_768: 0.92, 65_536: 0.975}
-"""Numbers of first ids that a layer for further tokens may compute where nobody chose any, and their share of
-the tokens of English text and code (with Qwen2.5's tokenizer).
-"""
-_LARGE = 2
-"""A head of so many times as many ids is trimmed to them."""
 _AGAIN = "make it again, or remove it"
 
 
@@ -106,34 +100,22 @@ def trimmed_head(
 def trimmed_layer(model: LoadedModel, own: float, head: int, home: Path | None) -> TrimmedHead | None:
     """Return the trimmed head of a model for a drafter that reads ``own`` bytes and the model's ``head``.
 
-    Where none was made, the first ids of a large vocabulary, which are its frequent ones: merges are learned
-    in the order of how often they occur. There are as many as suit what a step costs beside a pass. None for
-    a smaller one. Raises BadFileError and UnsupportedError for a damaged one.
+    Where none was made, the first ids of a large vocabulary, as many as suit what a step costs beside a pass.
+    None for a smaller one. Raises BadFileError and UnsupportedError for a damaged one.
     """
     whole, vocab = max(model.spec.read_bytes(model.backend.weight_bytes), 1), model.spec.vocab_size
 
     def step(ids: int) -> float:
         return (own + head * ids / vocab) / whole
 
-    found = _found(model.manifest, home, model.bundle) or _first_ids(model.manifest, step)
+    found = _found(model.manifest, home, model.bundle)
+    if found is None and (first := first_ids(own / whole, head / whole, vocab)):
+        ids = np.union1d(np.arange(first, dtype=np.int64), np.array(ends_of(model.manifest), np.int64))
+        found = ids, 1.0 - step(ids.size) / step(vocab)
     if found is None:
         return None
     ids, saved = found
     return TrimmedHead(ids, break_even(step(vocab), step(ids.size)), saved)
-
-
-def _first_ids(manifest: Manifest, step: Callable[[int], float]) -> tuple[Keep, float] | None:
-    """Return the first ids and those of the ends, and the part of such a drafter's bytes that they save.
-
-    ``step``: cost of a draft step with so many ids, in passes of the target.
-    """
-    vocab = manifest.spec.vocab_size
-    sizes = [size for size in FIRST_IDS if vocab >= _LARGE * size]
-    if not sizes:
-        return None
-    best = max(sizes, key=lambda size: chain_gain(step(size), 1.0 - FIRST_IDS[size]))
-    ids = np.union1d(np.arange(best, dtype=np.int64), np.array(ends_of(manifest), np.int64))
-    return ids, 1.0 - step(ids.size) / step(vocab)
 
 
 def _found(manifest: Manifest, home: Path | None, bundle: Path | None = None) -> tuple[Keep, float] | None:

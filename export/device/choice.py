@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgedec.bundle.drafter_manifest import DRAFTER, HEAD, KINDS, DrafterManifest, Target
-from edgedec.bundle.head_facts import HeadFacts
+from edgedec.bundle.drafter_manifest import DRAFTER, KINDS, DrafterManifest, Target
 from edgedec.bundle.manifest import Manifest
-from edgedec.core.errors import NotFoundError, UnsupportedError, UsageError
+from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.drafters.artifacts import DrafterArtifact, artifacts, kinds_here
 from edgedec.drafters.registry import AUTO, OFF, kind_of, models_in, parsed
 
@@ -16,8 +15,8 @@ from edgedec.drafters.registry import AUTO, OFF, kind_of, models_in, parsed
 def named_model(names: Sequence[str]) -> str | None:
     """Return the small model among the names of drafters; None without one.
 
-    A name is a kind (trim, tables, head), the folder of such a drafter, auto, off, or a small model. Raises
-    UsageError for a name of another drafter, and for a second model.
+    A name is a kind (trim, tables, head, mtp, assistant), the folder of such a drafter, auto, off, or a small
+    model. Raises UsageError for a name of another drafter, and for a second model.
     """
     models: dict[str, None] = {}
     for name in names:
@@ -38,7 +37,7 @@ def choose_drafters(names: Sequence[str], bundle: Path, home: Path | None) -> tu
 
     Where kinds are named, only these are chosen, and none with off. Raises NotFoundError for one that is not
     there, UsageError for off beside others, BadFileError for a drafter that is damaged or belongs to another
-    target, UnsupportedError for a named head that only this machine can run; unnamed, such a head stays here.
+    target.
     """
     target = Target.of(Manifest.load(bundle))
     there = {one.kind: one for one in artifacts(target, home, bundle)}
@@ -54,20 +53,9 @@ def choose_drafters(names: Sequence[str], bundle: Path, home: Path | None) -> tu
     if OFF in names and chosen:
         raise UsageError("off leaves out the drafters of the model", hint="name those that are wanted alone")
     found = tuple((chosen if chosen or OFF in names else there).values())
-    made = {one.kind: one.checked(target) for one in found}
-    if (head := made.get(HEAD)) is None or _reads_the_usual(HeadFacts.of(head.facts)):
-        return found
-    if HEAD in chosen:
-        raise UnsupportedError(
-            f"the head of {target.name} reads other layers than a device hands out, or has its own table",
-            hint="leave it out",
-        )
-    return tuple(one for one in found if one.kind != HEAD)
-
-
-def _reads_the_usual(facts: HeadFacts) -> bool:
-    """Return whether a head reads what a graph for drafting hands out by itself, and the target's table."""
-    return not facts.taps and not facts.own_table
+    for one in found:
+        one.checked(target)
+    return found
 
 
 def check_kinds(names: Sequence[str], home: Path) -> None:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace edgedec::wire {
@@ -64,6 +65,35 @@ class Fields {
   }
 
   std::string_view left_;
+};
+
+// A message of protobuf, as it is written.
+class Message {
+ public:
+  Message& add(uint64_t field, std::string_view bytes) {
+    varint(field << 3 | 2);
+    varint(bytes.size());
+    text_.append(bytes);
+    return *this;
+  }
+  Message& add(uint64_t field, uint64_t value) {
+    varint(field << 3);
+    varint(value);
+    return *this;
+  }
+  Message& copy(std::string_view whole) {
+    text_.append(whole);
+    return *this;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  void varint(uint64_t left) {
+    for (; left >= 0x80; left >>= 7) text_.push_back(static_cast<char>(left | 0x80));
+    text_.push_back(static_cast<char>(left));
+  }
+
+  std::string text_;
 };
 
 }  // namespace edgedec::wire

@@ -12,40 +12,12 @@ namespace edgedec::ort {
 namespace {
 
 using wire::Fields;
+using wire::Message;
 using Names = Numbers<std::string_view>;
 
 constexpr uint64_t kGraph = 7;                                // of ModelProto
 constexpr uint64_t kNode = 1, kOutput = 12, kValueInfo = 13;  // of GraphProto
 constexpr size_t kFewest = 2;                                 // ops that are worth a region
-
-// A message of protobuf, as it is written.
-class Message {
- public:
-  Message& add(uint64_t field, std::string_view bytes) {
-    varint(field << 3 | 2);
-    varint(bytes.size());
-    text_.append(bytes);
-    return *this;
-  }
-  Message& add(uint64_t field, uint64_t value) {
-    varint(field << 3);
-    varint(value);
-    return *this;
-  }
-  Message& copy(std::string_view whole) {
-    text_.append(whole);
-    return *this;
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  void varint(uint64_t left) {
-    for (; left >= 0x80; left >>= 7) text_.push_back(static_cast<char>(left | 0x80));
-    text_.push_back(static_cast<char>(left));
-  }
-
-  std::string text_;
-};
 
 struct Read {
   Node node;

@@ -9,13 +9,14 @@ import numpy as np
 import onnx
 import pytest
 
-from edgedec.backends.onnx.head_forward import HeadForward, HeadModel, HeadPass
+from edgedec.backends.onnx.head_forward import HeadModel
 from edgedec.bundle.drafter_manifest import DrafterManifest, Target
 from edgedec.bundle.head_facts import GRAPH, HeadFacts
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, ContextFullError, EdgeDecError, MemoryBudgetError
 from edgedec.core.ledger import Ledger
 from edgedec.core.rows import FloatArray
+from edgedec.core_lib.layer_drafters import HeadPass
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.export.draft_head.installed import read_head
 from edgedec.export.draft_head.target import embedding_table, head_rows
@@ -209,18 +210,6 @@ def test_all_its_memory_is_leased(exact: Setting) -> None:
         exact.model().forward(32, Ledger({"scratch": 10}))
 
 
-def test_it_counts_the_bytes_that_its_passes_read(exact: Setting) -> None:
-    model = exact.model()
-    head, (tokens, taps) = model.forward(32), inputs(exact, 3)
-    head.step(tokens, taps=taps)
-    slot = 2 * 2 * 16 * 2
-    read = model.weight_bytes - model.facts.head_bytes + 3 * slot
-    assert head.bytes_read == read
-    head.step([1], states=np.ones((1, exact.weights.hidden), np.float32), rows=[0])
-    assert head.bytes_read == read + model.weight_bytes - model.facts.fc_bytes + 4 * slot
-    assert head.passes == 2
-
-
 def test_a_head_for_another_target_or_with_other_sizes_is_refused(exact: Setting, tmp_path: Path) -> None:
     facts = HeadFacts.of(DrafterManifest.load(exact.folder).facts)
     for change in ({"hidden": 32}, {"head_k": 3}, {"kv_heads": 4}, {"table_tiles": 3}):
@@ -247,7 +236,7 @@ def test_a_graph_that_reads_weights_elsewhere_is_refused(tmp_path: Path) -> None
 
 def test_ids_outside_the_vocabulary_are_refused_when_they_are_drafted(exact: Setting) -> None:
     facts = HeadFacts.of(DrafterManifest.load(exact.folder).facts)
-    head: HeadForward = HeadModel(exact.folder, exact.bundle, facts, 5).forward(16)
+    head = HeadModel(exact.folder, exact.bundle, facts, 5).forward(16)
     _, taps = inputs(exact, 2)
     with pytest.raises(BadFileError, match="ids outside the vocabulary"):
         head.step([1, 2], taps=taps, rows=[1])

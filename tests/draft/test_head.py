@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgedec.backends.fake import MarkovForward
-from edgedec.backends.onnx.head_forward import HeadPass
-from edgedec.core.forward import Capabilities
+from edgedec.bundle.head_facts import WAITING
 from edgedec.core.ledger import Ledger
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Rows
+from edgedec.core_lib.layer_drafters import DraftLayerSizes, HeadPass
 from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation
-from edgedec.draft.head import MOST_WAITING, HeadDrafter
+from edgedec.draft.head import HeadDrafter
 from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
 
@@ -58,13 +58,11 @@ class KnowingHead:
     def __init__(
         self, target: Recording, *, capacity: int = 400, max_pass: int = 128, **model: float
     ) -> None:
-        self.caps = Capabilities(max_pass=max_pass, trees=True, exact=True)
-        self.capacity, self.ledger = capacity, Ledger()
+        self.sizes = DraftLayerSizes(3, 1, capacity, max_pass)
+        self.ledger = Ledger()
         self._target, self._model = target, model
         self._texts: list[Path] = []
         self._slots: list[Path] = []
-        self.bytes_read = self.table_bytes = 0
-        self.passes = 0
         self.fed: list[tuple[int, int]] = []
         """Of each pass: committed tokens, and drafted ones."""
 
@@ -90,7 +88,7 @@ class KnowingHead:
     ) -> HeadPass:
         read = [] if taps is None else [self._target.texts[tap.tobytes()] for tap in taps]
         drafted = [] if states is None else [self._texts[int(state[0])] for state in states]
-        assert len(tokens) == len(read) + len(drafted) <= self.caps.max_pass
+        assert len(tokens) == len(read) + len(drafted) <= self.sizes.longest
         texts = [(*before, token) for before, token in zip([*read, *drafted], tokens, strict=True)]
         start = len(self._slots)
         for node in range(len(read), len(tokens)):
@@ -100,7 +98,7 @@ class KnowingHead:
         for above, text in zip([*self._slots[-1:], *texts], texts[: len(read)], strict=False):
             assert text[: len(above)] == above
         self._slots += texts
-        assert len(self._slots) <= self.capacity
+        assert len(self._slots) <= self.sizes.capacity
         self.fed.append((len(read), len(drafted)))
         out = np.arange(len(self._texts), len(self._texts) + len(texts), dtype=np.float32)[:, None]
         self._texts += texts
@@ -109,7 +107,8 @@ class KnowingHead:
     def _rows(self, texts: list[Path]) -> HeadRows:
         found = [MarkovForward(max_pass=2000, capacity=2000, **self._model).extend(text) for text in texts]  # type: ignore[arg-type]
         if not found:
-            return HeadRows(*(np.zeros(0) for _ in range(4)))  # type: ignore[arg-type]
+            few = np.zeros((0, 1), np.float32)
+            return HeadRows(few, few.astype(np.int32), few[:, 0], few[:, 0])
         names = ("values", "ids", "logsumexp", "entropy")
         return HeadRows(*(np.concatenate([getattr(one, name) for one in found]) for name in names))
 
@@ -121,7 +120,7 @@ class Setting:
         self.target = Recording(**model)
         sharp = {"sharpness": model["sharpness"]} if "sharpness" in model else {}
         self.head = KnowingHead(self.target, **(head or {}), **sharp)
-        self.drafter = HeadDrafter(self.head, (0, 1, 2), 3)  # type: ignore[arg-type]
+        self.drafter = HeadDrafter(self.head, (0, 1, 2))  # type: ignore[arg-type]
         self.passes: list[PassRecord] = []
         self.failures: list[str] = []
         speculation = Speculation([self.drafter], limit=limit, notice=self.failures.append)
@@ -185,8 +184,8 @@ def test_it_stays_in_step_over_turns_that_keep_change_and_leave_off(seed: int) -
 def test_it_reads_the_end_of_a_long_text_only() -> None:
     setting = Setting(sharpness=SHARP, capacity=1000, max_pass=128)
     setting.reply([index % VOCAB for index in range(500)], n=8)
-    assert setting.head.fed[0] == (MOST_WAITING, 0)
-    assert sum(committed for committed, _ in setting.head.fed) <= MOST_WAITING + 8
+    assert setting.head.fed[0] == (WAITING, 0)
+    assert sum(committed for committed, _ in setting.head.fed) <= WAITING + 8
     assert len(setting.passes) < 4 + 8
 
 
@@ -212,7 +211,7 @@ def test_after_a_restored_session_it_begins_with_the_tokens_that_follow() -> Non
 def test_without_the_last_hidden_states_it_drafts_nothing() -> None:
     target = Recording()
     head = KnowingHead(target)
-    drafter = HeadDrafter(head, (0, 1, 2), 3)  # type: ignore[arg-type]
+    drafter = HeadDrafter(head, (0, 1, 2))  # type: ignore[arg-type]
     drafter.begin([1, 2, 3], 0)
     assert len(drafter.propose(8)) == 0
     hidden = target.extend([1, 2, 3], rows=Rows(taps=(0, 1, 2))).hidden
@@ -228,8 +227,8 @@ def test_without_the_last_hidden_states_it_drafts_nothing() -> None:
 
 def test_its_memory_is_leased() -> None:
     head = KnowingHead(Recording())
-    drafter = HeadDrafter(head, (0, 1, 2), 3)  # type: ignore[arg-type]
-    assert head.ledger.by_name() == {"taps": MOST_WAITING * 3 * 4}
-    assert drafter.nbytes() >= 1100 + MOST_WAITING * 3 * 4
+    drafter = HeadDrafter(head, (0, 1, 2))  # type: ignore[arg-type]
+    assert head.ledger.by_name() == {"taps": WAITING * 3 * 4}
+    assert drafter.nbytes() >= 1100 + WAITING * 3 * 4
     del drafter
     assert head.ledger.by_name() == {}

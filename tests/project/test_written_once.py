@@ -12,8 +12,8 @@ from tests.project.sources import modules, relative, sources, tree
 
 ROOMS = ("control", "decode", "draft", "drafters", "eviction", "memory", "sampling", "verify")
 """Folders of edgedec that decide, or hold what decides."""
-MOST_DOUBLED = 6
-MOST_TWINS = 12
+MOST_DOUBLED = 4
+MOST_TWINS = 11
 """Drafters with models, the loop and the cache book are still in both languages. Neither number may grow."""
 ALIKE = {"root", "mask", "none", "hashbytes"}
 """Names of values that are no tuning: the parent of a root, all bits, nothing, the size of a SHA-256."""

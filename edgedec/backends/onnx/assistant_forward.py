@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from edgedec.backends.onnx.session import one_line_errors, open_session
 from edgedec.backends.onnx.step_buffers import (
     AGAIN,
-    HeadPass,
     StepBuffers,
     fits,
     found_pass,
@@ -27,6 +26,7 @@ from edgedec.bundle.manifest import WEIGHTS
 from edgedec.core.errors import BadFileError
 from edgedec.core.ledger import Ledger
 from edgedec.core.rows import FloatArray
+from edgedec.core_lib.layer_drafters import AssistantStepSizes, HeadPass
 from edgedec.telemetry.cores import physical_cores
 
 _WHAT = "the assistant"
@@ -78,9 +78,10 @@ class AssistantSteps:
         self._keys = [array for name, array in shared.items() if name != "table"]
         self._weight_bytes = model.weight_bytes
         self.ledger = ledger
-        self.bytes_read = 0
-        """Bytes of weights, keys and values that steps have read so far."""
-        self.passes = 0
+        unread = facts.head_bytes * (facts.ids - facts.scored) // facts.ids
+        # The keys and values in one layer of each kind.
+        caches = tuple((one.nbytes // one.shape[0] // one.shape[3], one.shape[3]) for one in self._keys)
+        self.sizes = AssistantStepSizes(facts.target_hidden, model.weight_bytes - unread, caches)
         floats = {"taps": "committed", "states": "drafted"}
         inputs: dict[str, tuple[NDArray[Any], str]] = {
             **{name: (np.empty((1, facts.target_hidden), np.float32), what) for name, what in floats.items()},
@@ -119,16 +120,7 @@ class AssistantSteps:
         counts = {"committed": int(state is None), "drafted": int(state is not None), "rows": 1}
         with one_line_errors(graph=GRAPH):
             found = self._buffers.run(counts, values)
-        self.passes += 1
-        facts = self._facts
-        unread = facts.head_bytes * (facts.ids - facts.scored) // facts.ids
-        self.bytes_read += self._weight_bytes - unread + self._key_bytes(slots)
-        return found_pass(found, facts.ids, _WHAT)
-
-    def _key_bytes(self, slots: int) -> int:
-        """Return the bytes of the keys and values in one layer of each kind."""
-        each = [(one.nbytes // one.shape[0] // one.shape[3], one.shape[3]) for one in self._keys]
-        return sum(nbytes * min(slots, most) for nbytes, most in each)
+        return found_pass(found, self._facts.ids, _WHAT)
 
     def nbytes(self) -> int:
         """Weights (mapped) and buffers."""

@@ -5,7 +5,6 @@ Such a layer has a cache of its own, and reads tables in the weights of its targ
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -20,7 +19,6 @@ from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.session import one_line_errors, open_session
 from edgedec.backends.onnx.step_buffers import (
     AGAIN,
-    HeadPass,
     StepBuffers,
     fits,
     found_pass,
@@ -38,6 +36,7 @@ from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import FloatArray, Keep
+from edgedec.core_lib.layer_drafters import DraftLayerSizes, HeadPass
 from edgedec.memory.footprint import scratch_bytes
 from edgedec.telemetry.cores import physical_cores
 
@@ -94,6 +93,12 @@ class LayerModel:
         self.session = open_session(folder, threads, graph=graph.file)
         self.weight_bytes = (folder / WEIGHTS).stat().st_size
         graph.check(self.session)
+        self.reads: Mapping[str, int] = {}
+        """Bytes that passes read, and what decides them, by the names of ``DraftLayerSizes``."""
+
+    def forward(self, capacity: int, ledger: Ledger | None = None) -> LayerForward:
+        """See ``LayerForward``."""
+        return LayerForward(self, capacity, ledger)
 
 
 class LayerForward(KvForward):
@@ -111,11 +116,8 @@ class LayerForward(KvForward):
         self._graph = model.graph
         self.keep: Keep | None = None
         """Ids that ``step`` computes the head for; None: all. Others than None where the graph trims."""
-        self.bytes_read = 0
-        """Bytes of weights, keys and values that passes have read so far."""
-        self.passes = 0
-        self.table_bytes = 0
-        """Bytes of the target's embedding, once for each pass so far, where the head has another table."""
+        own = spec.hidden_size, capacity, longest
+        self.sizes = DraftLayerSizes(model.graph.width, *own, slot=kv.reserved // capacity, **model.reads)
         inputs, outputs = _inputs(longest, spec, model.graph), _outputs(longest, spec)
         self._buffers = StepBuffers(model.session, inputs, outputs, {**model.tables, **kv.arrays})
         ledger.hold(self, "scratch", scratch_bytes(spec, model.threads, longest, capacity))
@@ -157,20 +159,7 @@ class LayerForward(KvForward):
             found = self._buffers.run(counts, values)
         result = found_pass(found, graph.ids, graph.name, padded=graph.trims)
         self._book.append(planned)
-        self.passes += 1
-        slot = self._kv.reserved // self.capacity
-        self.bytes_read += self._pass_bytes(len(tokens), committed, len(rows), kept) + slot * self._book.slots
-        self.table_bytes += self._embedding_bytes
         return result
-
-    @abstractmethod
-    def _pass_bytes(self, tokens: int, committed: int, rows: int, kept: Keep | None) -> int:
-        """Return the bytes of weights that a pass reads."""
-
-    @property
-    @abstractmethod
-    def _embedding_bytes(self) -> int:
-        """Bytes of the embedding, in ``table_bytes``."""
 
 
 def _inputs(longest: int, spec: ModelSpec, graph: LayerGraph) -> dict[str, tuple[NDArray[Any], str]]:

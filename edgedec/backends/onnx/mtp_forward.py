@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgedec.backends.onnx.layer_forward import LayerForward, LayerGraph, LayerModel
+from edgedec.backends.onnx.layer_forward import LayerGraph, LayerModel
 from edgedec.bundle.mtp_facts import GRAPH, MtpFacts
-from edgedec.core.ledger import Ledger
-from edgedec.core.rows import Keep
 
 
 class MtpModel(LayerModel):
@@ -18,26 +16,13 @@ class MtpModel(LayerModel):
         tables = {"table": facts.table, "head": facts.head}
         graph = LayerGraph(GRAPH, "the MTP drafter", facts.spec, facts.hidden, facts.ids, tables, trims=True)
         super().__init__(folder, target, graph, threads)
-
-    def forward(self, capacity: int, ledger: Ledger | None = None) -> MtpForward:
-        """See ``LayerForward``."""
-        return MtpForward(self, capacity, ledger)
-
-
-class MtpForward(LayerForward):
-    """One sequence over an ``MtpModel``."""
-
-    def __init__(self, model: MtpModel, capacity: int, ledger: Ledger | None) -> None:
-        super().__init__(model, capacity, ledger)
-        self._facts = model.facts
-
-    def _pass_bytes(self, tokens: int, committed: int, rows: int, kept: Keep | None) -> int:
-        head = self._facts.head.nbytes if rows else 0
-        if kept is not None:
-            head = head * len(kept) // self._facts.ids
-        return int(self.spec.read_bytes(self._weight_bytes, tokens)) + head
-
-    @property
-    def _embedding_bytes(self) -> int:
-        apart = self._facts.table_offset != self._facts.head_offset
-        return self._facts.table.nbytes if apart else 0
+        experts = facts.experts * facts.expert_bytes
+        self.reads = {
+            "always": self.weight_bytes - experts,
+            "head": facts.head.nbytes,
+            "experts": experts,
+            "table": facts.table.nbytes if facts.table_offset != facts.head_offset else 0,
+            "ids": facts.ids,
+            "expert_count": facts.experts,
+            "expert_chosen": facts.chosen,
+        }

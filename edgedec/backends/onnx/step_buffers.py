@@ -14,8 +14,8 @@ from edgedec.backends.head_rows import check_finite
 from edgedec.backends.onnx.session import one_line_errors
 from edgedec.bundle.table_facts import TableFacts
 from edgedec.core.errors import BadFileError
-from edgedec.core.quick_dataclass import dataclass
-from edgedec.core.rows import FloatArray, HeadRows
+from edgedec.core.rows import HeadRows
+from edgedec.core_lib.layer_drafters import HeadPass
 
 _MOST_KEPT = 64
 AGAIN = "make the drafter again, or remove it"
@@ -23,17 +23,6 @@ AGAIN = "make the drafter again, or remove it"
 Array = NDArray[Any]
 Counts = Mapping[str, int]
 """Numbers of rows of a shape, by what is counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeadPass:
-    """The results of a pass over n tokens: the rows asked for, and ``out`` f32[n, d].
-
-    ``out`` are the states of the next drafted tokens.
-    """
-
-    rows: HeadRows
-    out: FloatArray
 
 
 class StepBuffers:

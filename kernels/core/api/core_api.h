@@ -205,6 +205,43 @@ struct edgedec_core_model {
 };
 EDGEDEC_EXPORT edgedec_core_drafter* edgedec_core_drafter_model_new(const edgedec_core_model* given);
 
+// A layer of the host's with a cache of its own: core/draft/layer_forward.h. `sizes`: those of LayerSizes, in its order. step()
+// runs the pass that it finds in `pass`, and fills what stays until the next call.
+struct edgedec_core_found {
+  edgedec_core_head head;  // the rows asked for
+  const float* states;     // [count, hidden]: those behind all tokens of the pass
+};
+struct edgedec_core_layer_pass {
+  const int32_t* tokens;
+  int64_t count, committed, rows_count;
+  const float* taps;         // [committed, width]
+  const float* states;       // [count - committed, hidden]
+  const int32_t* parents;    // null for a chain
+  const int32_t* rows;
+  int trimmed;               // whether the head computes the ids that the drafter's trimmed head keeps now
+};
+struct edgedec_core_layer {
+  const int64_t* sizes;
+  edgedec_core_layer_pass* pass;
+  int (*step)(edgedec_core_found* found);
+  int (*rewind)(int64_t length);
+};
+// Drafters with a trained head over the outputs of the layers `taps`, and with an MTP layer; `trimmed`: null for none.
+EDGEDEC_EXPORT edgedec_core_drafter* edgedec_core_drafter_head_new(const edgedec_core_layer* layer, const int32_t* taps,
+                                                                   int64_t count);
+EDGEDEC_EXPORT edgedec_core_drafter* edgedec_core_drafter_mtp_new(const edgedec_core_layer* layer, int tap,
+                                                                  const edgedec_core_trimmed* trimmed);
+
+// An assistant of the host's: core/draft/assistant_steps.h, which explains the sizes. `first`: whether `given` is the output of
+// the target's layer, and not a state.
+struct edgedec_core_assistant {
+  int64_t hidden, weights;
+  int64_t slot[2], most[2];
+  int (*look)(int64_t* length, int64_t* slots);
+  int (*step)(int32_t token, int64_t position, int64_t slots, int first, const float* given, edgedec_core_found* found);
+};
+EDGEDEC_EXPORT edgedec_core_drafter* edgedec_core_drafter_assistant_new(const edgedec_core_assistant* assistant, int tap);
+
 EDGEDEC_EXPORT void edgedec_core_drafter_free(edgedec_core_drafter* it);
 // The calls of core/decode/drafter.h. A failed one fails with what the host's call failed with.
 EDGEDEC_EXPORT int edgedec_core_drafter_sampled(edgedec_core_drafter* it, const edgedec_core_params* params);

@@ -3,22 +3,12 @@
 #include <memory>
 
 #include "core/api/bridge.h"
-#include "core/api/host_forward.h"
+#include "core/api/drafter_handle.h"
 #include "core/api/marshal.h"
 #include "core/draft/exit_drafter.h"
 #include "core/draft/model_drafter.h"
 
 using namespace edgedec::engine;
-
-struct edgedec_core_trimmed {
-  std::shared_ptr<TrimmedHead> head;
-};
-
-struct edgedec_core_drafter {
-  std::unique_ptr<api::HostForward> forward;
-  std::unique_ptr<Drafter> drafter;
-  DraftTree tree;
-};
 
 namespace {
 

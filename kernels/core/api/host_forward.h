@@ -18,15 +18,15 @@ class HostForward final : public DraftForward {
   int64_t length() const override { return calls_.length(); }
   bool has_peeked() const override { return calls_.peeked() != 0; }
   int64_t reachable(int64_t length) const override { return calls_.reachable(length); }
-  Status rewind(int64_t length) override { return status(calls_.rewind(length)); }
+  Status rewind(int64_t length) override { return host_status(calls_.rewind(length)); }
   Status keep_path(Span<const int> nodes) override {
-    return status(calls_.keep_path(nodes.data(), static_cast<int64_t>(nodes.size())));
+    return host_status(calls_.keep_path(nodes.data(), static_cast<int64_t>(nodes.size())));
   }
 
   Status extend(Span<const int32_t> tokens, Span<const int> parents, const Rows& rows, HeadRows* found) override {
     const auto count = static_cast<int64_t>(tokens.size());
     edgedec_core_head head = {};
-    EDGEDEC_TRY(status(calls_.extend(tokens.data(), count, parents.empty() ? nullptr : parents.data(), wanted(rows),
+    EDGEDEC_TRY(host_status(calls_.extend(tokens.data(), count, parents.empty() ? nullptr : parents.data(), wanted(rows),
                                      !rows.keep.empty(), &head)));
     copy(view(head), found);
     return {};
@@ -35,26 +35,15 @@ class HostForward final : public DraftForward {
   Status peek(Span<const int32_t> tokens, LayerSubset layers, const Rows& rows, HeadRows* found) override {
     const auto count = static_cast<int64_t>(tokens.size());
     edgedec_core_head head = {};
-    EDGEDEC_TRY(status(calls_.peek(tokens.data(), count, layers.exit, layers.resume, !rows.keep.empty(), &head)));
+    EDGEDEC_TRY(host_status(calls_.peek(tokens.data(), count, layers.exit, layers.resume, !rows.keep.empty(), &head)));
     copy(view(head), found);
     return {};
   }
 
  private:
-  static Status status(int failed) { return failed ? Status(Code::kBackend, "the host's model failed") : Status(); }
   static int wanted(const Rows& rows) {
     if (rows.which == Rows::kChosen) return EDGEDEC_CORE_NO_ROWS;
     return rows.which == Rows::kAll ? EDGEDEC_CORE_ALL_ROWS : EDGEDEC_CORE_LAST_ROW;
-  }
-  static void copy(const HeadView& from, HeadRows* to) {
-    const size_t cells = from.rows * from.k;
-    to->rows = from.rows;
-    to->k = from.k;
-    to->values.assign(from.values, from.values + cells);
-    to->ids.assign(from.ids, from.ids + cells);
-    to->logsumexp.assign(from.logsumexp, from.logsumexp + from.rows);
-    to->entropy.assign(from.entropy, from.entropy + from.rows);
-    to->temperature = from.temperature;
   }
 
   const edgedec_core_forward calls_;

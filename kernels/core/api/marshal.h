@@ -24,4 +24,19 @@ Status read(const edgedec_core_params& given, DrawParams* params);
 
 HeadView view(const edgedec_core_head& head);
 
+// Copies rows without logits.
+inline void copy(const HeadView& from, HeadRows* to) {
+  const size_t cells = from.rows * from.k;
+  to->rows = from.rows;
+  to->k = from.k;
+  to->values.assign(from.values, from.values + cells);
+  to->ids.assign(from.ids, from.ids + cells);
+  to->logsumexp.assign(from.logsumexp, from.logsumexp + from.rows);
+  to->entropy.assign(from.entropy, from.entropy + from.rows);
+  to->temperature = from.temperature;
+}
+
+// The outcome of a call of the host, which knows why it failed.
+inline Status host_status(int failed) { return failed ? Status(Code::kBackend, "the host's model failed") : Status(); }
+
 }  // namespace edgedec::engine::api

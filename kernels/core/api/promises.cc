@@ -3,6 +3,7 @@
 
 #include "common/capi.h"
 #include "core/draft/exit_drafter.h"
+#include "core/draft/first_ids.h"
 
 EDGEDEC_EXPORT double edgedec_promise_chain_gain(double step, double outside) {
   return edgedec::engine::chain_gain(step, outside);
@@ -12,6 +13,11 @@ EDGEDEC_EXPORT double edgedec_promise_break_even(double step, double trimmed) {
 }
 EDGEDEC_EXPORT double edgedec_promise_speed(int layers, int last, int whole, double step) {
   return edgedec::engine::promised_speed(layers, last, whole, step);
+}
+// The first ids of a vocabulary that the head of a layer is trimmed to, or 0; `own`, `head`: cost of a step of the layer and of
+// the whole head, in passes of the target.
+EDGEDEC_EXPORT double edgedec_promise_first_ids(double own, double head, double vocabulary) {
+  return static_cast<double>(edgedec::engine::first_ids({own, head}, static_cast<int64_t>(vocabulary)));
 }
 EDGEDEC_EXPORT double edgedec_promise_least() { return edgedec::engine::least_promise(); }
 

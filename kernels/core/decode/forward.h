@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/base/span.h"
 #include "core/base/status.h"
@@ -26,6 +27,13 @@ class CacheSource {
  public:
   virtual ~CacheSource() = default;
   virtual Status read(void* data, size_t size) = 0;
+};
+
+// Keys and values, as they lie in memory: f16[layers, 2, kv heads, slots, row].
+struct LentKeys {
+  const char* name;  // the input of a graph that reads them
+  const void* data;
+  int64_t shape[5];
 };
 
 // Layers that draft: the first `exit`, and those behind the first `resume`; 0: none of these.
@@ -95,6 +103,8 @@ class Forward : public DraftForward {
   virtual Span<const int> exits() const { return {}; }
   // Layers, ascending, whose outputs passes can return.
   virtual Span<const int> taps() const { return {}; }
+  // The keys and values, for a graph of another model that reads them between passes. None: they are not to be had.
+  virtual std::vector<LentKeys> lent() const { return {}; }
   // The tokens peeked since the cache last changed.
   virtual Span<const int32_t> peeked() const { return {}; }
   bool has_peeked() const final { return !peeked().empty(); }

@@ -1,5 +1,7 @@
 #include "engine/bundle/drafter_manifest.h"
 
+#include <algorithm>
+
 #include "core/base/format.h"
 
 namespace edgedec::engine {
@@ -8,6 +10,7 @@ namespace {
 constexpr const char* kDrafterFormat = "edgedec-drafter";
 constexpr int64_t kDrafterVersion = 1;
 constexpr FolderKind kFolder = {"drafter.json", "drafter", "make it again, or remove it"};
+constexpr std::string_view kDrafterKinds[] = {"trim", "tables", "head", "mtp", "assistant"};
 constexpr std::string_view kDrafterFields[] = {"format", "version", "kind", "target", "files", "facts"};
 
 }  // namespace
@@ -29,8 +32,8 @@ Status DrafterManifest::from_json(std::string_view text, DrafterManifest* manife
             "make the drafter again"};
   EDGEDEC_TRY(top.check_seal({kDrafterFields, std::size(kDrafterFields)}));
   EDGEDEC_TRY(top.text("kind", &manifest->kind));
-  if (manifest->kind != "trim" && manifest->kind != "tables" && manifest->kind != "head")
-    return kFolder.broken("its kind " + quoted(manifest->kind) + " is none of trim, tables, head");
+  if (std::find(std::begin(kDrafterKinds), std::end(kDrafterKinds), manifest->kind) == std::end(kDrafterKinds))
+    return kFolder.broken("its kind " + quoted(manifest->kind) + " is none of trim, tables, head, mtp, assistant");
   ManifestFields target = top;
   EDGEDEC_TRY(top.below("target", &target));
   EDGEDEC_TRY(target.text("name", &manifest->target_name));
@@ -40,9 +43,11 @@ Status DrafterManifest::from_json(std::string_view text, DrafterManifest* manife
   EDGEDEC_TRY(top.object("files", &table));
   EDGEDEC_TRY(kFolder.files(table, &manifest->files));
   EDGEDEC_TRY(top.scalars("facts", &table));
-  for (size_t at = 0; at < table.size(); ++at)
-    if (const std::optional<double> number = table.at(at).number())
-      manifest->numbers.emplace_back(table.at(at).key(), *number);
+  for (size_t at = 0; at < table.size(); ++at) {
+    const JsonValue one = table.at(at);
+    if (const std::optional<double> number = one.number()) manifest->numbers.emplace_back(one.key(), *number);
+    if (const std::optional<std::string_view> text = one.text()) manifest->texts.emplace_back(one.key(), *text);
+  }
   return {};
 }
 
@@ -50,6 +55,12 @@ const double* DrafterManifest::number(std::string_view name) const {
   for (const auto& [key, value] : numbers)
     if (key == name) return &value;
   return nullptr;
+}
+
+std::string_view DrafterManifest::text(std::string_view name) const {
+  for (const auto& [key, value] : texts)
+    if (key == name) return value;
+  return {};
 }
 
 Status DrafterManifest::load(const std::string& folder, bool verify, DrafterManifest* manifest) {

@@ -12,14 +12,17 @@
 namespace edgedec::engine {
 
 struct DrafterManifest {
-  std::string kind;  // "trim", "tables" or "head"
+  std::string kind;  // trim, tables, head, mtp or assistant
   std::string target_name, target_sha256;
   int64_t vocab_size = 0;
   std::vector<FileEntry> files;
-  std::vector<std::pair<std::string, double>> numbers;  // those of its facts
+  std::vector<std::pair<std::string, double>> numbers;  // of its facts
+  std::vector<std::pair<std::string, std::string>> texts;
 
   // A number of its facts, or null.
   const double* number(std::string_view name) const;
+  // A text of its facts; empty where there is none.
+  std::string_view text(std::string_view name) const;
 
   // Reads and checks the manifest in `folder` and the files that it lists; `verify` compares hashes too.
   static Status load(const std::string& folder, bool verify, DrafterManifest* manifest);

@@ -43,17 +43,22 @@ Status Run::load() {
     return {Code::kUnsupported, "the native engine does not run bundles of the kind " + quoted(manifest_.kind),
             "export the model for EdgeDec's kernels"};
   EDGEDEC_TRY(resolve_drafters(config_.draft, config_.folder, manifest_, &drafters_));
-  const bool parts = has(DrafterKind::kExit) || has(DrafterKind::kHead);
-  if (has(DrafterKind::kHead)) EDGEDEC_TRY(check_head());
-  if (parts && !manifest_.file(kDraftingFile))
+  OpenOptions options{config_.threads ? config_.threads : physical_cores(), true, has(DrafterKind::kExit), {}};
+  for (const DrafterSpec& one : drafters_) {
+    const CarriedKind* kind = carried_kind(one.kind);
+    if (!kind) continue;
+    options.drafting = true;
+    const std::vector<int> taps = carried_taps(*kind, {config_.folder, manifest_});
+    options.taps.insert(options.taps.end(), taps.begin(), taps.end());
+  }
+  if (options.drafting && !manifest_.file(kDraftingFile))
     return {Code::kUnsupported,
             manifest_.name + " cannot draft with its own layers: its bundle has no early exits",
             "pull or export the model again, or use other drafters"};
   if (config_.runtime_api) EDGEDEC_TRY(Runtime::of(config_.runtime_api, &runtime_));
   else EDGEDEC_TRY(Runtime::load(config_.runtime_path, &runtime_));
-  const int threads = config_.threads ? config_.threads : physical_cores();
   EDGEDEC_TRY(OnnxModel::open(runtime_, config_.folder, manifest_.spec, manifest_.file(kWeightsFile)->bytes,
-                              {threads, true, parts}, &model_));
+                              options, &model_));
   EDGEDEC_TRY(Tokenizer::open(path_in(config_.folder, kTokenizerTable), manifest_.tokenizer, &tokenizer_));
   if (static_cast<int64_t>(tokenizer_->size()) > manifest_.spec.vocab_size)
     return {Code::kBadFile,
@@ -81,7 +86,7 @@ Status Run::plan() {
   facts.target.exits = model_->exits().held();
   facts.process = measured_process({kMapped, std::size(kMapped)}) + static_cast<int64_t>(tokenizer_->mapped_bytes());
   facts.drawing = static_cast<int64_t>(drawing_bytes(manifest_.preset.sampling, 64));
-  if (head_) facts.drafters.push_back(head_memory(*head_));
+  for (const Carried& one : carried_) facts.drafters.push_back(one.drafter->memory());
   if (small_) facts.drafters.push_back(small_->memory());
   facts.unnamed = unnamed();
   if (small_ && !spares(facts, wish)) {
@@ -92,7 +97,7 @@ Status Run::plan() {
   for (const std::string& line : budget_->plan().given_up)
     tell("memory budget " + size_text(budget_->plan().budget) + ", " + line);
   if (!budget_->plan().choice.model_drafts)
-    for (DrafterKind kind : {DrafterKind::kHead, DrafterKind::kModel}) close(kind);
+    for (DrafterKind kind : {DrafterKind::kHead, DrafterKind::kMtp, DrafterKind::kAssistant, DrafterKind::kModel}) close(kind);
   return {};
 }
 

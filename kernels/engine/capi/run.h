@@ -12,7 +12,7 @@
 #include "engine/bundle/manifest.h"
 #include "core/decode/engine.h"
 #include "engine/decode/pass_costs.h"
-#include "engine/drafters/head.h"
+#include "engine/drafters/carried.h"
 #include "engine/drafters/registry.h"
 #include "engine/drafters/small_model.h"
 #include "engine/memory/budget.h"
@@ -73,8 +73,7 @@ class Run {
   Status check_exits() const;
   bool unnamed() const;
   bool spares(const MemoryFacts& facts, const MemoryWish& wish);
-  Status check_head() const;
-  Status open_head();
+  Status open_carried();
   Status open_small(const DrafterSpec& spec);
   void close(DrafterKind kind);
   Status make_drafters(Drafters* drafters);
@@ -96,8 +95,13 @@ class Run {
   std::unique_ptr<OnnxModel> model_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<Budget> budget_;
-  std::unique_ptr<HeadModel> head_;
-  std::unique_ptr<Ledger> head_ledger_;
+  // A drafter that belongs to the model, with its part of the plan.
+  struct Carried {
+    DrafterKind kind;
+    std::unique_ptr<CarriedDrafter> drafter;
+    std::unique_ptr<Ledger> ledger;
+  };
+  std::vector<Carried> carried_;
   std::unique_ptr<SmallModel> small_;
   std::shared_ptr<TrimmedHead> trimmed_;
   std::unique_ptr<Forward> forward_;

@@ -42,7 +42,7 @@ Status Run::open_drafters() {
   if (has(DrafterKind::kExit))
     if (const Status read = read_trim(config_.folder, manifest_, 1.0, &trimmed_); !read.ok())
       tell(manifest_.name + " drafts with its full head: " + read.message());
-  if (has(DrafterKind::kHead)) EDGEDEC_TRY(open_head());
+  EDGEDEC_TRY(open_carried());
   for (const DrafterSpec& spec : drafters_)
     if (spec.kind == DrafterKind::kModel) return open_small(DrafterSpec(spec));
   return {};
@@ -58,17 +58,22 @@ Status Run::open_small(const DrafterSpec& spec) {
   return {};
 }
 
-// Fails where the model has no trained head.
-Status Run::check_head() const {
-  if (!carried(config_.folder, "head").empty()) return {};
-  return {Code::kNotFound, manifest_.name + " has no trained head", "train one, or use other drafters"};
-}
-
-Status Run::open_head() {
-  const Status opened = open_carried_head(runtime_, config_.folder, manifest_, *model_, &head_);
-  if (opened.ok() || !is_left_out(opened.code())) return opened;
-  tell(manifest_.name + " runs without its trained head: " + opened.message());
-  close(DrafterKind::kHead);
+Status Run::open_carried() {
+  const std::vector<DrafterSpec> chosen = drafters_;
+  for (const DrafterSpec& one : chosen) {
+    const CarriedKind* kind = carried_kind(one.kind);
+    if (!kind) continue;
+    std::unique_ptr<CarriedDrafter> made;
+    const CarryingTarget target = {config_.folder, manifest_, model_.get()};
+    const Status opened = CarriedDrafter::open(*kind, runtime_, target, notice_, &made);
+    if (opened.ok()) {
+      carried_.push_back({one.kind, std::move(made), nullptr});
+      continue;
+    }
+    if (!is_left_out(opened.code())) return opened;
+    tell(manifest_.name + " runs without its " + kind->title + ": " + opened.message());
+    close(one.kind);
+  }
   return {};
 }
 
@@ -87,7 +92,7 @@ Status Run::check_exits() const {
 // Whether nobody named a drafter with weights of its own.
 bool Run::unnamed() const {
   return std::none_of(drafters_.begin(), drafters_.end(), [](const DrafterSpec& one) {
-    return (one.kind == DrafterKind::kModel || one.kind == DrafterKind::kHead) && one.named;
+    return (one.kind == DrafterKind::kModel || carried_kind(one.kind)) && one.named;
   });
 }
 
@@ -114,7 +119,8 @@ bool Run::spares(const MemoryFacts& facts, const MemoryWish& wish) {
 
 void Run::close(DrafterKind kind) {
   if (kind == DrafterKind::kModel) small_.reset();
-  if (kind == DrafterKind::kHead) head_.reset();
+  carried_.erase(std::remove_if(carried_.begin(), carried_.end(), [kind](const Carried& one) { return one.kind == kind; }),
+                 carried_.end());
   drafters_.erase(std::remove_if(drafters_.begin(), drafters_.end(),
                                  [kind](const DrafterSpec& one) { return one.kind == kind; }),
                   drafters_.end());
@@ -125,9 +131,10 @@ Status Run::make_drafters(Drafters* drafters) {
   for (const DrafterSpec& one : drafters_) {
     if (one.kind == DrafterKind::kExit) EDGEDEC_TRY(make_exits(one, drafters));
     std::unique_ptr<Drafter> made;
-    if (one.kind == DrafterKind::kHead) {
-      if (!head_ledger_) head_ledger_ = std::make_unique<Ledger>(&budget_->ledger(), "head");
-      EDGEDEC_TRY(make_head_drafter(*head_, *forward_, head_ledger_.get(), &made));
+    for (Carried& carried : carried_) {
+      if (carried.kind != one.kind) continue;
+      if (!carried.ledger) carried.ledger = std::make_unique<Ledger>(&budget_->ledger(), carried.drafter->memory().part);
+      EDGEDEC_TRY(carried.drafter->make(*forward_, carried.ledger.get(), &made));
     }
     if (one.kind == DrafterKind::kModel) EDGEDEC_TRY(small_->make(*budget_, &made));
     if (made) drafters->push_back(std::move(made));

@@ -26,7 +26,7 @@ bool is_bundle(const std::string& folder) { return file_size(path_in(folder, "ma
 
 Status no_drafter(std::string_view name) {
   return {Code::kUsage, "there is no drafter " + quoted(name.substr(0, kMostShown)),
-          "there are auto, off, lookup, recycling, exit, head, and models by name or path"};
+          "there are auto, off, lookup, recycling, exit, head, mtp, assistant, and models by name or path"};
 }
 
 Status not_here(std::string_view name) {
@@ -43,8 +43,10 @@ class Resolver {
       add({DrafterKind::kTable, std::string(name)});
     } else if (name == "exit" || (begins(name, "exit-") && is_number(name.substr(5)))) {
       add({DrafterKind::kExit, std::string(name)});
-    } else if (name == "head") {
-      add({DrafterKind::kHead, std::string(name)});
+    } else if (const CarriedKind* kind = named(name)) {
+      if (carried(folder_, kind->name).empty())
+        return {Code::kNotFound, manifest_.name + " has no " + kind->title, kind->remedy};
+      add({kind->kind, std::string(name)});
     } else if (begins(name, "skip-")) {
       return not_here(name);
     } else if (name.empty() || name == "off") {
@@ -61,7 +63,8 @@ class Resolver {
     const bool models = std::any_of(found_.begin(), found_.end(), [](const DrafterSpec& one) { return one.kind == DrafterKind::kModel; });
     if (!exits && manifest_.file(kDraftingFile) && saved_share(folder_) >= kLeastSaved)
       add({DrafterKind::kExit, exit_name(static_cast<int>(manifest_.spec.n_layers)), false, {}, {}, {}});
-    if (manifest_.file(kDraftingFile) && !carried(folder_, "head").empty()) add({DrafterKind::kHead, "head", false});
+    for (const CarriedKind& one : kCarriedKinds)
+      if (manifest_.file(kDraftingFile) && !carried(folder_, one.name).empty()) add({one.kind, one.name, false});
     if (models) return {};
     CarriedModel model;
     EDGEDEC_TRY(carried_model(folder_, &model));
@@ -70,6 +73,12 @@ class Resolver {
   }
 
  private:
+  static const CarriedKind* named(std::string_view name) {
+    const auto found = std::find_if(std::begin(kCarriedKinds), std::end(kCarriedKinds),
+                                    [name](const CarriedKind& one) { return one.name == name; });
+    return found == std::end(kCarriedKinds) ? nullptr : found;
+  }
+
   void add(DrafterSpec spec) {
     const auto same = [&](const DrafterSpec& one) { return one.name == spec.name; };
     if (std::none_of(found_.begin(), found_.end(), same)) found_.push_back(std::move(spec));
@@ -91,6 +100,12 @@ class Resolver {
 };
 
 }  // namespace
+
+const CarriedKind* carried_kind(DrafterKind kind) {
+  for (const CarriedKind& one : kCarriedKinds)
+    if (one.kind == kind) return &one;
+  return nullptr;
+}
 
 Status resolve_drafters(std::string_view text, const std::string& folder, const Manifest& manifest,
                         std::vector<DrafterSpec>* drafters) {

@@ -11,7 +11,22 @@
 namespace edgedec::engine {
 
 // In the order in which control hears of them.
-enum class DrafterKind { kTable, kExit, kHead, kModel };
+enum class DrafterKind { kTable, kExit, kHead, kMtp, kAssistant, kModel };
+
+// The kinds that belong to one target, in folders of its bundle.
+struct CarriedKind {
+  DrafterKind kind;
+  const char* name;   // its own, and that of the folder
+  const char* title;  // in words
+  const char* remedy; // the hint for a target without one
+};
+constexpr CarriedKind kCarriedKinds[] = {
+    {DrafterKind::kHead, "head", "trained head", "train one, or use other drafters"},
+    {DrafterKind::kMtp, "mtp", "MTP layer", "use other drafters, or export a checkpoint that has one"},
+    {DrafterKind::kAssistant, "assistant", "assistant", "import one, or use other drafters"},
+};
+// The entry of a kind; null for others.
+const CarriedKind* carried_kind(DrafterKind kind);
 
 // A drafter that was chosen: its kind, and its name as users write it. `named`: whether a user did.
 struct DrafterSpec {

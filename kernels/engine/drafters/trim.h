@@ -6,6 +6,7 @@
 
 #include "core/base/status.h"
 #include "engine/bundle/manifest.h"
+#include "core/draft/first_ids.h"
 #include "core/draft/trimmed_head.h"
 
 namespace edgedec::engine {
@@ -19,5 +20,9 @@ double saved_share(const std::string& bundle);
 // Reads the trimmed head that a bundle carries for its model. `step`: the cost of a draft step with the full head, in
 // passes of the target. None where there is none. kBadFile.
 Status read_trim(const std::string& bundle, const Manifest& manifest, double step, std::shared_ptr<TrimmedHead>* trimmed);
+
+// The same for a layer that reads the model's head. Where none was made, the first ids of a large vocabulary.
+Status read_trimmed_layer(const std::string& bundle, const Manifest& manifest, const LayerCost& cost,
+                          std::shared_ptr<TrimmedHead>* trimmed);
 
 }  // namespace edgedec::engine

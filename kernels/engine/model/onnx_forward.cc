@@ -153,6 +153,18 @@ void OnnxForward::forget_peeked() {
   below_.clear();
 }
 
+std::vector<LentKeys> OnnxForward::lent() const {
+  std::vector<LentKeys> found;
+  const auto add = [&found](const char* name, const KvPages& pages) {
+    LentKeys one = {name, pages.data(), {}};
+    std::copy_n(pages.shape(), 5, one.shape);
+    found.push_back(one);
+  };
+  add("kv_cache", kv_.whole());
+  if (const KvPages* rings = kv_.rings()) add("kv_window", *rings);
+  return found;
+}
+
 void OnnxForward::free_logits(HeadRows* found) {
   Forward::free_logits(found);
   passes_.end_rows();

@@ -27,6 +27,7 @@ class OnnxForward : public Forward {
   void free_logits(HeadRows* found) override;
   Span<const int> exits() const override { return setting_.exits.exits; }
   Span<const int> taps() const override { return setting_.exits.taps; }
+  std::vector<LentKeys> lent() const override;
   Status peek(Span<const int32_t> tokens, LayerSubset layers, const Rows& rows, HeadRows* found) override;
   Span<const int32_t> peeked() const override { return peeked_; }
   int64_t reachable(int64_t length) const override { return book_.reachable(length); }

@@ -25,7 +25,9 @@ Status OnnxModel::open(const Runtime& runtime, const std::string& bundle, const 
   read_ahead(weights.c_str(), static_cast<uint64_t>(spec.table_bytes), UINT64_MAX);  // the table lies first
   const int64_t before = mapped_bytes(weights);
   const char* graph = options.drafting ? kDraftingFile : kModelFile;
-  EDGEDEC_TRY(open_session(runtime, bundle, graph, options.threads, options.spin, &made->session_));
+  SessionSetting setting{options.threads, options.spin, {}, spec.hidden_size};
+  if (options.drafting) setting.taps = options.taps;
+  EDGEDEC_TRY(open_session(runtime, bundle, graph, setting, &made->session_));
   made->weight_bytes_ = std::max(mapped_bytes(weights) - before, listed_weights);
   if (options.drafting) EDGEDEC_TRY(read_exits(runtime, made->session_.get(), spec, options.taps, &made->exits_));
   else EDGEDEC_TRY(check_shapes(runtime, made->session_.get(), spec, graph));

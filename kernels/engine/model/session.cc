@@ -10,6 +10,7 @@
 #include "core/memory/sizes.h"
 #include "engine/model/graph_guard.h"
 #include "engine/model/ports.h"
+#include "engine/model/tap_outputs.h"
 #include "ort/ops.h"
 #include "ort/with_regions.h"
 
@@ -75,7 +76,7 @@ bool is_model(const Ports& in, const Ports& out, const Ports& constants, const M
 
 }  // namespace
 
-Status open_session(const Runtime& runtime, const std::string& bundle, const char* graph, int threads, bool spin,
+Status open_session(const Runtime& runtime, const std::string& bundle, const char* graph, const SessionSetting& setting,
                     SessionOwner* session) {
   EDGEDEC_TRY(check_isa());
   EDGEDEC_TRY(check_graph(bundle, graph));
@@ -83,10 +84,11 @@ Status open_session(const Runtime& runtime, const std::string& bundle, const cha
   OrtSessionOptions* options = nullptr;
   EDGEDEC_TRY(runtime.check(api.CreateSessionOptions()(&options)));
   const OptionsOwner owner(options, {api});
-  EDGEDEC_TRY(set_options(runtime, threads, spin, options));
+  EDGEDEC_TRY(set_options(runtime, setting.threads, setting.spin, options));
   std::string model;
   EDGEDEC_TRY(read_file(path_in(bundle, graph), kMostGraphBytes, &model));
-  const std::string regions = ort::with_regions(model, threads);
+  if (!setting.taps.empty()) add_outputs(&model, setting.taps, setting.hidden);
+  const std::string regions = ort::with_regions(model, setting.threads);
   if (!regions.empty()) model = regions;
   EDGEDEC_TRY(runtime.check(api.AddSessionConfigEntry()(options, kWeightsFolder, bundle.c_str())));
   OrtSession* made = nullptr;

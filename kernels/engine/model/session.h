@@ -10,10 +10,17 @@
 
 namespace edgedec::engine {
 
-// Loads `graph` of `bundle` with its weights mapped, not copied, for `threads` compute threads, which `spin` for a moment
-// between ops. kBadFile: graph or weights are broken. kBackend: the runtime refuses. kUsage: EDGEDEC_ISA names a row that
-// cannot run here.
-Status open_session(const Runtime& runtime, const std::string& bundle, const char* graph, int threads, bool spin,
+// How a graph is loaded.
+struct SessionSetting {
+  int threads = 1;
+  bool spin = true;            // threads wait actively for a moment between ops
+  Span<const int> taps = {};   // layers whose outputs, of `hidden` numbers a token, the graph hands out too
+  int64_t hidden = 0;
+};
+
+// Loads `graph` of `bundle` with its weights mapped, not copied. kBadFile: graph or weights are broken. kBackend: the runtime
+// refuses. kUsage: EDGEDEC_ISA names a row that cannot run here.
+Status open_session(const Runtime& runtime, const std::string& bundle, const char* graph, const SessionSetting& setting,
                     SessionOwner* session);
 
 // kBadFile unless the graph has the inputs and outputs of a pass, as the manifest states. `graph`: the name of its file;

@@ -1,69 +1,68 @@
 // Functions that tests of core/draft call.
 #include <memory>
 
+#include "core/api/drafter_handle.h"
 #include "engine/base/files.h"
-#include "engine/capi/convert.h"
-#include "engine/draft/head_drafter.h"
+#include "engine/drafters/carried.h"
 #include "engine/probes/report.h"
 
 using namespace edgedec::engine;
 
 namespace {
 
-struct OpenHead {
+// A model with one of its drafters.
+struct OpenCarried {
   Runtime runtime;
-  Ledger ledger;
-  std::unique_ptr<HeadModel> model;
-  std::unique_ptr<HeadDrafter> drafter;
+  Manifest manifest;
+  std::unique_ptr<OnnxModel> model;
+  Ledger ledger, own;
+  std::unique_ptr<Forward> forward;
+  std::unique_ptr<CarriedDrafter> carried;
+  std::string bundle;
+  HeadRows rows;
 };
 
-Status opened(const char* runtime, const char* folder, const char* target, int64_t capacity, OpenHead* it) {
-  Manifest manifest;
-  DrafterManifest found;
-  HeadFacts facts;
+Status opened(const char* runtime, const char* name, int64_t capacity, OpenCarried* it, std::unique_ptr<Drafter>* drafter) {
   EDGEDEC_TRY(Runtime::load(runtime, &it->runtime));
-  EDGEDEC_TRY(Manifest::load(target, false, &manifest));
-  EDGEDEC_TRY(DrafterManifest::load(folder, true, &found));
-  EDGEDEC_TRY(HeadFacts::of(found, &facts));
-  EDGEDEC_TRY(HeadModel::open(it->runtime, folder, target, facts, manifest.spec.vocab_size, 1, &it->model));
-  std::unique_ptr<HeadForward> forward;
-  EDGEDEC_TRY(it->model->forward(capacity, &it->ledger, &forward));
-  it->drafter = std::make_unique<HeadDrafter>(std::move(forward), std::vector<int>(), kHeadTaps * facts.hidden);
-  return {};
+  EDGEDEC_TRY(Manifest::load(it->bundle, false, &it->manifest));
+  for (const CarriedKind& kind : kCarriedKinds) {
+    if (std::string(kind.name) != name) continue;
+    const OpenOptions options{1, false, true, carried_taps(kind, {it->bundle, it->manifest})};
+    const int64_t weights = it->manifest.file(kWeightsFile)->bytes;
+    EDGEDEC_TRY(OnnxModel::open(it->runtime, it->bundle, it->manifest.spec, weights, options, &it->model));
+    EDGEDEC_TRY(it->model->forward({capacity, KvType::kFp16, 64}, &it->ledger, &it->forward));
+    EDGEDEC_TRY(CarriedDrafter::open(kind, it->runtime, {it->bundle, it->manifest, it->model.get()}, nullptr, &it->carried));
+    return it->carried->make(*it->forward, &it->own, drafter);
+  }
+  return {Code::kUsage, "there is no such kind"};
 }
 
 }  // namespace
 
-// The drafter of a trained head; null where there is none.
-EDGEDEC_EXPORT OpenHead* edgedec_probe_head_open(const char* runtime, const char* folder, const char* target, int64_t capacity) {
-  auto made = std::make_unique<OpenHead>();
-  return opened(runtime, folder, target, capacity, made.get()).ok() ? made.release() : nullptr;
+// A model with the drafter of a kind that its bundle carries; null, after a word of the reason, where it has none.
+EDGEDEC_EXPORT OpenCarried* edgedec_probe_carried_open(const char* runtime, const char* bundle, const char* kind, int64_t capacity,
+                                                       edgedec_core_drafter** drafter, char* why, size_t room) {
+  auto made = std::make_unique<OpenCarried>();
+  auto handle = std::make_unique<edgedec_core_drafter>();
+  made->bundle = bundle;
+  if (const Status done = opened(runtime, kind, capacity, made.get(), &handle->drafter); !done.ok()) {
+    why[done.message().copy(why, room - 1)] = 0;
+    return nullptr;
+  }
+  *drafter = handle.release();
+  return made.release();
 }
 
-EDGEDEC_EXPORT void edgedec_probe_head_close(OpenHead* it) { delete it; }
+EDGEDEC_EXPORT void edgedec_probe_carried_close(OpenCarried* it) { delete it; }
 
-// `kept` below 0: commits tokens, else begins with them, drawn as `sampling` says.
-EDGEDEC_EXPORT int edgedec_probe_head_tokens(OpenHead* it, const int32_t* tokens, size_t count, int64_t kept,
-                                             const edgedec_sampling* sampling) {
-  const Span<const int32_t> all(tokens, count);
-  if (kept < 0) return static_cast<int>(it->drafter->commit(all).code());
-  DrawParams params;
-  Status status = params_of(*sampling, &params);
-  it->drafter->sampled(params);
-  if (status.ok()) status = it->drafter->begin(all, static_cast<size_t>(kept));
+// Feeds tokens to the model, whose cache is as long as `length` says, and tells the drafter of them.
+EDGEDEC_EXPORT int edgedec_probe_carried_feed(OpenCarried* it, edgedec_core_drafter* drafter, int64_t length, const int32_t* tokens,
+                                              size_t count) {
+  Rows rows = Rows::last();
+  rows.taps = drafter->drafter->taps();
+  Status status = it->forward->rewind(length);
+  if (status.ok()) status = it->forward->extend({tokens, count}, {}, rows, &it->rows);
+  if (status.ok()) status = drafter->drafter->read(length, it->rows.hidden);
   return static_cast<int>(status.code());
 }
 
-EDGEDEC_EXPORT int edgedec_probe_head_read(OpenHead* it, int64_t start, const float* hidden, size_t count) {
-  return static_cast<int>(it->drafter->read(start, {hidden, count}).code());
-}
-
-EDGEDEC_EXPORT char* edgedec_probe_head_propose(OpenHead* it, int limit, double floor, size_t* size) {
-  DraftTree tree;
-  if (const Status status = it->drafter->propose(limit, floor, 0, &tree); !status.ok()) return reported(status, size);
-  JsonWriter out;
-  out.begin_list();
-  for (size_t at = 0; at < tree.size(); ++at)
-    out.begin_list().whole(tree.tokens[at]).whole(tree.parents[at]).real(tree.probs[at]).end_list();
-  return copied(out.end_list().str(), size);
-}

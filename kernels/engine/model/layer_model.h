@@ -1,0 +1,64 @@
+// Drafters of one decoder layer in ONNX Runtime, with a cache of their own: trained heads and MTP layers. They read tables in
+// the weights of their target. edgedec/backends/onnx/layer_forward.py.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/draft/layer_forward.h"
+#include "core/memory/ledger.h"
+#include "engine/bundle/drafter_facts.h"
+#include "engine/model/runtime.h"
+#include "engine/model/step_buffers.h"
+
+namespace edgedec::engine {
+
+constexpr int64_t kLongestOfLayer = 64;  // most tokens of a pass
+
+// The graph of a layer: its file, its sizes, and the tables that it reads.
+struct LayerGraph {
+  const char* file;
+  const char* name;  // the drafter, in messages
+  const char* described;
+  LayerFacts facts;
+  LayerSizes sizes;  // but for those of a cache
+  std::vector<std::pair<const char*, TableFacts>> tables;
+  bool trims = false;    // whether a pass can be told the ids to compute the head for; others end with -1
+  int64_t predicted = 0;  // ids that it may predict
+  int64_t weights = 0;    // bytes that are mapped
+};
+
+// `weights`: bytes of the file of its weights; `vocabulary`: the target's.
+LayerGraph graph_of(const HeadFacts& facts, int64_t weights, int64_t vocabulary);
+LayerGraph graph_of(const MtpFacts& facts, int64_t weights);
+
+// A layer whose weights are mapped.
+class LayerModel {
+ public:
+  // `folder` has the graph and its weights, `target` the bundle of the model that it drafts for. kBadFile, kBackend.
+  static Status open(const Runtime& runtime, const std::string& folder, const std::string& target, LayerGraph graph,
+                     int threads, std::unique_ptr<LayerModel>* model);
+
+  const LayerGraph& graph() const { return graph_; }
+  int threads() const { return threads_; }
+  // Makes an empty cache of `capacity` positions, leased from `ledger`. Both outlive it.
+  Status forward(int64_t capacity, Ledger* ledger, std::unique_ptr<LayerForward>* forward) const;
+
+ private:
+  friend class OnnxLayerForward;
+  explicit LayerModel(LayerGraph graph) : graph_(std::move(graph)) {}
+  Status check() const;
+
+  Runtime runtime_;
+  LayerGraph graph_;
+  int threads_ = 1;
+  MappedTables tables_;
+  SessionOwner session_;
+};
+
+// The bytes of a layer beside its weights, with `context` positions in its cache.
+int64_t layer_bytes(const LayerGraph& graph, int threads, int64_t context);
+
+}  // namespace edgedec::engine
