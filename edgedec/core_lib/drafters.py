@@ -144,8 +144,8 @@ class DrafterHandle:
             self._make_room(limit)
         count = self._propose(self._handle, limit, floor, *self._room)
         self._count_work(self._handle, self.work)
-        if count <= 0:
-            self.check(count)
+        self.check(count)
+        if not count:
             return EMPTY
         ints = f"{count}i"
         return DraftTree(

@@ -38,17 +38,9 @@ def first_ids(own: float, head: float, vocabulary: int) -> int:
     return int(_function("first_ids", _REAL, _REAL, _REAL)(own, head, vocabulary))
 
 
-def promised_speed(layers: int, last: int, step: float, *, whole: bool) -> float:
-    """Return the speed over plain decoding that drafting with ``layers`` of a model's ``last`` promises.
-
-    ``whole``: all of them, with a trimmed head. ``step``: time of a draft step, in passes over one token.
-    """
-    return float(_function("speed", _INT, _INT, _INT, _REAL)(layers, last, whole, step))
-
-
-def least_promise() -> float:
-    """Return the least speed that a drafter has to promise, so that it is tried."""
-    return float(_function("least")())
+def least_saved() -> float:
+    """Return the least share of a pass that a trimmed head saves where the last exit drafts unnamed."""
+    return float(_function("least_saved")())
 
 
 def read_bytes(layers: int, layer: float, head: int, weights: float, kv_cache: int) -> tuple[float, float]:

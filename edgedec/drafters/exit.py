@@ -12,6 +12,7 @@ from edgedec.bundle.drafter_manifest import TRIM, Target
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.core.forward import Capabilities
 from edgedec.core.quick_dataclass import dataclass
+from edgedec.core_lib.promises import least_saved
 from edgedec.draft import Drafter
 from edgedec.draft.exit import ExitDrafter, LayerSubset, exit_name, promising
 from edgedec.draft.trimmed import TrimmedHead
@@ -29,8 +30,6 @@ from edgedec.drafters.trim import saved_share, trimmed_head
 
 _EXIT = "exit"
 _NAMES = re.compile(r"exit(-[1-9][0-9]{0,3})?|skip-[1-9][0-9]{0,3}-[1-9][0-9]{0,3}")
-_LEAST_SAVED = 0.5
-"""Share of a pass's bytes that a trimmed head has to save, so that the exit after all layers can pay."""
 
 
 class ExitKind(DrafterKind):
@@ -52,7 +51,7 @@ class ExitKind(DrafterKind):
         if search.batch or not search.has_parts or any(one.name.startswith(_EXIT) for one in chosen):
             return
         for found in artifacts(Target.of(search.manifest), search.home, search.bundle):
-            if found.kind == TRIM and saved_share(found.path) >= _LEAST_SAVED:
+            if found.kind == TRIM and saved_share(found.path) >= least_saved():
                 yield Offer(exit_name(search.manifest.spec.n_layers))
 
     def open(self, name: str, opening: OpenContext) -> OpenDrafter:

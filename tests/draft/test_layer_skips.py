@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes import c_double, c_int
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from edgedec.assemble.config import RunConfig
 from edgedec.assemble.runner import Runner
 from edgedec.backends.fake import MarkovForward
 from edgedec.core.errors import UsageError
-from edgedec.core_lib.promises import promised_speed
+from edgedec.core_lib.promises import _function as promise
 from edgedec.draft.exit import ExitDrafter, LayerSubset, promising
 from edgedec.draft.trimmed import TrimmedHead
 from edgedec.drafters.exit import _named, skips_of
@@ -59,15 +60,17 @@ def test_replies_with_skipped_layers_are_those_of_plain_decoding(bundle: Path, p
 
 
 def test_speed_of_a_chain_by_its_agreement_and_step() -> None:
+    speed = promise("speed", c_int, c_int, c_int, c_double)
+
     def speed_of(layers: int, step: float) -> float:
         """Of layers of ten, which are supposed to be right as often."""
-        return promised_speed(layers, 10, step, whole=False)
+        return float(speed(layers, 10, 0, step))
 
     assert speed_of(0, 0.1) < 1.0
     assert speed_of(10, 1.0) == pytest.approx(1.0)
     assert speed_of(9, 0.1) > speed_of(7, 0.1) > speed_of(7, 0.4)
     assert speed_of(10, 0.125) == pytest.approx(9 / 2)
-    assert speed_of(9, 0.1) < promised_speed(10, 10, 0.1, whole=True) < speed_of(10, 0.1)
+    assert speed_of(9, 0.1) < speed(10, 10, 1, 0.1) < speed_of(10, 0.1)
 
 
 def test_only_ways_that_can_pay_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ EDGEDEC_EXPORT double edgedec_promise_speed(int layers, int last, int whole, dou
 EDGEDEC_EXPORT double edgedec_promise_first_ids(double own, double head, double vocabulary) {
   return static_cast<double>(edgedec::engine::first_ids({own, head}, static_cast<int64_t>(vocabulary)));
 }
-EDGEDEC_EXPORT double edgedec_promise_least() { return edgedec::engine::least_promise(); }
+EDGEDEC_EXPORT double edgedec_promise_least_saved() { return edgedec::engine::least_saved(); }
 
 // layer_and_head[0]: bytes that a pass over one token reads of one layer, [1]: of the head.
 EDGEDEC_EXPORT void edgedec_promise_read_bytes(int64_t layers, double layer, double head, double weights, double kv_cache,

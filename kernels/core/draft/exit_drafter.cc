@@ -14,6 +14,7 @@ constexpr double kMemory = 200.0;       // tokens after which older ones fade: t
 constexpr double kLastIsRight = 0.9;    // first guess of how often the exit after all layers is right
 constexpr double kLastPromises = 0.95;  // the same with a trimmed head, when an exit is chosen
 constexpr double kWorth = 1.1;  // least speed over plain decoding that an exit has to promise, so that it is tried
+constexpr double kLeastSaved = 0.5;
 constexpr int kChain = 8;  // longest draft whose speed is promised
 
 // How often an exit was right, by the probability that its head gave a token. `first`: the guess before any token; none:
@@ -136,7 +137,7 @@ double promised_speed(int layers, int last, bool whole, double step) {
   return best;
 }
 
-double least_promise() { return kWorth; }
+double least_saved() { return kLeastSaved; }
 
 std::vector<int> promising_exits(Span<const int> exits, const ReadBytes& bytes, double kept) {
   const int last = exits[exits.size() - 1];

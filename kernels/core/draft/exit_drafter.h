@@ -108,8 +108,8 @@ struct ReadBytes {
 // often as they are of all layers, and nearly all that were measured were right less often. `whole`: the last exit, with a
 // trimmed head. `step`: time of a draft step, in passes over one token.
 double promised_speed(int layers, int last, bool whole, double step);
-// The least that a drafter has to promise, so that it is tried.
-double least_promise();
+// The least share of a pass that a trimmed head has to save, so that the last exit drafts where nobody named it.
+double least_saved();
 
 // The exits that can make decoding faster, the one that promises most first. `kept`: the share of the ids that a trimmed
 // head keeps; 1 without one.

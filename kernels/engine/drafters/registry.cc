@@ -13,7 +13,6 @@ namespace edgedec::engine {
 namespace {
 
 constexpr size_t kMostNames = 16, kMostShown = 40;
-constexpr double kLeastSaved = 0.5;  // share of a pass that a trimmed head has to save, so that the last exit can pay
 
 bool begins(std::string_view name, std::string_view with) { return name.substr(0, with.size()) == with; }
 
@@ -61,7 +60,7 @@ class Resolver {
   Status add_unnamed() {
     const bool exits = std::any_of(found_.begin(), found_.end(), [](const DrafterSpec& one) { return one.kind == DrafterKind::kExit; });
     const bool models = std::any_of(found_.begin(), found_.end(), [](const DrafterSpec& one) { return one.kind == DrafterKind::kModel; });
-    if (!exits && manifest_.file(kDraftingFile) && saved_share(folder_) >= kLeastSaved)
+    if (!exits && manifest_.file(kDraftingFile) && saved_share(folder_) >= least_saved())
       add({DrafterKind::kExit, exit_name(static_cast<int>(manifest_.spec.n_layers)), false, {}, {}, {}});
     for (const CarriedKind& one : kCarriedKinds)
       if (manifest_.file(kDraftingFile) && !carried(folder_, one.name).empty()) add({one.kind, one.name, false});
