@@ -46,11 +46,9 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "reply_verify": (c_int, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int64, *[c_void_p] * 4),
     "reply_bytes": (c_int64, c_void_p),
     "reply_commit": (None, c_void_p, c_int32, c_double),
-    "choices_new": (c_void_p, c_void_p, c_void_p, c_int64, c_int64),
-    "choices_free": (None, c_void_p),
-    "choices_commit": (None, c_void_p, c_void_p, c_int64),
-    "choices_find": (c_int, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_int64, *[c_void_p] * 3),
-    "most_choices": (c_int,),
+    "choices": (
+        c_int, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_int64, c_void_p, c_int64, *[c_void_p] * 3,
+    ),
     "numbers": (None, c_int, c_void_p, c_int64, c_uint64, c_int64, c_void_p),
 }  # fmt: skip
 """By name without ``edgedec_core_``: result type, then argument types."""

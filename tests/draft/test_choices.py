@@ -1,18 +1,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from ctypes import byref, c_double, c_int32
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from edgedec.backends.head_rows import head_rows
 from edgedec.core.rows import HeadRows
-from edgedec.core_lib.choices import Choices, Ids, ToTargetIds, Translation
+from edgedec.core_lib.library import function
+from edgedec.core_lib.params import head_struct, params_struct
 from edgedec.sampling import DrawParams
 from tests.reference.sampling import draw
 
 VOCAB = 50
+Ids = NDArray[np.int64]
 
 
 def rows(seed: int = 0) -> HeadRows:
@@ -25,10 +29,18 @@ def choices(
     params: DrawParams,
     position: int,
     said: Sequence[int] = (),
-    to_target: ToTargetIds | None = None,
+    to_target: Callable[[Ids], Ids] | None = None,
+    behind: Sequence[int] = (),
 ) -> list[tuple[int, float]]:
-    translation = Translation(to_target) if to_target else None
-    return Choices(params, said, said=len(said), translation=translation).find(head, 0, position)
+    """What a drafter chooses; ``to_target``: the target's ids of all of the drafter's."""
+    found, probs = (c_int32 * 4)(), (c_double * 4)()
+    theirs = to_target(np.arange(VOCAB)).astype(np.int32).tobytes() if to_target else None
+    count = function("choices")(
+        byref(params_struct(params)), byref(head_struct(head)), position, (c_int32 * len(said))(*said),
+        len(said), len(said), (c_int32 * len(behind))(*behind), len(behind), theirs, found, probs,
+    )  # fmt: skip
+    assert count >= 0
+    return list(zip(found[:count], probs[:count], strict=True))
 
 
 def test_greedy_choices_have_the_models_probabilities() -> None:
@@ -125,16 +137,6 @@ def test_a_path_counts_as_said() -> None:
     for seed in range(20):
         head = rows(seed)
         best = head.ids[0, :3].tolist()
-        committed = Choices(params, [9], said=1)
-        committed.commit(best[:1])
-        assert committed.find(head, 0, seed, best[1:]) == choices(head, params, seed, [9, *best])
-        assert committed.find(head, 0, seed) == choices(head, params, seed, [9, best[0]])
-
-
-def test_an_error_of_the_translation_comes_out() -> None:
-    def broken(ids: Ids) -> Ids:
-        raise KeyError("no such token")
-
-    with pytest.raises(KeyError, match="no such token"):
-        choices(rows(), DrawParams(temperature=1.0), 0, (), broken)
-    assert choices(rows(), DrawParams(), 0, (), broken)  # greedily nothing is translated
+        expected = choices(head, params, seed, [9, *best])
+        assert choices(head, params, seed, [9, best[0]], behind=best[1:]) == expected
+        assert choices(head, params, seed, [9, best[0]]) != expected

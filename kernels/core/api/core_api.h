@@ -95,24 +95,6 @@ EDGEDEC_EXPORT int64_t edgedec_core_reply_bytes(const edgedec_core_reply* reply)
 // Notes a committed token; `bound` is mirostat's state behind it, read where the settings have it.
 EDGEDEC_EXPORT void edgedec_core_reply_commit(edgedec_core_reply* reply, int32_t token, double bound);
 
-// ---- What a drafter chooses under the noise of the target: core/draft/choices.h.
-struct edgedec_core_choices;
-
-// Settings and tokens as for a reply. Null: the settings are out of range.
-EDGEDEC_EXPORT edgedec_core_choices* edgedec_core_choices_new(const edgedec_core_params* params, const int32_t* tokens,
-                                                              int64_t count, int64_t said);
-EDGEDEC_EXPORT void edgedec_core_choices_free(edgedec_core_choices* choices);
-// Notes committed tokens.
-EDGEDEC_EXPORT void edgedec_core_choices_commit(edgedec_core_choices* choices, const int32_t* tokens, int64_t count);
-// Finds what may follow `behind`, drafted tokens behind the committed ones, for position `position` of the target.
-// `to_target` writes the target's id of each of `count` ids, below 0 where there is none; null: they are the same. Returns
-// how many it found, best first, at most edgedec_core_most_choices(), for which there is room in `tokens` and `probs`.
-typedef void (*edgedec_core_to_target)(const int32_t* ids, int64_t count, int32_t* theirs);
-EDGEDEC_EXPORT int edgedec_core_choices_find(edgedec_core_choices* choices, const edgedec_core_head* head, int64_t row,
-                                             const int32_t* behind, int64_t drafted, int64_t position,
-                                             edgedec_core_to_target to_target, int32_t* tokens, double* probs);
-EDGEDEC_EXPORT int edgedec_core_most_choices();
-
 // ---- Drafters that run models: core/draft.
 
 // A model of the host's, as drafters call it: DraftForward of core/decode/forward.h. A call that returns an int fails with
@@ -258,7 +240,13 @@ EDGEDEC_EXPORT int edgedec_core_drafter_ahead(edgedec_core_drafter* it, const in
 EDGEDEC_EXPORT void edgedec_core_drafter_work(const edgedec_core_drafter* it, int64_t* work);
 EDGEDEC_EXPORT int64_t edgedec_core_drafter_bytes(const edgedec_core_drafter* it);
 
-// ---- Functions for tests: parts of a bridge, and other definitions of the same numbers.
+// ---- Functions for tests: parts of drafters, and other definitions of the same numbers.
+// What a drafter chooses under the noise of the target: core/draft/choices.h. Tokens as for a reply; `behind` are drafted
+// ones; `theirs`: the target's id of each of the drafter's, below 0 where there is none, or null where they are the same.
+// Returns how many it found, best first, at most 4, for which there is room.
+EDGEDEC_EXPORT int edgedec_core_choices(const edgedec_core_params* params, const edgedec_core_head* head, int64_t position,
+                                        const int32_t* tokens, int64_t count, int64_t said, const int32_t* behind,
+                                        int64_t drafted, const int32_t* theirs, int32_t* found, double* probs);
 // A draft in the drafter's ids as one in the target's, in room for as many nodes as `room`. Returns how many it has.
 EDGEDEC_EXPORT int edgedec_core_bridge_tree(edgedec_core_bridge* it, int64_t count, const int32_t* tokens,
                                             const int32_t* parents, const double* reach, int64_t room, int32_t* tokens_out,
