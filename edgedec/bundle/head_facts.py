@@ -24,8 +24,6 @@ CONTEXT = 1024
 """Most tokens in its cache."""
 LONGEST_PASS = 64
 """Most tokens of its passes."""
-WAITING = 128
-"""Most tokens whose hidden states wait until it reads them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from edgedec.core_lib.drafters import DrafterHandle
 from edgedec.core_lib.params import CHead, head_struct
 
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "layer_limits": (None, ADDRESS, ADDRESS),
     "head_new": (ADDRESS, ADDRESS, ADDRESS, LONG),
     "mtp_new": (ADDRESS, ADDRESS, INT, ADDRESS),
     "assistant_new": (ADDRESS, ADDRESS, INT),
@@ -208,6 +209,14 @@ class _AssistantActs:
         named = {"tap" if first else "state": state[0]}
         self._answer = _fill(found, self._step(token, position=position, slots=slots, **named))
         return 0
+
+
+@cache
+def layer_limits() -> tuple[int, int]:
+    """Return the most tokens whose hidden states wait for a layer, and the most drafted ones of a pass."""
+    waiting, fed = c_int64(), c_int64()
+    _functions()["layer_limits"](byref(waiting), byref(fed))
+    return waiting.value, fed.value
 
 
 def head_handle(name: str, host: HostLayer, taps: Sequence[int]) -> DrafterHandle:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from edgedec.bundle.head_facts import WAITING
 from edgedec.core_lib.drafters import DrafterHandle
-from edgedec.core_lib.layer_drafters import HostLayer, head_handle
+from edgedec.core_lib.layer_drafters import HostLayer, head_handle, layer_limits
 from edgedec.draft.in_core import CoreDrafter
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ class LayerDrafter(CoreDrafter):
     def __init__(self, layer: LayerForward, taps: tuple[int, ...], handle: DrafterHandle) -> None:
         super().__init__(handle)
         self.taps, self.layer = taps, layer
-        layer.ledger.hold(self, "taps", 4 * WAITING * layer.sizes.width)
+        layer.ledger.hold(self, "taps", 4 * layer_limits()[0] * layer.sizes.width)
 
     def nbytes(self) -> int:
         """Weights (mapped), the cache as reserved, hidden states that wait, and bookkeeping."""

@@ -9,15 +9,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from edgedec.bundle.drafter_manifest import MTP
-from edgedec.core_lib.layer_drafters import mtp_handle
+from edgedec.core_lib.layer_drafters import layer_limits, mtp_handle
 from edgedec.draft.head import LayerDrafter, host_of
 from edgedec.draft.trimmed import TrimmedHead
 
 if TYPE_CHECKING:
     from edgedec.backends.onnx.layer_forward import LayerForward
 
-MORE_SLOTS = 24
-"""Slots that its cache has beyond the target's, for drafted tokens."""
+
+def slots_for(context: int) -> int:
+    """Return the slots of its cache beside a target of ``context`` tokens, with those of drafted ones."""
+    return context + layer_limits()[1]
 
 
 class MtpDrafter(LayerDrafter):

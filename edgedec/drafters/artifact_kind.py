@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from edgedec.bundle.drafter_manifest import DrafterManifest, Target
-from edgedec.bundle.head_facts import LONGEST_PASS, WAITING
+from edgedec.bundle.head_facts import LONGEST_PASS
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core_lib.layer_drafters import layer_limits
 from edgedec.disk.listed_files import Scalar
 from edgedec.drafters.artifacts import artifact, artifacts
 from edgedec.drafters.interface import (
@@ -99,4 +100,4 @@ def layer_bytes(spec: ModelSpec, width: int, threads: int, context: int) -> int:
     longest = min(LONGEST_PASS, context)
     buffers = longest * (4 * (width + 3 * spec.hidden_size + 4 * spec.head_k + 4) + 5 * 8)
     cache = cache_bytes(spec, context, "fp16", longest)
-    return cache + scratch_bytes(spec, threads, longest, context) + buffers + WAITING * width * 4
+    return cache + scratch_bytes(spec, threads, longest, context) + buffers + layer_limits()[0] * width * 4

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from edgedec.bundle.drafter_manifest import MTP
 from edgedec.bundle.mtp_facts import MtpFacts
 from edgedec.core.errors import EdgeDecError
-from edgedec.draft.mtp import MORE_SLOTS, MtpDrafter
+from edgedec.draft.mtp import MtpDrafter, slots_for
 from edgedec.draft.trimmed import TrimmedHead
 from edgedec.drafters.artifact_kind import ArtifactKind, check_last_layer, facts_in, layer_bytes
 from edgedec.drafters.interface import BuildContext, OpenContext, OpenDrafter
@@ -52,14 +52,14 @@ class _OpenMtp(OpenDrafter):
 
     def build(self, setting: BuildContext) -> list[Drafter]:
         forward = setting.forward
-        cache = self._layer.forward(forward.capacity + MORE_SLOTS, setting.ledger)
+        cache = self._layer.forward(slots_for(forward.capacity), setting.ledger)
         trimmed = self._trimmed.again() if self._trimmed else None
         return [MtpDrafter(cache, forward.spec.n_layers - 1, trimmed)]
 
 
 def rest_bytes(facts: MtpFacts, threads: int, trimmed: int, choice: MemoryChoice, sequences: int = 1) -> int:
     """Return the bytes beside its weights, with ids that its head is trimmed to."""
-    context = choice.context + MORE_SLOTS
+    context = slots_for(choice.context)
     return layer_bytes(facts.spec(context), facts.hidden, threads, context) + 8 * facts.ids + trimmed
 
 

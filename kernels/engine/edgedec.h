@@ -77,7 +77,7 @@ typedef struct edgedec_options {
   int32_t kv;                // edgedec_kv
   uint64_t memory;           // the most bytes of the whole process; 0: no limit
   const char* draft;         // drafters by comma: "auto" (also NULL), "off", "lookup", "recycling", "exit", "exit-12", "head",
-                             // and a small model: the folder of its bundle, or the name of one that this folder carries
+                             // "mtp", "assistant", and a small model: the folder of its bundle, or the name of one that this folder carries
   uint32_t draft_tokens;     // the most tokens drafted for one pass; 0: the default, 15
   int32_t verify;            // not 0: check the SHA-256 of every file, which reads all of them
   const char* runtime_path;  // ONNX Runtime's shared library; NULL: the one that the process has, or the system finds

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgedec.backends.fake import MarkovForward
-from edgedec.bundle.head_facts import WAITING
 from edgedec.core.ledger import Ledger
 from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Rows
-from edgedec.core_lib.layer_drafters import DraftLayerSizes, HeadPass
+from edgedec.core_lib.layer_drafters import DraftLayerSizes, HeadPass, layer_limits
 from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation
 from edgedec.draft.head import HeadDrafter
@@ -24,6 +23,7 @@ from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
 VOCAB = 24
 SHARP = 2000.0
 """With such logits the model is sure of nearly every token."""
+WAITING, _ = layer_limits()
 WRONG = 7
 Path = tuple[int, ...]
 

@@ -127,7 +127,15 @@ class Both:
         for side in self.sides:
             getattr(side, name)(*arguments)
 
-    def feed(self, length: int, fed: Sequence[int]) -> None:
+    def feed_up_to(self, text: Sequence[int], end: int, kept: int) -> None:
+        """Let both caches hold the first ``end`` tokens, the first ``kept`` of which they have."""
+        start = self.forward.reachable(min(kept, self.forward.length))
+        while start < end:
+            fed = text[start : min(start + 50, end)]
+            self._feed(start, fed)
+            start += len(fed)
+
+    def _feed(self, length: int, fed: Sequence[int]) -> None:
         self.forward.rewind(length)
         hidden = self.forward.extend(fed, rows=Rows(last=True, taps=tuple(sorted({*self.mine.taps})))).hidden
         assert hidden is not None
@@ -154,14 +162,13 @@ def test_random_texts_have_the_same_drafts(place: Place) -> None:
         both.tell("sampled", params)
         kept = min(kept, len(text) - 1)
         both.tell("begin", text, kept)
-        for at in range(kept, len(text) - 1, 50):
-            both.feed(at, text[at : min(at + 50, len(text) - 1)])
+        both.feed_up_to(text, len(text) - 1, kept)
         for _ in range(6):
             drafted += len(both.propose(draw.choice((1, 4, 12)), draw.choice((0.0, 0.2))))
             more = [draw.randrange(VOCABULARY) for _ in range(draw.choice((1, 3)))]
             both.tell("commit", more)
-            both.feed(len(text) - 1, [text[-1], *more[:-1]])
             text += more
+            both.feed_up_to(text, len(text) - 1, len(text) - 1 - len(more))
     assert drafted > 50
     assert [*both.native.handle.work][:3] == [both.mine.bytes_read, both.mine.passes, both.mine.table_bytes]
     both.sides = ()

@@ -208,6 +208,8 @@ struct edgedec_core_layer {
   int (*step)(edgedec_core_found* found);
   int (*rewind)(int64_t length);
 };
+// Most tokens whose hidden states wait for a layer, and most drafted tokens in a pass of it.
+EDGEDEC_EXPORT void edgedec_core_drafter_layer_limits(int64_t* waiting, int64_t* fed);
 // Drafters with a trained head over the outputs of the layers `taps`, and with an MTP layer; `trimmed`: null for none.
 EDGEDEC_EXPORT edgedec_core_drafter* edgedec_core_drafter_head_new(const edgedec_core_layer* layer, const int32_t* taps,
                                                                    int64_t count);

@@ -85,6 +85,11 @@ edgedec_core_drafter* handle_of(std::unique_ptr<Drafter> drafter) {
 
 }  // namespace
 
+void edgedec_core_drafter_layer_limits(int64_t* waiting, int64_t* fed) {
+  *waiting = static_cast<int64_t>(HeadDrafter::kMostWaiting);
+  *fed = static_cast<int64_t>(HeadDrafter::kMostFed);
+}
+
 edgedec_core_drafter* edgedec_core_drafter_head_new(const edgedec_core_layer* layer, const int32_t* taps, int64_t count) {
   const Span<const int32_t> layers = api::span(taps, count);
   return handle_of(std::make_unique<HeadDrafter>(std::make_unique<HostLayer>(*layer), std::vector<int>(layers.begin(), layers.end())));
