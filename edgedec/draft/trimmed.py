@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
 from ctypes import byref, c_int64
 from functools import cache
-from struct import pack
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,9 +19,6 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "again": (POINTER, POINTER, INT),
     "beside": (POINTER, POINTER),
     "free": (None, POINTER),
-    "begin": (None, POINTER),
-    "follow": (None, POINTER, POINTER, LONG),
-    "outside": (REAL, POINTER),
     "bytes": (LONG, POINTER),
     "most": (LONG, POINTER),
     "keep": (POINTER, POINTER, POINTER, POINTER),
@@ -67,16 +62,16 @@ class TrimmedHead:
         handle = _functions()["new"](np.ascontiguousarray(ids, np.int64).tobytes(), ids.size, bound, saved)
         self._take(handle, saved, KeptArrays(_functions()["most"](handle), shared=False))
 
-    def again(self, *, shared: bool = False) -> TrimmedHead:
+    def again(self, *, shared: bool = False) -> Self:
         """Return one of the same ids that has followed no text; ``shared``: for several conversations."""
-        made = TrimmedHead.__new__(TrimmedHead)
+        made = self.__new__(type(self))
         handle = _functions()["again"](self.handle, shared)
         made._take(handle, self.saved, KeptArrays(_functions()["most"](handle), shared=shared))
         return made
 
-    def beside(self) -> TrimmedHead:
+    def beside(self) -> Self:
         """Return one for another conversation, with which this one shares its ids."""
-        made = TrimmedHead.__new__(TrimmedHead)
+        made = self.__new__(type(self))
         made._take(_functions()["beside"](self.handle), self.saved, self.kept)
         return made
 
@@ -86,19 +81,6 @@ class TrimmedHead:
         count, version = c_int64(), c_int64()
         address = _functions()["keep"](self.handle, byref(count), byref(version))
         return self.kept.of(address, count.value, version.value) if count.value else None
-
-    @property
-    def outside(self) -> float:
-        """Recent rate of tokens outside the subset."""
-        return float(_functions()["outside"](self.handle))
-
-    def begin(self) -> None:
-        """Start another text. Its tokens so far are no replies and do not count."""
-        _functions()["begin"](self.handle)
-
-    def follow(self, text: Sequence[int]) -> None:
-        """Note the committed ``text``, in the drafter's ids; those since the last call count."""
-        _functions()["follow"](self.handle, pack(f"{len(text)}i", *text), len(text))
 
     def nbytes(self) -> int:
         """Return the bytes of the ids, in the core and in arrays for passes."""

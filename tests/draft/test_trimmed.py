@@ -3,19 +3,49 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from ctypes import c_int32
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from edgedec.core_lib.binding import LONG, POINTER, REAL, bind
 from edgedec.core_lib.promises import break_even
-from edgedec.draft.trimmed import TrimmedHead
+from edgedec.draft import trimmed
 from edgedec.metrics.mbsu import Weights, mbsu
 
 KEPT = np.array([1, 4, 5, 9], dtype=np.int64)
 INSIDE, OUTSIDE = [1, 4, 5, 9], [0, 2, 7, 30]
 RARE = itertools.count(1000)
 """Ids that no text has had yet."""
+
+
+CALLS = bind(
+    "edgedec_core_trimmed_",
+    {
+        "begin": (None, POINTER),
+        "follow": (None, POINTER, POINTER, LONG),
+        "outside": (REAL, POINTER),
+    },
+)
+
+
+class TrimmedHead(trimmed.TrimmedHead):
+    """With the calls of the drafter that has it."""
+
+    def begin(self) -> None:
+        """Start another text. Its tokens so far are no replies and do not count."""
+        CALLS["begin"](self.handle)
+
+    def follow(self, text: Sequence[int]) -> None:
+        """Note the committed ``text``, in the drafter's ids; those since the last call count."""
+        CALLS["follow"](self.handle, (c_int32 * len(text))(*text), len(text))
+
+    @property
+    def outside(self) -> float:
+        """Recent rate of tokens outside the subset."""
+        return float(CALLS["outside"](self.handle))
 
 
 def rare(count: int) -> list[int]:

@@ -122,9 +122,6 @@ EDGEDEC_EXPORT edgedec_core_trimmed* edgedec_core_trimmed_new(const int64_t* ids
 EDGEDEC_EXPORT edgedec_core_trimmed* edgedec_core_trimmed_again(const edgedec_core_trimmed* it, int shared);
 EDGEDEC_EXPORT edgedec_core_trimmed* edgedec_core_trimmed_beside(const edgedec_core_trimmed* it);
 EDGEDEC_EXPORT void edgedec_core_trimmed_free(edgedec_core_trimmed* it);
-EDGEDEC_EXPORT void edgedec_core_trimmed_begin(edgedec_core_trimmed* it);
-EDGEDEC_EXPORT void edgedec_core_trimmed_follow(edgedec_core_trimmed* it, const int32_t* text, int64_t count);
-EDGEDEC_EXPORT double edgedec_core_trimmed_outside(const edgedec_core_trimmed* it);
 EDGEDEC_EXPORT int64_t edgedec_core_trimmed_bytes(const edgedec_core_trimmed* it);
 // Most ids that it keeps.
 EDGEDEC_EXPORT int64_t edgedec_core_trimmed_most(const edgedec_core_trimmed* it);
@@ -249,6 +246,10 @@ EDGEDEC_EXPORT int64_t edgedec_core_drafter_bytes(const edgedec_core_drafter* it
 EDGEDEC_EXPORT int edgedec_core_choices(const edgedec_core_params* params, const edgedec_core_head* head, int64_t position,
                                         const int32_t* tokens, int64_t count, int64_t said, const int32_t* behind,
                                         int64_t drafted, const int32_t* theirs, int32_t* found, double* probs);
+// What drafters call of a trimmed head.
+EDGEDEC_EXPORT void edgedec_core_trimmed_begin(edgedec_core_trimmed* it);
+EDGEDEC_EXPORT void edgedec_core_trimmed_follow(edgedec_core_trimmed* it, const int32_t* text, int64_t count);
+EDGEDEC_EXPORT double edgedec_core_trimmed_outside(const edgedec_core_trimmed* it);
 // A draft in the drafter's ids as one in the target's, in room for as many nodes as `room`. Returns how many it has.
 EDGEDEC_EXPORT int edgedec_core_bridge_tree(edgedec_core_bridge* it, int64_t count, const int32_t* tokens,
                                             const int32_t* parents, const double* reach, int64_t room, int32_t* tokens_out,

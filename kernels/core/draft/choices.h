@@ -24,7 +24,7 @@ class ToTargetId {
   // Below 0 where the target has no such token.
   virtual int32_t to_target_id(int32_t id) = 0;
   // The same of several ids.
-  virtual void to_target_ids(Span<const int32_t> ids, int32_t* theirs) {
+  void to_target_ids(Span<const int32_t> ids, int32_t* theirs) {
     for (size_t at = 0; at < ids.size(); ++at) theirs[at] = to_target_id(ids[at]);
   }
 
