@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -232,3 +233,37 @@ def test_its_memory_is_leased() -> None:
     assert drafter.nbytes() >= 1100 + WAITING * 3 * 4
     del drafter
     assert head.ledger.by_name() == {}
+
+
+class Interrupted(KnowingHead):
+    """Is interrupted in the pass behind ``passes``, once; ``after``: when its tokens are in the cache."""
+
+    def __init__(self, target: Recording, passes: int, *, after: bool) -> None:
+        super().__init__(target, sharpness=2.0)
+        self._left, self._after = passes, after
+
+    def step(self, *tokens: Any, **more: Any) -> HeadPass:
+        self._left -= 1
+        found = super().step(*tokens, **more) if self._left != -1 or self._after else None
+        if found is None or self._left == -1:
+            raise KeyboardInterrupt
+        return found
+
+
+@pytest.mark.parametrize("after", [True, False])
+@pytest.mark.parametrize("passes", range(2))
+def test_an_interrupted_pass_leaves_nothing_behind(passes: int, *, after: bool) -> None:
+    target = Recording(sharpness=2.0)
+    hidden = target.extend([1, 2, 3, 4], rows=Rows(taps=(0, 1, 2))).hidden
+    assert hidden is not None
+    drafts = []
+    for head in (Interrupted(target, passes, after=after), KnowingHead(target, sharpness=2.0)):
+        drafter = HeadDrafter(head, (0, 1, 2))  # type: ignore[arg-type]
+        drafter.begin([1, 2, 3, 4], 0)
+        drafter.read(0, hidden[:3])
+        if isinstance(head, Interrupted):
+            with pytest.raises(KeyboardInterrupt):
+                drafter.propose(8)
+        drafts.append(drafter.propose(8))
+        assert head.length == 3
+    assert drafts[0] == drafts[1]
