@@ -9,7 +9,7 @@ from struct import pack
 from typing import Any
 
 from edgedec.core.cache_config import KvType
-from edgedec.core.cache_kinds import TRAIL_SLOTS, States
+from edgedec.core.cache_kinds import States
 from edgedec.core.model_spec import ModelSpec
 from edgedec.kernels.library import library_path, too_old
 
@@ -23,6 +23,11 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "ring_slots": (_INT, _NUMBERS, _INT, _INT, _FLAG),
     "kv_bytes": (_INT, _NUMBERS, _INT, _FLAG, _INT),
     "state_bytes": (_INT, _NUMBERS),
+    "states_check": (_FLAG, ctypes.c_void_p, _INT, _FLAG),
+    "states_passed": (_FLAG, ctypes.c_void_p, _INT, _INT, _FLAG),
+    "states_reachable": (_INT, ctypes.c_void_p, _INT),
+    "states_rewind": (None, ctypes.c_void_p, _INT),
+    "states_lose": (None, ctypes.c_void_p),
     "cache_bytes": (_INT, _NUMBERS, _INT, _FLAG, _INT, _INT),
     "scratch_bytes": (_INT, _NUMBERS, _INT, _INT, _INT, _INT),
     "choice_bytes": (_INT, _NUMBERS, _INT),
@@ -68,7 +73,7 @@ def int8(kv: KvType) -> bool:
 
 def states_numbers(kinds: Sequence[States]) -> tuple[int, ...]:
     """Return the sizes of recurrent states."""
-    sizes = ((kind.layers, kind.trail, TRAIL_SLOTS + kind.tail, kind.state) for kind in kinds)
+    sizes = ((kind.layers, kind.trail, kind.tail, kind.state) for kind in kinds)
     return len(kinds), *(number for one in sizes for number in one)
 
 

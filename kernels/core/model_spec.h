@@ -13,12 +13,16 @@ struct Keys {
   int64_t window = 0;  // the newest tokens, whose keys lie in rings; 0: all
 };
 
-// The memory of recurrent layers, whose size does not depend on the context.
+// Newest tokens of a sequence whose rows a trail holds.
+constexpr int64_t kTrailSlots = 32;
+
+// The memory of recurrent layers, whose size does not depend on the context: edgedec/core/cache_kinds.py.
 struct States {
   int64_t layers = 0;
   int64_t row = 0;    // numbers that the recurrence needs of one token
-  int64_t rows = 0;   // rows that are kept of a sequence: of its newest tokens, and of those before a checkpoint
+  int64_t tail = 0;   // rows before a pass that it reads, which a checkpoint keeps
   int64_t state = 0;  // numbers of one layer's state; 0: the rows are all there is
+  const char* name = "";
 };
 
 // Experts of a layer, of which each token takes a few.

@@ -18,9 +18,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/model_spec.h"
+
 namespace edgedec::recurrent {
 
-constexpr size_t kTrailSlots = 32;
+constexpr size_t kTrailSlots = engine::kTrailSlots;
 constexpr size_t kMostTaps = 8;
 
 // A sequence of a pass. Rows of tokens begin with the inputs of the convolution, as rows of the trail do.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from edgedec.backends.backend import DEFAULT_CACHE
 from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.onnx.model import _capabilities
-from edgedec.bundle.manifest import WEIGHTS, Manifest
+from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import (
     BackendError,
@@ -27,7 +27,6 @@ from edgedec.core.errors import (
     UsageError,
 )
 from edgedec.core.forward import Sink, Source
-from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import LAST_ROW, HeadRows, Keep, Rows
 from edgedec.memory import CacheBook
 from edgedec.native.probe import function
@@ -42,16 +41,7 @@ _ERRORS: dict[int, type[Exception]] = {
     10: MemoryBudgetError,
     11: MemoryError,
 }
-_SIZES = (
-    "vocab_size", "n_layers", "n_heads", "n_kv_heads", "head_dim", "hidden_size", "context_length", "head_k",
-    "ffn_size", "n_window_layers", "window", "table_bytes",
-)  # fmt: skip
 _INTS = POINTER(c_int)
-
-
-def sizes_of(spec: ModelSpec) -> ctypes.Array[c_int64]:
-    """The numbers of a specification in the order of the native one."""
-    return (c_int64 * len(_SIZES))(*(getattr(spec, name) for name in _SIZES))
 
 
 def checked(code: int) -> None:
@@ -78,13 +68,9 @@ class NativeModel:
     ) -> None:
         self.spec = manifest.spec
         self._handle = c_void_p()
-        call = function(
-            "model_open", c_int, c_char_p, c_char_p, c_char_p, c_void_p, c_int64, c_int, c_int, c_int,
-            c_void_p,
-        )  # fmt: skip
-        name, listed = self.spec.name.encode(), manifest.files[WEIGHTS].bytes
-        paths = str(runtime).encode(), str(bundle).encode()
-        checked(call(*paths, name, sizes_of(self.spec), listed, threads, spin, drafting, byref(self._handle)))
+        call = function("model_open", c_int, c_char_p, c_char_p, c_char_p, c_int, c_int, c_int, c_void_p)
+        texts = str(runtime).encode(), str(bundle).encode(), manifest.to_json().encode()
+        checked(call(*texts, threads, spin, drafting, byref(self._handle)))
 
     @property
     def weight_bytes(self) -> int:
@@ -118,7 +104,7 @@ class NativeForward(CacheForward):
             function("forward_close", None, c_void_p)(self._handle)
 
     def _facts(self) -> list[int]:
-        facts = (c_int64 * 5)()
+        facts = (c_int64 * 6)()
         function("forward_facts", None, c_void_p, c_void_p)(self._handle, facts)
         return list(facts)
 
@@ -245,7 +231,8 @@ class NativeForward(CacheForward):
         checked(code)
 
     def nbytes(self) -> dict[str, int]:
-        return {"weights": self._model.weight_bytes, "kv_cache": self.leased}
+        held = {"weights": self._model.weight_bytes, "kv_cache": self.leased}
+        return held | ({"state": self._facts()[5]} if self._model.spec.states else {})
 
     def _settled(self, code: int) -> None:
         try:

@@ -57,6 +57,10 @@ FACTS: dict[str, Any] = {
     "source": {"kind": "gguf", "bytes": 12, "licence": None, "float": 1e-7, "whole": 1.0},
     "versions": {"edgedec": "0.1.0"},
 }
+KEYS = {"kind": "keys", "name": "kv_cache", "layers": 1, "kv_heads": 2, "head_dim": 16, "window": 0}
+RINGS = {"kind": "keys", "name": "kv_window", "layers": 3, "kv_heads": 1, "head_dim": 8, "window": 32}
+STATES = {"kind": "states", "name": "delta", "layers": 1, "trail": 8, "tail": 3, "state": 16}
+TRAIL = {"kind": "states", "name": "conv", "layers": 2, "trail": 8, "tail": 3, "state": 0}
 STRANGE: list[Any] = [
     None,
     True,
@@ -139,10 +143,12 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [found for key, below in items for found in ((*path, key), *places(below, (*path, key)))]
 
 
-def changed(draw: random.Random) -> str:
-    facts = copy.deepcopy(FACTS)
+def changed(draw: random.Random, facts: dict[str, Any] = FACTS, below: tuple[str, ...] = ()) -> str:
+    """Return a manifest with a few other values, of which all lie ``below`` a place."""
+    facts = copy.deepcopy(facts)
     for _ in range(draw.choice((1, 1, 1, 2, 3))):
-        *path, last = draw.choice(places(facts))
+        every = places(facts)
+        *path, last = draw.choice([one for one in every if one[: len(below)] == below] or every)
         place = facts
         for key in path:
             place = place[key]
@@ -182,17 +188,28 @@ def test_other_versions_are_told_apart() -> None:
             agree(json.dumps(FACTS | {"version": version, "source": source}))
 
 
-def test_kinds_of_cache_that_the_engine_lacks_are_named() -> None:
-    states = {"kind": "states", "name": "delta", "layers": 1, "trail": 8, "tail": 3, "state": 16}
-    keys = {"kind": "keys", "name": "kv_cache", "layers": 1, "kv_heads": 2, "head_dim": 16, "window": 0}
-    for kinds, kept in (([keys, states], "recurrent states"), ([keys], "keys of more than one size")):
-        facts = copy.deepcopy(FACTS)
-        facts["spec"]["caches"] = kinds
-        found = native(listed_files.sealed(facts))
-        assert found["message"] == f"tiny keeps {kept}, which EdgeDec's native engine does not have"
-        assert Manifest.from_json(listed_files.sealed(facts)).spec.caches
-    facts["spec"]["caches"] = 3
-    assert native(listed_files.sealed(facts))["message"].endswith("'caches' of spec is no list")
+def with_caches(*kinds: dict[str, Any]) -> dict[str, Any]:
+    facts = copy.deepcopy(FACTS)
+    facts["spec"]["caches"] = copy.deepcopy(list(kinds))
+    return facts
+
+
+def test_kinds_of_cache_are_read_as_python_reads_them() -> None:
+    for kinds in ([KEYS], [STATES], [KEYS, RINGS], [KEYS, RINGS, STATES], [RINGS, TRAIL]):
+        text = listed_files.sealed(with_caches(*kinds))
+        assert native(text)["spec"]["caches"] == kinds
+        agree(text)
+    for kinds in ([], [KEYS, KEYS], [STATES, TRAIL | {"tail": 2}], [KEYS | {"name": "conv"}], [3], [{}]):
+        text = listed_files.sealed(with_caches(*kinds))
+        assert native(text)["code"] == 4
+        agree(text)
+    agree(listed_files.sealed(FACTS | {"spec": FACTS["spec"] | {"caches": 3}}))
+
+
+def test_changed_kinds_of_cache_are_refused_as_python_refuses_them() -> None:
+    draw = random.Random(5)
+    for _ in range(800):
+        agree(changed(draw, with_caches(KEYS, RINGS, STATES, TRAIL), ("spec", "caches")))
 
 
 def test_experts_are_named_as_what_the_engine_lacks() -> None:

@@ -19,13 +19,17 @@ from edgedec.export import export_gguf
 from edgedec.memory import KvType
 from edgedec.models import Store
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
-from tests.fixtures.tiny_hybrid import PLAIN
+from tests.fixtures.tiny_hybrid import HYBRIDS, PLAIN
 from tests.native.native_forward import NativeForward, NativeModel
 
 FULL = Rows(full=True)
 CAPACITY, LONGEST = 500, 40
 VOCABULARY = 250
-KINDS = [(name, "fp16") for name in PLAIN] + [("llama", "int8"), ("gemma3", "int8")]
+OWN_CACHES = ("gemma4", *HYBRIDS)
+"""Architectures with caches of their own: keys of two sizes, some shared; recurrent states; trails."""
+KINDS = [(name, "fp16") for name in (*PLAIN, *OWN_CACHES)]
+KINDS += [(name, "int8") for name in ("llama", "gemma3", *OWN_CACHES)]
+_LAYERS = {"gemma3": 7, "gemma4": 7, "qwen35": 5, "lfm2": 5}
 Bundle = Callable[[str], Path]
 
 
@@ -37,7 +41,9 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     def make(name: str) -> Path:
         if name not in made:
             folder = tmp_path_factory.mktemp(name)
-            shape = TinyShape(layers=7 if name == "gemma3" else 2, context=CAPACITY)
+            shape = TinyShape(
+                layers=_LAYERS.get(name, 2), context=CAPACITY, per_layer=32 if name == "gemma4" else 0
+            )
             export_gguf(write_tiny(folder / "tiny.gguf", name, shape=shape), folder / "bundle")
             made[name] = folder / "bundle"
         return made[name]

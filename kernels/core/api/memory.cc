@@ -1,8 +1,10 @@
 // C ABI of the memory plan: edgedec/core_lib/memory.py, which packs models, facts and choices as whole numbers.
 #include "common/capi.h"
 #include "core/base/json.h"
+#include "core/api/marshal.h"
 #include "core/memory/plan.h"
 #include "core/memory/sizes.h"
+#include "core/memory/state_book.h"
 
 using namespace edgedec::engine;
 
@@ -26,7 +28,7 @@ KvType kv_of(int64_t int8) { return int8 ? KvType::kInt8 : KvType::kFp16; }
 
 void take_states(Packed& packed, std::vector<States>* kinds) {
   kinds->resize(static_cast<size_t>(packed.take()));
-  for (States& kind : *kinds) packed.into(kind.layers, kind.row, kind.rows, kind.state);
+  for (States& kind : *kinds) packed.into(kind.layers, kind.row, kind.tail, kind.state);
 }
 
 void take_spec(Packed& packed, ModelSpec* spec) {
@@ -158,6 +160,16 @@ EDGEDEC_EXPORT int64_t edgedec_memory_state_bytes(const int64_t* kinds) {
   take_states(packed, &states);
   return state_bytes(states);
 }
+
+EDGEDEC_EXPORT int edgedec_memory_states_check(const StateBook* book, int64_t tokens, int chain) {
+  return api::failed(book->check(tokens, chain != 0));
+}
+EDGEDEC_EXPORT int edgedec_memory_states_passed(StateBook* book, int64_t start, int64_t tokens, int chain) {
+  return book->passed(start, tokens, chain != 0);
+}
+EDGEDEC_EXPORT int64_t edgedec_memory_states_reachable(const StateBook* book, int64_t length) { return book->reachable(length); }
+EDGEDEC_EXPORT void edgedec_memory_states_rewind(StateBook* book, int64_t length) { book->rewind(length); }
+EDGEDEC_EXPORT void edgedec_memory_states_lose(StateBook* book) { book->lose(); }
 
 EDGEDEC_EXPORT int64_t edgedec_memory_cache_bytes(const int64_t* spec, int64_t context, int int8, int64_t longest,
                                                   int64_t sequences) {

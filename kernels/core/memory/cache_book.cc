@@ -32,6 +32,11 @@ Status place(Span<const int> parents, int64_t start, PlannedPass* planned) {
 
 }  // namespace
 
+int64_t CacheBook::reachable(int64_t length) const {
+  if (states_) length = states_->reachable(length);
+  return !oldest_ || length - window_ + 1 >= oldest_ ? length : 0;
+}
+
 Status CacheBook::check_room(int64_t tokens) const {
   if (tokens <= capacity_ - slots_) return {};
   return {Code::kContextFull,
@@ -58,11 +63,17 @@ Status CacheBook::plan(int64_t tokens, Span<const int> parents, PlannedPass* pla
   } else {
     return malformed(decimal(uint64_t{parents.size()}) + " parents for " + decimal(tokens) + " tokens");
   }
+  if (states_) EDGEDEC_TRY(states_->check(tokens, planned->chain));
   if (ring_) lose(slots_ + tokens - ring_);
   return {};
 }
 
-void CacheBook::append(PlannedPass& planned) {
+bool CacheBook::append(PlannedPass& planned) {
+  fill(planned);
+  return states_ && states_->passed(last_.start, static_cast<int64_t>(last_.size()), last_.chain);
+}
+
+void CacheBook::fill(PlannedPass& planned) {
   slots_ = planned.start + static_cast<int64_t>(planned.size());
   std::swap(last_, planned);
   open_ = true;
@@ -73,10 +84,12 @@ Status CacheBook::rewind(int64_t length) {
     return malformed("cannot rewind to " + decimal(length) + ": the cache holds " + decimal(slots_) + " tokens");
   length = reachable(length);
   if (length == 0) oldest_ = 0;
-  if (length == slots_ && settled()) return {};
-  const int64_t kept = open_ ? length - last_.start : 0;
+  const bool stays = length == slots_ && settled();
+  const int64_t kept = open_ && !stays ? length - last_.start : 0;
   if (open_ && !last_.chain && kept > 0 && !is_chain(last_.parents, static_cast<size_t>(kept)))
     return malformed("cannot rewind to " + decimal(length) + ", inside a tree: keep a path instead");
+  if (states_) states_->rewind(length);
+  if (stays) return {};
   slots_ = length;
   open_ = false;
   return {};

@@ -11,6 +11,7 @@
 
 #include "core/base/span.h"
 #include "core/base/status.h"
+#include "core/memory/state_book.h"
 
 namespace edgedec::engine {
 
@@ -31,17 +32,19 @@ struct SlotMoves {
 
 class CacheBook {
  public:
-  // `window`: tokens that some layers see, whose keys and values lie in rings of `ring` slots.
-  explicit CacheBook(int64_t capacity, int64_t window = 0, int64_t ring = 0)
-      : capacity_(capacity), window_(window), ring_(ring) {}
+  // `window`: tokens that some layers see, whose keys and values lie in rings of `ring` slots. `states`: those of recurrent
+  // layers, which say how far one can go back; null without such layers.
+  explicit CacheBook(int64_t capacity, int64_t window = 0, int64_t ring = 0, StateBook* states = nullptr)
+      : capacity_(capacity), window_(window), ring_(ring), states_(states) {}
 
   int64_t capacity() const { return capacity_; }
   // Slots taken, which is the position of the next token.
   int64_t length() const { return slots_; }
   // The first slot whose keys and values all layers may still hold.
   int64_t oldest() const { return oldest_; }
-  // The tokens that a rewind to `length` leaves: 0 if the next one would see a lost slot.
-  int64_t reachable(int64_t length) const { return !oldest_ || length - window_ + 1 >= oldest_ ? length : 0; }
+  // The tokens that a rewind to `length` leaves: 0 if the next one would see a lost slot. States may have no more than a
+  // checkpoint with fewer tokens.
+  int64_t reachable(int64_t length) const;
   // Whether the next pass may come.
   bool settled() const { return !open_ || last_.chain; }
 
@@ -49,8 +52,11 @@ class CacheBook {
   // slots that it overwrites in rings count as lost from now on, so a pass may fail midway. kUsage: it is malformed or a
   // tree waits to be settled. kContextFull.
   Status plan(int64_t tokens, Span<const int> parents, PlannedPass* planned);
-  // Records that the planned pass was computed. `planned` gets the memory of the pass before.
-  void append(PlannedPass& planned);
+  // Records that the planned pass was computed; whether a checkpoint of states should be taken now. `planned` gets the
+  // memory of the pass before.
+  bool append(PlannedPass& planned);
+  // Records that the slots of the planned pass were filled otherwise.
+  void fill(PlannedPass& planned);
   // Records that rings lack the slots before `end`.
   void lose(int64_t end) { oldest_ = end > oldest_ ? end : oldest_; }
   // Frees every slot from position reachable(length) on.
@@ -62,6 +68,7 @@ class CacheBook {
   Status check_room(int64_t tokens) const;
 
   int64_t capacity_, window_, ring_;
+  StateBook* states_;
   int64_t oldest_ = 0, slots_ = 0;
   bool open_ = false;  // whether last_ is the newest pass, not yet settled or rewound
   PlannedPass last_;

@@ -60,12 +60,6 @@ int64_t model_scratch(const ModelMemory& model, int64_t tokens, int64_t context)
   return scratch_bytes(model.spec, model.threads, tokens, context, model.exits);
 }
 
-Keys whole_keys(const ModelSpec& spec) {
-  for (const Keys& keys : keys_of(spec))
-    if (!keys.window) return keys;
-  return {0, spec.n_kv_heads, spec.head_dim, 0};
-}
-
 // The attention to every slot, of two passes where one is too short for all tokens that are asked, and the choice.
 int64_t attention_bytes(const MemoryFacts& facts, const MemoryChoice& choice) {
   if (!facts.observed) return 0;

@@ -30,20 +30,26 @@ std::string kv_row_name(int64_t head_dim) {
 
 const char* kv_name(KvType kv) { return kv == KvType::kInt8 ? "int8" : "fp16"; }
 
-int64_t ring_kept(const ModelSpec& spec) {
+Keys whole_keys(const ModelSpec& spec) {
   for (const Keys& keys : keys_of(spec))
-    if (keys.window) return keys.window + spec.rings.slack;
-  return spec.rings.slack;
+    if (!keys.window) return keys;
+  return {0, spec.n_kv_heads, spec.head_dim, 0};
 }
 
+Keys ring_keys(const ModelSpec& spec) {
+  for (const Keys& keys : keys_of(spec))
+    if (keys.window) return keys;
+  return {};
+}
+
+int64_t ring_kept(const ModelSpec& spec) { return ring_keys(spec).window + spec.rings.slack; }
+
 int64_t ring_slots(const ModelSpec& spec, int64_t capacity, int64_t longest, KvType kv) {
-  for (const Keys& keys : keys_of(spec)) {
-    if (!keys.window) continue;
-    const int64_t row = kv_row_bytes(keys.head_dim, kv);
-    const int64_t pages = divided_up((Size(keys.window + spec.rings.slack + longest) * row).count(), spec.rings.page);
-    return std::min(pages * spec.rings.page / row, capacity);
-  }
-  return 0;
+  const Keys keys = ring_keys(spec);
+  if (!keys.window) return 0;
+  const int64_t row = kv_row_bytes(keys.head_dim, kv);
+  const int64_t pages = divided_up((Size(keys.window + spec.rings.slack + longest) * row).count(), spec.rings.page);
+  return std::min(pages * spec.rings.page / row, capacity);
 }
 
 int64_t kv_bytes(const ModelSpec& spec, int64_t capacity, KvType kv, int64_t ring) {
@@ -58,8 +64,14 @@ int64_t kv_bytes(const ModelSpec& spec, int64_t capacity, KvType kv, int64_t rin
 int64_t state_bytes(Span<const States> kinds) {
   Size total = 0;
   for (const States& kind : kinds)
-    total = total + Size(4) * kind.layers * (Size(kind.rows) * kind.row + Size(2) * kind.state);
+    total = total + Size(4) * kind.layers * (Size(kTrailSlots + kind.tail) * kind.row + Size(2) * kind.state);
   return total.count();
+}
+
+int64_t most_undone(Span<const States> kinds) {
+  int64_t most = kinds.empty() ? 0 : kTrailSlots;
+  for (const States& kind : kinds) most = std::min(most, kTrailSlots - kind.tail);
+  return most;
 }
 
 }  // namespace edgedec::engine

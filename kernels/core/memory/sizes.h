@@ -20,6 +20,10 @@ int64_t kv_row_bytes(int64_t head_dim, KvType kv);
 std::string kv_row_name(int64_t head_dim);
 const char* kv_name(KvType kv);
 
+// The keys of all tokens; the graph has them as kv_cache, also where no layer keeps any.
+Keys whole_keys(const ModelSpec& spec);
+// The keys that lie in rings; no window without such layers.
+Keys ring_keys(const ModelSpec& spec);
 // Slots of a ring that survive any pass: those that the next token sees, and those of a rewind.
 int64_t ring_kept(const ModelSpec& spec);
 // Slots of the rings of layers with a window, for passes over at most `longest` tokens: whole pages of them, and at most
@@ -30,5 +34,7 @@ int64_t ring_slots(const ModelSpec& spec, int64_t capacity, int64_t longest, KvT
 int64_t kv_bytes(const ModelSpec& spec, int64_t capacity, KvType kv, int64_t ring);
 // Bytes that recurrent layers keep of one sequence: rows, states, and their checkpoint.
 int64_t state_bytes(Span<const States> kinds);
+// Tokens that states can take back; 0: without states there is no bound.
+int64_t most_undone(Span<const States> kinds);
 
 }  // namespace edgedec::engine

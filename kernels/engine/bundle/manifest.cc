@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/format.h"
+#include "engine/bundle/cache_kinds.h"
 
 namespace edgedec::engine {
 namespace {
@@ -39,20 +40,8 @@ Status read_tokenizer(const ManifestFields& reader, TokenizerInfo* info) {
   return reader.flag("chat_template", &info->chat_template);
 }
 
-// Kinds of cache that this engine does not keep: recurrent states, keys of different sizes, keys that layers share.
-Status refuse_caches(const ManifestFields& reader, const std::string& model) {
-  JsonValue kinds;
-  EDGEDEC_TRY(reader.list("caches", &kinds));
-  bool states = false;
-  for (size_t at = 0; at < kinds.size(); ++at) states = states || kinds.at(at)["kind"].text() == "states";
-  const std::string kept = states ? "recurrent states" : "keys of more than one size";
-  return {Code::kUnsupported, model + " keeps " + kept + ", which EdgeDec's native engine does not have",
-          kWithPython};
-}
-
 Status read_spec(const ManifestFields& reader, ModelSpec* spec) {
   EDGEDEC_TRY(reader.text("name", &spec->name));
-  if (reader.has("caches")) return refuse_caches(reader, spec->name);
   if (reader.has("experts"))
     return {Code::kUnsupported, spec->name + " has experts, which EdgeDec's native engine does not have", kWithPython};
   EDGEDEC_TRY(reader.text("architecture", &spec->architecture));
@@ -63,6 +52,7 @@ Status read_spec(const ManifestFields& reader, ModelSpec* spec) {
   EDGEDEC_TRY(reader.token_id("n_window_layers", &spec->n_window_layers));
   EDGEDEC_TRY(reader.token_id("window", &spec->window));
   EDGEDEC_TRY(reader.byte_count("table_bytes", &spec->table_bytes));
+  if (reader.has("caches")) EDGEDEC_TRY(read_caches(reader, spec));
   EDGEDEC_TRY(reader.count("vocab_size", &spec->vocab_size));
   EDGEDEC_TRY(reader.count("n_layers", &spec->n_layers));
   EDGEDEC_TRY(reader.count("n_heads", &spec->n_heads));
@@ -71,7 +61,10 @@ Status read_spec(const ManifestFields& reader, ModelSpec* spec) {
   EDGEDEC_TRY(reader.count("hidden_size", &spec->hidden_size));
   EDGEDEC_TRY(reader.count("context_length", &spec->context_length));
   const bool windows = spec->n_window_layers <= spec->n_layers && (spec->n_window_layers > 0) == (spec->window > 0);
-  if (spec->n_heads % spec->n_kv_heads || spec->head_k > spec->vocab_size || !windows)
+  // One number says how many tokens all states cover.
+  const auto tails = [&](const States& kind) { return kind.tail != spec->states[0].tail; };
+  const bool covers = std::none_of(spec->states.begin(), spec->states.end(), tails);
+  if (spec->n_heads % spec->n_kv_heads || spec->head_k > spec->vocab_size || !windows || !covers)
     return kBundle.broken("the sizes of spec do not fit each other");
   const auto outside = [&](int64_t id) { return id >= spec->vocab_size; };
   if (std::any_of(spec->eos_ids.begin(), spec->eos_ids.end(), outside) || outside(spec->bos_id))

@@ -75,7 +75,17 @@ Status BoundPass::bind_caches() {
   const KvPages& whole = setting_.kv.whole();
   EDGEDEC_TRY(bind_input("kv_cache", whole.data(), ort::kFloat16, 2, {whole.shape(), 5}));
   if (const KvPages* rings = setting_.kv.rings())
-    return bind_input("kv_window", rings->data(), ort::kFloat16, 2, {rings->shape(), 5});
+    EDGEDEC_TRY(bind_input("kv_window", rings->data(), ort::kFloat16, 2, {rings->shape(), 5}));
+  const KvStates& states = setting_.kv.states();
+  const int64_t one = 1;
+  if (states.any()) EDGEDEC_TRY(bind_input(kAppliedInput, states.applied(), ort::kInt64, sizeof(int64_t), {&one, 1}));
+  for (size_t at = 0; at < states.memory().kinds().size(); ++at) {
+    const States& kind = states.memory().kinds()[at];
+    const int64_t rows[] = {kind.layers, kTrailSlots, kind.row}, state[] = {kind.layers, one, kind.state};
+    EDGEDEC_TRY(bind_input(trail_input(kind).c_str(), states.memory().trail(at), ort::kFloat, sizeof(float), {rows, 3}));
+    if (!kind.state) continue;
+    EDGEDEC_TRY(bind_input(state_input(kind).c_str(), states.memory().state(at), ort::kFloat, sizeof(float), {state, 3}));
+  }
   return {};
 }
 

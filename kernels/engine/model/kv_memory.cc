@@ -6,6 +6,7 @@
 #include "core/memory/cache_book.h"
 #include "core/memory/size.h"
 #include "core/memory/sizes.h"
+#include "engine/model/whole_bytes.h"
 
 namespace edgedec::engine {
 namespace {
@@ -13,7 +14,6 @@ namespace {
 constexpr int64_t kWorthwhileBytes = 1 << 20;
 // Slots worth releasing. Rejected drafts free fewer: a page or two per head, which the next pass rewrites.
 constexpr int64_t kWorthwhileSlots = 64;
-constexpr int64_t kOldestBytes = 8;  // bytes in which a file says which slot is the oldest of its rings
 
 std::string sizes_text(const KvPages& part) {
   std::string text;
@@ -50,25 +50,29 @@ Status read_heads(CacheSource& source, const KvPages& part, int64_t first, int64
 }  // namespace
 
 Status KvMemory::allocate(const ModelSpec& spec, int64_t capacity, KvType kv, int64_t ring, Ledger* ledger) {
-  const int64_t row = kv_row_bytes(spec.head_dim, kv) / 2, windowed = spec.n_window_layers;
+  const Keys rings = ring_keys(spec);
+  const auto pages = [kv](const Keys& keys, int64_t slots, KvPages* made) {
+    return made->allocate({keys.layers, 2, keys.kv_heads, slots, kv_row_bytes(keys.head_dim, kv) / 2});
+  };
   kv_ = kv;
   kept_ = ring_kept(spec);
-  windowed_ = windowed != 0;
-  Status made = whole_.allocate({spec.n_layers - windowed, 2, spec.n_kv_heads, capacity, row});
-  if (made.ok() && windowed_) made = rings_.allocate({windowed, 2, spec.n_kv_heads, ring ? ring : capacity, row});
+  windowed_ = rings.window != 0;
+  Status made = pages(whole_keys(spec), capacity, &whole_);
+  if (made.ok() && windowed_) made = pages(rings, ring ? ring : capacity, &rings_);
   if (!made.ok())
     return {Code::kNoMemory,
             "no memory for a context of " + decimal(capacity) + " tokens (" +
                 decimal(kv_bytes(spec, capacity, kv, ring) >> 20) + " MiB)",
             "use a smaller context"};
   lease_ = Lease(ledger, "kv_cache");
-  return {};
+  return states_.allocate(spec.states, ledger);
 }
 
 void KvMemory::move(const SlotMoves& moves) {
   if (moves.from.empty()) return;
   whole_.move(moves.from, moves.to);
   if (windowed_) rings_.move(moves.from, moves.to);
+  states_.memory().move(moves);
 }
 
 bool KvMemory::release(int64_t length, int64_t reached) {
@@ -86,32 +90,36 @@ bool KvMemory::release(int64_t length, int64_t reached) {
 
 std::string KvMemory::layout() const {
   const std::string whole = std::string(kv_name(kv_)) + " " + sizes_text(whole_);
-  return windowed_ ? whole + " " + sizes_text(rings_) + "x" + decimal(kept_) : whole;
+  return (windowed_ ? whole + " " + sizes_text(rings_) + "x" + decimal(kept_) : whole) + states_.memory().layout();
 }
 
 int64_t KvMemory::bytes(int64_t slots) const {
-  const int64_t whole = whole_.slot_bytes() * slots;
-  return windowed_ && slots ? whole + kOldestBytes + rings_.slot_bytes() * std::min(slots, kept_) : whole;
+  const int64_t rings = windowed_ && slots ? kWholeBytes + rings_.slot_bytes() * std::min(slots, kept_) : 0;
+  return whole_.slot_bytes() * slots + rings + (states_.any() && slots ? states_.memory().file_bytes() : 0);
 }
 
 Status KvMemory::write(CacheSink& sink, int64_t slots, int64_t oldest) const {
   EDGEDEC_TRY(write_heads(sink, whole_, 0, 0, slots));
-  if (!windowed_ || !slots) return {};
+  if (windowed_ && slots) EDGEDEC_TRY(write_rings(sink, slots, oldest));
+  return states_.any() && slots ? states_.write(sink, slots) : Status();
+}
+
+Status KvMemory::write_rings(CacheSink& sink, int64_t slots, int64_t oldest) const {
   const int64_t first = std::max<int64_t>(slots - kept_, 0), lost = std::max<int64_t>(oldest - first, 0);
-  uint8_t said[kOldestBytes];
-  for (int at = 0; at < kOldestBytes; ++at) said[at] = static_cast<uint8_t>((first + lost) >> (8 * at));
-  EDGEDEC_TRY(sink.write(said, sizeof said));
+  EDGEDEC_TRY(write_whole(sink, first + lost));
   return write_heads(sink, rings_, lost, first + lost, slots);
 }
 
 Status KvMemory::read(CacheSource& source, int64_t slots, int64_t* oldest) {
   *oldest = 0;
   EDGEDEC_TRY(read_heads(source, whole_, 0, slots));
-  if (!windowed_ || !slots) return {};
-  uint8_t said[kOldestBytes];
-  EDGEDEC_TRY(source.read(said, sizeof said));
+  if (windowed_ && slots) EDGEDEC_TRY(read_rings(source, slots, oldest));
+  return states_.any() && slots ? states_.read(source, slots) : Status();
+}
+
+Status KvMemory::read_rings(CacheSource& source, int64_t slots, int64_t* oldest) {
   uint64_t found = 0;
-  for (int at = 0; at < kOldestBytes; ++at) found |= static_cast<uint64_t>(said[at]) << (8 * at);
+  EDGEDEC_TRY(read_whole(source, &found));
   const int64_t first = std::max<int64_t>(slots - kept_, 0);
   if (found < static_cast<uint64_t>(first) || found > static_cast<uint64_t>(slots))
     return {Code::kBadFile,

@@ -1,4 +1,5 @@
-// The memory of a key-value cache: of layers that see all tokens, and rings of those that see the newest.
+// The memory of a cache: keys and values of layers that see all tokens, rings of those that see the newest, and recurrent
+// states.
 // edgedec/backends/onnx/kv_memory.py, for one sequence.
 #pragma once
 
@@ -10,13 +11,14 @@
 #include "core/memory/ledger.h"
 #include "core/decode/forward.h"
 #include "engine/model/kv_pages.h"
+#include "engine/model/kv_states.h"
 
 namespace edgedec::engine {
 
 struct SlotMoves;
 
 // Keys and values of `capacity` tokens, and of layers with a window of the `ring` newest (0: of all). A row is head_dim
-// fp16 numbers, or head_dim bytes and their scales.
+// fp16 numbers, or head_dim bytes and their scales. What recurrent layers keep does not depend on the tokens.
 class KvMemory {
  public:
   // kNoMemory when the address space cannot be had. The bytes are leased from `ledger` by `use`.
@@ -28,10 +30,12 @@ class KvMemory {
   // Inputs of the graph; null where the model has no layers with a window.
   const KvPages& whole() const { return whole_; }
   const KvPages* rings() const { return windowed_ ? &rings_ : nullptr; }
+  KvStates& states() { return states_; }
+  const KvStates& states() const { return states_; }
   int64_t capacity() const { return whole_.rows(); }
   // Slots of the rings; 0 without layers with a window.
   int64_t ring() const { return windowed_ ? rings_.rows() : 0; }
-  // Bytes of all slots, written or not.
+  // Bytes of all slots of keys and values, written or not.
   int64_t reserved() const { return whole_.bytes() + (windowed_ ? rings_.bytes() : 0); }
 
   void move(const SlotMoves& moves);
@@ -40,7 +44,7 @@ class KvMemory {
   bool release(int64_t length, int64_t reached);
 
   // Format, then layers x 2 (keys and values) x heads x bytes of a row: "fp16 30x2x3x128". Rings follow, with the most
-  // slots that are written: "fp16 3x2x1x512 15x2x1x512x768".
+  // slots that are written: "fp16 3x2x1x512 15x2x1x512x768". So do states: "fp16 6x2x2x512 delta 18x6176x262144".
   std::string layout() const;
   // Bytes of `slots` slots, as written.
   int64_t bytes(int64_t slots) const;
@@ -52,10 +56,14 @@ class KvMemory {
   Status read(CacheSource& source, int64_t slots, int64_t* oldest);
 
  private:
+  Status write_rings(CacheSink& sink, int64_t slots, int64_t oldest) const;
+  Status read_rings(CacheSource& source, int64_t slots, int64_t* oldest);
+
   KvType kv_ = KvType::kFp16;
   int64_t kept_ = 0;
   bool windowed_ = false;
   KvPages whole_, rings_;
+  KvStates states_;
   Lease lease_;
 };
 

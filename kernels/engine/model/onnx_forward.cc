@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/format.h"
+#include "core/memory/sizes.h"
 
 namespace edgedec::engine {
 
@@ -14,7 +15,7 @@ OnnxForward::OnnxForward(const Runtime& runtime, OrtSession* session, const Mode
       scratch_(std::move(scratch)),
       setting_{runtime, session, spec, exits, kv_, ledger},
       max_pass_(max_pass),
-      book_(kv_.capacity(), spec.window, kv_.ring()),
+      book_(kv_.capacity(), ring_keys(spec).window, kv_.ring(), kv_.states().book()),
       passes_(setting_),
       hidden_(ledger, "hidden") {}
 
@@ -54,15 +55,24 @@ Status OnnxForward::extend(Span<const int32_t> tokens, Span<const int> parents, 
   for (int tap : rows.taps)
     if (!std::binary_search(taps().begin(), taps().end(), tap))
       return {Code::kUsage, "the output of layer " + decimal(int64_t{tap}) + " is not to be had"};
-  if (taps().empty()) {
-    EDGEDEC_TRY(passes_.run({tokens, planned_, chosen_, rows.full, rows.temperature}, found));
-  } else {
-    const Status done = beyond_peeked(tokens, rows, found);
-    forget_peeked();
-    EDGEDEC_TRY(done);
+  kv_.states().begin();
+  const Status done = compute(tokens, rows, found);
+  if (done.ok()) {
+    kv_.states().done(book_.append(planned_));
+    return {};
   }
-  book_.append(planned_);
-  return {};
+  if (StateBook* states = kv_.states().book()) {  // which the pass may have changed: back to their checkpoint
+    states->lose();
+    EDGEDEC_TRY(rewind(length()));
+  }
+  return done;
+}
+
+Status OnnxForward::compute(Span<const int32_t> tokens, const Rows& rows, HeadRows* found) {
+  if (taps().empty()) return passes_.run({tokens, planned_, chosen_, rows.full, rows.temperature}, found);
+  Status done = beyond_peeked(tokens, rows, found);
+  forget_peeked();
+  return done;
 }
 
 // Counts the tokens of the planned pass, from the first on, that are the peeked ones below the same parents.
@@ -174,6 +184,7 @@ Status OnnxForward::rewind(int64_t length) {
   forget_peeked();
   reached_ = std::max(reached_, book_.length());
   EDGEDEC_TRY(book_.rewind(length));
+  kv_.states().follow();
   if (kv_.release(book_.length(), reached_)) reached_ = book_.length();
   return {};
 }
@@ -208,7 +219,7 @@ Status OnnxForward::read_slots(CacheSource& source, int64_t length) {
   EDGEDEC_TRY(kv_.use());
   EDGEDEC_TRY(kv_.read(source, length, &oldest));
   book_.lose(oldest);
-  book_.append(planned_);
+  book_.fill(planned_);
   if (book_.reachable(length) == length) return {};
   return {Code::kBadFile, "a saved cache of " + decimal(length) + " tokens lacks some that the next one sees"};
 }

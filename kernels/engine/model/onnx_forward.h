@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/memory/cache_book.h"
+#include "core/memory/sizes.h"
 #include "engine/model/bound_pass.h"
 #include "core/decode/forward.h"
 #include "engine/model/kv_memory.h"
@@ -23,6 +24,7 @@ class OnnxForward : public Forward {
   int64_t max_pass() const override { return max_pass_; }
   int64_t capacity() const override { return book_.capacity(); }
   int64_t length() const override { return book_.length(); }
+  int64_t most_undone() const override { return engine::most_undone(spec().states); }
   Status extend(Span<const int32_t> tokens, Span<const int> parents, const Rows& rows, HeadRows* found) override;
   void free_logits(HeadRows* found) override;
   Span<const int> exits() const override { return setting_.exits.exits; }
@@ -39,6 +41,7 @@ class OnnxForward : public Forward {
   Status read_cache(CacheSource& source, int64_t length) override;
 
  private:
+  Status compute(Span<const int32_t> tokens, const Rows& rows, HeadRows* found);
   Status check_tokens(Span<const int32_t> tokens) const;
   Status resolve(const Rows& rows, size_t tokens);
   Status read_slots(CacheSource& source, int64_t length);

@@ -10,6 +10,7 @@
 #include "core/memory/sizes.h"
 #include "engine/model/graph_guard.h"
 #include "engine/model/ports.h"
+#include "engine/model/state_memory.h"
 #include "engine/model/tap_outputs.h"
 #include "ort/ops.h"
 #include "ort/with_regions.h"
@@ -50,15 +51,37 @@ Status set_options(const Runtime& runtime, int threads, bool spin, OrtSessionOpt
   return runtime.check(RegisterCustomOps(options, runtime.base()));
 }
 
-// Whether a cache has so many layers of keys and values for all heads, and rows of the named size.
-bool is_cache(const Ports::Port* port, int64_t layers, const ModelSpec& spec) {
-  return port && port->dims.size() == 5 && port->dims[0] == layers && port->dims[1] == 2 &&
-         port->dims[2] == spec.n_kv_heads && port->last == kv_row_name(spec.head_dim);
+// Whether keys and values have so many layers, heads, and rows of the named size.
+bool holds(const Ports::Port* port, const Keys& keys) {
+  return port && port->dims.size() == 5 && port->dims[0] == keys.layers && port->dims[1] == 2 &&
+         port->dims[2] == keys.kv_heads && port->last == kv_row_name(keys.head_dim);
+}
+
+// Whether rows of recurrent layers, or their states, have so many numbers.
+bool holds(const Ports::Port* port, const States& kind, int64_t numbers) {
+  return port && port->dims.size() == 3 && port->dims[0] == kind.layers && port->dims[2] == numbers;
+}
+
+// Whether all caches of a model are there; counts them.
+bool has_caches(const Ports& in, const ModelSpec& spec, size_t* count) {
+  const Keys rings = ring_keys(spec);
+  bool right = holds(in.find("kv_cache"), whole_keys(spec)) && (!rings.window || holds(in.find("kv_window"), rings));
+  *count = rings.window ? 2 : 1;
+  for (const States& kind : spec.states) {
+    right = right && holds(in.find(trail_input(kind).c_str()), kind, kind.row);
+    right = right && (!kind.state || holds(in.find(state_input(kind).c_str()), kind, kind.state));
+    *count += kind.state ? 2 : 1;
+  }
+  if (spec.states.empty()) return right;
+  *count += 1;
+  const Ports::Port* applied = in.find(kAppliedInput);
+  return right && applied && applied->dims.size() == 1;
 }
 
 bool is_model(const Ports& in, const Ports& out, const Ports& constants, const ModelSpec& spec,
               Span<const std::string> more) {
-  const size_t expected = (spec.n_window_layers ? 8 : 7) + more.size();
+  size_t caches = 0;
+  if (!has_caches(in, spec, &caches)) return false;
   for (const std::string& name : more)
     if (!in.find(name.c_str())) return false;
   for (const char* name : {"tokens", "positions", "parents", "length", "rows", "want_logits"})
@@ -66,12 +89,10 @@ bool is_model(const Ports& in, const Ports& out, const Ports& constants, const M
   for (const char* name : {"ids", "logsumexp", "entropy"})
     if (!out.find(name)) return false;
   const std::vector<int64_t>& length = in.find("length")->dims;
-  const int64_t whole = spec.n_layers - spec.n_window_layers;
-  return in.all.size() == expected && is_cache(in.find("kv_cache"), whole, spec) &&
-         (!spec.n_window_layers || is_cache(in.find("kv_window"), spec.n_window_layers, spec)) &&
+  return in.all.size() == 6 + caches + more.size() &&
          has_columns(out.find("values"), spec.head_k) && has_columns(out.find("logits"), spec.vocab_size) &&
          !(length.size() == 1 && length[0] == 1) && constants.find("temperature") &&
-         (whole == 0 || constants.find("attention"));
+         (whole_keys(spec).layers == 0 || constants.find("attention"));
 }
 
 }  // namespace

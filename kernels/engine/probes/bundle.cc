@@ -14,6 +14,21 @@ void write_ids(const std::vector<int32_t>& ids, JsonWriter* out) {
 
 void maybe(int64_t id, JsonWriter* out) { id < 0 ? out->null() : out->whole(id); }
 
+void write_caches(const ModelSpec& spec, JsonWriter* out) {
+  if (spec.keys.empty() && spec.states.empty()) return;
+  out->key("caches").begin_list();
+  for (const Keys& one : spec.keys) {
+    out->begin_object().key("kind").text("keys").key("name").text(one.window ? "kv_window" : "kv_cache");
+    out->key("layers").whole(one.layers).key("kv_heads").whole(one.kv_heads).key("head_dim").whole(one.head_dim);
+    out->key("window").whole(one.window).end_object();
+  }
+  for (const States& one : spec.states) {
+    out->begin_object().key("kind").text("states").key("name").text(one.name).key("layers").whole(one.layers);
+    out->key("trail").whole(one.row).key("tail").whole(one.tail).key("state").whole(one.state).end_object();
+  }
+  out->end_list();
+}
+
 std::string facts_of(const Manifest& manifest) {
   const ModelSpec& spec = manifest.spec;
   JsonWriter out;
@@ -27,6 +42,7 @@ std::string facts_of(const Manifest& manifest) {
   for (const auto& [name, value] : sizes) out.key(name).whole(value);
   maybe(spec.bos_id, &out.key("bos_id"));
   write_ids(spec.eos_ids, &out.key("eos_ids"));
+  write_caches(spec, &out);
   out.end_object().key("tokenizer").begin_object().key("add_bos").flag(manifest.tokenizer.add_bos);
   maybe(manifest.tokenizer.bos_id, &out.key("bos_id"));
   write_ids(manifest.tokenizer.eos_ids, &out.key("eos_ids"));

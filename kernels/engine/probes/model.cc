@@ -5,10 +5,10 @@
 #include <string>
 
 #include "common/capi.h"
+#include "engine/bundle/manifest.h"
 #include "engine/model/onnx_model.h"
 #include "engine/model/session_file.h"
 #include "engine/probes/report.h"
-#include "engine/probes/specs.h"
 
 using namespace edgedec::engine;
 
@@ -66,14 +66,16 @@ EDGEDEC_EXPORT const char* edgedec_probe_model_said(int hint) {
   return hint ? last.hint().c_str() : last.message().c_str();
 }
 
-EDGEDEC_EXPORT int edgedec_probe_model_open(const char* runtime, const char* bundle, const char* name,
-                                            const int64_t* sizes, int64_t listed_weights, int threads, int spin,
-                                            int drafting, OpenModel** out) {
+// `manifest`: the text of one, which may be another bundle's.
+EDGEDEC_EXPORT int edgedec_probe_model_open(const char* runtime, const char* bundle, const char* manifest, int threads,
+                                            int spin, int drafting, OpenModel** out) {
   auto made = std::make_unique<OpenModel>();
-  Status status = Runtime::load(runtime, &made->runtime);
+  Manifest facts;
+  Status status = Manifest::from_json(manifest, &facts);
+  if (status.ok()) status = Runtime::load(runtime, &made->runtime);
   if (status.ok())
-    status = OnnxModel::open(made->runtime, bundle, spec_of(name, &sizes), listed_weights, {threads, spin != 0, drafting != 0},
-                             &made->model);
+    status = OnnxModel::open(made->runtime, bundle, facts.spec, facts.file(kWeightsFile)->bytes,
+                             {threads, spin != 0, drafting != 0}, &made->model);
   *out = status.ok() ? made.release() : nullptr;
   return noted(std::move(status));
 }
@@ -94,13 +96,14 @@ EDGEDEC_EXPORT int edgedec_probe_forward_open(OpenModel* model, int64_t capacity
 
 EDGEDEC_EXPORT void edgedec_probe_forward_close(OpenForward* forward) { delete forward; }
 
-// capacity, length, most tokens of a pass, bytes leased for the cache and for whole rows of logits.
+// capacity, length, most tokens of a pass, bytes leased for the cache, whole rows of logits and recurrent states.
 EDGEDEC_EXPORT void edgedec_probe_forward_facts(const OpenForward* it, int64_t* facts) {
   facts[0] = it->forward->capacity();
   facts[1] = it->forward->length();
   facts[2] = it->forward->max_pass();
   facts[3] = it->ledger.held("kv_cache");
   facts[4] = it->ledger.held("rows");
+  facts[5] = it->ledger.held("state");
 }
 
 // `exit`: 0 for a whole pass, else a peek after so many layers. `taps`: layers whose outputs to return.

@@ -1,0 +1,111 @@
+"""The native engine runs models of every kind of cache: it says what Python says, with drafts and without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgedec import native
+from edgedec.api import Model
+from edgedec.assemble.config import RunConfig
+from edgedec.backends.onnx.model import OnnxModel
+from edgedec.bundle.manifest import Manifest
+from edgedec.core.cache_config import CacheConfig
+from edgedec.decode.engine import Engine
+from edgedec.decode.speculation import Speculation
+from edgedec.draft import Lookup, Recycling
+from edgedec.export import export_gguf
+from edgedec.models.catalogue import CATALOGUE
+from edgedec.sampling import DrawParams
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fixtures.tiny_models import prepared_run
+from tests.fixtures.twins import CONTEXT, write_twin
+from tests.native.cases import Case, PythonRuns
+from tests.native.native_forward import NativeModel
+from tests.native.native_runs import NativeRuns
+
+TWINS = [name for name, entry in CATALOGUE.items() if entry.spec.caches and not entry.spec.experts]
+KINDS = ("gemma4", "qwen35", "lfm2")
+MUTE = tuple(range(12, 260))
+"""A model that says few different tokens: drafts by lookup are often right."""
+DRAFT = "lookup,recycling"
+TOKENS = 128
+GREEDY, DRAWN = DrawParams(), DrawParams(temperature=0.9, top_p=0.95, seed=11)
+TEXT = "hello world hello world the is of to hello world "
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp(request.param)
+    shape = TinyShape(layers=7 if request.param == "gemma4" else 5, context=512, per_layer=32)
+    made = write_tiny(folder / "tiny.gguf", request.param, shape=shape, mute=MUTE, sharpness=4.0)
+    export_gguf(made, folder / "bundle")
+    return folder / "bundle"
+
+
+@pytest.fixture(scope="module")
+def python(bundle: Path) -> Iterator[PythonRuns]:
+    runs = PythonRuns(bundle, context=400)
+    yield runs
+    runs.close()
+
+
+def test_drafts_on_the_native_model_change_nothing(bundle: Path) -> None:
+    manifest = Manifest.load(bundle)
+    cache = CacheConfig(400, max_pass=64)
+    plain = Engine(OnnxModel(bundle, manifest, threads=1, spin=False).forward(cache))
+    speculation = Speculation([Lookup(), Recycling()])  # without costs it always drafts
+    drafting = Engine(NativeModel(bundle, manifest, threads=1).forward(cache), speculation=speculation)
+    prompt = [1, 5, 6, 7, 5, 6, 7, 5, 6]
+    for params in (GREEDY, DRAWN):
+        for ids in (prompt, prompt * 6, [*prompt, 8], prompt[:4]):  # also from a place within an earlier text
+            found = [
+                [step.token for step in engine.generate(ids, params, max_tokens=TOKENS, stop_ids=())]
+                for engine in (drafting, plain)
+            ]
+            assert found[0] == found[1]
+            assert len(found[0]) == TOKENS
+    assert speculation.tally.accepted > 20
+
+
+def test_replies_are_pythons(bundle: Path, python: PythonRuns) -> None:
+    runs = NativeRuns(bundle, DRAFT, context=400)
+    try:
+        for text in (TEXT, TEXT * 2, "the " + TEXT):
+            for params in (GREEDY, DRAWN):
+                case = Case(params, text, max_tokens=TOKENS)
+                assert runs.run(case) == python.run(case), (text, params)
+    finally:
+        runs.close()
+
+
+@pytest.mark.parametrize("kv", ["fp16", "int8"])
+def test_a_conversation_is_saved_and_goes_on(bundle: Path, kv: str, tmp_path: Path) -> None:
+    options = {"threads": 1, "context": 400, "draft": "off", "kv": kv}
+    with native.open(bundle, **options) as model:
+        model.complete(TEXT, sampling=GREEDY, max_tokens=60)
+        model.save(tmp_path / "talk")
+        whole = model.complete(TEXT + TEXT, sampling=DRAWN, max_tokens=40)
+    with native.open(bundle, **options) as model:
+        model.restore(tmp_path / "talk")
+        ours = model.complete(TEXT + TEXT, sampling=DRAWN, max_tokens=40)
+    assert (ours.text, ours.tokens) == (whole.text, whole.tokens)
+    with Model(prepared_run(bundle, RunConfig(**options))) as other:
+        theirs = other.complete(TEXT + TEXT, sampling=DRAWN, max_tokens=40)
+        assert (theirs.read(), theirs.tokens) == (ours.text, ours.tokens)
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_twins_of_the_catalogue_say_what_python_says(name: str, tmp_path: Path) -> None:
+    export_gguf(write_twin(tmp_path / "twin.gguf", CATALOGUE[name]), tmp_path / "twin")
+    python = PythonRuns(tmp_path / "twin", context=CONTEXT)
+    runs = NativeRuns(tmp_path / "twin", DRAFT, context=CONTEXT)
+    try:
+        for params in (GREEDY, DRAWN):
+            case = Case(params, "hello world", max_tokens=CONTEXT)
+            assert runs.run(case) == python.run(case)
+    finally:
+        runs.close()
+        python.close()
