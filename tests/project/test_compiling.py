@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 import resource
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from edgedec.kernels import library
+from tests.conftest import ROOT
 from tests.kernels.levels import COMPILER, build, configure, needs_cmake, run
 
 MOST_FILES = 34
@@ -54,6 +57,19 @@ def test_a_clone_compiles_few_files_together(commands: dict[str, str]) -> None:
     engine = [name for name in commands if "edgedec_engine.dir" in name]
     assert all("Unity/unity_engine_" in name for name in engine)
     assert not [name for name in engine if re.search("_(probes|web)_", name)]
+
+
+@needs_cmake
+def test_each_file_of_the_core_compiles_by_itself() -> None:
+    """Clones compile folders together, which hides an include that is missing; browsers' engine does not."""
+    kernels = ROOT / "kernels"
+
+    def fails(file: Path) -> bool:
+        return subprocess.call([COMPILER, "-std=c++17", "-fsyntax-only", f"-I{kernels}", str(file)]) != 0
+
+    files = [file for file in (kernels / "core").rglob("*.cc") if "api" not in file.parts]
+    with ThreadPoolExecutor(2) as pool:
+        assert [file for file, failed in zip(files, pool.map(fails, files), strict=True) if failed] == []
 
 
 @needs_cmake

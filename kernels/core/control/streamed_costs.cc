@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/calibration.h"
+
 namespace edgedec::engine {
 namespace {
 
