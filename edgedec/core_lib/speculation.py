@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from edgedec.core.experts import StoreCounts
 from edgedec.core.rows import HeadRows
 from edgedec.core_lib.binding import INT, LONG, POINTER, REAL, address, bind
-from edgedec.core_lib.costs import Costs, reads_of
+from edgedec.core_lib.calls import Calls
+from edgedec.core_lib.costs import Costs
 
 _SIGNATURES = {
     "new": (POINTER, POINTER),
@@ -33,11 +33,8 @@ _SIGNATURES = {
     "begin": (INT, POINTER, LONG, POINTER, LONG, LONG, POINTER),
     "end": (INT, POINTER),
     "tell": (INT, POINTER),
-    "draft": (INT, POINTER, INT, LONG, POINTER, INT),
-    "lead": (INT, POINTER, LONG, POINTER),
-    "undrafted": (None, POINTER),
+    "draft": (INT, POINTER, INT),
     "rows": (None, POINTER, LONG, LONG, POINTER, POINTER, POINTER, POINTER, REAL),
-    "settle": (INT, POINTER, LONG, POINTER, LONG, POINTER, REAL, REAL, REAL),
     "note": (INT, POINTER, LONG, POINTER, LONG, POINTER),
     "learned": (None, POINTER, INT, REAL),
     "answer": (None, POINTER, LONG, POINTER, POINTER, POINTER, INT, LONG, LONG, LONG),
@@ -62,16 +59,12 @@ class Wanted(IntEnum):
 
 
 class Outcome(IntEnum):
-    """How such a call ended. After ``STOPPED`` no other one comes, and the outer call raises ``Stopped``."""
+    """How such a call ended. After ``STOPPED`` no other one comes, and the outer call raises its error."""
 
     DONE = 0
     FAILED = 1
     """The drafter is gone."""
     STOPPED = 2
-
-
-class Stopped(Exception):  # noqa: N818 (no error of its own)
-    """A call that came back was stopped; whoever did so knows why."""
 
 
 class Seat(NamedTuple):
@@ -155,7 +148,7 @@ def _ints(values: Collection[int]) -> bytes:
 class CoreSpeculation:
     """A handle. ``called`` answers the calls that come back.
 
-    Raises ``Stopped`` from calls in which it said so.
+    What it raises comes out of the call in which it did.
     """
 
     def __init__(
@@ -168,7 +161,8 @@ class CoreSpeculation:
     ) -> None:
         self._core = core = _functions()
         self._costs = costs
-        self._host = _Host(called)
+        self._calls = Calls()
+        self._host = _Host(self._calls.keeping(called, Outcome.STOPPED))
         self._clock = _Clock(clock) if clock and clock is not time.perf_counter else None
         room = max(limit, 1)
         self._tokens, self._parents = (ctypes.c_int32 * room)(), (ctypes.c_int32 * room)()
@@ -191,10 +185,10 @@ class CoreSpeculation:
             ),
         )
         self._count = len(seats)
-        self._handle = handle = core["new"](ctypes.byref(parts))
+        self.handle = handle = core["new"](ctypes.byref(parts))
         weakref.finalize(self, core["destroy"], handle)
         self._call = _Call.from_address(core["call"](handle))
-        self._draft, self._rows, self._settle = core["draft"], core["rows"], core["settle"]
+        self._draft, self._rows = core["draft"], core["rows"]
 
     def _clock_address(self, clock: Callable[[], float] | None) -> int | None:
         if self._clock:
@@ -203,80 +197,62 @@ class CoreSpeculation:
 
     def trust(self, drafter: int) -> None:
         """Trust a drafter as one that was pretrained; before the first sequence."""
-        self._core["trust"](self._handle, drafter)
+        self._core["trust"](self.handle, drafter)
 
     def drop(self, drafter: int) -> None:
         """Go on without a drafter."""
-        self._core["drop"](self._handle, drafter)
+        self._core["drop"](self.handle, drafter)
 
     def limit(self, tokens: int) -> None:
         """Lower the most tokens of a draft."""
-        self._core["limit"](self._handle, tokens)
+        self._core["limit"](self.handle, tokens)
 
     def begin(self, tokens: Sequence[int], kept: int, stop_ids: Collection[int]) -> None:
         """Start a new sequence, which shares its first ``kept`` tokens with the one before."""
         count, stops = len(tokens), len(stop_ids)
-        _done(self._core["begin"](self._handle, count, _ints(tokens), kept, stops, _ints(stop_ids)))
+        self.done(self._core["begin"](self.handle, count, _ints(tokens), kept, stops, _ints(stop_ids)))
 
     def end(self) -> bool:
         """The reply is over; returns whether costs drifted that are to be kept."""
-        return bool(_done(self._core["end"](self._handle)))
+        return bool(self.done(self._core["end"](self.handle)))
 
     def tell(self) -> None:
         """Tell drafters what they have not heard yet."""
-        _done(self._core["tell"](self._handle))
+        self.done(self._core["tell"](self.handle))
 
-    def draft(self, room: int, certain: Sequence[int], filtered: bool) -> Nodes:
-        """Begin a round, and return its draft. ``filtered``: each answer is shown for ``PERMIT``."""
-        count = self._draft(self._handle, room, len(certain), _ints(certain), filtered)
+    def draft(self, room: int) -> Nodes:
+        """Begin a round, and return its draft."""
+        count = self._draft(self.handle, room)
         return self._nodes(count) if count else NO_NODES
-
-    def lead(self, tokens: Sequence[int]) -> Nodes:
-        """Let the draft begin with the path that spells ``tokens``, as far as it has one."""
-        return self._nodes(self._core["lead"](self._handle, len(tokens), _ints(tokens)))
-
-    def undrafted(self) -> None:
-        """Begin a round without a draft."""
-        self._core["undrafted"](self._handle)
-
-    def settle(
-        self,
-        rows: HeadRows,
-        path: Sequence[int],
-        tokens: Sequence[int],
-        seconds: float | None,
-        read: StoreCounts | None,
-    ) -> None:
-        """End the round: ``path`` are the accepted nodes, and ``tokens`` were committed."""
-        self._take(rows)
-        time_s = -1.0 if seconds is None else seconds
-        accepted, count = len(path), len(tokens)
-        _done(
-            self._settle(self._handle, accepted, _ints(path), count, _ints(tokens), time_s, *reads_of(read))
-        )
 
     def note(self, chain: Sequence[int], rows: HeadRows, tokens: Sequence[int]) -> None:
         """Note that ``rows`` answered ``chain``, and that ``tokens`` were committed."""
         self._take(rows)
         drafted, count = len(chain), len(tokens)
-        _done(self._core["note"](self._handle, drafted, _ints(chain), count, _ints(tokens)))
+        self.done(self._core["note"](self.handle, drafted, _ints(chain), count, _ints(tokens)))
 
     def learned(self, drafter: int, seconds: float) -> None:
         """Note that a drafter took ``seconds`` to learn while the core had not called it."""
-        self._core["learned"](self._handle, drafter, seconds)
+        self._core["learned"](self.handle, drafter, seconds)
 
     def judged(self, source: int) -> list[list[int]]:
         """Return the tokens that were judged, and those that were right, by steps of their probability."""
         counts = (ctypes.c_int64 * (2 * _STEPS))()
-        steps = self._core["judged"](self._handle, source, counts)
+        steps = self._core["judged"](self.handle, source, counts)
         return [list(counts[2 * step : 2 * step + 2]) for step in range(steps)]
 
     def tally(self) -> list[float]:
         """Return the numbers of the tally; ``control.tally`` knows their order."""
-        count = self._core["tally"](self._handle, None, 0)
+        count = self._core["tally"](self.handle, None, 0)
         numbers = (ctypes.c_double * count)()
-        self._core["tally"](self._handle, numbers, count)
+        self._core["tally"](self.handle, numbers, count)
         return list(numbers)
+
+    def done(self, outcome: int) -> int:
+        """Return the result of a call, or raise why it was stopped."""
+        if outcome < 0:
+            self._calls.raise_kept()
+        return outcome
 
     # What calls that come back ask and answer.
 
@@ -326,11 +302,11 @@ class CoreSpeculation:
         """Answer ``PROPOSE``. Raises struct.error for numbers that are none of a draft."""
         count = len(tokens)
         drafted = _ints(tokens), _ints(parents), pack(f"{count}d", *probs)
-        self._core["answer"](self._handle, count, *drafted, peeked, *work)
+        self._core["answer"](self.handle, count, *drafted, peeked, *work)
 
     def permit(self, nodes: Sequence[int]) -> None:
         """Answer ``PERMIT``: the nodes that stay, which ascend and have their parents among them."""
-        self._core["permit"](self._handle, len(nodes), _ints(nodes))
+        self._core["permit"](self.handle, len(nodes), _ints(nodes))
 
     def _take(self, rows: HeadRows) -> None:
         count, columns = rows.ids.shape
@@ -341,10 +317,10 @@ class CoreSpeculation:
             raise ValueError("rows of other shapes or types than HeadRows says")
         if len(entropy) != len(logsumexp):
             raise ValueError("rows of other shapes or types than HeadRows says")
-        self._rows(self._handle, count, columns, values, ids, logsumexp, entropy, rows.temperature)
+        self._rows(self.handle, count, columns, values, ids, logsumexp, entropy, rows.temperature)
 
     def _nodes(self, count: int) -> Nodes:
-        _done(count)
+        self.done(count)
         ints = f"{count}i"
         return Nodes(
             unpack_from(ints, self._tokens),
@@ -352,12 +328,6 @@ class CoreSpeculation:
             unpack_from(f"{count}d", self._probs),
             unpack_from(ints, self._sources),
         )
-
-
-def _done(outcome: int) -> int:
-    if outcome < 0:
-        raise Stopped
-    return outcome
 
 
 def _array(data: int, shape: tuple[int, ...], kind: type[np.generic]) -> Any:

@@ -1,42 +1,36 @@
-"""The decoding loop: draft, run a pass, verify, commit.
+"""The decoding loop: plan a pass, run it, verify its draft, settle the round.
 
-Where it goes on: ``cached_sequence`` (committed tokens and cache), ``speculation`` (drafts), ``passes`` (how
-they are cut, which never decides which tokens a token attends to), ``reply_plan`` (how tokens are drawn and
-verified, and where a reply ends).
+The core (kernels/core/decode/engine.h) plans, verifies and settles. Here passes are run, and the cache
+follows: ``cached_sequence`` (committed tokens and cache), ``speculation`` (what drafters answer), ``passes``
+(their time and counts), ``reply_plan`` (the settings of a reply).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import cast
 
 from edgedec.core.errors import DeviceLostError
 from edgedec.core.forward import Forward
 from edgedec.core.progress import Steps
-from edgedec.core.tree import EMPTY
-from edgedec.core_lib.reply import ReplyStart
+from edgedec.core.rows import HeadRows
+from edgedec.core.tree import EMPTY, ROOT, DraftTree
+from edgedec.core_lib.engine import CoreEngine, Planned, ReplyStart, Verified
 from edgedec.decode.cached_sequence import CachedSequence
 from edgedec.decode.checks import check_bias, check_newest, check_request, common_prefix
-from edgedec.decode.passes import LONGEST_PASS, Passes, PassTime, PassTimer, Reader
-from edgedec.decode.records import (
-    NO_DETAILS,
-    FinishReason,
-    PassRecord,
-    ReplyDetails,
-    Step,
-    Verdict,
-)
+from edgedec.decode.passes import LONGEST_PASS, Passes, PassTime, PassTimer
+from edgedec.decode.records import NO_DETAILS, FinishReason, PassRecord, ReplyDetails, Step
 from edgedec.decode.reply_plan import ReplyPlan
-from edgedec.decode.speculation import Speculation, SpeculationRound
+from edgedec.decode.speculation import Speculation
 from edgedec.eviction.policy import Policy
-from edgedec.grammar.constraint import Constraint
 from edgedec.metrics.marks import CounterSnapshot
 from edgedec.sampling import DrawParams
 from edgedec.telemetry.energy.meter import Meter, Reading
 
 __all__ = ["LONGEST_PASS", "Engine", "FinishReason", "PassRecord", "Step"]
 
-_NO_LEASE = nullcontext()
+_NO_SOURCE = (None,)
 
 
 class Engine(CachedSequence):
@@ -99,14 +93,22 @@ class Engine(CachedSequence):
             found != self._forward.length or self._forward.caps.most_undone
         ):  # states note where a reply begins
             self._forward.rewind(found)
+        stops = frozenset(stop_ids)
         if self.speculation:
             kept = common_prefix(self._committed, prompt)
-            self.speculation.begin(prompt, kept, params=params, stop_ids=frozenset(stop_ids))
+            self.speculation.begin(prompt, kept, params=params, stop_ids=stops, grammar=details.grammar)
         self._committed = prompt
         end = min(len(prompt) + max_tokens, self.capacity)
         said = 0 if details.start is None else len(prompt) - min(max(details.start, 0), len(prompt))
-        begins = ReplyStart(end, prompt, said, details.bound, frozenset(stop_ids))
-        return self._run(ReplyPlan(self._replies, self.spec, params, begins, details), progress)
+        start = ReplyStart(end, prompt, said, details.bound, stops)
+        return self._run(ReplyPlan(self._replies, self._core(), params, start, details), progress)
+
+    def _core(self) -> CoreEngine:
+        """A loop of the core, for one reply."""
+        peeked = partial(_peeked, self._forward) if self._forward.peeking else None
+        if self.speculation is None:
+            return CoreEngine(self.spec, peeked=peeked)
+        return CoreEngine(self.spec, self.speculation.core, self.speculation.limit, peeked)
 
     def _run(self, reply: ReplyPlan, progress: Steps | None) -> Generator[Step, None, None]:
         try:
@@ -115,7 +117,7 @@ class Engine(CachedSequence):
                 for step in self._recovered_round(reply, progress):
                     check_newest(reply.number, self._replies)
                     self._committed.append(step.token)
-                    reply.commit(step)
+                    reply.commit(step.token)
                     yield step
                     if step.finish_reason:
                         return
@@ -139,65 +141,78 @@ class Engine(CachedSequence):
 
     def _round(self, reply: ReplyPlan, progress: Steps | None) -> list[Step]:
         """Feed the tokens that the cache lacks and a draft behind it; returns the steps to commit."""
-        position = len(self._committed)
-        reader = self._reader()
-        waiting, most = self._passes.catch_up(self._committed, progress, reader)
-        last = len(waiting) - 1
-        most = min(most, self._forward.caps.most_undone or most)
-        draft = self._draft(last, min(reply.end - position, most) - 1, reply.grammar)
-        tree = draft.tree if draft else EMPTY
-        rows = reply.rows(last, len(tree), taps=reader.taps if reader else ())
-        head, time = self._passes.run(waiting, tree, rows)
+        taps = self._taps()
+        while (planned := self._planned(reply)).piece:
+            self._settled(reply, planned, None, *self._passes.run(planned, reply.rows(planned, taps)))
+            self._passes.report(progress, self._committed)
+        head, time = self._passes.run(planned, reply.rows(planned, taps))
         self._passes.report(progress, self._committed)
+        position = len(self._committed)
         try:
-            with self._drawing(reply):
-                verdict, steps = reply.verify(tree, head, position)
-            if len(tree):
-                self._forward.keep_path(_kept(last, verdict))
+            found = self._verified(reply, head)
+            steps = reply.steps(found, head, position, self._names(found.writers))
+            if planned.parents:
+                self._forward.keep_path(_kept(planned, found.path))
         except BaseException:
             self._forward.rewind(min(position, self._forward.length))  # a device that was lost left nothing
             raise
-        if draft:
-            draft.settle(head, verdict, PassTime(None) if last else time)
-        if reader and head.hidden is not None:
-            kept = _kept(last, verdict)
-            every = len(kept) == len(head.hidden)  # as of a prompt, which is too large to copy
-            reader.read(position - last - 1, head.hidden if every else head.hidden[list(kept)])
-        if self._passes.observe:
-            fed = len(waiting) + len(tree)
-            self._passes.observe(
-                PassRecord(position - last - 1, fed, len(steps), time.seconds, len(tree), tree, verdict.path)
-            )
+        reply.core.settle(*time)
+        self._settled(reply, planned, found, head, time)
         return steps
 
-    def _drawing(self, reply: ReplyPlan) -> AbstractContextManager[object]:
-        """Lease the memory that the draws of a round take, if they take any."""
+    def _planned(self, reply: ReplyPlan) -> Planned:
+        """The next pass, as the core has it."""
+        most, forward = self._passes.longest(self._committed), self._forward
+        return reply.core.plan(forward.length, most, forward.caps.most_undone)
+
+    def _verified(self, reply: ReplyPlan, head: HeadRows) -> Verified:
+        """The verdict on a pass; the memory that its draws take, if they take any, is leased meanwhile."""
         if not reply.drawing_bytes:
-            return _NO_LEASE
-        return self._forward.ledger.lease("rows", reply.drawing_bytes)
+            return reply.verified(head)
+        with self._forward.ledger.lease("rows", reply.drawing_bytes):
+            return reply.verified(head)
 
-    def _reader(self) -> Reader | None:
-        """Return where hidden states go; None where no drafter needs them or the model lacks some."""
+    def _settled(
+        self, reply: ReplyPlan, planned: Planned, found: Verified | None, head: HeadRows, time: PassTime
+    ) -> None:
+        """Hand out the hidden states of a pass, and its record."""
+        if head.hidden is None and not self._passes.observe:
+            return
+        fed, waiting, path = len(planned.tokens), planned.waiting, found.path if found else []
+        start = len(self._committed) - waiting
+        if planned.piece:
+            start = self._forward.length - fed
+        if head.hidden is not None and self.speculation:
+            kept = _kept(planned, path)
+            every = len(kept) == fed  # as of a prompt, which is too large to copy
+            self.speculation.read(start, head.hidden if every else head.hidden[kept])
+        if self._passes.observe:
+            committed, tree = len(found.tokens) if found else 0, EMPTY
+            if planned.parents:
+                probs, writers = reply.core.drafted()
+                parents = tuple(max(parent - waiting, ROOT) for parent in planned.parents[waiting:])
+                names = cast(tuple[str, ...], self._names(writers))
+                tree = DraftTree(tuple(planned.tokens[waiting:]), parents, tuple(probs), names)
+            self._passes.observe(
+                PassRecord(start, fed, committed, time.seconds, len(tree), tree, tuple(path))
+            )
+
+    def _names(self, writers: Sequence[int]) -> Sequence[str | None]:
+        """The names of drafters by their places; None for the target's own tokens."""
+        return self.speculation.sources(writers) if self.speculation else _NO_SOURCE
+
+    def _taps(self) -> tuple[int, ...]:
+        """Layers whose outputs drafters read; none where the model lacks some."""
         taps = self.speculation.taps if self.speculation else ()
-        if not self.speculation or not taps or not set(taps) <= set(self._forward.caps.taps):
-            return None
-        return Reader(taps, self.speculation.read)
-
-    def _draft(self, last: int, room: int, grammar: Constraint | None) -> SpeculationRound | None:
-        """A draft of at most ``room`` tokens; an empty one behind more than the last committed token.
-
-        It begins with the tokens that were peeked: the pass goes on from there.
-        """
-        if self.speculation is None:
-            return None
-        if last:
-            return self.speculation.undrafted()
-        draft = self.speculation.round(room, grammar)
-        if (peeking := self._forward.peeking) is not None:
-            draft.lead(peeking.peeked[1:])
-        return draft
+        return taps if not taps or set(taps) <= set(self._forward.caps.taps) else ()
 
 
-def _kept(last: int, verdict: Verdict) -> tuple[int, ...]:
-    """The tokens of a pass that stay: committed ones up to ``last``, and the accepted of those behind it."""
-    return (*range(last + 1), *(last + 1 + node for node in verdict.path))
+def _peeked(forward: Forward) -> Sequence[int]:
+    """The tokens that were peeked for the next pass."""
+    return forward.peeking.peeked if forward.peeking else ()
+
+
+def _kept(planned: Planned, path: Sequence[int]) -> list[int]:
+    """The tokens of a pass that stay: the committed ones, and the accepted ones behind them."""
+    waiting = planned.waiting
+    return [*range(waiting), *(waiting + node for node in path)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.tree import EMPTY, DraftTree
@@ -13,8 +13,7 @@ from edgedec.text.passage import Turns
 FinishReason = Literal["stop", "length"]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One committed token."""
 
     token: int

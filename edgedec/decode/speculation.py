@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeVar
 
 from edgedec.control import Costs
 from edgedec.control.tally import Tally
@@ -16,18 +15,15 @@ from edgedec.core.errors import DeviceLostError
 from edgedec.core.progress import Notice
 from edgedec.core.rows import FloatArray, HeadRows, tapped
 from edgedec.core.tree import EMPTY, DraftTree
-from edgedec.core_lib.speculation import CoreSpeculation, DraftWork, Nodes, Outcome, Seat, Stopped, Wanted
+from edgedec.core_lib.speculation import CoreSpeculation, DraftWork, Nodes, Outcome, Seat, Wanted
 from edgedec.decode.constrained import GRAMMAR, permitted
-from edgedec.decode.passes import PassTime
-from edgedec.decode.records import Verdict
 from edgedec.draft import Drafter, lookup_ahead
 from edgedec.draft.native import table_of
 from edgedec.grammar.constraint import Constraint
 from edgedec.sampling import DrawParams
 
-__all__ = ["Speculation", "SpeculationRound", "Tally"]
+__all__ = ["Speculation", "Tally"]
 
-_Result = TypeVar("_Result")
 Keep = Callable[[Mapping[int, float]], None]
 """Takes costs: tokens of a pass, seconds."""
 
@@ -64,10 +60,20 @@ class Speculation:
         self._beginning: tuple[Sequence[int], int, DrawParams | None] = (), 0, None
         """The sequence that drafters begin, and how its reply is drawn; None: as before."""
         self._grammar: Constraint | None = None
-        self._stopped: BaseException | None = None
-        """Raised in a call that came back from the core, by no drafter's failure."""
         seats = [_seat(drafter) for drafter in drafters]
+        self.taps = self._taps()
+        """Layers of the target whose outputs drafters need, ascending."""
         self._core = CoreSpeculation(seats, costs, limit, _while_alive(self._called), clock)
+
+    @property
+    def core(self) -> CoreSpeculation:
+        """The handle."""
+        return self._core
+
+    def sources(self, places: Sequence[int]) -> tuple[str | None, ...]:
+        """Return the names of drafters by their places; None for the target's, -1."""
+        names = self._sources
+        return tuple([names[place] if place >= 0 else None for place in places])
 
     @property
     def plain_s(self) -> float | None:
@@ -108,6 +114,10 @@ class Speculation:
         for at in [at for at, drafter in self._places.items() if drafter.name == name]:
             self._core.drop(at)
             del self._places[at]
+        self.taps = self._taps()
+
+    def _taps(self) -> tuple[int, ...]:
+        return tuple(sorted({tap for drafter in self._places.values() for tap in drafter.taps}))
 
     def nbytes(self) -> dict[str, int]:
         """Bytes held by each drafter."""
@@ -120,18 +130,22 @@ class Speculation:
         *,
         params: DrawParams | None = None,
         stop_ids: Collection[int] = (),
+        grammar: Constraint | None = None,
     ) -> None:
         """Start a new sequence, which shares its first ``kept`` tokens with the one before.
 
-        ``params``: how its reply is drawn; None: as before. ``stop_ids``: tokens that end it.
+        ``params``: how its reply is drawn, and ``grammar``: what it keeps to; None: as before. ``stop_ids``:
+        tokens that end it.
         """
+        if params is not None:
+            self._grammar = grammar
         if not self._begun:
             self._begun = True
             for at, drafter in self._places.items():
                 if drafter.pretrained:
                     self._core.trust(at)
         self._beginning = tokens, kept, params
-        self._call(lambda: self._core.begin(tokens, kept, stop_ids))
+        self._core.begin(tokens, kept, stop_ids)
         self._beginning = (), 0, None
 
     def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
@@ -140,7 +154,7 @@ class Speculation:
         A function of these tokens, whatever was drafted before: by the first drafter that looks ahead, or
         else by lookup.
         """
-        self._call(self._core.tell)  # or else drafters would hear twice of tokens that ``tokens`` has
+        self._core.tell()  # or else drafters would hear twice of tokens that ``tokens`` has
         found: list[list[int]] = []
         able = [at for at, drafter in self._places.items() if drafter.caps.looks_ahead]
         for at in able[:1]:
@@ -149,29 +163,13 @@ class Speculation:
 
     def end(self) -> None:
         """The reply is over: tell drafters the rest of it, and keep costs that drifted."""
-        drifted = self._call(self._core.end)
+        drifted = self._core.end()
         if drifted and self._costs and self._keep:
             self._keep(self._costs.measured())
 
-    def round(self, room: int, grammar: Constraint | None = None) -> SpeculationRound:
-        """Draft at most ``room`` tokens to feed behind the last committed one, as ``grammar`` permits."""
-        self._grammar = grammar
-        forced = grammar.forced()[: max(min(self.limit, room), 0)] if grammar else ()
-        try:
-            nodes = self._core.draft(room, forced, grammar is not None)
-        except Stopped:
-            raise self._why() from None
-        return SpeculationRound(self, self._tree(nodes))
-
-    def undrafted(self) -> SpeculationRound:
-        """A round whose pass reads committed tokens, with no draft behind them."""
-        self._core.undrafted()
-        return SpeculationRound(self, EMPTY)
-
-    @property
-    def taps(self) -> tuple[int, ...]:
-        """Layers of the target whose outputs drafters need, ascending."""
-        return tuple(sorted({tap for drafter in self._places.values() for tap in drafter.taps}))
+    def draft(self, room: int) -> DraftTree:
+        """Draft at most ``room`` tokens to feed behind the last committed one."""
+        return self._tree(self._core.draft(room))
 
     def read(self, start: int, hidden: FloatArray) -> None:
         """Tell drafters the outputs of the layers ``taps`` for committed tokens; see ``Drafter.read``."""
@@ -181,31 +179,9 @@ class Speculation:
             if self._guarded(at, lambda drafter: drafter.read(start, tapped(hidden, taps, drafter.taps))):
                 self._core.learned(at, self.now() - began)
 
-    def lead(self, tokens: Sequence[int]) -> DraftTree:
-        """Return the round's draft with the path first that spells ``tokens``, as far as it has one."""
-        return self._tree(self._core.lead(tokens))
-
-    def settle(self, rows: HeadRows, verdict: Verdict, time: PassTime) -> None:
-        """End the round; see ``SpeculationRound.settle``."""
-        try:
-            self._core.settle(rows, verdict.path, verdict.tokens, time.seconds, time.read)
-        except Stopped:
-            raise self._why() from None
-
     def note(self, chain: Sequence[int], rows: HeadRows, tokens: Sequence[int]) -> None:
         """Note a round that drafted elsewhere: ``rows`` answered ``chain``, and ``tokens`` were committed."""
-        self._call(lambda: self._core.note(chain, rows, tokens))
-
-    def _call(self, call: Callable[[], _Result]) -> _Result:
-        try:
-            return call()
-        except Stopped:
-            raise self._why() from None
-
-    def _why(self) -> BaseException:
-        error, self._stopped = self._stopped, None
-        assert error is not None
-        return error
+        self._core.note(chain, rows, tokens)
 
     def _tree(self, nodes: Nodes) -> DraftTree:
         if not nodes.tokens:
@@ -216,14 +192,10 @@ class Speculation:
 
     def _called(self, wanted: int, at: int) -> Outcome:
         """Answer a call of the core; see ``Wanted``."""
-        try:
-            if wanted == Wanted.PERMIT:
-                self._permit()
-                return Outcome.DONE
-            return Outcome.DONE if self._guarded(at, _ANSWERS[wanted], self) else Outcome.FAILED
-        except BaseException as error:
-            self._stopped = error
-            return Outcome.STOPPED
+        if wanted == Wanted.PERMIT:
+            self._permit()
+            return Outcome.DONE
+        return Outcome.DONE if self._guarded(at, _ANSWERS[wanted], self) else Outcome.FAILED
 
     def _guarded(self, at: int, act: Callable[..., object], *more: object) -> bool:
         """Call a drafter; returns False, and goes on without it, where it fails."""
@@ -269,28 +241,6 @@ _ANSWERS: Mapping[int, Callable[[Drafter, Speculation], None]] = {
     Wanted.PROPOSE: lambda drafter, one: one._propose(drafter),
     Wanted.OBSERVE: lambda drafter, one: one._observe(drafter),
 }
-
-
-class SpeculationRound:
-    """One round: ``tree`` is its draft; ``settle`` takes its result, once."""
-
-    __slots__ = ("_speculation", "tree")
-
-    def __init__(self, speculation: Speculation, tree: DraftTree) -> None:
-        self._speculation = speculation
-        self.tree = tree
-
-    def lead(self, tokens: Sequence[int]) -> None:
-        """Let ``tree`` begin with the path that spells ``tokens``, as far as it has one."""
-        if tokens:
-            self.tree = self._speculation.lead(tokens)
-
-    def settle(self, rows: HeadRows, verdict: Verdict, time: PassTime) -> None:
-        """Note that the target answered ``rows`` to the last committed token and ``tree``, and the verdict.
-
-        ``time``: that of the pass.
-        """
-        self._speculation.settle(rows, verdict, time)
 
 
 def _while_alive(method: Callable[[int, int], Outcome]) -> Callable[[int, int], Outcome]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 
 from edgedec.core.errors import SideLost
 from edgedec.core.progress import Notice, Steps
@@ -160,7 +159,7 @@ class HomeGenerator(LocalGenerator):
                 place = step.position + before
                 full = step.finish_reason == "length" and place < last
                 reason = None if full else step.finish_reason
-                moved = replace(step, position=place, finish_reason=reason, writer=self.name)
+                moved = step._replace(position=place, finish_reason=reason, writer=self.name)
                 yield Chunk([moved], step.entropy_bits)
 
     def may_stop(self, committed: Sequence[int]) -> bool:

@@ -90,7 +90,7 @@ def _rounds(one: Answered, speculation: Speculation) -> int:
     reply, at, rounds = one.rollout.reply, 0, 0
     speculation.begin(one.rollout.prompt, 0)
     while at < len(reply):
-        accepted = _accepted(speculation.round(NODES).tree, reply[at : len(reply) - 1])
+        accepted = _accepted(speculation.draft(NODES), reply[at : len(reply) - 1])
         answers = _cut(one.rows, at, at + accepted + 1)
         speculation.note(reply[at : at + accepted], answers, reply[at : at + accepted + 1])
         at += accepted + 1

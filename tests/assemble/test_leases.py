@@ -16,8 +16,8 @@ from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.core.cache_config import SPECKV
 from edgedec.core.ledger import Ledger
+from edgedec.core_lib.engine import CoreEngine
 from edgedec.core_lib.needs import drawing_bytes
-from edgedec.core_lib.reply import ReplyHandle
 from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.conversations import Conversations
@@ -35,8 +35,8 @@ class Watch:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ledger = Ledger()
         self.seen: list[tuple[int, int]] = []
-        verify = ReplyHandle.verify
-        monkeypatch.setattr(ReplyHandle, "verify", lambda *arguments: (self._look(), verify(*arguments))[1])
+        verify = CoreEngine.verify
+        monkeypatch.setattr(CoreEngine, "verify", lambda *arguments: (self._look(), verify(*arguments))[1])
 
     def _look(self) -> None:
         arrays = tracemalloc.take_snapshot().filter_traces(

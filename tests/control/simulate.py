@@ -15,6 +15,7 @@ from edgedec.decode.passes import PassTime
 from edgedec.decode.records import Verdict
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter
+from tests.fixtures.rounds import begin_round
 from tests.reference.verification import keyed
 
 LONGEST = 16
@@ -164,7 +165,7 @@ def decode(text: Sequence[int], device: Device, speculation: Speculation | None)
 def _reply(device: Device, speculation: Speculation, text: Sequence[int]) -> None:
     at = 0
     while at < len(text):
-        round = speculation.round(len(text) - at - 1)
+        round = begin_round(speculation, len(text) - at - 1)
         seconds = device.run(1 + len(round.tree))
         verdict = following(round.tree, text[at:])
         round.settle(NO_ROWS, verdict, PassTime(seconds))

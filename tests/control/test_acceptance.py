@@ -9,6 +9,7 @@ from edgedec.decode.passes import PassTime
 from edgedec.decode.speculation import Speculation
 from tests.control.parts import Acceptance
 from tests.control.simulate import NO_ROWS, Saying, curve, following
+from tests.fixtures.rounds import begin_round
 
 
 def drafted(token: int, prob: float) -> DraftTree:
@@ -31,7 +32,7 @@ def test_tokens_are_counted_by_their_probability() -> None:
     speculation = Speculation([guesser], curve({1: 1.0, 16: 1.0}))
     speculation.begin([], 0)
     for _ in drafts:  # behind a wrong token nothing is judged
-        round = speculation.round(8)
+        round = begin_round(speculation, 8)
         round.settle(NO_ROWS, following(round.tree, [8, 8, 8]), PassTime(0.005))
     counts = speculation.judged()["guesser"]
     assert {step: pair for step, pair in enumerate(counts) if pair[0]} == {2: [3, 2], 5: [1, 0], 10: [1, 1]}

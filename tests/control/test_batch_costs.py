@@ -10,6 +10,7 @@ from edgedec.control import BatchCosts, CostCurve
 from edgedec.decode.passes import PassTime
 from edgedec.decode.speculation import Speculation
 from tests.control.simulate import CURVES, NO_ROWS, Device, Guesser, curve, following, text
+from tests.fixtures.rounds import begin_round
 
 SLOWER = 0.98
 LENGTH = 300
@@ -64,7 +65,7 @@ def together(device: Device, talks: Sequence[Talk], batch: BatchCosts) -> float:
     while any(talk.left for talk in talks):
         going = {number: talk for number, talk in enumerate(talks) if talk.left}
         before = sum(talk.own.now for talk in talks)
-        rounds = {number: talk.speculation.round(talk.left - 1) for number, talk in going.items()}
+        rounds = {number: begin_round(talk.speculation, talk.left - 1) for number, talk in going.items()}
         fed = {number: 1 + len(round.tree) for number, round in rounds.items()}
         seconds = device.run(sum(fed.values()))
         batch.passed(fed, seconds)
@@ -176,7 +177,9 @@ def test_prompts_of_short_replies_are_seldom_read_in_vain(count: int, right: flo
             one.begin([], 0)
         while at:
             before = sum(mine.now for mine in own)
-            rounds = {number: speculations[number].round(length - here - 1) for number, here in at.items()}
+            rounds = {
+                number: begin_round(speculations[number], length - here - 1) for number, here in at.items()
+            }
             fed = {number: 1 + len(round.tree) for number, round in rounds.items()}
             seconds = device.run(sum(fed.values()))
             batch.passed(fed, seconds)

@@ -10,6 +10,7 @@ from edgedec.decode.records import Verdict
 from edgedec.decode.speculation import Speculation
 from tests.control.parts import Acceptance, Control, Credit, feed_plan, least_reach, line
 from tests.control.simulate import NO_ROWS, Saying, following
+from tests.fixtures.rounds import begin_round, undrafted_round
 
 FLAT = CostCurve({1: 0.010, 16: 0.010})
 STEEP = CostCurve({1: 0.010, 16: 0.160})
@@ -199,14 +200,12 @@ def test_counts_by_drafter_and_by_depth() -> None:
         "x": DraftTree((1, 2), (-1, 0), (0.9, 0.8), ("x",) * 2),
         "y": DraftTree((3, 4), (-1, 0), (0.7, 0.6), ("y",) * 2),
     }
-    speculation = Speculation(
-        [Saying(name, lambda limit, tree=tree: tree) for name, tree in trees.items()]
-    )
+    speculation = Speculation([Saying(name, lambda limit, tree=tree: tree) for name, tree in trees.items()])
     speculation.begin([], 0)
     for text in ([1, 2, 9], [3, 9]):
-        round = speculation.round(8)
+        round = begin_round(speculation, 8)
         round.settle(NO_ROWS, following(round.tree, text), PassTime(0.01))
-    speculation.undrafted().settle(NO_ROWS, Verdict((), (5,)), PassTime(0.01))
+    undrafted_round(speculation).settle(NO_ROWS, Verdict((), (5,)), PassTime(0.01))
     tally = speculation.tally
     assert (tally.rounds, tally.committed, tally.drafted, tally.accepted) == (3, 6, 8, 3)
     assert tally.verify_s == pytest.approx(0.03)
@@ -251,7 +250,7 @@ def test_a_drafter_that_is_gone_takes_no_turn_of_a_live_one() -> None:
 
     def play(rounds: int) -> None:
         for _ in range(rounds):
-            round = speculation.round(15)
+            round = begin_round(speculation, 15)
             now[0] += 0.01
             round.settle(NO_ROWS, following(round.tree, [7] * 20), PassTime(0.01))
 

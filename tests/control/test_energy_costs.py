@@ -10,6 +10,7 @@ from edgedec.decode.passes import PassTime
 from edgedec.decode.speculation import Speculation
 from tests.control.parts import feed_plan
 from tests.control.simulate import NO_ROWS, Device, Guesser, curve, following, text
+from tests.fixtures.rounds import begin_round
 
 FLAT = {1: 1.0, 16: 1.2}
 DEAR = {1: 1.0, 16: 8.0}
@@ -27,7 +28,7 @@ def joules_and_length(watts: dict[int, float] | None, right: float = 0.7) -> tup
     speculation.begin([], 0)
     at, used, fed, drafted = 0, 0.0, 0, 0
     while at < len(truth):
-        round = speculation.round(len(truth) - at - 1)
+        round = begin_round(speculation, len(truth) - at - 1)
         tokens = 1 + len(round.tree)
         seconds = device.run(tokens)
         used += power.price(seconds, tokens)
@@ -90,7 +91,7 @@ def test_the_forecast_stays_one_of_time() -> None:
     speculation.begin([], 0)
     at = 0
     while at < len(truth):
-        round = speculation.round(len(truth) - at - 1)
+        round = begin_round(speculation, len(truth) - at - 1)
         seconds = device.run(1 + len(round.tree))
         verdict = following(round.tree, truth[at:])
         round.settle(NO_ROWS, verdict, PassTime(seconds))

@@ -17,6 +17,7 @@ from edgedec.draft.exit import exit_name
 from tests.control.parts import Reuse
 from tests.control.simulate import CURVES, NO_ROWS, Device, Guesser, curve, decode, following, text
 from tests.control.test_never_slower import MACHINES
+from tests.fixtures.rounds import begin_round
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def reply(device: Device, speculation: Speculation, exits: Mapping[str, Exit], t
     at = 0
     while at < len(truth):
         calls = {name: drafter.calls for name, drafter in exits.items()}
-        round = speculation.round(len(truth) - at - 1)
+        round = begin_round(speculation, len(truth) - at - 1)
         asked = [drafter for name, drafter in exits.items() if drafter.calls > calls[name]]
         assert len(asked) <= 1
         seconds = device.run(1 + len(round.tree))

@@ -11,6 +11,7 @@ from edgedec.core.tree import DraftTree, chain
 from edgedec.decode.passes import PassTime
 from edgedec.decode.speculation import Speculation
 from tests.control.simulate import NO_ROWS, Saying, following
+from tests.fixtures.rounds import begin_round
 
 
 def speculation(trees: Sequence[DraftTree], costs: CostCurve | None = None) -> Speculation:
@@ -26,7 +27,7 @@ def speculation(trees: Sequence[DraftTree], costs: CostCurve | None = None) -> S
 
 def merged(trees: Sequence[DraftTree], limit: int) -> DraftTree:
     """What is fed of all trees where nobody weighs costs."""
-    return speculation(trees).round(limit).tree
+    return begin_round(speculation(trees), limit).tree
 
 
 def paths(tree: DraftTree) -> dict[tuple[int, ...], float]:
@@ -48,13 +49,13 @@ def test_equal_paths_become_one_with_the_better_probability() -> None:
 def test_belief_decides() -> None:
     """Where room is for one token, it is that of the drafter that is right more often than it says."""
     one = speculation([chain([1], [0.9], "liar"), chain([2], [0.5], "honest")], CostCurve({1: 1.0, 16: 1.0}))
-    first = one.round(1)
+    first = begin_round(one, 1)
     assert first.tree.tokens == (1,)
     first.settle(NO_ROWS, following(first.tree, [2]), PassTime(1.0))
     for _ in range(30):
-        round = one.round(1)
+        round = begin_round(one, 1)
         round.settle(NO_ROWS, following(round.tree, [2, 2]), PassTime(1.0))
-    assert one.round(1).tree.tokens == (2,)
+    assert begin_round(one, 1).tree.tokens == (2,)
 
 
 @st.composite

@@ -17,6 +17,7 @@ from edgedec.decode.records import Verdict
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, DrafterCapabilities
 from tests.control.simulate import CURVES, NO_ROWS, Device, Guesser, curve, decode, text
+from tests.fixtures.rounds import begin_round
 
 SEQUENCES = 8
 KNEE = {tokens: 0.01 * cost for tokens, cost in {1: 1.0, 8: 1.05, 16: 2.1, 128: 16.8}.items()}
@@ -64,7 +65,7 @@ def in_a_batch(*, every_round: bool = False) -> tuple[BatchCosts, Listener, Spec
 
 def rounds(speculation: Speculation, tokens: Sequence[int], rows: HeadRows = NO_ROWS) -> None:
     for token in tokens:
-        speculation.round(15).settle(rows, Verdict((), (token,)), PassTime(KNEE[1]))
+        begin_round(speculation, 15).settle(rows, Verdict((), (token,)), PassTime(KNEE[1]))
 
 
 def test_where_drafts_are_unprofitable_a_round_calls_no_drafter() -> None:
@@ -89,7 +90,7 @@ def test_when_the_batch_goes_drafters_are_queried_and_know_everything() -> None:
     rounds(speculation, range(100, 200))
     batch.passed({0: 1}, KNEE[1])
     for token in range(200, 217):
-        round = speculation.round(15)
+        round = begin_round(speculation, 15)
         if listener.queried:
             break
         round.settle(NO_ROWS, Verdict((), (token,)), PassTime(KNEE[1]))

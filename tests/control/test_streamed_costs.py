@@ -17,6 +17,7 @@ from edgedec.decode.passes import PassTime
 from edgedec.decode.speculation import Speculation
 from tests.control.simulate import AVX2, LONGEST, NO_ROWS, Guesser, curve, following
 from tests.fixtures.nightly import diagonal
+from tests.fixtures.rounds import begin_round
 
 LAYERS, COUNT, CHOSEN = 8, 32, 4
 EXPERTS = Experts(LAYERS, COUNT, CHOSEN, 64, 1 << 20, LAYERS * COUNT << 20)
@@ -80,7 +81,7 @@ def decoded(text: list[int], disk: Disk, right: float | None) -> float:
     speculation.begin([], 0)
     at = 0
     while at < len(text):
-        round = speculation.round(len(text) - at - 1)
+        round = begin_round(speculation, len(text) - at - 1)
         time = disk.run([text[at], *round.tree.tokens])
         verdict = following(round.tree, text[at:])
         round.settle(NO_ROWS, verdict, time)
@@ -163,13 +164,13 @@ def test_a_pass_answers_for_its_own_reads() -> None:
     guesser = Guesser([7] * 99, Disk(64, 0.0), lambda at: 1.0)  # type: ignore[arg-type]
     speculation = Speculation([guesser], costs)
     speculation.begin([], 0)
-    round = speculation.round(8)
+    round = begin_round(speculation, 8)
     assert len(round.tree)
     waited = 30.0 * costs.plain
     time = PassTime(waited + SECOND, StoreCounts(99, 0, 99 << 20, waited))
     round.settle(NO_ROWS, following(round.tree, [8]), time)
     for _ in range(100):  # the account is empty
-        round = speculation.round(8)
+        round = begin_round(speculation, 8)
         assert not len(round.tree)
         round.settle(NO_ROWS, following(round.tree, [7]), PassTime(SECOND, StoreCounts(64, 63, 0, 0.0)))
 

@@ -197,7 +197,16 @@ def test_trees_lose_what_the_grammar_does_not_permit() -> None:
     a, b, c, d = (tokenizer().encode_inside(letter)[0] for letter in "abcd")
     tree = DraftTree((a, d, b, c, d, d, END), (-1, -1, 0, 0, 2, 3, 4), (0.5,) * 7, tuple("1234567"))
     assert permitted(grammar, tree) == [0, 2, 3, 4, 5]
-    fed = Speculation([Drafting(lambda seen, limit: tree)]).round(9, grammar).tree
+    passes: list[PassRecord] = []
+    engine = Engine(
+        model(), speculation=Speculation([Drafting(lambda seen, limit: tree)]), observe=passes.append
+    )
+    list(
+        engine.generate(
+            [30], DrawParams(), max_tokens=9, stop_ids=STOPS, details=ReplyDetails(grammar=grammar)
+        )
+    )
+    fed = passes[0].tree
     assert {tuple(fed.tokens[node] for node in fed.path(last)) for last in range(len(fed))} == {
         (a,), (a, b), (a, c), (a, b, d), (a, c, d),
     }  # fmt: skip

@@ -19,6 +19,7 @@ from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
+from tests.fixtures.rounds import begin_round
 
 VOCAB = 24
 
@@ -310,7 +311,7 @@ def test_a_lost_device_comes_through_the_core_and_the_drafter_stays() -> None:
     speculation = Speculation([drafter], notice=notices.append)
     speculation.begin([1, 2], 0)
     with pytest.raises(DeviceLostError, match="the device is gone"):
-        speculation.round(4)
+        begin_round(speculation, 4)
     drafter.lost = False
-    assert speculation.round(4).tree.tokens == (7,)
+    assert begin_round(speculation, 4).tree.tokens == (7,)
     assert (speculation.drafters, notices) == (("guess",), [])

@@ -14,6 +14,7 @@ from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import ModelDrafter, SameVocabulary, TextBridge
 from edgedec.sampling import DrawParams
+from tests.fixtures.rounds import begin_round
 from tests.sampling.drawing import numbers
 
 VOCAB = 24
@@ -316,10 +317,10 @@ def test_bytes_read_are_the_weights_and_the_filled_cache_of_each_pass() -> None:
     spoken = Speculation([small])
     assert small.bytes_read == 0
     spoken.begin([1, 2], 0)
-    spoken.round(2)
+    begin_round(spoken, 2)
     assert small.bytes_read == 2000 + 20
     small.commit([5, 6, 7])
-    spoken.round(1)
+    begin_round(spoken, 1)
     assert small.bytes_read == 3000 + 20 + 30
     effort = spoken.tally.effort("small")
     assert (effort.queries, effort.proposed, effort.bytes_read) == (2, 3, small.bytes_read)

@@ -10,6 +10,7 @@ from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
 from edgedec.drafters.history import with_history
 from tests.fixtures.ready import Ready
+from tests.fixtures.rounds import begin_round
 from tests.session.parrot import load_parrot
 
 
@@ -38,7 +39,7 @@ def test_the_next_session_knows_what_this_one_learned(model: Ready, tmp_path: Pa
     later = opened()
     with_history(model.loaded, Ledger(), later, tmp_path / "drafts", said.append)
     later.begin([9, 3, 4], 0)
-    assert later.round(4).tree.tokens[0] == 5
+    assert begin_round(later, 4).tree.tokens[0] == 5
     assert said == []
 
 
@@ -84,4 +85,4 @@ def test_what_drafters_knew_that_are_not_chosen_today_stays(model: Ready, tmp_pa
     later = opened()
     with_history(model.loaded, Ledger(), later, tmp_path / "drafts", pytest.fail)
     later.begin([9, 3, 4], 0)
-    assert "lookup" in later.round(4).tree.sources
+    assert "lookup" in begin_round(later, 4).tree.sources

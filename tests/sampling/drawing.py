@@ -14,13 +14,14 @@ from edgedec.core.errors import EdgeDecError
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import EMPTY
+from edgedec.core_lib.engine import ReplyStart
 from edgedec.core_lib.library import function
 from edgedec.core_lib.needs import head_temperature
-from edgedec.core_lib.reply import ReplyHandle, ReplyStart
 from edgedec.sampling import DrawParams
 from tests.reference import noise
 from tests.reference.sampling import Allowed, DrawHistory, bound_after
 from tests.reference.sampling import draw as drawn_by_definition
+from tests.sampling.reply_handle import ReplyHandle
 
 ENDLESS = 1 << 40
 
@@ -75,8 +76,8 @@ class Always:
         self.followed.append(list(tokens))
         return False
 
-    def forced(self) -> int | None:
-        return None
+    def forced(self) -> Sequence[int]:
+        return ()
 
     def permits(self, token: int) -> bool:
         return self.allowed.permits(token)
@@ -100,7 +101,7 @@ def handle_of(case: Drawing) -> ReplyHandle:
 def core(case: Drawing) -> Drawn:
     """The core's answer."""
     try:
-        found = handle_of(case).verify(EMPTY, case.rows, case.position)
+        found = handle_of(case).verdict_on(EMPTY, case.rows, case.position)
     except EdgeDecError as error:
         return Drawn((error.exit_code, error.message, error.hint or ""))
     return Drawn(None, found.tokens[0], found.bounds[0] if found.bounds else None)
@@ -129,12 +130,12 @@ def draw(
 ) -> int:
     """The token that the core draws behind row ``row``, after tokens that the reply has said.
 
-    Raises the errors of ``ReplyHandle.verify``.
+    Raises the errors of ``CoreEngine.verify``.
     """
     size = rows.logits.shape[1] if rows.logits is not None else int(rows.ids.max()) + 1
     size = max(size, getattr(allowed, "size", 0))
     case = Drawing(row_of(rows, row), params, position, size, tuple(history), len(history), None, allowed)
-    return handle_of(case).verify(EMPTY, case.rows, position).tokens[0]
+    return handle_of(case).verdict_on(EMPTY, case.rows, position).tokens[0]
 
 
 def row_of(rows: HeadRows, row: int) -> HeadRows:

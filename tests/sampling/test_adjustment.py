@@ -54,7 +54,7 @@ def test_each_time_counts_for_the_frequency_and_none_but_the_first_for_the_prese
         handle = handle_of(Drawing(rows, params, 0, 6))
         for _ in range(2):
             handle.commit(0)
-        assert handle.verify(EMPTY, rows, 0).tokens == (expected,)
+        assert handle.verdict_on(EMPTY, rows, 0).tokens == [expected]
         assert draw(rows, 0, params, 0, [0, 0]) == expected
 
 
@@ -69,9 +69,9 @@ def test_a_path_counts_as_committed_tokens_do() -> None:
         )
     )
     handle = handle_of(Drawing(one, params, 0, 6))
-    found = handle.verify(chain([0, 1], [1.0, 1.0], "a"), rows, 0)
-    assert found.tokens == (0, 1, 0)  # 2.0; 1.4 against 1.5; 1.4 against 0.9
-    assert handle.verify(EMPTY, one, 0).tokens == (0,)
+    found = handle.verdict_on(chain([0, 1], [1.0, 1.0], "a"), rows, 0)
+    assert found.tokens == [0, 1, 0]  # 2.0; 1.4 against 1.5; 1.4 against 0.9
+    assert handle.verdict_on(EMPTY, one, 0).tokens == [0]
 
 
 def test_a_banned_token_is_never_drawn_and_has_no_probability() -> None:

@@ -54,17 +54,20 @@ class ArmCore:
         params = case.params
         tokens = self.put(struct.pack(f"{len(case.tokens)}i", *case.tokens))
         bound = 0 if case.bound is None else self.put(struct.pack("d", case.bound))
-        reply = self.call(
-            "reply_new", self.put(bytes(self._params(params))), case.vocabulary, 64, tokens, len(case.tokens),
-            case.said,
-            bound, ENDLESS, 0, 0, 0, restype=ctypes.c_void_p,
-        )  # fmt: skip
-        token, after, ends = np.zeros(1, np.int32), np.zeros(1), np.zeros(2, np.int32)
+        room = [self.put(bytes(8)) for _ in range(6)]
+        verdict = self.put(struct.pack("6q4i", *room, 0, 0, 0, 0))
+        parts = self.put(struct.pack("5q", case.vocabulary, 64, 0, 0, verdict))
+        engine = self.call("engine_new", parts, restype=ctypes.c_void_p)
         count = self.call(
-            "reply_verify", reply, self.put(self._head(case)), 0, 0, 0, case.position, pointer(token),
-            pointer(np.zeros(1, np.int32)), pointer(after), pointer(ends),
+            "engine_begin", engine, self.put(bytes(self._params(params))), tokens, len(case.tokens),
+            case.said, bound, ENDLESS, 0, 0, 0,
         )  # fmt: skip
-        self.call("reply_free", reply)
+        head = self.put(self._head(case))
+        count = count or self.call("engine_verdict", engine, head, 0, 0, 0, case.position)
+        self.call("engine_free", engine)
+        token, after = np.zeros(1, np.int32), np.zeros(1)
+        self._memcpy(pointer(token), room[2], 4)
+        self._memcpy(pointer(after), room[5], 8)
         if count < 0:
             message, _, hint = self.call("error", restype=ctypes.c_char_p)[:-1].decode().partition("\n")
             self.clear()

@@ -238,7 +238,7 @@ def test_the_lists_of_draws_fit_what_is_planned_for_them(values: dict[str, Any],
         best = set(rows.ids[0].tolist())
         mask = Mask([id for id in range(logits.size) if id not in best], logits.size)
     handle = handle_of(Drawing(rows, params, 0, logits.size, tuple(range(100)), 50, allowed=mask))
-    handle.verify(EMPTY, rows, 0)
+    handle.verdict_on(EMPTY, rows, 0)
     assert handle.drawn_bytes <= drawing_bytes(params, masked=masked) * logits.size + 65_536
     assert not masked or params.uncut or params.greedy or handle.drawn_bytes > 8 * logits.size
 

@@ -154,7 +154,7 @@ def test_mirostat_holds_the_surprise_of_a_long_reply_near_its_target() -> None:
     handle, before, surprise = handle_of(Drawing(rows, params, 0, 60)), 4.0, []
     for position in range(800):
         rows = head((rng.normal(size=60) * 2.0).astype(np.float32), 60, full=True, temperature=1.5)
-        found = handle.verify(EMPTY, rows, position)
+        found = handle.verdict_on(EMPTY, rows, position)
         assert found.bounds is not None
         surprise.append((before - found.bounds[0]) / params.mirostat_eta + params.mirostat)
         before = found.bounds[0]

@@ -10,11 +10,12 @@ import pytest
 from edgedec.backends.head_rows import head_rows
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import EMPTY
+from edgedec.core_lib.engine import ReplyStart
 from edgedec.core_lib.needs import head_temperature
-from edgedec.core_lib.reply import ReplyHandle, ReplyStart
 from edgedec.sampling import DrawParams
 from tests.reference import sampling
 from tests.sampling.drawing import ENDLESS, draw, spec_of
+from tests.sampling.reply_handle import ReplyHandle
 
 VOCAB = 20_000
 PARAMS = [
@@ -75,7 +76,7 @@ def test_a_long_history_costs_no_more_than_a_short_one() -> None:
         best = 1.0
         for _ in range(200):
             began = time.perf_counter()
-            handle.verify(EMPTY, rows, 5)
+            handle.verdict_on(EMPTY, rows, 5)
             best = min(best, time.perf_counter() - began)
         took[length] = best
     assert took[100_000] < 3 * took[100] + 50e-6

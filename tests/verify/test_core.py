@@ -12,12 +12,13 @@ from edgedec.backends.head_rows import head_rows
 from edgedec.core.errors import BackendError, UsageError
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import EMPTY, DraftTree, chain
-from edgedec.core_lib.reply import FULL, STOPPED, ReplyHandle, ReplyStart, Verified
+from edgedec.core_lib.engine import FULL, STOPPED, ReplyStart, Verified
 from edgedec.decode.records import Verdict
 from edgedec.sampling import DrawParams
 from tests.reference import sampling
 from tests.reference.verification import keyed, until
 from tests.sampling.drawing import ENDLESS, Always, Mask, random_mask, random_params, spec_of
+from tests.sampling.reply_handle import ReplyHandle
 
 
 def rows_of(targets: Sequence[int], size: int = 12) -> HeadRows:
@@ -44,10 +45,10 @@ def test_random_walks_are_the_oracles(seed: int) -> None:
         targets, most = rng.integers(0, 3, len(tree) + 1).tolist(), int(rng.integers(1, 8))
         whole = keyed(tree, lambda node, said, targets=targets: targets[node + 1])  # type: ignore[misc]
         expected = until(whole, stop_ids, most)
-        found = ReplyHandle(DrawParams(), spec_of(12), ReplyStart(7 + most, stop_ids=stop_ids)).verify(
+        found = ReplyHandle(DrawParams(), spec_of(12), ReplyStart(7 + most, stop_ids=stop_ids)).verdict_on(
             tree, rows_of(targets), 7
         )
-        assert Verdict(found.path, found.tokens) == expected
+        assert Verdict(tuple(found.path), tuple(found.tokens)) == expected
         end = STOPPED if expected.tokens[-1] in stop_ids else FULL if len(expected.tokens) == most else 0
         assert found.end == end
         accepted += len(found.path)
@@ -60,22 +61,22 @@ def test_a_row_is_read_where_its_node_is_accepted_and_nowhere_else() -> None:
     rows.values[1, 0] = np.nan
     handle = ReplyHandle(DrawParams(), spec_of(12), ReplyStart(ENDLESS))
     with pytest.raises(BackendError, match="best logit"):
-        handle.verify(tree, rows, 0)
-    assert handle.verify(chain([5, 2], [1.0, 1.0], "a"), rows, 0).tokens == (1,)
+        handle.verdict_on(tree, rows, 0)
+    assert handle.verdict_on(chain([5, 2], [1.0, 1.0], "a"), rows, 0).tokens == [1]
 
 
 def test_a_handle_refuses_what_is_no_pass_of_its_reply() -> None:
     handle = ReplyHandle(DrawParams(), spec_of(12), ReplyStart(9))
     with pytest.raises(UsageError, match="one row"):
-        handle.verify(EMPTY, rows_of([1, 2]), 3)
+        handle.verdict_on(EMPTY, rows_of([1, 2]), 3)
     with pytest.raises(UsageError, match="over"):
-        handle.verify(EMPTY, rows_of([1]), 9)
+        handle.verdict_on(EMPTY, rows_of([1]), 9)
     tree = object.__new__(DraftTree)
     for name, value in (("tokens", (1,)), ("parents", (0,)), ("probs", (1.0,)), ("sources", ("a",))):
         object.__setattr__(tree, name, value)
     with pytest.raises(UsageError, match="precedes"):
-        handle.verify(tree, rows_of([1, 2]), 3)
-    assert handle.verify(EMPTY, rows_of([4]), 3).tokens == (4,)
+        handle.verdict_on(tree, rows_of([1, 2]), 3)
+    assert handle.verdict_on(EMPTY, rows_of([4]), 3).tokens == [4]
 
 
 class Round:
@@ -101,8 +102,8 @@ class Round:
             tree = random_tree(self.rng)
             rows = self._rows(len(tree) + 1)
             expected, bounds = self._expected(tree, rows, said, replied, bound)
-            found: Verified = handle.verify(tree, rows, len(said))
-            assert (found.path, found.tokens) == (expected.path, expected.tokens), params.summary()
+            found: Verified = handle.verdict_on(tree, rows, len(said))
+            assert (*found.path, *found.tokens) == (*expected.path, *expected.tokens), params.summary()
             assert list(found.bounds or ()) == bounds[: len(found.tokens)], params.summary()
             for at, token in enumerate(found.tokens):
                 bound = found.bounds[at] if found.bounds else None
@@ -154,8 +155,8 @@ class Walk:
         self.at = len(tokens)
         return self.at == len(self.text)
 
-    def forced(self) -> int | None:
-        return self.text[self.at] if self.at in self._forced else None
+    def forced(self) -> Sequence[int]:
+        return self.text[self.at : self.at + 1] if self.at in self._forced else ()
 
     def permits(self, token: int) -> bool:
         self.asked += 1
@@ -170,41 +171,41 @@ def test_nothing_follows_the_token_that_finishes_a_grammar(params: DrawParams) -
     walk = Walk([4, 5, 6])
     handle = ReplyHandle(params, spec_of(12), ReplyStart(ENDLESS), walk)
     tree = chain([4, 5, 6, 7], [1.0] * 4, "a")
-    found = handle.verify(tree, rows_of([1, 1, 1, 1, 1]), 0)
-    assert (found.path, found.tokens, found.end) == ((0, 1, 2), (4, 5, 6), STOPPED)
-    short = handle.verify(tree.first(2), rows_of([1, 1, 1]), 0)
-    assert (short.tokens, short.end) == ((4, 5, 6), STOPPED)
-    assert handle.verify(tree.first(1), rows_of([1, 1]), 0).end == 0
+    found = handle.verdict_on(tree, rows_of([1, 1, 1, 1, 1]), 0)
+    assert (found.path, found.tokens, found.end) == ([0, 1, 2], [4, 5, 6], STOPPED)
+    short = handle.verdict_on(tree.first(2), rows_of([1, 1, 1]), 0)
+    assert (short.tokens, short.end) == ([4, 5, 6], STOPPED)
+    assert handle.verdict_on(tree.first(1), rows_of([1, 1]), 0).end == 0
 
 
 def test_forced_tokens_are_not_drawn() -> None:
     walk = Walk([4, 5, 6], forced=[0, 1])
     rows = rows_of([1, 1, 6])
     rows.values[:2] = np.nan  # nobody looks
-    found = ReplyHandle(DrawParams(), spec_of(12), ReplyStart(ENDLESS), walk).verify(
+    found = ReplyHandle(DrawParams(), spec_of(12), ReplyStart(ENDLESS), walk).verdict_on(
         chain([4, 5], [1.0] * 2, "a"), rows, 0
     )
-    assert found.tokens == (4, 5, 6)
+    assert found.tokens == [4, 5, 6]
     assert walk.asked == 1
 
 
 def test_an_error_of_a_grammar_ends_the_walk() -> None:
     class Failing(Walk):
-        def forced(self) -> int | None:
+        def forced(self) -> Sequence[int]:
             if self.at:
                 raise KeyError("it is broken")
             return super().forced()
 
     handle = ReplyHandle(DrawParams(), spec_of(12), ReplyStart(ENDLESS), Failing([4, 5, 6]))
     with pytest.raises(KeyError, match="broken"):
-        handle.verify(chain([4, 5], [1.0] * 2, "a"), rows_of([1, 1, 1]), 0)
+        handle.verdict_on(chain([4, 5], [1.0] * 2, "a"), rows_of([1, 1, 1]), 0)
     with pytest.raises(KeyError, match="broken"):  # and once more
-        handle.verify(chain([4, 5], [1.0] * 2, "a"), rows_of([1, 1, 1]), 0)
-    assert handle.verify(EMPTY, rows_of([4]), 0).tokens == (4,)
+        handle.verdict_on(chain([4, 5], [1.0] * 2, "a"), rows_of([1, 1, 1]), 0)
+    assert handle.verdict_on(EMPTY, rows_of([4]), 0).tokens == [4]
 
 
 def test_rows_of_another_vocabulary_than_the_grammars_are_refused() -> None:
     handle = ReplyHandle(DrawParams(), spec_of(13), ReplyStart(ENDLESS), Always(Mask([1], 13)))
     with pytest.raises(UsageError, match="vocabulary"):
-        handle.verify(EMPTY, rows_of([1]), 0)
+        handle.verdict_on(EMPTY, rows_of([1]), 0)
     assert replace(rows_of([1]), logits=None).logits is None

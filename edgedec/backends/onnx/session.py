@@ -171,6 +171,8 @@ class one_line_errors:  # noqa: N801 - used like the context managers of context
         """There is nothing to prepare."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is None:
+            return
         if isinstance(error, UnicodeDecodeError):  # a name in the graph, or in a message about it
             message = f"{self._graph} of the bundle holds a name that is not UTF-8"
             raise BadFileError(message, hint=_AGAIN) from error

@@ -58,42 +58,78 @@ EDGEDEC_EXPORT int edgedec_core_at_one(const edgedec_core_head* head, int64_t ro
 struct edgedec_core_grammar {
   // Goes to behind `count` tokens that follow the committed ones. 1: nothing may follow; 0; -1: it failed.
   int (*follow)(const int32_t* tokens, int64_t count);
-  // The only token that may come next, or -1; -2: it failed.
-  int (*forced)();
+  // Writes the tokens that come next for certain, at most `most`, up to the first choice; returns how many; -1: it failed.
+  int (*forced)(int32_t* tokens, int64_t most);
   // Whether a token may come next; 0: it failed.
   int (*permits)(int32_t token);
   // A bit for each token of the vocabulary, which stays until the call is over; null: it failed.
   const uint8_t* (*bits)();
 };
 
-// ---- One reply: how it is drawn, verified and ended.
-struct edgedec_core_reply;
+// ---- The decoding loop: plan says which pass to run, the host runs it, verify and settle take its rows. Before it the host
+// checked the request, rewound the cache to what the prompt shares with it, and began the drafters. Behind verify it keeps
+// what was accepted in the cache.
+struct edgedec_core_engine;
 
-// `tokens` are all before the reply's next token, the last `said` of them of the reply itself. `bound`: mirostat's state
-// behind those; null: as a reply begins. `end`: most tokens of the whole sequence. `grammar` is copied, and its functions
-// are called as long as the handle lives; null: none. Null: the settings are out of range.
-EDGEDEC_EXPORT edgedec_core_reply* edgedec_core_reply_new(const edgedec_core_params* params, int64_t vocabulary,
-                                                          int64_t head_k, const int32_t* tokens, int64_t count,
-                                                          int64_t said, const double* bound, int64_t end,
-                                                          const int32_t* stop_ids, int64_t stops,
-                                                          const edgedec_core_grammar* grammar);
-EDGEDEC_EXPORT void edgedec_core_reply_free(edgedec_core_reply* reply);
+// Writes the tokens that were peeked since the cache last changed, at most `most`, and returns how many there are.
+typedef int64_t (*edgedec_core_peeked)(int32_t* tokens, int64_t most);
 
-// Verifies a draft tree of `nodes` tokens, the first of which will have `position`. Row 0 of `head` answers the last
-// committed token, row i + 1 node i; parents[i] < i, or -1 for a child of the last committed token.
-//
-// Returns the number of tokens to commit, at least 1. tokens_out[nodes + 1]: those. path_out[nodes]: accepted nodes from the
-// root down. bounds_out[nodes + 1]: mirostat's state behind each token, written where the settings have it. ends[0]: nodes in
-// path_out; ends[1]: whether the last token ends the reply: 1: a stop id or the grammar; 2: the end of the sequence; 0.
-EDGEDEC_EXPORT int edgedec_core_reply_verify(edgedec_core_reply* reply, const edgedec_core_head* head, int64_t nodes,
-                                             const int32_t* tokens, const int32_t* parents, int64_t position,
-                                             int32_t* tokens_out, int32_t* path_out, double* bounds_out, int32_t* ends);
+// A round, in memory of the host. The arrays have room for edgedec_core_longest_pass() tokens and the longest draft.
+struct edgedec_core_round {
+  int32_t* tokens;   // of the pass
+  int32_t* parents;  // indices into it, -1 for a child of the cache's last token; nothing for a chain
+  int32_t* said;     // the tokens that the verdict commits
+  int32_t* writers;  // their drafters; -1: the target
+  int32_t* path;     // the accepted nodes of the draft from the root down
+  double* bounds;    // mirostat's state behind each token, written where the settings have it
+  int32_t piece;     // whether the pass is over a piece of what the cache lacks, of which no rows are needed
+  int32_t waiting;   // committed tokens of the pass; those behind them are drafted
+  int32_t accepted;  // nodes of `path`
+  int32_t end;       // whether the last token ends the reply: 1: a stop id or the grammar; 2: the end of the sequence; 0
+};
 
-// Most bytes that the lists of its draws have held at the end of one.
-EDGEDEC_EXPORT int64_t edgedec_core_reply_bytes(const edgedec_core_reply* reply);
+// `speculation`: a handle, which outlives this one, or null for none. `peeked`: null where the model cannot.
+struct edgedec_core_engine_parts {
+  int64_t vocabulary, head_k;
+  void* speculation;
+  edgedec_core_peeked peeked;
+  edgedec_core_round* round;
+};
 
-// Notes a committed token; `bound` is mirostat's state behind it, read where the settings have it.
-EDGEDEC_EXPORT void edgedec_core_reply_commit(edgedec_core_reply* reply, int32_t token, double bound);
+EDGEDEC_EXPORT edgedec_core_engine* edgedec_core_engine_new(const edgedec_core_engine_parts* parts);
+EDGEDEC_EXPORT void edgedec_core_engine_free(edgedec_core_engine* engine);
+
+// Begins a reply. `tokens` are all before its next token, the last `said` of them of the reply itself. `bound`: mirostat's
+// state behind those; null: as a reply begins. `end`: most tokens of the whole sequence. `grammar` is copied, and its
+// functions are called until the next reply begins; null: none.
+EDGEDEC_EXPORT int edgedec_core_engine_begin(edgedec_core_engine* engine, const edgedec_core_params* params,
+                                             const int32_t* tokens, int64_t count, int64_t said, const double* bound,
+                                             int64_t end, const int32_t* stop_ids, int64_t stops,
+                                             const edgedec_core_grammar* grammar);
+
+// Plans the next pass. The cache holds `length` tokens; a pass may have `most` tokens, and with a draft `undone`; 0: no other
+// bound. Returns how many it has; -1: the host's code stopped a call of the speculation.
+EDGEDEC_EXPORT int edgedec_core_engine_plan(edgedec_core_engine* engine, int64_t length, int64_t most, int64_t undone);
+
+// Verifies the draft of the planned pass: row 0 of `head` answers the last committed token, row i + 1 drafted token i. Returns
+// how many tokens the verdict commits, at least 1. `head` is read by the settle that follows, too.
+EDGEDEC_EXPORT int edgedec_core_engine_verify(edgedec_core_engine* engine, const edgedec_core_head* head);
+
+// Commits the verdict. `seconds` below 0: the pass was not timed; `missed` below 0: it read nothing from a disk. -1 as plan.
+EDGEDEC_EXPORT int edgedec_core_engine_settle(edgedec_core_engine* engine, double seconds, double missed, double waited_s);
+
+// Writes the probabilities and the drafters of the settled draft, and returns its size.
+EDGEDEC_EXPORT int64_t edgedec_core_engine_draft(const edgedec_core_engine* engine, double* probs, int32_t* sources);
+
+// Most committed tokens of a pass, whatever the model takes.
+EDGEDEC_EXPORT int64_t edgedec_core_longest_pass();
+
+// For tests that compare verdicts with another definition: the verdict on a tree of theirs, whose first token will have
+// `position`, and a token noted as committed. Most bytes that the lists of draws have held at the end of one.
+EDGEDEC_EXPORT int edgedec_core_engine_verdict(edgedec_core_engine* engine, const edgedec_core_head* head, int64_t nodes,
+                                               const int32_t* tokens, const int32_t* parents, int64_t position);
+EDGEDEC_EXPORT void edgedec_core_engine_commit(edgedec_core_engine* engine, int32_t token, double bound);
+EDGEDEC_EXPORT int64_t edgedec_core_engine_drawn_bytes(const edgedec_core_engine* engine);
 
 // ---- Drafters that run models: core/draft.
 

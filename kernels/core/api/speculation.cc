@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "common/capi.h"
-#include "core/decode/speculation.h"
+#include "core/api/hosted_speculation.h"
 #include "core/decode/table_drafter.h"
 
 using namespace edgedec::engine;
+using edgedec::engine::api::HostedSpeculation;
+using edgedec::engine::api::kStopped;
 
 namespace {
-
-constexpr int kStopped = -1;
 
 // What the host is called for, and its answers.
 enum class Wanted : int { kBegin, kCommit, kPropose, kObserve, kPermit };
@@ -178,7 +178,7 @@ struct SpeculationParts {
   DraftRoom draft;
 };
 
-struct SpeculationHandle {
+struct SpeculationHandle final : HostedSpeculation {
   Host host;
   HostClock clock;
   DraftRoom draft;
@@ -190,11 +190,12 @@ struct SpeculationHandle {
   explicit SpeculationHandle(const SpeculationParts& parts)
       : host(parts.host), clock(parts.clock), draft(parts.draft), speculation(drafters_of(parts), setting_of(parts)) {}
 
-  // Calls to the host in which it stopped are over.
-  Speculation& begin_call() {
+  Speculation& begin_call() override {
     host.stopped = false;
     return speculation;
   }
+  bool stopped() const override { return host.stopped; }
+  AnswerFilter& filter() override { return host; }
   int outcome(int done = 0) const { return host.stopped ? kStopped : done; }
 
   // Writes the round's draft, and returns its size.
@@ -263,20 +264,9 @@ EDGEDEC_EXPORT int edgedec_core_speculation_tell(SpeculationHandle* it) {
   return it->outcome();
 }
 
-// Begins a round; `certain` tokens, at most `room`, follow for sure. `filtered`: the host says which nodes of answers stay.
-// Returns how many tokens of a draft it wrote.
-EDGEDEC_EXPORT int edgedec_core_speculation_draft(SpeculationHandle* it, int room, int64_t certain, const int32_t* tokens,
-                                             int filtered) {
-  Speculation& speculation = it->begin_call();
-  it->tree.clear();
-  for (int at = 0; at < static_cast<int>(certain); ++at)
-    it->tree.add(tokens[at], at - 1, 1.0, speculation.certain());  // the parent of the first one is kRoot
-  return it->write(speculation.draft(room, it->tree, filtered ? &it->host : nullptr));
-}
-
-// Lets the draft begin with the path that spells `tokens`.
-EDGEDEC_EXPORT int edgedec_core_speculation_lead(SpeculationHandle* it, int64_t count, const int32_t* tokens) {
-  return it->write(it->begin_call().lead(span(tokens, count)));
+// Begins a round. Returns how many tokens of a draft it wrote.
+EDGEDEC_EXPORT int edgedec_core_speculation_draft(SpeculationHandle* it, int room) {
+  return it->write(it->begin_call().draft(room));
 }
 
 EDGEDEC_EXPORT void edgedec_core_speculation_undrafted(SpeculationHandle* it) { it->speculation.undrafted(); }
@@ -316,7 +306,8 @@ EDGEDEC_EXPORT int edgedec_core_speculation_note(SpeculationHandle* it, int64_t 
                                             const int32_t* tokens) {
   it->tree.clear();
   for (int at = 0; at < static_cast<int>(drafted); ++at) it->tree.add(chain[at], at - 1, 1.0, 0);
-  it->begin_call().note(&it->tree, &it->rows, span(tokens, count));
+  const HeadView rows = it->rows;
+  it->begin_call().note(&it->tree, &rows, span(tokens, count));
   return it->outcome();
 }
 

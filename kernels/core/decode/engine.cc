@@ -88,17 +88,21 @@ Status Engine::begin(const GenerateRequest& request) {
     setting_.speculation->begin(request.prompt, kept, request.stop_ids, &request.params);
   }
   committed_.reserve(static_cast<size_t>(forward_.capacity()));
+  const auto length = static_cast<int64_t>(request.prompt.size());
+  const int64_t room = std::min(request.max_tokens, forward_.capacity() - length);
+  start(request, length + room);
+  reply_->reserve(static_cast<size_t>(room));
+  return {};
+}
+
+void Engine::start(const GenerateRequest& request, int64_t end) {
   committed_.assign(request.prompt.begin(), request.prompt.end());
-  const auto length = static_cast<int64_t>(committed_.size());
-  const int64_t room = forward_.capacity() - length;
-  const int64_t end = length + std::min(request.max_tokens, room);
   DrawHistory history(request.params, committed_, request.said, request.bound);
-  history.reserve(static_cast<size_t>(end - length));
-  reply_.emplace(forward_.spec(), request.params, std::move(history), end, request.stop_ids);
+  reply_.emplace(forward_.spec(), request.params, std::move(history), end, request.stop_ids, request.grammar);
   over_ = false;
   reads_prompt_ = true;
   drafts_ = request.drafts;
-  return {};
+  filter_ = request.filter;
 }
 
 Status Engine::end(const Status& done) {
@@ -130,21 +134,32 @@ const WantedPass* Engine::plan_piece(Span<const int32_t> waiting) {
 
 // A pass over all tokens that the cache lacks, and a draft behind them.
 const WantedPass* Engine::plan_round(Span<const int32_t> waiting) {
-  const auto position = static_cast<int64_t>(committed_.size());
   waiting_ = waiting.size();
   const size_t last = waiting_ - 1;
   Speculation* speculation = setting_.speculation;
   tree_ = &kNoDraft;
   if (speculation) {
     const int64_t undone = forward_.most_undone(), most = undone ? std::min(undone, passes_.longest()) : passes_.longest();
-    const int64_t room = std::min(reply_->end() - position, most) - 1;
+    const int64_t room = std::min(reply_->end() - position(), most) - 1;
     const bool drafts = drafts_ && !last;
-    tree_ = drafts ? &speculation->draft(static_cast<int>(room)) : &speculation->undrafted();
+    tree_ = drafts ? &speculation->draft(static_cast<int>(room), certain(room), filter_) : &speculation->undrafted();
     if (drafts) tree_ = &speculation->lead(forward_.peeked().from(1));  // the pass goes on from there
   }
   Rows rows = reply_->rows(static_cast<int>(last), tree_->size());
   want_hidden(&rows);
   return &passes_.want(waiting, *tree_, rows, &head_);
+}
+
+// The tokens that follow for certain, as a draft.
+DraftTree Engine::certain(int64_t room) {
+  DraftTree tree;
+  room = std::min<int64_t>(room, setting_.speculation->limit());
+  if (!reply_->grammar() || room < 1) return tree;
+  forced_.resize(static_cast<size_t>(room));
+  const int64_t count = reply_->grammar()->forced(forced_.data(), room);
+  for (int64_t at = 0; at < count; ++at)
+    tree.add(forced_[static_cast<size_t>(at)], static_cast<int>(at) - 1, 1.0, setting_.speculation->certain());
+  return tree;
 }
 
 Status Engine::settle(double seconds, ReplyListener& listener) {
@@ -163,25 +178,30 @@ void Engine::settle_piece(double seconds, ReplyListener& listener) {
 }
 
 Status Engine::settle_round(double seconds, ReplyListener& listener) {
-  const auto position = static_cast<int64_t>(committed_.size()), last = static_cast<int64_t>(waiting_) - 1;
   if (!passes_.report(reads_prompt_ ? &listener : nullptr, committed_.size())) {
     over_ = true;
     return {};
   }
   reads_prompt_ = false;
-  if (const Status settled = settle_cache(position); !settled.ok()) {
-    const Status cut = forward_.rewind(position);
+  if (const Status settled = settle_cache(); !settled.ok()) {
+    const Status cut = forward_.rewind(position());
     return cut.ok() ? settled : cut;
   }
-  if (!tree_->empty()) drafted_ = *tree_;  // settling may begin another round
-  else drafted_.clear();
-  if (setting_.speculation) setting_.speculation->settle(head_, verdict_, seconds, drafts_ && last == 0);
-  read_hidden(position - last - 1, drafted_.empty() ? waiting_ : kept_.size(), kept_states());
-  const auto drafted = static_cast<int64_t>(drafted_.size());
-  passes_.record({position - last - 1, last + 1 + drafted, static_cast<int64_t>(verdict_.tokens.size()), seconds, drafted,
-                  &drafted_, verdict_.path});
-  over_ = commit(position, listener);
+  learn({seconds, {}});
+  const int64_t start = position() - static_cast<int64_t>(waiting_);
+  read_hidden(start, drafted_.empty() ? waiting_ : kept_.size(), kept_states());
+  const auto drafted = static_cast<int64_t>(drafted_.size()), fed = static_cast<int64_t>(waiting_) + drafted;
+  passes_.record({start, fed, static_cast<int64_t>(verdict_.tokens.size()), seconds, drafted, &drafted_, verdict_.path});
+  over_ = commit(&listener);
   return {};
+}
+
+void Engine::learn(const PassTime& time) {
+  if (tree_->empty()) drafted_.clear();
+  else drafted_ = *tree_;  // settling may begin another round
+  const bool timed = drafts_ && waiting_ == 1 && time.seconds;
+  const PassReads* reads = time.reads ? &*time.reads : nullptr;
+  if (setting_.speculation) setting_.speculation->settle(answered_, verdict_, time.seconds.value_or(0.0), timed, reads);
 }
 
 // The reader of hidden states; null where no drafter needs them or the model has none.
@@ -214,10 +234,10 @@ Span<const float> Engine::kept_states() {
 }
 
 // Verifies the draft, and keeps what was accepted of it in the cache.
-Status Engine::settle_cache(int64_t position) {
+Status Engine::settle_cache() {
   Lease drawing(setting_.ledger, "rows");
   if (setting_.ledger) EDGEDEC_TRY(drawing.grow(reply_->drawing()));
-  EDGEDEC_TRY(reply_->verdict(*tree_, head_, position, &verdict_));
+  EDGEDEC_TRY(verify(head_));
   if (tree_->empty()) return {};
   kept_.clear();
   for (size_t at = 0; at < waiting_; ++at) kept_.push_back(static_cast<int>(at));
@@ -225,13 +245,19 @@ Status Engine::settle_cache(int64_t position) {
   return forward_.keep_path(kept_);
 }
 
+Status Engine::verify(const HeadView& head) {
+  answered_ = head;
+  return reply_->verdict(*tree_, head, position(), &verdict_);
+}
+
 // Commits the verdict, token by token; whether the reply is over.
-bool Engine::commit(int64_t position, ReplyListener& listener) {
+bool Engine::commit(ReplyListener* listener) {
+  const int64_t first = position();
   for (size_t at = 0; at < verdict_.tokens.size(); ++at) {
-    const Step step = reply_->step(verdict_, drafted_, position, at);
+    const Step step = reply_->step(verdict_, drafted_, first, at);
     committed_.push_back(step.token);
     reply_->commit(step);
-    if (!listener.step(step) || step.finish != Finish::kNone) return true;
+    if ((listener && !listener->step(step)) || step.finish != Finish::kNone) return true;
   }
   return false;
 }

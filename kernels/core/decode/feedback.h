@@ -32,7 +32,7 @@ class PendingFeedback {
   void clear() { count_ = 0; }
 
   // Notes a round; without feedback its tokens join those of the round before.
-  void add(const DraftTree* tree, const HeadRows* rows, Span<const int32_t> tokens) {
+  void add(const DraftTree* tree, const HeadView* rows, Span<const int32_t> tokens) {
     if (!rows && count_) {
       std::vector<int32_t>& last = rounds_[count_ - 1].tokens;
       last.insert(last.end(), tokens.begin(), tokens.end());
@@ -50,14 +50,15 @@ class PendingFeedback {
  private:
   static constexpr size_t kMostRounds = 32;  // at some kilobytes each
 
-  static void copy_without_logits(const HeadRows& from, HeadRows* to) {
+  static void copy_without_logits(const HeadView& from, HeadRows* to) {
+    const size_t cells = from.rows * from.k;
     to->rows = from.rows;
     to->k = from.k;
     to->vocabulary = from.vocabulary;
-    to->values = from.values;
-    to->ids = from.ids;
-    to->logsumexp = from.logsumexp;
-    to->entropy = from.entropy;
+    to->values.assign(from.values, from.values + cells);
+    to->ids.assign(from.ids, from.ids + cells);
+    to->logsumexp.assign(from.logsumexp, from.logsumexp + from.rows);
+    to->entropy.assign(from.entropy, from.entropy + from.rows);
     to->temperature = from.temperature;
   }
 

@@ -13,8 +13,9 @@ class Grammar : public Allowed {
   // Goes to behind `tokens`, which may be taken back: they follow the committed ones. They begin with those of the
   // call before, or are some of these. `finished`: whether nothing may come next.
   virtual Status follow(Span<const int32_t> tokens, bool* finished) = 0;
-  // The only token that may come next; below 0 where there is a choice.
-  virtual int32_t forced() = 0;
+  // Writes the tokens that come next for certain, at most `most`, up to the first choice. Returns how many there are; below
+  // 0 where it failed.
+  virtual int64_t forced(int32_t* tokens, int64_t most) = 0;
 
  protected:
   ~Grammar() = default;

@@ -44,8 +44,7 @@ Status ReplyPlan::permitted(const HeadView& head, int node, Span<const int32_t> 
   EDGEDEC_TRY(grammar_->follow(said, &finished));
   *token = kNoToken;
   if (finished && !said.empty()) return {};
-  if (const int32_t forced = grammar_->forced(); forced >= 0) {
-    *token = forced;
+  if (grammar_->forced(token, 1) > 0) {
     bounds_.push_back(bounds_.back());
     return {};
   }

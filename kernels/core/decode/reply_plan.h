@@ -28,6 +28,9 @@ class ReplyPlan {
             Grammar* grammar = nullptr);
 
   int64_t end() const { return end_; }
+  Grammar* grammar() const { return grammar_; }
+  // Makes room for what `tokens` committed ones leave to be read.
+  void reserve(size_t tokens) { history_.reserve(tokens); }
   // Bytes that drawing a token takes beside the head rows, at most.
   int64_t drawing() const;
   // The head rows to request: of the last committed token, at `last`, and of the `drafted` ones. Valid until the next call.

@@ -133,7 +133,7 @@ bool Speculation::wants_rows() const {
   return false;
 }
 
-void Speculation::settle(const HeadRows& rows, const Verdict& verdict, double seconds, bool timed, const PassReads* reads) {
+void Speculation::settle(const HeadView& rows, const Verdict& verdict, double seconds, bool timed, const PassReads* reads) {
   const double verified = drafts_ ? now() : 0.0;
   tally_.add(*tree_, verdict.path, verdict.tokens.size(), timed ? seconds : 0.0);
   const bool wanted = wants_rows();
@@ -207,7 +207,7 @@ void Speculation::foresee(size_t committed, int fed, double pass_cost) {
   tally_.forecast.add(committed, pass_cost / price(1.0, fed), costs_->plain() / price(1.0));
 }
 
-void Speculation::note(const DraftTree* tree, const HeadRows* rows, Span<const int32_t> tokens) {
+void Speculation::note(const DraftTree* tree, const HeadView* rows, Span<const int32_t> tokens) {
   pending_.add(tree, rows, tokens);
   if (pending_.full()) tell();
 }

@@ -97,10 +97,10 @@ class Speculation final : public HiddenReader, private Asker {
   void read(const HiddenStates& states) override;
   // Ends the round: the target answered `rows` to the last committed token and the draft. `timed`: whether the `seconds`
   // of the pass count; `reads`: those of it, where experts lie on a disk.
-  void settle(const HeadRows& rows, const Verdict& verdict, double seconds, bool timed, const PassReads* reads = nullptr);
+  void settle(const HeadView& rows, const Verdict& verdict, double seconds, bool timed, const PassReads* reads = nullptr);
 
   // Notes the feedback of a round, if there is one, and the tokens it committed. Drafters hear of it when one is queried.
-  void note(const DraftTree* tree, const HeadRows* rows, Span<const int32_t> tokens);
+  void note(const DraftTree* tree, const HeadView* rows, Span<const int32_t> tokens);
   // Tells drafters all of it now.
   void tell();
   // Notes seconds that a drafter took to learn while nobody here had called it.
