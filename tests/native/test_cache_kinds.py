@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from edgedec import native
@@ -13,6 +15,9 @@ from edgedec.assemble.config import RunConfig
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
+from edgedec.core.errors import EdgeDecError
+from edgedec.core.forward import Forward
+from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
@@ -30,6 +35,7 @@ TWINS = [name for name, entry in CATALOGUE.items() if entry.spec.caches and not 
 KINDS = ("gemma4", "qwen35", "lfm2")
 MUTE = tuple(range(12, 260))
 """A model that says few different tokens: drafts by lookup are often right."""
+FULL = Rows(full=True)
 DRAFT = "lookup,recycling"
 TOKENS = 128
 GREEDY, DRAWN = DrawParams(), DrawParams(temperature=0.9, top_p=0.95, seed=11)
@@ -109,3 +115,40 @@ def test_twins_of_the_catalogue_say_what_python_says(name: str, tmp_path: Path) 
     finally:
         runs.close()
         python.close()
+
+
+def test_damaged_files_of_states_end_as_in_python(bundle: Path) -> None:
+    """Whatever bytes they have: refused, or states of a cache that can be fed and emptied."""
+    manifest, cache, rng = Manifest.load(bundle), CacheConfig(100), np.random.default_rng(3)
+    sides = (
+        NativeModel(bundle, manifest, threads=1).forward(cache),
+        OnnxModel(bundle, manifest, threads=1, spin=False).forward(cache),
+    )
+    tokens, file = [int(token) for token in rng.integers(0, 250, 50)], io.BytesIO()
+    rows = [side.extend(tokens, rows=FULL).logits for side in sides]
+    sides[1].write_cache(file, len(tokens))
+    refused = 0
+    for _ in range(60):
+        data = bytearray(file.getvalue())
+        for at in rng.integers(0, len(data), int(rng.integers(1, 40))):
+            data[-1 - int(at)] = rng.choice([0x7F, 0xFF, 0, int(rng.integers(256))])
+        if rng.random() < 0.1:
+            del data[int(rng.integers(len(data))) :]
+        ends = [ended(side, data, len(tokens)) for side in sides]
+        assert ends[0] == ends[1]
+        refused += ends[0] is not None
+    assert refused > 5
+    for side, before in zip(sides, rows, strict=True):
+        assert np.array_equal(side.extend(tokens, rows=FULL).logits, before)
+
+
+def ended(side: Forward, data: bytes, length: int) -> tuple[str, int] | None:
+    """The kind of error of a cache from a file, and the tokens that it left; None where it runs."""
+    try:
+        side.read_cache(io.BytesIO(data), length)
+        side.extend([5, 6])
+    except (EOFError, EdgeDecError) as error:
+        return type(error).__name__, side.length
+    finally:
+        side.rewind(0)
+    return None

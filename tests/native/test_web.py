@@ -244,6 +244,14 @@ def test_senseless_options_are_refused(bundle: Path, options: dict[str, Any]) ->
         WebEngine(bundle, **options)
 
 
+@pytest.mark.parametrize(
+    ("architecture", "kept"), [("lfm2", "recurrent states"), ("gemma4", "keys of more than one size")]
+)
+def test_caches_that_a_browser_lacks_are_refused(architecture: str, kept: str, tmp_path: Path) -> None:
+    with pytest.raises(WebError, match=f"keeps {kept}, which a browser does not have"):
+        WebEngine(tiny_bundle(tmp_path, architecture))
+
+
 def test_calls_out_of_turn_are_refused(engine: WebEngine) -> None:
     for name, arguments in (("give", (0.1,)), ("compute", ())):
         with pytest.raises(WebError):
