@@ -21,7 +21,7 @@ from edgedec.core.rows import Rows
 from edgedec.export import ModelCard, export_gguf
 from edgedec.sampling import DrawParams
 from edgedec.sampling.named import SamplingParams
-from tests.fixtures.tiny_gguf import write_tiny
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import prepared_run, tiny_bundle
 from tests.native.cases import PythonRuns, cases, differences
 from tests.native.web import Pass, WebEngine, WebError
@@ -245,11 +245,13 @@ def test_senseless_options_are_refused(bundle: Path, options: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize(
-    ("architecture", "kept"), [("lfm2", "recurrent states"), ("gemma4", "keys of more than one size")]
+    ("architecture", "kept"), [("qwen35", "recurrent states"), ("gemma4", "keys of more than one size")]
 )
 def test_caches_that_a_browser_lacks_are_refused(architecture: str, kept: str, tmp_path: Path) -> None:
+    made = write_tiny(tmp_path / "tiny.gguf", architecture, shape=TinyShape(layers=5))
+    export_gguf(made, tmp_path / "bundle")
     with pytest.raises(WebError, match=f"keeps {kept}, which a browser does not have"):
-        WebEngine(tiny_bundle(tmp_path, architecture))
+        WebEngine(tmp_path / "bundle")
 
 
 def test_calls_out_of_turn_are_refused(engine: WebEngine) -> None:
