@@ -109,8 +109,11 @@ def refuse_unlike(spec: ModelSpec, place: str, hint: str = "run it on the CPU") 
     """
     if spec.caches:
         what = f"keeps {'recurrent states' if spec.states else 'keys of more than one size'}"
-    elif spec.experts:
-        what = "has experts"
-    else:
-        return
-    raise UnsupportedError(f"{spec.name} {what}, which {place} does not have", hint=hint)
+        raise UnsupportedError(f"{spec.name} {what}, which {place} does not have", hint=hint)
+    refuse_experts(spec, place, hint)
+
+
+def refuse_experts(spec: ModelSpec, place: str, hint: str) -> None:
+    """Raise UnsupportedError for a model with experts, which ``place`` does not have."""
+    if spec.experts:
+        raise UnsupportedError(f"{spec.name} has experts, which {place} does not have", hint=hint)

@@ -10,7 +10,7 @@ from pathlib import Path
 from edgedec.bundle.drafter_manifest import DRAFTER, DrafterManifest
 from edgedec.bundle.manifest import MANIFEST, TOKENIZER, TOKENIZER_TABLE, WEIGHTS, Manifest
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.model_spec import refuse_unlike
+from edgedec.core.model_spec import refuse_experts
 from edgedec.core.progress import Progress, silent
 from edgedec.disk.files import storage_errors
 from edgedec.disk.listed_files import FileEntry
@@ -31,8 +31,7 @@ def check_suits(manifest: Manifest) -> None:
             f"{manifest.name} runs without EdgeDec's kernels, and a device has nothing else",
             hint="export a model of an architecture that they run",
         )
-    place = "EdgeDec's native engine"
-    refuse_unlike(manifest.spec, place, "run it on the CPU with Python")
+    refuse_experts(manifest.spec, "EdgeDec's native engine", "run it on the CPU with Python")
 
 
 def place_bundle(bundle: Path, into: Path, report: Progress) -> tuple[Manifest, Files]:

@@ -10,6 +10,7 @@ from edgedec.bundle.manifest import CHAT_TEMPLATE, MANIFEST, TOKENIZER_TABLE, WE
 from edgedec.bundle.verification import verify
 from edgedec.bundle.web_folder import CONTENTS, PageParts, WebFolder, WebModel, save_contents
 from edgedec.core.errors import UnsupportedError, UsageError
+from edgedec.core.model_spec import refuse_unlike
 from edgedec.core.progress import Progress, silent
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import atomic_path, storage_errors
@@ -44,6 +45,7 @@ def write_web_folder(order: WebOrder, out: Path, report: Progress = silent) -> W
     _check_target(out, order.bundle)
     manifest = Manifest.load(order.bundle)
     check_suits(manifest)
+    refuse_unlike(manifest.spec, "a browser", "run it on the CPU with Python")
     if strange := [one.kind for one in order.drafters if one.kind != TABLES]:
         raise UnsupportedError(f"the page does not draft by {strange[0]}", hint=f"it drafts by {TABLES}")
     verify(order.bundle, manifest, order.home, progress=report)

@@ -17,7 +17,7 @@ import pytest
 from edgedec import native
 from edgedec.assemble.runner import Runner
 from edgedec.bundle.drafter_manifest import ASSISTANT, HEAD, MTP, TRIM
-from edgedec.core.errors import NotFoundError, UnsupportedError
+from edgedec.core.errors import NotFoundError
 from edgedec.core.rows import Rows
 from edgedec.core.tree import DraftTree
 from edgedec.core_lib.drafters import DrafterHandle
@@ -219,10 +219,6 @@ def test_a_damaged_one_costs_a_line_and_a_missing_one_is_an_error(place: Place, 
 def test_a_folder_for_a_phone_has_it(place: Place, tmp_path: Path) -> None:
     chosen = choose_drafters((), place.bundle, place.home)
     order = DeviceOrder("android", place.bundle, chosen, None, place.home)
-    if place.manifest.spec.caches:  # the engine runs such models, and folders are not written for them yet
-        with pytest.raises(UnsupportedError):
-            write_device_folder(order, tmp_path / "phone")
-        return
     write_device_folder(order, tmp_path / "phone")
     found, drafted, told = tokens(tmp_path / "phone", draft="auto")
     assert found == plain(place.bundle)

@@ -20,6 +20,7 @@ from edgedec.drafters.artifacts import new_artifact
 from edgedec.drafters.tables import write_table
 from edgedec.export.device import choose_drafters
 from edgedec.export.web import WebOrder, computing, write_web_folder
+from tests.fixtures.tiny_models import tiny_bundle
 from tests.web.played import played_folder
 
 
@@ -120,6 +121,12 @@ def test_a_page_without_its_engine_is_not_written(
     with pytest.raises(NotFoundError, match=r"no edgedec\.wasm"):
         write_web_folder(WebOrder(tiny, (), tmp_path), tmp_path / "page")
     assert not (tmp_path / "page").exists()
+
+
+def test_a_model_with_states_is_refused(tmp_path: Path) -> None:
+    bundle = tiny_bundle(tmp_path, "qwen35")
+    with pytest.raises(UnsupportedError, match="keeps recurrent states, which a browser does not have"):
+        write_web_folder(WebOrder(bundle, (), tmp_path), tmp_path / "page")
 
 
 def test_a_damaged_folder_is_refused(tiny: Path, tmp_path: Path) -> None:

@@ -248,10 +248,6 @@ def test_models_that_a_device_cannot_run_are_refused(target: Path, tmp_path: Pat
     path.write_text(json.dumps({**facts, "kind": "optimum"}))
     with pytest.raises(UnsupportedError, match="without EdgeDec's kernels"):
         write(tmp_path / "bundle", tmp_path, tmp_path / "phone", "off")
-    states = {"kind": "states", "name": "conv", "layers": 1, "trail": 8, "tail": 2, "state": 0}
-    path.write_text(json.dumps({**facts, "spec": {**facts["spec"], "caches": [states]}}))
-    with pytest.raises(UnsupportedError, match="keeps recurrent states, which EdgeDec's native engine"):
-        write(tmp_path / "bundle", tmp_path, tmp_path / "phone", "off")
 
 
 def test_what_it_is_made_of_is_never_replaced(target: Path, same: Path, tmp_path: Path) -> None:
