@@ -1,4 +1,4 @@
-"""What ``edgedec plan`` says of a model with experts: how much each budget is worth."""
+"""The part of ``edgedec plan`` about a model with experts: how much each budget is worth."""
 
 from __future__ import annotations
 

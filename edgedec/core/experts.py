@@ -63,7 +63,7 @@ class Experts:
 
 @dataclass(frozen=True, slots=True)
 class StoreCounts:
-    """What passes asked of experts that lie on a disk. ``hits``: experts of passes that were in a slot."""
+    """Counts of what passes asked of experts on a disk. ``hits``: experts of passes that were in a slot."""
 
     held: int
     hits: int

@@ -93,7 +93,7 @@ NO_NODES = Nodes((), (), (), ())
 
 
 class DraftWork(NamedTuple):
-    """What a drafter's model did for a draft."""
+    """Work of a drafter's model for a draft."""
 
     bytes_read: int = 0
     passes: int = 0

@@ -1,4 +1,4 @@
-"""What budgets are worth to a model with experts: how many are in memory, hits, tokens per second."""
+"""The worth of budgets to a model with experts: how many are in memory, hits, tokens per second."""
 
 from __future__ import annotations
 

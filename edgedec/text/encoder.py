@@ -1,4 +1,4 @@
-"""What a tokenizer needs of a ``tokenizer.json``: its facts, its vocabulary, and text to ids."""
+"""The parts of a ``tokenizer.json`` that a tokenizer needs: its facts, its vocabulary, and text to ids."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from edgedec.text.tokenizer_guard import check_steps
 JSON = "tokenizer.json"
 _AGAIN = "export or pull the model again"
 _OTHER_SHAPES = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What a table's facts raise that are none."""
+"""Errors of facts that are none of a table."""
 
 
 def write_table(bundle: Path) -> None:

@@ -123,9 +123,9 @@ def test_a_page_without_its_engine_is_not_written(
     assert not (tmp_path / "page").exists()
 
 
-def test_a_model_with_states_is_refused(tmp_path: Path) -> None:
-    bundle = tiny_bundle(tmp_path, "qwen35")
-    with pytest.raises(UnsupportedError, match="keeps recurrent states, which a browser does not have"):
+def test_a_model_with_keys_of_two_sizes_is_refused(tmp_path: Path) -> None:
+    bundle = tiny_bundle(tmp_path, "gemma4")
+    with pytest.raises(UnsupportedError, match="keeps keys of more than one size, which a browser"):
         write_web_folder(WebOrder(bundle, (), tmp_path), tmp_path / "page")
 
 

@@ -1,4 +1,4 @@
-"""What an error becomes: an answer for the client, and a cause for the log."""
+"""The form of an error: an answer for the client, and a cause for the log."""
 
 from __future__ import annotations
 

@@ -276,13 +276,13 @@ EDGEDEC_EXPORT void edgedec_core_drafter_work(const edgedec_core_drafter* it, in
 EDGEDEC_EXPORT int64_t edgedec_core_drafter_bytes(const edgedec_core_drafter* it);
 
 // ---- Functions for tests: parts of drafters, and other definitions of the same numbers.
-// What a drafter chooses under the noise of the target: core/draft/choices.h. Tokens as for a reply; `behind` are drafted
+// Choices of a drafter under the noise of the target: core/draft/choices.h. Tokens as for a reply; `behind` are drafted
 // ones; `theirs`: the target's id of each of the drafter's, below 0 where there is none, or null where they are the same.
 // Returns how many it found, best first, at most 4, for which there is room.
 EDGEDEC_EXPORT int edgedec_core_choices(const edgedec_core_params* params, const edgedec_core_head* head, int64_t position,
                                         const int32_t* tokens, int64_t count, int64_t said, const int32_t* behind,
                                         int64_t drafted, const int32_t* theirs, int32_t* found, double* probs);
-// What drafters call of a trimmed head.
+// Calls of drafters to a trimmed head.
 EDGEDEC_EXPORT void edgedec_core_trimmed_begin(edgedec_core_trimmed* it);
 EDGEDEC_EXPORT void edgedec_core_trimmed_follow(edgedec_core_trimmed* it, const int32_t* text, int64_t count);
 EDGEDEC_EXPORT double edgedec_core_trimmed_outside(const edgedec_core_trimmed* it);

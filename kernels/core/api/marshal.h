@@ -1,4 +1,4 @@
-// What the C API is handed, as the core takes it.
+// Arguments of the C API, as the core takes them.
 #pragma once
 
 #include "core/api/core_api.h"

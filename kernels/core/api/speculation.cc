@@ -16,7 +16,7 @@ using edgedec::engine::api::kStopped;
 
 namespace {
 
-// What the host is called for, and its answers.
+// Calls of the host, and its answers.
 enum class Wanted : int { kBegin, kCommit, kPropose, kObserve, kPermit };
 enum class Outcome : int { kDone, kFailed, kStopped };
 
@@ -165,7 +165,7 @@ struct DraftRoom {
   int32_t* sources;
 };
 
-// What a speculation is made of: `tables` has a drafter of the core, or null for one of the host's, which has `traits`.
+// Parts of a speculation: `tables` has a drafter of the core, or null for one of the host's, which has `traits`.
 // No `costs`: every draft of up to `limit` tokens is fed. No `clock`: nothing is timed.
 struct SpeculationParts {
   int64_t drafters;

@@ -16,7 +16,7 @@ namespace edgedec::engine {
 // Drafters cheaper than this fraction of a plain pass are queried so that they can be scored.
 constexpr double kCheapShare = 0.05;
 
-// What queries of a costly drafter gained, in tokens above what the round's time is worth.
+// Gains of queries of a costly drafter, in tokens above what the round's time is worth.
 class Gains {
  public:
   // Discounts what was gained so far: a round went by.

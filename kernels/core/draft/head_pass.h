@@ -1,4 +1,4 @@
-// What a small graph predicts that goes on from its own states.
+// Predictions of a small graph that goes on from its own states.
 #pragma once
 
 #include <vector>

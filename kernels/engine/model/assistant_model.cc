@@ -115,7 +115,7 @@ Status AssistantModel::steps(const Forward& target, Ledger* ledger, std::unique_
   return {};
 }
 
-// What a step over `context` slots holds for a moment beside its results.
+// Bytes that a step over `context` slots holds for a moment beside its results.
 int64_t AssistantModel::scratch(int64_t context) const {
   const AssistantFacts& facts = facts_;
   const int64_t numbers =
