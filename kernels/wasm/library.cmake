@@ -6,7 +6,7 @@ file(GLOB WASM_SOURCES CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}
 list(FILTER WASM_SOURCES EXCLUDE REGEX "^engine/(base/(files|clock|cores|block)|decode/(cost_file|pass_costs))\\.cc$")
 list(APPEND WASM_SOURCES
      engine/capi/conversation.cc engine/capi/figures.cc engine/capi/loops.cc engine/capi/reply.cc engine/capi/turns.cc
-     core/memory/cache_book.cc core/memory/ledger.cc core/memory/sizes.cc core/memory/units.cc
+     core/memory/cache_book.cc core/memory/ledger.cc core/memory/sizes.cc core/memory/state_book.cc core/memory/units.cc
      common/isa.cc quant_linear/select.cc gated_mlp/gated_mlp.cc head_topk/head_topk.cc rms_norm/select.cc
      rotary_table/select.cc tree_attention/select.cc
      quant_linear/wasm.cc gated_mlp/wasm.cc head_topk/wasm.cc rms_norm/wasm.cc rotary_table/wasm.cc tree_attention/wasm.cc
