@@ -32,7 +32,7 @@ def choices(
     to_target: Callable[[Ids], Ids] | None = None,
     behind: Sequence[int] = (),
 ) -> list[tuple[int, float]]:
-    """What a drafter chooses; ``to_target``: the target's ids of all of the drafter's."""
+    """Choices of a drafter; ``to_target``: the target's ids of all of the drafter's."""
     found, probs = (c_int32 * 4)(), (c_double * 4)()
     theirs = to_target(np.arange(VOCAB)).astype(np.int32).tobytes() if to_target else None
     count = function("choices")(

@@ -188,7 +188,7 @@ struct edgedec_core_list {
   const void* data;
   int64_t size;
 };
-// A tokenizer: core/draft/codec.h. What a token adds to a text is asked once. Calls fail with any other than 0.
+// A tokenizer: core/draft/codec.h. The bytes of a token are asked for once. A call fails with any other than 0.
 struct edgedec_core_codec {
   int (*piece)(int32_t token, edgedec_core_list* bytes);
   int (*encode)(const char* text, int64_t size, edgedec_core_list* ids);
