@@ -7,19 +7,21 @@ import itertools
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from edgedec.backends.fake import MarkovForward
 from edgedec.core.rows import HeadRows, Rows
-from edgedec.core.tree import DraftTree
+from edgedec.core.tree import ROOT, DraftTree
 from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter
 from edgedec.sampling import DrawParams
 from tests.reference.sampling import distribution
-from tests.reference.verification import Chance
 from tests.sampling import support as sampling
 from tests.sampling.support import chi_square_p
-from tests.verify.support import F64, Context, draft_without_replacement
 
+Context = tuple[int, ...]
 VOCAB, PROMPT, REJECT, RUNS = 4, (1, 2), 1e-4, 400
 WARM = DrawParams(temperature=0.8, top_p=0.97)
 
@@ -34,7 +36,7 @@ def logits(seed: int, context: Context) -> tuple[float, ...]:
 
 
 @functools.cache
-def model(seed: int, context: Context) -> F64:
+def model(seed: int, context: Context) -> NDArray[np.float64]:
     """The distribution after a context, through the warpers of the target."""
     forward = MarkovForward(vocab_size=VOCAB, sharpness=1.5, seed=seed)
     return distribution(forward.extend(context, rows=Rows(last=True, full=True)), 0, WARM, context, VOCAB)
@@ -59,11 +61,24 @@ class Drawing(Drafter):
         assert len(tree) + 1 == len(rows)
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
-        seen = self._seen
-        chance = Chance(99, self._seed, len(seen))
-        return draft_without_replacement(lambda context: model(5, seen + context), (2, 2), chance).first(
-            limit
-        )
+        """Return two different tokens, and two behind each of these."""
+        chance = np.random.default_rng([99, self._seed, len(self._seen)])
+        tokens: list[int] = []
+        parents: list[int] = []
+        level = [(ROOT, self._seen)]
+        for _ in range(2):
+            behind = []
+            for node, text in level:
+                law = model(5, text)
+                for token in chance.choice(
+                    VOCAB, min(2, int(np.count_nonzero(law))), replace=False, p=law
+                ).tolist():
+                    behind.append((len(tokens), (*text, token)))
+                    tokens.append(token)
+                    parents.append(node)
+            level = behind
+        named = (self.name,) * len(tokens)
+        return DraftTree(tuple(tokens), tuple(parents), (0.5,) * len(tokens), named).first(limit)
 
 
 def reply(drafter: Drafter, seed: int, passes: list[PassRecord] | None = None) -> Context:

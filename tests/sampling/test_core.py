@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from edgedec.core.errors import UsageError
+from edgedec.core.errors import BackendError, UsageError
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import EMPTY
 from edgedec.core_lib.library import error_of, function
@@ -21,6 +23,7 @@ from tests.sampling.drawing import (
     Mask,
     compare_numbers,
     core,
+    draw,
     handle_of,
     head_of,
     oracle,
@@ -57,6 +60,29 @@ def test_a_token_is_drawn_where_the_list_cannot_tell_what_survives() -> None:
     rows = head_of(np.array([3.0, 1.0, 0.5, 0.4, 0.3, 0.2], np.float32), 4, 1.0, full=True)
     params = DrawParams(temperature=1.0, top_p=0.99, min_p=0.5, seed=4)
     assert compare(Drawing(rows, params, 0, 6))
+
+
+@settings(max_examples=300)
+@given(st.integers(0, 1 << 30), st.floats(0.1, 10.0), st.floats(0.01, 1.0), st.floats(0.0, 1.0))
+def test_a_row_is_asked_for_where_the_list_leaves_the_cuts_open_and_nowhere_else(
+    seed: int, temperature: float, top_p: float, min_p: float
+) -> None:
+    logits = (np.random.default_rng(seed).standard_normal(200) * (0.5 + seed % 5)).astype(np.float32)
+    params = DrawParams(temperature=temperature, top_p=top_p, min_p=min_p, seed=seed)
+    case = Drawing(head_of(logits, 16, head_temperature(params), full=True), params, vocabulary=200)
+    weights = np.sort(np.exp((logits.astype(np.float64) - logits.max()) / temperature))[::-1]
+    listed = weights[:16].sum() >= top_p * 1.0001 * weights.sum() or weights[15] < min_p * 0.9999
+    assert compare(case) or not listed
+
+
+def test_at_their_temperature_sums_need_no_row() -> None:
+    """Nucleus sampling is decided from the list; it was not when the head added up at temperature 1."""
+    logits = np.concatenate([np.arange(16), np.full(500, -9.0)]).astype(np.float32)
+    params = DrawParams(temperature=0.8, top_p=0.95)
+    assert head_temperature(params) == 0.8
+    assert compare(Drawing(head_of(logits, 16, 0.8, full=True), params, vocabulary=516))
+    with pytest.raises(BackendError, match="whole logits rows"):
+        draw(head_of(logits, 16, 1.0, full=False), 0, params, 0, [])
 
 
 @pytest.mark.slow

@@ -9,18 +9,14 @@ import numpy as np
 import pytest
 
 from edgedec.core.errors import BackendError, UsageError
-from edgedec.core_lib.needs import head_temperature, needs_logits
+from edgedec.core_lib.needs import needs_logits
 from edgedec.sampling import DrawParams
 from tests.fixtures.nightly import every
-from tests.reference.sampling import distribution as law
 from tests.sampling.drawing import Mask, draw
 from tests.sampling.support import chi_square_p, distribution, head
 from tests.sampling.test_distribution import CONFIGURATIONS, DRAWS, HISTORY, REJECT, logits_for
-from tests.sampling.test_draw import loosened, random_logits, random_params
 
 K = 12
-BANNED = 3
-"""The id that settings of ``random_params`` ban."""
 
 
 def among(logits: np.ndarray, ids: list[int], params: DrawParams, history: list[int]) -> dict[int, float]:
@@ -34,11 +30,6 @@ def among(logits: np.ndarray, ids: list[int], params: DrawParams, history: list[
         [place[id] for id in history if id in place],
     )
     return {order[at]: prob for at, prob in inner.items()}
-
-
-def some_ids(rng: np.random.Generator, size: int) -> list[int]:
-    count = int(rng.choice([1, 2, size // 4, size // 2, size - 1, size]))
-    return sorted(rng.choice(size, max(count, 1), replace=False).tolist())
 
 
 @pytest.mark.parametrize("index", every(2, range(len(CONFIGURATIONS))), ids=map(str, CONFIGURATIONS))
@@ -55,42 +46,6 @@ def test_draws_have_the_distribution_of_the_masked_softmax(index: int) -> None:
     assert chi_square_p(drawn, among(logits, ids, params, HISTORY)) > REJECT
 
 
-@pytest.mark.parametrize("block", range(3))
-def test_a_mask_gives_the_token_of_a_vocabulary_without_the_others(block: int) -> None:
-    """Whatever the list has of it: the row of the list and a row whose list is complete agree."""
-    rng = np.random.default_rng(block)
-    for position in range(500):
-        logits, params = (
-            random_logits(rng, 120),
-            replace(random_params(rng), edt=0.0),
-        )  # of all tokens' entropy
-        ids = some_ids(rng, 120)
-        if ids == [BANNED]:
-            continue
-        history = rng.integers(0, 120, 10).tolist()
-        at = float(rng.choice([1.0, head_temperature(params)]))
-        tokens = {
-            draw(head(logits, k, full=True, temperature=at), 0, params, position, history, Mask(ids, 120))
-            for k in (K, 40, 120)
-        }
-        assert len(tokens) == 1, params
-        [token] = tokens
-        nudged = replace(loosened(params), min_p=params.min_p * 0.99999)
-        assert token in among(logits, ids, nudged, history), params
-
-
-def test_a_mask_that_allows_everything_changes_nothing() -> None:
-    rng = np.random.default_rng(5)
-    for position in range(500):
-        logits, params = random_logits(rng, 80), random_params(rng)
-        if (params.top_p < 1.0 or params.narrows) and not (params.top_k or params.top_n_sigma):
-            continue  # the head's own sum is in float32
-        rows = head(logits, K, full=True, temperature=head_temperature(params))
-        assert draw(rows, 0, params, position, [1, 2], Mask(list(range(80)), 80)) == draw(
-            rows, 0, params, position, [1, 2]
-        ), params
-
-
 @pytest.mark.parametrize("params", [DrawParams(), DrawParams(temperature=0.8)], ids=["greedy", "uncut"])
 def test_no_mask_is_made_where_the_winner_of_all_is_allowed(params: DrawParams) -> None:
     logits = logits_for(3)
@@ -103,14 +58,6 @@ def test_no_mask_is_made_where_the_winner_of_all_is_allowed(params: DrawParams) 
         others = Mask([id for id in range(logits.size) if id != winner], logits.size)
         assert draw(rows, 0, params, position, [], others) != winner
         assert others.made <= 1
-
-
-def test_cuts_look_at_what_the_mask_leaves() -> None:
-    """Top-k of 2 among the allowed: not the one of the best two that is allowed."""
-    logits = np.array([5.0, 4.0, 3.9, 1.0], np.float32)
-    params = DrawParams(temperature=1.0, top_k=2)
-    found = law(head(logits, 4, full=True), 0, params, [], 4, Mask([1, 2, 3], 4))
-    assert np.flatnonzero(found).tolist() == [1, 2]
 
 
 def test_where_much_is_allowed_tokens_are_asked_for_one_by_one() -> None:

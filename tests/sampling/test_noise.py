@@ -39,13 +39,6 @@ def test_the_core_has_the_same_noise(seed: int, position: int, ids: list[int]) -
         assert numbers(which, array, seed, position).tolist() == expected(seed, position, array).tolist()
 
 
-@given(SEEDS, POSITIONS)
-def test_uniform_stays_inside_the_open_interval(seed: int, position: int) -> None:
-    u = noise.uniform(seed, position, np.arange(100))
-    assert (u > 0).all()
-    assert (u < 1).all()
-
-
 def test_the_extreme_bit_patterns_stay_finite(monkeypatch: pytest.MonkeyPatch) -> None:
     extremes = np.array([0, 2**64 - 1], dtype=np.uint64)
     monkeypatch.setattr(noise, "bits", lambda *_: extremes)

@@ -51,9 +51,3 @@ def test_defaults_are_greedy() -> None:
 )
 def test_needs_logits(params: DrawParams, needed: bool) -> None:
     assert needs_logits(params) is needed
-
-
-def test_needs_logits_of_a_shorter_head() -> None:
-    params = DrawParams(temperature=1.0, top_k=40)
-    assert needs_logits(params, head_k=39)
-    assert not needs_logits(params, head_k=40)
