@@ -18,7 +18,7 @@ from edgedec.costs.pass_costs import known_costs
 from edgedec.draft import Lookup, Recycling
 from edgedec.drafters.tables import read_table, write_table
 from edgedec.native import probe
-from tests.native.played import ProbeForward, Ticks, calls_of, small_model
+from tests.native.played import ProbeForward, Ticks, Timed, calls_of
 
 CONDITIONS = ("0.1.0", "weights", "isa", "2", "cpu")
 
@@ -27,7 +27,7 @@ def native(
     seed: int, folder: Path | None, *, wall: float, capacity: int = 64, again: bool = False
 ) -> dict[str, Any]:
     clock = Ticks(seed)
-    calls = calls_of(small_model(1, capacity=capacity)(clock), clock)
+    calls = calls_of(Timed(clock, capacity), clock)
     know = probe.text_function("know_costs", POINTER(ProbeForward), c_char_p, c_double, c_double, c_int)
     place = str(folder).encode() if folder else None
     found: dict[str, Any] = json.loads(know(ctypes.byref(calls), place, wall, 0.5, again))
@@ -41,7 +41,7 @@ def python(seed: int, folder: Path | None, *, wall: float, capacity: int = 64) -
         if folder
         else None
     )
-    model = small_model(1, capacity=capacity)(clock)
+    model = Timed(clock, capacity)
     costs = known_costs(model, file, clock=clock, notice=lines.append)
     points = [[tokens, seconds] for tokens, seconds in costs.curve.measured().items()]
     return {
