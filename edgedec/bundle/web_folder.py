@@ -67,16 +67,17 @@ class WebFolder:
 class PageParts:
     """Files that parts of the page read, by their paths. ``engine`` and ``weights`` are for any device.
 
-    ``cpu`` is for the CPU alone. ``shaders``, ``probe`` and ``program`` are for a GPU.
+    ``cpu`` is for the CPU alone. ``shaders``, ``probe`` and ``program`` are for a GPU; None for a model that
+    GPUs do not run.
     """
 
     wasm: str
     weights: str
     engine: tuple[str, ...]
     cpu: tuple[str, ...]
-    shaders: str
-    probe: str
-    program: str
+    shaders: str | None = None
+    probe: str | None = None
+    program: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from edgedec.backends.gpu.model import build_limits
 from edgedec.backends.gpu.program import KernelStep, Program
 from edgedec.backends.onnx.graph import read_graph
 from edgedec.bundle.manifest import Manifest
+from edgedec.core.model_spec import ModelSpec
 from edgedec.export.web.cpu import CPU_PROGRAM, write_cpu_program
 from edgedec.export.web.wasm import wasm_path
 
@@ -26,11 +27,15 @@ _BINDING = 128 << 20
 _PROBE = "wgsl/probe"
 
 
+def page_context(spec: ModelSpec) -> int:
+    """Return the tokens of a conversation on the page."""
+    return min(spec.context_length, _CONTEXT)
+
+
 def write_gpu(directory: Path, bundle: Path) -> Program:
     """Write what a GPU needs, and return the program. Raises UnsupportedError, BadFileError."""
     spec = Manifest.load(bundle).spec
-    capacity = min(spec.context_length, _CONTEXT)
-    limits = build_limits(spec, capacity, MAX_PASS, _BINDING)
+    limits = build_limits(spec, page_context(spec), MAX_PASS, _BINDING)
     program = build_program(read_graph(bundle), spec, limits)
     _write(directory / PROGRAM, as_json(program))
     names = {_PROBE, *(step.kernel for step in (*program.steps, *program.settling))}

@@ -26,13 +26,18 @@ _OPS = frozenset(
         "RMSNorm",
         "QuantLinear",
         "GatedMLP",
+        "GatedProduct",
         "TreeAttention",
+        "ShortConv",
+        "GatedDelta",
         "Gather",
         "HeadTopK",
     )
 )
 _LISTS = frozenset(("formats",))
 """Attributes that list words, which ONNX holds as one text."""
+_NUMBERS = ("tokens", "length", "rows")
+"""Inputs with a number for each row, of which a graph computes the first row that is wanted."""
 
 
 def write_cpu_program(bundle: Path, file: Path) -> None:
@@ -44,7 +49,7 @@ def write_cpu_program(bundle: Path, file: Path) -> None:
 
 def cpu_program(graph: onnx.GraphProto) -> dict[str, Any]:
     """Return the program of a graph: its nodes in order, and where their tensors lie."""
-    nodes = [_node(node) for node in graph.node if "kv_new" not in node.output]
+    nodes = _Nodes(graph).program
     read = {name for node in nodes for name in node["in"]}
     tensors, constants = {}, {}
     for tensor in graph.initializer:
@@ -61,13 +66,57 @@ def cpu_program(graph: onnx.GraphProto) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _node(node: onnx.NodeProto) -> dict[str, Any]:
-    if node.op_type not in _OPS:
-        raise UnsupportedError(
-            f"a browser's CPU cannot run the op {node.op_type}", hint="export the model again"
-        )
-    values = {one.name: _attribute(one) for one in node.attribute}
-    return {"op": node.op_type, "in": list(node.input), "out": node.output[0], **values}
+class _Nodes:
+    """The nodes of a program.
+
+    A program has no shapes: a row is as wide as its value. So a reshaped value is the value itself. The
+    arithmetic that finds the first wanted row is left out, because the engine knows that row.
+    """
+
+    def __init__(self, graph: onnx.GraphProto) -> None:
+        self.program: list[dict[str, Any]] = []
+        self._sizes = {one.name: tuple(one.dims) for one in graph.initializer}
+        self._caches = {one.name for one in graph.output}
+        self._same: dict[str, str] = {}
+        """Values by their other names."""
+        self._parts: dict[str, dict[str, Any]] = {}
+        """Nodes that take a part of a value. Each is placed where its part is first read."""
+        self._numbers = set(_NUMBERS)
+        for node in graph.node:
+            self._read(node)
+
+    def _read(self, node: onnx.NodeProto) -> None:
+        inputs, out = list(node.input), node.output[0]
+        values = {one.name: _attribute(one) for one in node.attribute}
+        if node.op_type in _OPS:
+            self._take(node.op_type, inputs, out, values)
+        elif node.op_type == "Reshape":
+            self._same[out] = self._same.get(inputs[0], inputs[0])
+        elif node.op_type == "Split":
+            for part, name in enumerate(node.output):
+                place = {"part": part, "parts": len(node.output)}
+                self._parts[name] = {"op": "Columns", "in": [self._same.get(inputs[0], inputs[0])], **place}
+        elif node.op_type == "Constant" or self._numbers.issuperset(inputs):
+            self._numbers.update(node.output)
+        elif node.op_type == "Slice" and self._numbers.issuperset(inputs[1:]):
+            self._take("FromFirst", inputs[:1], out, {})
+        elif node.op_type == "Mul" and self._sizes.get(inputs[1]) == (1,):
+            self._take("Scale", inputs, out, {})
+        elif out not in self._caches:
+            message = f"a browser's CPU cannot run the op {node.op_type}"
+            raise UnsupportedError(message, hint="run the model on the CPU with Python")
+
+    def _take(self, op: str, inputs: list[str], out: str, values: dict[str, Any]) -> None:
+        if op == "Gather":
+            inputs = [inputs[0], "rows"]  # the engine counts them from the first row that a value has
+        if op == "RMSNorm":
+            values["cols"] = self._sizes[inputs[1]][0]  # a reshaped row has several parts, each normed apart
+        found = []
+        for name in inputs:
+            if name in self._parts:
+                self.program.append({**self._parts.pop(name), "out": name})
+            found.append(self._same.get(name, name))
+        self.program.append({"op": op, "in": found, "out": out, **values})
 
 
 def _attribute(attribute: onnx.AttributeProto) -> Any:

@@ -10,14 +10,24 @@ from edgedec.bundle.manifest import CHAT_TEMPLATE, MANIFEST, TOKENIZER_TABLE, WE
 from edgedec.bundle.verification import verify
 from edgedec.bundle.web_folder import CONTENTS, PageParts, WebFolder, WebModel, save_contents
 from edgedec.core.errors import UnsupportedError, UsageError
-from edgedec.core.model_spec import refuse_unlike
+from edgedec.core.model_spec import refuse_experts
 from edgedec.core.progress import Progress, silent
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import atomic_path, storage_errors
 from edgedec.disk.home import ARTIFACTS
 from edgedec.drafters.artifacts import DrafterArtifact
 from edgedec.export.device.parts import check_suits, place_bundle, place_drafter
-from edgedec.export.web.computing import CPU, PROBE, PROGRAM, SHADERS, WASM, write_cpu, write_gpu
+from edgedec.export.web.computing import (
+    CPU,
+    MAX_PASS,
+    PROBE,
+    PROGRAM,
+    SHADERS,
+    WASM,
+    page_context,
+    write_cpu,
+    write_gpu,
+)
 from edgedec.export.web.index import write_page
 from edgedec.export.writer import check_space
 from edgedec.text.template_program import FILE_NAME as TEMPLATE_PROGRAM
@@ -45,7 +55,7 @@ def write_web_folder(order: WebOrder, out: Path, report: Progress = silent) -> W
     _check_target(out, order.bundle)
     manifest = Manifest.load(order.bundle)
     check_suits(manifest)
-    refuse_unlike(manifest.spec, "a browser", "run it on the CPU with Python")
+    refuse_experts(manifest.spec, "a browser", "run it on the CPU with Python")
     if strange := [one.kind for one in order.drafters if one.kind != TABLES]:
         raise UnsupportedError(f"the page does not draft by {strange[0]}", hint=f"it drafts by {TABLES}")
     verify(order.bundle, manifest, order.home, progress=report)
@@ -57,19 +67,21 @@ def write_web_folder(order: WebOrder, out: Path, report: Progress = silent) -> W
         for found in order.drafters:
             place_drafter(found, model / ARTIFACTS / found.kind, report)
         write_cpu(directory, model)
-        program = write_gpu(directory, model)
-        described = WebModel(placed, program.capacity, program.max_pass)
-        return save_contents(directory, described, _parts(directory))
+        context, longest = page_context(manifest.spec), MAX_PASS
+        if gpu := not manifest.spec.caches:
+            longest = write_gpu(directory, model).max_pass
+        return save_contents(directory, WebModel(placed, context, longest), _parts(directory, gpu))
 
 
-def _parts(directory: Path) -> PageParts:
-    """Say which files each part of the page reads."""
+def _parts(directory: Path, gpu: bool) -> PageParts:
+    """Say which files each part of the page reads; ``gpu``: whether GPUs run the model."""
     model = directory / MODEL
     tables = sorted((model / ARTIFACTS / TABLES).glob("*.table"))
     drafts = [model / ARTIFACTS / TABLES / DRAFTER, *tables] if tables else []
     read = [*(model / name for name in _READ), *drafts]
     engine = tuple(path.relative_to(directory).as_posix() for path in read if path.is_file())
-    return PageParts(WASM, f"{MODEL}/{WEIGHTS}", engine, (CPU,), SHADERS, PROBE, PROGRAM)
+    kernels = (SHADERS, PROBE, PROGRAM) if gpu else ()
+    return PageParts(WASM, f"{MODEL}/{WEIGHTS}", engine, (CPU,), *kernels)
 
 
 def _check_target(out: Path, bundle: Path) -> None:

@@ -1,15 +1,17 @@
 # edgedec.wasm: the engine and the kernels for browsers (engine/web/edgedec_web.h). kernels/CMakeLists.txt includes it for
 # wasm/toolchain.cmake. No thread, no file, no time but what JavaScript hands in.
 file(GLOB WASM_SOURCES CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}
-     core/*.cc core/base/*.cc core/control/*.cc core/decode/*.cc core/sampling/*.cc core/tables/*.cc
+     core/*.cc core/base/*.cc core/control/*.cc core/decode/*.cc core/memory/*.cc core/sampling/*.cc core/tables/*.cc
      engine/base/*.cc engine/bundle/*.cc engine/decode/*.cc engine/text/*.cc engine/web/*.cc)
 list(FILTER WASM_SOURCES EXCLUDE REGEX "^engine/(base/(files|clock|cores|block)|decode/(cost_file|pass_costs))\\.cc$")
 list(APPEND WASM_SOURCES
      engine/capi/conversation.cc engine/capi/figures.cc engine/capi/loops.cc engine/capi/reply.cc engine/capi/turns.cc
-     core/memory/cache_book.cc core/memory/ledger.cc core/memory/sizes.cc core/memory/state_book.cc core/memory/units.cc
+     engine/model/state_memory.cc
      common/isa.cc quant_linear/select.cc gated_mlp/gated_mlp.cc head_topk/head_topk.cc rms_norm/select.cc
-     rotary_table/select.cc tree_attention/select.cc
+     rotary_table/select.cc tree_attention/select.cc short_conv/select.cc gated_delta/select.cc
      quant_linear/wasm.cc gated_mlp/wasm.cc head_topk/wasm.cc rms_norm/wasm.cc rotary_table/wasm.cc tree_attention/wasm.cc
+     short_conv/wasm.cc gated_delta/wasm.cc short_conv/scalar.cc gated_delta/scalar.cc
+     short_conv/short_conv.cc gated_delta/gated_delta.cc recurrent/steps.cc
      quant_linear/scalar.cc quant_linear/linear.cc quant_embedding/quant_embedding.cc gated_mlp/scalar.cc
      head_topk/refine.cc head_topk/finish.cc head_topk/scalar.cc rms_norm/scalar.cc rotary_table/scalar.cc
      tree_attention/scalar.cc tree_attention/attend.cc common/mapped_file.cc

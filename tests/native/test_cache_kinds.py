@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +28,14 @@ from edgedec.sampling import DrawParams
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import prepared_run
 from tests.fixtures.twins import CONTEXT, write_twin
-from tests.native.cases import Case, PythonRuns
+from tests.native.cases import Case, PythonRuns, cases, differences
 from tests.native.native_forward import NativeModel
 from tests.native.native_runs import NativeRuns
+from tests.native.web_runs import CHEAP, WebRuns, with_program
 
 TWINS = [name for name, entry in CATALOGUE.items() if entry.spec.caches and not entry.spec.experts]
 KINDS = ("gemma4", "qwen35", "lfm2")
+VOCABULARY = 260
 MUTE = tuple(range(12, 260))
 """A model that says few different tokens: drafts by lookup are often right."""
 FULL = Rows(full=True)
@@ -83,6 +86,18 @@ def test_replies_are_pythons(bundle: Path, python: PythonRuns) -> None:
             for params in (GREEDY, DRAWN):
                 case = Case(params, text, max_tokens=TOKENS)
                 assert runs.run(case) == python.run(case), (text, params)
+    finally:
+        runs.close()
+
+
+def test_a_browser_answers_as_python_does(bundle: Path, python: PythonRuns) -> None:
+    """Prompts that begin alike, edited and continued, with drafts that are right in part."""
+    every = [replace(case, cancel=None) for case in cases(5, 40, VOCABULARY)]
+    every += [Case(params, TEXT * 2, max_tokens=TOKENS) for params in (GREEDY, DRAWN)]
+    runs = WebRuns(with_program(bundle), context=400, costs=CHEAP)
+    try:
+        assert differences(python, runs, every) == []
+        assert all(runs.run(case).drafted for case in every[-2:])
     finally:
         runs.close()
 

@@ -96,13 +96,14 @@ def compare(wasm: Path, bundle: Path) -> None:
         assert {name: one[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize("architecture", ["llama", "gemma3", "phi3"])
+@pytest.mark.parametrize("architecture", ["llama", "gemma3", "phi3", "gemma4", "qwen35", "lfm2"])
 def test_replies_and_passes_are_those_of_this_machine(wasm: Path, tmp_path: Path, architecture: str) -> None:
     bundle = with_program(tiny_bundle(tmp_path, architecture))
     compare(wasm, bundle)
     drafted = in_node(wasm, bundle, DRAFTED, REQUESTS)
     assert [one["tokens"] for one in drafted] == [one["tokens"] for one in here(bundle, PLAIN, REQUESTS)]
-    assert any(one["figures"]["accepted_tokens"] for one in drafted)
+    repeats = architecture not in ("qwen35", "lfm2")  # whose random weights say no token twice
+    assert any(one["figures"]["accepted_tokens"] for one in drafted) == repeats
 
 
 @pytest.mark.parametrize("format_", FORMATS)

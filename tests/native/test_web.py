@@ -21,7 +21,7 @@ from edgedec.core.rows import Rows
 from edgedec.export import ModelCard, export_gguf
 from edgedec.sampling import DrawParams
 from edgedec.sampling.named import SamplingParams
-from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fixtures.tiny_gguf import write_tiny
 from tests.fixtures.tiny_models import prepared_run, tiny_bundle
 from tests.native.cases import PythonRuns, cases, differences
 from tests.native.web import Pass, WebEngine, WebError
@@ -30,7 +30,8 @@ from tests.native.web_runs import CHEAP, WebRuns, request_of, with_program
 VOCABULARY = 290
 SAMPLED = DrawParams(temperature=0.9, seed=6)
 TEXT = "hello world hello world hello"
-ARCHITECTURES = ("llama", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "smollm3")
+KINDS = ("gemma4", "qwen35", "lfm2")
+ARCHITECTURES = ("llama", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "smollm3", *KINDS)
 
 
 @pytest.fixture(scope="module")
@@ -242,16 +243,6 @@ def test_senseless_requests_are_refused(engine: WebEngine, request_: dict[str, A
 def test_senseless_options_are_refused(bundle: Path, options: dict[str, Any]) -> None:
     with pytest.raises(WebError):
         WebEngine(bundle, **options)
-
-
-@pytest.mark.parametrize(
-    ("architecture", "kept"), [("qwen35", "recurrent states"), ("gemma4", "keys of more than one size")]
-)
-def test_caches_that_a_browser_lacks_are_refused(architecture: str, kept: str, tmp_path: Path) -> None:
-    made = write_tiny(tmp_path / "tiny.gguf", architecture, shape=TinyShape(layers=5))
-    export_gguf(made, tmp_path / "bundle")
-    with pytest.raises(WebError, match=f"keeps {kept}, which a browser does not have"):
-        WebEngine(tmp_path / "bundle")
 
 
 def test_calls_out_of_turn_are_refused(engine: WebEngine) -> None:

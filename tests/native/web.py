@@ -24,6 +24,7 @@ class Pass(ctypes.Structure):
         *((name, POINTER(c_uint32)) for name in ("start", "to")),
         ("values", POINTER(c_float)), ("ids", POINTER(c_int32)),
         *((name, POINTER(c_float)) for name in ("logsumexp", "entropy", "logits")),
+        *((name, c_uint32) for name in ("applied", "restore", "keep")),
     ]  # fmt: skip
 
 

@@ -11,10 +11,8 @@ from edgedec.bundle.web_folder import PIECE, PageParts, WebModel, save_contents
 from edgedec.export.web.index import write_page
 
 WEIGHTS = "model/weights.bin"
-PARTS = PageParts(
-    "run/edgedec.wasm", WEIGHTS, ("model/manifest.json",), ("model/cpu.json",), "run/shaders.json",
-    "run/probe.json", "model/program.json",
-)  # fmt: skip
+GPU = ("run/shaders.json", "run/probe.json", "model/program.json")
+PARTS = PageParts("run/edgedec.wasm", WEIGHTS, ("model/manifest.json",), ("model/cpu.json",), *GPU)
 
 
 def played_folder(folder: Path, manifest: Manifest, weights: int = 2 * PIECE + 4321) -> Path:
@@ -23,7 +21,7 @@ def played_folder(folder: Path, manifest: Manifest, weights: int = 2 * PIECE + 4
     script = Path(__file__).with_name("played_wasm.js")
     (folder / "run/wasm.js").write_text(script.read_text(encoding="utf-8"), encoding="utf-8")
     (folder / "model").mkdir()
-    for name in (PARTS.wasm, *PARTS.engine, *PARTS.cpu, PARTS.shaders, PARTS.probe, PARTS.program):
+    for name in (PARTS.wasm, *PARTS.engine, *PARTS.cpu, *GPU):
         (folder / name).write_text(f'{{"played": "{name}"}}', encoding="utf-8")
     (folder / WEIGHTS).write_bytes(np.random.default_rng(7).bytes(weights))
     save_contents(folder, WebModel(manifest, 256, 128), PARTS)

@@ -20,7 +20,7 @@ from edgedec.drafters.artifacts import new_artifact
 from edgedec.drafters.tables import write_table
 from edgedec.export.device import choose_drafters
 from edgedec.export.web import WebOrder, computing, write_web_folder
-from tests.fixtures.tiny_models import tiny_bundle
+from tests.fixtures.tiny_models import CONTEXT, tiny_bundle
 from tests.web.played import played_folder
 
 
@@ -123,10 +123,17 @@ def test_a_page_without_its_engine_is_not_written(
     assert not (tmp_path / "page").exists()
 
 
-def test_a_model_with_keys_of_two_sizes_is_refused(tmp_path: Path) -> None:
-    bundle = tiny_bundle(tmp_path, "gemma4")
-    with pytest.raises(UnsupportedError, match="keeps keys of more than one size, which a browser"):
-        write_web_folder(WebOrder(bundle, (), tmp_path), tmp_path / "page")
+@pytest.mark.parametrize("architecture", ["gemma4", "qwen35", "lfm2"])
+def test_a_model_with_states_or_keys_of_two_sizes_runs_on_the_cpu_alone(
+    architecture: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "page"
+    made = write_web_folder(WebOrder(tiny_bundle(tmp_path, architecture), (), tmp_path), out)
+    found = contents(out)
+    assert [found["parts"][name] for name in ("shaders", "probe", "program")] == [None] * 3
+    assert found["parts"]["cpu"] == [computing.CPU]
+    assert {computing.SHADERS, computing.PROBE, computing.PROGRAM}.isdisjoint(made.files)
+    assert (found["context"], found["max_pass"]) == (CONTEXT, computing.MAX_PASS)
 
 
 def test_a_damaged_folder_is_refused(tiny: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 // From the list of files to an engine that can reply: chooses what computes, fetches what that needs, and puts it together.
 
 import { Engine, checkFits } from "./engine.js";
+import { Fault } from "./errors.js";
 import { Files, contents } from "./files.js";
 import { findGpu, openGpu } from "./gpu/adapter.js";
 import { Gpu } from "./gpu/gpu.js";
@@ -30,7 +31,8 @@ export class Model {
   async look(settings) {
     await (this.#opening ??= this.#open());
     const files = this.#filesFor([]);
-    const gpu = settings.device !== "cpu" && (await findGpu(settings.device === "gpu").catch(() => null));
+    const wanted = settings.device !== "cpu" && this.#list.parts.program;
+    const gpu = wanted && (await findGpu(settings.device === "gpu").catch(() => null));
     const names = this.#needed(Boolean(gpu));
     const { name, preset, context, chat } = this.#list;
     const total = names.reduce((sum, each) => sum + files.entry(each).bytes, 0);
@@ -85,6 +87,11 @@ export class Model {
   async #gpu() {
     const { device } = this.#settings;
     if (device === "cpu") return [null, "chosen in the settings"];
+    if (!this.#list.parts.program) {
+      const why = "GPUs do not run this model's layers";
+      if (device === "gpu") throw new Fault("unsupported", why, "choose the CPU in the settings");
+      return [null, why];
+    }
     try {
       return [await openGpu(device === "gpu"), ""];
     } catch (error) {

@@ -4,8 +4,23 @@
 #include <cmath>
 
 #include "core/base/format.h"
+#include "core/memory/sizes.h"
 
 namespace edgedec::engine {
+namespace {
+
+constexpr int64_t kUnknown = int64_t{1} << 62;
+
+StateBook book_of(const ModelSpec& spec) {
+  const bool applies = std::any_of(spec.states.begin(), spec.states.end(), [](const States& kind) { return kind.state; });
+  return {most_undone(spec.states), applies};
+}
+
+}  // namespace
+
+AwaitedForward::AwaitedForward(const ModelSpec& spec, int64_t capacity, int64_t max_pass)
+    : spec_(spec), max_pass_(max_pass), states_(book_of(spec)),
+      book_(capacity, 0, 0, spec.states.empty() ? nullptr : &states_) {}
 
 Status AwaitedForward::announce(const WantedPass& wanted) {
   const size_t tokens = wanted.tokens.size();
@@ -27,8 +42,21 @@ Status AwaitedForward::announce(const WantedPass& wanted) {
   pass_.chosen = chosen_.data();
   pass_.from = from_.data();
   pass_.to = to_.data();
+  cover();
   make_room(wanted.rows, wanted.found);
   return {};
+}
+
+// Says how the states get to the tokens before the pass, and whether a checkpoint of them is due behind it: where a long
+// pass ends, and at the first one after a rewind. Until the pass has arrived nobody knows what they cover.
+void AwaitedForward::cover() {
+  if (spec_.states.empty()) return;
+  StateBook after = states_;
+  const bool keep = after.passed(planned_.start, static_cast<int64_t>(planned_.size()), planned_.chain) || due_;
+  pass_.applied = static_cast<uint32_t>(states_.applied);
+  pass_.restore = states_.applied >= covered_ ? EDGEDEC_WEB_STAY : states_.applied ? EDGEDEC_WEB_RESTORE : EDGEDEC_WEB_CLEAR;
+  pass_.keep = keep && after.applied > after.checkpoint ? static_cast<uint32_t>(after.applied) : 0;
+  covered_ = kUnknown;
 }
 
 void AwaitedForward::choose(const Rows& rows, size_t tokens) {
@@ -82,22 +110,31 @@ Status AwaitedForward::arrived() {
   const auto known = [this](int32_t id) { return id >= 0 && id < spec_.vocab_size; };
   const bool sound = std::all_of(found_->logsumexp.begin(), found_->logsumexp.end(), finite) &&
                      std::all_of(found_->ids.begin(), found_->ids.end(), known);
-  if (!sound)
+  if (!sound) {
+    if (!spec_.states.empty()) {
+      states_.lose();
+      EDGEDEC_TRY(rewind(length()));
+    }
     return {Code::kBadFile, "the model computes values that are not numbers: its weights are damaged",
             "pull or export the model again"};
+  }
   book_.append(planned_);
+  if (pass_.keep) states_.checkpoint = states_.applied;
+  covered_ = states_.applied;
+  due_ = false;
   moves_ = {};
   return {};
 }
 
 void AwaitedForward::lost() {
-  moves_ = {};
-  const Status empty = book_.rewind(0);  // a whole rewind always succeeds
+  const Status empty = rewind(0);  // a whole rewind always succeeds
   (void)empty;
+  covered_ = kUnknown;
 }
 
 Status AwaitedForward::rewind(int64_t length) {
   EDGEDEC_TRY(book_.rewind(length));
+  due_ = true;
   if (!book_.length()) moves_ = {};
   return {};
 }

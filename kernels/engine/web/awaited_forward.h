@@ -12,8 +12,7 @@ namespace edgedec::engine {
 
 class AwaitedForward final : public Forward {
  public:
-  AwaitedForward(const ModelSpec& spec, int64_t capacity, int64_t max_pass)
-      : spec_(spec), max_pass_(max_pass), book_(capacity) {}
+  AwaitedForward(const ModelSpec& spec, int64_t capacity, int64_t max_pass);
 
   // Describes a pass. `wanted` stays as it is until arrived() or lost().
   Status announce(const WantedPass& wanted);
@@ -21,7 +20,7 @@ class AwaitedForward final : public Forward {
   const std::vector<int64_t>& positions() const { return planned_.positions; }
   float temperature() const { return static_cast<float>(found_->temperature); }
   // Takes the results of the announced pass, and its tokens into the cache. kBadFile: they are no numbers; nothing is
-  // appended then.
+  // appended then, and recurrent states go back to their checkpoint.
   Status arrived();
   // The slots are gone.
   void lost();
@@ -30,6 +29,7 @@ class AwaitedForward final : public Forward {
   int64_t max_pass() const override { return max_pass_; }
   int64_t capacity() const override { return book_.capacity(); }
   int64_t length() const override { return book_.length(); }
+  int64_t most_undone() const override { return states_.undone; }
   int64_t reachable(int64_t length) const override { return book_.reachable(length); }
   Status rewind(int64_t length) override;
   Status keep_path(Span<const int> nodes) override;
@@ -42,12 +42,16 @@ class AwaitedForward final : public Forward {
  private:
   static Status elsewhere() { return {Code::kUnsupported, "passes of this model are computed elsewhere"}; }
   void choose(const Rows& rows, size_t tokens);
+  void cover();
   void find_paths();
   void make_room(const Rows& rows, HeadRows* found);
 
   const ModelSpec& spec_;
   int64_t max_pass_;
+  StateBook states_;
   CacheBook book_;
+  int64_t covered_ = 0;  // tokens that the states elsewhere cover
+  bool due_ = false;     // whether the next pass is the first one after a rewind
   PlannedPass planned_;
   SlotMoves moves_;
   std::vector<int32_t> positions_, chosen_;

@@ -41,6 +41,15 @@ typedef struct edgedec_web edgedec_web;
 // Token i of the pass lies in slot length + i of the KV cache and sees the resident slots 0 .. length - 1, its ancestors
 // in the pass, and itself. Before the pass, slot `from[i]` of every layer, keys and values, is copied to slot `to[i]`; all
 // are read before any is written, and from[i] > to[i] >= to[i - 1].
+//
+// Recurrent layers keep states and trails (kernels/recurrent/steps.h), which a model without such layers lacks. After the
+// copies, which trails take as well, they do what `restore` says. With `keep` a checkpoint of them is taken behind the pass.
+enum {
+  EDGEDEC_WEB_STAY = 0,     // they cover `applied` tokens
+  EDGEDEC_WEB_RESTORE = 1,  // they go back to the checkpoint, which covers `applied` tokens
+  EDGEDEC_WEB_CLEAR = 2     // they become empty
+};
+
 typedef struct edgedec_web_pass {
   uint32_t tokens;           // T, at least 1                                                                            0
   uint32_t rows;             // R, at most T; 0 where no results are wanted                                              4
@@ -62,6 +71,9 @@ typedef struct edgedec_web_pass {
   float* logsumexp;          // [R]                                                                                     68
   float* entropy;            // [R]                                                                                     72
   float* logits;             // [R][vocabulary], or 0 where `full` is 0                                                 76
+  uint32_t applied;          // tokens that the states cover before the pass                                            80
+  uint32_t restore;          // EDGEDEC_WEB_STAY, EDGEDEC_WEB_RESTORE or EDGEDEC_WEB_CLEAR                              84
+  uint32_t keep;             // tokens that the checkpoint behind the pass covers; 0: none is taken                     88
 } edgedec_web_pass;
 
 // Memory for files and for the arrays of a call, at a multiple of 64; NULL: there is none.

@@ -23,13 +23,6 @@ const char* isa() { return selected_isa() ? selected_isa() : "scalar"; }
 Status idle() { return {Code::kUsage, "no pass was announced", "call edgedec_web_next first"}; }
 Status busy() { return {Code::kUsage, "something else is under way", "bring it to its end, or stop it"}; }
 
-// Kinds of cache that browsers do not keep: recurrent states, keys of different sizes, keys that layers share.
-Status refuse_caches(const ModelSpec& spec) {
-  if (spec.keys.empty() && spec.states.empty()) return {};
-  const std::string kept = spec.states.empty() ? "keys of more than one size" : "recurrent states";
-  return {Code::kUnsupported, spec.name + " keeps " + kept + ", which a browser does not have", "run it on the CPU with Python"};
-}
-
 }  // namespace
 
 Status WebEngine::open(std::string_view options, std::string* out) {
@@ -51,7 +44,6 @@ Status WebEngine::load() {
   std::string text;
   EDGEDEC_TRY(read_file(path_in(options_.folder, "manifest.json"), kMostManifest, &text));
   EDGEDEC_TRY(Manifest::from_json(text, &manifest_));
-  EDGEDEC_TRY(refuse_caches(manifest_.spec));
   if (manifest_.kind != "edgedec")
     return {Code::kUnsupported, "the engine does not run bundles of the kind " + quoted(manifest_.kind),
             "export the model for EdgeDec's kernels"};
