@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -64,7 +63,9 @@ def one_line_errors() -> Iterator[None]:
         sys.exit(INTERRUPTED)
     except Exception as error:  # the one place that may: whatever it is, the user gets a line and a status
         if os.environ.get("EDGEDEC_DEBUG"):
-            click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+            from traceback import format_exception
+
+            click.echo("".join(format_exception(error)), err=True, nl=False)
         end()
         hidden = error.__cause__ or error.__context__
         if isinstance(error, ImportError) and isinstance(hidden, KeyboardInterrupt):

@@ -19,6 +19,7 @@ from edgedec.assemble.prepare import Bundles, Prepared, prepare
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.assemble.settings import RunSettings, config_of
+from edgedec.bundle.manifest import WEIGHTS
 from edgedec.bundle.preset import Preset
 from edgedec.core.cache_config import DROP
 from edgedec.core.errors import NotFoundError, UsageError
@@ -26,7 +27,7 @@ from edgedec.core.progress import Notice, Progress, ignore, silent
 from edgedec.drafters.registry import models_in, no_drafter
 from edgedec.grammar import GrammarSpec, constraint_for
 from edgedec.loaded_model import LoadedModel, load_model
-from edgedec.memory.release import release_code, release_code_beside
+from edgedec.memory.release import ready_beside, release_code
 from edgedec.models import Store
 from edgedec.models.pairs import installed_drafter
 from edgedec.sampling import DrawParams
@@ -80,7 +81,9 @@ def open(
     load = load or partial(load_model, home=store.home, progress=progress)
     prepared = prepare(config, bundles, context_of(store, notice), load)
     if prepared.budget is None:
-        release_code_beside()
+        spec = prepared.target.spec
+        # Few rows of a table of embeddings are read, which lies first; and of experts few.
+        ready_beside(None if spec.experts else bundles.target / WEIGHTS, spec.table_bytes)
     opened = Model(prepared)
     if prepared.budget is not None:
         release_code()  # after the memory plan, which counts it, and before a reply, which must keep to it

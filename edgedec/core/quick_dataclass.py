@@ -1,8 +1,8 @@
 """``dataclass`` as in the standard library, but quick to define: a start defines some 150 of them.
 
 The standard one compiles up to seven methods for each class, which takes a third of a millisecond. This one
-lets it find the fields, and compiles the constructor alone, of a class that has dozens of instances. The other
-methods share their code.
+lets it find the fields, and compiles the constructor alone, of a class that has dozens of instances. The
+other methods share their code.
 """
 
 from __future__ import annotations
@@ -100,8 +100,14 @@ class _Constructor:
 
     def _fill(self, instance: object, /, *given: Any, **named: Any) -> None:
         values = dict(zip(self._by_place, given, strict=False)) | named
-        if self._made > _FEW or len(values) != len(given) + len(named):
-            return self._compiled(instance)(*given, **named)  # which names what is wrong
+        few = self._made <= _FEW and len(values) == len(given) + len(named)
+        if not few or not self._put(instance, values):
+            self._compiled(instance)(*given, **named)  # it names what is wrong, if so
+        elif self._then:
+            instance.__post_init__()  # type: ignore[attr-defined]
+
+    def _put(self, instance: object, values: dict[str, Any]) -> bool:
+        """Set the fields of an instance, of ``values`` and defaults; whether all of these were of use."""
         made: list[tuple[str, Any]] = []
         for one in self._fields:
             if one.init and one.name in values:
@@ -111,15 +117,11 @@ class _Constructor:
             elif one.default is not MISSING:
                 made.append((one.name, one.default))
             elif one.init:
-                return self._compiled(instance)(*given, **named)
-        if values:
-            return self._compiled(instance)(*given, **named)
+                return False
         put = object.__setattr__ if self._frozen else setattr
         for name, value in made:
             put(instance, name, value)
-        if self._then:
-            instance.__post_init__()  # type: ignore[attr-defined]
-        return None
+        return not values
 
 
 def _has_more(cls: type) -> bool:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-import re
+import os
 import sys
 import threading
 from pathlib import Path
 
-_DONT_NEED = 4
-"""MADV_DONTNEED of Linux."""
+from edgedec.kernels.library import function
+
 _ARENA_MAX, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -8, -3, -1
 """M_ARENA_MAX, M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of glibc's mallopt."""
 _LARGEST_IN_HEAP = 32 * 1024 * 1024
 _MOST_INT = 2**31 - 1
-_CODE = re.compile(
-    r"^([0-9a-f]+)-([0-9a-f]+) r-xp \S+ \S+ [1-9][0-9]* .*\n(?:[A-Z]\S*:.*\n)*?Anonymous: +0 kB$", re.M
-)
-"""A mapping of code that has a file, and no page that was written to: the file has every byte of it."""
 
 
 def release_freed() -> bool:
@@ -60,20 +56,20 @@ def release_code() -> None:
 
     Importing libraries and loading a graph run some 25 MB of code, of which replies need a third.
     """
-    if not sys.platform.startswith("linux"):
-        return
-    advise = ctypes.CDLL(None).madvise
-    advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    try:
-        maps = Path("/proc/self/smaps").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return
-    for start, end in _CODE.findall(maps):
-        advise(int(start, 16), int(end, 16) - int(start, 16), _DONT_NEED)
+    function("edgedec_release_code")()
 
 
-def release_code_beside() -> threading.Thread:
-    """Do as ``release_code`` in a thread: reading what is mapped takes some milliseconds before a reply."""
-    thread = threading.Thread(target=release_code, name="release code", daemon=True)
+def ready_beside(weights: Path | None, first: int) -> threading.Thread:
+    """Do as ``release_code``, then map a file's pages from byte ``first`` on, in a thread (Linux only).
+
+    The one takes some milliseconds before a reply, and the first pass waits for each page that is not mapped.
+    """
+
+    def ready() -> None:
+        release_code()
+        if weights:
+            function("edgedec_map_ahead")(os.fsencode(weights), ctypes.c_uint64(first))
+
+    thread = threading.Thread(target=ready, name="ready", daemon=True)
     thread.start()
     return thread

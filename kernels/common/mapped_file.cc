@@ -6,56 +6,14 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstring>
+
+#include "common/mappings.h"
 #endif
 
 namespace edgedec {
 
 #ifdef __linux__
 namespace {
-
-// One line of /proc/self/maps, see proc_pid_maps(5).
-struct Mapping {
-  uintptr_t begin = 0, end = 0;
-  uint64_t offset = 0, inode = 0;
-  const char* path = nullptr;  // points into the line; null: not a file's memory
-};
-
-// Reads a number and moves *at behind it; false where none is.
-bool number(const char** at, unsigned base, uint64_t* value) {
-  const char* first = *at;
-  for (*value = 0;; ++*at) {
-    const char c = **at;
-    const unsigned digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : base;
-    if (digit >= base) return *at != first;
-    *value = *value * base + digit;
-  }
-}
-
-// The next word: behind this one and blanks.
-const char* word(const char* at) {
-  while (*at && *at != ' ') ++at;
-  while (*at == ' ') ++at;
-  return at;
-}
-
-// Not by sscanf: the names under which C libraries export it differ.
-bool parse(char* line, Mapping* found) {
-  line[std::strcspn(line, "\n")] = '\0';
-  const char* at = line;
-  uint64_t begin, end, device;
-  if (!number(&at, 16, &begin) || *at++ != '-' || !number(&at, 16, &end)) return false;
-  at = word(word(at));  // behind the permissions
-  if (!number(&at, 16, &found->offset)) return false;
-  at = word(at);
-  if (!number(&at, 16, &device) || *at++ != ':' || !number(&at, 16, &device)) return false;
-  if (!number(&(at = word(at)), 10, &found->inode)) return false;
-  at = word(at);
-  found->begin = static_cast<uintptr_t>(begin);
-  found->end = static_cast<uintptr_t>(end);
-  found->path = *at == '/' ? at : nullptr;
-  return true;
-}
 
 // Opens the mapped file; -1 when another file has taken its name.
 int open_same(const Mapping& mapping) {
@@ -74,10 +32,10 @@ MappedFile::MappedFile(const uint8_t* data, size_t size) : data_(data) {
   FILE* maps = std::fopen("/proc/self/maps", "re");
   if (!maps) return;
   const auto first = reinterpret_cast<uintptr_t>(data);
-  char line[4096 + 128];  // PATH_MAX and the numbers before the path
+  char line[kMappingLine];
   while (std::fgets(line, sizeof line, maps)) {
     Mapping mapping;
-    if (!parse(line, &mapping) || first < mapping.begin || first >= mapping.end) continue;
+    if (!parse_mapping(line, &mapping) || first < mapping.begin || first >= mapping.end) continue;
     if (mapping.path && size <= mapping.end - first) {
       file_ = open_same(mapping);
       start_ = mapping.offset + (first - mapping.begin);

@@ -35,6 +35,13 @@ LARGE, SMALL, ADAPTED = "large-1b", "small-10m", "small-10m-for-large-1b"
 EVERY = ["lookup", "recycling"]
 
 
+class Entries(dict[str, Entry]):
+    """A catalogue that is no file."""
+
+    def may_have_drafter(self, name: str) -> bool:
+        return name in self
+
+
 def entry_of(bundle: Path, nbytes: int, drafter: str | None = None) -> Entry:
     manifest = Manifest.load(bundle)
     like = CATALOGUE["qwen2.5-coder-1.5b"]
@@ -69,7 +76,7 @@ def known(monkeypatch: pytest.MonkeyPatch, models: Path, small_bytes: int = 100)
         LARGE: entry_of(models / LARGE, 600, drafter=SMALL),
         SMALL: entry_of(models / SMALL, small_bytes),
     }
-    monkeypatch.setattr(pairs, "CATALOGUE", entries)
+    monkeypatch.setattr(pairs, "CATALOGUE", Entries(entries))
 
 
 @pytest.fixture(autouse=True)
@@ -204,18 +211,18 @@ def test_another_model_of_that_name_does_not_draft(store: Store, monkeypatch: py
         entry = pairs.CATALOGUE[name]
         other = replace(entry, recipe=replace(entry.recipe, sha256="0" * 64))
         with monkeypatch.context() as patch:
-            patch.setattr(pairs, "CATALOGUE", {**pairs.CATALOGUE, name: other})
+            patch.setattr(pairs, "CATALOGUE", Entries(pairs.CATALOGUE | {name: other}))
             assert drafters(store) == EVERY
 
 
 def test_one_that_was_adapted_to_the_model_comes_before_what_it_is_made_of(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entries = dict(pairs.CATALOGUE)
+    entries = Entries(pairs.CATALOGUE)
     recipe = replace(entries[SMALL].recipe, name=ADAPTED, adapter="1" * 64)
     entries[ADAPTED] = replace(entries[SMALL], recipe=recipe, base=SMALL)
     entries[LARGE] = replace(entries[LARGE], drafter=ADAPTED)
-    monkeypatch.setattr(pairs, "CATALOGUE", entries)
+    monkeypatch.setattr(pairs, "CATALOGUE", Entries(entries))
     assert drafters(store) == [*EVERY, SMALL]
     assert pairs.missing_drafter(store.path(LARGE), store) == entries[ADAPTED]
     adapted = store.home / "models" / ADAPTED
