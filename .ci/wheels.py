@@ -33,7 +33,7 @@ TOOLS = ("build>=1.2", "auditwheel>=6.2", "wheel>=0.40", "cmake>=3.22", "ninja>=
 SOURCE_FOLDERS = {"edgedec", "export", "kernels", "models", "cli", "tests", "docs", "android_demo", ".ci"}
 LIBRARY = "edgedec/kernels/libedgedec_kernels.so"
 HOST = "edgedec/kernels/edgedec_host"
-WASM = "edgedec/kernels/edgedec.wasm"
+WASM = ("edgedec/kernels/edgedec.wasm", "edgedec/kernels/edgedec-relaxed.wasm")
 CATALOGUE = "edgedec/models/catalogue.toml"
 DRAFTERS = "edgedec/models/drafters/"
 PAGE = "edgedec/server/page/"
@@ -68,8 +68,8 @@ def build_source(python: Path) -> Path:
     return max(DIST.glob("edgedec_runtime-*.tar.gz"), key=lambda file: file.stat().st_mtime)
 
 
-def build_wasm(python: Path) -> Path:
-    """Compile the engine for browsers, which all wheels carry."""
+def build_wasm(python: Path) -> list[Path]:
+    """Compile the engine for browsers, which all wheels carry, in its two forms."""
     folder = WORK / "wasm"
     toolchain = ROOT / "kernels" / "wasm" / "toolchain.cmake"
     cmake = python.parent / "cmake"
@@ -81,17 +81,17 @@ def build_wasm(python: Path) -> Path:
     given = (f"-D{name}={value}" for name, value in defines.items())
     run(cmake, "-S", ROOT, "-B", folder, "-G", "Ninja", *given, **environment)
     run(cmake, "--build", folder, **environment)
-    return folder / "kernels" / "edgedec.wasm"
+    return [folder / "kernels" / Path(name).name for name in WASM]
 
 
-def build_wheel(python: Path, architecture: str, wasm: Path) -> Path:
+def build_wheel(python: Path, architecture: str, wasm: list[Path]) -> Path:
     """Compile the kernels for an architecture, pack a wheel, and tag it."""
     defines = {
         "CMAKE_TOOLCHAIN_FILE": ROOT / "kernels" / "zig.cmake",
         "EDGEDEC_ARCH": architecture,
         "EDGEDEC_PYTHON": python,
         "EDGEDEC_ROWS": "all",
-        "EDGEDEC_WASM": wasm,
+        "EDGEDEC_WASM": ";".join(map(str, wasm)),
     }
     settings = {
         "build-dir": WORK / architecture,
@@ -138,14 +138,14 @@ def faults_of_wheel(wheel: Path) -> list[str]:
         names = file.namelist()
         (info,) = (file.read(name).decode() for name in names if name.endswith(".dist-info/WHEEL"))
     faults = [] if f"Tag: py3-none-{tag}\n" in info else [f"is not tagged py3-none-{tag}"]
-    needed = (LIBRARY, HOST, WASM, CATALOGUE, PROBE, f"{PAGE}index.html", "/licenses/LICENSE")
+    needed = (LIBRARY, HOST, *WASM, CATALOGUE, PROBE, f"{PAGE}index.html", "/licenses/LICENSE")
     faults += [f"lacks {part}" for part in needed if not any(part in n for n in names)]
     return faults + [f"has {name}" for name in names if ".dist-info/" not in name and unwanted(name)]
 
 
 def unwanted(name: str) -> bool:
     """Say whether a wheel should not have this file: all but sources, what is compiled, and data."""
-    wanted = name.endswith((".py", "/py.typed", "/")) or name in (LIBRARY, HOST, WASM, CATALOGUE, PROBE)
+    wanted = name.endswith((".py", "/py.typed", "/")) or name in (LIBRARY, HOST, *WASM, CATALOGUE, PROBE)
     wanted = wanted or (name.startswith((PAGE, WEB)) and name.endswith((".html", ".css", ".js", ".svg")))
     wanted = wanted or (name.startswith(SHADERS) and name.endswith(".wgsl"))
     return not name.startswith("edgedec/") or not (wanted or name.startswith(DRAFTERS))
@@ -167,7 +167,8 @@ def main(arguments: list[str]) -> None:
     refuse(source, faults_of_source(source))
     print(f"{source.relative_to(ROOT)}: {source.stat().st_size / 1e6:.1f} MB", flush=True)
     wasm = build_wasm(python)
-    print(f"{wasm.name}: {wasm.stat().st_size / 1e6:.1f} MB", flush=True)
+    for file in wasm:
+        print(f"{file.name}: {file.stat().st_size / 1e6:.1f} MB", flush=True)
     for architecture in architectures:
         wheel = build_wheel(python, architecture, wasm)
         refuse(wheel, faults_of_wheel(wheel))

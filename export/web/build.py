@@ -1,6 +1,6 @@
 """Compile ``edgedec.wasm`` from the sources of EdgeDec: ``python -P -m edgedec.export.web.build``.
 
-It takes CMake, Ninja and Zig's compiler: ``pip install cmake ninja ziglang==0.17.1``. Wheels have the file.
+It takes CMake, Ninja and Zig's compiler: ``pip install cmake ninja ziglang==0.17.1``. Wheels have the files.
 The sources are those of the current folder, or of the clone from which EdgeDec was installed.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from edgedec import kernels
 from edgedec.core.errors import BackendError, EdgeDecError, NotFoundError, UnsupportedError
 from edgedec.disk.installing import clone
-from edgedec.export.web.wasm import INSTALL, WASM
+from edgedec.export.web.wasm import INSTALL, RELAXED, WASM
 
 _TOOLCHAIN = Path("kernels") / "wasm" / "toolchain.cmake"
 
@@ -37,7 +37,9 @@ def sources() -> Path:
 
 
 def build(source: Path, folder: Path) -> Path:
-    """Compile the engine of the checkout ``source`` with ``folder`` for what lies between; return the file.
+    """Compile the engine of the checkout ``source`` with ``folder`` for what lies between.
+
+    Returns the folder of its files.
 
     Raises UnsupportedError without a compiler, BackendError when it fails.
     """
@@ -62,11 +64,11 @@ def build(source: Path, folder: Path) -> Path:
             raise BackendError(
                 f"{WASM} does not compile: {wrong[:300]}", hint=f"see what '{' '.join(command)}' says"
             )
-    return folder / "kernels" / WASM
+    return folder / "kernels"
 
 
 def main() -> int:
-    """Compile it, and put it beside the installed kernels."""
+    """Compile them, and put them beside the installed kernels."""
     folder = Path(str(kernels.__file__)).parent
     try:
         source = sources()
@@ -74,9 +76,10 @@ def main() -> int:
     except EdgeDecError as error:
         print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)  # noqa: T201
         return error.exit_code
-    shutil.copyfile(made, folder / f"{WASM}.partial")
-    (folder / f"{WASM}.partial").replace(folder / WASM)
-    print(folder / WASM)  # noqa: T201
+    for name in (RELAXED, WASM):
+        shutil.copyfile(made / name, folder / f"{name}.partial")
+        (folder / f"{name}.partial").replace(folder / name)
+        print(folder / name)  # noqa: T201
     return 0
 
 

@@ -15,11 +15,12 @@ from edgedec.backends.gpu.program import KernelStep, Program
 from edgedec.backends.onnx.graph import read_graph
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.model_spec import ModelSpec
+from edgedec.export.web import wasm
 from edgedec.export.web.cpu import CPU_PROGRAM, write_cpu_program
 from edgedec.export.web.wasm import wasm_path
 
 SHADERS, PROBE, PROGRAM = "run/shaders.json", "run/probe.json", "model/program.json"
-WASM, CPU = "run/edgedec.wasm", f"model/{CPU_PROGRAM}"
+WASM, RELAXED, CPU = f"run/{wasm.WASM}", f"run/{wasm.RELAXED}", f"model/{CPU_PROGRAM}"
 MAX_PASS = 128
 _CONTEXT = 4096
 _BINDING = 128 << 20
@@ -82,5 +83,6 @@ def write_cpu(directory: Path, bundle: Path) -> None:
     Raises NotFoundError where this installation has no ``edgedec.wasm``, UnsupportedError for a graph that
     the browser's CPU cannot run.
     """
-    shutil.copyfile(wasm_path(), directory / WASM)
+    for name in (WASM, RELAXED):
+        shutil.copyfile(wasm_path(Path(name).name), directory / name)
     write_cpu_program(bundle, directory / CPU)

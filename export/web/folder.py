@@ -22,6 +22,7 @@ from edgedec.export.web.computing import (
     MAX_PASS,
     PROBE,
     PROGRAM,
+    RELAXED,
     SHADERS,
     WASM,
     page_context,
@@ -81,7 +82,7 @@ def _parts(directory: Path, gpu: bool) -> PageParts:
     read = [*(model / name for name in _READ), *drafts]
     engine = tuple(path.relative_to(directory).as_posix() for path in read if path.is_file())
     kernels = (SHADERS, PROBE, PROGRAM) if gpu else ()
-    return PageParts(WASM, f"{MODEL}/{WEIGHTS}", engine, (CPU,), *kernels)
+    return PageParts(WASM, RELAXED, f"{MODEL}/{WEIGHTS}", engine, (CPU,), *kernels)
 
 
 def _check_target(out: Path, bundle: Path) -> None:

@@ -1,4 +1,4 @@
-"""The engine for browsers of this installation."""
+"""The engine for browsers of this installation: for all, and for those with relaxed SIMD."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from edgedec import kernels
 from edgedec.core.errors import NotFoundError
 
 WASM = "edgedec.wasm"
+RELAXED = "edgedec-relaxed.wasm"
+"""The same, quicker, for browsers whose relaxed SIMD is exact."""
 INSTALL = "pip install cmake ninja ziglang==0.17.1"
 """The compiler that makes it."""
 _COMMAND = "python -P -m edgedec.export.web.build"
 """Without the folder that one is in: in a clone, its edgedec/ would hide the installed package."""
 
 
-def wasm_path() -> Path:
+def wasm_path(name: str = WASM) -> Path:
     """Return the engine for browsers. Raises NotFoundError where this installation has none."""
-    path = Path(str(kernels.__file__)).parent / WASM
+    path = Path(str(kernels.__file__)).parent / name
     if path.is_file():
         return path
-    raise NotFoundError(f"there is no {WASM} here", hint=f"{INSTALL}, then {_COMMAND}")
+    raise NotFoundError(f"there is no {name} here", hint=f"{INSTALL}, then {_COMMAND}")

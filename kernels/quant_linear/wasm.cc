@@ -1,7 +1,8 @@
 // The row of WebAssembly: integer products of 16-bit halves, exact sums of pairs in 32 bits.
 //
 // A step holds four inputs of a column in four bytes. The even bytes of all columns, and the odd ones, become words of 16
-// bits in place, and one instruction multiplies them with two activations and adds up each column's pair.
+// bits in place, and one instruction multiplies them with two activations and adds up each column's pair. Relaxed SIMD
+// multiplies four bytes of a column at once, exactly where one factor is below 128: eighth bits are multiplied apart.
 #include "simd/vec16_wasm.h"
 #include "quant_linear/element.h"
 #include "quant_linear/float_impl.h"
@@ -14,6 +15,10 @@ constexpr int kParts = 4;  // registers of sixteen columns
 
 template <class F>
 constexpr int kSums = kHalves<F> ? 2 : 1;
+
+// Whether all quants are below 128.
+template <class F>
+constexpr bool kSeven = F::kBits < 8 && !kLookup<F>;
 
 // Quants of four columns of one step as unsigned bytes. ODD: the group's parity.
 template <class F, int ODD>
@@ -114,9 +119,13 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
   return s;
 }
 
-// The activations of one group of one token: pairs of even and of odd inputs by step, as words of 16 bits.
+// The activations of one group of one token.
 struct Token {
-  v128_t even[2], odd[2];  // steps 0 to 3, and 4 to 7
+#ifdef __wasm_relaxed_simd__
+  v128_t all[2];  // steps 0 to 3, and 4 to 7
+#else
+  v128_t even[2], odd[2];  // pairs of even and of odd inputs by step, as words of 16 bits
+#endif
   const int32_t* sum;
   float scale;
 
@@ -124,26 +133,39 @@ struct Token {
     const size_t at = static_cast<size_t>(m) * (x.k / kGroup) + index;
     for (int half = 0; half < 2; ++half) {
       const v128_t bytes = wasm_v128_load(x.q + at * kGroup + 16 * half);
+#ifdef __wasm_relaxed_simd__
+      all[half] = bytes;
+#else
       even[half] = wasm_i16x8_shr(wasm_i16x8_shl(bytes, 8), 8);
       odd[half] = wasm_i16x8_shr(bytes, 8);
+#endif
     }
     sum = x.sum + 2 * at;
     scale = x.scale[at];
   }
 };
 
-// A step's pair of activations in all columns.
+// A step's activations in all columns.
 template <int STEP>
-EDGEDEC_INLINE v128_t pair(const v128_t* by_half) {
+EDGEDEC_INLINE v128_t of_step(const v128_t* by_half) {
   const v128_t half = by_half[STEP / 4];
   return wasm_i32x4_shuffle(half, half, STEP % 4, STEP % 4, STEP % 4, STEP % 4);
 }
 
 // Adds step STEP of four columns to `sum`.
-template <int STEP>
-EDGEDEC_INLINE v128_t add_step(v128_t sum, v128_t even, v128_t odd, const Token& t) {
-  sum = wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(even, pair<STEP>(t.even)));
-  return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(odd, pair<STEP>(t.odd)));
+template <class F, int STEP>
+EDGEDEC_INLINE v128_t add_step(v128_t sum, v128_t quants, const Token& t) {
+#ifdef __wasm_relaxed_simd__
+  const v128_t x = of_step<STEP>(t.all);
+  if constexpr (kSeven<F>) return wasm_i32x4_relaxed_dot_i8x16_i7x16_add(x, quants, sum);
+  const v128_t eighth = wasm_u8x16_shr(quants, 7), low = wasm_v128_and(quants, wasm_i8x16_const_splat(127));
+  const v128_t high = wasm_i32x4_relaxed_dot_i8x16_i7x16_add(x, eighth, wasm_i32x4_const_splat(0));
+  return wasm_i32x4_relaxed_dot_i8x16_i7x16_add(x, low, wasm_i32x4_add(sum, wasm_i32x4_shl(high, 7)));
+#else
+  const v128_t even = wasm_v128_and(quants, wasm_i16x8_const_splat(0xff)), odd = wasm_u16x8_shr(quants, 8);
+  sum = wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(even, of_step<STEP>(t.even)));
+  return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(odd, of_step<STEP>(t.odd)));
+#endif
 }
 
 // From the exact sums of a group to the accumulator. hi: of the second half, where kSums is 2.
@@ -174,9 +196,8 @@ EDGEDEC_INLINE void part_of(int part, const W& w, const GroupScales& s, const To
   if constexpr (kSums<F> == 2) sum[1] = start(1);
   const auto step = [&](auto at) {
     constexpr int i = decltype(at)::value;
-    const v128_t quants = w(i);
     v128_t& to = sum[i / steps];
-    to = add_step<i>(to, wasm_v128_and(quants, wasm_i16x8_const_splat(0xff)), wasm_u16x8_shr(quants, 8), t);
+    to = add_step<F, i>(to, w(i), t);
   };
   step(std::integral_constant<int, 0>{}), step(std::integral_constant<int, 1>{});
   step(std::integral_constant<int, 2>{}), step(std::integral_constant<int, 3>{});

@@ -154,6 +154,10 @@ struct Vec16Wasm {
     return first > second ? first : second;
   }
 
+  // a * b + c, rounded once.
+#ifdef __wasm_relaxed_simd__
+  static EDGEDEC_INLINE v128_t fma4(v128_t a, v128_t b, v128_t c) { return wasm_f32x4_relaxed_madd(a, b, c); }
+#else
   static EDGEDEC_INLINE v128_t fma4(v128_t a, v128_t b, v128_t c) {
     const v128_t low = wasm_f64x2_mul(wasm_f64x2_promote_low_f32x4(a), wasm_f64x2_promote_low_f32x4(b));
     const v128_t high = wasm_f64x2_mul(wasm_f64x2_promote_low_f32x4(upper(a)), wasm_f64x2_promote_low_f32x4(upper(b)));
@@ -165,6 +169,7 @@ struct Vec16Wasm {
     if (__builtin_expect(!wasm_v128_any_true(wasm_v128_or(small, halfway)), 1)) return result;
     return join(odd(low, c_low, sum_low), odd(high, c_high, sum_high));
   }
+#endif
 
  private:
   static EDGEDEC_INLINE v128_t upper(v128_t a) { return wasm_i32x4_shuffle(a, a, 2, 3, 2, 3); }

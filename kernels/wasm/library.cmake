@@ -1,5 +1,8 @@
 # edgedec.wasm: the engine and the kernels for browsers (engine/web/edgedec_web.h). kernels/CMakeLists.txt includes it for
 # wasm/toolchain.cmake. No thread, no file, no time but what JavaScript hands in.
+#
+# edgedec-relaxed.wasm is the same with relaxed SIMD: a fused multiply-add, where the processor has one, in place of an exact
+# one made of doubles, and products of bytes. A page takes it where the browser fuses; then the bits are those of edgedec.wasm.
 file(GLOB WASM_SOURCES CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}
      core/*.cc core/base/*.cc core/control/*.cc core/decode/*.cc core/memory/*.cc core/sampling/*.cc core/tables/*.cc
      engine/base/*.cc engine/bundle/*.cc engine/decode/*.cc engine/text/*.cc engine/web/*.cc)
@@ -9,23 +12,33 @@ list(APPEND WASM_SOURCES
      engine/model/state_memory.cc
      common/isa.cc quant_linear/select.cc gated_mlp/gated_mlp.cc head_topk/head_topk.cc rms_norm/select.cc
      rotary_table/select.cc tree_attention/select.cc short_conv/select.cc gated_delta/select.cc
-     quant_linear/wasm.cc gated_mlp/wasm.cc head_topk/wasm.cc rms_norm/wasm.cc rotary_table/wasm.cc tree_attention/wasm.cc
-     short_conv/wasm.cc gated_delta/wasm.cc short_conv/scalar.cc gated_delta/scalar.cc
-     short_conv/short_conv.cc gated_delta/gated_delta.cc recurrent/steps.cc
      quant_linear/scalar.cc quant_linear/linear.cc quant_embedding/quant_embedding.cc gated_mlp/scalar.cc
      head_topk/refine.cc head_topk/finish.cc head_topk/scalar.cc rms_norm/scalar.cc rotary_table/scalar.cc
-     tree_attention/scalar.cc tree_attention/attend.cc common/mapped_file.cc
+     tree_attention/scalar.cc tree_attention/attend.cc short_conv/scalar.cc gated_delta/scalar.cc
+     short_conv/short_conv.cc gated_delta/gated_delta.cc recurrent/steps.cc common/mapped_file.cc
      text/table.cc text/merger.cc text/split.cc text/words.cc text/compose.cc text/steps.cc
      wasm/files.cc wasm/system.cc)
-add_executable(edgedec_wasm ${WASM_SOURCES})
-set_target_properties(edgedec_wasm PROPERTIES OUTPUT_NAME edgedec SUFFIX .wasm)
-target_include_directories(edgedec_wasm PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-target_compile_definitions(edgedec_wasm PRIVATE EDGEDEC_LINEAR_WASM EDGEDEC_FLOATS_WASM)
-target_compile_options(edgedec_wasm PRIVATE ${EDGEDEC_FLAGS} ${EDGEDEC_HOT} -fno-builtin-fma -ffile-prefix-map=${CMAKE_SOURCE_DIR}=edgedec)
+set(WASM_ROWS
+    quant_linear/wasm.cc gated_mlp/wasm.cc head_topk/wasm.cc rms_norm/wasm.cc rotary_table/wasm.cc tree_attention/wasm.cc
+    short_conv/wasm.cc gated_delta/wasm.cc)
+function(wasm_target name)
+  target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_compile_definitions(${name} PRIVATE EDGEDEC_LINEAR_WASM EDGEDEC_FLOATS_WASM)
+  target_compile_options(${name} PRIVATE ${EDGEDEC_FLAGS} ${EDGEDEC_HOT} -fno-builtin-fma -ffile-prefix-map=${CMAKE_SOURCE_DIR}=edgedec)
+endfunction()
+add_library(edgedec_wasm_parts OBJECT ${WASM_SOURCES})
+wasm_target(edgedec_wasm_parts)
 file(STRINGS engine/web/edgedec_web.h lines REGEX "^EDGEDEC_WEB_API")
 foreach(line ${lines})
   string(REGEX MATCH "edgedec_web_[a-z_]+\\(" name "${line}")
   string(REPLACE "(" "" name "${name}")
   list(APPEND exports -Wl,--export=${name})
 endforeach()
-target_link_options(edgedec_wasm PRIVATE -mexec-model=reactor ${exports} -Wl,--strip-all -Wl,-z,stack-size=1048576)
+foreach(variant edgedec edgedec-relaxed)
+  string(REPLACE "-" "_" target ${variant}_wasm)
+  add_executable(${target} ${WASM_ROWS} $<TARGET_OBJECTS:edgedec_wasm_parts>)
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${variant} SUFFIX .wasm)
+  wasm_target(${target})
+  target_link_options(${target} PRIVATE -mexec-model=reactor ${exports} -Wl,--strip-all -Wl,-z,stack-size=1048576)
+endforeach()
+target_compile_options(edgedec_relaxed_wasm PRIVATE -mrelaxed-simd)

@@ -129,7 +129,7 @@ def test_a_wheel_without_a_row_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 WHOLE = (
     wheels.LIBRARY,
     wheels.HOST,
-    wheels.WASM,
+    *wheels.WASM,
     wheels.CATALOGUE,
     wheels.PROBE,
     f"{wheels.PAGE}index.html",

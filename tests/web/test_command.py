@@ -132,7 +132,7 @@ def test_a_folder_that_is_none_is_one_line(tmp_path: Path) -> None:
 def test_export_for_web(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wasm = tmp_path / "edgedec.wasm"
     wasm.write_bytes(b"\0asm")
-    monkeypatch.setattr(computing, "wasm_path", lambda: wasm)
+    monkeypatch.setattr(computing, "wasm_path", lambda name: wasm)
     out = tmp_path / "page"
     done = run("export", str(tiny), "--for", "web", "-o", str(out))
     assert done.exit_code == 0, done.output

@@ -13,7 +13,7 @@ import pytest
 from edgedec import kernels
 from edgedec.core.errors import NotFoundError, UnsupportedError
 from edgedec.export.web import build
-from edgedec.export.web.wasm import WASM, wasm_path
+from edgedec.export.web.wasm import RELAXED, WASM, wasm_path
 from tests.conftest import ROOT
 
 
@@ -72,11 +72,15 @@ def test_the_file_lies_where_export_finds_it(
         wasm_path()
     assert str(missing.value.hint).endswith("then python -P -m edgedec.export.web.build")
     from_url(monkeypatch, a_clone(tmp_path / "clone").as_uri())
-    (compiled := tmp_path / "compiled.wasm").write_bytes(b"\0asm")
-    monkeypatch.setattr(build, "build", lambda source, folder: compiled)
+    for name in (WASM, RELAXED):
+        (tmp_path / name).write_text(name)
+    monkeypatch.setattr(build, "build", lambda source, folder: tmp_path)
     assert build.main() == 0
-    assert capsys.readouterr().out.strip() == str(wasm_path()) == str(installed / WASM)
-    assert [file.name for file in installed.iterdir()] == [WASM]
+    for name in (WASM, RELAXED):
+        assert wasm_path(name) == installed / name
+        assert wasm_path(name).read_text() == name
+    assert capsys.readouterr().out.splitlines() == [str(installed / RELAXED), str(installed / WASM)]
+    assert {file.name for file in installed.iterdir()} == {WASM, RELAXED}
 
 
 def test_tools_of_an_environment_that_is_not_activated_count(

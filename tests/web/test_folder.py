@@ -29,7 +29,7 @@ def wasm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes in place of the engine, which few machines compile."""
     path = tmp_path / "edgedec.wasm"
     path.write_bytes(b"\0asm")
-    monkeypatch.setattr(computing, "wasm_path", lambda: path)
+    monkeypatch.setattr(computing, "wasm_path", lambda name: path)
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_what_is_there_already_is_replaced_or_kept(tiny: Path, tmp_path: Path) -
 def test_a_page_without_its_engine_is_not_written(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing() -> Path:
+    def missing(name: str) -> Path:
         raise NotFoundError("there is no edgedec.wasm here")
 
     monkeypatch.setattr(computing, "wasm_path", missing)

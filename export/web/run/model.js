@@ -5,8 +5,11 @@ import { Fault } from "./errors.js";
 import { Files, contents } from "./files.js";
 import { findGpu, openGpu } from "./gpu/adapter.js";
 import { Gpu } from "./gpu/gpu.js";
+import { isExact } from "./relaxed.js";
 import { Store } from "./store.js";
 import { Wasm } from "./wasm.js";
+
+const RELAXED = isExact();
 
 export class Model {
   #base;
@@ -103,7 +106,7 @@ export class Model {
   async #make(gpu, why) {
     const { parts } = this.#list;
     await this.#fetching(this.#needed(gpu !== null));
-    this.#wasm = await Wasm.load(await this.#files.whole(parts.wasm));
+    this.#wasm = await Wasm.load(await this.#files.whole(this.#module));
     await this.#hand(parts.engine);
     this.#costs = costsName(gpu);
     const costs = JSON.parse((await this.#store?.text(this.#costs)) ?? "null");
@@ -187,9 +190,13 @@ export class Model {
     return new Files(this.#base, this.#list, this.#store, { signal: this.#stop.signal, told, full });
   }
 
+  get #module() {
+    return this.#list.parts[RELAXED ? "relaxed" : "wasm"];
+  }
+
   #needed(gpu) {
-    const { wasm, engine, weights, cpu, shaders, probe, program } = this.#list.parts;
-    return [wasm, ...engine, ...(gpu ? [shaders, probe, program] : cpu), weights];
+    const { engine, weights, cpu, shaders, probe, program } = this.#list.parts;
+    return [this.#module, ...engine, ...(gpu ? [shaders, probe, program] : cpu), weights];
   }
 }
 
