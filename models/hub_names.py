@@ -8,7 +8,6 @@ import re
 from urllib.parse import unquote, urlsplit
 
 from edgedec.core.errors import UsageError
-from edgedec.export.gguf_parts import part_name
 from edgedec.models.layout import slug
 from edgedec.models.recipes import HubFile
 
@@ -62,6 +61,8 @@ def hub_name(file: HubFile) -> str:
     """Return the name in the store: owner, repository, revision if named, and the file without suffix."""
     parts = [*file.repo.split("/"), *([file.revision] if file.revision else [])]
     if file.file:
+        from edgedec.export.gguf_parts import part_name
+
         found = part_name(file.file)
         parts += (found.stem if found else file.file.removesuffix(_GGUF)).split("/")
     text = "--".join(parts)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from edgedec.disk.files import atomic_path
-from edgedec.export.gguf_parts import gguf_files
 from edgedec.models.layout import slug
 
 
@@ -41,6 +40,8 @@ class LocalIndex:
 
 
 def _stamp(path: Path) -> list[int]:
+    from edgedec.export.gguf_parts import gguf_files
+
     files = [file for file in (path.iterdir() if path.is_dir() else gguf_files(path)) if file.is_file()]
     statuses = [file.stat() for file in files]
     return [sum(s.st_size for s in statuses), max((s.st_mtime_ns for s in statuses), default=0)]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.errors import NotFoundError, Remedy
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.export.gguf_parts import model_stem, part_name
 from edgedec.models.catalogue import RECIPES
 from edgedec.models.hub_names import FORMS, hub_name, may_name_hub, names_hub, parse_hub
 from edgedec.models.layout import slug
@@ -89,6 +88,8 @@ def job_for_hub(file: HubFile, *, local: bool = False) -> Job:
 
     Without a file name the hub is asked, and of a file in parts for the others. ``local``: the file is here.
     """
+    from edgedec.export.gguf_parts import part_name
+
     if file.file and (local or part_name(file.file) is None):
         return Job(hub_name(file), Expected(Path(file.file).name), hub=file)
     from edgedec.models.sources.hub_listing import locate
@@ -115,6 +116,8 @@ def job_for_file(sha256: str, path: Path) -> Job:
 
     ``path`` is the first part of a file in parts.
     """
+    from edgedec.export.gguf_parts import model_stem
+
     size = path.stat().st_size
     for recipe in RECIPES.values():
         if recipe.sha256 == sha256:

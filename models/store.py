@@ -20,7 +20,6 @@ from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import check_name, sha256_of
 from edgedec.disk.home import check_home, default_home
 from edgedec.disk.locks import exclusive
-from edgedec.export.gguf_parts import gguf_files
 from edgedec.models.disk import bytes_under
 from edgedec.models.hub_names import hub_name, may_name_hub
 from edgedec.models.layout import Layout, is_bundle, slug
@@ -337,6 +336,8 @@ def _model_inside(folder: Path) -> str:
 def _files(path: Path) -> list[Path]:
     """Return the files of a model: a GGUF file or its parts, or those of a directory that an export reads."""
     if path.is_file():
+        from edgedec.export.gguf_parts import gguf_files
+
         parts = gguf_files(path)
         return parts if all(part.is_file() for part in parts) else [path]  # opening it names what lacks
     from edgedec.export import huggingface_files

@@ -15,13 +15,13 @@ from edgedec.backends.checks import checked_capacity
 from edgedec.bundle.manifest import WEIGHTS
 from edgedec.core.cache_config import SPECKV, CacheConfig, KvType
 from edgedec.core.ledger import Lease, Ledger
+from edgedec.core.model_spec import ModelSpec
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core_lib.needs import drawing_bytes
 from edgedec.decode.engine import LONGEST_PASS
 from edgedec.drafters.interface import DrafterSpec, OpenDrafter
 from edgedec.drafters.model import model_memory
 from edgedec.drafters.registry import Drafting
-from edgedec.grammar.vocabulary import vocabulary_bytes
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import DrafterMemory, MemoryChoice, MemoryFacts, longest_pass
 from edgedec.memory.plan import MemoryPlan, least, milestones, planned, with_drawing
@@ -72,7 +72,7 @@ class Budget:
         MemoryBudgetError when not one row fits.
         """
         drawing = drawing_bytes(params, logprobs=logprobs, masked=grammar)
-        held = vocabulary_bytes(self.facts.target.spec) if grammar else 0
+        held = _grammar_bytes(self.facts.target.spec) if grammar else 0
         plan = with_drawing(self.plan, self.facts, drawing, held)
         if plan is self.plan:
             return self
@@ -197,7 +197,7 @@ def memory_facts(parts: Parts) -> MemoryFacts:
             logprobs=parts.small is not None,
             masked=request.structured,
         ),
-        grammar=vocabulary_bytes(target.spec) if request.structured else 0,
+        grammar=_grammar_bytes(target.spec) if request.structured else 0,
         drafters=parts.memories,
         unnamed=parts.unnamed,
         small=model_memory(parts.small) if parts.small else None,
@@ -219,3 +219,9 @@ def wanted_choice(parts: Parts) -> MemoryChoice:
         model_drafts=bool(parts.memories),
         experts=parts.target.backend.experts.least if parts.target.backend.experts else 0,
     )
+
+
+def _grammar_bytes(spec: ModelSpec) -> int:
+    from edgedec.grammar.vocabulary import vocabulary_bytes
+
+    return vocabulary_bytes(spec)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from edgedec.assemble.budget import Budget, cache_for
 from edgedec.assemble.prepare import Prepared
 from edgedec.assemble.sequences import OneSequence, SeveralSequences
-from edgedec.core.cache_config import CacheConfig, KvType
+from edgedec.core.cache_config import LOSSY, CacheConfig, KvType
 from edgedec.core.ledger import Ledger
 from edgedec.core.units import size
 from edgedec.costs.cost_file import CostFile
@@ -19,11 +19,9 @@ from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.speculation import Speculation
 from edgedec.disk.home import DRAFTS
 from edgedec.draft import Drafter, lookup_ahead
-from edgedec.drafters.history import with_history
 from edgedec.drafters.interface import BuildContext
 from edgedec.drafters.registry import Drafting, in_order
 from edgedec.drafters.tables import restore_prepared
-from edgedec.eviction.policies import policy_for
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import MemoryChoice, longest_pass
 from edgedec.metrics.marks import CounterSnapshot
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
     from edgedec.control import Costs
     from edgedec.core.forward import Forward
     from edgedec.costs.pass_energy import PassEnergy
+    from edgedec.eviction.policy import Policy
     from edgedec.metrics.traffic import Traffic
 
 
@@ -184,10 +183,18 @@ class Runner:
             speculation=speculation,
             observe=observe,
             timer=timer if speculation or observe else None,
-            policy=policy_for(self._when_full, forward, speculation.ahead if speculation else lookup_ahead),
+            policy=self._policy(forward, speculation),
             # Joules of a pass over several conversations are nobody's own.
             meter=self.measures.meter if len(self.sequences.forwards) == 1 else None,
         )
+
+    def _policy(self, forward: Forward, speculation: Speculation | None) -> Policy | None:
+        """Return what evicts tokens, where something does."""
+        if self._when_full not in LOSSY:
+            return None
+        from edgedec.eviction.policies import policy_for
+
+        return policy_for(self._when_full, forward, speculation.ahead if speculation else lookup_ahead)
 
     def _drafters(self, drafting: Drafting, number: int) -> list[Drafter]:
         """Make the drafters of one conversation."""
@@ -239,6 +246,8 @@ class Runner:
         home, speculation = self._context.home, self.engine.speculation
         if not self._keeps_history(self.drafting) or home is None or speculation is None:
             return _nothing_to_save
+        from edgedec.drafters.history import with_history
+
         return with_history(self.model, self.ledger, speculation, home / DRAFTS, self._context.notice)
 
 

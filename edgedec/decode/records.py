@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.grammar.constraint import Constraint
-from edgedec.text.passage import Turns
+
+if TYPE_CHECKING:
+    from edgedec.text.passage import Turns
 
 FinishReason = Literal["stop", "length"]
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from edgedec.draft.bridge import Bridge, SameVocabulary, TextBridge
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
 from edgedec.draft.lookahead import lookup_ahead
 from edgedec.draft.lookup import Lookup
-from edgedec.draft.model import ModelDrafter
 from edgedec.draft.recycling import Recycling
 
 __all__ = [
-    "Bridge",
     "Drafter",
     "DrafterCapabilities",
     "Lookup",
-    "ModelDrafter",
     "Recycling",
-    "SameVocabulary",
-    "TextBridge",
     "lookup_ahead",
 ]

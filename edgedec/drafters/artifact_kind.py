@@ -16,7 +16,6 @@ from edgedec.bundle.drafter_manifest import DrafterManifest, Target
 from edgedec.bundle.head_facts import LONGEST_PASS
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core_lib.layer_drafters import layer_limits
 from edgedec.disk.listed_files import Scalar
 from edgedec.drafters.artifacts import artifact, artifacts
 from edgedec.drafters.interface import (
@@ -97,6 +96,8 @@ def check_last_layer(model: LoadedModel, hidden: int, ids: int) -> None:
 
 def layer_bytes(spec: ModelSpec, width: int, threads: int, context: int) -> int:
     """Return the bytes of a layer beside its weights, with ``context`` positions in its cache."""
+    from edgedec.core_lib.layer_drafters import layer_limits
+
     longest = min(LONGEST_PASS, context)
     buffers = longest * (4 * (width + 3 * spec.hidden_size + 4 * spec.head_k + 4) + 5 * 8)
     cache = cache_bytes(spec, context, "fp16", longest)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from edgedec.bundle.assistant_facts import AssistantFacts
 from edgedec.bundle.drafter_manifest import ASSISTANT
 from edgedec.core.errors import UnsupportedError
-from edgedec.draft.assistant import AssistantDrafter
 from edgedec.drafters.artifact_kind import ArtifactKind, check_last_layer, facts_in
 from edgedec.drafters.interface import BuildContext, OpenContext, OpenDrafter
 from edgedec.memory.footprint import DrafterMemory, MemoryChoice
@@ -48,6 +47,8 @@ class _OpenAssistant(OpenDrafter):
         self.memory = DrafterMemory(ASSISTANT, why, model.weight_bytes, rest)
 
     def build(self, setting: BuildContext) -> list[Drafter]:
+        from edgedec.draft.assistant import AssistantDrafter
+
         forward = setting.forward
         assert forward.lent is not None, "a model whose last layer can be tapped lends its cache on the CPU"
         steps = self._model.steps(forward.lent, setting.ledger)

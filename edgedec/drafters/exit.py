@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from edgedec.bundle.drafter_manifest import TRIM, Target
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
@@ -14,8 +15,6 @@ from edgedec.core.forward import Capabilities
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core_lib.promises import least_saved
 from edgedec.draft import Drafter
-from edgedec.draft.exit import ExitDrafter, LayerSubset, exit_name, promising
-from edgedec.draft.trimmed import TrimmedHead
 from edgedec.drafters.artifacts import artifacts
 from edgedec.drafters.interface import (
     BuildContext,
@@ -27,6 +26,10 @@ from edgedec.drafters.interface import (
     SearchContext,
 )
 from edgedec.drafters.trim import saved_share, trimmed_head
+
+if TYPE_CHECKING:
+    from edgedec.draft.exit import LayerSubset
+    from edgedec.draft.trimmed import TrimmedHead
 
 _EXIT = "exit"
 _NAMES = re.compile(r"exit(-[1-9][0-9]{0,3})?|skip-[1-9][0-9]{0,3}-[1-9][0-9]{0,3}")
@@ -52,6 +55,8 @@ class ExitKind(DrafterKind):
             return
         for found in artifacts(Target.of(search.manifest), search.home, search.bundle):
             if found.kind == TRIM and saved_share(found.path) >= least_saved():
+                from edgedec.draft.exit import exit_name
+
                 yield Offer(exit_name(search.manifest.spec.n_layers))
 
     def open(self, name: str, opening: OpenContext) -> OpenDrafter:
@@ -82,6 +87,8 @@ class _OpenExit(OpenDrafter):
 
     def build(self, setting: BuildContext) -> list[Drafter]:
         """Make a drafter of each subset of the layers: control measures which of them drafts, and how far."""
+        from edgedec.draft.exit import ExitDrafter, promising
+
         forward, ends = setting.forward, setting.target.tokenizer.info.eos_ids
         found = [self.layers] if self.layers else promising(forward, self.trimmed)
         trimmed = self.trimmed.again() if self.trimmed else None
@@ -90,11 +97,15 @@ class _OpenExit(OpenDrafter):
 
 def exits_of(caps: Capabilities) -> list[LayerSubset]:
     """Return the subsets of the first layers of a model, the largest one first."""
+    from edgedec.draft.exit import LayerSubset
+
     return [LayerSubset(exit) for exit in caps.exits[::-1]]
 
 
 def skips_of(caps: Capabilities) -> list[LayerSubset]:
     """Return the subsets without a span of layers; the first and the last layers always run."""
+    from edgedec.draft.exit import LayerSubset
+
     inner = caps.exits[:-1]
     return [LayerSubset(exit, to) for exit in inner for to in inner if to > exit]
 

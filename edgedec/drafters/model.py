@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgedec.bundle.exits import added_taps, exits_of, taps_of
 from edgedec.bundle.head_facts import TAPS
@@ -17,8 +18,7 @@ from edgedec.core.errors import BackendError, BadFileError, EdgeDecError, Unsupp
 from edgedec.core.forward import Forward
 from edgedec.core.ledger import SLACK
 from edgedec.core_lib.turns import ALONE, Turns
-from edgedec.draft import Drafter, ModelDrafter
-from edgedec.draft.trimmed import TrimmedHead
+from edgedec.draft import Drafter
 from edgedec.drafters.interface import (
     BuildContext,
     DrafterKind,
@@ -29,8 +29,6 @@ from edgedec.drafters.interface import (
     OpenDrafter,
     SearchContext,
 )
-from edgedec.drafters.pairing import bridge, paired, require, same_tokenizer
-from edgedec.drafters.shared_model import SHARED_TOKENS, SharedModel
 from edgedec.drafters.trim import is_trimmed, trimmed_head
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import (
@@ -41,6 +39,11 @@ from edgedec.memory.footprint import (
     draft_model_bytes,
 )
 from edgedec.text.bpe_table import FILE_NAME as TOKENIZER_TABLE
+
+if TYPE_CHECKING:
+    from edgedec.draft.model import ModelDrafter
+    from edgedec.draft.trimmed import TrimmedHead
+    from edgedec.drafters.shared_model import SharedModel
 
 _LOADING_BYTES, _LOADING_BYTES_PER_TOKENIZER_BYTE = 4_000_000, 7
 """Bytes that opening a small model takes beyond its weights: twice those of SmolLM2 beside another model."""
@@ -92,6 +95,8 @@ class ModelKind(DrafterKind):
 
     def open(self, name: str, opening: OpenContext) -> OpenDrafter | None:
         """See ``DrafterKind.open``."""
+        from edgedec.drafters.pairing import paired, require, same_tokenizer
+
         target = opening.target
         try:
             draft = opening.load(name)
@@ -149,6 +154,8 @@ class _OpenModel(OpenDrafter):
         place = setting.place
         if place:
             if self._shared is None:
+                from edgedec.drafters.shared_model import SharedModel
+
                 cache = setting.cache(self._draft)
                 self._shared = SharedModel(self._draft.backend, place.count, cache, setting.ledger)
             return self._shared.place(place.number, place.clock)
@@ -176,6 +183,8 @@ def draft_memory(model: ModelMemory, table: int = 0) -> DrafterMemory:
 
 def rest_bytes(model: ModelMemory, choice: MemoryChoice, sequences: int) -> int:
     """Return the bytes of a draft model beside its weights: cache and scratch."""
+    from edgedec.drafters.shared_model import SHARED_TOKENS
+
     return draft_model_bytes(model, choice, sequences, SHARED_TOKENS)
 
 
@@ -191,6 +200,9 @@ def model_drafter(
 
     Raises UnsupportedError if the vocabularies share too little.
     """
+    from edgedec.draft.model import ModelDrafter
+    from edgedec.drafters.pairing import bridge, paired, require, same_tokenizer
+
     same = same_tokenizer(target, draft)
     if not same:
         pairing = paired(target.tokenizer, draft.tokenizer)

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from edgedec.bundle.drafter_manifest import MTP
 from edgedec.bundle.mtp_facts import MtpFacts
 from edgedec.core.errors import EdgeDecError
-from edgedec.draft.mtp import MtpDrafter, slots_for
-from edgedec.draft.trimmed import TrimmedHead
 from edgedec.drafters.artifact_kind import ArtifactKind, check_last_layer, facts_in, layer_bytes
 from edgedec.drafters.interface import BuildContext, OpenContext, OpenDrafter
 from edgedec.drafters.trim import trimmed_layer
@@ -22,6 +20,7 @@ from edgedec.memory.footprint import DrafterMemory, MemoryChoice
 if TYPE_CHECKING:
     from edgedec.backends.onnx.mtp_forward import MtpModel
     from edgedec.draft import Drafter
+    from edgedec.draft.trimmed import TrimmedHead
     from edgedec.loaded_model import LoadedModel
 
 
@@ -51,6 +50,8 @@ class _OpenMtp(OpenDrafter):
         self.memory = DrafterMemory(MTP, why, layer.weight_bytes, rest)
 
     def build(self, setting: BuildContext) -> list[Drafter]:
+        from edgedec.draft.mtp import MtpDrafter, slots_for
+
         forward = setting.forward
         cache = self._layer.forward(slots_for(forward.capacity), setting.ledger)
         trimmed = self._trimmed.again() if self._trimmed else None
@@ -59,6 +60,8 @@ class _OpenMtp(OpenDrafter):
 
 def rest_bytes(facts: MtpFacts, threads: int, trimmed: int, choice: MemoryChoice, sequences: int = 1) -> int:
     """Return the bytes beside its weights, with ids that its head is trimmed to."""
+    from edgedec.draft.mtp import slots_for
+
     context = slots_for(choice.context)
     return layer_bytes(facts.spec(context), facts.hidden, threads, context) + 8 * facts.ids + trimmed
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from edgedec.bundle.manifest import TOKENIZER, TOKENIZER_TABLE
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.draft import Bridge, SameVocabulary, TextBridge
+from edgedec.draft.bridge import Bridge, SameVocabulary, TextBridge
 from edgedec.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

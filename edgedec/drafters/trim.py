@@ -15,7 +15,6 @@ from edgedec.core.progress import Notice
 from edgedec.core.rows import Keep
 from edgedec.core_lib.promises import break_even, first_ids
 from edgedec.disk.listed_files import Scalar
-from edgedec.draft.subset import fault_of
 from edgedec.draft.trimmed import TrimmedHead
 from edgedec.drafters.artifacts import artifact, artifacts, new_artifact, remove_artifact
 
@@ -40,7 +39,7 @@ def save_trim(manifest: Manifest, home: Path, ids: Keep, facts: Mapping[str, Sca
 
     Raises ValueError for ids that no head can be trimmed to, StorageError.
     """
-    if fault := fault_of(ids, manifest.spec.vocab_size, ends_of(manifest)):
+    if fault := _fault_of(ids, manifest):
         raise ValueError(f"the head cannot be trimmed like that: {fault}")
     with new_artifact(manifest, TRIM, home, facts) as folder:
         (folder / IDS).write_bytes(ids.astype("<i4").tobytes())
@@ -127,9 +126,15 @@ def _found(manifest: Manifest, home: Path | None, bundle: Path | None = None) ->
     except OSError as error:
         raise BadFileError(f"{folder} has no {IDS}: {error.strerror}", hint=_AGAIN) from error
     ids = np.frombuffer(data[: len(data) // 4 * 4], dtype="<i4").astype(np.int64)
-    if fault := fault_of(ids, manifest.spec.vocab_size, ends_of(manifest)):
+    if fault := _fault_of(ids, manifest):
         raise BadFileError(f"{folder / IDS} is no trimmed head of {manifest.name}: {fault}", hint=_AGAIN)
     saved = DrafterManifest.load(folder, verify=False).facts.get(SAVED)
     if not isinstance(saved, float) or not 0.0 <= saved <= 1.0:
         raise BadFileError(f"{folder} does not say how much its trimmed head saves", hint=_AGAIN)
     return ids, saved
+
+
+def _fault_of(ids: Keep, manifest: Manifest) -> str | None:
+    from edgedec.draft.subset import fault_of
+
+    return fault_of(ids, manifest.spec.vocab_size, ends_of(manifest))

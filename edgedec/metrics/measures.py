@@ -16,15 +16,14 @@ from edgedec.core.quick_dataclass import dataclass
 from edgedec.memory.sizes import kv_row_bytes, ring_keys, whole_keys
 from edgedec.metrics.marks import CounterSnapshot, Marks
 from edgedec.metrics.mbsu import Mbsu, Weights
-from edgedec.metrics.roofline import Roofline
 from edgedec.metrics.stats import ReplyStats
 from edgedec.metrics.traffic import Traffic, decoding_work
-from edgedec.telemetry import bandwidth
 from edgedec.telemetry.energy import EnergyEstimate, Meter, estimate
 from edgedec.telemetry.energy.estimate import MODEL
 
 if TYPE_CHECKING:
     from edgedec.core.model_spec import ModelSpec
+    from edgedec.metrics.roofline import Roofline
 
 IDLE_FILE, BANDWIDTH_FILE = "idle.json", "bandwidth.json"
 """Files in the folder ``costs`` of the home."""
@@ -165,6 +164,9 @@ class Measures:
 
     def roofline(self, marks: Marks, stats: ReplyStats) -> Roofline | None:
         """Return how near decoding came to the bandwidth; None while that is not known, or for one token."""
+        from edgedec.metrics.roofline import Roofline
+        from edgedec.telemetry import bandwidth
+
         known = bandwidth.kept(self.folder / BANDWIDTH_FILE) if self.folder else []
         found, rate = bandwidth.with_threads(known, self.threads), stats.decode_tokens_per_s
         read = self._read(marks.first, marks.end).streamed

@@ -12,13 +12,13 @@ from edgedec.core.quick_dataclass import dataclass
 from edgedec.grammar.spec import GrammarSpec
 from edgedec.session.message import Message, ToolCall
 from edgedec.text.channels import FINAL, has_channels
-from edgedec.text.reply_reader import ReplyParts, ReplyReader, reader_of, spelled_ids
 from edgedec.text.template_inputs import Plain, TemplateInputs
 from edgedec.text.thinking import thinking_tags
 
 if TYPE_CHECKING:
     from edgedec.session.prompt import Prompt
     from edgedec.text.codec import Codec
+    from edgedec.text.reply_reader import ReplyParts, ReplyReader
 
 AUTO, NONE, REQUIRED = "auto", "none", "required"
 
@@ -44,6 +44,8 @@ class ReplySyntax:
                 what if self.tools else f"{what}, and there are no tools", hint="declare the tool"
             )
         if self.inputs.tools:
+            from edgedec.text.reply_reader import reader_of
+
             reader_of(self.codec.template, self.inputs)
 
     @cached_property
@@ -54,6 +56,8 @@ class ReplySyntax:
     @cached_property
     def spelled(self) -> frozenset[int]:
         """Control tokens that are text for the reader."""
+        from edgedec.text.reply_reader import spelled_ids
+
         return spelled_ids(self.codec.tokenizer, self.codec.template, self.inputs)
 
     @cached_property
@@ -110,6 +114,8 @@ class ReplySyntax:
 
     def reader(self, prompt: str = "", messages: Iterable[Message] = ()) -> ReplyReader:
         """Return a reader of one reply to a rendered prompt of ``messages``."""
+        from edgedec.text.reply_reader import reader_of
+
         calls = [call.id for message in messages for call in message.tool_calls]
         return reader_of(self.codec.template, self.inputs, prompt=prompt, calls=calls)
 

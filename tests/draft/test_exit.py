@@ -184,7 +184,7 @@ def test_it_states_how_often_it_was_right_and_stops_where_that_is_too_little() -
 
 def test_exit_stands_for_every_exit_that_can_pay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = [LayerSubset(3)]
-    monkeypatch.setattr("edgedec.drafters.exit.promising", lambda forward, trimmed: chosen)
+    monkeypatch.setattr("edgedec.draft.exit.promising", lambda forward, trimmed: chosen)
     codec = load_parrot(tmp_path).codec
     forward = MarkovForward(vocab_size=codec.tokenizer.size)
     forward._caps = replace(forward.caps, exits=(1, 3, 4))

@@ -10,8 +10,10 @@ import pytest
 
 from edgedec.backends.fake import MarkovForward
 from edgedec.core.errors import DeviceLostError
-from edgedec.draft import Drafter, ModelDrafter, SameVocabulary, TextBridge
+from edgedec.draft import Drafter
+from edgedec.draft.bridge import SameVocabulary, TextBridge
 from edgedec.draft.exit import ExitDrafter
+from edgedec.draft.model import ModelDrafter
 from edgedec.draft.trimmed import TrimmedHead
 
 EVEN = np.arange(0, 24, 2)

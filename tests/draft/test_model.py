@@ -12,7 +12,8 @@ from edgedec.core.forward import Capabilities
 from edgedec.core.tree import ROOT, DraftTree
 from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
-from edgedec.draft import ModelDrafter, SameVocabulary, TextBridge
+from edgedec.draft.bridge import SameVocabulary, TextBridge
+from edgedec.draft.model import ModelDrafter
 from edgedec.sampling import DrawParams
 from tests.fixtures.rounds import begin_round
 from tests.sampling.drawing import numbers

@@ -10,7 +10,8 @@ import pytest
 from edgedec.backends.fake import MarkovForward
 from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
-from edgedec.draft import ModelDrafter, SameVocabulary
+from edgedec.draft.bridge import SameVocabulary
+from edgedec.draft.model import ModelDrafter
 from edgedec.draft.trimmed import TrimmedHead
 from edgedec.sampling import DrawParams
 

@@ -13,7 +13,8 @@ from edgedec.backends.fake import MarkovForward
 from edgedec.core.errors import UnsupportedError
 from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
-from edgedec.draft import ModelDrafter, SameVocabulary, TextBridge
+from edgedec.draft.bridge import SameVocabulary, TextBridge
+from edgedec.draft.model import ModelDrafter
 from edgedec.drafters.model import model_drafter
 from edgedec.drafters.pairing import (
     DifferingToken,

@@ -14,7 +14,7 @@ from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError
-from edgedec.draft import ModelDrafter
+from edgedec.draft.model import ModelDrafter
 from edgedec.drafters.artifacts import new_artifact
 from edgedec.drafters.model import model_drafter
 from edgedec.drafters.trim import IDS, SAVED, ends_of, kept_ids, remove_trim, save_trim, trimmed_head

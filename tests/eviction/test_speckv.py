@@ -17,7 +17,9 @@ from edgedec.core.rows import FloatArray, Rows
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
-from edgedec.draft import Drafter, Lookup, ModelDrafter, Recycling, SameVocabulary, lookup_ahead
+from edgedec.draft import Drafter, Lookup, Recycling, lookup_ahead
+from edgedec.draft.bridge import SameVocabulary
+from edgedec.draft.model import ModelDrafter
 from edgedec.eviction.speckv import NEIGHBOURS, SpecKV
 from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens

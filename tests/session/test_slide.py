@@ -9,7 +9,9 @@ import pytest
 
 from edgedec.core.cache_config import DROP, LOSSY, SLIDE, SPECKV, KvType, WhenFull
 from edgedec.decode.speculation import Speculation
-from edgedec.draft import Drafter, Lookup, ModelDrafter, Recycling, SameVocabulary
+from edgedec.draft import Drafter, Lookup, Recycling
+from edgedec.draft.bridge import SameVocabulary
+from edgedec.draft.model import ModelDrafter
 from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.prompt import Message

@@ -16,7 +16,8 @@ from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine
 from edgedec.decode.records import Step
 from edgedec.decode.speculation import Speculation
-from edgedec.draft import Lookup, Recycling, TextBridge
+from edgedec.draft import Lookup, Recycling
+from edgedec.draft.bridge import TextBridge
 from edgedec.drafters.model import model_drafter
 from edgedec.drafters.pairing import control_tokens
 from edgedec.sampling import DrawParams

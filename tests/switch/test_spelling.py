@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedec.draft import TextBridge
+from edgedec.draft.bridge import TextBridge
 from edgedec.switch.spelling import ForeignReading, StreamingDecoder, spelled
 from edgedec.text.tokenizer import Tokenizer
 from tests.fixtures.tiny_tokenizers import bpe_metadata, built, spm_metadata

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from edgedec.backends.onnx.graph import read_metadata
 from edgedec.backends.onnx.graph_guard import other_model
 from edgedec.bundle import exits as names
 from edgedec.bundle.manifest import DRAFTING
@@ -44,6 +43,8 @@ def stated_exits(stated: Mapping[str, str], spec: ModelSpec) -> Exits:
 
 def exits_of_bundle(bundle: Path, spec: ModelSpec) -> Exits:
     """Return the exits that the graph for drafting of ``bundle`` states. Raises BadFileError."""
+    from edgedec.backends.onnx.graph import read_metadata
+
     return stated_exits(read_metadata(bundle, DRAFTING), spec)
 
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgedec.backends.backend import DEFAULT_CACHE, BackendBase, Observe, Submit, unobserved
 from edgedec.backends.checks import check_sequences
-from edgedec.backends.onnx.batcher import Batcher
 from edgedec.backends.onnx.drafting import NO_EXITS
-from edgedec.backends.onnx.exits import read_exits
 from edgedec.backends.onnx.expert_store import ExpertStore, experts_on_disk, from_store, keep_dense
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.passes import OnnxPasses
-from edgedec.backends.onnx.sequences import SequenceModel, Sequences
 from edgedec.backends.onnx.session import check_shapes, open_session
-from edgedec.backends.onnx.tap_outputs import with_outputs
 from edgedec.bundle.device_place import ON_CPU, DevicePlace
 from edgedec.bundle.exits import LayerOutputs, added_taps
 from edgedec.bundle.manifest import DRAFTING, MODEL, WEIGHTS, Manifest
@@ -29,6 +27,10 @@ from edgedec.kernels.library import isa, read_ahead
 from edgedec.memory import most_undone, ring_slots
 from edgedec.memory.footprint import scratch_bytes
 from edgedec.telemetry.process import mapped_bytes, mappings
+
+if TYPE_CHECKING:
+    from edgedec.backends.onnx.batcher import Batcher
+    from edgedec.backends.onnx.sequences import Sequences
 
 MAX_PASS_TOKENS = 512
 
@@ -63,8 +65,11 @@ class OnnxModel(BackendBase):
         before = mappings(bundle / WEIGHTS)
         graph = DRAFTING if drafting and DRAFTING in manifest.files else MODEL
         taps = () if isinstance(drafting, bool) else drafting
-        tapped = partial(with_outputs, layers=taps, hidden=self._spec.hidden_size)
-        changes = [tapped] if taps and graph == DRAFTING else []
+        changes: list[Callable[[bytes], bytes]] = []
+        if taps and graph == DRAFTING:
+            from edgedec.backends.onnx.tap_outputs import with_outputs
+
+            changes.append(partial(with_outputs, layers=taps, hidden=self._spec.hidden_size))
         if self._experts:
             changes.append(partial(from_store, store=self._experts.number))
         self._session = open_session(bundle, threads, spin=spin, graph=graph, changes=changes)
@@ -76,6 +81,8 @@ class OnnxModel(BackendBase):
         mapped = mapped_bytes(bundle / WEIGHTS) - sum(one.nbytes for one in before)
         self._weight_bytes = max(mapped, in_file)
         if graph == DRAFTING:
+            from edgedec.backends.onnx.exits import read_exits
+
             self._exits = read_exits(self._session, self._spec, taps)
             found = self._exits
             trims = bool(found.exits or found.taps)
@@ -118,6 +125,8 @@ class OnnxModel(BackendBase):
         observe: Observe = unobserved,
     ) -> Batcher:
         """See ``Backend.sequences``."""
+        from edgedec.backends.onnx.batcher import Batcher
+
         return Batcher(
             lambda submit: self.shared_cache(count, cache, batch_tokens, ledger, submit), observe=observe
         )
@@ -134,6 +143,8 @@ class OnnxModel(BackendBase):
 
         ``submit`` computes a forward's request; None: a pass of its own.
         """
+        from edgedec.backends.onnx.sequences import SequenceModel, Sequences
+
         check_sequences(self._spec, self._caps, count)
         capacity, kv, caps = self._limits(cache)
         ledger = ledger or Ledger()

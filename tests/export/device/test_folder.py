@@ -19,7 +19,8 @@ from edgedec.bundle.drafter_manifest import HEAD, TABLES, TRIM, Target
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, NotFoundError, StorageError, UnsupportedError, UsageError
 from edgedec.disk.listed_files import FileEntry, sealed
-from edgedec.draft import Recycling, TextBridge
+from edgedec.draft import Recycling
+from edgedec.draft.bridge import TextBridge
 from edgedec.drafters.artifacts import new_artifact
 from edgedec.drafters.pairing import bridge
 from edgedec.drafters.tables import write_table
