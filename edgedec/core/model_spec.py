@@ -105,11 +105,14 @@ class ModelSpec:
 def refuse_unlike(spec: ModelSpec, place: str, hint: str = "run it on the CPU") -> None:
     """Raise UnsupportedError for a model with what ``place`` does not have.
 
-    That is recurrent states, keys of more than one size, and experts.
+    That is recurrent states, short convolutions, keys of more than one size, and experts.
     """
     if spec.caches:
-        what = f"keeps {'recurrent states' if spec.states else 'keys of more than one size'}"
-        raise UnsupportedError(f"{spec.name} {what}, which {place} does not have", hint=hint)
+        kept = "keys of more than one size"
+        if spec.states:
+            states = any(kind.state for kind in spec.states)
+            kept = "recurrent states" if states else "the newest inputs of short convolutions"
+        raise UnsupportedError(f"{spec.name} keeps {kept}, which {place} does not have", hint=hint)
     refuse_experts(spec, place, hint)
 
 

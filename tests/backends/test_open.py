@@ -53,7 +53,8 @@ def test_kinds_of_cache_that_a_gpu_does_not_have_are_named(toy: Path) -> None:
     manifest = Manifest.load(toy)
     place = DevicePlace("gpu")
     for kinds, kept in (
-        ((Keys("kv_cache", 1, 2, 16), States("conv", 1, 8, 2)), "recurrent states"),
+        ((Keys("kv_cache", 1, 2, 16), States("delta", 1, 8, 3, 64)), "recurrent states"),
+        ((Keys("kv_cache", 1, 2, 16), States("conv", 1, 8, 2)), "the newest inputs of short convolutions"),
         ((Keys("kv_cache", 1, 2, 16), Keys("kv_window", 1, 2, 32, 8)), "keys of more than one size"),
     ):
         other = replace(manifest, kind="edgedec", spec=replace(manifest.spec, caches=kinds))
