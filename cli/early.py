@@ -69,6 +69,28 @@ def import_numpy() -> None:
         os.environ.pop(name, None)
 
 
+def leave(status: object) -> None:
+    """End the process with ``status`` now: to take the interpreter apart takes 20 ms, and does nothing.
+
+    What was registered for the end is called, and what was written goes out. Return where something is left
+    to do: threads to wait for, a word to say, output that cannot be written.
+    """
+    import atexit
+    import sys
+    import threading
+
+    others = {one for one in threading.enumerate() if not one.daemon} - {threading.current_thread()}
+    if others or not isinstance(status, int | None) or os.environ.get("EDGEDEC_DEBUG"):
+        return
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+    os._exit(status or 0)
+
+
 def raise_again() -> bool:
     """Undo ``leave_at_once``: SIGINT raises KeyboardInterrupt. Return whether there was anything to undo."""
     import signal

@@ -9,7 +9,7 @@ to Python.
 import os
 import sys
 
-from edgedec.cli.early import MEMORY_WORDS, OUT_OF_MEMORY, collect_late, leave_at_once
+from edgedec.cli.early import MEMORY_WORDS, OUT_OF_MEMORY, collect_late, leave, leave_at_once
 
 TYPE_CHECKING = False  # `typing` takes a while
 if TYPE_CHECKING:
@@ -30,7 +30,11 @@ def main() -> None:
             os.write(2, b"error: not enough memory to start\n")
             sys.exit(OUT_OF_MEMORY)
         raise
-    run()
+    try:
+        run()
+    except SystemExit as end:
+        leave(end.code)
+        raise
 
 
 def _once_more(unraisable: "sys.UnraisableHookArgs") -> None:

@@ -16,7 +16,7 @@ import pytest
 from tests.fixtures.tiny_models import tiny_bundle
 
 _RUN = """
-import gc, json, os, sys
+import atexit, gc, json, os, sys
 from edgedec.cli import main, screen
 def report():
     seen = {"threshold": gc.get_threshold()[0], "frozen": gc.get_freeze_count()}
@@ -28,11 +28,8 @@ def told(piece):
     report()
     show(piece)
 screen.show = told
-try:
-    main.main()
-finally:
-    if screen.show is told:
-        report()
+atexit.register(lambda: report() if screen.show is told else None)
+main.main()
 """
 """Tells of the modules that are there as the first piece of a reply is shown, or else at the end."""
 LATER = {
@@ -120,3 +117,35 @@ def test_commands_without_a_model_import_no_runtime(home: Path, name: str, most:
     found = modules(home, name)
     assert found & (LATER | TOOLS) <= {"shutil", "tomllib"}
     assert own(found) <= most
+
+
+_LEAVES = """
+import atexit, sys, threading
+from edgedec.cli.early import leave
+atexit.register(lambda: print("registered"))
+ended = threading.Event()
+{}
+leave({})
+print("more")
+ended.set()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "status", "printed", "code"),
+    [
+        ("", "3", ["registered"], 3),
+        ("", "None", ["registered"], 0),
+        ("threading.Thread(target=ended.wait, daemon=True).start()", "0", ["registered"], 0),
+        ("threading.Thread(target=ended.wait).start()", "0", ["more", "registered"], 0),
+        ("", "'a word'", ["more", "registered"], 0),
+        ("sys.stderr.close()", "0", ["registered", "more"], 0),
+    ],
+    ids=["a status", "none", "a thread that nobody waits for", "a thread", "a word", "no output"],
+)
+def test_a_process_ends_at_once_unless_something_is_left_to_do(
+    before: str, status: str, printed: list[str], code: int
+) -> None:
+    command = [sys.executable, "-c", _LEAVES.format(before, status)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout.split(), done.returncode) == (printed, code)
