@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from urllib.parse import unquote, urlsplit
 
 from edgedec.core.errors import UsageError
+from edgedec.disk.digest import sha256_hex
 from edgedec.models.layout import slug
 from edgedec.models.recipes import HubFile
 
@@ -68,7 +68,7 @@ def hub_name(file: HubFile) -> str:
     text = "--".join(parts)
     if len(text) <= _MOST_NAME_CHARS:
         return slug(text)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]  # the end of a name has the quantisation
+    digest = sha256_hex(text.encode())[:12]  # the end of a name has the quantisation
     return f"{slug(text)[: _MOST_NAME_CHARS - len(digest) - 1]}-{digest}"
 
 

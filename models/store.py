@@ -5,7 +5,6 @@ Importing this module and ``ensure`` of an installed model cost no network, expo
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from edgedec.bundle.manifest import Manifest, is_outdated
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, Remedy, UsageError
 from edgedec.core.progress import Notice, Progress, silent
 from edgedec.core.quick_dataclass import dataclass
+from edgedec.disk.digest import sha256_hex
 from edgedec.disk.files import check_name, sha256_of
 from edgedec.disk.home import check_home, default_home
 from edgedec.disk.locks import exclusive
@@ -260,7 +260,7 @@ class Store:
         except OSError as error:
             raise BadFileError(f"cannot read {path}: {error.strerror}") from error
         table = "".join(f"{file.name} {sha256}\n" for file, sha256 in zip(files, hashes, strict=True))
-        sha256 = hashes[0] if files == [path] else hashlib.sha256(table.encode()).hexdigest()
+        sha256 = hashes[0] if files == [path] else sha256_hex(table.encode())
         if path.is_dir():
             bundle = self._from_directory(path, sha256, progress, force)
         else:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.quick_dataclass import dataclass
+from edgedec.disk.digest import sha256_hex
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,4 +18,4 @@ class ModelId:
     def of(cls, manifest: Manifest) -> ModelId:
         """Return the identity of the bundle that ``manifest`` describes."""
         lines = "\n".join(f"{name} {manifest.files[name].sha256}" for name in sorted(manifest.files))
-        return cls(manifest.name, hashlib.sha256(lines.encode()).hexdigest())
+        return cls(manifest.name, sha256_hex(lines.encode()))

@@ -6,7 +6,6 @@ A file counts as unchanged while its size, inode and times of change are those t
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from typing import Any
 from edgedec.bundle.manifest import FileEntry, Manifest
 from edgedec.core.errors import BadFileError, StorageError
 from edgedec.core.progress import Progress, silent
+from edgedec.disk.digest import sha256_for, sha256_hex
 from edgedec.disk.files import atomic_path
 
 FOLDER = "verified"
@@ -61,7 +61,7 @@ def verify(
 def record_path(home: Path, bundle: Path) -> Path:
     """Return the file below ``home`` that says which files of ``bundle`` have passed, and when."""
     place = os.path.realpath(bundle)
-    return home / FOLDER / f"{hashlib.sha256(os.fsencode(place)).hexdigest()[:32]}.json"
+    return home / FOLDER / f"{sha256_hex(os.fsencode(place))[:32]}.json"
 
 
 def _is_known(seen: dict[str, Any], bundle: Path, name: str, entry: FileEntry) -> bool:
@@ -73,7 +73,7 @@ def _is_known(seen: dict[str, Any], bundle: Path, name: str, entry: FileEntry) -
 
 def _hashed(path: Path, entry: FileEntry, report: Callable[[int], None]) -> Stamp:
     """Return the stamp of a file that has its hash; a file that changed meanwhile matches no stamp later."""
-    digest, buffer = hashlib.sha256(), memoryview(bytearray(_CHUNK_BYTES))
+    digest, buffer = sha256_for(entry.bytes), memoryview(bytearray(_CHUNK_BYTES))
     try:
         with path.open("rb", buffering=0) as stream:
             stamp = _stamp(os.fstat(stream.fileno()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import time
@@ -17,6 +16,7 @@ from edgedec.core.cache_config import KvType
 from edgedec.core.errors import StorageError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.version import __version__
+from edgedec.disk.digest import sha256_hex
 from edgedec.disk.files import atomic_path
 from edgedec.telemetry.cores import load_average
 
@@ -107,7 +107,7 @@ class CostFile:
         conditions = (__version__, weights, model.isa, str(model.threads), describe().cpu, *cache)
         if model.backend.experts:  # one at a time as they come from the disk, and not all of a layer at once
             conditions += ("experts on a disk",)
-        digest = hashlib.sha256("|".join(conditions).encode()).hexdigest()
+        digest = sha256_hex("|".join(conditions).encode())
         threads = "1 thread" if model.threads == 1 else f"{model.threads} threads"
         setting = f"with {threads} and a cache in int8" if cache else f"with {threads}"
         return cls(folder / f"{digest[:24]}.json", conditions, setting)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edgedec.core.errors import StorageError, UsageError
+from edgedec.disk.digest import sha256_for
 from edgedec.disk.leftovers import make_held, remove_leftovers, remove_tree
 
 _CHUNK = 1 << 20
@@ -132,7 +132,7 @@ def _remove(path: Path) -> None:
 
 def sha256_of(path: Path, progress: Callable[[int], None] | None = None) -> str:
     """Return the hex SHA-256 of a file, read in chunks of 1 MiB; ``progress`` gets bytes of each."""
-    digest = hashlib.sha256()
+    digest = sha256_for(path.stat().st_size)
     with path.open("rb") as stream:
         while chunk := stream.read(_CHUNK):
             digest.update(chunk)

@@ -6,7 +6,6 @@ before it is used, and a file name cannot leave the folder. The hash of its own 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 
 from edgedec.core.errors import BadFileError, NotFoundError
 from edgedec.core.quick_dataclass import dataclass
+from edgedec.disk.digest import sha256_hex
 from edgedec.disk.files import sha256_of
 
 Scalar = str | int | float | bool | None
@@ -178,7 +178,7 @@ def sealed(facts: Mapping[str, Any]) -> str:
 
 def _hash_of(facts: Mapping[str, Any]) -> str:
     told = {name: value for name, value in facts.items() if name != SEAL}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return sha256_hex(json.dumps(told, sort_keys=True).encode())
 
 
 def text(value: Any) -> str:

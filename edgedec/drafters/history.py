@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from edgedec.core.errors import StorageError
 from edgedec.core.ledger import SLACK, Ledger
 from edgedec.core.progress import Notice
 from edgedec.decode.speculation import Speculation
+from edgedec.disk.digest import sha256_hex
 from edgedec.disk.home import HISTORY_LOCK
 from edgedec.disk.locks import Share
 from edgedec.draft.history import read_history, write_history
@@ -35,7 +35,7 @@ def with_history(
     """
     share = _share(folder)
     vocab_size = model.spec.vocab_size
-    key = hashlib.sha256(f"{model.manifest.files[WEIGHTS].sha256} {vocab_size}".encode()).hexdigest()
+    key = sha256_hex(f"{model.manifest.files[WEIGHTS].sha256} {vocab_size}".encode())
     file = folder / f"{key[:24]}.drafts"
     knowledge: dict[str, bytes] = {}
     new = speculation.remembering

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgedec.core.errors import BadFileError, EdgeDecError, Remedy, TemplateError
+from edgedec.disk.digest import sha256_hex
 from edgedec.text.channels import has_channels
 from edgedec.text.known_templates import KNOWN_TEMPLATES
 from edgedec.text.program_renderer import PROGRAM, render_program
@@ -98,7 +98,7 @@ class ChatTemplate:
     @property
     def known(self) -> bool:
         """True for a template in ``known_templates``, which is rendered in this process."""
-        return hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest() in KNOWN_TEMPLATES
+        return sha256_hex(self.source.encode("utf-8", "surrogatepass")) in KNOWN_TEMPLATES
 
     @property
     def process_bytes(self) -> int:

@@ -39,7 +39,7 @@ LATER = {
     *("starlette", "uvicorn", "pydantic", "prometheus_client"),
     *("asyncio", "concurrent.futures", "decimal", "email", "importlib.metadata", "importlib.resources"),
     *("logging", "random", "secrets", "shutil", "socket", "subprocess", "tempfile", "tomllib"),
-    *("xml", "zipfile"),
+    *("_hashlib", "traceback", "xml", "zipfile"),
 }
 """Modules that a short reply does without, and the start with them."""
 UNUSED = (
