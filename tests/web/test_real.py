@@ -14,8 +14,9 @@ import pytest
 import edgedec
 from edgedec.core.errors import NotFoundError
 from edgedec.export.web import WebOrder, write_web_folder
-from edgedec.export.web.wasm import wasm_path
+from edgedec.export.web.wasm import RELAXED, WASM, wasm_path
 from edgedec.models.store import Store
+from tests.fixtures.tiny_models import tiny_bundle
 from tests.patience import PATIENCE_S
 from tests.server.page.acting import ask, ended
 from tests.web.acting import fetched, ready
@@ -151,6 +152,28 @@ def test_without_webgpu_the_page_says_so_and_runs_on_the_cpu(opened: Callable[..
     with opened(url) as page:
         begun(page)
         assert page.inner_text("#device-words") == "CPU: WebGPU finds no GPU here"
+
+
+@pytest.mark.parametrize("architecture", ["gemma4", "qwen35", "lfm2"])
+def test_a_model_that_gpus_do_not_run_replies_on_the_cpu_as_in_python(
+    opened: Callable[..., Any], tmp_path: Path, architecture: str
+) -> None:
+    bundle = tiny_bundle(tmp_path, architecture)
+    with (
+        serving(_written(bundle, tmp_path)) as url,
+        opened(url, gpu=True, accept_downloads=True) as page,
+    ):
+        asked: list[str] = []
+        page.on("request", lambda one: asked.append(one.url.rpartition("/")[2]))
+        begun(page)
+        assert page.inner_text("#device-words") == "CPU: GPUs do not run this model's layers"
+        exact = page.evaluate("async () => (await import('./run/relaxed.js')).isExact()")
+        assert (WASM in asked, RELAXED in asked) == (not exact, exact)
+        for way in WAYS:
+            page.keyboard.press("Control+k")
+            settings(page, way, TOKENS)
+            ask(page, QUESTION)
+            assert as_written(page) == python_reply(bundle, way, "off", QUESTION, TOKENS)
 
 
 def test_a_software_adapter_has_to_be_chosen(opened: Callable[..., Any], url: str) -> None:
