@@ -33,7 +33,7 @@ TOOLS = ("build>=1.2", "auditwheel>=6.2", "wheel>=0.40", "cmake>=3.22", "ninja>=
 SOURCE_FOLDERS = {"edgedec", "export", "kernels", "models", "cli", "tests", "docs", "android_demo", ".ci"}
 LIBRARY = "edgedec/kernels/libedgedec_kernels.so"
 HOST = "edgedec/kernels/edgedec_host"
-WASM = ("edgedec/kernels/edgedec.wasm", "edgedec/kernels/edgedec-relaxed.wasm")
+WASM = ("edgedec/kernels/edgedec.wasm", "edgedec/kernels/edgedec-fast.wasm")
 CATALOGUE = "edgedec/models/catalogue.toml"
 DRAFTERS = "edgedec/models/drafters/"
 PAGE = "edgedec/server/page/"

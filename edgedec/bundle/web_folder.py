@@ -67,12 +67,12 @@ class WebFolder:
 class PageParts:
     """Files that parts of the page read, by their paths. ``engine`` and ``weights`` are for any device.
 
-    ``relaxed`` replaces ``wasm`` in browsers whose relaxed SIMD is exact. ``cpu`` is for the CPU alone.
+    ``fast`` replaces ``wasm`` in browsers where that is exact. ``cpu`` is for the CPU alone.
     ``shaders``, ``probe`` and ``program`` are for a GPU; None for a model that GPUs do not run.
     """
 
     wasm: str
-    relaxed: str
+    fast: str
     weights: str
     engine: tuple[str, ...]
     cpu: tuple[str, ...]

@@ -20,7 +20,7 @@ from edgedec.export.web.cpu import CPU_PROGRAM, write_cpu_program
 from edgedec.export.web.wasm import wasm_path
 
 SHADERS, PROBE, PROGRAM = "run/shaders.json", "run/probe.json", "model/program.json"
-WASM, RELAXED, CPU = f"run/{wasm.WASM}", f"run/{wasm.RELAXED}", f"model/{CPU_PROGRAM}"
+WASM, FAST, CPU = f"run/{wasm.WASM}", f"run/{wasm.FAST}", f"model/{CPU_PROGRAM}"
 MAX_PASS = 128
 _CONTEXT = 4096
 _BINDING = 128 << 20
@@ -83,6 +83,6 @@ def write_cpu(directory: Path, bundle: Path) -> None:
     Raises NotFoundError where this installation has no ``edgedec.wasm``, UnsupportedError for a graph that
     the browser's CPU cannot run.
     """
-    for name in (WASM, RELAXED):
+    for name in (WASM, FAST):
         shutil.copyfile(wasm_path(Path(name).name), directory / name)
     write_cpu_program(bundle, directory / CPU)

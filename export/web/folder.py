@@ -19,10 +19,10 @@ from edgedec.drafters.artifacts import DrafterArtifact
 from edgedec.export.device.parts import check_suits, place_bundle, place_drafter
 from edgedec.export.web.computing import (
     CPU,
+    FAST,
     MAX_PASS,
     PROBE,
     PROGRAM,
-    RELAXED,
     SHADERS,
     WASM,
     page_context,
@@ -82,7 +82,7 @@ def _parts(directory: Path, gpu: bool) -> PageParts:
     read = [*(model / name for name in _READ), *drafts]
     engine = tuple(path.relative_to(directory).as_posix() for path in read if path.is_file())
     kernels = (SHADERS, PROBE, PROGRAM) if gpu else ()
-    return PageParts(WASM, RELAXED, f"{MODEL}/{WEIGHTS}", engine, (CPU,), *kernels)
+    return PageParts(WASM, FAST, f"{MODEL}/{WEIGHTS}", engine, (CPU,), *kernels)
 
 
 def _check_target(out: Path, bundle: Path) -> None:

@@ -1,4 +1,4 @@
-"""The engine for browsers of this installation: for all, and for those with relaxed SIMD."""
+"""The engine for browsers of this installation: for all, and for those of today."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from edgedec import kernels
 from edgedec.core.errors import NotFoundError
 
 WASM = "edgedec.wasm"
-RELAXED = "edgedec-relaxed.wasm"
-"""The same, quicker, for browsers whose relaxed SIMD is exact."""
+FAST = "edgedec-fast.wasm"
+"""The same with threads and relaxed SIMD, for browsers where that is exact."""
 INSTALL = "pip install cmake ninja ziglang==0.17.1"
 """The compiler that makes it."""
 _COMMAND = "python -P -m edgedec.export.web.build"

@@ -1,4 +1,5 @@
 // Functions of a system for the engine, in edgedec.wasm: time comes from JavaScript, memory from the heap.
+#include <atomic>
 #include <cstdlib>
 
 #include "common/scratch.h"
@@ -33,21 +34,26 @@ int32_t close_file(int32_t) { return kNoFile; }
 
 namespace edgedec {
 
-// One thread: its buffers live as long as the module.
+// A thread's buffers live as long as the module. The heap is for one thread at a time: helpers use it here alone, and the thread
+// that leads them nowhere else while they compute.
 void* scratch_bytes(Scratch slot, size_t bytes) {
   constexpr size_t kAlignment = 64;
-  static struct {
+  static thread_local struct {
     void* data = nullptr;
     size_t size = 0;
   } buffers[static_cast<int>(Scratch::kCount)];
   auto& buffer = buffers[static_cast<int>(slot)];
   if (bytes <= buffer.size) return buffer.data;
+  static std::atomic_flag taken = ATOMIC_FLAG_INIT;
+  while (taken.test_and_set(std::memory_order_acquire)) {
+  }
   std::free(buffer.data);
   buffer.size = 0;
   buffer.data = bytes > SIZE_MAX - kAlignment
                     ? nullptr
                     : std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
   if (buffer.data) buffer.size = bytes;
+  taken.clear(std::memory_order_release);
   return buffer.data;
 }
 

@@ -16,7 +16,7 @@ import pytest
 
 from edgedec.core.errors import NotFoundError
 from edgedec.export import export_gguf
-from edgedec.export.web.wasm import RELAXED, WASM, wasm_path
+from edgedec.export.web.wasm import FAST, WASM, wasm_path
 from tests.conftest import ROOT
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import tiny_bundle
@@ -55,11 +55,11 @@ SHAPE = TinyShape(hidden=256, ffn=256, head_dim=64)
 """Rows that all formats divide."""
 
 
-@pytest.fixture(scope="module", params=[WASM, RELAXED])
+@pytest.fixture(scope="module", params=[WASM, FAST])
 def wasm(request: pytest.FixtureRequest) -> Path:
     if not shutil.which("node"):
         pytest.skip("there is no node, which runs WebAssembly")
-    if request.param == RELAXED and not is_exact(*node()):
+    if request.param == FAST and not runs_fast(*node()):
         pytest.skip("this node, or this processor, has no exact relaxed SIMD")
     try:
         return wasm_path(request.param)
@@ -74,11 +74,11 @@ def node() -> tuple[str, ...]:
     return ("node", *_FLAGS) if _FLAGS[0] in known else ("node",)
 
 
-def is_exact(*command: str) -> bool:
-    """Whether the page would take the relaxed module in this Node."""
-    module = ROOT / "export" / "web" / "run" / "relaxed.js"
-    script = f"import {{ isExact }} from 'data:text/javascript,{quote(module.read_text(encoding='utf-8'))}';"
-    code = f"{script} console.log(isExact())"
+def runs_fast(*command: str) -> bool:
+    """Whether the page would take the fast module in this Node."""
+    module = ROOT / "export" / "web" / "run" / "fast.js"
+    script = f"import {{ runsFast }} from 'data:text/javascript,{quote(module.read_text(encoding='utf-8'))}';"
+    code = f"{script} console.log(runsFast())"
     done = subprocess.run(
         [*command, "--input-type=module", "-e", code], capture_output=True, text=True, check=True
     )
@@ -88,8 +88,8 @@ def is_exact(*command: str) -> bool:
 def test_a_compiler_whose_products_are_wrong_is_noticed() -> None:
     if not shutil.which("node") or _FLAGS[0] not in node():
         pytest.skip("the first compiler of V8 counts products twice in Node 20 alone")
-    assert not is_exact("node", _FLAGS[0])
-    assert not is_exact("node")
+    assert not runs_fast("node", _FLAGS[0])
+    assert not runs_fast("node")
 
 
 def in_node(wasm: Path, bundle: Path, options: dict[str, Any], requests: list[Any]) -> list[dict[str, Any]]:
@@ -135,6 +135,18 @@ def test_replies_and_passes_are_those_of_this_machine(wasm: Path, tmp_path: Path
     assert [one["tokens"] for one in drafted] == [one["tokens"] for one in here(bundle, PLAIN, REQUESTS)]
     repeats = architecture not in ("qwen35", "lfm2")  # whose random weights say no token twice
     assert any(one["figures"]["accepted_tokens"] for one in drafted) == repeats
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_helpers_change_no_bit(wasm: Path, tmp_path: Path, threads: int) -> None:
+    if wasm.name != FAST:
+        pytest.skip("this module computes on one thread")
+    shape = TinyShape(hidden=512, ffn=1024, head_dim=64)
+    export_gguf(write_tiny(tmp_path / "tiny.gguf", formats="q4_0", shape=shape), tmp_path / "bundle")
+    bundle = with_program(tmp_path / "bundle")
+    found = in_node(wasm, bundle, PLAIN | {"threads": threads}, REQUESTS * 4)
+    for one, expected in zip(found, here(bundle, PLAIN, REQUESTS * 4), strict=True):
+        assert {name: one[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize("format_", FORMATS)

@@ -1,19 +1,32 @@
 // Runs requests in edgedec.wasm: node wasm_runs.mjs WASM FOLDER OPTIONS REQUESTS. Prints, for each request, its tokens, text
-// and figures, and a hash over the results of all passes.
+// and figures, and a hash over the results of all passes. The option `threads` is for edgedec-fast.wasm.
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { Worker, isMainThread, workerData } from "node:worker_threads";
+
+const now = { edgedec_now: () => performance.now() / 1000 };
+if (!isMainThread) {
+  const { module, memory, stack, tls } = workerData;
+  const { exports } = new WebAssembly.Instance(module, { env: { memory, ...now } });
+  exports.__stack_pointer.value = stack;
+  exports.__wasm_init_tls(tls);
+  exports.edgedec_web_help();
+}
 
 const [wasm, folder, options, requests] = process.argv.slice(2);
 const FILES = [
   "manifest.json", "tokenizer.table", "chat_template.jinja", "chat_template.program", "cpu.json", "weights.bin",
   "drafters/tables/drafter.json", "drafters/tables/lookup.table", "drafters/tables/recycling.table",
 ];
-const imports = { env: { edgedec_now: () => performance.now() / 1000 } };
-const { exports } = (await WebAssembly.instantiate(readFileSync(wasm), imports)).instance;
+const module = new WebAssembly.Module(readFileSync(wasm));
+const shared = WebAssembly.Module.imports(module).some(({ kind }) => kind === "memory");
+const own = shared ? { memory: new WebAssembly.Memory({ initial: 512, maximum: 65535, shared: true }) } : {};
+const { exports } = new WebAssembly.Instance(module, { env: { ...own, ...now } });
+const memory = own.memory ?? exports.memory;
 exports._initialize();
 
-const bytes = (address, size) => new Uint8Array(exports.memory.buffer, address >>> 0, size);
+const bytes = (address, size) => new Uint8Array(memory.buffer, address >>> 0, size);
 const said = () => JSON.parse(Buffer.from(bytes(exports.edgedec_web_text(), exports.edgedec_web_text_size())).toString());
 
 function put(data) {
@@ -28,7 +41,7 @@ function call(name, ...given) {
 }
 
 function hashed(hash, pass) {
-  const word = (at) => new Uint32Array(exports.memory.buffer, pass, 20)[at];
+  const word = (at) => new Uint32Array(memory.buffer, pass, 20)[at];
   const rows = word(1), k = word(5), sizes = [rows * k, rows * k, rows, rows, word(3) ? rows * word(6) : 0];
   sizes.forEach((count, at) => hash.update(bytes(word(15 + at), 4 * count)));
 }
@@ -49,7 +62,12 @@ for (const name of FILES.filter((one) => existsSync(join(folder, one)))) {
   const data = readFileSync(join(folder, name)), text = Buffer.from(name);
   call("file", put(text), text.length, put(data), data.length);
 }
-const text = Buffer.from(options);
+const { threads = 1, ...others } = JSON.parse(options);
+const helpers = Array.from({ length: threads - 1 }, () => {
+  const stack = exports.edgedec_web_alloc(1 << 18) + (1 << 18), tls = exports.edgedec_web_alloc(exports.__tls_size.value + 64);
+  return new Worker(new URL(import.meta.url), { workerData: { module, memory, stack, tls } });
+});
+const text = Buffer.from(JSON.stringify(others));
 const engine = exports.edgedec_web_open(put(text), text.length);
 if (!engine) throw Error(JSON.stringify(said()));
 call("cpu", engine);
@@ -61,3 +79,4 @@ for (const request of JSON.parse(requests)) {
   const tokens = pieces.filter((one) => one.id >= 0).map((one) => one.id);
   console.log(JSON.stringify({ tokens, text: pieces.map((one) => one.text).join(""), bits: hash.digest("hex"), figures }));
 }
+for (const helper of helpers) helper.terminate();

@@ -14,7 +14,7 @@ WEIGHTS = "model/weights.bin"
 GPU = ("run/shaders.json", "run/probe.json", "model/program.json")
 PARTS = PageParts(
     "run/edgedec.wasm",
-    "run/edgedec-relaxed.wasm",
+    "run/edgedec-fast.wasm",
     WEIGHTS,
     ("model/manifest.json",),
     ("model/cpu.json",),
@@ -28,7 +28,7 @@ def played_folder(folder: Path, manifest: Manifest, weights: int = 2 * PIECE + 4
     script = Path(__file__).with_name("played_wasm.js")
     (folder / "run/wasm.js").write_text(script.read_text(encoding="utf-8"), encoding="utf-8")
     (folder / "model").mkdir()
-    for name in (PARTS.wasm, PARTS.relaxed, *PARTS.engine, *PARTS.cpu, *GPU):
+    for name in (PARTS.wasm, PARTS.fast, *PARTS.engine, *PARTS.cpu, *GPU):
         (folder / name).write_text(f'{{"played": "{name}"}}', encoding="utf-8")
     (folder / WEIGHTS).write_bytes(np.random.default_rng(7).bytes(weights))
     save_contents(folder, WebModel(manifest, 256, 128), PARTS)

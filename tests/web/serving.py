@@ -28,6 +28,8 @@ class Faults:
     ranges: bool = True
     changed: int = 0
     """Answers in which a byte is changed."""
+    isolated: bool = False
+    """Whether answers isolate the page from other sites."""
     missing: bool = False
     stalled: threading.Event | None = None
     """Waited for in the middle of the file."""
@@ -62,6 +64,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {first}-{last}/{len(data)}")
         self.send_header("Content-Type", _KINDS.get(path.suffix, "application/octet-stream"))
         self.send_header("Content-Length", str(last + 1 - first))
+        if self.faults.isolated:
+            self.send_header("Cross-Origin-Opener-Policy", "same-origin")
+            self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
         self.end_headers()
         part = data[first : last + 1]
         if faulty:

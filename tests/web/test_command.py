@@ -64,6 +64,8 @@ def test_files_have_their_kinds_and_are_asked_for_again(folder: Path, path: str,
     assert answer.headers["content-type"].split(";")[0] == kind
     assert answer.headers["cache-control"] == "no-cache"
     assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+    assert answer.headers["cross-origin-embedder-policy"] == "require-corp"
     again = asked(folder, path, **{"if-none-match": answer.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
 

@@ -13,7 +13,7 @@ import pytest
 from edgedec import kernels
 from edgedec.core.errors import NotFoundError, UnsupportedError
 from edgedec.export.web import build
-from edgedec.export.web.wasm import RELAXED, WASM, wasm_path
+from edgedec.export.web.wasm import FAST, WASM, wasm_path
 from tests.conftest import ROOT
 
 
@@ -72,15 +72,15 @@ def test_the_file_lies_where_export_finds_it(
         wasm_path()
     assert str(missing.value.hint).endswith("then python -P -m edgedec.export.web.build")
     from_url(monkeypatch, a_clone(tmp_path / "clone").as_uri())
-    for name in (WASM, RELAXED):
+    for name in (WASM, FAST):
         (tmp_path / name).write_text(name)
     monkeypatch.setattr(build, "build", lambda source, folder: tmp_path)
     assert build.main() == 0
-    for name in (WASM, RELAXED):
+    for name in (WASM, FAST):
         assert wasm_path(name) == installed / name
         assert wasm_path(name).read_text() == name
-    assert capsys.readouterr().out.splitlines() == [str(installed / RELAXED), str(installed / WASM)]
-    assert {file.name for file in installed.iterdir()} == {WASM, RELAXED}
+    assert capsys.readouterr().out.splitlines() == [str(installed / FAST), str(installed / WASM)]
+    assert {file.name for file in installed.iterdir()} == {WASM, FAST}
 
 
 def test_tools_of_an_environment_that_is_not_activated_count(

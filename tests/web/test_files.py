@@ -70,7 +70,8 @@ def test_every_file_is_reached_from_the_page_or_from_the_worker(folder: Path, in
     waiting = [path for path in reached if path.suffix == ".js"]
     while waiting:
         path = waiting.pop()
-        found = {(path.parent / one).resolve() for one in re.findall(r'from "(\.[^"]+)"', text_of(path))}
+        names = re.findall(r'from "(\.[^"]+)"|new Worker\(new URL\("([^"]+)", import', text_of(path))
+        found = {(path.parent / (one or worker)).resolve() for one, worker in names}
         waiting += sorted(found - reached)
         reached |= found
     there = {path for path in folder.rglob("*") if path.is_file()}

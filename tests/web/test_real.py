@@ -14,13 +14,13 @@ import pytest
 import edgedec
 from edgedec.core.errors import NotFoundError
 from edgedec.export.web import WebOrder, write_web_folder
-from edgedec.export.web.wasm import RELAXED, WASM, wasm_path
+from edgedec.export.web.wasm import FAST, WASM, wasm_path
 from edgedec.models.store import Store
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.patience import PATIENCE_S
 from tests.server.page.acting import ask, ended
 from tests.web.acting import fetched, ready
-from tests.web.serving import serving
+from tests.web.serving import Faults, serving
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +43,9 @@ FLAT = """() => {
   };
 }"""
 """A clock that each read-back moves on: all passes cost the same, so every draft pays."""
+
+
+SIX = "() => Object.defineProperty(navigator, 'hardwareConcurrency', { get: () => 6 })"
 
 
 @pytest.fixture(scope="module")
@@ -167,13 +170,33 @@ def test_a_model_that_gpus_do_not_run_replies_on_the_cpu_as_in_python(
         page.on("request", lambda one: asked.append(one.url.rpartition("/")[2]))
         begun(page)
         assert page.inner_text("#device-words") == "CPU: GPUs do not run this model's layers"
-        exact = page.evaluate("async () => (await import('./run/relaxed.js')).isExact()")
-        assert (WASM in asked, RELAXED in asked) == (not exact, exact)
+        fast = page.evaluate("async () => (await import('./run/fast.js')).runsFast()")
+        assert (WASM in asked, FAST in asked) == (not fast, fast)
         for way in WAYS:
             page.keyboard.press("Control+k")
             settings(page, way, TOKENS)
             ask(page, QUESTION)
             assert as_written(page) == python_reply(bundle, way, "off", QUESTION, TOKENS)
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_threads_help_where_the_page_is_isolated(
+    opened: Callable[..., Any], tiny: Path, tmp_path: Path, isolated: bool
+) -> None:
+    with (
+        serving(_written(tiny, tmp_path), Faults(isolated=isolated)) as url,
+        opened(url, device="cpu", accept_downloads=True) as page,
+    ):
+        (worker,) = page.workers
+        worker.evaluate(SIX)
+        begun(page)
+        title = "CPU, 3 threads" if isolated else "CPU"
+        assert page.inner_text("#device-words") == f"{title}: chosen in the settings"
+        alone = "this page's server does not isolate it" in page.locator("#device-facts").text_content()
+        assert alone == (not isolated)
+        settings(page, "sampled", LONG)
+        ask(page, QUESTION)
+        assert as_written(page) == python_reply(tiny, "sampled", "off", QUESTION, LONG)
 
 
 def test_a_software_adapter_has_to_be_chosen(opened: Callable[..., Any], url: str) -> None:

@@ -2,14 +2,14 @@
 
 import { Engine, checkFits } from "./engine.js";
 import { Fault } from "./errors.js";
+import { runsFast } from "./fast.js";
 import { Files, contents } from "./files.js";
 import { findGpu, openGpu } from "./gpu/adapter.js";
 import { Gpu } from "./gpu/gpu.js";
-import { isExact } from "./relaxed.js";
 import { Store } from "./store.js";
 import { Wasm } from "./wasm.js";
 
-const RELAXED = isExact();
+const FAST = runsFast();
 
 export class Model {
   #base;
@@ -83,6 +83,7 @@ export class Model {
 
   close() {
     this.engine?.close();
+    this.#wasm?.close();
     this.engine = this.#wasm = null;
   }
 
@@ -130,9 +131,11 @@ export class Model {
     const { cpu, weights } = this.#list.parts;
     checkFits(this.#files.entry(weights).bytes);
     await this.#hand([...cpu, weights]);
+    const threads = this.#wasm.hire();
     this.engine.useCpu();
+    const title = threads > 1 ? `CPU, ${threads} threads` : "CPU";
     const memory = { used: this.#wasm.bytes, planned: null };
-    this.#state.set({ device: { kind: "cpu", title: "CPU", exact: true, failed: [], why }, memory });
+    this.#state.set({ device: { kind: "cpu", title, exact: true, failed: [], why }, memory });
   }
 
   async #goOnWithoutGpu(error) {
@@ -191,7 +194,7 @@ export class Model {
   }
 
   get #module() {
-    return this.#list.parts[RELAXED ? "relaxed" : "wasm"];
+    return this.#list.parts[FAST ? "fast" : "wasm"];
   }
 
   #needed(gpu) {

@@ -7,47 +7,91 @@ const PASS_FIELDS = [
   "tokens", "rows", "length", "full", "moves", "k", "vocabulary", "inverse", "tokenIds", "positions", "parents", "paths",
   "chosen", "from", "to", "values", "ids", "logsumexp", "entropy", "logits",
 ];
+const INITIAL = 512; // pages, as kernels/wasm/library.cmake says
+const STACK = 1 << 18;
+const MOST_THREADS = 8;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
+/** Shared memory of as many pages as this browser lets grow; phones reserve fewer. */
+function sharedMemory() {
+  for (let maximum = 65535; ; maximum >>= 1) {
+    try {
+      return new WebAssembly.Memory({ initial: INITIAL, maximum, shared: true });
+    } catch (error) {
+      if (maximum <= 2 * INITIAL) throw error;
+    }
+  }
+}
+
 export class Wasm {
   #exports;
+  #module;
+  #memory;
   #named = new Set();
+  #helpers = [];
 
-  constructor(instance) {
+  constructor(instance, memory, module) {
     this.#exports = instance.exports;
+    this.#module = module;
+    this.#memory = memory ?? this.#exports.memory;
     this.#exports._initialize?.();
   }
 
   static async load(bytes) {
-    const imports = { env: { edgedec_now: () => performance.now() / 1000 } };
     try {
-      return new Wasm((await WebAssembly.instantiate(bytes, imports)).instance);
+      const module = await WebAssembly.compile(bytes);
+      const shared = WebAssembly.Module.imports(module).some(({ kind }) => kind === "memory");
+      const memory = shared ? sharedMemory() : null;
+      const env = { ...(memory && { memory }), edgedec_now: () => performance.now() / 1000 };
+      return new Wasm(await WebAssembly.instantiate(module, { env }), memory, module);
     } catch (error) {
       throw new Fault("unsupported", `edgedec.wasm cannot run here: ${error.message}`.slice(0, 300),
         "use a newer browser, with WebAssembly SIMD");
     }
   }
 
+  /**
+   * Start threads that help with passes, where the page is isolated from other sites; all threads are one for every two of the
+   * processor, which may be halves of a core. Passes use those that have come. Returns how many threads there will be.
+   */
+  hire() {
+    const all = Math.min(MOST_THREADS, Math.ceil((navigator.hardwareConcurrency ?? 2) / 2));
+    const shared = this.#exports.__tls_size && globalThis.crossOriginIsolated;
+    while (shared && this.#helpers.length + 1 < all) {
+      const stack = this.alloc(STACK) + STACK;
+      const tls = this.alloc(this.#exports.__tls_size.value + 64);
+      const helper = new Worker(new URL("helper.js", import.meta.url), { type: "module" });
+      helper.postMessage({ module: this.#module, memory: this.#memory, stack, tls });
+      this.#helpers.push(helper);
+    }
+    return 1 + this.#helpers.length;
+  }
+
+  /** End the helpers; the module cannot compute any more. */
+  close() {
+    for (const helper of this.#helpers) helper.terminate();
+  }
+
   /** Bytes of memory that the module has taken. */
   get bytes() {
-    return this.#exports.memory.buffer.byteLength;
+    return this.#memory.buffer.byteLength;
   }
 
   floats(address, count) {
-    return new Float32Array(this.#exports.memory.buffer, address, count);
+    return new Float32Array(this.#memory.buffer, address, count);
   }
 
   ints(address, count) {
-    return new Int32Array(this.#exports.memory.buffer, address, count);
+    return new Int32Array(this.#memory.buffer, address, count);
   }
 
   words(address, count) {
-    return new Uint32Array(this.#exports.memory.buffer, address, count);
+    return new Uint32Array(this.#memory.buffer, address, count);
   }
 
   view(address, count) {
-    return new Uint8Array(this.#exports.memory.buffer, address, count);
+    return new Uint8Array(this.#memory.buffer, address, count);
   }
 
   /** Take memory that outlives calls; free it with `free`. */
@@ -86,7 +130,7 @@ export class Wasm {
 
   text() {
     const [at, size] = [this.#exports.edgedec_web_text() >>> 0, this.#exports.edgedec_web_text_size() >>> 0];
-    return decoder.decode(this.view(at, size));
+    return decoder.decode(this.view(at, size).slice()); // a decoder reads no shared memory
   }
 
   json() {

@@ -8,6 +8,7 @@
 #include "head_topk/head_topk.h"
 #include "quant_embedding/quant_embedding.h"
 #include "quant_linear/linear.h"
+#include "engine/web/threads.h"
 #include "rms_norm/rms_norm.h"
 #include "rotary_table/rotary_table.h"
 
@@ -48,7 +49,7 @@ Status CpuModel::open(const std::string& folder, const ModelSpec& spec, int64_t 
   EDGEDEC_TRY(CpuProgram::read(text, {model->weights_.data(), model->weights_.size()}, spec, &model->program_));
   model->capacity_ = static_cast<size_t>(capacity);
   EDGEDEC_TRY(model->take_memory(spec, static_cast<size_t>(max_pass)));
-  model->thread_ = std::make_unique<Serial>();
+  model->thread_ = page_threads();
   *made = std::move(model);
   return {};
 }
@@ -93,7 +94,7 @@ Status CpuModel::run(const edgedec_web_pass& pass) {
     if (run.count(node.over)) this->run(node, run);
   if (pass.keep) states_.keep(pass.keep);
   if (!thread_->lacks_memory()) return {};
-  thread_ = std::make_unique<Serial>();
+  thread_ = page_threads();
   return {Code::kNoMemory, "there is no memory for a pass", "close other programs, or use a smaller context"};
 }
 

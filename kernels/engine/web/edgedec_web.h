@@ -21,7 +21,8 @@
 // `code`, `message` and `hint`. A failed call changes nothing, unless its comment says so.
 // Memory. All addresses are places in the module's linear memory, which may grow during every call: JavaScript makes its
 // typed arrays after a call and not before. wasm32 addresses 4 GiB.
-// Imports. One function: `env.edgedec_now()`, seconds that never go back, as a double.
+// Imports. One function: `env.edgedec_now()`, seconds that never go back, as a double. edgedec-fast.wasm also imports its memory,
+// `env.memory`, which is shared.
 #ifndef EDGEDEC_WEB_H_
 #define EDGEDEC_WEB_H_
 
@@ -158,6 +159,9 @@ EDGEDEC_WEB_API int32_t edgedec_web_encode(edgedec_web* engine, const char* text
 EDGEDEC_WEB_API int32_t edgedec_web_cpu(edgedec_web* engine);
 // Computes the pass that was announced, its copies included, and writes the results. edgedec_web_give follows.
 EDGEDEC_WEB_API int32_t edgedec_web_compute(edgedec_web* engine);
+// Makes the calling thread a helper of edgedec_web_compute for as long as the module lives. It is for another instance of edgedec-fast.wasm over the same memory, on a thread of its own, with a
+// stack of its own and __wasm_init_tls called. In other modules it returns at once.
+EDGEDEC_WEB_API void edgedec_web_help(void);
 
 // ---- Parts of a pass that belong on the host, because they use doubles
 

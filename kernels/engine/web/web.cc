@@ -6,6 +6,7 @@
 
 #include "core/base/json.h"
 #include "engine/web/edgedec_web.h"
+#include "engine/web/threads.h"
 #include "engine/web/web_engine.h"
 
 using namespace edgedec::engine;
@@ -110,6 +111,8 @@ int32_t edgedec_web_cpu(edgedec_web* engine) {
 int32_t edgedec_web_compute(edgedec_web* engine) {
   return answered([&](std::string*) { return engine->engine.compute(); });
 }
+
+void edgedec_web_help(void) { help_on_page(); }
 
 int32_t edgedec_web_rotary(edgedec_web* engine, const float* inv_freq, size_t half, float* table) {
   return answered([&](std::string*) { return engine->engine.rotary(inv_freq, half, table); });

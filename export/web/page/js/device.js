@@ -13,7 +13,7 @@ const DRAFT = "draft";
 /** Return what computes replies, in a few words. */
 function deviceWords({ device }) {
   if (!device) return "";
-  if (device.kind === "cpu") return `CPU${device.why ? `: ${device.why}` : ""}`;
+  if (device.kind === "cpu") return `${device.title}${device.why ? `: ${device.why}` : ""}`;
   return `${device.title}: ${device.exact ? "same bits as the CPU" : "not the CPU's bits"}`;
 }
 
@@ -24,6 +24,9 @@ function facts({ device, memory, phase, notice }, about) {
   if (device) found.push(["Computes on", device.kind === "cpu" ? deviceWords({ device }) : device.title]);
   else found.push(["Computes on", phase === "failed" ? "nothing: see the message below" : "chosen when the model is loaded"]);
   if (device) found.push(["Bits", device.exact ? "those of the CPU's kernels, on every device" : `differ: ${device.failed.join(", ")}`]);
+  if (device?.kind === "cpu" && !globalThis.crossOriginIsolated) {
+    found.push(["Threads", "one: this page's server does not isolate it from other sites"]);
+  }
   if (phase === "ready") found.push(["Kept", notice ?? "in this browser"]);
   if (memory) found.push(["Memory", memory.planned ? `${bytes(memory.used)}; planned ${bytes(memory.planned)}` : bytes(memory.used)]);
   return found;

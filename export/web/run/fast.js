@@ -1,5 +1,6 @@
-// Whether edgedec-relaxed.wasm has the bits of edgedec.wasm here: the browser has relaxed SIMD, its multiply-add rounds once,
-// and its product of bytes is right. The standard lets a browser round twice. Early versions of V8 counted products twice.
+// Whether edgedec-fast.wasm runs here with the bits of edgedec.wasm: the browser has shared memory and relaxed SIMD, its
+// multiply-add rounds once, and its product of bytes is right. The standard lets a browser round twice. Early versions of V8
+// counted products twice.
 
 const vector = (bits) => [0xfd, 0x0c, ...[0, 1, 2, 3].flatMap(() => [0, 8, 16, 24].map((at) => (bits >>> at) & 255))];
 const section = (id, bytes) => [id, bytes.length, ...bytes];
@@ -22,10 +23,11 @@ function probe() {
   return Uint8Array.from([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, ...type, ...section(3, [1, 0]), ...exported, ...codes]);
 }
 
-export function isExact() {
+export function runsFast() {
   try {
+    new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
     return new WebAssembly.Instance(new WebAssembly.Module(probe())).exports.f() === 1;
   } catch {
-    return false; // no relaxed SIMD
+    return false; // one of both is not there
   }
 }
