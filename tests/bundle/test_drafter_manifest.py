@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from edgedec.bundle.drafter_manifest import DrafterManifest, Target
-from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError
+from edgedec.core.errors import BadFileError, NotFoundError
 from edgedec.disk.listed_files import FileEntry
 from tests.bundle import hostile
-from tests.bundle.hostile import edit
 
 TARGET = Target("tiny", hashlib.sha256(b"weights").hexdigest(), 300)
 
@@ -64,37 +63,6 @@ HOSTILE: list[tuple[tuple[str, ...], Any]] = [
     (("facts",), {"a": {"b": 1}}),
     (("facts",), ...),
 ]
-
-
-@pytest.mark.parametrize(("path", "value"), HOSTILE)
-def test_a_hostile_field_is_refused_in_one_line(tmp_path: Path, path: tuple[str, ...], value: Any) -> None:
-    make_drafter(tmp_path)
-    edit(tmp_path / "drafter.json", path, value)
-    with pytest.raises(BadFileError) as caught:
-        DrafterManifest.load(tmp_path)
-    assert str(caught.value).isprintable()
-    assert len(str(caught.value)) < 200
-
-
-@pytest.mark.parametrize("text", hostile.TEXTS)
-def test_a_hostile_text_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "drafter.json").write_text(text)
-    with pytest.raises(BadFileError, match=r"drafter\.json of the drafter is broken"):
-        DrafterManifest.load(tmp_path)
-
-
-def test_every_truncation_is_refused(tmp_path: Path) -> None:
-    text = make_drafter(tmp_path).to_json()
-    for end in range(0, len(text) - 2, 5):
-        with pytest.raises(BadFileError):
-            DrafterManifest.from_json(text[:end])
-
-
-def test_another_version_is_said(tmp_path: Path) -> None:
-    make_drafter(tmp_path)
-    edit(tmp_path / "drafter.json", ("version",), 2)
-    with pytest.raises(UnsupportedError, match="version 2, and this EdgeDec reads version 1"):
-        DrafterManifest.load(tmp_path)
 
 
 def test_a_file_that_changed_is_refused(tmp_path: Path) -> None:

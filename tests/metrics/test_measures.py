@@ -96,14 +96,6 @@ def test_a_reply_of_one_token_has_neither_speed_up_nor_rooflinelineline() -> Non
     assert measures().energy(marks(0, 0), single).joules_per_token is None
 
 
-def test_no_drafts_of_any_length_cost_what_plain_decoding_costs() -> None:
-    plain = measures().estimated(marks(12, 12), PLAIN)
-    undrafted = measures().estimated(marks(12, 12, draft_bytes=0), PLAIN)
-    assert plain == undrafted
-    assert plain.estimated
-    assert plain.source == MODEL
-
-
 def test_the_estimate_counts_weights_once_a_pass_and_products_once_a_token() -> None:
     each = measures().estimated(marks(12, 12), PLAIN)
     fewer = measures().estimated(marks(6, 12), PLAIN)
