@@ -297,8 +297,3 @@ def test_a_strict_function_is_never_called_with_other_arguments(hermes: Codec, p
 def test_a_form_that_is_not_json_cannot_be_required(tmp_path: Path, name: str) -> None:
     with pytest.raises(UnsupportedError, match="no grammar"):
         ReplySyntax(codec_for(tmp_path, name), (STOP,), "required").grammar("")
-
-
-def test_a_required_call_of_no_tool_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="'run' is no tool"):
-        ReplySyntax(codec_for(tmp_path, "hermes"), (STOP,), "run")

@@ -179,15 +179,6 @@ def test_with_stop_the_turn_fails_and_nothing_is_dropped(tmp_path: Path) -> None
     assert (session.messages, lines) == (before, [])
 
 
-def test_a_turn_longer_than_the_context_is_refused_and_drops_nothing(tmp_path: Path) -> None:
-    session, lines = talkative(tmp_path)
-    list(session.reply("Hi"))
-    before = [*session.messages]
-    with pytest.raises(ContextFullError, match="the context holds 400"):
-        list(session.reply("x" * 500))
-    assert (session.messages, lines) == (before, [])
-
-
 def test_a_reply_that_runs_into_the_end_makes_room_in_the_next_turn(tmp_path: Path) -> None:
     model = load_parrot(tmp_path)
     word = model.tokenizer.encode("a", add_bos=False)[0]

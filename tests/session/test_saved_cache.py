@@ -8,7 +8,6 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import pytest
 from edgedec.backends.onnx import model as onnx
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.bundle.model_id import ModelId
-from edgedec.core.errors import BadFileError, UsageError
+from edgedec.core.errors import BadFileError
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
@@ -291,17 +290,6 @@ def test_damage_anywhere_is_found_and_nothing_changes(folder: Path, tmp_path: Pa
             restore_session(path, session, model_id, silent)
         assert "\n" not in str(caught.value)
         assert (session.messages, session.engine.committed, model.forward.length) == ([], [], 0)
-
-
-def test_another_models_file_is_refused_naming_both(folder: Path, tmp_path: Path) -> None:
-    path = tmp_path / "talk"
-    saved_talk(folder, path)
-    model, model_id = opened(tiny_bundle(folder, "gemma3"))
-    other = replace(model_id, name="gemma3-tiny")
-    session = chat_of(model, GREEDY)
-    with pytest.raises(UsageError, match="a conversation with Tiny llama, and this is gemma3-tiny"):
-        restore_session(path, session, other, silent)
-    assert session.messages == []
 
 
 def test_a_file_that_is_cut_while_it_is_read_leaves_an_empty_cache(

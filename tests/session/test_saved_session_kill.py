@@ -12,12 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgedec.sampling import DrawParams
-from edgedec.session.reply import Settings
 from edgedec.session.session_file import open_file
-from tests.fixtures.ready import chat_of
-from tests.fixtures.sessions import restore_session
-from tests.fixtures.tiny_models import opened, tiny_bundle
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = 8 << 20
@@ -36,24 +31,6 @@ for number in range(start, start + 1000):
         for piece in pieces:
             sink.write(piece.data)
     write_file(path, {"format": "edgedec-session", "version": 2, "number": number}, write)
-"""
-
-CHATTER = """
-import sys
-from pathlib import Path
-from edgedec.sampling import DrawParams
-from edgedec.session.reply import Settings
-from tests.fixtures.sessions import save_session
-from tests.fixtures.ready import chat_of
-from tests.fixtures.tiny_models import opened
-model, model_id = opened(Path(sys.argv[1]))
-session = chat_of(model, Settings(DrawParams(temperature=1.2, seed=5), 10))
-for turn in ("Hello", "hello world"):
-    list(session.reply(turn))
-    save_session(Path(sys.argv[2]), session, model_id)
-print("saved", flush=True)
-while True:
-    save_session(Path(sys.argv[2]), session, model_id)
 """
 
 
@@ -87,29 +64,3 @@ def test_a_killed_save_leaves_a_whole_file(tmp_path: Path) -> None:
             assert (body == number % 256).all()
         halves = len(list(tmp_path.glob("talk.partial-*")))
     assert halves > 0, "no process was killed while it wrote"
-
-
-def test_a_killed_conversation_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    bundle, path = tiny_bundle(tmp_path), tmp_path / "talk"
-    settings = Settings(DrawParams(temperature=1.2, seed=5), 10)
-    model, model_id = opened(bundle)
-    uninterrupted = chat_of(model, settings)
-    for turn in ("Hello", "hello world", "the end"):
-        list(uninterrupted.reply(turn))
-    assert uninterrupted.last is not None
-
-    victim = start(CHATTER, str(bundle), str(path))
-    assert victim.stdout is not None
-    assert victim.stdout.readline() == "saved\n"
-    time.sleep(0.01)
-    kill(victim)
-    model, _ = opened(bundle)
-    session, lines = chat_of(model, Settings(max_tokens=10)), list[str]()
-    saved = restore_session(path, session, model_id, lines.append)
-    session.adjust(params=saved.params)
-    list(session.reply("the end"))
-    assert session.last is not None
-    assert session.last.tokens == uninterrupted.last.tokens
-    assert session.messages == uninterrupted.messages
-    assert saved.cache is not None
-    assert (session.last.reused, lines) == (len(saved.cache.tokens), [])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,22 +41,15 @@ def test_a_call_and_its_result_are_in_the_conversation(tmp_path: Path) -> None:
     assert reply.read() == CALL
     assert reply.tool_calls == (ADD,)
     chat.tool_result(ADD, "2")
-    assert chat.reply().read() == "It is 2."
+    second = chat.reply()
+    assert second.reused >= len(reply.prompt) + len(reply.tokens) - 1
+    assert second.read() == "It is 2."
     assert chat.messages == [
         Message("user", "Add."),
         Message("assistant", "", tool_calls=(ADD,)),
         Message("tool", "2", name="add", tool_call_id="call00000"),
         Message("assistant", "It is 2."),
     ]
-
-
-def test_the_prompt_goes_on_from_the_tokens_that_were_drawn(tmp_path: Path) -> None:
-    chat = chat_with_tools(tmp_path, CALL, "It is 2.")
-    first = chat.reply("Add.")
-    first.read()
-    chat.tool_result(ADD, "2")
-    second = chat.reply()
-    assert second.reused >= len(first.prompt) + len(first.tokens) - 1
 
 
 def test_thinking_content_and_calls_are_told_apart(tmp_path: Path) -> None:
@@ -164,14 +156,3 @@ def test_a_required_call_needs_tools(tmp_path: Path) -> None:
 def test_a_form_of_calls_that_is_not_known_is_refused_before_the_reply(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="not known"):
         chat_with_tools(tmp_path, "x", template="{{ tools | tojson }}")
-
-
-def test_a_required_call_has_a_grammar(tmp_path: Path) -> None:
-    syntax = ReplySyntax(chat_with_tools(tmp_path, "x").codec, (TOOL,), "add")
-    free, thinking = syntax.grammar("<|im_start|>assistant\n"), syntax.grammar("assistant\n<think>\n")
-    assert free is not None
-    assert thinking is not None
-    assert free.text.startswith("start: (call_0)\n")
-    assert json.dumps('<tool_call>\n{"name": "add", "arguments": ') in free.text
-    assert '"</think>"' in thinking.text
-    assert ReplySyntax(syntax.codec, (TOOL,)).grammar("") is None
