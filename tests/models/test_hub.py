@@ -121,16 +121,6 @@ def test_a_broken_connection_is_continued_with_range(hub: Hub) -> None:
     assert tree(hub.home) == BUNDLE
 
 
-def test_a_part_of_an_earlier_process_is_continued(hub: Hub) -> None:
-    part = hub.home / "downloads" / "owner--repo--folder--m" / "m.gguf.part"
-    part.parent.mkdir(parents=True)
-    part.write_bytes(DATA[:300_000])
-    hub.pull()
-    (request,) = hub.site.of(FILE)
-    assert (request.headers["range"], request.sent) == ("bytes=300000-", 200_000)
-    assert tree(hub.home) == BUNDLE
-
-
 def test_the_token_goes_to_the_hub_but_not_to_where_it_redirects(hub: Hub) -> None:
     with serving(Site(files={"/cdn": DATA})) as cdn:
         hub.site.script[FILE] = deque([("redirect", f"{cdn.url}/cdn")])

@@ -85,23 +85,6 @@ def test_a_model_in_parts_is_fetched_whole(hub: Hub, reference: str) -> None:
     assert not (hub.home / "downloads" / name).exists()
 
 
-def test_a_part_that_the_repository_lacks_is_named(hub: Hub) -> None:
-    first, second, _ = PARTS
-    hub.site.add_repository("owner/repo", {first: DATA})
-    answer = hub.pull("owner/repo")
-    assert (answer["error"], answer["status"]) == ("NotFoundError", 3)
-    assert f"has {first} and lacks {second}, another part" in answer["text"]
-    assert tree(hub.home) == []
-
-
-def test_an_unknown_quantisation_lists_those_there_are(hub: Hub) -> None:
-    hub.site.add_repository("owner/repo", FILES)
-    answer = hub.pull("owner/repo:Q3_K_S")
-    assert answer["status"] == 3
-    assert answer["text"] == "owner/repo on the model hub has no Q3_K_S (it has Q4_K_M, Q8_0)"
-    assert tree(hub.home) == []
-
-
 def test_a_file_that_is_not_the_listed_one_is_refused(hub: Hub) -> None:
     commit = hub.site.add_repository("owner/repo", FILES)
     hub.site.files[f"/owner/repo/resolve/{commit}/m-Q4_K_M.gguf"] = OTHER

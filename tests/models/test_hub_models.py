@@ -113,17 +113,6 @@ def test_a_repository_without_a_model_says_so(hub: Hub) -> None:
     assert words in done.stderr.splitlines()[-1]
 
 
-def test_a_hub_out_of_reach_is_status_6(hub: Hub) -> None:
-    hub.environment["HF_ENDPOINT"] = "http://127.0.0.1:9"
-    done = edgedec(hub, "chat", "owner/repo")
-    assert (done.returncode, done.stdout) == (6, "")
-    assert done.stderr == (
-        "error: there is no file or folder owner/repo, and the model hub (127.0.0.1) cannot be reached for "
-        "hf:owner/repo: Connection refused "
-        "(check the connection; models that are installed and files on the disk work without it)\n"
-    )
-
-
 def test_the_files_of_a_directory_can_be_kept_twice(hub: Hub, safetensors: dict[str, bytes]) -> None:
     hub.site.add_repository("owner/tiny", safetensors, large=r"safetensors$")
     for options in ((), ("--force",)):

