@@ -11,9 +11,8 @@ import pytest
 
 import edgedec
 from edgedec.cli import apidoc
-from edgedec.core.errors import NotFoundError
-from edgedec.models import Store
 from tests.conftest import ROOT
+from tests.fixtures.real_models import installed
 
 EXAMPLES = [
     "edgedec.api",
@@ -38,10 +37,7 @@ def test_every_public_name_is_on_the_page() -> None:
 @pytest.mark.parametrize("module", EXAMPLES)
 def test_examples_run_with_the_real_model(module: str, tmp_path: Path) -> None:
     for name in ("smollm2-135m", "qwen2.5-coder-1.5b"):
-        try:
-            Store().path(name)
-        except NotFoundError:
-            pytest.skip(f"the real model is not installed: edgedec pull {name}")
+        installed(name)
     config = edgedec.RunConfig(context=1024, sampling=edgedec.SamplingParams.greedy())
     with ExitStack() as opened:
         model = opened.enter_context(edgedec.open("smollm2-135m", config))

@@ -12,8 +12,7 @@ from edgedec.control import CostCurve
 from edgedec.core.cache_config import Device
 from edgedec.core.rows import Rows
 from edgedec.costs.pass_costs import PassCosts
-from edgedec.disk.home import default_home
-from tests.fixtures.real_models import REAL_MODELS
+from tests.fixtures.real_models import REAL_MODELS, installed
 from tests.fixtures.replies import feed_all
 from tests.gpu import adapters
 from tests.gpu.test_model import same
@@ -41,11 +40,6 @@ def config(device: Device, draft: str = "off") -> RunConfig:
     return RunConfig(device=device, draft=draft, draft_tokens=7, context=256)
 
 
-def skip_without(name: str) -> None:
-    if not (default_home() / "models" / name).is_dir():
-        pytest.skip(f"{name} is not installed")
-
-
 def plain(name: str, device: Device, sampling: str, count: int) -> list[int]:
     with edgedec.open(name, config(device)) as model:
         reply = model.complete(TEXT, sampling=SAMPLING[sampling], max_tokens=count)
@@ -70,7 +64,7 @@ def drafted(name: str, device: Device, sampling: str, count: int) -> list[int]:
     ("name", "count"), [(name, SHORT if name.startswith("qwen") else LONG) for name in REAL_MODELS]
 )
 def test_replies_are_those_of_the_cpu(name: str, count: int, sampling: str) -> None:
-    skip_without(name)
+    installed(name)
     expected = plain(name, "cpu", sampling, count)
     assert len(expected) == count
     assert plain(name, "gpu", sampling, count) == expected
@@ -80,7 +74,7 @@ def test_replies_are_those_of_the_cpu(name: str, count: int, sampling: str) -> N
 @pytest.mark.parametrize("name", REAL_MODELS)
 def test_rows_are_those_of_the_cpu(name: str) -> None:
     """All logits of a prompt's pass, of single tokens and of a tree, bit for bit."""
-    skip_without(name)
+    installed(name)
     with edgedec.open(name, config("cpu")) as host, edgedec.open(name, config("gpu")) as other:
         prompt = host.loaded.tokenizer.encode(TEXT)
         forwards = [model.single.forward for model in (host, other)]

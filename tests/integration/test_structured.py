@@ -10,9 +10,9 @@ import pytest
 
 import edgedec
 from edgedec.bench.harness.schemas import FAMILIES, Schema, schemas
-from edgedec.core.errors import GrammarError, NotFoundError, UsageError
-from edgedec.models import Store
+from edgedec.core.errors import GrammarError, UsageError
 from edgedec.sampling import DrawParams
+from tests.fixtures.real_models import installed
 
 CASES = {"smollm2-135m": 504, "gemma3-270m": 60, "qwen2.5-coder-1.5b": 30}
 """Cases by model: a schema, a prompt, and a way to draw."""
@@ -47,10 +47,7 @@ def replied(model: edgedec.Model, schema: Schema, prompt: str, params: DrawParam
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_drafts_change_no_token(name: str) -> None:
-    try:
-        bundle = Store().path(name)
-    except NotFoundError:
-        pytest.skip(f"{name} is not installed")
+    bundle = installed(name)
     drafted = same = whole = refused = 0
     with (
         edgedec.open(bundle, draft="off", context=512, threads=1) as plain,

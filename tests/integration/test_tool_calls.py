@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import edgedec
-from edgedec.core.errors import NotFoundError
-from edgedec.models import Store
+from tests.fixtures.real_models import installed
 
 MODEL = "qwen2.5-coder-1.5b"
 PEOPLE = {"Rome": 2755000, "Paris": 2048000}
@@ -32,10 +31,7 @@ TOOLS = {"weather": weather, "population": population}
 
 @pytest.fixture(scope="module", params=["off", "lookup"])
 def model(request: pytest.FixtureRequest) -> Iterator[edgedec.Model]:
-    try:
-        Store().path(MODEL)
-    except NotFoundError:
-        pytest.skip(f"the real model is not installed: edgedec pull {MODEL}")
+    installed(MODEL)
     greedy = edgedec.SamplingParams.greedy()
     with edgedec.open(MODEL, context=2048, sampling=greedy, draft=request.param) as model:
         yield model

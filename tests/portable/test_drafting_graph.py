@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from edgedec.bundle.manifest import Manifest
 from edgedec.export import export_gguf
 from edgedec.export.model import DOMAIN
 from edgedec.text.tokenizer import Tokenizer
+from tests.fixtures.real_models import installed
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.portable.drafting_runner import DraftingRunner
 from tests.portable.runner import Runner, options
@@ -132,13 +132,10 @@ def test_bodies_cost_little_room(bundle: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_real_model_drafts_the_same_without_kernels(tmp_path: Path) -> None:
-    folder = os.environ.get("EDGEDEC_TEST_GGUF")
-    assert folder, "set EDGEDEC_TEST_GGUF to the directory of the real models"
-    export_gguf(Path(folder) / "smollm2.gguf", tmp_path / "bundle")
-    manifest = Manifest.load(tmp_path / "bundle")
-    prompt = Tokenizer.load(tmp_path / "bundle", manifest.tokenizer).encode("The capital of France is")
-    runners = [DraftingRunner(tmp_path / "bundle", options(kernels=kernels)) for kernels in (False, True)]
+def test_a_real_model_drafts_the_same_without_kernels() -> None:
+    bundle = installed("smollm2-135m")
+    prompt = Tokenizer.load(bundle, Manifest.load(bundle).tokenizer).encode("The capital of France is")
+    runners = [DraftingRunner(bundle, options(kernels=kernels)) for kernels in (False, True)]
     for exit in (runners[0].exits[0], runners[0].exits[-2]):
         found = []
         for runner in runners:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +19,7 @@ from edgedec.kernels.packing.layout import FORMATS
 from edgedec.text.tokenizer import Tokenizer
 from tests.fixtures.nightly import diagonal
 from tests.fixtures.opened import onnx_forward
+from tests.fixtures.real_models import installed
 from tests.fixtures.tiny_experts import ExpertShape
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.portable import agreement
@@ -185,14 +185,11 @@ def test_bodies_cost_little_room(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_real_model_says_the_same_without_kernels(tmp_path: Path) -> None:
-    folder = os.environ.get("EDGEDEC_TEST_GGUF")
-    assert folder, "set EDGEDEC_TEST_GGUF to the directory of the real models"
-    export_gguf(Path(folder) / "smollm2.gguf", tmp_path / "bundle")
-    manifest = Manifest.load(tmp_path / "bundle")
-    prompt = Tokenizer.load(tmp_path / "bundle", manifest.tokenizer).encode("The capital of France is")
-    plain = Runner(tmp_path / "bundle", capacity=64)
-    forward = onnx_forward(tmp_path / "bundle", manifest, capacity=64)
+def test_a_real_model_says_the_same_without_kernels() -> None:
+    bundle = installed("smollm2-135m")
+    manifest = Manifest.load(bundle)
+    prompt = Tokenizer.load(bundle, manifest.tokenizer).encode("The capital of France is")
+    plain, forward = Runner(bundle, capacity=64), onnx_forward(bundle, manifest, capacity=64)
     got, expected, worst = list(prompt), list(prompt), 0.0
     for count in [len(prompt), *[1] * 15]:
         out, rows = plain.run(got[-count:]), forward.extend(expected[-count:])

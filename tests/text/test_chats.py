@@ -6,7 +6,6 @@ A message that looks like a control token is spelt. All else is as the library h
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import unicodedata
@@ -16,9 +15,6 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer as Library
 
-from edgedec.core.errors import NotFoundError
-from edgedec.export.gguf_header import parse_header
-from edgedec.models import Store
 from edgedec.models.catalogue import CATALOGUE
 from edgedec.session.prompt import Message, Prompts
 from edgedec.text.encoder import LibraryEncoder
@@ -26,6 +22,7 @@ from edgedec.text.table_encoder import TableEncoder
 from edgedec.text.template import ChatTemplate
 from edgedec.text.template_program import program_of
 from edgedec.text.tokenizer import Tokenizer
+from tests.fixtures.real_models import installed
 from tests.fixtures.tiny_tokenizers import built, library_of
 from tests.fixtures.vocabularies import OTHER_VOCABULARIES, VOCABULARIES, metadata_of
 from tests.native.test_text import native
@@ -167,27 +164,11 @@ def test_chats_of_real_models(name: str, count: int) -> None:
     """
     from edgedec.bundle.manifest import Manifest
 
-    try:
-        bundle = Store().path(name)
-    except NotFoundError:
-        pytest.skip(f"the real model is not installed: edgedec pull {name}")
+    bundle = installed(name)
     tokenizer = Tokenizer.load(bundle, Manifest.load(bundle).tokenizer)
     own, given = bundle / "chat_template.jinja", VOCABULARIES[CATALOGUE[name].vocabulary]
     source = own.read_text(encoding="utf-8") if own.exists() else given.template
     compare(Side(bundle, tokenizer, source, given.bos or "<|im_start|>", given.eos), count, seed=5)
-
-
-@pytest.mark.slow
-def test_chats_of_a_real_distilled_qwen(tmp_path: Path) -> None:
-    """The first part of a GGUF file is enough: it has the tokens, with their types by a converter."""
-    folder = os.environ.get("EDGEDEC_TEST_GGUF")
-    if folder is None or not (file := Path(folder) / "deepseek-r1.gguf").exists():
-        pytest.skip("EDGEDEC_TEST_GGUF names no folder with deepseek-r1.gguf (DeepSeek-R1-Distill-Qwen)")
-    header = parse_header(memoryview(file.read_bytes()), file_bytes=1 << 40)
-    found = {key: value for key, value in header.metadata.items() if key.startswith("tokenizer.")}
-    given = VOCABULARIES["deepseek-r1"]
-    tokenizer = built(tmp_path, found | {"tokenizer.chat_template": given.template})
-    compare(Side(tmp_path, tokenizer, given.template, given.bos, given.eos), 3000, seed=6)
 
 
 def test_phi3_takes_the_line_behind_a_role(tmp_path: Path) -> None:

@@ -1,32 +1,27 @@
-"""The tables of installed models against the tokenizers library, and the memory of plain decoding."""
+"""Tokenizers of installed models: ids of the library and of llama.cpp, and the memory of plain decoding."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from pathlib import Path
+import unicodedata
 
 import pytest
 
-from edgedec.core.errors import NotFoundError
-from edgedec.models import Store
+from edgedec.bundle.manifest import Manifest
 from edgedec.text.encoder import LibraryEncoder
 from edgedec.text.table_encoder import TableEncoder, open_encoder
-from tests.fixtures.real_models import REAL_MODELS
+from edgedec.text.tokenizer import Tokenizer
+from tests.fixtures.real_models import REAL_MODELS, installed
+from tests.project.sources import ROOT
 from tests.text.multilingual import hard_texts, mixtures
 
 pytestmark = pytest.mark.slow
 
+RECORDED = {"smollm2-135m": "smollm2", "qwen2.5-coder-1.5b": "qwen", "gemma3-270m": "gemma3"}
 MOST_BYTES = {"smollm2-135m": 170_000_000, "gemma3-270m": 330_000_000}
 """Most that plain decoding may have resident, with the default context and a short prompt."""
-
-
-def installed(name: str) -> Path:
-    try:
-        return Store().path(name)
-    except NotFoundError:
-        pytest.skip(f"the real model is not installed: edgedec pull {name}")
 
 
 @pytest.mark.parametrize("name", REAL_MODELS)
@@ -61,3 +56,14 @@ def test_plain_decoding_stays_small(name: str) -> None:
         )
         peaks.append(json.loads(done.stdout)["stats"]["peak_rss_bytes"])
     assert peaks[-1] <= MOST_BYTES[name]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_ids_are_those_that_llama_cpp_gave(name: str) -> None:
+    """llama.cpp composes no texts; Qwen2 was taught with composed ones, whose ids are compared."""
+    bundle = installed(name)
+    tokenizer = Tokenizer.load(bundle, Manifest.load(bundle).tokenizer)
+    recorded = json.loads((ROOT / "tests/fixtures/tokenizer_expected.json").read_text(encoding="utf-8"))
+    for text, ids in zip(recorded["texts"], recorded["ids"][RECORDED[name]], strict=True):
+        if not name.startswith("qwen") or unicodedata.is_normalized("NFC", text):
+            assert tokenizer.encode(text, add_bos=False, parse_special=True) == ids, text

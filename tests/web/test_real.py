@@ -15,7 +15,7 @@ import edgedec
 from edgedec.core.errors import NotFoundError
 from edgedec.export.web import WebOrder, write_web_folder
 from edgedec.export.web.wasm import FAST, WASM, wasm_path
-from edgedec.models.store import Store
+from tests.fixtures.real_models import installed
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.patience import PATIENCE_S
 from tests.server.page.acting import ask, ended
@@ -222,10 +222,7 @@ def test_a_real_model_replies_as_in_python(
     opened: Callable[..., Any], tmp_path: Path, device: str, tokens: int
 ) -> None:
     name, question = "smollm2-135m", "Name three colours."
-    try:
-        bundle = Store().path(name)
-    except NotFoundError:
-        pytest.skip(f"the real model is not installed: edgedec pull {name}")
+    bundle = installed(name)
     with (
         serving(_written(bundle, tmp_path)) as url,
         opened(url, gpu=device == "gpu", device=device, accept_downloads=True) as page,

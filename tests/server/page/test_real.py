@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 import edgedec
-from edgedec.core.errors import NotFoundError
-from edgedec.models.store import Store
+from tests.fixtures.real_models import installed
 from tests.patience import PATIENCE_S
 from tests.server.page.acting import ask, ended, last, replies
 
@@ -27,10 +26,7 @@ QUESTION = "Name three colours."
 @pytest.fixture(scope="module")
 def alone() -> str:
     """The reply of the Python API."""
-    try:
-        Store().path(MODEL)
-    except NotFoundError:
-        pytest.skip(f"the real model is not installed: edgedec pull {MODEL}")
+    installed(MODEL)
     messages = [{"role": "user", "content": QUESTION}]
     with edgedec.open(MODEL, context=1024) as model:
         return (

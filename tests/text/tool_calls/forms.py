@@ -99,7 +99,6 @@ def _gemma(name: str, begin: str, end: str, quote: str) -> Form:
     return Form(name, call, macros=_GEMMA.replace("QUOTE", quote))
 
 
-_WITH_ID = _object("arguments")[:-1] + ', "id": "{{ c.id }}"}'
 _FENCED = _tag("tool call begin") + "function" + _tag("tool sep") + "{{ c.function.name }}\n```json\n"
 
 FORMS = {
