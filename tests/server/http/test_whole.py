@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -88,16 +86,6 @@ def test_sample_i_has_the_seed_plus_i(client: httpx.Client, alone: Alone) -> Non
     assert content(answer) == [text_alone(alone, 7 + number) for number in range(3)]
 
 
-def test_many_clients_at_once_have_the_replies_that_they_have_alone(served: Running, alone: Alone) -> None:
-    def ask(seed: int) -> str:
-        with served.client() as client:
-            return content(client.post("/v1/chat/completions", json=asks(seed=seed)))[0]
-
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(ask, range(16)))
-    assert found == [text_alone(alone, seed) for seed in range(16)]
-
-
 def test_a_completion_has_the_text_and_log_probabilities_of_the_api(
     client: httpx.Client, alone: Alone
 ) -> None:
@@ -111,24 +99,6 @@ def test_a_completion_has_the_text_and_log_probabilities_of_the_api(
     assert len(whole) < len(choice["logprobs"]["tokens"]) == len(reply.logprobs)
     found = pytest.approx([one.logprob for one in reply.logprobs])
     assert choice["logprobs"]["token_logprobs"] == found
-
-
-@pytest.mark.parametrize("special", [True, False])
-def test_control_tokens_of_a_prompt(special: bool, client: httpx.Client, alone: Alone) -> None:
-    text = "<|im_start|>a<|im_end|>"
-    body = {"prompt": text, "max_tokens": 1, "parse_special": special}
-    usage = client.post("/v1/completions", json=body).json()["usage"]
-    ids = alone.model.loaded.tokenizer.encode(text, parse_special=special)
-    assert usage["prompt_tokens"] == len(ids)
-    assert (len(ids) == 3) == special
-
-
-def test_the_second_turn_reads_no_more_than_is_needed(client: httpx.Client) -> None:
-    body = asks(messages=[{"role": "user", "content": "tell me all " * 10}], seed=1)
-    first = client.post("/v1/chat/completions", json=body).json()
-    again = client.post("/v1/chat/completions", json=body).json()
-    assert again["usage"]["prompt_tokens_details"]["cached_tokens"] > 0
-    assert again["choices"] == first["choices"]
 
 
 def test_another_model_is_opened_when_it_is_named(client: httpx.Client) -> None:
@@ -154,20 +124,6 @@ def test_a_prompt_that_does_not_fit_is_refused(client: httpx.Client) -> None:
     assert refused(answer)["code"] == "context_length_exceeded"
     answer = client.post("/v1/completions", json={"prompt": "x", "stream": True, "logit_bias": {"999999": 1}})
     assert refused(answer)["type"] == "invalid_request_error"
-
-
-def test_a_reply_keeps_a_schema(client: httpx.Client) -> None:
-    schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"]}
-    named = {"name": "x", "schema": {**schema, "additionalProperties": False}}
-    body = asks(max_tokens=40, response_format={"type": "json_schema", "json_schema": named})
-    answer = client.post("/v1/chat/completions", json=body)
-    assert json.loads(content(answer)[0])["a"] in (1, 2)
-    chunks = frames(client.post("/v1/chat/completions", json={**body, "stream": True}))
-    streamed = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
-    assert streamed == content(answer)[0]
-    bad = {"name": "x", "schema": {"type": "string", "pattern": "("}}
-    body["response_format"] = {"type": "json_schema", "json_schema": bad}
-    assert refused(client.post("/v1/chat/completions", json=body))["type"] == "invalid_request_error"
 
 
 def test_a_form_that_a_limit_cuts_is_the_text_so_far(
@@ -262,7 +218,7 @@ def test_openais_client_raises_its_own_errors(client_of_openai: openai.OpenAI) -
 def test_openais_async_client_asks_several_at_once(served: Running, alone: Alone) -> None:
     async def ask() -> list[str | None]:
         async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="none") as found:
-            replies = [found.chat.completions.create(**asks(model="tiny", seed=seed)) for seed in range(4)]
+            replies = [found.chat.completions.create(**asks(model="tiny", seed=seed)) for seed in range(16)]
             return [one.choices[0].message.content for one in await asyncio.gather(*replies)]
 
-    assert asyncio.run(ask()) == [text_alone(alone, seed) for seed in range(4)]
+    assert asyncio.run(ask()) == [text_alone(alone, seed) for seed in range(16)]
