@@ -1,11 +1,7 @@
-"""Models whose experts are most of their bytes, each run in a process of its own within a budget.
-
-python -m tests.soak.experts_memory FOLDER --runs 200
-"""
+"""Models whose experts are most of their bytes, each run in a process of its own within a budget."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import subprocess
@@ -115,23 +111,3 @@ def runs(home: Path, count: int, seed: int = 0) -> Iterator[Run]:
         assert ended.returncode == 0, f"{given}: {ended.stderr}"
         done += 1
         yield Run(given, json.loads(ended.stdout.splitlines()[-1])["peak"])
-
-
-def main() -> int:
-    """Print each run, and at last the largest share; 1 where a peak was over its budget."""
-    parser = argparse.ArgumentParser(prog="python -m tests.soak.experts_memory")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    found = []
-    for run in runs(write_models(args.folder), args.runs, args.seed):
-        found.append(run)
-        print(f"{run.share:.3f} {json.dumps(run.given)}", flush=True)
-    over = [run for run in found if run.share > 1]
-    print(f"{len(found)} runs, the largest share {max(run.share for run in found):.3f}, {len(over)} over")
-    return 1 if over else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
