@@ -25,7 +25,6 @@ VOCAB = 24
 SHARP = 2000.0
 """With such logits the model is sure of nearly every token."""
 WAITING, _ = layer_limits()
-WRONG = 7
 Path = tuple[int, ...]
 
 

@@ -14,7 +14,7 @@ from edgedec.bundle.manifest import WEIGHTS
 from edgedec.core.errors import NotFoundError, UsageError
 from tests.fixtures.carried import PLACES, Place, damage, plenty
 from tests.fixtures.nightly import diagonal
-from tests.fixtures.replies import GREEDY, PROMPT, SAMPLED, always, check_replies, check_turns, reply
+from tests.fixtures.replies import GREEDY, PROMPT, SAMPLED, always, check_replies, reply
 
 TITLES = {HEAD: "trained head", MTP: "MTP layer", ASSISTANT: "assistant"}
 GRAPHS = {HEAD: head_facts.GRAPH, MTP: mtp_facts.GRAPH, ASSISTANT: assistant_facts.GRAPH}
@@ -50,14 +50,6 @@ def test_replies_are_those_without_drafts(
     assert drafted.speculation.tally.by_drafter[kind].bytes_read > 0
 
 
-def test_random_conversations_that_rewind_are_those_without_drafts(place: Place) -> None:
-    plain, drafted = place.runner("off").engine, place.runner(f"{place.kind},lookup,exit").engine
-    with always(drafted):
-        check_turns(plain, drafted, 1)
-    assert drafted.speculation
-    assert place.kind in drafted.speculation.drafters
-
-
 def test_with_other_drafters_and_under_control_replies_are_the_same(place: Place) -> None:
     plain, drafted = place.runner("off").engine, place.runner(f"lookup,recycling,{place.kind},exit").engine
     for params in (GREEDY, SAMPLED):
@@ -70,17 +62,6 @@ def test_it_drafts_without_a_name_and_not_in_a_batch(place: Place) -> None:
         place.runner(conversations=2)
     batch = place.runner("auto", conversations=2)
     assert place.kind not in [spec.name for spec in batch.drafting.drafters]
-
-
-def test_a_cache_that_was_restored_goes_on_with_it(place: Place) -> None:
-    text = [*PROMPT, *reply(place.runner("off").engine, PROMPT, GREEDY, 20)]
-    plain, runner = place.runner("off").engine, place.runner()
-    runner.forward.extend(text)
-    runner.engine.adopt(text)
-    with always(runner.engine):
-        assert reply(runner.engine, [*text, 9, 8], GREEDY) == reply(plain, [*text, 9, 8], GREEDY)
-    assert runner.engine.speculation
-    assert runner.engine.speculation.tally.drafted
 
 
 @pytest.mark.parametrize("kind", [HEAD, MTP])  # no token leaves the cache of an assistant's target

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,8 +20,6 @@ from edgedec.costs.pass_costs import TimedPasses, known_costs, measure_costs
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter
 from edgedec.drafters.registry import models_in, parsed, resolved
-from edgedec.loaded_model import LoadedModel
-from edgedec.sampling import DrawParams
 from edgedec.session.reply import Settings
 from tests.fixtures.ready import Ready, chat_of, ready_of
 from tests.session.parrot import load_parrot
@@ -40,14 +38,10 @@ def speculation_for(
     home: Path,
     clock: Callable[[], float],
     notice: Callable[[str], None] = lambda line: None,
-    drafts: Mapping[str, LoadedModel] | None = None,
 ) -> Speculation | None:
     """The drafters that a runner with these settings has."""
-    models = {"target": model.model, **(drafts or {})}
-    bundles = Bundles(Path("target"), {name: Path(name) for name in drafts or {}})
-    context = RunContext(home, notice, clock)
-    config = RunConfig(draft=draft)
-    prepared = prepare(config, bundles, context, lambda bundle, **how: models[bundle.name])
+    config, context = RunConfig(draft=draft), RunContext(home, notice, clock)
+    prepared = prepare(config, Bundles(Path("target")), context, lambda *_, **how: model.model)
     return Runner(prepared).engine.speculation
 
 
@@ -95,14 +89,6 @@ def test_off_measures_nothing(model: Ready, tmp_path: Path) -> None:
     assert not (tmp_path / "c").exists()
 
 
-def test_costs_are_measured_once(model: Ready, tmp_path: Path) -> None:
-    said: list[str] = []
-    first = costs_of(model, tmp_path, ticking(), said.append)
-    again = costs_of(model, tmp_path, ticking(5.0), said.append)
-    assert len(said) == 1
-    assert first.seconds(1) == again.seconds(1) == pytest.approx(0.001)
-
-
 def test_other_threads_are_another_measurement(model: Ready, tmp_path: Path) -> None:
     said: list[str] = []
     costs_of(model, tmp_path, ticking(), said.append)
@@ -138,41 +124,6 @@ def test_a_model_without_trees_goes_without_drafts(tmp_path: Path) -> None:
         drafts = speculation_for(parrot, names, tmp_path, ticking(), said.append)
         assert drafts is None
         assert len(said) == lines
-
-
-def test_replies_are_the_same(model: Ready, tmp_path: Path) -> None:
-    settings = Settings(max_tokens=40)
-    plain = chat_of(model, settings)
-    expected = ["".join(plain.reply("Hi")), "".join(plain.reply("Again"))]
-    drafted = markov(tmp_path / "second")
-    speculation = speculation_for(drafted, "auto", tmp_path, ticking())
-    assert speculation is not None
-    session = chat_of(drafted, settings, speculation=speculation, clock=ticking())
-    assert ["".join(session.reply("Hi")), "".join(session.reply("Again"))] == expected
-    assert speculation.tally.rounds > 0
-    assert speculation.tally.draft_s > 0
-    assert speculation.tally.verify_s > 0
-
-
-def test_a_model_drafts_beside_the_others(tmp_path: Path) -> None:
-    model = markov(tmp_path / "target", 30.0)
-    small = markov(tmp_path / "small", 30.0)
-    drafts = {"small": small.loaded}
-    speculation = speculation_for(model, "lookup,small", tmp_path, ticking(), drafts=drafts)
-    assert speculation is not None
-    assert speculation.drafters == ("lookup", "small")
-    assert speculation.nbytes()["small"] >= sum(model.forward.nbytes().values())
-    session = chat_of(
-        model,
-        Settings(DrawParams(temperature=0.8, seed=3), max_tokens=40),
-        speculation=speculation,
-        clock=ticking(),
-    )
-    plain = markov(tmp_path / "plain", 30.0)
-    settings = Settings(DrawParams(temperature=0.8, seed=3), max_tokens=40)
-    expected = "".join(chat_of(plain, settings).reply("Hi"))
-    assert "".join(session.reply("Hi")) == expected
-    assert speculation.tally.accepted > 0
 
 
 def test_measuring_leaves_the_cache_empty(model: Ready) -> None:

@@ -20,6 +20,7 @@ from tests.fixtures.tiny_experts import ExpertShape
 
 CASES = {
     "head": (HEAD, "qwen3moe", {"keep": range(SAYS)}),
+    "head of granite": (HEAD, "granitemoe", {"keep": range(SAYS)}),
     "head over convolutions": (HEAD, "lfm2moe", {"keep": range(SAYS), "taps": (1, 2, 3)}),
     "head over windows": (HEAD, "gpt-oss", {"keep": range(SAYS), "taps": (0, 2, 4)}),
     "mtp over delta states": (MTP, "qwen35moe", {}),

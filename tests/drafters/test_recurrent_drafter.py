@@ -27,7 +27,7 @@ DRAFTS = {
     "qwen35": ("lookup,recycling", "small", "mtp", "mtp,lookup,small"),
     "lfm2": ("lookup,recycling", "small", "lookup,small"),
 }
-FAST, ALL = 6, 500
+FAST, ALL = 12, 500
 
 
 class Engines:

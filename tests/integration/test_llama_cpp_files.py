@@ -1,13 +1,11 @@
 """Files that llama.cpp itself quantised: each format is read right, and run no worse than llama.cpp runs it.
 
-Slow, and only where llama-cpp-python is. One model has random weights, in rows long enough for k-quants; with
-EDGEDEC_TEST_GGUF, a folder with smollm2.gguf, a real one is used too.
+Slow, and only where llama-cpp-python is. The model has random weights, in rows long enough for k-quants.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,6 @@ TYPES = {
     "MOSTLY_Q6_K": "q6_k", "MOSTLY_IQ4_NL": "iq4_nl", "MOSTLY_MXFP4_MOE": "mxfp4",
 }  # fmt: skip
 """llama.cpp's names of file types, and a format that each file then has."""
-REAL = ("MOSTLY_F16", "MOSTLY_Q4_0", "MOSTLY_Q5_1", "MOSTLY_Q6_K", "MOSTLY_IQ4_NL")
 
 
 def requantise(source: Path, out: Path, kind: str) -> Path:
@@ -73,26 +70,3 @@ def test_random_weights(kind: str, tmp_path: Path) -> None:
         assert TYPES[kind] in {tensor.format for tensor in file.tensors.values() if len(tensor.shape) == 2}
     tokens = np.random.default_rng(0).integers(3, 280, 256).tolist()
     check(compared(gguf, tmp_path / "bundle", tokens), TYPES[kind] in ("f32", "f16", "bf16"))
-
-
-@pytest.mark.parametrize("kind", REAL)
-def test_a_real_model(kind: str, tmp_path: Path) -> None:
-    folder = os.environ.get("EDGEDEC_TEST_GGUF")
-    if not folder:
-        pytest.skip("EDGEDEC_TEST_GGUF names no folder with smollm2.gguf")
-    whole = requantise(Path(folder) / "smollm2.gguf", tmp_path / "f16.gguf", "MOSTLY_F16")
-    gguf = whole if kind == "MOSTLY_F16" else requantise(whole, tmp_path / "quantised.gguf", kind)
-    tokens = _text_tokens(gguf, tmp_path)[:256]
-    check(compared(gguf, tmp_path / "bundle", tokens), TYPES[kind] == "f16")
-
-
-def _text_tokens(gguf: Path, folder: Path) -> list[int]:
-    from tokenizers import Tokenizer
-
-    from edgedec.export.tokenizer import build_tokenizer
-
-    with open_gguf(gguf) as source:
-        tokenizer = Tokenizer.from_str(build_tokenizer(source.metadata)[0])
-    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
-    return ids

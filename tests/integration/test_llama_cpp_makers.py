@@ -22,7 +22,6 @@ from edgedec.export.architectures import ARCHITECTURES
 from edgedec.export.drafters.gguf import write_drafter_gguf
 from edgedec.export.drafters.install import convert_drafter
 from edgedec.export.gguf_source import open_gguf
-from edgedec.export.gguf_writer import GgufTensor, metadata_of, write_gguf
 from edgedec.export.hyperparameters import read_hyperparameters
 from tests.fixtures.assistants import CLUSTERS, random_assistant, shape_for, write_directory
 from tests.fixtures.mtp_layers import without_layer
@@ -103,20 +102,3 @@ def test_llama_cpp_computes_the_logits_of_an_assistant(tmp_path: Path, centroids
     assert np.abs(assistant.states(1, width)[0] - ours.out).max() < 0.02
     if not centroids:
         assert np.argmax(logits) == ours.rows.ids[0, 0]
-
-
-def test_llama_cpp_loads_no_assistant_with_clusters(tmp_path: Path) -> None:
-    """The reason why the files that EdgeDec writes have none."""
-    made = Assisted(tmp_path, CLUSTERS)
-    with open_gguf(made.path) as gguf:
-        tensors = [
-            GgufTensor(name, gguf.vector(one).reshape(one.shape)) for name, one in gguf.tensors.items()
-        ]
-    for ours, theirs in (("centroids.weight", "centroids.weight"), ("ordering", "token_ordering")):
-        values = made.arrays[f"masked_embedding.{theirs}"]
-        values = values.astype(np.int32) if values.dtype == np.int64 else values
-        tensors.append(GgufTensor(f"masked_embd_{ours}", values))
-    path = tmp_path / "clusters.gguf"
-    write_gguf(path, metadata_of(made.path), tensors)
-    params = llama_cpp.llama_model_default_params()
-    assert not llama_cpp.llama_model_load_from_file(str(path).encode(), params)

@@ -17,7 +17,7 @@ from edgedec.core.errors import UnsupportedError
 from edgedec.core.rows import Rows
 from edgedec.export import export_gguf, export_huggingface
 from tests.fixtures.opened import onnx_forward
-from tests.fixtures.replies import SAMPLED, always, check_replies, check_turns, reply
+from tests.fixtures.replies import SAMPLED, always, reply
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_huggingface import write_huggingface
 from tests.fixtures.tiny_hybrid import DeltaShape
@@ -50,26 +50,6 @@ def test_a_directory_makes_the_same_drafter(gguf: Path, bundle: Path, stacked: b
     made = [DrafterManifest.load(one / "drafters" / MTP) for one in (bundle, tmp_path / "bundle")]
     assert made[0].files[WEIGHTS] == made[1].files[WEIGHTS]
     assert made[0].files[GRAPH] == made[1].files[GRAPH]
-
-
-def test_replies_are_those_without_drafts(bundle: Path) -> None:
-    plain, drafted = runner(bundle, "off").engine, runner(bundle, "auto").engine
-    assert drafted.speculation
-    assert MTP in drafted.speculation.drafters
-    drafted.speculation.drop("lookup")
-    drafted.speculation.drop("recycling")
-    with always(drafted):
-        check_replies(plain, drafted)
-    assert drafted.speculation.tally.drafted > 100
-    assert drafted.speculation.drafters == (MTP,)
-
-
-def test_random_conversations_that_rewind_are_those_without_drafts(bundle: Path) -> None:
-    plain, drafted = runner(bundle, "off").engine, runner(bundle, "mtp,lookup").engine
-    with always(drafted):
-        check_turns(plain, drafted, 2)
-    assert drafted.speculation
-    assert MTP in drafted.speculation.drafters
 
 
 def test_a_prompt_longer_than_what_waits_is_read_in_step(bundle: Path) -> None:
