@@ -21,7 +21,6 @@ from edgedec.text.tokenizer import Tokenizer
 from tests.bench.test_commands import bench, report
 from tests.bench.test_questions import written
 from tests.cli.support import assert_one_line
-from tests.fixtures.tiny_models import tiny_bundle
 
 MB = 1_000_000
 QUESTIONS: list[Any] = [
@@ -36,17 +35,10 @@ KNOWN = MemoryFacts(ModelMemory(SPEC, 100 * MB, 2), process=80 * MB)
 WANTED = MemoryChoice(context=1500, tables=3 * MB)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("within")
-    tiny_bundle(folder).rename(folder / "bundle")
-    written(folder / "questions.jsonl", QUESTIONS)
-    return folder
-
-
 def arguments(folder: Path, *more: str) -> list[str]:
     model = ["-m", str(folder / "bundle"), "--threads", "1", "--max-tokens", "10"]
-    return ["drafts", *model, "--input", str(folder / "questions.jsonl"), *more]
+    questions = written(folder / "questions.jsonl", QUESTIONS)
+    return ["drafts", *model, "--input", str(questions), *more]
 
 
 def test_levels_are_budgets() -> None:
@@ -109,14 +101,7 @@ def test_conversations_with_a_context_are_those_of_a_chat(folder: Path) -> None:
     tokenizer = Tokenizer.load(bundle, manifest.tokenizer)
     template = load_template(bundle, tokenizer, manifest)
     question = Question("1", "qa", ("The cat sat on the mat. " * 2, "And the dog? " * 2, "Where?"))
-    free, bound = (
-        ChatPrompts(
-            tokenizer,
-            template,
-            (),
-        )
-        for _ in range(2)
-    )
+    free, bound = (ChatPrompts(tokenizer, template, ()) for _ in range(2))
     lengths = []
     for turn in question.turns:
         lengths.append((len(free.prompt(turn)), len(bound.prompt(turn, 128, 8)), bound.dropped))
@@ -127,12 +112,6 @@ def test_conversations_with_a_context_are_those_of_a_chat(folder: Path) -> None:
     assert lengths[-1][1] <= 128 < lengths[-1][0]
 
 
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (["--memory", "much"], ["is not a size"]),
-        (["--memory", "-200%"], ["is not a size"]),
-    ],
-)
-def test_errors_are_one_line(folder: Path, args: list[str], words: list[str]) -> None:
-    assert_one_line(bench(folder, *arguments(folder, *args)), 2, *words)
+@pytest.mark.parametrize("size", ["much", "-200%"])
+def test_errors_are_one_line(folder: Path, size: str) -> None:
+    assert_one_line(bench(folder, *arguments(folder, "--memory", size)), 2, "is not a size")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,8 @@ from click.testing import Result
 
 from edgedec.bench.harness import runtimes
 from edgedec.bench.studies.weights import PassWeights, pass_weights
-from edgedec.cli.bench import STUDIES
 from edgedec.cli.bench.options import PeerOptions
 from edgedec.cli.services import Services
-from edgedec.cli.subcommands import Subcommand
 from edgedec.export import export_gguf
 from edgedec.metrics.mbsu import Weights
 from edgedec.models import Store
@@ -27,15 +24,6 @@ from tests.fixtures.tiny_gguf import write_tiny
 
 MATRICES = 2 * (64 * 64 * 2 + 32 * 64 * 2 + 96 * 64 * 3)
 """Elements of the matrices of the layers of the tiny model; q8_0 takes 34 bytes for 32 of them."""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With tiny.gguf, its bundle, and a text."""
-    folder = tmp_path_factory.mktemp("bench")
-    export_gguf(write_tiny(folder / "tiny.gguf"), folder / "bundle")
-    (folder / "text.txt").write_text("The cat sat on the mat, and the dog did not. " * 20, encoding="utf-8")
-    return folder
 
 
 def bench(folder: Path, *args: str) -> Result:
@@ -177,19 +165,6 @@ def test_faithful_with_a_cache_that_is_too_small(folder: Path) -> None:
     assert means[0] != means[1]
 
 
-PEER_MODULES = {
-    "llama.cpp": "llama_cpp",
-    "onnxruntime-genai": "onnxruntime_genai",
-    "openvino-genai": "openvino_genai",
-    "transformers": "torch",
-}
-
-
-def without(peer: str) -> str:
-    """Name a peer with an interpreter that lacks it even where ours has it."""
-    return peer if find_spec(PEER_MODULES[peer]) is None else f"{peer}={sys.executable}-without"
-
-
 @pytest.mark.parametrize(
     ("args", "status", "words"),
     [
@@ -215,13 +190,6 @@ def test_errors_are_one_line(
     assert_one_line(bench(folder, *args, "-m", str(folder / "bundle")), status, *words)
 
 
-@pytest.mark.parametrize("peer", runtimes.OTHERS)
-def test_a_missing_peer_is_one_line(folder: Path, peer: str) -> None:
-    given = ["-m", str(folder / "tiny.gguf"), "--peer", without(peer)]
-    result = bench(folder, "speed", "--repeat", "1", *given)
-    assert_one_line(result, 2, "name a")
-
-
 def test_too_little_text_is_one_line(folder: Path) -> None:
     args = ["--input", str(folder / "text.txt"), "--tokens", "100000"]
     assert_one_line(bench(folder, "accuracy", "-m", str(folder / "bundle"), *args), 2, "100000 are wanted")
@@ -234,37 +202,3 @@ def test_interpreters_of_peers() -> None:
     names = options.peer_names(runtimes.OTHERS, "cannot")
     assert names == ["llama.cpp", "openvino-genai", "transformers"]
     assert [run.python(name) for name in names] == [sys.executable, sys.executable, "/a=b/python"]
-
-
-TOY = """
-import click
-
-
-@click.command("toy")
-def command() -> None:
-    click.echo("measured nothing")
-"""
-
-
-def test_a_study_is_added_with_a_file_and_a_line(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "toy_study.py").write_text(TOY, encoding="utf-8")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setitem(STUDIES, "toy", Subcommand("toy_study", "Measure nothing."))
-    assert "Measure nothing." in bench(folder).stdout
-    assert bench(folder, "toy").stdout == "measured nothing\n"
-
-
-def test_the_studies_are_listed_in_this_order() -> None:
-    assert list(STUDIES) == [
-        "speed",
-        "drafts",
-        "kernels",
-        "experts",
-        "memory",
-        "accuracy",
-        "switch",
-        "batch",
-        "report",
-    ]

@@ -11,13 +11,11 @@ import pytest
 
 from edgedec.bench.harness import runtimes
 from edgedec.bench.harness.runtimes import OwnRun
-from edgedec.export import export_gguf
 from tests.bench.support import Fakes
 from tests.bench.test_commands import bench, report
 from tests.bench.test_questions import written
 from tests.cli.support import assert_one_line
 from tests.drafters.test_resolved import add_head
-from tests.fixtures.tiny_gguf import write_tiny
 
 QUESTIONS: list[Any] = [
     {"question_id": 81, "category": "writing", "turns": ["The cat sat on the mat.", "And the dog?"]},
@@ -26,17 +24,10 @@ QUESTIONS: list[Any] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("contest")
-    export_gguf(write_tiny(folder / "tiny.gguf"), folder / "bundle")
-    written(folder / "questions.jsonl", QUESTIONS)
-    return folder
-
-
 def arguments(folder: Path, *more: str) -> list[str]:
     model = ["-m", str(folder / "bundle"), "--threads", "1", "--max-tokens", "12"]
-    return ["drafts", *model, "--input", str(folder / "questions.jsonl"), *more]
+    questions = written(folder / "questions.jsonl", QUESTIONS)
+    return ["drafts", *model, "--input", str(questions), *more]
 
 
 @pytest.mark.parametrize("sampling", [(), ("--temperature", "0.8")])

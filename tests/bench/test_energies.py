@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.bench.harness.energy import EnergyProbe, Spent, energies_of, energies_of_replies
+from edgedec.bench.harness.energy import EnergyProbe, energies_of_replies
 from edgedec.bench.harness.journal import SideAnswer
 from edgedec.bench.harness.study import StudyRow, StudySide
 from edgedec.bench.studies.faithful import TextWindow, compare_logits, energies_of_windows
 from edgedec.bench.studies.peak_memory import measure_memory
 from edgedec.core.progress import silent
-from edgedec.export import export_gguf
 from edgedec.metrics.mbsu import Weights
 from edgedec.metrics.traffic import Traffic, Work, decoding_work
 from edgedec.telemetry.energy import NoMeter, estimate
@@ -21,22 +20,8 @@ from tests.bench.support import Fakes
 from tests.bench.test_commands import bench, report
 from tests.bench.test_energy import Steady
 from tests.bench.test_questions import written
-from tests.fixtures.tiny_gguf import write_tiny
 
 TRAFFIC = Traffic(Weights(1000.0), slot_bytes=10, window_slot_bytes=0, products=500)
-
-
-def test_requests_are_measured_by_one_meter_or_all_estimated() -> None:
-    work = decoding_work(4, [(0, 0)] * 2, 0)
-    metered = {"a": [Spent(2, work, 0.0, 6.0, "RAPL")] * 2, "b": [Spent(3, Work(), 0.0, 6.0, "RAPL")]}
-    found = energies_of(metered, {"a": TRAFFIC}, "")
-    assert not found.estimated
-    assert {name: one.joules for name, one in found.by_side.items()} == {"a": 3.0, "b": 2.0}
-    mixed = energies_of({**metered, "b": [Spent(3, Work())]}, {"a": TRAFFIC, "b": TRAFFIC}, "")
-    assert mixed.estimated
-    assert list(mixed.by_side) == ["a"]  # passes of b are not known, so nothing is made up
-    by_hand = estimate(2 * 1000 + 10 * (5 + 6), 2 * 2 * 500)
-    assert mixed.by_side["a"].joules == pytest.approx(by_hand.joules / 2)
 
 
 def test_a_cache_that_evicts_is_read_up_to_its_slots() -> None:
@@ -90,15 +75,6 @@ def test_a_meter_is_read_around_the_replies_of_peers_and_around_windows(
     assert all(row.took["joules"] > 0.99 for row in reads)  # two readings at least
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("energies")
-    export_gguf(write_tiny(folder / "tiny.gguf"), folder / "bundle")
-    (folder / "text.txt").write_text("The cat sat on the mat. The dog did not. " * 20, encoding="utf-8")
-    written(folder / "q.jsonl", [{"question": "How many?", "answer": "#### 4"}])
-    return folder
-
-
 @pytest.fixture
 def unmetered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgedec.bench.harness.energy.open_meter", lambda: NoMeter(("no meter here",)))
@@ -116,6 +92,7 @@ TASKS = {
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_of_accuracy_reports_joules_with_their_label(folder: Path, task: str) -> None:
     given, sides = TASKS[task]
+    written(folder / "q.jsonl", [{"question": "How many?", "answer": "#### 4"}])
     args = [str(folder / one) if one.endswith((".txt", ".jsonl")) else one for one in given]
     whole = ["accuracy", "--task", task, "-m", str(folder / "bundle"), "--threads", "1", *args]
     found = report(bench(folder, *whole, "--json"))["energy"]

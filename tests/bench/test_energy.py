@@ -9,13 +9,11 @@ import pytest
 
 from edgedec.bench.harness.energy import EnergyProbe, MeterWatch, TokenEnergy, energies_of_replies
 from edgedec.bench.harness.journal import SideAnswer
-from edgedec.export import export_gguf
 from edgedec.metrics.mbsu import Weights
 from edgedec.metrics.traffic import Traffic, Work, decoding_work
 from edgedec.telemetry.energy import NoMeter, Reading, estimate
 from edgedec.telemetry.energy.estimate import MODEL
 from tests.bench.test_commands import bench, report
-from tests.fixtures.tiny_gguf import write_tiny
 
 TRAFFIC = Traffic(Weights(1000.0), slot_bytes=10, window_slot_bytes=0, products=500)
 
@@ -64,16 +62,6 @@ class Steady:
         return None
 
 
-def test_a_meter_is_read_before_while_and_after_a_side_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgedec.bench.harness.energy.measure_idle", lambda meter: None)
-    meter = Steady()
-    probe = EnergyProbe(meter, meter.clock)
-    with probe.watch() as watch:
-        pass
-    assert len(watch.readings) >= 2
-    assert watch.last(0.1) == pytest.approx(1.0)
-
-
 def test_passes_of_decoding_by_hand() -> None:
     """Behind 4 tokens: a pass over 3, of which one draft is right, then one over 1."""
     assert decoding_work(4, [(2, 1), (0, 0)], 0) == Work(2, 4, 7 + 7, 0)
@@ -117,35 +105,18 @@ def test_counters_that_stand_still_are_no_measurement() -> None:
     assert "stand still" in found.reason
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("energy")
-    export_gguf(write_tiny(folder / "tiny.gguf"), folder / "bundle")
-    (folder / "text.txt").write_text("The cat sat on the mat.\n", encoding="utf-8")
-    return folder
-
-
 def test_benches_print_joules_with_their_label(folder: Path) -> None:
-    args = [
-        "-m",
-        str(folder / "bundle"),
-        "--threads",
-        "1",
-        "--max-tokens",
-        "4",
-        "--input",
-        str(folder / "text.txt"),
-    ]
+    (folder / "prompt.txt").write_text("The cat sat on the mat.\n", encoding="utf-8")
+    model = ["-m", str(folder / "bundle"), "--threads", "1"]
+    args = [*model, "--max-tokens", "4", "--input", str(folder / "prompt.txt")]
     speed = report(bench(folder, "speed", *args, "--repeat", "1", "--json"))
     found = speed["energy"]["sides"]["edgedec"]
     assert found["joules_per_token"] > 0
     roof = speed["roof"]["edgedec"]
     assert roof["bandwidth_gb_per_s"] == 10.0
     assert 0 < roof["share"] == pytest.approx(roof["gb_per_s"] / 10.0, abs=1e-3)
-    passes = report(bench(folder, "kernels", *args[:4], "--tokens", "1,4", "--repeat", "1", "--json"))[
-        "energy"
-    ]
-    one, four = (passes["sides"][tokens]["joules_per_token"] for tokens in ("1", "4"))
+    passes = report(bench(folder, "kernels", *model, "--tokens", "1,4", "--repeat", "1", "--json"))
+    one, four = (passes["energy"]["sides"][tokens]["joules_per_token"] for tokens in ("1", "4"))
     assert 0 < four < one
     drafts = bench(folder, "drafts", *args, "--draft", "lookup")
     assert drafts.exit_code == 0, drafts.output

@@ -52,12 +52,6 @@ def test_no_choices_have_more_hits_than_foresight(slots: int) -> None:
             assert hits(routing, policy, slots) <= best
 
 
-def test_one_that_is_asked_for_again_soon_is_worth_more_than_one_later() -> None:
-    routing = Routing(1, 4, [np.array([n]) for n in (0, 1, 2, 0, 1)])
-    assert hits(routing, Foresight(routing), 2) == 1
-    assert hits(routing, Recency(routing), 2) == 0
-
-
 @pytest.mark.parametrize("slots", [6, 9])
 @pytest.mark.parametrize("by_layer", [False, True])
 def test_recency_lets_go_of_the_one_used_longest_ago(slots: int, by_layer: bool) -> None:

@@ -13,17 +13,11 @@ from edgedec.core.errors import BackendError
 from edgedec.kernels.library import library_path
 from tests.bench.test_commands import bench, report
 from tests.cli.support import assert_one_line
-from tests.fixtures.tiny_models import tiny_bundle
 
 CONTEXT = 128
 PROMPTS = ([5, 17, 3, 3, 42, 8], [5, 17, 9], [0, 0, 1], [7, 7, 8])
 ENDS = {0, 2}
 """Tokens that end a text."""
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture

@@ -7,20 +7,11 @@ from pathlib import Path
 import pytest
 
 from edgedec.bench.harness import runtimes
-from edgedec.export import export_gguf
 from tests.bench.support import Fakes
 from tests.bench.test_commands import bench, report
 from tests.cli.support import assert_one_line
-from tests.fixtures.tiny_gguf import write_tiny
 
 MB = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("peers")
-    export_gguf(write_tiny(folder / "tiny.gguf"), folder / "bundle")
-    return folder
 
 
 def arguments(folder: Path, *more: str) -> list[str]:
@@ -75,13 +66,5 @@ def test_the_table(folder: Path, fakes: Fakes, monkeypatch: pytest.MonkeyPatch) 
         (["--peer", "transformers", "--memory", "1MB"], 10, ["does not fit 1.0 MB"]),
     ],
 )
-def test_errors_are_one_line(
-    folder: Path,
-    fakes: Fakes,
-    monkeypatch: pytest.MonkeyPatch,
-    args: list[str],
-    status: int,
-    words: list[str],
-) -> None:
-    monkeypatch.setattr(runtimes, "peer_side", lambda name, run: fakes.side(name))
+def test_errors_are_one_line(folder: Path, args: list[str], status: int, words: list[str]) -> None:
     assert_one_line(bench(folder, *arguments(folder, *args)), status, *words)

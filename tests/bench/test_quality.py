@@ -13,12 +13,9 @@ from edgedec.bench.harness.journal import Journal, SideAnswer
 from edgedec.bench.harness.worker import Worker
 from edgedec.bench.studies.quality import MathProblem, PairedCounts, compared, read_problems
 from edgedec.core.errors import BadFileError
-from edgedec.export import export_gguf
 from edgedec.text.last_number import last_number
 from tests.bench.test_commands import bench, report
 from tests.bench.test_questions import written
-from tests.cli.support import assert_one_line
-from tests.fixtures.tiny_gguf import write_tiny
 
 QUESTIONS: list[Any] = [
     {"question": "How many?", "answer": "2 + 2 = <<2+2=4>>4.\n#### 4"},
@@ -89,17 +86,10 @@ def test_only_questions_that_all_sides_answered_count() -> None:
     assert (base.identical, base.cut) == (2, 0)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("quality")
-    export_gguf(write_tiny(folder / "tiny.gguf"), folder / "bundle")
-    written(folder / "gsm8k.jsonl", QUESTIONS)
-    return folder
-
-
 def arguments(folder: Path, *more: str) -> list[str]:
     model = ["-m", str(folder / "bundle"), "--threads", "1"]
-    return ["accuracy", "--task", "quality", *model, "--input", str(folder / "gsm8k.jsonl"), *more]
+    questions = written(folder / "gsm8k.jsonl", QUESTIONS)
+    return ["accuracy", "--task", "quality", *model, "--input", str(questions), *more]
 
 
 def test_a_run_goes_on_where_it_was_interrupted(
@@ -134,17 +124,12 @@ def test_a_run_goes_on_where_it_was_interrupted(
     assert "same reply" in table
 
 
-def test_other_conditions_are_refused(folder: Path, tmp_path: Path) -> None:
-    save = ["--save", str(tmp_path / "run.jsonl"), "--kv", "fp16", "--limit", "1"]
-    report(bench(folder, *arguments(folder, *save, "--json")))
-    again = bench(folder, *arguments(folder, *save[:2], "--kv", "int8"))
-    assert_one_line(again, 2, "other conditions", "base")
-
-
 def test_a_cache_too_small_for_the_questions(folder: Path, tmp_path: Path) -> None:
     lossy = ["--when-full", "slide", "--when-full", "speckv", "--kv", "fp16"]
     facts = report(bench(folder, *arguments(folder, *lossy, "--json", "--save", str(tmp_path / "run"))))
     assert list(facts["sides"]) == ["fp16", "fp16 slide 128", "fp16 speckv 128"]
+    saved = json.loads((tmp_path / "run").read_text(encoding="utf-8").splitlines()[0])
+    assert saved["conditions"]["base"] == "fp16"
     exact, slide, speckv = facts["sides"].values()
     assert slide["kv_cache_bytes"] == speckv["kv_cache_bytes"] < exact["kv_cache_bytes"]
     assert exact["kv_bytes_per_token"] == slide["kv_bytes_per_token"]

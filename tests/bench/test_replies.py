@@ -108,6 +108,8 @@ def test_scores(fakes: Fakes) -> None:
     assert facts["sides"]["edgedec+guess"] == {"process": "edgedec", "drafter_bytes": {"guess": 1000}}
     assert facts["processes"]["llama.cpp"]["peak_rss_bytes"] > 1 << 20
     assert facts["differing_replies"] == {"edgedec+guess": {"replies": 0, "of": 4}}
+    assert guess["judged"] == {"guess": [(4 * 2, 4 * 1), (0, 0)]}
+    assert (plain["acceptance_by_depth"], guess["acceptance_by_depth"]) == ([], [1.0, 0.5])
 
 
 def test_bytes_of_drafting_are_shares_of_a_round(fakes: Fakes) -> None:
@@ -121,17 +123,6 @@ def test_bytes_of_drafting_are_shares_of_a_round(fakes: Fakes) -> None:
     assert (found["bytes_per_round"], found["steps"]) == (50.0, 16)
     assert found["ms_per_step"] == pytest.approx(5.0)
     assert found["step_of_a_pass"] == pytest.approx(0.005 / 0.125)  # plain: 0.5 s in 4 passes
-
-
-def test_tokens_by_probability_are_added_up(fakes: Fakes) -> None:
-    guess = run(fakes, Journal(CONDITIONS), "guess").as_json()["overall"]["edgedec+guess"]
-    assert guess["judged"] == {"guess": [(4 * 2, 4 * 1), (0, 0)]}
-
-
-def test_acceptance_by_depth_is_that_of_all_replies(fakes: Fakes) -> None:
-    overall = run(fakes, Journal(CONDITIONS), "guess").as_json()["overall"]
-    assert overall["edgedec"]["acceptance_by_depth"] == []
-    assert overall["edgedec+guess"]["acceptance_by_depth"] == [1.0, 0.5]
 
 
 def test_categories_and_the_groups_of_spec_bench(fakes: Fakes) -> None:

@@ -22,8 +22,7 @@ def test_sides_take_turns_on_every_prompt_and_each_begins_as_often(fakes: Fakes)
     run(fakes, ("ours", 1.0), ("theirs", 2.0))
     asked = fakes.asked("generate")
     assert sorted((line["name"], line["tokens"]) for line in asked[:2]) == [
-        ("ours", [1, 2, 3]),
-        ("theirs", [1, 2, 3]),
+        (name, [1, 2, 3]) for name in ("ours", "theirs")
     ]
     pairs = list(zip(asked[2::2], asked[3::2], strict=True))
     assert len(pairs) == 6
@@ -76,11 +75,7 @@ def test_memory_above_what_was_planned() -> None:
 def test_rates_and_ratios(fakes: Fakes) -> None:
     report = run(fakes, ("ours", 1.0), ("theirs", 2.0))
     ours = report.sides["ours"].as_json()
-    assert ours["decode_tokens_per_s"] == {
-        "median": 4.0,
-        "low": 4.0,
-        "high": 4.0,
-    }  # 4 after the first, in 1 s
+    assert set(ours["decode_tokens_per_s"].values()) == {4.0}  # 4 after the first, in 1 s
     assert ours["prefill_tokens_per_s"]["median"] == 3.5
     ratios = report.ratios()["theirs"].as_json()
     assert ratios["decode"]["median"] == ratios["prefill"]["median"] == 2.0

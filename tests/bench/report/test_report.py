@@ -6,9 +6,6 @@ import json
 import os
 import random
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from functools import partial
 from html.parser import HTMLParser
@@ -316,30 +313,6 @@ def test_other_files_are_no_reports(facts: dict[str, Any], tmp_path: Path) -> No
         Report.read(tmp_path)
 
 
-def test_parts_are_measured_once_and_kept(tmp_path: Path) -> None:
-    calls = []
-
-    def measured() -> dict[str, int]:
-        calls.append(1)
-        return {"value": 7}
-
-    for _ in range(2):
-        folder = PartsFolder(tmp_path / "out", {"model": "m"})
-        assert folder.part("passes", measured)["result"] == {"value": 7}
-    assert len(calls) == 1
-    assert folder.kept() == ["passes"]
-
-
-def test_an_interrupted_part_leaves_nothing(tmp_path: Path) -> None:
-    def interrupted() -> dict[str, int]:
-        raise KeyboardInterrupt
-
-    folder = PartsFolder(tmp_path, {"model": "m"})
-    with pytest.raises(KeyboardInterrupt):
-        folder.part("passes", interrupted)
-    assert folder.kept() == []
-
-
 @pytest.mark.parametrize("text", ["{", "[]", '{"result": {}}', '{"at": "", "result": {"passes": 7}}'])
 def test_a_damaged_part_is_measured_again(text: str, facts: dict[str, Any], tmp_path: Path) -> None:
     kind = PARTS["passes"][1]
@@ -359,29 +332,6 @@ def test_a_folder_of_another_report_or_of_other_files_is_left_alone(tmp_path: Pa
     (tmp_path / "b" / "diary.txt").write_text("dear")
     with pytest.raises(UsageError, match=r"holds other files, such as diary\.txt"):
         PartsFolder(tmp_path / "b", {"model": "m"})
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from edgedec.bench.harness.journal import Journal
-from edgedec.bench.harness.other_load import OtherLoad, slowdown
-from edgedec.bench.harness.pairing import median_interval
-from edgedec.bench.report.folder import PartsFolder
-folder = PartsFolder(Path(sys.argv[1]), {"model": "m"})
-folder.part("passes", lambda: {"value": 7})
-Journal.resume({"model": "m"}, Path(sys.argv[1]) / "replies" / "drafts.jsonl")
-folder.part("drafts", lambda: os.kill(os.getpid(), signal.SIGKILL))
-"""
-
-
-def test_a_killed_report_goes_on_after_its_last_whole_part(tmp_path: Path) -> None:
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "out")], check=False)
-    assert killed.returncode == -signal.SIGKILL
-    folder = PartsFolder(tmp_path / "out", {"model": "m"})
-    assert folder.kept() == ["passes"]
-    assert folder.part("passes", lambda: {"value": 8})["result"] == {"value": 7}
-    assert folder.part("drafts", lambda: {"value": 9})["result"] == {"value": 9}
 
 
 @pytest.mark.parametrize("place", ["conditions.json.partial-0a1b2c3d", "parts/passes.json.partial-0a1b2c3d"])

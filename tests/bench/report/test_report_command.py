@@ -13,11 +13,9 @@ from edgedec.bench.report import contents as report_module
 from edgedec.bench.report.contents import PARTS
 from edgedec.bench.report.parts import machine, passes
 from edgedec.cli.services import Services
-from edgedec.core.errors import BadFileError, StorageError, UsageError
-from edgedec.export import export_gguf
+from edgedec.core.errors import StorageError, UsageError
 from edgedec.models import Store
 from tests.cli.support import assert_one_line, run
-from tests.fixtures.tiny_gguf import write_tiny
 from tests.gpu.adapters import adapter
 
 EXAMPLE = Path(__file__).with_name("example.json")
@@ -25,23 +23,15 @@ IN_PROCESS = {name: PARTS[name] for name in ("machine", "passes", "memory")}
 """Parts that start no processes."""
 
 
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("measure")
-    export_gguf(write_tiny(folder / "tiny.gguf"), folder / "bundle")
-    return folder / "bundle"
-
-
-def measure(bundle: Path, out: Path, *args: str) -> Result:
-    home = bundle.parent / "home"
-    services = Services(store=lambda: Store(home), bandwidth=lambda size, threads: 10.0)
-    given = ("-m", str(bundle), "--threads", "1", "--quick", "--out", str(out))
+def measure(folder: Path, out: Path, *args: str) -> Result:
+    services = Services(store=lambda: Store(folder / "home"), bandwidth=lambda size, threads: 10.0)
+    given = ("-m", str(folder / "bundle"), "--threads", "1", "--quick", "--out", str(out))
     return run(services, "bench", "report", *given, *args)
 
 
-def test_one_command_writes_one_report(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_command_writes_one_report(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_module, "PARTS", IN_PROCESS)
-    result = measure(bundle, tmp_path / "out", "--json")
+    result = measure(folder, tmp_path / "out", "--json")
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)
     assert {*facts["parts"]} == {*IN_PROCESS}
@@ -51,16 +41,16 @@ def test_one_command_writes_one_report(bundle: Path, tmp_path: Path, monkeypatch
     assert 0 < least < facts["parts"]["memory"]["result"]["planned_bytes"]
     assert json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8")) == facts
     assert "<svg" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    shown = measure(bundle, tmp_path / "out")
+    shown = measure(folder, tmp_path / "out")
     assert "pass over 1 " in shown.stdout
     assert shown.stdout.rstrip().endswith("report.html")
 
 
-def test_a_report_of_a_gpu_says_so(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_of_a_gpu_says_so(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = adapter()
     monkeypatch.setenv(CHOICE, one.name)
     monkeypatch.setattr(report_module, "PARTS", {name: PARTS[name] for name in ("machine", "passes")})
-    result = measure(bundle, tmp_path / "out", "--device", "gpu", "--json")
+    result = measure(folder, tmp_path / "out", "--device", "gpu", "--json")
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)
     assert facts["conditions"]["isa"].startswith(one.title)
@@ -68,7 +58,7 @@ def test_a_report_of_a_gpu_says_so(bundle: Path, tmp_path: Path, monkeypatch: py
 
 
 def test_the_same_command_goes_on_after_an_interruption(
-    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
 
@@ -78,17 +68,17 @@ def test_the_same_command_goes_on_after_an_interruption(
 
     monkeypatch.setattr(report_module, "PARTS", {name: PARTS[name] for name in ("machine", "passes")})
     monkeypatch.setattr(passes, "measure", interrupted)
-    result = measure(bundle, tmp_path / "out")
+    result = measure(folder, tmp_path / "out")
     assert result.exit_code == 130
     assert result.stderr == f"1 of 2 parts are kept in {tmp_path / 'out'}; the same command goes on\n\n"
     example = json.loads(EXAMPLE.read_text(encoding="utf-8"))["parts"]["passes"]["result"]
     monkeypatch.setattr(passes, "measure", lambda *_: example)
     monkeypatch.setattr(machine, "measure", interrupted)
-    assert measure(bundle, tmp_path / "out").exit_code == 0
+    assert measure(folder, tmp_path / "out").exit_code == 0
     assert calls == ["passes"]
 
 
-def test_a_full_disk_ends_it_at_once(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_ends_it_at_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts that could not be kept would be measured for minutes, and lost."""
 
     def full(*_: object) -> None:
@@ -101,13 +91,13 @@ def test_a_full_disk_ends_it_at_once(bundle: Path, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("edgedec.bench.report.folder.atomic_path", full)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "parts").mkdir()
-    result = measure(bundle, tmp_path / "out")
+    result = measure(folder, tmp_path / "out")
     assert_one_line(result, StorageError.exit_code, "no space left on the disk")
     assert calls == []
 
 
 def test_a_part_that_cannot_be_measured_is_said_and_tried_again(
-    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> dict[str, object]:
         raise UsageError("2 threads are not possible")
@@ -115,45 +105,20 @@ def test_a_part_that_cannot_be_measured_is_said_and_tried_again(
     monkeypatch.setattr(report_module, "PARTS", {name: PARTS[name] for name in ("machine", "passes")})
     measured = passes.measure
     monkeypatch.setattr(passes, "measure", fails)
-    result = measure(bundle, tmp_path / "out")
+    result = measure(folder, tmp_path / "out")
     assert result.exit_code == 0
     assert "Not measured: 2 threads are not possible." in result.stdout
     assert result.stderr == "not measured: Passes; the report says why, and the same command tries again\n"
     monkeypatch.setattr(passes, "measure", measured)
-    result = measure(bundle, tmp_path / "out")
+    result = measure(folder, tmp_path / "out")
     assert "pass over 1 " in result.stdout
     assert result.stderr == ""
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "words"),
-    [
-        ("nothing", "", "is damaged or missing"),
-        ("other", '{"format": 2, "conditions": {}, "parts": {}}', "is no report, or is damaged"),
-        ("newer", '{"format": 7, "conditions": {}, "parts": {}}', "is a report of format 7"),
-    ],
-)
-def test_a_bad_report_is_one_line(name: str, text: str, words: str, tmp_path: Path) -> None:
-    file = tmp_path / f"{name}.json"
-    file.write_text(text)
-    assert_one_line(run(None, "bench", "report", str(EXAMPLE), str(file)), BadFileError.exit_code, words)
 
 
 def test_a_comparison_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "both").write_text("a file")
     result = run(None, "bench", "report", str(EXAMPLE), str(EXAMPLE), "--out", str(tmp_path / "both"))
     assert_one_line(result, StorageError.exit_code, "a file is in the way")
-
-
-def test_other_options_do_not_go_on_in_the_folder(
-    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(report_module, "PARTS", {"machine": PARTS["machine"]})
-    assert measure(bundle, tmp_path / "out").exit_code == 0
-    services = Services(store=lambda: Store(bundle.parent / "home"), bandwidth=lambda size, threads: 10.0)
-    given = ("-m", str(bundle), "--threads", "1", "--out", str(tmp_path / "out"))
-    full = run(services, "bench", "report", *given)
-    assert_one_line(full, 2, "other conditions: effort quick", "name another folder")
 
 
 def test_two_reports_are_compared(tmp_path: Path) -> None:
@@ -175,8 +140,8 @@ def test_one_report_alone_is_not_compared_and_the_old_name_is_known() -> None:
 
 
 @pytest.mark.slow
-def test_a_whole_report(bundle: Path, tmp_path: Path) -> None:
-    result = measure(bundle, tmp_path / "out", "--json")
+def test_a_whole_report(folder: Path, tmp_path: Path) -> None:
+    result = measure(folder, tmp_path / "out", "--json")
     assert result.exit_code == 0, result.output
     parts = json.loads(result.stdout)["parts"]
     assert {*parts} == {*PARTS}
