@@ -99,6 +99,14 @@ def _kept_from_before() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="session")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Llama with random weights, made once; a test that changes files takes a copy."""
+    from tests.fixtures.tiny_models import tiny_bundle
+
+    return tiny_bundle(tmp_path_factory.mktemp("models"))
+
+
 USUAL_PROCESS_BYTES = 400_000_000
 
 

@@ -11,22 +11,13 @@ import numpy as np
 import pytest
 
 import edgedec
-from edgedec.api import Bundles, Model
+from edgedec.api import Bundles
 from edgedec.models import Store
 from edgedec.sampling import DrawParams
-from tests.fixtures.tiny_models import run_tiny, tiny_bundle
+from tests.api.opening import opened
+from tests.fixtures.tiny_models import run_tiny
 
 TEXT = "Once upon a time, once upon a"
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
-
-
-def opened(bundle: Path, home: Path, **settings: object) -> Model:
-    config = edgedec.RunConfig(**{"threads": 1, "context": 256, "draft": "off", **settings})  # type: ignore[arg-type]
-    return edgedec.open(bundle, config, store=Store(home, notice=lambda line: None))
 
 
 def test_importing_is_light() -> None:

@@ -19,12 +19,6 @@ from edgedec.core.errors import UsageError
 from edgedec.models import Store
 from edgedec.sampling.named import SamplingArguments, params_of
 from edgedec.session.reply_arguments import ReplyArguments
-from tests.fixtures.tiny_models import tiny_bundle
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")

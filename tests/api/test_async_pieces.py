@@ -4,27 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import edgedec
-from edgedec.models import Store
-from tests.fixtures.tiny_models import tiny_bundle
 from tests.patience import PATIENCE_S
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
-
-
-@pytest.fixture
-def model(bundle: Path, tmp_path: Path) -> Iterator[edgedec.Model]:
-    store = Store(tmp_path, notice=lambda line: None)
-    with edgedec.open(bundle, store=store, threads=1, context=256, draft="off") as model:
-        yield model
 
 
 def test_the_pieces_are_the_same_and_come_while_other_tasks_run(model: edgedec.Model) -> None:

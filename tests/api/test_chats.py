@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import edgedec
 from edgedec.bundle.preset import Preset
-from edgedec.models import Store
 from edgedec.sampling import DrawParams
-from tests.fixtures.tiny_models import tiny_bundle
+from tests.api.opening import opened
 
 ASKED = [
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "hello"},
     {"role": "assistant", "content": "world"},
 ]
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
-
-
-def opened(bundle: Path, home: Path, **settings: object) -> edgedec.Model:
-    given = {"threads": 1, "context": 256, "draft": "off", **settings}
-    return edgedec.open(bundle, store=Store(home, notice=lambda line: None), **given)
-
-
-@pytest.fixture
-def model(bundle: Path, tmp_path: Path) -> Iterator[edgedec.Model]:
-    with opened(bundle, tmp_path) as model:
-        yield model
 
 
 def test_settings_of_a_run_are_keywords_of_open(bundle: Path, tmp_path: Path) -> None:
@@ -45,11 +27,6 @@ def test_settings_of_a_run_are_keywords_of_open(bundle: Path, tmp_path: Path) ->
 def test_a_config_and_its_fields_contradict_each_other(bundle: Path) -> None:
     with pytest.raises(edgedec.UsageError, match="both a config and context are given"):
         edgedec.open(bundle, edgedec.RunConfig(), context=64)
-
-
-def test_a_setting_that_does_not_exist_gets_the_nearest_name(bundle: Path) -> None:
-    with pytest.raises(edgedec.UsageError, match=r"no setting 'contxt' \(did you mean context\?"):
-        edgedec.open(bundle, contxt=64)
 
 
 def test_a_chat_goes_on_with_given_messages(model: edgedec.Model) -> None:

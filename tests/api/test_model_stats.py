@@ -7,27 +7,14 @@ from pathlib import Path
 
 import pytest
 
-import edgedec
-from edgedec.api import Model
 from edgedec.core.errors import UsageError
-from edgedec.models import Store
-from tests.fixtures.tiny_models import tiny_bundle
+from tests.api.opening import opened
 
 TEXT = "Once upon a time, once upon a"
 
 
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
-
-
-def opened(bundle: Path, home: Path, **settings: object) -> Model:
-    config = edgedec.RunConfig(**{"threads": 1, "context": 256, **settings})  # type: ignore[arg-type]
-    return edgedec.open(bundle, config, store=Store(home, notice=lambda line: None))
-
-
 def test_they_are_the_figures_of_the_parts(bundle: Path, tmp_path: Path) -> None:
-    with opened(bundle, tmp_path, memory="1GB") as model:
+    with opened(bundle, tmp_path, draft="auto", memory="1GB") as model:
         reply = model.complete(TEXT * 3, max_tokens=24)
         reply.read()
         stats, runner = model.stats(reply), model.single
@@ -50,7 +37,7 @@ def test_they_are_the_figures_of_the_parts(bundle: Path, tmp_path: Path) -> None
 
 
 def test_they_stay_as_they_are_when_the_model_goes_on(bundle: Path, tmp_path: Path) -> None:
-    with opened(bundle, tmp_path) as model:
+    with opened(bundle, tmp_path, draft="auto") as model:
         before = model.stats()
         assert before.drafts
         assert before.reply is None
@@ -61,7 +48,7 @@ def test_they_stay_as_they_are_when_the_model_goes_on(bundle: Path, tmp_path: Pa
 
 
 def test_nothing_drafts_and_nothing_is_planned(bundle: Path, tmp_path: Path) -> None:
-    with opened(bundle, tmp_path, draft="off") as model:
+    with opened(bundle, tmp_path) as model:
         assert model.stats().drafts is None
         assert model.plan() is None
         assert model.stats().as_json()["draft"] == []

@@ -24,7 +24,6 @@ from edgedec.models import Store
 from edgedec.training.rollouts import Rollout
 from edgedec.training.tables import contexts_of, recycling_table
 from tests.fixtures.draft_heads import random_head
-from tests.fixtures.tiny_models import tiny_bundle
 
 EVERY = "recycling,exit-1,head"
 SAID = {
@@ -32,11 +31,6 @@ SAID = {
     TABLES: "runs without its prepared tables",
     TRIM: "drafts with its full head",
 }
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("target"))
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from edgedec.control.switching import DEFAULT_RULE
 from edgedec.core.errors import GrammarError, UsageError
 from edgedec.grammar import GrammarSpec
 from edgedec.sampling import DrawParams
-from tests.api.test_chats import opened
+from tests.api.opening import opened
 from tests.fixtures.tiny_models import tiny_bundle
 
 GREEDY = DrawParams()
@@ -51,11 +51,6 @@ class Odd(pydantic.BaseModel):
         if value % 2 == 0:
             raise ValueError("it must be odd")
         return value
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture

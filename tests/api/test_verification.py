@@ -10,19 +10,14 @@ import pytest
 import edgedec
 from edgedec.bundle.verification import FOLDER
 from edgedec.models import Store
-from tests.fixtures.tiny_models import tiny_bundle
 
 CONFIG = edgedec.RunConfig(threads=1, draft="off")
 
 
-@pytest.fixture(scope="module")
-def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
-
-
 @pytest.fixture
-def bundle(intact: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(intact, tmp_path / "model")
+def bundle(bundle: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return shutil.copytree(bundle, tmp_path / "model")
 
 
 def opened(bundle: Path) -> edgedec.Model:

@@ -11,7 +11,6 @@ from edgedec.api import Model
 from edgedec.assemble import budget as budgets
 from edgedec.assemble.budget import Budget
 from edgedec.assemble.config import RunConfig
-from edgedec.assemble.prepare import Prepared
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import MemoryBudgetError, UnsupportedError
 from edgedec.core.ledger import Ledger
@@ -30,7 +29,7 @@ from edgedec.session.reply import Settings
 from edgedec.text.template import ChatTemplate
 from edgedec.text.template_process import PROCESS_BYTES
 from tests.fixtures.ready import Ready, chat_of, prepared_of
-from tests.fixtures.tiny_models import prepared_run, run_tiny, tiny_bundle
+from tests.fixtures.tiny_models import prepared_run, run_tiny
 from tests.session.parrot import load_parrot
 
 RESIDENT = 100_000_000
@@ -42,11 +41,6 @@ SAMPLED = DrawParams(temperature=0.8, seed=3)
 def _the_same_process_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "rss_bytes", lambda: RESIDENT)
     monkeypatch.setattr(budgets, "mapped_rss_bytes", lambda name: 0)
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
 
 
 def fitted(bundle: Path, memory: int, *, elastic: bool = True, **settings: object) -> Ready:
@@ -119,21 +113,6 @@ def test_a_budget_too_small_says_which_would_do(bundle: Path) -> None:
     budget = fitted(bundle, smallest, elastic=False).runner.budget
     assert budget is not None
     assert budget.plan.peak <= smallest
-
-
-def test_a_draft_model_shares_the_budget(bundle: Path) -> None:
-    def run(memory: int) -> Prepared:
-        config = RunConfig(threads=1, draft="auto,other", memory=memory, sampling=SAMPLED)
-        return prepared_run(bundle, config, other=bundle)
-
-    rich, free = run(PLENTY), run(PLENTY).plan()
-    assert free.plan.parts["drafter"] > rich.target.manifest.files["weights.bin"].bytes
-    assert [one.name for one in rich.drafting.drafters] == ["lookup", "recycling", "other"]
-    needed = {what: memory for memory, what in milestones(free.facts, free.wanted)}
-    poor = run(needed["drafter: no model drafts"] - 1)
-    assert "drafter: no model drafts" in poor.plan().plan.given_up
-    assert [one.name for one in poor.drafting.drafters] == ["lookup", "recycling"]
-    assert poor.plan().facts.drafters
 
 
 def test_drafts_that_are_off_take_nothing(bundle: Path) -> None:

@@ -15,7 +15,7 @@ from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.costs.pass_energy import PassEnergy
 from edgedec.telemetry.energy import Meter, NoMeter
 from edgedec.telemetry.energy.idle import IdlePower
-from tests.fixtures.tiny_models import prepared_run, tiny_bundle
+from tests.fixtures.tiny_models import prepared_run
 from tests.telemetry.test_energy_estimate import FakeMeter
 
 
@@ -29,11 +29,6 @@ class Busy(FakeMeter):
     def read(self) -> dict[str, float]:
         self.reads += 1
         return {"all": self.power * time.monotonic()}
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(autouse=True)

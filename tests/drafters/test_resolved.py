@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import edgedec
 from edgedec.assemble.prepare import Bundles
@@ -18,14 +17,8 @@ from edgedec.drafters.trim import SAVED, ends_of, save_trim
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.models import Store
 from tests.fixtures.draft_heads import random_head
-from tests.fixtures.tiny_models import tiny_bundle
 
 EVERY = ["lookup", "recycling"]
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("installed"))
 
 
 def add_head(bundle: Path, home: Path) -> None:

@@ -23,16 +23,11 @@ from edgedec.drafters.tables import MOST_BYTES, read_table, restore_prepared, wr
 from edgedec.sampling import DrawParams
 from edgedec.training.rollouts import Rollout, key_of
 from edgedec.training.tables import contexts_of, recycling_table
-from tests.fixtures.tiny_models import prepared_run, tiny_bundle
+from tests.fixtures.tiny_models import prepared_run
 
 PROMPT = "Once upon a time"
 TOKENS = 24
 PARAMS = [DrawParams(), DrawParams(temperature=0.8, seed=3)]
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
 
 
 class Told(list[str]):

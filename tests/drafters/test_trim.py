@@ -19,12 +19,7 @@ from edgedec.drafters.artifacts import new_artifact
 from edgedec.drafters.model import model_drafter
 from edgedec.drafters.trim import IDS, SAVED, ends_of, kept_ids, remove_trim, save_trim, trimmed_head
 from edgedec.loaded_model import load_model
-from tests.fixtures.tiny_models import prepared_run, tiny_bundle
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("trim"))
+from tests.fixtures.tiny_models import prepared_run
 
 
 @pytest.fixture(scope="module")

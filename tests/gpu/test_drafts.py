@@ -32,11 +32,6 @@ DRAFTS = ["exit-1", "exit-2", "head", "auto", "lookup,exit-2,head"]
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("target"))
-
-
-@pytest.fixture(scope="module")
 def home(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store in which the model has a trimmed head and a trained one."""
     folder = tmp_path_factory.mktemp("home")

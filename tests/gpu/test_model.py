@@ -40,11 +40,6 @@ TREE = [-1, -1, 0, 0, 2, 1, 4]
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("gpu"))
-
-
-@pytest.fixture(scope="module")
 def windowed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_bundle(tmp_path_factory.mktemp("gpu"), "gemma3")
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from edgedec.bundle import exits as names
 from edgedec.bundle.manifest import Manifest
 from edgedec.export.model import CACHE, attributes
+from tests.kernels.attention import depths
 from tests.portable.runner import options
 
 Array = NDArray[Any]
@@ -61,13 +62,10 @@ class DraftingRunner:
         before = 0 if warm is None else len(warm[1])
         total = before + len(tokens)
         chosen = list(range(-1, total - 1)) if parents is None else list(parents)
-        depths = np.zeros(total, dtype=np.int64)
-        for token, parent in enumerate(chosen):
-            depths[token] = depths[parent] + 1 if parent >= 0 else 0
         nothing = np.empty(0, np.int64)
         feeds = {
             "tokens": np.array(tokens, dtype=np.int64),
-            "positions": self.length + depths,
+            "positions": self.length + np.array(depths(chosen), np.int64),
             "parents": np.array(chosen, dtype=np.int64),
             "length": np.array([self.length], dtype=np.int64),
             "rows": nothing,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_kinds import TRAIL_SLOTS
 from edgedec.kernels import library
+from tests.kernels.attention import depths
 
 Array = NDArray[Any]
 
@@ -76,12 +77,9 @@ class Runner:
         ``attention``: the graph's input of that name, if it is to be given.
         """
         chosen = list(range(-1, len(tokens) - 1)) if parents is None else parents
-        depths = np.zeros(len(tokens), dtype=np.int64)
-        for token, parent in enumerate(chosen):
-            depths[token] = depths[parent] + 1 if parent >= 0 else 0
         feeds: Mapping[str, Array] = {
             "tokens": np.array(tokens, dtype=np.int64),
-            "positions": self.length + depths,
+            "positions": self.length + np.array(depths(chosen), np.int64),
             "parents": np.array(chosen, dtype=np.int64),
             "length": np.array([self.length], dtype=np.int64),
             "rows": np.arange(len(tokens), dtype=np.int64),

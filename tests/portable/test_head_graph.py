@@ -17,7 +17,7 @@ from edgedec.bundle.manifest import Manifest
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.export.draft_head.installed import read_head
 from tests.fixtures.draft_heads import random_head
-from tests.fixtures.tiny_models import tiny_bundle
+from tests.kernels.attention import depths
 from tests.portable.runner import options
 from tests.portable.test_portable import INT8_ROUNDING
 from tests.reference.draft_head import fused, layer, logits
@@ -28,43 +28,35 @@ FLOAT_ROUNDING = 2e-3
 Array = NDArray[Any]
 
 
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("target"))
-
-
 @pytest.fixture(scope="module", params=["q8_0", "q4_1", "bf16"])
-def head(request: pytest.FixtureRequest, target: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def head(request: pytest.FixtureRequest, bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("head")
-    manifest = Manifest.load(target)
+    manifest = Manifest.load(bundle)
     made = random_head(manifest.spec.hidden_size, manifest.spec.vocab_size, ids=200)
-    export_head(made, target, folder / "head", quant=request.param)
+    export_head(made, bundle, folder / "head", quant=request.param)
     return folder / "head"
 
 
 class HeadRunner:
     """head.onnx in a session of stock ONNX Runtime, and its cache."""
 
-    def __init__(self, head: Path, target: Path, facts: HeadFacts) -> None:
+    def __init__(self, head: Path, bundle: Path, facts: HeadFacts) -> None:
         path = str(head / "head.onnx")
         self.session = ort.InferenceSession(path, options(), providers=["CPUExecutionProvider"])
         self.cache = np.zeros((1, 2, facts.kv_heads, CAPACITY, facts.head_dim), np.float16)
         shape = facts.table_tiles, facts.table_tile_bytes
-        self.table = np.memmap(target / "weights.bin", np.uint8, "r", facts.table_offset, shape)
+        self.table = np.memmap(bundle / "weights.bin", np.uint8, "r", facts.table_offset, shape)
         self.length, self.facts = 0, facts
 
     def step(
         self, tokens: list[int], taps: Array | None, states: Array | None, parents: list[int]
     ) -> dict[str, Array]:
-        depths = np.zeros(len(tokens), np.int64)
-        for token, parent in enumerate(parents):
-            depths[token] = depths[parent] + 1 if parent >= 0 else 0
         hidden = self.facts.hidden
         feeds = {
             "taps": np.empty((0, 3 * hidden), np.float32) if taps is None else taps,
             "states": np.empty((0, hidden), np.float32) if states is None else states,
             "tokens": np.array(tokens, np.int64),
-            "positions": self.length + depths,
+            "positions": self.length + np.array(depths(parents), np.int64),
             "parents": np.array(parents, np.int64),
             "length": np.array([self.length], np.int64),
             "rows": np.arange(len(tokens), dtype=np.int64),
@@ -85,17 +77,17 @@ def facts_of(head: Path) -> HeadFacts:
     return HeadFacts.of(DrafterManifest.load(head).facts)
 
 
-def test_stock_onnx_runtime_computes_a_head(head: Path, target: Path) -> None:
+def test_stock_onnx_runtime_computes_a_head(head: Path, bundle: Path) -> None:
     """Committed tokens, then drafted ones, against the definition and against the kernels."""
     facts, rng = facts_of(head), np.random.default_rng(4)
     taps = rng.standard_normal((COMMITTED, 3 * facts.hidden), dtype=np.float32)
     tokens = rng.integers(5, 250, COMMITTED + DRAFTED).tolist()
-    plain = HeadRunner(head, target, facts)
+    plain = HeadRunner(head, bundle, facts)
     chain = list(range(-1, COMMITTED - 1))
     first = plain.step(tokens[:COMMITTED], taps, None, chain)
     second = plain.step(tokens[COMMITTED:], None, first["out"][-DRAFTED:], [-1, 0, 0])
-    weights = read_head(head, Target.of(Manifest.load(target))).weights
-    embedded = rows_of(target, facts, tokens)
+    weights = read_head(head, Target.of(Manifest.load(bundle))).weights
+    embedded = rows_of(bundle, facts, tokens)
     causal = np.tril(np.ones((COMMITTED, COMMITTED), np.bool_))
     outputs = layer(weights, fused(weights, taps), embedded[:COMMITTED], np.arange(COMMITTED), causal)
     near(first["out"], outputs, FLOAT_ROUNDING)
@@ -104,7 +96,7 @@ def test_stock_onnx_runtime_computes_a_head(head: Path, target: Path) -> None:
     near(first["values"], np.sort(scores)[:, ::-1][:, : facts.head_k], FLOAT_ROUNDING)
     best = weights.keep[scores.argmax(axis=1)]
     np.testing.assert_array_equal(first["ids"][:, 0], best)
-    kernels = HeadModel(head, target, facts, 300, threads=1).forward(CAPACITY)
+    kernels = HeadModel(head, bundle, facts, 300, threads=1).forward(CAPACITY)
     everything = tuple(range(COMMITTED))
     own = kernels.step(tokens[:COMMITTED], taps=taps, rows=everything)
     near(first["out"], own.out, INT8_ROUNDING)
@@ -116,13 +108,13 @@ def test_stock_onnx_runtime_computes_a_head(head: Path, target: Path) -> None:
     assert np.abs(second["out"] - drafted.out).max() > 0, "else the kernels ran both"
 
 
-def rows_of(target: Path, facts: HeadFacts, tokens: list[int]) -> Array:
+def rows_of(bundle: Path, facts: HeadFacts, tokens: list[int]) -> Array:
     """The target's embeddings."""
     from edgedec.export.draft_head.target import embedding_table
     from edgedec.kernels.packing.layout import dequantise
 
-    table = embedding_table(target)
-    packed = np.memmap(target / "weights.bin", np.uint8, "r", table.offset, (table.tiles, table.tile_bytes))
+    table = embedding_table(bundle)
+    packed = np.memmap(bundle / "weights.bin", np.uint8, "r", table.offset, (table.tiles, table.tile_bytes))
     return np.asarray(dequantise(table.format, np.asarray(packed), table.rows, table.cols)[tokens])
 
 

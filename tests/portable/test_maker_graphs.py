@@ -29,6 +29,7 @@ from tests.fixtures.assistants import (
 from tests.fixtures.mtp_layers import add_mtp, mtp_sizes, random_mtp
 from tests.fixtures.opened import onnx_forward
 from tests.fixtures.tiny_models import tiny_bundle
+from tests.kernels.attention import depths
 from tests.portable.runner import options
 
 ROUNDING = 4e-3
@@ -68,16 +69,13 @@ def test_an_mtp_layer_runs_in_standard_ops(tmp_path: Path) -> None:
         committed = length == 0
         given = rng.standard_normal((len(tokens), facts.hidden)).astype(np.float32)
         none = np.empty((0, facts.hidden), np.float32)
-        depths = [0] * len(tokens)
-        for token, parent in enumerate(parents):
-            depths[token] = depths[parent] + 1 if parent >= 0 else 0
         found = run(
             plain,
             {
                 "taps": given if committed else none,
                 "states": none if committed else given,
                 "tokens": np.array(tokens, np.int64),
-                "positions": np.array(depths, np.int64) + length,
+                "positions": length + np.array(depths(parents), np.int64),
                 "parents": np.array(parents, np.int64),
                 "length": np.array([length], np.int64),
                 "rows": np.array([len(tokens) - 1], np.int64),

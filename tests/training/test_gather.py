@@ -13,15 +13,10 @@ from edgedec.session.reply import Settings
 from edgedec.training.gather import gather, unanswered
 from edgedec.training.rollouts import RolloutStore
 from tests.fixtures.ready import Ready, chat_of
-from tests.fixtures.tiny_models import run_tiny, tiny_bundle
+from tests.fixtures.tiny_models import run_tiny
 from tests.session.test_conversations import several_of
 
 TEXTS = ["Once upon a time", "one two one two", "The cat sat", "Hello", "x y z"]
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture

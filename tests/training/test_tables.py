@@ -84,11 +84,6 @@ def test_a_replay_counts_the_rounds_of_a_known_reply(tmp_path: Path) -> None:
     assert found.block_efficiency == 6 / found.rounds
 
 
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
-
-
 @pytest.fixture
 def model(bundle: Path) -> Model:
     return Model(prepared_run(bundle, RunConfig(threads=1, draft="off", context=256)))
