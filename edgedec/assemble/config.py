@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from edgedec.bundle.device_place import DevicePlace
 from edgedec.bundle.preset import Preset
+from edgedec.control.switching import SwitchRule
 from edgedec.core.cache_config import LOSSY, MOST_SEQUENCES, WHEN_FULL, Device, KvType, WhenFull
 from edgedec.core.errors import Remedy, UsageError
 from edgedec.core.quick_dataclass import dataclass
@@ -18,9 +19,6 @@ from edgedec.memory.footprint import MemoryChoice, MemoryFacts
 from edgedec.sampling import DrawParams
 from edgedec.sampling.named import Sampling, chosen, params_of
 from edgedec.telemetry.cores import check_usable
-
-if TYPE_CHECKING:
-    from edgedec.control.switching import SwitchRule
 
 Objective = Literal["time", "energy"]
 MemoryRule = Callable[[MemoryFacts, MemoryChoice], int]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgedec.assemble.config import MemoryRule, Objective, RunConfig
+from edgedec.control.switching import SwitchRule
 from edgedec.core.cache_config import Device, KvType, WhenFull
 from edgedec.core.errors import UsageError
 from edgedec.sampling.named import Sampling, SamplingArguments, params_of
-
-if TYPE_CHECKING:
-    from edgedec.control.switching import SwitchRule
 
 
 class RunSettings(SamplingArguments, total=False):

@@ -81,11 +81,11 @@ class Mapping(NamedTuple):
 def mappings(file: Path) -> list[Mapping]:
     """Return where ``file`` is mapped; nothing if that is unknown."""
     try:
-        lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
     found, ending = [], f" {file.resolve()}"
-    for line in lines:
+    for line in maps.splitlines() if ending in maps else ():
         if line.endswith(ending):
             span, access, offset = line.split(maxsplit=3)[:3]
             start, end = span.split("-")

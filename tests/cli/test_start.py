@@ -44,7 +44,7 @@ LATER = {
 """Modules that a short reply does without, and the start with them."""
 UNUSED = (
     *("edgedec.export", "edgedec.eviction.policies", "edgedec.grammar.vocabulary", "edgedec.text.tool_calls"),
-    *("edgedec.backends.onnx.batcher", "edgedec.backends.onnx.sequences", "edgedec.control.switching"),
+    *("edgedec.backends.onnx.batcher", "edgedec.backends.onnx.sequences"),
     *("edgedec.draft.model", "edgedec.draft.exit", "edgedec.draft.assistant", "edgedec.draft.mtp"),
     *("edgedec.core_lib.layer_drafters", "edgedec.core_lib.drafters", "edgedec.drafters.pairing"),
 )
