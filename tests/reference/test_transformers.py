@@ -74,6 +74,17 @@ EXPERTS = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 
 EYE = {"hidden_size": 32, "intermediate_size": 32, "patch_size": 4, "out_hidden_size": 128}
 """Sizes of a part that sees, which is left out."""
 GEMMA4_OWN = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
+GEMMA4_EQUAL = {
+    "num_hidden_layers": 4,
+    "head_dim": 32,
+    "global_head_dim": 64,
+    "sliding_window": 8,
+    "attention_k_eq_v": True,
+    "num_global_key_value_heads": 1,
+    "hidden_size_per_layer_input": 0,
+    "layer_types": [*GEMMA4_OWN[:3], "full_attention"],
+}
+"""Keys are values too."""
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", {"tie_word_embeddings": True}),
     "llama-3.1": ("llama", {"rope_parameters": LLAMA3}),
@@ -131,30 +142,11 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
             "layer_types": [*GEMMA4_OWN, *GEMMA4_OWN[1:3], *GEMMA4_OWN[1:3]],
         },
     ),
-    "gemma4-keys-are-values": (
-        "gemma4_text",
-        {
-            "num_hidden_layers": 4,
-            "head_dim": 32,
-            "global_head_dim": 64,
-            "sliding_window": 8,
-            "attention_k_eq_v": True,
-            "num_global_key_value_heads": 1,
-            "hidden_size_per_layer_input": 0,
-            "layer_types": [*GEMMA4_OWN[:3], "full_attention"],
-        },
-    ),
+    "gemma4-keys-are-values": ("gemma4_text", GEMMA4_EQUAL),
     "gemma4-experts": (
         "gemma4_text",
         {
-            "num_hidden_layers": 4,
-            "head_dim": 32,
-            "global_head_dim": 64,
-            "sliding_window": 8,
-            "attention_k_eq_v": True,
-            "num_global_key_value_heads": 1,
-            "hidden_size_per_layer_input": 0,
-            "layer_types": [*GEMMA4_OWN[:3], "full_attention"],
+            **GEMMA4_EQUAL,
             "enable_moe_block": True,
             "num_experts": 8,
             "top_k_experts": 3,
