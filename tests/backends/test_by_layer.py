@@ -16,13 +16,21 @@ from edgedec.bundle.exits import taps_of
 from edgedec.bundle.manifest import DRAFTING, Manifest
 from edgedec.core.cache_kinds import Keys
 from edgedec.core.rows import Rows
-from edgedec.decode.engine import Engine, PassRecord
-from edgedec.decode.speculation import Speculation
-from edgedec.draft import Lookup, Recycling
 from edgedec.export import export_gguf
 from edgedec.memory import KvType, sizes
 from edgedec.sampling import DrawParams
-from tests.backends.ring_models import FULL, LONGEST, SLACK, WINDOW, bits, feed, opened, text
+from tests.backends.ring_models import (
+    FULL,
+    LONGEST,
+    SLACK,
+    WINDOW,
+    bits,
+    compare_histories,
+    feed,
+    opened,
+    replies,
+    text,
+)
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 
 SHAPE = TinyShape(layers=8, hidden=96, ffn=160, heads=6, kv_heads=2, head_dim=48, window=WINDOW, context=1024)
@@ -63,27 +71,7 @@ def test_the_manifest_says_who_has_keys(bundle: Path) -> None:
 @pytest.mark.parametrize("kv", ["fp16", "int8"])
 def test_random_histories_of_every_verb(kv: KvType, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Chains, trees, rewinds; the rings go round many times."""
-    rng = np.random.default_rng(5)
-    ring, whole = both(bundle, kv, monkeypatch)
-    for _ in range(120):
-        if whole.length > 240 or rng.random() < 0.2:
-            length = max(ring.length - int(rng.integers(0, SLACK)), 0)
-            ring.rewind(length)
-            whole.rewind(ring.length)
-        size = int(rng.integers(1, LONGEST + 1))
-        tokens = text(size, int(rng.integers(1 << 30)))
-        if rng.random() < 0.5:
-            assert bits(ring.extend(tokens, rows=FULL)) == bits(whole.extend(tokens, rows=FULL))
-            continue
-        parents = [int(rng.integers(-1, i)) for i in range(size)]
-        found = [bits(forward.extend(tokens, parents=parents, rows=FULL)) for forward in (ring, whole)]
-        assert found[0] == found[1]
-        path, node = [], int(rng.integers(-1, size))
-        while node >= 0:
-            path.insert(0, node)
-            node = parents[node]
-        for forward in (ring, whole):
-            forward.keep_path(path)
+    compare_histories(*both(bundle, kv, monkeypatch), np.random.default_rng(5), 120)
 
 
 def test_prompts_have_the_bits_of_single_tokens(bundle: Path) -> None:
@@ -123,22 +111,11 @@ def test_rows_that_are_asked_for_have_the_bits_of_all(kv: KvType, bundle: Path) 
 def test_replies_with_drafts_are_those_without(
     kv: KvType, params: DrawParams, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prompt = [5, 17, 3, 3, 42, 8, 5, 17, 3, 3, 42]
-    found: list[list[int]] = []
-    passes: list[PassRecord] = []
     ring, whole = both(bundle, kv, monkeypatch)
-    for forward, drafters in (
-        (whole, []),
-        (ring, []),
-        (opened(bundle, kv), [Lookup(), Recycling(memory=1 << 16)]),
-    ):
-        speculation = Speculation(list(drafters), limit=LONGEST - 1) if drafters else None
-        passes.clear()
-        engine = Engine(forward, speculation=speculation, observe=passes.append)
-        found.append([s.token for s in engine.generate(prompt, params, max_tokens=150, stop_ids=())])
+    found, _, drafted = replies([whole, ring, opened(bundle, kv)], params)
     assert found[0] == found[1] == found[2]
     assert len(found[0]) == 150
-    assert sum(record.drafted > record.committed for record in passes) > 2  # some are taken back
+    assert sum(record.drafted > record.committed for record in drafted) > 2  # some are taken back
 
 
 def test_the_drafting_graph_has_hidden_states_and_no_exits(bundle: Path) -> None:

@@ -12,6 +12,7 @@ from edgedec.core.errors import ContextFullError
 from edgedec.core.forward import Forward
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows, Rows
 from tests.backends.conftest import Make
+from tests.fixtures.paths import path_to
 
 PROMPT = [5, 17, 3, 3, 42, 8, 5, 61, 29, 11]
 TREE = [7, 9, 7, 13, 2, 9, 30]
@@ -28,14 +29,6 @@ def pick(rows: HeadRows, *indices: int) -> HeadRows:
     return HeadRows(
         rows.values[chosen], rows.ids[chosen], rows.logsumexp[chosen], rows.entropy[chosen], logits
     )
-
-
-def path_to(node: int) -> list[int]:
-    path: list[int] = []
-    while node >= 0:
-        path.insert(0, node)
-        node = PARENTS[node]
-    return path
 
 
 def fed(make: Make, tokens: list[int], capacity: int = 64) -> Forward:
@@ -110,13 +103,13 @@ def test_tree_rows_equal_plain_rows_along_the_path(make_trees: Make) -> None:
     assert forward.length == 17
     for node in range(len(TREE)):
         plain = fed(make_trees, PROMPT)
-        expected = plain.extend([TREE[i] for i in path_to(node)], rows=Rows(last=True, full=True))
+        expected = plain.extend([TREE[i] for i in path_to(node, PARENTS)], rows=Rows(last=True, full=True))
         assert make_trees.same(pick(rows, node), expected)
 
 
 def test_a_tree_on_an_empty_cache(make_trees: Make) -> None:
     rows = make_trees().extend(TREE, parents=PARENTS)
-    assert make_trees.same(rows, make_trees().extend([TREE[i] for i in path_to(6)]))
+    assert make_trees.same(rows, make_trees().extend([TREE[i] for i in path_to(6, PARENTS)]))
 
 
 def test_keep_path_then_extend_equals_plain(make_trees: Make) -> None:
@@ -349,10 +342,7 @@ def test_random_histories_of_every_verb(make: Make) -> None:
         else:
             parents = [int(rng.integers(-1, i)) for i in range(size)]
             forward.extend(tokens, parents=parents)
-            path, node = [], int(rng.integers(-1, size))
-            while node >= 0:
-                path.insert(0, node)
-                node = parents[node]
+            path = path_to(int(rng.integers(-1, size)), parents)
             forward.keep_path(path)
             truth += [tokens[i] for i in path]
         assert forward.length == len(truth)

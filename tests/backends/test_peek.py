@@ -13,6 +13,7 @@ from edgedec.core.forward import Forward
 from edgedec.core.rows import HeadRows, Rows
 from tests.backends.conftest import Make
 from tests.backends.test_contract import PARENTS, PROMPT, TREE, pick
+from tests.fixtures.paths import path_to
 
 TAPS = (0, 1)
 WIDE = Rows(full=True, taps=TAPS)
@@ -49,39 +50,6 @@ def test_exits_ascend_to_all_layers_and_hidden_states_have_a_width(make_peeks: M
     assert caps.taps == tuple(sorted(caps.taps))
 
 
-@pytest.mark.parametrize("pieces", [(1,), (5,), (1, 1, 1), (2, 3), (3,)])
-def test_a_chain_after_peeks_has_the_bits_of_a_plain_pass(make_peeks: Make, pieces: tuple[int, ...]) -> None:
-    plain = fed(make_peeks)
-    expected = plain.extend(CHAIN, rows=WIDE)
-    for exit in plain.caps.exits:
-        forward, start = fed(make_peeks), 0
-        for size in pieces:
-            forward.peek(CHAIN[start : start + size], exit=exit)
-            start += size
-            assert forward.peeked == tuple(CHAIN[:start])
-            assert forward.length == len(PROMPT)
-        assert same(make_peeks, forward.extend(CHAIN, rows=WIDE), expected)
-        assert forward.peeked == ()
-        assert slots(forward) == slots(plain)
-
-
-@pytest.mark.parametrize("pieces", [(7,), (2, 2, 3), (1, 6), (4,), (6,), (1, 1, 1, 1)])
-def test_a_tree_after_peeks_has_the_bits_of_a_plain_pass(make_peeks: Make, pieces: tuple[int, ...]) -> None:
-    plain = fed(make_peeks)
-    expected = plain.extend(TREE, parents=PARENTS, rows=WIDE)
-    plain.keep_path([0, 2, 4])
-    after = plain.extend([21, 4], rows=WIDE)
-    for exit in plain.caps.exits:
-        forward, start = fed(make_peeks), 0
-        for size in pieces:
-            forward.peek(TREE[start : start + size], parents=PARENTS[start : start + size], exit=exit)
-            start += size
-        assert same(make_peeks, forward.extend(TREE, parents=PARENTS, rows=WIDE), expected)
-        forward.keep_path([0, 2, 4])
-        assert same(make_peeks, forward.extend([21, 4], rows=WIDE), after)
-        assert slots(forward) == slots(plain)
-
-
 @pytest.mark.parametrize(
     ("tokens", "parents"),
     [
@@ -107,14 +75,6 @@ def test_peeks_that_match_in_part_or_not_at_all(
         forward.rewind(len(PROMPT))
         assert same(make_peeks, forward.extend(CHAIN, rows=WIDE), plain.extend(CHAIN, rows=WIDE))
         plain.rewind(len(PROMPT))
-
-
-def test_a_peek_on_an_empty_cache(make_peeks: Make) -> None:
-    expected = make_peeks().extend(CHAIN, rows=WIDE)
-    for exit in make_peeks().caps.exits:
-        forward = make_peeks()
-        forward.peek(CHAIN[:3], exit=exit)
-        assert same(make_peeks, forward.extend(CHAIN, rows=WIDE), expected)
 
 
 def test_peeked_rows_are_those_of_one_peek_over_all_and_of_the_whole_model(make_peeks: Make) -> None:
@@ -173,14 +133,17 @@ def test_rounds_of_peeks_passes_and_rewinds_stay_exact(make_peeks: Make) -> None
         parents = [int(random.integers(-1, at)) if at else -1 for at in range(len(tokens))]
         for exit in random.choice(forward.caps.exits, random.integers(0, 3)).tolist():
             cut = int(random.integers(1, len(tokens) + 1))
-            forward.peek(tokens[:cut], parents=parents[:cut], exit=exit)
+            first = int(random.integers(1, cut + 1))
+            for piece in (slice(first), slice(first, cut)):
+                if tokens[piece]:
+                    forward.peek(tokens[piece], parents=parents[piece], exit=exit)
+            assert forward.peeked[-cut:] == tuple(tokens[:cut])
+            assert forward.length == plain.length
         wide = replace(WIDE, temperature=float(random.choice([1.0, 0.5])))
         got, expected = (f.extend(tokens, parents=parents, rows=wide) for f in (forward, plain))
         assert same(make_peeks, got, expected)
-        path, node = [], int(random.integers(0, len(tokens)))
-        while node >= 0:
-            path.insert(0, node)
-            node = parents[node]
+        assert forward.peeked == ()
+        path = path_to(int(random.integers(0, len(tokens))), parents)
         for one in (forward, plain):
             one.keep_path(path)
         if random.random() < 0.2:

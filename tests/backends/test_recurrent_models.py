@@ -22,6 +22,7 @@ from edgedec.core.rows import HeadRows, Rows
 from edgedec.kernels import library
 from edgedec.memory import KvType
 from tests.fixtures.hybrid_bundles import HybridBundles, hybrid_bundles
+from tests.fixtures.paths import path_to
 from tests.fixtures.tiny_hybrid import HYBRIDS
 
 __all__ = ["hybrid_bundles"]  # a fixture
@@ -65,10 +66,7 @@ class History:
         count = int(self.rng.integers(1, most + 1))
         tokens, parents = self.draw(count), [int(self.rng.integers(-1, at)) for at in range(count)]
         rows = bits(self.forward.extend(tokens, parents=parents, rows=FULL))
-        path, node = [], int(self.rng.integers(-1, count))
-        while node >= 0:
-            path.insert(0, node)
-            node = parents[node]
+        path = path_to(int(self.rng.integers(-1, count)), parents)
         if self.rng.random() < 0.2:
             self.forward.rewind(len(self.tokens))
             return

@@ -12,8 +12,6 @@ from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError
 from edgedec.core.rows import HeadRows
 from edgedec.decode.engine import Engine, PassRecord
-from edgedec.decode.speculation import Speculation
-from edgedec.draft import Lookup, Recycling
 from edgedec.memory import KvType, sizes
 from edgedec.sampling import DrawParams
 from tests.backends.ring_models import (
@@ -27,8 +25,10 @@ from tests.backends.ring_models import (
     bits,
     both,
     bundles,
+    compare_histories,
     feed,
     opened,
+    replies,
     small,
     text,
 )
@@ -53,43 +53,8 @@ def test_manifest_and_ring_say_how_large_they_are(bundles: Bundles) -> None:
 
 
 @pytest.mark.parametrize(("name", "kv"), KINDS)
-def test_many_rounds_have_the_bits_of_the_whole_cache(name: str, kv: KvType, bundles: Bundles) -> None:
-    ring, whole = both(bundles, name, kv)
-    tokens = text(200)
-    assert feed(ring, tokens) == feed(whole, tokens)
-    for token in text(2 * RING, 1):
-        assert bits(ring.extend([token], rows=FULL)) == bits(whole.extend([token], rows=FULL))
-    assert ring.length > 10 * RING
-
-
-@pytest.mark.parametrize(("name", "kv"), KINDS)
 def test_random_histories_of_every_verb(name: str, kv: KvType, bundles: Bundles) -> None:
-    rng = np.random.default_rng(7)
-    ring, whole = both(bundles, name, kv)
-    from_nothing = 0
-    for _ in range(250):
-        if ring.length > 350 or rng.random() < 0.2:
-            length = max(ring.length - int(rng.integers(0, 30 if rng.random() < 0.2 else SLACK)), 0)
-            expected = ring.reachable(length)
-            ring.rewind(length)
-            assert ring.length == expected
-            from_nothing += expected != length
-            whole.rewind(ring.length)
-        size = int(rng.integers(1, LONGEST + 1))
-        tokens = text(size, int(rng.integers(1 << 30)))
-        if rng.random() < 0.5:
-            assert bits(ring.extend(tokens, rows=FULL)) == bits(whole.extend(tokens, rows=FULL))
-            continue
-        parents = [int(rng.integers(-1, i)) for i in range(size)]
-        found = [bits(forward.extend(tokens, parents=parents, rows=FULL)) for forward in (ring, whole)]
-        assert found[0] == found[1]
-        path, node = [], int(rng.integers(-1, size))
-        while node >= 0:
-            path.insert(0, node)
-            node = parents[node]
-        for forward in (ring, whole):
-            forward.keep_path(path)
-    assert 0 < from_nothing < 30
+    assert 0 < compare_histories(*both(bundles, name, kv), np.random.default_rng(7), 250) < 30
 
 
 def test_one_can_go_back_as_far_as_the_window_is_whole(bundles: Bundles) -> None:
@@ -158,19 +123,15 @@ def test_a_pass_that_fails_midway_leaves_what_was_there(
 @pytest.mark.parametrize("params", [DrawParams(), DrawParams(temperature=0.8, top_k=20, seed=3)])
 @pytest.mark.parametrize("kv", ["fp16", "int8"])
 def test_replies_with_drafts_are_those_without(kv: KvType, params: DrawParams, bundles: Bundles) -> None:
-    prompt = [5, 17, 3, 3, 42, 8, 5, 17, 3, 3, 42]
-    found: list[list[int]] = []
-    passes: list[list[PassRecord]] = [[], [], []]
-    for at, drafters in enumerate(([], [], [Lookup(), Recycling(memory=1 << 16)])):
-        forward = opened(bundles("gemma3")[at == 0], kv)
-        speculation = Speculation(list(drafters), limit=LONGEST - 1) if drafters else None
-        engine = Engine(forward, speculation=speculation, observe=passes[at].append)
-        found.append([s.token for s in engine.generate(prompt, params, max_tokens=150, stop_ids=())])
+    with_rings, without_rings = bundles("gemma3")
+    found, plain, drafted = replies(
+        [opened(bundle, kv) for bundle in (without_rings, with_rings, with_rings)], params
+    )
     assert found[0] == found[1] == found[2]
     assert len(found[0]) == 150
-    assert sum(record.drafted > record.committed for record in passes[2]) > 5  # some are taken back
+    assert sum(record.drafted > record.committed for record in drafted) > 5  # some are taken back
     if not params.temperature:
-        assert len(passes[2]) < len(passes[1])
+        assert len(drafted) < len(plain)
 
 
 def test_a_reply_that_is_too_long_to_take_back_is_read_again(bundles: Bundles) -> None:

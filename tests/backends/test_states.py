@@ -16,6 +16,7 @@ from edgedec.core.forward import Forward
 from edgedec.core.ledger import Ledger
 from edgedec.core.rows import Rows
 from edgedec.memory import state_bytes
+from tests.fixtures.paths import path_to
 from tests.fixtures.toy_recurrence import CONV, DELTA, VOCAB, toy_forward, toy_sequences, toy_spec, toy_states
 
 FULL = Rows(full=True)
@@ -57,18 +58,6 @@ def next_row(forward: Forward, tokens: list[int]) -> None:
 
 
 @KINDS
-@pytest.mark.parametrize("pieces", [[1] * 40, [64, 64, 5], [29, 30, 31, 32, 33], [3, 40, 1, 1, 40]])
-def test_prompts_in_any_pieces(kind: States, pieces: list[int]) -> None:
-    forward, tokens = toy_forward(toy_spec(kind)), text(sum(pieces))
-    at = 0
-    for piece in pieces:
-        forward.extend(tokens[at : at + piece], rows=Rows(()))
-        at += piece
-        check(forward, tokens[:at], kind)
-    next_row(forward, tokens)
-
-
-@KINDS
 @pytest.mark.parametrize("window", [0, 6])
 @pytest.mark.parametrize("seed", range(8))
 def test_random_histories_of_every_verb(kind: States, window: int, seed: int) -> None:
@@ -103,10 +92,7 @@ def _tree(forward: Forward, tokens: list[int], rng: np.random.Generator) -> None
     drafted = text(size, int(rng.integers(1 << 30)))
     found = forward.extend(drafted, parents=parents, rows=FULL).logits
     assert found is not None
-    path, node = [], int(rng.integers(-1, size))
-    while node >= 0:
-        path.insert(0, node)
-        node = parents[node]
+    path = path_to(int(rng.integers(-1, size)), parents)
     if path:
         told = toy_states([*tokens, *(drafted[one] for one in path)], forward.spec.states[0])[0]
         assert found[path[-1]].tobytes() == told.tobytes()

@@ -6,8 +6,6 @@ import random
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from edgedec.backends.fake import Expect, FakeForward, MarkovForward
 from edgedec.control import CostCurve
@@ -100,30 +98,6 @@ def test_tokens_are_those_of_plain_decoding(name: str, params: DrawParams) -> No
         assert tokens(engine, prompt, params, 20) == tokens(Engine(MarkovForward()), prompt, params, 20)
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    turns=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=9), min_size=1, max_size=4),
-    seed=st.integers(0, 9),
-    taken=st.integers(1, 12),
-    limit=st.integers(1, 15),
-)
-def test_over_turns_that_are_cut_short(turns: list[list[int]], seed: int, taken: int, limit: int) -> None:
-    """Each turn reads some of a reply, drops the iterator, and goes on from what it read."""
-    params = DrawParams(temperature=0.6, top_k=4, seed=seed)
-    drafters: list[Drafter] = [random_trees(seed), Lookup(), Recycling(memory=1 << 16), oracle(params, 3)]
-    engine = Engine(MarkovForward(), speculation=Speculation(drafters, limit=limit))
-    sequence: list[int] = []
-    for turn in turns:
-        sequence += turn
-        steps = engine.generate(sequence, params, max_tokens=12, stop_ids=())
-        read = [next(steps).token for _ in range(taken)]
-        steps.close()
-        assert read == tokens(Engine(MarkovForward()), sequence, params, taken)
-        assert engine.committed == sequence + read
-        assert engine.reusable([*engine.committed, 1]) in (len(engine.committed), len(engine.committed) - 1)
-        sequence += read
-
-
 def test_an_oracle_saves_passes() -> None:
     seen: list[PassRecord] = []
     speculation = Speculation([oracle(GREEDY, 5)])
@@ -147,17 +121,6 @@ def test_steps_say_who_drafted_them() -> None:
     assert [step.source for step in steps] == [None, "oracle", "oracle", None, "oracle", None]
     assert [len(record.tree) for record in seen] == [0, 2, 1]
     assert [record.path for record in seen] == [(), (0, 1), (0,)]
-
-
-def test_a_stop_token_inside_a_draft_ends_the_reply_there() -> None:
-    plain = tokens(Engine(MarkovForward()), [1, 2, 3], GREEDY, 12)
-    at = next(at for at in range(3, 12) if plain[at] not in plain[:at])
-    stop = plain[at]
-    engine = Engine(MarkovForward(), speculation=Speculation([oracle(GREEDY, 8)]))
-    steps = list(engine.generate([1, 2, 3], GREEDY, max_tokens=12, stop_ids={stop}))
-    assert [step.token for step in steps] == plain[: at + 1]
-    assert steps[-1].finish_reason == "stop"
-    assert engine.committed == [1, 2, 3, *plain[: at + 1]]
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -253,19 +216,6 @@ def test_a_drafter_that_becomes_right_is_fed_again() -> None:
     assert speculation.tally.accepted > 100
 
 
-def test_nothing_behind_an_end_token_is_credited() -> None:
-    plain = tokens(Engine(MarkovForward()), [1, 2, 3], GREEDY, 12)
-    at = next(at for at in range(3, 12) if plain[at] not in plain[:at])
-    seen: list[PassRecord] = []
-    speculation = Speculation([oracle(GREEDY, 8)])
-    engine = Engine(MarkovForward(), speculation=speculation, observe=seen.append)
-    steps = list(engine.generate([1, 2, 3], GREEDY, max_tokens=12, stop_ids={plain[at]}))
-    assert steps[-1].finish_reason == "stop"
-    assert speculation.tally.committed == len(steps) == at + 1
-    assert sum(record.committed for record in seen) == len(steps)
-    assert speculation.tally.accepted == sum(step.source is not None for step in steps)
-
-
 def test_nobody_queries_a_drafter_that_is_gone() -> None:
     class Breaking(Drafting):
         calls = 0
@@ -282,7 +232,7 @@ def test_nobody_queries_a_drafter_that_is_gone() -> None:
     assert speculation.tally.effort("oracle").queries > 10
 
 
-def test_nothing_is_drafted_behind_an_end_token() -> None:
+def test_an_end_token_in_a_draft_ends_the_reply_and_nothing_is_drafted_or_credited_behind_it() -> None:
     plain = tokens(Engine(MarkovForward()), [1, 2, 3], GREEDY, 12)
     at = next(at for at in range(3, 12) if plain[at] not in plain[:at])
     for costs in (None, CostCurve({1: 0.01, 16: 0.01})):
@@ -290,11 +240,16 @@ def test_nothing_is_drafted_behind_an_end_token() -> None:
         speculation = Speculation([oracle(GREEDY, 8)], costs)
         engine = Engine(MarkovForward(), speculation=speculation, observe=seen.append)
         steps = list(engine.generate([1, 2, 3], GREEDY, max_tokens=12, stop_ids={plain[at]}))
+        assert [step.token for step in steps] == plain[: at + 1]
+        assert steps[-1].finish_reason == "stop"
+        assert engine.committed == [1, 2, 3, *plain[: at + 1]]
         fed = [record.tree.tokens for record in seen]
         assert all(plain[at] not in tree[:-1] for tree in fed)
         assert any(plain[at] in tree for tree in fed)
         assert speculation.tally.acceptance_rate == 1.0
         assert speculation.tally.committed == len(steps)
+        assert sum(record.committed for record in seen) == len(steps)
+        assert speculation.tally.accepted == sum(step.source is not None for step in steps)
 
 
 def test_a_lost_device_comes_through_the_core_and_the_drafter_stays() -> None:

@@ -30,6 +30,7 @@ from edgedec.drafters.registry import models_in, parsed
 from edgedec.eviction.sliding import Sliding
 from edgedec.sampling import DrawParams
 from tests.decode.test_engine import EVERY_KIND, GREEDY, tokens
+from tests.decode.test_speculation import oracle, random_trees
 from tests.fixtures.nightly import diagonal
 from tests.fixtures.ready import ready_of
 from tests.session.parrot import load_parrot
@@ -58,22 +59,25 @@ def test_tokens_and_cache_are_those_of_plain_decoding(exit: int, params: DrawPar
             assert forward._slots[: forward.length] == plain._slots[: forward.length]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     turns=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=9), min_size=1, max_size=4),
     seed=st.integers(0, 9),
     taken=st.integers(1, 12),
     limit=st.integers(1, 15),
-    trimmed=st.integers(1, VOCAB),
+    trimmed=st.sampled_from([0, 0, 0, 1, 3, 9, VOCAB]),
     controlled=st.booleans(),
 )
 def test_over_turns_that_are_cut_short(
     turns: list[list[int]], seed: int, taken: int, limit: int, trimmed: int, controlled: bool
 ) -> None:
-    """With all exits and others, each turn goes on from a part of the last reply."""
+    """With other drafters, and often all exits, each turn goes on from a part of the last reply."""
     params = DrawParams(temperature=0.6, top_k=4, seed=seed)
     forward = MarkovForward()
-    drafters = [*exits(forward, keep=kept(seed, trimmed)), Lookup(), Recycling(memory=1 << 16)]
+    drafters = (
+        exits(forward, keep=kept(seed, trimmed)) if trimmed else [random_trees(seed), oracle(params, 3)]
+    )
+    drafters += [Lookup(), Recycling(memory=1 << 16)]
     costs = CostCurve(CHEAP) if controlled else None
     engine = Engine(forward, speculation=Speculation(drafters, costs, limit=limit))
     sequence: list[int] = []
@@ -84,6 +88,7 @@ def test_over_turns_that_are_cut_short(
         steps.close()
         assert read == tokens(Engine(MarkovForward()), sequence, params, taken)
         assert engine.committed == sequence + read
+        assert engine.reusable([*engine.committed, 1]) in (len(engine.committed), len(engine.committed) - 1)
         sequence += read
 
 

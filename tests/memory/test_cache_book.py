@@ -11,6 +11,7 @@ from edgedec.backends.fake import tiny_spec
 from edgedec.core.errors import ContextFullError
 from edgedec.core.model_spec import ModelSpec
 from edgedec.memory import CacheBook, KvType, kv_bytes, kv_row_bytes, ring_slots
+from tests.fixtures.paths import path_to
 
 TREES = st.integers(1, 12).flatmap(lambda n: st.tuples(*(st.integers(-1, i - 1) for i in range(n)))).map(list)
 
@@ -79,11 +80,7 @@ def test_any_root_path_can_be_kept(parents: list[int], data: st.DataObject) -> N
     """The moves put the tokens of the path, and only those, into consecutive slots."""
     b = book(6)
     b.append(b.plan(len(parents), parents))
-    path: list[int] = []
-    node = data.draw(st.integers(-1, len(parents) - 1))
-    while node >= 0:
-        path.insert(0, node)
-        node = parents[node]
+    path = path_to(data.draw(st.integers(-1, len(parents) - 1)), parents)
     slots = np.arange(-6, len(parents))  # slot -> node of the pass (negative: older)
     sources, targets = b.keep(path)
     slots[targets] = slots[sources]
@@ -115,12 +112,6 @@ def test_a_path_can_be_kept_once() -> None:
     b.keep([0, 1])
     with pytest.raises(ValueError, match="no pass"):
         b.keep([0])
-
-
-def test_keeping_a_beginning_of_a_chain_moves_nothing() -> None:
-    b = book(6)
-    sources, targets = b.keep([0, 1, 2])
-    assert (sources, targets, b.length) == ([], [], 3)
 
 
 def test_rewind() -> None:
@@ -176,19 +167,6 @@ def test_rings_can_go_back_where_nothing_that_is_seen_is_gone(
             length = data.draw(st.integers(0, b.length))
             b.rewind(length)
             assert b.length == expected[length]
-
-
-def test_the_last_slot_that_is_gone_counts() -> None:
-    b = CacheBook(100, window=5, ring=12)
-    b.append(b.plan(8, None))
-    b.append(b.plan(4, None))
-    assert b.reachable(1) == 1  # nothing is gone yet
-    b.append(b.plan(1, None))  # over slot 0
-    assert [b.reachable(length) for length in (4, 5)] == [0, 5]
-    b.rewind(5)
-    b.rewind(4)
-    b.append(b.plan(10, None))
-    assert b.reachable(2) == 2
 
 
 def test_kv_bytes_counts_windows() -> None:

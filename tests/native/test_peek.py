@@ -16,6 +16,7 @@ from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.forward import Forward
 from edgedec.core.rows import ALL_ROWS, HeadRows, Rows
 from edgedec.export import export_gguf
+from tests.fixtures.paths import path_to
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.native.native_forward import NativeForward, NativeModel
 
@@ -77,11 +78,7 @@ class History:
         parents = parents if self.draw.random() < 0.5 else [at - 1 for at in range(len(tokens))]
         everything = Rows(tuple(range(len(tokens))), full=True, taps=taps)
         self.same(tokens, parents=parents, rows=everything)
-        path: list[int] = []
-        node = len(tokens) - 1
-        while node >= 0:
-            path.insert(0, node)
-            node = parents[node]
+        path = path_to(len(tokens) - 1, parents)
         for side in (self.native, self.reference):
             side.keep_path(path)
 
