@@ -16,6 +16,7 @@ from edgedec.export.drafters.gguf import write_drafter_gguf
 from edgedec.export.drafters.install import convert_drafter
 from edgedec.export.drafters.kinds import drafter_in
 from edgedec.export.gguf_source import open_gguf
+from tests.export.test_mtp_gguf import contents
 from tests.fixtures.assistants import (
     CLUSTERS,
     Arrays,
@@ -83,13 +84,6 @@ def test_clusters_are_left_out(made: Made, tmp_path: Path) -> None:
     scales = rows.reshape(len(rows), -1, 34)[..., :2].copy().view(np.float16).astype(np.float32)
     values = rows.reshape(len(rows), -1, 34)[..., 2:].view(np.int8) * scales
     assert np.array_equal(values.reshape(len(rows), -1), made[2]["model.embed_tokens.weight"])
-
-
-def contents(path: Path) -> tuple[dict[str, object], dict[str, bytes]]:
-    """Metadata, and the bytes of each tensor."""
-    with open_gguf(path) as gguf:
-        tensors = {name: gguf.rows(one, 0, one.shape[0]).tobytes() for name, one in gguf.tensors.items()}
-        return gguf.metadata, tensors
 
 
 def test_another_file_than_the_models_is_refused(made: Made, tmp_path: Path) -> None:

@@ -155,14 +155,6 @@ def test_a_head_of_another_trainer_comes_back_from_its_file(bundle: Path, tmp_pa
             assert (mine is None) == (theirs is None)
 
 
-@pytest.mark.parametrize("quant", ["q8_0", "q4_0", "q4_1"])
-def test_a_quantised_file_has_the_values_of_its_blocks(bundle: Path, tmp_path: Path, quant: str) -> None:
-    head = installed(bundle, tmp_path / "head", quant)
-    again = read_back(written(bundle, tmp_path / "head"), bundle)
-    for name in head.weights.shapes():
-        np.testing.assert_array_equal(getattr(again, name), getattr(head.weights, name), err_msg=name)
-
-
 def test_files_that_are_no_heads_are_refused_in_a_line(bundle: Path, tmp_path: Path) -> None:
     spec = Manifest.load(bundle).spec
     with pytest.raises(UnsupportedError, match="architecture 'llama', not an EAGLE-3 head"):

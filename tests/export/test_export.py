@@ -165,7 +165,7 @@ def export(tmp_path: Path, architecture: str = "llama", **options: Any) -> tuple
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_bundle_means_what_the_file_means(name: str, tmp_path: Path) -> None:
+def test_the_bundle_means_what_the_file_means_and_is_complete(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     gguf, bundle = export(tmp_path, case.architecture, **case.options)
     expected = reference_logits(gguf, TOKENS, dtype=np.float64)
@@ -173,12 +173,6 @@ def test_the_bundle_means_what_the_file_means(name: str, tmp_path: Path) -> None
     assert got.shape == expected.shape
     assert expected.std() > 0.1
     np.testing.assert_allclose(got, expected, atol=2e-4 * np.abs(expected).max())
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_bundle_is_complete(name: str, tmp_path: Path) -> None:
-    case = CASES[name]
-    gguf, bundle = export(tmp_path, case.architecture, **case.options)
     manifest = Manifest.load(bundle, verify=True)
     others = ["chat_template.program", "manifest.json", "tokenizer.table"]
     assert sorted(path.name for path in bundle.iterdir()) == sorted([*manifest.files, *others])
@@ -347,26 +341,6 @@ def test_refused(
         export_gguf(gguf, tmp_path / "out", backend="edgedec")
     assert "\n" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["model.gguf"]
-
-
-def test_flipped_bytes_are_one_line_or_a_sound_bundle(tmp_path: Path) -> None:
-    whole = write_tiny(tmp_path / "whole").read_bytes()
-    gguf, out = tmp_path / "model.gguf", tmp_path / "out"
-    rng = np.random.default_rng(11)
-    errors: list[str] = []
-    for _ in range(150):
-        content = bytearray(whole)
-        for position in rng.integers(0, 16000, 3).tolist():
-            content[position] = rng.integers(0, 256)
-        gguf.write_bytes(content)
-        try:
-            export_gguf(gguf, out, backend="edgedec")
-        except EdgeDecError as error:
-            errors.append(str(error))
-        else:
-            Manifest.load(out, verify=True)
-    assert 20 < len(errors) < 150
-    assert not [error for error in errors if "\n" in error]
 
 
 def test_an_existing_bundle_is_replaced_only_at_the_end(

@@ -170,33 +170,11 @@ def test_hostile_counts_cost_no_memory(path: Path) -> None:
         tracemalloc.stop()
 
 
-def _outcome(path: Path, content: bytes) -> EdgeDecError | None:
-    try:
-        read(path, content)
-    except EdgeDecError as error:
-        return error
-    return None
-
-
 def test_truncated_anywhere(path: Path) -> None:
     whole = write_tiny(path).read_bytes()
     for end in [*range(0, 4000, 61), *range(4000, len(whole), 997), len(whole) - 1]:
-        error = _outcome(path, whole[:end])
-        assert isinstance(error, BadFileError), end
-
-
-def test_flipped_bytes_never_crash(path: Path) -> None:
-    whole = write_tiny(path).read_bytes()
-    rng = np.random.default_rng(5)
-    refused = 0
-    for _ in range(400):
-        content = bytearray(whole)
-        for position in rng.integers(0, 1500, rng.integers(1, 4)).tolist():
-            content[position] = rng.integers(0, 256)
-        error = _outcome(path, bytes(content))
-        refused += error is not None
-        assert error is None or "\n" not in str(error)
-    assert 100 < refused < 400
+        with pytest.raises(BadFileError):
+            read(path, whole[:end])
 
 
 def test_file_that_shrinks_while_open(path: Path) -> None:

@@ -72,19 +72,15 @@ def test_values_that_a_format_can_represent_are_kept_exactly(
 
 @pytest.mark.parametrize("architecture", SHAPES)
 @pytest.mark.parametrize("shards", [1, 3])
-def test_the_bundle_means_what_the_directory_means(architecture: str, shards: int, tmp_path: Path) -> None:
+def test_the_bundle_means_what_the_directory_means_and_its_manifest_says_so(
+    architecture: str, shards: int, tmp_path: Path
+) -> None:
     """Against the reference of the GGUF file: for llama, whose rows lie in another order there."""
-    gguf, _, bundle = both(tmp_path, architecture, "q8_0", shards=shards)
+    gguf, of_gguf, bundle = both(tmp_path, architecture, "q8_0", shards=shards)
     expected = reference_logits(gguf, TOKENS, dtype=np.float64)
     np.testing.assert_allclose(graph_logits(bundle, TOKENS), expected, atol=2e-4 * np.abs(expected).max())
-
-
-@pytest.mark.parametrize("architecture", SHAPES)
-def test_what_the_manifest_says(architecture: str, tmp_path: Path) -> None:
-    _, expected, got = both(tmp_path, architecture, "q8_0", shards=2)
-    theirs, ours = Manifest.load(expected), Manifest.load(got, verify=True)
-    assert ours.spec == theirs.spec
-    assert ours.tokenizer == theirs.tokenizer
+    theirs, ours = Manifest.load(of_gguf), Manifest.load(bundle, verify=True)
+    assert (ours.spec, ours.tokenizer) == (theirs.spec, theirs.tokenizer)
     assert ours.source["kind"] == "huggingface"
     assert ours.source["quant"] == "attn=q8_0,mlp=q8_0,head=q8_0"
     hashed = {key.removeprefix("sha256 of ") for key in ours.source if key.startswith("sha256 of ")}

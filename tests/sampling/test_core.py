@@ -63,7 +63,9 @@ def test_a_token_is_drawn_where_the_list_cannot_tell_what_survives() -> None:
 
 
 @settings(max_examples=300)
-@given(st.integers(0, 1 << 30), st.floats(0.1, 10.0), st.floats(0.01, 1.0), st.floats(0.0, 1.0))
+@given(
+    st.integers(0, 1 << 30), st.floats(0.1, 10.0), st.just(1.0) | st.floats(0.01, 1.0), st.floats(0.0, 1.0)
+)
 def test_a_row_is_asked_for_where_the_list_leaves_the_cuts_open_and_nowhere_else(
     seed: int, temperature: float, top_p: float, min_p: float
 ) -> None:
