@@ -163,12 +163,17 @@ def decode(text: Sequence[int], device: Device, speculation: Speculation | None)
 
 
 def _reply(device: Device, speculation: Speculation, text: Sequence[int]) -> None:
+    rounds(speculation, text, lambda at, tree: PassTime(device.run(1 + len(tree))))
+
+
+def rounds(speculation: Speculation, text: Sequence[int], run: Callable[[int, DraftTree], PassTime]) -> None:
+    """Decode ``text``; ``run`` is the pass over its token at a place and a draft behind it."""
     at = 0
     while at < len(text):
         round = begin_round(speculation, len(text) - at - 1)
-        seconds = device.run(1 + len(round.tree))
+        took = run(at, round.tree)
         verdict = following(round.tree, text[at:])
-        round.settle(NO_ROWS, verdict, PassTime(seconds))
+        round.settle(NO_ROWS, verdict, took)
         at += len(verdict.tokens)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pytest
 
-from edgedec.control import BatchCosts, CostCurve
+from edgedec.control import BatchCosts, CostCurve, Costs
 from edgedec.decode.passes import PassTime
 from edgedec.decode.speculation import Speculation
 from tests.control.simulate import CURVES, NO_ROWS, Device, Guesser, curve, following, text
@@ -47,12 +48,13 @@ class Own:
 class Talk:
     """One conversation: its text, who drafts it, and how far it is."""
 
-    def __init__(
-        self, batch: BatchCosts, length: int, number: int, right: Right, claims: float | None, **takes: float
-    ) -> None:
-        self.text, self.own, self.at = text(length), Own(), 0
-        guesser = Guesser(self.text, self.own, right, claims, **takes)  # type: ignore[arg-type]
-        self.speculation = Speculation([guesser], batch.views[number], clock=self.own.clock)
+    def __init__(self, costs: Costs, length: int, make: Callable[[Sequence[int], Any], Guesser]) -> None:
+        self.text, self.own = text(length), Own()
+        self.speculation = Speculation([make(self.text, self.own)], costs, clock=self.own.clock)
+        self.begin()
+
+    def begin(self) -> None:
+        self.at = 0
         self.speculation.begin([], 0)
 
     @property
@@ -96,10 +98,8 @@ def speedup(
         plain.run(sum(turn < length for length in lengths))
     drafted = Device(costs, noise=noise)
     batch = BatchCosts(long(SHAPES[shape], count), count)
-    talks = [
-        Talk(batch, length, number, right, claims, call=call, level=level)
-        for number, length in enumerate(lengths)
-    ]
+    make = lambda truth, own: Guesser(truth, own, right, claims, call=call, level=level)  # noqa: E731
+    talks = [Talk(view, length, make) for view, length in zip(batch.views, lengths, strict=True)]
     return plain.now / together(drafted, talks, batch)
 
 
@@ -161,36 +161,15 @@ def test_prompts_of_short_replies_are_seldom_read_in_vain(count: int, right: flo
     """To read one takes two passes, and so many times more of one conversation's share of a pass."""
     replies, length = 24, 60
     costs = long(SHAPES["avx2"], count)
-    device, batch, own = Device(costs), BatchCosts(costs, count), [Own() for _ in range(count)]
-    whole = text(length)
-    speculations = [
-        Speculation(
-            [Reader(whole, mine, lambda at: right, level=0.1 * PASS, reading=2 * PASS)],  # type: ignore[arg-type]
-            view,
-            clock=mine.clock,
-        )
-        for mine, view in zip(own, batch.views, strict=True)
-    ]
+    device, batch = Device(costs), BatchCosts(costs, count)
+    make = lambda truth, own: Reader(truth, own, lambda at: right, level=0.1 * PASS, reading=2 * PASS)  # noqa: E731
+    talks = [Talk(view, length, make) for view in batch.views]
     for _ in range(replies):
-        at = dict.fromkeys(range(count), 0)
-        for one in speculations:
-            one.begin([], 0)
-        while at:
-            before = sum(mine.now for mine in own)
-            rounds = {
-                number: begin_round(speculations[number], length - here - 1) for number, here in at.items()
-            }
-            fed = {number: 1 + len(round.tree) for number, round in rounds.items()}
-            seconds = device.run(sum(fed.values()))
-            batch.passed(fed, seconds)
-            for number, round in rounds.items():
-                verdict = following(round.tree, whole[at[number] :])
-                round.settle(NO_ROWS, verdict, PassTime(seconds))
-                at[number] += len(verdict.tokens)
-            at = {number: here for number, here in at.items() if here < length}
-            device.now += sum(mine.now for mine in own) - before
-        for one in speculations:
-            one.end()
+        for talk in talks:
+            talk.begin()
+        together(device, talks, batch)
+        for talk in talks:
+            talk.speculation.end()
     assert replies * length * costs.seconds(count) / device.now >= 0.955
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from edgedec.control import CostCurve, EnergyCosts
-from edgedec.core.tree import chain
+from edgedec.core.tree import DraftTree, chain
 from edgedec.decode.passes import PassTime
 from edgedec.decode.speculation import Speculation
 from tests.control.parts import feed_plan
-from tests.control.simulate import NO_ROWS, Device, Guesser, curve, following, text
-from tests.fixtures.rounds import begin_round
+from tests.control.simulate import Device, Guesser, curve, decode, rounds, text
 
 FLAT = {1: 1.0, 16: 1.2}
 DEAR = {1: 1.0, 16: 8.0}
@@ -26,18 +25,17 @@ def joules_and_length(watts: dict[int, float] | None, right: float = 0.7) -> tup
     power = EnergyCosts(curve(FLAT), DEAR)
     speculation = Speculation([Guesser(truth, device, lambda at: right)], known, clock=device.clock)
     speculation.begin([], 0)
-    at, used, fed, drafted = 0, 0.0, 0, 0
-    while at < len(truth):
-        round = begin_round(speculation, len(truth) - at - 1)
-        tokens = 1 + len(round.tree)
-        seconds = device.run(tokens)
-        used += power.price(seconds, tokens)
-        fed += len(round.tree)
-        drafted += bool(len(round.tree))
-        verdict = following(round.tree, truth[at:])
-        round.settle(NO_ROWS, verdict, PassTime(seconds))
-        at += len(verdict.tokens)
-    return used / len(truth), fed / max(drafted, 1)
+    used, fed = 0.0, list[int]()
+
+    def run(at: int, tree: DraftTree) -> PassTime:
+        nonlocal used
+        seconds = device.run(1 + len(tree))
+        used += power.price(seconds, 1 + len(tree))
+        fed.append(len(tree))
+        return PassTime(seconds)
+
+    rounds(speculation, truth, run)
+    return used / len(truth), sum(fed) / max(sum(map(bool, fed)), 1)
 
 
 def test_drafts_are_shorter_where_rejected_tokens_cost_energy() -> None:
@@ -88,13 +86,6 @@ def test_the_forecast_stays_one_of_time() -> None:
     truth, device = text(300), Device(curve(FLAT))
     costs = EnergyCosts(curve(FLAT), {1: 5.0, 16: 5.0})
     speculation = Speculation([Guesser(truth, device, lambda at: 1.0)], costs, clock=device.clock)
-    speculation.begin([], 0)
-    at = 0
-    while at < len(truth):
-        round = begin_round(speculation, len(truth) - at - 1)
-        seconds = device.run(1 + len(round.tree))
-        verdict = following(round.tree, truth[at:])
-        round.settle(NO_ROWS, verdict, PassTime(seconds))
-        at += len(verdict.tokens)
+    decode(truth, device, speculation)
     assert speculation.tally.predicted_s == pytest.approx(device.now, rel=0.1)
     assert speculation.tally.predicted_speed_up == pytest.approx(300 * 0.005 / device.now, rel=0.1)

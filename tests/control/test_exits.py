@@ -15,9 +15,8 @@ from edgedec.decode.speculation import Speculation
 from edgedec.draft import DrafterCapabilities
 from edgedec.draft.exit import exit_name
 from tests.control.parts import Reuse
-from tests.control.simulate import CURVES, NO_ROWS, Device, Guesser, curve, decode, following, text
+from tests.control.simulate import CURVES, Device, Guesser, curve, decode, rounds, text
 from tests.control.test_never_slower import MACHINES
-from tests.fixtures.rounds import begin_round
 
 
 @dataclass(frozen=True)
@@ -86,11 +85,6 @@ def interrupted(calls: Collection[int], passes: float) -> type[Exit]:
     return Interrupted
 
 
-def ratio(target: Target, shape: str, exits: Sequence[int], **machine: object) -> float:
-    """Speed over plain decoding."""
-    return ratios(target, shape, exits, **machine)[0]
-
-
 def ratios(
     target: Target,
     shape: str,
@@ -127,45 +121,46 @@ def speculated(
 def reply(device: Device, speculation: Speculation, exits: Mapping[str, Exit], truth: Sequence[int]) -> None:
     """Decode ``truth``. A pass behind the query of an exit does not compute again what that computed."""
     speculation.begin([], 0)
-    at = 0
-    while at < len(truth):
-        calls = {name: drafter.calls for name, drafter in exits.items()}
-        round = begin_round(speculation, len(truth) - at - 1)
+    calls = {name: drafter.calls for name, drafter in exits.items()}
+
+    def run(at: int, tree: DraftTree) -> PassTime:
         asked = [drafter for name, drafter in exits.items() if drafter.calls > calls[name]]
         assert len(asked) <= 1
-        seconds = device.run(1 + len(round.tree))
+        calls.update((name, drafter.calls) for name, drafter in exits.items())
+        tokens = 1 + len(tree)
+        seconds = device.run(tokens)
         if asked:
-            peeked = min(asked[0].peeked, 1 + len(round.tree))
-            stretch = seconds / device.costs.seconds(1 + len(round.tree))
-            saved = asked[0].target.saved(asked[0].exit, 1 + len(round.tree), peeked, device.costs) * stretch
+            stretch = seconds / device.costs.seconds(tokens)
+            peeked = min(asked[0].peeked, tokens)
+            saved = asked[0].target.saved(asked[0].exit, tokens, peeked, device.costs) * stretch
             device.now -= saved
             seconds -= saved
-        verdict = following(round.tree, truth[at:])
-        round.settle(NO_ROWS, verdict, PassTime(seconds))
-        at += len(verdict.tokens)
+        return PassTime(seconds)
+
+    rounds(speculation, truth, run)
 
 
 @pytest.mark.parametrize("shape", ["vnni", "avx2", "linear"])
 @pytest.mark.parametrize("target", [SMALL_HEAD, UNPROFITABLE], ids=["small head", "unprofitable"])
 def test_exits_that_cannot_pay_cost_next_to_nothing(target: Target, shape: str) -> None:
-    assert ratio(target, shape, tuple(target.right)) >= 0.98
+    assert ratios(target, shape, tuple(target.right))[0] >= 0.98
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("target", [SMALL_HEAD, UNPROFITABLE], ids=["small head", "unprofitable"])
 def test_also_on_a_restless_machine(target: Target, machine: str) -> None:
-    assert ratio(target, "vnni", tuple(target.right), **MACHINES[machine]) >= 0.97
+    assert ratios(target, "vnni", tuple(target.right), **MACHINES[machine])[0] >= 0.97
 
 
 @pytest.mark.parametrize("shape", ["vnni", "avx2"])
 def test_a_large_head_makes_the_last_exit_pay(shape: str) -> None:
-    assert ratio(LARGE_HEAD, shape, tuple(LARGE_HEAD.right)) >= 1.25
+    assert ratios(LARGE_HEAD, shape, tuple(LARGE_HEAD.right))[0] >= 1.25
 
 
 @pytest.mark.parametrize("target", [LARGE_HEAD, GOOD_EXIT], ids=["large head", "good exit"])
 def test_choosing_the_exit_is_nearly_as_good_as_the_best_one_alone(target: Target) -> None:
-    alone = max(ratio(target, "vnni", (exit,)) for exit in target.right)
-    assert ratio(target, "vnni", tuple(target.right)) >= 0.97 * alone
+    alone = max(ratios(target, "vnni", (exit,))[0] for exit in target.right)
+    assert ratios(target, "vnni", tuple(target.right))[0] >= 0.97 * alone
 
 
 @pytest.mark.parametrize("target", [LARGE_HEAD, GOOD_EXIT], ids=["large head", "good exit"])

@@ -15,7 +15,7 @@ from edgedec.core.experts import Experts, StoreCounts
 from edgedec.core.tree import DraftTree
 from edgedec.decode.passes import PassTime
 from edgedec.decode.speculation import Speculation
-from tests.control.simulate import AVX2, LONGEST, NO_ROWS, Guesser, curve, following
+from tests.control.simulate import AVX2, LONGEST, NO_ROWS, Guesser, curve, following, rounds
 from tests.fixtures.nightly import diagonal
 from tests.fixtures.rounds import begin_round
 
@@ -79,13 +79,7 @@ def decoded(text: list[int], disk: Disk, right: float | None) -> float:
     guesser = Wrong(text, disk, lambda at: right, right)  # type: ignore[arg-type]
     speculation = Speculation([guesser], costs, clock=disk.clock)
     speculation.begin([], 0)
-    at = 0
-    while at < len(text):
-        round = begin_round(speculation, len(text) - at - 1)
-        time = disk.run([text[at], *round.tree.tokens])
-        verdict = following(round.tree, text[at:])
-        round.settle(NO_ROWS, verdict, time)
-        at += len(verdict.tokens)
+    rounds(speculation, text, lambda at, tree: disk.run([text[at], *tree.tokens]))
     return disk.now
 
 
