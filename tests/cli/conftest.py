@@ -15,4 +15,5 @@ def _default_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
+    (tmp_path / "home").mkdir()
     return Home(tmp_path / "home")

@@ -29,12 +29,16 @@ class Home:
     def install(self, name: str = "smollm2-135m", size: int = 1000) -> Path:
         """Something that the store takes for an installed model."""
         bundle = self.path / "models" / name
-        bundle.mkdir(parents=True)
+        bundle.mkdir(parents=True, exist_ok=True)
         (bundle / "manifest.json").write_text("{}")
         (bundle / "weights.bin").write_bytes(b"\0" * (size - 2))
         return bundle
 
     def services(self, model: Ready | None = None, **others: Any) -> Services:
+        """``model`` is loaded as whatever is installed, which the default model then is."""
+        if model is not None:
+            self.install()
+
         def load(
             bundle: Path,
             /,
@@ -49,8 +53,12 @@ class Home:
 
         return Services(store=lambda: Store(self.path), load=load, **{"interactive": lambda: False, **others})
 
+    def real(self) -> Services:
+        """Those that load what they are told to."""
+        return Services(store=lambda: Store(self.path), interactive=lambda: False)
+
     def parrot(self, *replies: str, **options: Any) -> Ready:
-        self.path.mkdir(exist_ok=True)
+        self.path.mkdir(parents=True, exist_ok=True)
         return load_parrot(self.path, *replies, **options)
 
 
@@ -59,6 +67,13 @@ def run(
 ) -> Result:
     """One invocation; errors end in an exit status here exactly as they do for a user."""
     return CliRunner().invoke(app, list(args), input=stdin, obj=services, env=env)
+
+
+def ran(services: Services | None, *args: str, **given: Any) -> Result:
+    """One invocation that succeeds."""
+    result = run(services, *args, **given)
+    assert result.exit_code == 0, result.output
+    return result
 
 
 def assert_one_line(result: Result, status: int, *words: str) -> None:

@@ -16,17 +16,11 @@ import pytest
 from click.testing import Result
 
 from edgedec.bench.harness.texts import QUESTIONS
-from tests.cli.support import Home, assert_one_line, run
-from tests.fixtures.tiny_models import tiny_bundle
+from tests.cli.support import Home, assert_one_line, ran, run
 from tests.patience import PATIENCE_S
 
 PROMPTS = ["Once upon a time", "one two one two one two", "", "The cat sat on the mat. " * 5, "x", "Hello"]
 ASKED = [prompt for prompt in PROMPTS if prompt]
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture
@@ -36,24 +30,13 @@ def lines(tmp_path: Path) -> Path:
     return path
 
 
-def answer(
-    home: Home, bundle: Path, *args: str, command: str = "batch", stdin: str | None = None
-) -> Result:
-    home.path.mkdir(exist_ok=True)
+def answer(home: Home, bundle: Path, *args: str, command: str = "batch", stdin: str | None = None) -> Result:
     given = ("-m", str(bundle), "--max-tokens", "12", "--threads", "1", *args)
-    return run(real(home), command, *given, stdin=stdin)
+    return run(home.real(), command, *given, stdin=stdin)
 
 
 def generate(home: Home, bundle: Path, *args: str) -> Result:
     return answer(home, bundle, *args, command="generate")
-
-
-def real(home: Home) -> Any:
-    """Loads what it is told to."""
-    from edgedec.cli.services import Services
-    from edgedec.models import Store
-
-    return Services(store=lambda: Store(home.path), interactive=lambda: False)
 
 
 def objects(result: Result) -> list[dict[str, Any]]:
@@ -67,8 +50,7 @@ def test_one_object_a_line_in_order_and_as_if_alone(
 ) -> None:
     given = ("--context", "300", "--json", *options)
     found = [
-        objects(answer(home, bundle, "--input", str(lines), "--batch", count, *given))
-        for count in ("1", "3")
+        objects(answer(home, bundle, "--input", str(lines), "--batch", count, *given)) for count in ("1", "3")
     ]
     assert [one["line"] for one in found[1]] == [1, 2, 4, 5, 6]  # line 3 is empty
     assert [one["prompt"] for one in found[1]] == ASKED
@@ -122,13 +104,12 @@ DAMAGED = [b"Hello", b"", b"\xff\xfe bad", b"nul \0 and \x1b[31m", b"x" * 40_000
 def test_damaged_lines_have_errors_and_the_others_replies(
     home: Home, bundle: Path, tmp_path: Path, given: str
 ) -> None:
-    home.path.mkdir(exist_ok=True)
     content = b"\n".join(DAMAGED)
     (tmp_path / "file").write_bytes(content)
     source = str(tmp_path / given) if given != "-" else "-"
     options = ("--max-tokens", "3", "--threads", "1", "--draft", "off", "--batch", "2", "--context", "150")
     args = ("batch", "-m", str(bundle), *options, "--input", source)
-    result = run(real(home), *args, "--json", stdin=content)
+    result = run(home.real(), *args, "--json", stdin=content)
     found = {one["line"]: one for one in map(json.loads, result.stdout.splitlines())}
     assert list(found) == [1, 3, 4, 5, 6, 7]
     assert [number for number, one in found.items() if "error" in one] == [3, 5, 6]
@@ -137,7 +118,7 @@ def test_damaged_lines_have_errors_and_the_others_replies(
     assert found[3]["prompt"] == "\ufffd\ufffd bad"
     assert result.exit_code == (2 if given == "-" else 4)
     assert result.stderr == "error: 3 of 6 lines have no reply: lines 3, 5, 6\n"
-    shown = run(real(home), *args, stdin=content)
+    shown = run(home.real(), *args, stdin=content)
     assert shown.exit_code == result.exit_code
     assert shown.stdout.count("--- ") == 6
     assert "\nline 3: line 3 of" not in shown.stderr
@@ -187,19 +168,18 @@ def test_one_budget_for_all(home: Home, bundle: Path, lines: Path) -> None:
 
 
 def test_the_plan_of_several(home: Home, bundle: Path) -> None:
-    home.path.mkdir(exist_ok=True)
     given = ("-m", str(bundle), "--context", "256", "--threads", "1", "--sampled")
     one, four = (
-        json.loads(run(real(home), "plan", *given, "--batch", count, "--json").stdout)["parts"]
+        json.loads(run(home.real(), "plan", *given, "--batch", count, "--json").stdout)["parts"]
         for count in ("1", "4")
     )
     assert four["rows"] == 4 * one["rows"]
     assert four["weights"] == one["weights"]
     assert four["kv_cache"] > 3 * one["kv_cache"]
-    told = run(real(home), "plan", *given, "--batch", "4").stdout
+    told = run(home.real(), "plan", *given, "--batch", "4").stdout
     assert "keys and values of 4 times 256 tokens in fp16" in told
     assert "up to 176 tokens at a time" in told
-    wrong = run(real(home), "plan", *given, "--batch", "4", "--history")
+    wrong = run(home.real(), "plan", *given, "--batch", "4", "--history")
     assert_one_line(wrong, 2, "--history")
 
 
@@ -236,11 +216,10 @@ def asked(home: Home, count: int) -> str:
 
 
 def test_the_bench_compares_every_reply(home: Home, bundle: Path) -> None:
-    home.path.mkdir(exist_ok=True)
     given = ("-m", str(bundle), "--input", asked(home, 5), "--max-tokens", "8", "--threads", "1")
     both = f"lookup,{bundle}"
     options = ("--batch", "1", "--batch", "3", "--draft", both, "--draft", "off")
-    facts = json.loads(run(real(home), "bench", "batch", *given, *options, "--json").stdout)
+    facts = json.loads(run(home.real(), "bench", "batch", *given, *options, "--json").stdout)
     found = facts["results"]
     assert [(one["batch"], one["draft"]) for one in found] == [
         (1, both), (3, both), (1, "off"), (3, "off"),
@@ -251,19 +230,17 @@ def test_the_bench_compares_every_reply(home: Home, bundle: Path) -> None:
     for one in found:
         energy = one["energy"]
         assert energy["joules_per_token"] == pytest.approx(energy["joules"] / one["tokens"], abs=2e-6)
-    told = run(real(home), "bench", "batch", *given, *options[:4], "--draft", "off")
-    assert told.exit_code == 0, told.output
+    told = ran(home.real(), "bench", "batch", *given, *options[:4], "--draft", "off")
     assert re.search(r"^ +3 +off +[\d.]+ +[\d.]+ +[\d.]+ +~?[\d.]+ +[\d.]+ MB +0$", told.stdout, re.M)
     assert "energy, prompts included: " in told.stdout
-    few = run(real(home), "bench", "batch", *given, "--batch", "8")
+    few = run(home.real(), "bench", "batch", *given, "--batch", "8")
     assert_one_line(few, 2, "5 questions are not enough for a batch of 8")
-    models = run(real(home), "bench", "batch", *given, "--batch", "2", "--draft", "exit")
+    models = run(home.real(), "bench", "batch", *given, "--batch", "2", "--draft", "exit")
     assert_one_line(models, 2, "cannot draft for a batch")
 
 
 def test_the_bench_within_a_budget(home: Home, bundle: Path) -> None:
     """The smallest that fits four conversations, which is too much for none; and too little for any."""
-    home.path.mkdir(exist_ok=True)
     given = (
         "-m",
         str(bundle),
@@ -275,18 +252,17 @@ def test_the_bench_within_a_budget(home: Home, bundle: Path) -> None:
         "auto",
     )
     bench = ("bench", "batch", *given, "--batch", "1", "--batch", "4")
-    free = json.loads(run(real(home), *bench, "--memory", "1GB", "--json").stdout)["results"]
+    free = json.loads(run(home.real(), *bench, "--memory", "1GB", "--json").stdout)["results"]
     assert [(one["differ"], one["over_budget"], one["memory"]["given_up"]) for one in free] == [
         (0, False, []), (0, False, []),
     ]  # fmt: skip
     budget = free[0]["memory"]["planned_bytes"]
-    told = run(real(home), *bench, "--memory", str(budget))
-    assert told.exit_code == 0, told.output
+    told = ran(home.real(), *bench, "--memory", str(budget))
     number = r"[\d.]+ MB"
     figures = r"[\d.]+ +[\d.]+ +[\d.]+ +~?[\d.]+"
     assert re.search(rf"^ +4 +auto +{figures} +{number} +{number} +{number} +0$", told.stdout, re.M)
     assert re.search(r"^batch of 4, drafts auto: ", told.stdout, re.M)
-    small = json.loads(run(real(home), *bench, "--memory", "10MB", "--json").stdout)["results"]
+    small = json.loads(run(home.real(), *bench, "--memory", "10MB", "--json").stdout)["results"]
     assert all("10.0 MB" in one["refused"] for one in small)
 
 
@@ -295,10 +271,9 @@ def test_the_bench_says_when_a_budget_was_not_kept(
 ) -> None:
     from edgedec.bench.studies.batch import BatchRow
 
-    home.path.mkdir(exist_ok=True)
     monkeypatch.setattr(BatchRow, "over", True)
     given = ("-m", str(bundle), "--input", asked(home, 1), "--max-tokens", "4", "--draft", "off")
-    result = run(real(home), "bench", "batch", *given, "--batch", "1", "--memory", "1GB")
+    result = run(home.real(), "bench", "batch", *given, "--batch", "1", "--memory", "1GB")
     assert result.exit_code == 10
     assert "1 of 1 took more memory" in result.stderr
 
@@ -308,11 +283,10 @@ def test_the_bench_sees_a_reply_that_differs(
 ) -> None:
     from edgedec.bench.studies import batch
 
-    home.path.mkdir(exist_ok=True)
     alone = batch._Plain.replies
     monkeypatch.setattr(batch._Plain, "replies", lambda *args: [[0], *alone(*args)[1:]])
     given = ("-m", str(bundle), "--input", asked(home, 2), "--max-tokens", "4", "--draft", "off")
-    result = run(real(home), "bench", "batch", *given, "--batch", "2", "--json")
+    result = run(home.real(), "bench", "batch", *given, "--batch", "2", "--json")
     assert result.exit_code == 1
     assert [one["differ"] for one in json.loads(result.stdout)["results"]] == [1]
 
@@ -328,11 +302,9 @@ def test_one_line_names_the_replies_that_a_limit_cut(home: Home, bundle: Path, l
 
 
 def test_without_a_limit_each_reply_may_fill_its_context(home: Home, bundle: Path, lines: Path) -> None:
-    home.path.mkdir(exist_ok=True)
     args = ("--input", str(lines), "--context", "150", "--threads", "1", "--draft", "off", "--json")
     alone, found = (
-        objects(run(real(home), "batch", "-m", str(bundle), *args, "--batch", count))
-        for count in ("1", "3")
+        objects(run(home.real(), "batch", "-m", str(bundle), *args, "--batch", count)) for count in ("1", "3")
     )
     assert [one["tokens"] for one in found] == [one["tokens"] for one in alone]
     assert {one["finish_reason"] for one in found} <= {"stop", "context"}

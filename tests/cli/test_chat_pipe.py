@@ -12,19 +12,16 @@ from tests.cli.support import Home, assert_one_line, run
 
 
 def test_every_line_is_a_turn(home: Home) -> None:
-    home.install()
     result = run(home.services(home.parrot("Hello.", "Bye.")), "chat", stdin="Hi\n\nSee you")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "Hello.\nBye.\n", "")
 
 
 def test_no_input_is_no_turn(home: Home) -> None:
-    home.install()
     result = run(home.services(home.parrot()), "chat", stdin="")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
 
 
 def test_a_conversation_is_saved_and_loaded(home: Home) -> None:
-    home.install()
     talk = home.path / "talk.json"
     model = home.parrot("Hello.", "Again.")
     drawn = ("--temperature", "0.5", "--seed", "3")
@@ -38,7 +35,6 @@ def test_a_conversation_is_saved_and_loaded(home: Home) -> None:
 
 
 def test_reset_system_stats_help_and_quit(home: Home) -> None:
-    home.install()
     lines = "/system|/system Be brief.|/system|Hi|/reset|Hi|/stats|/stats all|/help|/quit|Lost"
     result = run(home.services(home.parrot("Hello.")), "chat", stdin=lines.replace("|", "\n"))
     assert (result.exit_code, result.stdout) == (0, "Hello.\nHello.\n")
@@ -54,7 +50,6 @@ def test_reset_system_stats_help_and_quit(home: Home) -> None:
 
 
 def test_a_base_model_names_its_sister_that_chats(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    home.install()
     assert "gemma3-270m-it" in CATALOGUE
     monkeypatch.setattr(opening, "CATALOGUE", {"parrot-it": CATALOGUE["gemma3-270m-it"]})
     model = home.parrot(chat=False, speak=lambda context: context[-1])
@@ -63,7 +58,6 @@ def test_a_base_model_names_its_sister_that_chats(home: Home, monkeypatch: pytes
 
 
 def test_a_base_model_asks_for_raw_or_a_template(home: Home) -> None:
-    home.install()
     model = home.parrot(chat=False, speak=lambda context: context[-1])
     asked = run(home.services(model), "chat", "--max-tokens", "2", stdin="z\n")
     assert_one_line(asked, 2, "parrot is a base model", "--raw", "--template FILE")
@@ -77,7 +71,6 @@ def test_a_base_model_asks_for_raw_or_a_template(home: Home) -> None:
 @pytest.mark.parametrize("chat", [False, True])
 def test_a_template_from_a_file_comes_before_the_model_s_own(home: Home, tmp_path: Path, chat: bool) -> None:
     """In the end the model repeats the last character of its prompt, which the template says."""
-    home.install()
     file = tmp_path / "template.jinja"
     file.write_text("{% for message in messages %}{{ message.content }}q{% endfor %}")
     model = home.parrot(chat=chat, speak=lambda context: context[-1])
@@ -101,7 +94,6 @@ def test_a_template_from_a_file_comes_before_the_model_s_own(home: Home, tmp_pat
 def test_a_template_from_a_file_is_not_trusted(
     home: Home, tmp_path: Path, content: bytes | None, status: int, words: str
 ) -> None:
-    home.install()
     file = tmp_path / "template.jinja"
     if content is not None:
         file.write_bytes(content)
@@ -110,7 +102,6 @@ def test_a_template_from_a_file_is_not_trusted(
 
 
 def test_errors_end_a_pipe(home: Home) -> None:
-    home.install()
     services = home.services(home.parrot("Hello."))
     assert_one_line(run(services, "chat", stdin="/frobnicate now\nHi\n"), 2, "unknown command /frobnicate")
     assert_one_line(run(services, "chat", stdin="/save\n"), 2, "/save needs the name of a file")
@@ -122,14 +113,12 @@ def test_errors_end_a_pipe(home: Home) -> None:
 
 
 def test_a_turn_that_fails_prints_nothing(home: Home) -> None:
-    home.install()
     result = run(home.services(home.parrot("Hello.")), "chat", stdin="Hi\n" + "word " * 1000)
     assert (result.exit_code, result.stdout) == (8, "Hello.\n")
 
 
 def test_a_full_context(home: Home) -> None:
     """Old turns are dropped, in one line; or the chat stops, in one line."""
-    home.install()
     letter = home.parrot().tokenizer.encode("a", add_bos=False)[0]
     services = home.services(home.parrot(speak=lambda context: letter))
     turns = "".join(f"{'abcdefgh'[turn] * 60}\n" for turn in range(8))
@@ -145,19 +134,16 @@ def test_a_full_context(home: Home) -> None:
 
 
 def test_arguments_that_are_no_text_are_refused(home: Home) -> None:
-    home.install()
     result = run(home.services(home.parrot()), "chat", "--system", "b\udcff", stdin="Hi\n")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "'--system': it is not UTF-8 text" in result.stderr
 
 
 def test_a_line_that_begins_with_a_space_is_text(home: Home) -> None:
-    home.install()
     assert run(home.services(home.parrot("A path.")), "chat", stdin=" /etc\n").stdout == "A path.\n"
 
 
 def test_trace_can_be_switched(home: Home) -> None:
-    home.install()
     lines = "/trace on\nHi\n/trace off\nHi\n/trace maybe\n"
     result = run(home.services(home.parrot("ab", "cd")), "chat", stdin=lines)
     assert result.stdout == "ab\ncd\n"

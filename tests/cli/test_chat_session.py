@@ -28,7 +28,6 @@ def full_disk(descriptor: int) -> None:
 
 
 def test_the_next_chat_goes_on(home: Home) -> None:
-    home.install()
     talk = str(home.path / "talk")
     model = home.parrot("Hello.", "Again.", "Bye.")
     first = run(home.services(model), "chat", "--session", talk, "--system", "Be brief.", stdin="Hi\n")
@@ -40,7 +39,6 @@ def test_the_next_chat_goes_on(home: Home) -> None:
 
 
 def test_the_file_is_written_after_every_turn(home: Home) -> None:
-    home.install()
     talk = home.path / "talk"
     lines = f"Hi\n/save {home.path / 'copy'}\nMore\n"
     model = home.parrot("Hello.", "Again.")
@@ -50,7 +48,6 @@ def test_the_file_is_written_after_every_turn(home: Home) -> None:
 
 
 def test_a_conversation_that_stays_as_it_was_is_not_written_again(home: Home) -> None:
-    home.install()
     talk = home.path / "talk"
     model = home.parrot("Hello.")
     run(home.services(model), "chat", "--session", str(talk), "--seed", "5", stdin="Hi\n")
@@ -62,7 +59,6 @@ def test_a_conversation_that_stays_as_it_was_is_not_written_again(home: Home) ->
 
 
 def test_the_command_line_comes_before_what_was_saved(home: Home) -> None:
-    home.install()
     talk = home.path / "talk"
     model = home.parrot("Hello.", "Again.")
     given = ("chat", "--session", str(talk), "--sampling")
@@ -73,7 +69,6 @@ def test_the_command_line_comes_before_what_was_saved(home: Home) -> None:
 
 
 def test_another_system_message_is_refused(home: Home) -> None:
-    home.install()
     talk = str(home.path / "talk")
     model = home.parrot("Hello.", "Again.")
     run(home.services(model), "chat", "--session", talk, "--system", "Be brief.", stdin="Hi\n")
@@ -86,7 +81,6 @@ def test_another_system_message_is_refused(home: Home) -> None:
 
 
 def test_a_broken_file_is_refused_and_stays(home: Home) -> None:
-    home.install()
     talk = home.path / "talk"
     services = home.services(home.parrot("Hello."))
     run(services, "chat", "--session", str(talk), stdin="Hi\n")
@@ -114,7 +108,6 @@ def test_a_broken_file_is_refused_and_stays(home: Home) -> None:
 def test_a_place_that_cannot_be_written_is_refused_before_anything_is_opened(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, status: int, words: list[str]
 ) -> None:
-    home.install()
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("in the way")
     (tmp_path / "link").symlink_to("gone/talk")
@@ -140,14 +133,12 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_opened(
 def test_a_tilde_is_the_user_s_home_as_in_save(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home.install()
     monkeypatch.setenv("HOME", str(tmp_path))
     run(home.services(home.parrot("Yes.")), "chat", "--session", "~/talk", stdin="Hi\n")
     assert said(tmp_path / "talk") == ["Hi", "Yes."]
 
 
 def test_saving_makes_no_folders(home: Home, tmp_path: Path) -> None:
-    home.install()
     place = tmp_path / "new" / "talk"
     result = run(home.services(home.parrot("Yes.")), "chat", stdin=f"Hi\n/save {place}\n")
     assert (result.exit_code, result.stdout) == (3, "Yes.\n")
@@ -156,7 +147,6 @@ def test_saving_makes_no_folders(home: Home, tmp_path: Path) -> None:
 
 
 def test_another_conversation_does_not_replace_the_one_that_is_kept(home: Home) -> None:
-    home.install()
     talk, other = home.path / "talk", home.path / "other"
     services = home.services(home.parrot("Hello.", "Again."))
     run(services, "chat", stdin=f"Hi\n/save {other}\n")
@@ -170,7 +160,6 @@ def test_another_conversation_does_not_replace_the_one_that_is_kept(home: Home) 
 def test_a_full_disk_costs_one_line_and_the_conversation_goes_on(
     home: Home, monkeypatch: pytest.MonkeyPatch, turns: str
 ) -> None:
-    home.install()
     talk = home.path / "talk"
     services = home.services(home.parrot("Hello.", "Again.", "Bye."))
     run(services, "chat", "--session", str(talk), stdin="Hi\n")
@@ -186,7 +175,6 @@ def test_a_full_disk_costs_one_line_and_the_conversation_goes_on(
 
 
 def test_a_disk_that_fills_again_costs_another_line(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    home.install()
     failures = iter([True, False, True, True])
     real = os.fsync
 
@@ -204,7 +192,6 @@ def test_a_disk_that_fills_again_costs_another_line(home: Home, monkeypatch: pyt
 
 
 def test_a_chat_behind_a_link_keeps_the_link(home: Home) -> None:
-    home.install()
     talk, link = home.path / "talk", home.path / "link"
     link.symlink_to(talk)
     services = home.services(home.parrot("Hello.", "Again."))
@@ -215,7 +202,6 @@ def test_a_chat_behind_a_link_keeps_the_link(home: Home) -> None:
 
 
 def test_a_model_takes_up_its_cache(home: Home, tmp_path: Path) -> None:
-    home.install()
     talk, bundle = home.path / "talk", tiny_bundle(tmp_path)
     arguments = ("chat", "--session", str(talk), "--max-tokens", "8", "--draft", "off")
     whole = run(home.services(opened(bundle)[0]), *arguments, "--seed", "1", stdin="Hi\nMore\n")

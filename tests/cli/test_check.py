@@ -13,7 +13,7 @@ from edgedec.cli.services import Services
 from edgedec.disk.files import sha256_of
 from edgedec.disk.listed_files import sealed
 from edgedec.models import Store
-from tests.cli.support import Home, assert_one_line, run
+from tests.cli.support import Home, assert_one_line, ran, run
 from tests.fixtures.tiny_decoder import write_decoder_bundle
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 
@@ -36,8 +36,7 @@ def services(models: Path) -> Services:
 
 def generate(services: Services, models: Path, *args: str) -> dict[str, object]:
     fixed = ("-m", str(models / "target.gguf"), "-p", "hello the world", "--max-tokens", "40", "--json")
-    result = run(services, "generate", *fixed, *args)
-    assert result.exit_code == 0, result.stderr
+    result = ran(services, "generate", *fixed, *args)
     document: dict[str, object] = json.loads(result.stdout)
     return document
 
@@ -60,8 +59,7 @@ def test_a_model_drafts_and_changes_no_token(
 
 
 def test_a_pair_with_the_same_vocabulary(services: Services, models: Path) -> None:
-    result = run(services, "check", str(models / "target.gguf"), str(models / "same.gguf"))
-    assert result.exit_code == 0, result.stderr
+    result = ran(services, "check", str(models / "target.gguf"), str(models / "same.gguf"))
     lines = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
     assert list(lines) == ["target", "draft", "vocabulary", "memory", "pass", "verdict"]
     assert lines["vocabulary"] == "the same"
@@ -89,8 +87,7 @@ def test_the_verdict_says_how_much_is_likely_to_be_gained(
 
 
 def test_a_pair_with_other_vocabularies(services: Services, models: Path) -> None:
-    result = run(services, "check", str(models / "target.gguf"), str(models / "other.gguf"))
-    assert result.exit_code == 0, result.stderr
+    result = ran(services, "check", str(models / "target.gguf"), str(models / "other.gguf"))
     lines = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
     assert "another one" in lines["vocabulary"]
     assert "0 is '<|endoftext|>' and '<pad>'" in lines["ids"]
@@ -152,8 +149,7 @@ def lame(bundle: Path) -> None:
 def test_a_drafter_without_trees_drafts_chains(services: Services, models: Path, tmp_path: Path) -> None:
     """A bundle made with optimum."""
     decoder = str(write_decoder_bundle(tmp_path / "decoder"))
-    result = run(services, "check", str(models / "target.gguf"), decoder)
-    assert result.exit_code == 0, result.stderr
+    result = ran(services, "check", str(models / "target.gguf"), decoder)
     assert "chains only" in result.stdout
     assert generate(services, models, "-m", decoder)["tokens"]  # with the default options
     assert generate(services, models, "--draft", decoder)["tokens"] == generate(services, models)["tokens"]
@@ -163,7 +159,6 @@ def test_a_drafter_without_trees_drafts_chains(services: Services, models: Path,
 
 
 def test_a_target_without_trees_is_refused(home: Home) -> None:
-    home.install()
     result = run(home.services(home.parrot("Hi.")), "check", "smollm2-135m", "smollm2-135m")
     assert_one_line(result, 5, "nothing can draft for parrot", "trees")
 

@@ -14,8 +14,7 @@ from edgedec.disk.home import HISTORY_LOCK
 from edgedec.disk.locks import Share
 from edgedec.models import Store
 from edgedec.models.home_files import KINDS, entries, others
-from tests.cli.support import Home, assert_one_line, run
-from tests.cli.test_batch import real
+from tests.cli.support import Home, assert_one_line, ran, run
 from tests.fixtures.tiny_gguf import write_tiny
 
 DOWNLOAD = 1_500_000
@@ -136,16 +135,14 @@ def test_commands_keep_nothing_that_clean_does_not_know(home: Home, tmp_path: Pa
     """The whole of a small use: every file that it leaves is a model or of a kind; only costs and records."""
     source = write_tiny(tmp_path / "tiny.gguf")
     given = ("-m", str(source), "--max-tokens", "8", "--threads", "1")
-    home.path.mkdir()
     for command in (("generate", "-p", "A secret"), ("chat", "A secret", "--history")):
-        result = run(real(home), *command, *given, stdin="")
-        assert result.exit_code == 0, result.output
+        ran(home.real(), *command, *given, stdin="")
         kinds = {one.kind for one in entries(home.path)}
         assert kinds == {"costs", "records"} | ({"history"} if "--history" in command else set())
         assert others(home.path) == []
-    assert run(real(home), "chat", *given, stdin="A secret\n").exit_code == 0
-    assert run(real(home), "plan", "-m", str(source)).exit_code == 0
-    assert run(real(home), "clean", "all").exit_code == 0
+    ran(home.real(), "chat", *given, stdin="A secret\n")
+    ran(home.real(), "plan", "-m", str(source))
+    ran(home.real(), "clean", "all")
     assert not [name for name in files(home) if not name.startswith("models/") and name != HISTORY_LOCK]
 
 

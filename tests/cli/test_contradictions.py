@@ -25,7 +25,6 @@ NO_DRAFTS = ("--draft", "off")
 def test_one_option_that_leaves_another_no_meaning(
     home: Home, tmp_path: Path, args: tuple[str, ...], words: list[str]
 ) -> None:
-    home.install()
     (tmp_path / "file").write_text("some text")
     given = [arg.format(tmp_path / "file") for arg in args]
     assert_one_line(run(home.services(home.parrot("Yes.")), *given, stdin="Hi\n"), 2, *words)
@@ -40,19 +39,16 @@ def test_one_option_that_leaves_another_no_meaning(
     ],
 )
 def test_values_that_change_nothing_are_no_contradiction(home: Home, options: tuple[str, ...]) -> None:
-    home.install()
     result = run(home.services(home.parrot("Yes.")), "generate", "-p", "Why?", *options)
     assert (result.exit_code, result.stdout) == (0, "Yes.\n")
 
 
 def test_a_chat_keeps_typed_prompts_with_or_without_drafts(home: Home) -> None:
-    home.install()
     given = ("chat", *NO_DRAFTS, "--history")
     assert run(home.services(home.parrot("Yes.")), *given, stdin="Hi\n").stdout == "Yes.\n"
 
 
 def test_a_base_model_has_no_use_for_a_system_message(home: Home) -> None:
-    home.install()
     services = home.services(home.parrot(chat=False))
     result = run(services, "generate", "-p", "Why?", "--system", "Be brief.")
     assert_one_line(result, 2, "parrot has no chat template, so no system message either")

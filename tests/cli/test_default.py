@@ -9,7 +9,7 @@ import pytest
 from edgedec.disk.home import DEFAULT
 from edgedec.models.catalogue import DEFAULT_MODEL
 from edgedec.models.home_files import others
-from tests.cli.support import Home, assert_one_line, run
+from tests.cli.support import Home, assert_one_line, ran, run
 
 OTHER = "qwen3-1.7b"
 
@@ -50,7 +50,7 @@ def test_commands_take_it(bare: Home, command: tuple[str, ...], by: str) -> None
     services = bare.services(bare.parrot("Hello."))
     env = {"EDGEDEC_MODEL": "mine"} if by == "environment" else {}
     if by == "choice":
-        assert run(services, "default", "mine").exit_code == 0
+        ran(services, "default", "mine")
     result = run(services, *command, env=env)
     assert result.stdout == "Hello.\n", result.output
     assert [one["bundle"].name for one in bare.opened] == ["mine"]
@@ -72,8 +72,7 @@ def test_a_path_is_kept_in_full(bare: Home, tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_damaged_choice_costs_a_line(bare: Home) -> None:
-    bare.path.mkdir()
     (bare.path / DEFAULT).write_bytes(b"\xff\xfe")
     assert_one_line(run(bare.services(), "default"), 4, str(bare.path / DEFAULT), "choose a default again")
-    assert run(bare.services(), "default", OTHER).exit_code == 0
+    ran(bare.services(), "default", OTHER)
     assert chosen(bare) == OTHER

@@ -6,20 +6,11 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from edgedec.bundle.manifest import Manifest
 from edgedec.training.rollouts import RolloutStore, held_out
-from tests.cli.support import Home, assert_one_line, run
-from tests.cli.test_batch import real
-from tests.fixtures.tiny_models import tiny_bundle
+from tests.cli.support import Home, assert_one_line, ran, run
 
 TEXTS = ["Once upon a time", "one two one two", "The cat sat", "Hello", "x y z"]
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
 
 
 def test_the_command_keeps_replies_and_goes_on_where_it_stopped(
@@ -27,12 +18,10 @@ def test_the_command_keeps_replies_and_goes_on_where_it_stopped(
 ) -> None:
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("\n".join(TEXTS[:3]), encoding="utf-8")
-    home.path.mkdir()
 
     def rollouts(*options: str) -> dict[str, object]:
         args = ("--prompts", str(prompts), "--max-tokens", "8", "--json", *options)
-        result = run(real(home), "draft", "rollouts", "-m", str(bundle), *args)
-        assert result.exit_code == 0, result.output
+        result = ran(home.real(), "draft", "rollouts", "-m", str(bundle), *args)
         return json.loads(result.stdout)  # type: ignore[no-any-return]
 
     first = rollouts("--greedy")
@@ -47,8 +36,7 @@ def test_the_command_keeps_replies_and_goes_on_where_it_stopped(
 
 
 def test_tables_are_made_of_the_replies_and_listed(home: Home, bundle: Path, tmp_path: Path) -> None:
-    home.path.mkdir()
-    refused = run(real(home), "draft", "tables", "-m", str(bundle))
+    refused = run(home.real(), "draft", "tables", "-m", str(bundle))
     assert_one_line(refused, 3, "no replies of", "first reply is drafted", "run `edgedec draft rollouts -m")
 
     prompts = tmp_path / "prompts.txt"
@@ -56,37 +44,33 @@ def test_tables_are_made_of_the_replies_and_listed(home: Home, bundle: Path, tmp
     prompts.write_text("\n".join(texts), encoding="utf-8")
     assert any(map(held_out, texts))
     given = ("--prompts", str(prompts), "--max-tokens", "12", "--greedy")
-    assert run(real(home), "draft", "rollouts", "-m", str(bundle), *given).exit_code == 0
-    result = run(real(home), "draft", "tables", "-m", str(bundle), "--json")
-    assert result.exit_code == 0, result.output
+    ran(home.real(), "draft", "rollouts", "-m", str(bundle), *given)
+    result = ran(home.real(), "draft", "tables", "-m", str(bundle), "--json")
     made = json.loads(result.stdout)
     assert made["kept"]
     assert made["facts"]["replies"] == sum(not held_out(text) for text in texts)
 
-    told = run(real(home), "draft", "list", "-m", str(bundle)).stdout.splitlines()
+    told = run(home.real(), "draft", "list", "-m", str(bundle)).stdout.splitlines()
     assert told[0] == Manifest.load(bundle).name
     assert "what the model says most, so that its first reply is drafted too" in told[1]
     assert told[1].endswith("B, made here")
     assert re.fullmatch(r" +\d\.\d\d tokens a pass where it was \d\.\d\d without", told[2])
     assert len(told) == 4
-    listed = run(real(home), "draft", "list", "-m", str(bundle), "--json")
+    listed = run(home.real(), "draft", "list", "-m", str(bundle), "--json")
     (one,) = json.loads(listed.stdout)["drafters"]
     assert (one["kind"], one["shipped"], one["facts"]) == ("tables", False, made["facts"])
     (Path(one["path"]) / "recycling.table").write_bytes(b"damaged")
-    shown = run(real(home), "draft", "list", "-m", str(bundle))
-    assert shown.exit_code == 0
+    shown = ran(home.real(), "draft", "list", "-m", str(bundle))
     assert "not usable: recycling.table of the drafter has 7 bytes" in shown.stdout
 
 
 def test_a_model_without_drafters_has_an_empty_list(home: Home, bundle: Path) -> None:
-    home.path.mkdir()
-    assert "No drafter belongs to" in run(real(home), "draft", "list", "-m", str(bundle)).stdout
-    every = run(real(home), "draft", "list").stdout
+    assert "No drafter belongs to" in run(home.real(), "draft", "list", "-m", str(bundle)).stdout
+    every = run(home.real(), "draft", "list").stdout
     assert every == "No drafter belongs to an installed model. `edgedec draft` makes some.\n"
-    assert_one_line(run(real(home), "draft", "list", "-m", "smollm2-135m"), 3, "not installed")
+    assert_one_line(run(home.real(), "draft", "list", "-m", "smollm2-135m"), 3, "not installed")
 
 
 def test_prompts_that_cannot_be_read_are_one_line(home: Home, bundle: Path, tmp_path: Path) -> None:
-    home.path.mkdir()
-    result = run(real(home), "draft", "rollouts", "-m", str(bundle), "--prompts", str(tmp_path / "absent"))
+    result = run(home.real(), "draft", "rollouts", "-m", str(bundle), "--prompts", str(tmp_path / "absent"))
     assert_one_line(result, 3, "no such file")

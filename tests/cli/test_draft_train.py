@@ -15,21 +15,13 @@ from edgedec.bundle.drafter_manifest import DrafterManifest
 from edgedec.cli.draft import train_head, training
 from edgedec.disk.installing import pip_install
 from edgedec.training.rollouts import RolloutStore, held_out
-from tests.cli.support import Home, assert_one_line, run
-from tests.cli.test_batch import real
-from tests.fixtures.tiny_models import tiny_bundle
+from tests.cli.support import Home, assert_one_line, ran, run
 
 PROMPTS = [f"Once upon a time there were {number} cats" for number in range(40)]
 
 
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
-
-
 @pytest.fixture
 def prompts(home: Home, tmp_path: Path) -> Path:
-    home.path.mkdir()
     file = tmp_path / "prompts.txt"
     file.write_text("\n".join(PROMPTS), encoding="utf-8")
     return file
@@ -42,12 +34,12 @@ def test_without_torch_one_line_names_the_extra(
     monkeypatch.setattr(
         "edgedec.cli.draft.training.find_spec", lambda name: None if name == "torch" else found(name)
     )
-    result = run(real(home), "draft", "train", "-m", str(bundle))
+    result = run(home.real(), "draft", "train", "-m", str(bundle))
     assert_one_line(result, 2, "training needs torch", pip_install("train"))
 
 
 def test_two_ways_to_say_how_long_are_refused(home: Home, prompts: Path, bundle: Path) -> None:
-    result = run(real(home), "draft", "train", "-m", str(bundle), "--minutes", "1", "--steps", "5")
+    result = run(home.real(), "draft", "train", "-m", str(bundle), "--minutes", "1", "--steps", "5")
     assert_one_line(result, 2, "--steps and --minutes both say how long", "leave out one")
 
 
@@ -59,16 +51,14 @@ def test_the_command_gathers_trains_measures_exports_and_goes_on(
     monkeypatch.setattr(training, "LEAST_TOKENS", 1200)
     arguments = ("draft", "train", "-m", str(bundle), "--prompts", str(prompts))
     arguments += ("--ids", "256", "--threads", "1", "--json")
-    result = run(real(home), *arguments, "--steps", "4")
-    assert result.exit_code == 0, result.output
+    result = ran(home.real(), *arguments, "--steps", "4")
     report = json.loads(result.stdout)
     assert len(report["agreement"]) == 5
     manifest = DrafterManifest.load(Path(report["folder"]))
     assert manifest.facts["steps"] == 4
     folder = Path(report["training"])
     assert "# Drafting head for" in (folder / "card.md").read_text()
-    again = run(real(home), *arguments, "--steps", "3")
-    assert again.exit_code == 0, again.output
+    again = ran(home.real(), *arguments, "--steps", "3")
     assert json.loads(again.stdout)["facts"]["steps"] == 7
 
 
@@ -92,12 +82,11 @@ def test_an_interrupted_run_is_saved_and_the_same_command_finishes_it(
     monkeypatch.setattr(train_head, "steps", interrupting)
     arguments = ("draft", "train", "-m", str(bundle), "--prompts", str(prompts))
     arguments += ("--ids", "256", "--threads", "1", "--json", "--steps", "3")
-    first = run(real(home), *arguments)
+    first = run(home.real(), *arguments)
     assert first.exit_code == 130
     assert "stopped at step 1; the same command goes on" in first.stderr
     assert not (home.path / "drafters").exists()
-    second = run(real(home), *arguments)
-    assert second.exit_code == 0, second.output
+    second = ran(home.real(), *arguments)
     assert "going on after step 1" in second.stderr
     assert json.loads(second.stdout)["facts"]["steps"] == 3
 
@@ -116,7 +105,7 @@ def test_held_out_prompts_are_not_in_the_training_data(home: Home, prompts: Path
     from edgedec.training.head_training import HeadSettings, HeadTraining
 
     arguments = ("--prompts", str(prompts), "--greedy", "--max-tokens", "8")
-    assert run(real(home), "draft", "rollouts", "-m", str(bundle), *arguments).exit_code == 0
+    ran(home.real(), "draft", "rollouts", "-m", str(bundle), *arguments)
     job = HeadTraining(bundle, home.path, HeadSettings())
     replies = job.replies()
     texts = {key: text for text in PROMPTS for key in [_key(text)]}
@@ -143,15 +132,14 @@ def test_a_smaller_model_is_adapted_and_drafts_by_its_name(
     source = bundle.parent / "llama-0.gguf"
     arguments = ("draft", "train", "-m", str(bundle), "--from", str(source))
     arguments += ("--steps", "2", "--ids", "256")
-    result = run(real(home), *arguments, "--prompts", str(prompts), "--threads", "1", "--json")
-    assert result.exit_code == 0, result.output
+    result = ran(home.real(), *arguments, "--prompts", str(prompts), "--threads", "1", "--json")
     report = json.loads(result.stdout)
     assert report["facts"]["steps"] == 2
     assert Path(report["adapter"]).suffix == ".safetensors"
     replies = [
         json.loads(
             run(
-                real(home), "generate", "-m", str(bundle), "--raw", "-p", "Once upon", "--max-tokens", "12",
+                home.real(), "generate", "-m", str(bundle), "--raw", "-p", "Once upon", "--max-tokens", "12",
                 "--temperature", "0", "--draft", draft, "--json",
             ).stdout
         )
@@ -169,5 +157,5 @@ def test_the_kind_of_a_drafter_is_no_option_any_more(bundle: Path) -> None:
 def test_a_small_model_of_an_installed_one_needs_its_file(home: Home, prompts: Path, bundle: Path) -> None:
     pytest.importorskip("torch")
     arguments = ("draft", "train", "-m", str(bundle), "--from", "smollm2-135m")
-    result = run(real(home), *arguments)
+    result = run(home.real(), *arguments)
     assert_one_line(result, 3, "no GGUF file of smollm2-135m is kept", "--keep-source")

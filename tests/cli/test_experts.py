@@ -18,7 +18,6 @@ from edgedec.backends.onnx import expert_store
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.bundle.manifest import WEIGHTS
 from tests.cli.support import Home, assert_one_line, run
-from tests.cli.test_batch import real
 from tests.fixtures.streamed import EXPERTS, LAYERS, first_expert, sparse_bundle, stride
 from tests.patience import PATIENCE_S
 
@@ -34,7 +33,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def bundle(home: Home, made: Path, tmp_path: Path) -> Path:
     """One that a test may damage, beside its file."""
-    home.path.mkdir()
     shutil.copy(made.with_suffix(".gguf"), tmp_path)
     return Path(shutil.copytree(made, tmp_path / made.name))
 
@@ -90,13 +88,13 @@ def errors(result: Result) -> list[str]:
     "more", [("--draft", "off"), ("--json", "--draft", "off"), ("--draft", "lookup,recycling")]
 )
 def test_a_reply_ends_in_one_line(home: Home, bundle: Path, said: str, more: tuple[str, ...]) -> None:
-    result = run(real(home), "generate", "-m", str(bundle), "-p", "Hello there", *SAID, *more)
+    result = run(home.real(), "generate", "-m", str(bundle), "-p", "Hello there", *SAID, *more)
     assert result.exit_code == FAILED
     assert errors(result) == [said]
 
 
 def test_a_chat_says_so(home: Home, bundle: Path, said: str) -> None:
-    result = run(real(home), "chat", "-m", str(bundle), *SAID, "--draft", "off", stdin="Hi\nAnd again\n")
+    result = run(home.real(), "chat", "-m", str(bundle), *SAID, "--draft", "off", stdin="Hi\nAnd again\n")
     assert result.exit_code == FAILED
     assert errors(result) == [said]
 
@@ -105,7 +103,7 @@ def test_lines_of_a_batch_end_in_one_line(home: Home, bundle: Path, tmp_path: Pa
     lines = tmp_path / "lines.txt"
     lines.write_text("One two\nThree\nFour five six\n")
     given = ("-m", str(bundle), "--input", str(lines), "--batch", "3")
-    result = run(real(home), "batch", *given, *SAID)
+    result = run(home.real(), "batch", *given, *SAID)
     assert result.exit_code == FAILED
     assert errors(result) == [said]
 
@@ -138,7 +136,7 @@ def test_places_without_experts_say_so_at_once(
     if "train" in args:
         pytest.importorskip("torch")
     monkeypatch.chdir(bundle.parent)
-    result = run(real(home), *(one.replace("@", str(bundle)) for one in args))
+    result = run(home.real(), *(one.replace("@", str(bundle)) for one in args))
     assert_one_line(result, UNSUPPORTED, words)
     assert not (bundle.parent / "out").exists()
 

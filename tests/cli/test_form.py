@@ -28,7 +28,6 @@ def schema(tmp_path: Path) -> str:
 
 @pytest.fixture
 def model(home: Home, tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
-    home.install()
     return home.services(run_tiny(tiny_bundle(tmp_path_factory.mktemp("models"))))
 
 

@@ -15,18 +15,15 @@ from tests.session.parrot import CAPACITY, END
 
 
 def test_the_answer_goes_to_standard_output(home: Home) -> None:
-    home.install()
     result = run(home.services(home.parrot("Because.")), "generate", "-p", "Why?")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "Because.\n", "")
 
 
 def test_a_final_newline_is_not_doubled(home: Home) -> None:
-    home.install()
     assert run(home.services(home.parrot("A line.\n")), "generate", "-p", "Why?").stdout == "A line.\n"
 
 
 def test_json_has_all_that_is_promised(home: Home) -> None:
-    home.install()
     model = home.parrot("Because.")
     result = run(home.services(model), "generate", "-p", "Why?", "--json")
     report = json.loads(result.stdout)
@@ -46,13 +43,11 @@ def test_json_has_all_that_is_promised(home: Home) -> None:
 
 @pytest.mark.parametrize("args", [("-p", "-"), ()])
 def test_the_prompt_can_come_from_standard_input(home: Home, args: tuple[str, ...]) -> None:
-    home.install()
     result = run(home.services(home.parrot("Yes.")), "generate", *args, stdin="A\nlong\nprompt\n")
     assert (result.exit_code, result.stdout) == (0, "Yes.\n")
 
 
 def test_with_a_prompt_standard_input_is_left_alone(home: Home) -> None:
-    home.install()
     model = home.parrot("Yes.")
     result = run(home.services(model), "generate", "-p", "Why?", "--json", stdin="something else")
     alone = run(home.services(model), "generate", "-p", "Why?", "--json", stdin="")
@@ -61,7 +56,6 @@ def test_with_a_prompt_standard_input_is_left_alone(home: Home) -> None:
 
 
 def test_a_raw_prompt_is_continued_as_it_stands(home: Home) -> None:
-    home.install()
     model = home.parrot(speak=lambda context: context[-1])
     asked = ("--raw", "-p", "<|im_start|>z", "--max-tokens", "3", "--json")
     result = run(home.services(model), "generate", *asked)
@@ -72,7 +66,6 @@ def test_a_raw_prompt_is_continued_as_it_stands(home: Home) -> None:
 
 
 def test_a_base_model_takes_the_prompt_raw_and_says_so(home: Home) -> None:
-    home.install()
     model = home.parrot(chat=False, speak=lambda context: context[-1])
     result = run(home.services(model), "generate", "-p", "z", "--max-tokens", "2")
     assert result.stdout == "zz\n"
@@ -84,7 +77,6 @@ def test_a_base_model_takes_the_prompt_raw_and_says_so(home: Home) -> None:
 
 
 def test_stop_strings_end_the_answer(home: Home) -> None:
-    home.install()
     services = home.services(home.parrot("one, two; three"))
     result = run(services, "generate", "-p", "Count", "--stop", ";", "--stop", "three", "--json")
     report = json.loads(result.stdout)
@@ -92,7 +84,6 @@ def test_stop_strings_end_the_answer(home: Home) -> None:
 
 
 def test_a_full_context_is_a_reason_of_its_own(home: Home) -> None:
-    home.install()
     model = home.parrot(speak=lambda context: context[-1])
     result = run(home.services(model), "generate", "--raw", "-p", "z", "--max-tokens", "9999", "--json")
     report = json.loads(result.stdout)
@@ -122,7 +113,6 @@ def test_more_threads_than_cores_are_refused_before_anything_is_opened(
 
 
 def test_another_runtime_keeps_its_own_kind_of_cache(home: Home) -> None:
-    home.install()
     model = home.parrot("Yes.")
     result = run(home.services(model), "generate", "-p", "Why?", "--json")
     stats = json.loads(result.stdout)["stats"]
@@ -137,14 +127,12 @@ def test_another_runtime_keeps_its_own_kind_of_cache(home: Home) -> None:
 def test_the_kind_of_cache_is_reported(home: Home, tmp_path: Path) -> None:
     given = ("-p", "Why?", "--raw", "--max-tokens", "2", "--draft", "off", "--json")
     model = run_tiny(tiny_bundle(tmp_path))
-    home.install()
     for kv in ("fp16", "int8"):
         stats = json.loads(run(home.services(model), "generate", *given, "--kv", kv).stdout)["stats"]
         assert stats["kv"] == kv
 
 
 def test_the_system_message_reaches_the_prompt(home: Home) -> None:
-    home.install()
     model = home.parrot("Yes.")
     run(home.services(model), "generate", "-p", "Why?", "--system", "Be brief.")
     cached = model.forward.cache  # type: ignore[attr-defined]
@@ -181,19 +169,16 @@ def test_the_system_message_reaches_the_prompt(home: Home) -> None:
 def test_bad_input_is_one_line(
     home: Home, args: tuple[str, ...], status: int, words: tuple[str, ...]
 ) -> None:
-    home.install()
     assert_one_line(run(home.services(home.parrot("Yes.")), "generate", *args), status, *words)
 
 
 def test_standard_input_that_is_no_text(home: Home) -> None:
-    home.install()
     result = run(home.services(home.parrot("Yes.")), "generate", "-p", "-", stdin=b"abc\xff\xfe")
     assert_one_line(result, 2, "not UTF-8", "byte 3")
     assert_one_line(run(home.services(home.parrot("Yes.")), "generate", "-p", "-", stdin=""), 2, "empty")
 
 
 def test_a_broken_template(home: Home) -> None:
-    home.install()
     model = home.parrot("Yes.")
     broken = ChatTemplate("line one\n{{ messages[0]['nope'].x }}", bos="", eos="")
     result = run(home.services(model.with_template(broken)), "generate", "-p", "x")
@@ -201,7 +186,6 @@ def test_a_broken_template(home: Home) -> None:
 
 
 def test_a_template_that_is_no_jinja_stops_chats_at_the_start_and_raw_prompts_not_at_all(home: Home) -> None:
-    home.install()
     services = home.services(home.parrot("Yes.").with_template(ChatTemplate("{% for", bos="", eos="")))
     for arguments in (("chat",), ("generate", "-p", "x")):
         assert_one_line(run(services, *arguments, stdin=""), 4, "chat template is broken in line 1", "--raw")
@@ -210,7 +194,6 @@ def test_a_template_that_is_no_jinja_stops_chats_at_the_start_and_raw_prompts_no
 
 
 def test_a_truncated_gguf(home: Home) -> None:
-    home.path.mkdir()
     broken = home.path / "broken.gguf"
     broken.write_bytes(b"GGUF\x03\x00\x00\x00" + b"\x00" * 6)
     refused = run(home.services(), "generate", "-p", "x", "-m", str(broken))
@@ -218,7 +201,6 @@ def test_a_truncated_gguf(home: Home) -> None:
 
 
 def test_drafts_change_no_token(home: Home) -> None:
-    home.install()
     parrot = home.parrot()
     texts: list[str] = []
     for names in ("off", "auto", "recycling"):
@@ -249,7 +231,6 @@ def test_drafts_change_no_token(home: Home) -> None:
 
 
 def test_what_drafters_learned_is_kept_only_on_request(home: Home) -> None:
-    home.install()
     parrot = home.parrot()
     texts, kept = [], []
     for history in ((), ("--history",), ("--history",), ()):
@@ -263,21 +244,18 @@ def test_what_drafters_learned_is_kept_only_on_request(home: Home) -> None:
 
 
 def test_an_unknown_drafter_is_refused_before_the_model_is_opened(home: Home) -> None:
-    home.install()
     result = run(home.services(home.parrot("Hi.")), "generate", "-p", "Why?", "--draft", "oracle")
     assert_one_line(result, 2, "'oracle'", "lookup, recycling")
     assert home.opened == []
 
 
 def test_a_model_without_trees_says_that_it_drafts_nothing(home: Home) -> None:
-    home.install()
     result = run(home.services(home.parrot("Because.")), "generate", "-p", "Why?", "--draft", "lookup")
     assert (result.exit_code, result.stdout) == (0, "Because.\n")
     assert "without drafts" in result.stderr
 
 
 def test_unasked_a_model_without_trees_drafts_nothing_and_says_nothing(home: Home) -> None:
-    home.install()
     result = run(home.services(home.parrot("Because.")), "generate", "-p", "Why?", "--json")
     assert (result.exit_code, result.stderr) == (0, "")
     assert json.loads(result.stdout)["stats"]["draft"] == []

@@ -10,22 +10,13 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from edgedec.cli import text_input
-from edgedec.cli.services import Services
-from edgedec.models import Store
 from tests.cli.support import Home, assert_one_line, run
-from tests.fixtures.tiny_models import tiny_bundle
 
 MB = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
 
 
 def fed_without_end(home: Home, text: bytes, *arguments: str) -> tuple[int, str, int, int]:
@@ -62,12 +53,6 @@ def fed_without_end(home: Home, text: bytes, *arguments: str) -> tuple[int, str,
         errors.seek(0)
         said = errors.read().decode()
     return process.returncode, said, taken, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def real(home: Home) -> Any:
-    """Loads what it is told to."""
-    home.path.mkdir(exist_ok=True)
-    return Services(store=lambda: Store(home.path), interactive=lambda: False)
 
 
 def peak_alone(home: Home, bundle: Path) -> int:
@@ -116,7 +101,7 @@ def test_a_line_that_is_too_long_does_not_stop_the_others(home: Home, bundle: Pa
     lines = tmp_path / "lines.txt"
     lines.write_bytes(b"one\n" + b"a" * 5 * MB + b"\n\n" + "一".encode() * 2 * MB + b"\r\ntwo")
     result = run(
-        real(home), "batch", "-m", str(bundle), "--input", str(lines), "--json", "--max-tokens", "2",
+        home.real(), "batch", "-m", str(bundle), "--input", str(lines), "--json", "--max-tokens", "2",
         "--context", "500", "--draft", "off",
     )  # fmt: skip
     found = [json.loads(line) for line in result.stdout.splitlines()]
@@ -157,18 +142,16 @@ def test_too_many_prompts(home: Home, bundle: Path, tmp_path: Path, monkeypatch:
     lines = tmp_path / "lines.txt"
     lines.write_text("some words\n" * 1000)
     monkeypatch.setattr(text_input, "MOST_LINES_BYTES", 10_000)
-    result = run(real(home), "batch", "-m", str(bundle), "--input", str(lines), "--draft", "off")
+    result = run(home.real(), "batch", "-m", str(bundle), "--input", str(lines), "--draft", "off")
     assert_one_line(result, 2, "lines.txt has more than 10.0 kB of prompts", "split it")
 
 
 def test_a_turn_on_the_command_line_is_bounded_too(home: Home) -> None:
-    home.install()
     result = run(home.services(home.parrot("Yes.")), "generate", "-p", "x" * 100_000)
     assert_one_line(result, 8, "more than 400 tokens")
 
 
 def test_a_long_turn_leaves_the_chat_as_it_was(home: Home) -> None:
-    home.install()
     stdin = "Why?\n" + "x" * 100_000 + "\n"
     result = run(home.services(home.parrot("Because.", "No.")), "chat", stdin=stdin)
     assert (result.exit_code, result.stdout) == (8, "Because.\n")

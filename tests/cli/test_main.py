@@ -161,7 +161,6 @@ def test_bars_appear_after_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_signal_handler_is_put_back(home: Home) -> None:
-    home.install()
     before = signal.getsignal(signal.SIGINT)
     run(home.services(home.parrot("Yes.")), "generate", "-p", "Why?")
     assert signal.getsignal(signal.SIGINT) is before

@@ -15,14 +15,8 @@ import pytest
 from edgedec.core.units import parse_size
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
-from tests.fixtures.tiny_models import tiny_bundle
 
 MB = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
 
 
 def edgedec(home: Home, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -93,7 +87,6 @@ def test_sizes(size: str, count: int) -> None:
 
 
 def test_a_backend_that_is_not_ours_is_refused(home: Home) -> None:
-    home.install()
     refused = run(home.services(home.parrot("Hello.")), "generate", "-p", "Hi", "--memory", "1GB")
     assert_one_line(refused, 5, "whose memory EdgeDec cannot bound")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from edgedec.cli.services import Services
 from edgedec.export import ModelCard, export_gguf
 from edgedec.models import CATALOGUE, Licence, Recipe, Store
 from edgedec.models.catalogue import DEFAULT_MODEL, recommended
-from tests.cli.support import Home, assert_one_line, run
+from tests.cli.support import Home, assert_one_line, ran, run
 from tests.fixtures.tiny_gguf import write_tiny
 from tests.fixtures.tiny_huggingface import write_huggingface
 
@@ -77,7 +78,7 @@ def test_the_catalogue_fits_the_terminal(home: Home, width: int) -> None:
 
 def test_more_about_installed_models(home: Home, tmp_path: Path) -> None:
     out = home.path / "models" / "mine"
-    assert run(Services(), "export", str(write_tiny(tmp_path / "t.gguf")), "-o", str(out)).exit_code == 0
+    ran(Services(), "export", str(write_tiny(tmp_path / "t.gguf")), "-o", str(out))
     lines = run(home.services(), "list").stdout.splitlines()
     assert lines[1].split() == ["mine", *lines[1].split()[1:3], "from", "t.gguf"]
     shown = run(home.services(), "show", "mine").stdout
@@ -159,6 +160,7 @@ def test_the_first_start_says_what_the_default_model_is_for(
 ) -> None:
     monkeypatch.setattr(Store, "ensure", lambda store, name, progress: home.install(name))
     services = home.services(home.parrot("Hello.", "Again."))
+    shutil.rmtree(home.path / "models")
     first = run(services, "run", DEFAULT_MODEL, "Hi")
     said = first_words()
     assert first.stderr == f"{said}\n"
@@ -173,7 +175,7 @@ def test_the_first_start_says_what_the_default_model_is_for(
 
 def test_show_of_an_installed_model_tells_its_hash_and_preset(home: Home, tmp_path: Path) -> None:
     gguf, out = write_tiny(tmp_path / "tiny.gguf"), home.path / "models" / "mine"
-    assert run(Services(), "export", str(gguf), "-o", str(out)).exit_code == 0
+    ran(Services(), "export", str(gguf), "-o", str(out))
     text = run(home.services(), "show", "mine").stdout
     assert text.startswith("mine\n")
     assert str(out) in text
@@ -228,7 +230,7 @@ def test_list_of_models_of_ones_own(home: Home, tmp_path: Path) -> None:
     gguf = write_tiny(tmp_path / "tiny.gguf", "qwen3")
     source = write_huggingface(tmp_path / "Tiny-Model", gguf)
     for name, made_of, options in (("a", gguf, []), ("b", source, ["--quant", "q4_1"])):
-        assert run(Services(), "export", str(made_of), "-o", str(store / name), *options).exit_code == 0
+        ran(Services(), "export", str(made_of), "-o", str(store / name), *options)
     first, second = run(home.services(), "list").stdout.splitlines()[1:3]
     assert first.endswith("from tiny.gguf")
     assert second.endswith("from Tiny-Model; attn=q4_1,mlp=q4_1,head=q8_0")
@@ -335,7 +337,7 @@ def test_export_with_formats_by_part_and_calibration(home: Home, tmp_path: Path)
     source, text = write_huggingface(tmp_path / "tiny-model", gguf), tmp_path / "text.txt"
     text.write_text("the hello world and more of it, again and again. " * 20)
     whole = ("export", str(source), "-o", str(out), "--quant", "q4_0", "--quant", "head=q5_1")
-    assert run(Services(), *whole, "--calibrate", str(text)).exit_code == 0
+    ran(Services(), *whole, "--calibrate", str(text))
     about = Manifest.load(out).source
     assert about["quant"] == "attn=q4_0,mlp=q4_0,head=q5_1"
     assert about["calibration tokens"]

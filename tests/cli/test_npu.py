@@ -14,7 +14,7 @@ from edgedec.cli.services import Services
 from edgedec.disk.installing import pip_install
 from edgedec.export import export_for_npu
 from edgedec.models import Store
-from tests.cli.support import assert_one_line, run
+from tests.cli.support import assert_one_line, ran, run
 from tests.fixtures.tiny_gguf import write_tiny
 from tests.fixtures.tiny_huggingface import write_huggingface
 
@@ -33,12 +33,10 @@ def test_an_exported_model_runs_on_the_cpu_and_needs_a_plug_in_for_an_npu(
     services: Services, gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bundle = str(tmp_path / "bundle")
-    made = run(services, "export", str(gguf), "-o", bundle, "--for", "npu")
-    assert made.exit_code == 0, made.output
+    ran(services, "export", str(gguf), "-o", bundle, "--for", "npu")
     assert Manifest.load(Path(bundle)).kind == "npu"
     ask = ("generate", "-m", bundle, "-p", "a b", "--raw", "--max-tokens", "5")
-    answered = run(services, *ask, "--device", "cpu")
-    assert answered.exit_code == 0, answered.output
+    answered = ran(services, *ask, "--device", "cpu")
     assert answered.stdout.strip()
     monkeypatch.setattr("edgedec.backends.npu.plugins.util.find_spec", lambda name: None)
     monkeypatch.delenv(CHOICE, raising=False)
@@ -63,8 +61,7 @@ def test_passes_are_timed(services: Services, gguf: Path, tmp_path: Path) -> Non
         "1,8",
         "--json",
     )
-    result = run(given, *ask, "--device", "cpu")
-    assert result.exit_code == 0, result.output
+    result = ran(given, *ask, "--device", "cpu")
     report = json.loads(result.stdout)
     assert (report["isa"], [one["tokens"] for one in report["passes"]]) == ("onnxruntime", [1, 8])
     assert 0 < report["weight_bytes"] <= Manifest.load(bundle).files["weights.bin"].bytes
@@ -89,8 +86,7 @@ def test_a_directory_becomes_a_bundle_for_an_npu_too(services: Services, gguf: P
     text = tmp_path / "text.txt"
     text.write_text("the hello world and more of it, again. " * 60)
     out = tmp_path / "bundle"
-    result = run(services, "export", str(source), "-o", str(out), "--for", "npu", "--calibrate", str(text))
-    assert result.exit_code == 0, result.output
+    ran(services, "export", str(source), "-o", str(out), "--for", "npu", "--calibrate", str(text))
     assert Manifest.load(out).source["calibration tokens"]
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from edgedec.assemble import budget as budgets
 from edgedec.cli.services import Services
-from tests.cli.support import Home, run
-from tests.cli.test_batch import real
+from tests.cli.support import Home, ran, run
 from tests.fixtures.tiny_experts import ExpertShape
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 
@@ -25,15 +24,13 @@ def _the_same_process_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def services(home: Home) -> Services:
-    home.path.mkdir(exist_ok=True)
-    given: Services = real(home)
+    given: Services = home.real()
     return replace(given, bandwidth=lambda size, threads: 8.0)
 
 
 def test_a_row_for_each_budget_up_to_the_one_with_all_experts(home: Home, tmp_path: Path) -> None:
     path = str(write_tiny(tmp_path / "tiny.gguf", "qwen3moe", shape=SHAPE))
-    done = run(services(home), "plan", path, "--json")
-    assert done.exit_code == 0, done.output
+    done = ran(services(home), "plan", path, "--json")
     report = json.loads(done.stdout)
     worth = report["experts"]
     assert (worth["memory_bytes_per_s"], worth["again"]) == (8_000_000_000, 0.35)
@@ -50,8 +47,7 @@ def test_what_a_token_misses_is_what_it_is_expected_to(home: Home, tmp_path: Pat
     path = str(write_tiny(tmp_path / "tiny.gguf", "qwen3moe", shape=SHAPE))
     budgets = json.loads(run(services(home), "plan", path, "--json").stdout)["experts"]["budgets"]
     half = next(one for one in budgets if one["slots"] == 36)
-    done = run(services(home), "plan", path, "--memory", str(half["memory"]))
-    assert done.exit_code == 0, done.output
+    done = ran(services(home), "plan", path, "--memory", str(half["memory"]))
     assert "With less than" in done.stdout
     assert " of 72 experts; a token reads about " in done.stdout
     assert f"{half['hits']:.0%}" in done.stdout

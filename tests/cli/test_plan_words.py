@@ -15,8 +15,7 @@ from edgedec.core.model_spec import ModelSpec
 from edgedec.memory.footprint import ExpertMemory, MemoryChoice, MemoryFacts, ModelMemory, footprint
 from edgedec.memory.plan import milestones
 from tests.bench.test_budgets import KNOWN, WANTED
-from tests.cli.support import Home, run
-from tests.cli.test_batch import real
+from tests.cli.support import Home, ran, run
 from tests.fixtures.tiny_gguf import write_tiny
 
 SPEC = ModelSpec("small", "llama", 49152, 30, 9, 3, 64, 576, 8192, ffn_size=1536)
@@ -49,21 +48,18 @@ def test_everything_that_a_budget_can_cost_has_its_words() -> None:
 
 
 def test_what_is_given_up_is_said_once(home: Home, tmp_path: Path) -> None:
-    home.path.mkdir()
     given = ("plan", "-m", str(write_tiny(tmp_path / "tiny.gguf")), "--json")
-    stones = json.loads(run(real(home), *given).stdout)["milestones"]
-    done = run(real(home), *given[:-1], "--memory", str(stones[-1]["bytes"] - 1))
-    assert done.exit_code == 0, done.output
+    stones = json.loads(run(home.real(), *given).stdout)["milestones"]
+    done = ran(home.real(), *given[:-1], "--memory", str(stones[-1]["bytes"] - 1))
     assert done.stdout.count("Given up to fit:\n") == 1
     assert done.stderr == ""
 
 
 def test_what_is_given_up_already_does_not_come_again_as_what_would_be(home: Home, tmp_path: Path) -> None:
-    home.path.mkdir()
     given = ("plan", "-m", str(write_tiny(tmp_path / "tiny.gguf")), "--json")
-    stones = [stone["bytes"] for stone in json.loads(run(real(home), *given).stdout)["milestones"]]
+    stones = [stone["bytes"] for stone in json.loads(run(home.real(), *given).stdout)["milestones"]]
     budget = stones[len(stones) // 2]
-    told = run(real(home), *given[:-1], "--memory", str(budget)).stdout
+    told = run(home.real(), *given[:-1], "--memory", str(budget)).stdout
     rows = told.partition("With less than")[2].splitlines()[1:]
     assert rows
     assert all(float(row.split()[0]) <= budget / 1e6 + 0.1 for row in rows)
@@ -71,8 +67,7 @@ def test_what_is_given_up_already_does_not_come_again_as_what_would_be(home: Hom
 
 def test_thresholds_above_a_gigabyte_differ_and_each_loss_is_said_once(home: Home, tmp_path: Path) -> None:
     """Steps of 1.2613 and 1.2641 GB were all shown as 1.3 GB."""
-    home.path.mkdir()
-    told = run(real(home), "plan", "-m", str(write_tiny(tmp_path / "tiny.gguf"))).stdout
+    told = run(home.real(), "plan", "-m", str(write_tiny(tmp_path / "tiny.gguf"))).stdout
     assert "GB" not in told
     rows = told.partition("With less than")[2].splitlines()[1:]
     amounts = [float(row.split()[0]) for row in rows]

@@ -27,7 +27,6 @@ def prompt_tokens(home: Home, *args: str, stdin: str = "") -> int:
 
 
 def test_a_prompt_needs_no_option(home: Home) -> None:
-    home.install()
     services = home.services(home.parrot("Because."))
     result = run(services, "generate", "Why is the sky blue?")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "Because.\n", "")
@@ -101,7 +100,6 @@ def test_without_a_prompt_a_terminal_gets_one_line_at_once(home: Home) -> None:
 def test_prompts_that_contradict_each_other_are_refused(
     home: Home, args: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
-    home.install()
     assert_one_line(run(home.services(home.parrot("Yes.")), "generate", *args), 2, *words)
 
 
@@ -178,7 +176,6 @@ def test_installed_models_come_first_among_those_that_are_near(home: Home) -> No
 
 @pytest.mark.parametrize("interactive", [True, False])
 def test_run_with_a_prompt_answers_once(home: Home, interactive: bool) -> None:
-    home.install()
     services = home.services(home.parrot("Hello.", "Never."), interactive=lambda: interactive)
     result = run(services, "run", "smollm2-135m", "say", "hello", "--session", str(home.path / "talk"))
     assert (result.exit_code, result.stdout) == (0, "Hello.\n")
@@ -187,7 +184,6 @@ def test_run_with_a_prompt_answers_once(home: Home, interactive: bool) -> None:
 
 
 def test_run_puts_the_input_before_the_prompt(home: Home) -> None:
-    home.install()
     talk = home.path / "talk"
     services = home.services(home.parrot("Fine."))
     run(services, "run", "smollm2-135m", "Is this good?", "--session", str(talk), stdin="A text.\nMore.\n")

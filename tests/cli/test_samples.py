@@ -13,15 +13,9 @@ from edgedec.session.conversations import Conversations
 from edgedec.session.tasks import Answer
 from tests.cli.support import Home, assert_one_line, run
 from tests.cli.test_batch import answer, generate, objects
-from tests.fixtures.tiny_models import tiny_bundle
 
 PROMPT = "The cat sat on the mat."
 ASKED = ("--raw", PROMPT, "--temperature", "0.9", "--seed", "5", "--draft", "lookup")
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
 
 
 def test_all_samples_are_those_of_their_seeds(home: Home, bundle: Path) -> None:
@@ -75,9 +69,7 @@ def test_samples_without_an_answer_are_shown_before_the_error(home: Home, bundle
 
 def test_the_first_to_end_interrupts_the_others(home: Home, bundle: Path) -> None:
     ends = ("--sampling", "frequency-penalty=2", "--max-tokens", "400", "--context", "512")
-    [several] = objects(
-        answer(home, bundle, *ASKED, *ends, "--samples", "3", "--choose", "first", "--json")
-    )
+    [several] = objects(answer(home, bundle, *ASKED, *ends, "--samples", "3", "--choose", "first", "--json"))
     chosen = several["samples"][several["chosen"]]
     assert chosen["finish_reason"] == "stop"
     cut = answer(home, bundle, *ASKED, "--max-tokens", "2", "--samples", "2", "--choose", "first")
@@ -104,7 +96,6 @@ def test_contradictions_are_one_line_before_a_model_is_opened(
 
 
 def test_a_model_of_one_sequence_says_so(home: Home) -> None:
-    home.install()
     services = home.services(home.parrot("Hello."))
     result = run(services, "batch", "Hi", "--samples", "2")
     assert result.exit_code != 0

@@ -63,7 +63,6 @@ def with_preset(model: Ready, preset: Preset = PRESET) -> Ready:
 def test_what_is_not_named_comes_from_the_preset(
     home: Home, options: list[str], expected: dict[str, float]
 ) -> None:
-    home.install()
     services = home.services(with_preset(home.parrot("Hello.")))
     result = run(services, "generate", "-p", "Hi", "--json", *options)
     assert json.loads(result.stdout)["stats"]["sampling"] == expected
@@ -116,7 +115,6 @@ def test_every_value_of_the_sampler_can_be_given_on_the_command_line() -> None:
 
 
 def test_a_chat_sets_rare_values_shows_those_that_are_on_and_keeps_them(home: Home) -> None:
-    home.install()
     services = home.services(with_preset(home.parrot("Hello.")))
     talk = home.path / "talk"
     typed = "/set typical 0.8\n/set\n/set mirostat\n/set typcal 1\nHi\n"
@@ -131,7 +129,6 @@ def test_a_chat_sets_rare_values_shows_those_that_are_on_and_keeps_them(home: Ho
 
 
 def test_a_chat_draws_a_seed_and_shows_it(home: Home) -> None:
-    home.install()
     services = home.services(with_preset(home.parrot("Hello.")))
     shown = {run(services, "chat", stdin="/stats\n").stderr.splitlines()[0] for _ in range(4)}
     assert len(shown) > 1
@@ -141,7 +138,6 @@ def test_a_chat_draws_a_seed_and_shows_it(home: Home) -> None:
 
 
 def test_a_saved_chat_keeps_the_seed_that_was_drawn(home: Home) -> None:
-    home.install()
     talk = home.path / "talk"
     services = home.services(with_preset(home.parrot("Hello.", "Again.", "Bye.")))
     run(services, "chat", "--session", str(talk), stdin="Hi\n")
@@ -154,7 +150,6 @@ def test_a_saved_chat_keeps_the_seed_that_was_drawn(home: Home) -> None:
 
 
 def test_the_preset_brings_a_system_message_and_stop_strings(home: Home) -> None:
-    home.install()
     preset = Preset(system="Be brief.", stops=("STOP",))
     model = with_preset(home.parrot("one STOP two", "three END"), preset)
     assert run(home.services(model), "generate", "-p", "Hi", "--stop", "END").stdout == "one \n"
@@ -167,7 +162,6 @@ def test_the_preset_brings_a_system_message_and_stop_strings(home: Home) -> None
 
 
 def test_a_base_model_gets_no_system_message_of_a_preset(home: Home) -> None:
-    home.install()
     preset = Preset(system="Be brief.")
     model = with_preset(home.parrot(chat=False, speak=lambda context: context[-1]), preset)
     talk = home.path / "talk"
@@ -182,7 +176,6 @@ def restless(home: Home) -> Ready:
 
 
 def test_a_reply_that_goes_round_in_circles_is_cut_and_one_line_says_so(home: Home) -> None:
-    home.install()
     model = home.parrot(speak=lambda context: context[-1])
     result = run(home.services(model), "generate", "--raw", "-p", "z")
     assert result.stdout == "z" * TAIL_TOKENS + "\n"
@@ -197,7 +190,6 @@ def test_a_reply_that_goes_round_in_circles_is_cut_and_one_line_says_so(home: Ho
 
 
 def test_a_reply_may_fill_the_context_and_one_line_says_so(home: Home) -> None:
-    home.install()
     model = restless(home)
     result = run(home.services(model), "generate", "--raw", "-p", "z")
     assert len(result.stdout) == CAPACITY
@@ -210,7 +202,6 @@ def test_a_reply_may_fill_the_context_and_one_line_says_so(home: Home) -> None:
 
 
 def test_a_turn_of_generate_may_fill_the_context_too(home: Home) -> None:
-    home.install()
     model = restless(home)
     report = json.loads(run(home.services(model), "generate", "-p", "z", "--json").stdout)
     assert report["finish_reason"] == "context"

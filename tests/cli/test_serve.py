@@ -91,7 +91,6 @@ def test_a_reply_in_progress_is_cut_at_the_end(store: Path) -> None:
 
 
 def test_a_port_in_use_is_one_line(home: Home) -> None:
-    home.path.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         result = run(home.services(), "serve", "--port", port)

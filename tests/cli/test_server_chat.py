@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -19,14 +18,6 @@ def message(text: str, finish: str | None = None) -> bytes:
 WHOLE = says(message("four"), message(" score", "stop"), DONE)
 CUT = says(message("four"), message("", "length"), DONE)
 LISTED = says(json.dumps({"data": [{"id": MODEL, "owned_by": "edgedec"}]}).encode(), kind="application/json")
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    """A store without any model."""
-    found = Home(tmp_path / "home")
-    found.path.mkdir()
-    return found
 
 
 def test_a_prompt_is_answered_by_the_server(home: Home) -> None:

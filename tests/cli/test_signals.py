@@ -18,7 +18,6 @@ from edgedec.export import export_gguf
 from tests.cli.support import Home, run
 from tests.fixtures.nightly import every
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
-from tests.fixtures.tiny_models import tiny_bundle
 from tests.patience import PATIENCE_S
 
 MB = 1 << 20
@@ -30,11 +29,6 @@ os.write(1, b"up\\n")
 main.main()
 """
 """As the program starts, with a word when its first lines have run: what is before them is Python alone."""
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,6 @@ def said(
     home: Home, *lines: str, replies: tuple[str, ...] = ("One.", "Two."), options: tuple[str, ...] = ()
 ) -> str:
     """Standard error of a chat in which these lines were typed; its replies come first, each on a line."""
-    home.install()
     result = run(home.services(home.parrot(*replies)), "chat", *options, stdin="\n".join(lines))
     return f"{result.stdout}--\n{result.stderr}"
 
@@ -95,7 +94,6 @@ def test_retry_answers_again_and_draws_another_seed(home: Home) -> None:
 
 
 def test_stats_have_a_line_for_each_drafter_and_the_predicted_speed(home: Home) -> None:
-    home.install()
     parrot = home.parrot()
     model = ready_of(MarkovForward(vocab_size=parrot.tokenizer.size, capacity=400), parrot.codec)
     lines = "Hi\nWhy?\n/stats all"

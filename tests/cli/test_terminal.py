@@ -11,8 +11,10 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,6 +102,12 @@ class Terminal:
         before, self._from = self.seen[self._from : at], at + len(words)
         return before
 
+    def answer(self, keys: str | bytes, words: str) -> None:
+        """Type when the chat listens, and read until it has answered with ``words``."""
+        self.wait_for(READY)
+        self.type(keys)
+        self.wait_for(words)
+
     def wait_for_more(self, chars: int = 20) -> None:
         """Read until so many characters have come that no wait has found yet."""
         deadline = time.monotonic() + PATIENCE_S
@@ -131,50 +139,44 @@ class Terminal:
                 time.sleep(0.05)
 
 
+Start = Callable[..., Terminal]
+
+
 @pytest.fixture
-def terminals() -> Iterator[list[Terminal]]:
-    opened: list[Terminal] = []
-    yield opened
-    for terminal in opened:
-        terminal.close()
+def terminal(tmp_path: Path) -> Iterator[Start]:
+    """Opens terminals, whose home is the test's folder."""
+    with ExitStack() as opened:
+
+        def make(*args: str, **variables: Any) -> Terminal:
+            made = Terminal(tmp_path, *args, **variables)
+            opened.callback(made.close)
+            return made
+
+        yield make
 
 
-def test_ctrl_c_stops_the_reply_and_keeps_the_session(
-    bundle: Path, tmp_path: Path, terminals: list[Terminal]
-) -> None:
-    chat = Terminal(tmp_path, "chat", "-m", str(bundle), *ENDLESS)
-    terminals.append(chat)
+def test_ctrl_c_stops_the_reply_and_keeps_the_session(bundle: Path, terminal: Start) -> None:
+    chat = terminal("chat", "-m", str(bundle), *ENDLESS)
     chat.wait_for("/help helps")
-    chat.wait_for(READY)
-    chat.type("Hello\r")
-    chat.wait_for("Hello")
+    chat.answer("Hello\r", "Hello")
     chat.wait_for_more()
     chat.type(CTRL_C)
     chat.wait_for("tokens/s | stopped]")
-    chat.wait_for(READY)
-    chat.type("/stats\r")
-    chat.wait_for("replies   1, ")
-    chat.wait_for(READY)
-    chat.type("Once more\r")
-    chat.wait_for("more")
+    chat.answer("/stats\r", "replies   1, ")
+    chat.answer("Once more\r", "more")
     time.sleep(1.5)  # its text may be control characters alone, which a terminal is not shown
     chat.type(CTRL_C)
     chat.wait_for("stopped]")
-    chat.wait_for(READY)
-    chat.type(CTRL_C)
-    chat.wait_for("Ctrl-C once more")
+    chat.answer(CTRL_C, "Ctrl-C once more")
     chat.wait_for(READY)
     chat.type(CTRL_C)
     assert chat.status() == 0
     assert "Traceback" not in chat.seen
 
 
-def test_prompts_are_kept_only_on_request(bundle: Path, tmp_path: Path, terminals: list[Terminal]) -> None:
-    chat = Terminal(tmp_path, "chat", "-m", str(bundle), "--max-tokens", "3")
-    terminals.append(chat)
-    chat.wait_for(READY)
-    chat.type(b"a secret\r")
-    chat.wait_for("/more continues]")
+def test_prompts_are_kept_only_on_request(bundle: Path, tmp_path: Path, terminal: Start) -> None:
+    chat = terminal("chat", "-m", str(bundle), "--max-tokens", "3")
+    chat.answer(b"a secret\r", "/more continues]")
     chat.wait_for(READY)
     chat.type(b"\x1b[A")  # the arrow up still brings it back
     chat.wait_for("a secret")
@@ -184,19 +186,16 @@ def test_prompts_are_kept_only_on_request(bundle: Path, tmp_path: Path, terminal
 
 
 def test_pasted_lines_are_one_turn_and_history_is_private(
-    bundle: Path, tmp_path: Path, terminals: list[Terminal]
+    bundle: Path, tmp_path: Path, terminal: Start
 ) -> None:
-    chat = Terminal(tmp_path, "chat", "-m", str(bundle), "--max-tokens", "3", "--history")
-    terminals.append(chat)
+    chat = terminal("chat", "-m", str(bundle), "--max-tokens", "3", "--history")
     chat.wait_for(READY)
     chat.type(b"\x1b[200~first\nsecond\x1b[201~")
     chat.type(ALT_ENTER)
     chat.type(b"third\r")
     chat.wait_for("/more continues]")
-    chat.wait_for(READY)
     talk = tmp_path / "talk.json"
-    chat.type(f"/save {talk}\r")
-    chat.wait_for("Saved 1 turn")
+    chat.answer(f"/save {talk}\r", "Saved 1 turn")
     chat.wait_for(READY)
     chat.type(CTRL_D)
     assert chat.status() == 0
@@ -208,15 +207,12 @@ def test_pasted_lines_are_one_turn_and_history_is_private(
     assert "+second" in history.read_text()
 
 
-def test_a_chat_that_is_kept_goes_on(bundle: Path, tmp_path: Path, terminals: list[Terminal]) -> None:
+def test_a_chat_that_is_kept_goes_on(bundle: Path, tmp_path: Path, terminal: Start) -> None:
     talk = tmp_path / "talk"
     for greeting in ("/help helps", f"continuing {talk}: 1 turn"):
-        chat = Terminal(tmp_path, "chat", "-m", str(bundle), "--max-tokens", "3", "--session", str(talk))
-        terminals.append(chat)
+        chat = terminal("chat", "-m", str(bundle), "--max-tokens", "3", "--session", str(talk))
         chat.wait_for(greeting)
-        chat.wait_for(READY)
-        chat.type(b"Hi\r")
-        chat.wait_for("/more continues]")
+        chat.answer(b"Hi\r", "/more continues]")
         chat.wait_for(READY)
         chat.type(CTRL_D)
         assert chat.status() == 0
@@ -224,23 +220,16 @@ def test_a_chat_that_is_kept_goes_on(bundle: Path, tmp_path: Path, terminals: li
 
 
 def test_ctrl_c_drops_what_is_typed_and_only_then_quits(
-    bundle: Path, tmp_path: Path, terminals: list[Terminal]
+    bundle: Path, tmp_path: Path, terminal: Start
 ) -> None:
-    chat = Terminal(tmp_path, "chat", "-m", str(bundle), "--max-tokens", "3")
-    terminals.append(chat)
-    chat.wait_for(READY)
-    chat.type(CTRL_C)
-    chat.wait_for("Ctrl-C once more")
-    chat.wait_for(READY)
-    chat.type("never sent")
-    chat.wait_for("sent")
+    chat = terminal("chat", "-m", str(bundle), "--max-tokens", "3")
+    chat.answer(CTRL_C, "Ctrl-C once more")
+    chat.answer("never sent", "sent")
     chat.type(CTRL_C)
     chat.type("Hi\r")
     chat.wait_for("/more continues]")
     talk = tmp_path / "talk.json"
-    chat.wait_for(READY)
-    chat.type(f"/save {talk}\r")
-    chat.wait_for("Saved 1 turn")
+    chat.answer(f"/save {talk}\r", "Saved 1 turn")
     assert json.loads(talk.read_bytes().split(b"\n", 2)[1])["messages"][0]["content"] == "Hi"
     chat.wait_for(READY)
     chat.type(CTRL_C + CTRL_C)
@@ -251,19 +240,15 @@ def test_ctrl_c_drops_what_is_typed_and_only_then_quits(
     ("variables", "coloured"),
     [({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
 )
-def test_colours_are_left_out_on_request(
-    tmp_path: Path, terminals: list[Terminal], variables: dict[str, str], coloured: bool
-) -> None:
-    terminal = Terminal(tmp_path, "rm", "nothing", **variables)
-    terminals.append(terminal)
-    terminal.wait_for("error: nothing is not installed")
-    assert terminal.status() == 3
-    assert terminal.coloured is coloured
+def test_colours_are_left_out_on_request(terminal: Start, variables: dict[str, str], coloured: bool) -> None:
+    command = terminal("rm", "nothing", **variables)
+    command.wait_for("error: nothing is not installed")
+    assert command.status() == 3
+    assert command.coloured is coloured
 
 
-def test_errors_keep_the_session(bundle: Path, tmp_path: Path, terminals: list[Terminal]) -> None:
-    chat = Terminal(tmp_path, "chat", "-m", str(bundle), "--context", "64", "--max-tokens", "3")
-    terminals.append(chat)
+def test_errors_keep_the_session(bundle: Path, terminal: Start) -> None:
+    chat = terminal("chat", "-m", str(bundle), "--context", "64", "--max-tokens", "3")
     for typed, answer in (
         ("/nothing", "error: unknown command /nothing"),
         ("/load none.json", "error: no such file: none.json"),
@@ -272,18 +257,18 @@ def test_errors_keep_the_session(bundle: Path, tmp_path: Path, terminals: list[T
         ("/quit", "Not saved: /save FILE keeps the conversation, /quit once more leaves it."),
         ("/quit", ""),
     ):
-        chat.wait_for(READY)
-        chat.type(f"{typed}\r")
-        chat.wait_for(answer)
+        chat.answer(f"{typed}\r", answer)
     assert chat.status() == 0
 
 
-def test_generate_shows_markdown_on_a_terminal_and_its_text_in_a_pipe(tmp_path: Path) -> None:
+def test_generate_shows_markdown_on_a_terminal_and_its_text_in_a_pipe(
+    tmp_path: Path, terminal: Start
+) -> None:
     """It wrote the asterisks to a terminal, where a chat with the same model renders them."""
     program = tmp_path / "program.py"
     places = {"HOME": tmp_path, "ROOT": Path(__file__).parents[2]}
     program.write_text("".join(f"{name} = {str(path)!r}\n" for name, path in places.items()) + PARROT)
-    shown = Terminal(tmp_path, "generate", "-p", "Hi", program=program)
+    shown = terminal("generate", "-p", "Hi", program=program)
     assert shown.status() == 0
     assert "strong words" in shown.seen
     assert "**" not in shown.seen
@@ -294,9 +279,8 @@ def test_generate_shows_markdown_on_a_terminal_and_its_text_in_a_pipe(tmp_path: 
     assert json.loads(raw.stdout)["text"] == "Some **strong words** here."
 
 
-def test_ctrl_c_ends_generate_with_130(bundle: Path, tmp_path: Path, terminals: list[Terminal]) -> None:
-    generate = Terminal(tmp_path, "generate", "-m", str(bundle), "-p", "Hello", *ENDLESS)
-    terminals.append(generate)
+def test_ctrl_c_ends_generate_with_130(bundle: Path, terminal: Start) -> None:
+    generate = terminal("generate", "-m", str(bundle), "-p", "Hello", *ENDLESS)
     generate.wait_for_more()
     generate.type(CTRL_C)
     assert generate.status() == 130

@@ -13,7 +13,7 @@ from edgedec.backends.fake import MarkovForward
 from edgedec.cli import trace
 from edgedec.cli.services import Services
 from edgedec.session.trace import Traced, traced
-from tests.cli.support import Home, run
+from tests.cli.support import Home, ran, run
 from tests.fixtures.ready import ready_of
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
@@ -23,7 +23,6 @@ ARGS = ("generate", "-p", "Why?", "--max-tokens", "60", "--draft", "recycling")
 @pytest.fixture
 def drafting(home: Home) -> Services:
     """A model that runs trees, and repeats itself so that drafts are right."""
-    home.install()
     model = home.parrot()
     vocab = model.manifest.spec.vocab_size
     forward = MarkovForward(vocab_size=vocab, capacity=400)
@@ -46,8 +45,7 @@ def test_json_says_who_drafted_each_token(drafting: Services) -> None:
 
 def test_without_colours_the_reply_is_left_alone(drafting: Services) -> None:
     plain = run(drafting, *ARGS)
-    result = run(drafting, *ARGS, "--trace")
-    assert result.exit_code == 0, result.output
+    result = ran(drafting, *ARGS, "--trace")
     assert result.stdout == plain.stdout
     *_, shown, last = result.stderr.splitlines()
     assert shown.startswith("trace: ")

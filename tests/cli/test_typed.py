@@ -11,13 +11,12 @@ import pytest
 
 import edgedec
 from edgedec.cli.app import ALIASES, COMMANDS, NOWHERE, OTHERS
-from tests.cli.support import Home, assert_one_line, run
+from tests.cli.support import Home, assert_one_line, ran, run
 
 
 def test_ls_is_list(home: Home) -> None:
     home.install("gemma3-270m")
-    listed = run(home.services(), "ls")
-    assert listed.exit_code == 0
+    listed = ran(home.services(), "ls")
     assert listed.stdout == run(home.services(), "list").stdout
     assert "gemma3-270m" in listed.stdout
 

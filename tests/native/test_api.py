@@ -42,11 +42,6 @@ DRAFT_FIGURES = {
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture(scope="module")
 def model(bundle: Path) -> Iterator[native.NativeModel]:
     with native.open(bundle, threads=1, context=256) as opened:
         yield opened

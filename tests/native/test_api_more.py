@@ -17,7 +17,7 @@ from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.reply import Reply
 from edgedec.session.session_file import open_file, write_file
-from tests.fixtures.tiny_models import prepared_run, tiny_bundle
+from tests.fixtures.tiny_models import prepared_run
 
 CONTEXT = 160
 PARAMS = {
@@ -28,11 +28,6 @@ PARAMS = {
     "repetition": DrawParams(temperature=0.8, seed=9, repetition_penalty=1.3),
 }
 ASKED = [{"role": "user", "content": "hello world hello"}]
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture(scope="module")

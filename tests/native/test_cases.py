@@ -7,16 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.tiny_models import tiny_bundle
 from tests.native.cases import PythonRuns, cases, differences
 from tests.native.native_runs import NativeRuns
 
 VOCABULARY = 290
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture(scope="module")

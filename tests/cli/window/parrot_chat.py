@@ -17,7 +17,6 @@ from tests.session.parrot import Parrot
 
 def main(folder: Path, replies: list[str], wait_s: float, options: list[str]) -> None:
     home = Home(folder / "home")
-    home.install()
     model = home.parrot(*replies, capacity=4000)
     assert isinstance(model.forward, Parrot)
     model.forward.before_pass = lambda: time.sleep(wait_s)

@@ -39,6 +39,18 @@ def ready(chat: Emulator, times: int) -> None:
     chat.read(0.2)
 
 
+def typed(chat: Emulator, times: int, text: str | bytes) -> None:
+    """Type ``text`` at the prompt that comes as the ``times``-th."""
+    ready(chat, times)
+    chat.type(text)
+
+
+def left(chat: Emulator, times: int = 0) -> None:
+    """Leave the prompt that comes as the ``times``-th; 0: the one that is there, whatever is typed."""
+    typed(chat, times, CTRL_D if times else CTRL_C + CTRL_D)
+    assert chat.finish() == 0
+
+
 def leaves(chat: Emulator) -> bool:
     """Whether Ctrl-D ends it. A plain prompt loses what is typed while it comes."""
     chat.type(CTRL_D)
@@ -48,11 +60,8 @@ def leaves(chat: Emulator) -> bool:
 def said(chat: Emulator, *turns: str) -> list[str]:
     """Type the turns, leave, and return the lines of the terminal."""
     for number, turn in enumerate(turns, 1):
-        ready(chat, number)
-        chat.type(turn + "\r")
-    ready(chat, len(turns) + 1)
-    chat.type(CTRL_D)
-    assert chat.finish() == 0
+        typed(chat, number, turn + "\r")
+    left(chat, len(turns) + 1)
     return chat.lines()
 
 
@@ -94,13 +103,10 @@ def test_more_goes_on_where_the_reply_was_cut(tmp_path: Path) -> None:
 def test_ctrl_c_in_the_middle_of_code_leaves_a_clean_screen(tmp_path: Path) -> None:
     code = "```python\n" + "x = 1  # a comment\n" * 200
     chat = Emulator(chat_of(tmp_path, code, wait_s=0.01), 60)
-    ready(chat, 1)
-    chat.type("Hi\r")
+    typed(chat, 1, "Hi\r")
     chat.wait_for("x = 1  # a comment")
     chat.type(CTRL_C)
-    ready(chat, 2)
-    chat.type(CTRL_D)
-    assert chat.finish() == 0
+    left(chat, 2)
     lines = chat.lines()
     status = next(at for at, line in enumerate(lines) if line.endswith("| stopped]"))
     shown = [line for line in lines[1:status] if not line.startswith("> ") and line.strip("─")]
@@ -125,35 +131,29 @@ def test_thinking_is_folded_or_stays(tmp_path: Path, choice: str, shown: bool) -
 def test_a_window_that_becomes_narrower_loses_no_word(tmp_path: Path) -> None:
     words = [f"word{number}" for number in range(150)]
     chat = Emulator(chat_of(tmp_path, " ".join(words), wait_s=0.004), 80)
-    ready(chat, 1)
-    chat.type("Hi\r")
+    typed(chat, 1, "Hi\r")
     for columns, word in ((50, "word20"), (100, "word50"), (40, "word80")):
         chat.wait_for(word)
         chat.resize(columns, 24)
-    ready(chat, 2)
-    chat.type(CTRL_D)
-    chat.finish()
+    left(chat, 2)
     text = re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", chat.raw).decode()
     assert all(re.search(rf"{word}\b", text) for word in words[-40:])
 
 
 def test_keys_that_are_typed_meanwhile_are_not_shown_in_the_reply(tmp_path: Path) -> None:
     chat = Emulator(chat_of(tmp_path, "word " * 100, "Again.", wait_s=0.005))
-    ready(chat, 1)
-    chat.type("Hi\r")
+    typed(chat, 1, "Hi\r")
     chat.wait_for("word word")
     chat.type("zzz")
     ready(chat, 2)
     chat.wait_for("> zzz")
     assert "zzz" not in "\n".join(line for line in chat.lines() if not line.startswith("> "))
-    chat.type(CTRL_C + CTRL_D)
-    chat.finish()
+    left(chat)
 
 
 def test_ctrl_c_keeps_what_was_typed_meanwhile(tmp_path: Path) -> None:
     chat = Emulator(chat_of(tmp_path, "word " * 400, wait_s=0.01))
-    ready(chat, 1)
-    chat.type("Hi\r")
+    typed(chat, 1, "Hi\r")
     chat.wait_for("word word")
     chat.type("and then")
     chat.read(0.3)
@@ -161,8 +161,7 @@ def test_ctrl_c_keeps_what_was_typed_meanwhile(tmp_path: Path) -> None:
     ready(chat, 2)
     chat.wait_for("> and then")
     assert "stopped]" in "\n".join(chat.lines())
-    chat.type(CTRL_C + CTRL_D)
-    chat.finish()
+    left(chat)
 
 
 @pytest.mark.parametrize("variables", [{"TERM": "dumb"}, {}])
@@ -191,55 +190,43 @@ def test_no_colour_is_heeded(tmp_path: Path) -> None:
 def test_tab_completes_and_three_quotes_hold_many_lines(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("some notes")
     chat = Emulator(chat_of(tmp_path, "One.", "Two."))
-    ready(chat, 1)
-    chat.type("/sta\t\r")
+    typed(chat, 1, "/sta\t\r")
     chat.wait_for("memory ")
-    ready(chat, 2)
-    chat.type("/set temp\t 0\r")
+    typed(chat, 2, "/set temp\t 0\r")
     chat.wait_for("temperature 0")
-    ready(chat, 3)
-    chat.type(f"/file {tmp_path}/no\t\r")
+    typed(chat, 3, f"/file {tmp_path}/no\t\r")
     chat.wait_for("notes.txt, ")
-    ready(chat, 4)
-    chat.type('"""\rfirst\rsecond"""\r')
+    typed(chat, 4, '"""\rfirst\rsecond"""\r')
     chat.wait_for("One.")
-    ready(chat, 5)
-    chat.type("/edit\r")
+    typed(chat, 5, "/edit\r")
     ready(chat, 6)
     lines = chat.lines()
     assert any("first" in line for line in lines[-8:])
-    chat.type(CTRL_C + CTRL_D)
-    chat.finish()
+    left(chat)
 
 
 @pytest.mark.parametrize("setting", ["/set markdown off", "/trace on"])
 def test_keys_are_not_shown_in_plain_replies_either(tmp_path: Path, setting: str) -> None:
     chat = Emulator(chat_of(tmp_path, "word " * 60, wait_s=0.005))
-    ready(chat, 1)
-    chat.type(setting + "\r")
-    ready(chat, 2)
-    chat.type("Hi\r")
+    typed(chat, 1, setting + "\r")
+    typed(chat, 2, "Hi\r")
     chat.wait_for("word word")
     chat.type("zzz")
     ready(chat, 3)
     chat.wait_for("> zzz")
     assert "zzz" not in "\n".join(line for line in chat.lines() if not line.startswith("> "))
-    chat.type(CTRL_C + CTRL_D)
-    chat.finish()
+    left(chat)
 
 
 def test_the_arrow_key_of_an_empty_history_says_what_keeps_one(tmp_path: Path) -> None:
     chat = Emulator(chat_of(tmp_path, "One."))
-    ready(chat, 1)
-    chat.type("\x1b[A")
+    typed(chat, 1, "\x1b[A")
     chat.wait_for("`edgedec chat --history` keeps what you type")
     chat.type("Hi\r")
-    ready(chat, 2)
-    chat.type("\x1b[A")
-    chat.wait_for("> Hi")
+    typed(chat, 3, "\x1b[A")
+    chat.wait_until(lambda: chat.lines().count("> Hi") == 2, "the turn again")
     assert sum("--history" in line for line in chat.lines()) == 1
-    chat.type(CTRL_C + CTRL_D)
-    chat.finish()
+    left(chat)
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120])

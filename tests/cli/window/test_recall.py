@@ -9,7 +9,7 @@ import pytest
 from edgedec.cli.window.recall import last_turn
 from edgedec.session.message import Message
 from tests.cli.emulator import Emulator
-from tests.cli.window.test_chat_view import CTRL_D, chat_of, ready, said
+from tests.cli.window.test_chat_view import CTRL_D, chat_of, ready, said, typed
 
 NOT_SAVED = "Not saved: /save FILE keeps the conversation, /quit once more leaves it."
 
@@ -38,14 +38,13 @@ def test_a_session_that_goes_on_shows_its_last_turn(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_leaving_says_once_that_the_conversation_is_not_saved(tmp_path: Path, kept: bool) -> None:
-    typed = ["Hi", *([f"/save {tmp_path / 'talk'}"] if kept else []), "/quit"]
+    turns = ["Hi", *([f"/save {tmp_path / 'talk'}"] if kept else []), "/quit"]
     options = ("--session", str(tmp_path / "kept")) if kept else ()
     chat = Emulator(chat_of(tmp_path, "One.", "Two.", options=options))
-    for number, turn in enumerate(typed, 1):
-        ready(chat, number)
-        chat.type(turn + "\r")
+    for number, turn in enumerate(turns, 1):
+        typed(chat, number, turn + "\r")
     if not kept:
-        ready(chat, len(typed) + 1)
+        ready(chat, len(turns) + 1)
         assert NOT_SAVED in chat.lines()
         chat.type("/quit\r")
     assert chat.finish() == 0
@@ -54,7 +53,6 @@ def test_leaving_says_once_that_the_conversation_is_not_saved(tmp_path: Path, ke
 
 def test_nothing_said_is_nothing_lost(tmp_path: Path) -> None:
     chat = Emulator(chat_of(tmp_path, "One."))
-    ready(chat, 1)
-    chat.type("/bye\r")
+    typed(chat, 1, "/bye\r")
     assert chat.finish() == 0
     assert CTRL_D.decode() not in chat.lines()

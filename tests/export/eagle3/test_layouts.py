@@ -16,7 +16,6 @@ from edgedec.bundle.manifest import Manifest
 from edgedec.export.draft_head.bundle import export_head
 from edgedec.export.eagle3.reading import is_head_directory, read_head_directory
 from tests.fixtures.eagle3_heads import LAYOUTS, Eagle3, kept_ids, write_head
-from tests.fixtures.tiny_models import tiny_bundle
 
 torch = pytest.importorskip("torch")
 
@@ -38,11 +37,6 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "llama3 positions": ("specforge", {"rope_scaling": LLAMA3}),
     "linear positions": ("angelslim", {"rope_scaling": {"rope_type": "linear", "factor": 4.0}}),
 }
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("target"))
 
 
 @pytest.mark.parametrize(("case", "pickled"), [*((case, False) for case in CASES), ("authors", True)])
