@@ -88,14 +88,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             terminalreporter.write_line(line)
 
 
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model of random weights; modules with another one have a fixture of this name."""
-    from tests.fixtures.tiny_models import tiny_bundle
-
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _kept_from_before() -> None:
     """Leave out of later garbage collections what is there before a module's tests.
