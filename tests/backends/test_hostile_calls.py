@@ -11,37 +11,23 @@ from onnx import TensorProto, helper
 
 from edgedec.backends.onnx.session import one_line_errors
 from edgedec.core.errors import BackendError
-from edgedec.kernels import library
+from tests.fixtures.op_sessions import called, session_of
 from tests.fuzz.op_cases import Tensor, graph, tensor, weight
 
 SIZES = {"format": "q8_0", "rows": 33, "cols": 64}
 
 
 def session(op: str, attributes: dict[str, Any], inputs: list[Tensor | None]) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    with one_line_errors(loading=True):
-        options.register_custom_ops_library(str(library.library_path()))
-        return ort.InferenceSession(graph(op, attributes, inputs).SerializeToString(), options)
-
-
-def run(made: ort.InferenceSession, *arrays: tuple[np.ndarray[Any, Any], int]) -> None:
-    """Each array with its address, so that one may lie anywhere."""
-    binding = made.io_binding()
-    for number, (array, address) in enumerate(arrays):
-        binding.bind_input(f"in{number}", "cpu", 0, array.dtype.type, array.shape, address)
-    binding.bind_output("out0", "cpu")
-    with one_line_errors():
-        made.run_with_iobinding(binding)
+    return session_of(graph(op, attributes, inputs))
 
 
 def test_a_shorter_weight_at_the_address_of_an_earlier_one() -> None:
     ids, table = np.array([32], np.int64), weight("q8_0", 33, 64)
     blob = np.zeros(table["shape"], np.uint8)
     made = session("QuantEmbedding", SIZES, [tensor("i64", 1), table])
-    run(made, (ids, ids.ctypes.data), (blob, blob.ctypes.data))
+    called(made, ids, blob)
     with pytest.raises(BackendError, match="packed weight has 1088 bytes, its shape needs 3264"):
-        run(made, (ids, ids.ctypes.data), (blob[:1], blob.ctypes.data))
+        called(made, ids, blob[:1])
 
 
 @pytest.mark.parametrize("shift", [1, 2, 3])
@@ -53,7 +39,7 @@ def test_memory_that_its_type_may_not_lie_in(shift: int, moved: int) -> None:
     addresses = [ids.ctypes.data, blob.ctypes.data]
     addresses[moved] = memory.ctypes.data + shift
     with pytest.raises(BackendError, match=f"input {moved} does not lie where its type may lie"):
-        run(made, (ids, addresses[0]), (blob, addresses[1]))
+        called(made, (ids, addresses[0]), (blob, addresses[1]))
 
 
 def test_a_message_begins_with_what_is_wrong() -> None:
@@ -82,9 +68,7 @@ def test_an_optional_output_without_a_name_is_not_written() -> None:
     shapes = [("f32", 2, 48), ("f32", 2, 16), ("i64", 2), ("i64", 1), ("f16", 1, 2, 1, 4, 16)]
     model = graph("TreeAttention", attributes, [tensor(kind, *shape) for kind, *shape in shapes])
     model.graph.node[0].output.append("")
-    options = ort.SessionOptions()
-    options.register_custom_ops_library(str(library.library_path()))
-    made = ort.InferenceSession(model.SerializeToString(), options)
+    made = session_of(model)
     random = np.random.default_rng(1)
     cache = np.zeros((1, 2, 1, 4, 16), np.float16)
     qkv, rotary = random.standard_normal((2, 48)), np.concatenate([np.ones((2, 8)), np.zeros((2, 8))], axis=1)
@@ -105,19 +89,9 @@ def test_a_needed_output_without_a_name() -> None:
         "HeadTopK", SIZES | {"k": 4}, [tensor("f32", 1, 64), weight("q8_0", 33, 64), tensor("i64", 1)]
     )
     model.graph.node[0].output[1] = ""
+    blob = np.zeros(weight("q8_0", 33, 64)["shape"], np.uint8)
     with pytest.raises(BackendError):
-        run_whole(model)
-
-
-def run_whole(model: Any) -> None:
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.register_custom_ops_library(str(library.library_path()))
-    with one_line_errors():
-        made = ort.InferenceSession(model.SerializeToString(), options)
-        table = weight("q8_0", 33, 64)
-        feeds = {"in0": np.zeros((1, 64), np.float32), "in1": np.zeros(table["shape"], np.uint8)}
-        made.run(["out0"], {**feeds, "in2": np.array([0])})
+        called(session_of(model), np.zeros((1, 64), np.float32), blob, np.array([0]))
 
 
 ATTENTION: dict[str, Any] = {"layer": 1, "num_heads": 2, "num_kv_heads": 1, "head_dim": 16, "scale": 0.25}
@@ -138,13 +112,7 @@ def look(shape: tuple[int, ...], lengths: tuple[int, ...] = (3,), shift: int = 0
         random.standard_normal((2, 2, 1, 8, 16)).astype(np.float16),
     ]
     memory = np.full(4 * int(np.prod(shape)) + 8, 7, np.uint8)
-    binding = made.io_binding()
-    for number, array in enumerate(arrays):
-        binding.bind_input(f"in{number}", "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
-    binding.bind_input("in7", "cpu", 0, np.float32, shape, memory.ctypes.data + shift)
-    binding.bind_output("out0", "cpu")
-    with one_line_errors():
-        made.run_with_iobinding(binding)
+    called(made, *arrays, (np.empty(shape, np.float32), memory.ctypes.data + shift))
     assert (memory[len(memory) - 8 :] == 7).all()
     return memory[:-8].view(np.float32).reshape(shape)
 

@@ -27,12 +27,6 @@ from tests.fixtures.tiny_models import tiny_bundle
 from tests.reference.draft_head import _turned
 
 
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bundle of a tiny model; its GGUF file is beside it."""
-    return tiny_bundle(tmp_path_factory.mktemp("target"))
-
-
 def installed(bundle: Path, folder: Path, quant: str = "q8_0") -> InstalledHead:
     manifest = Manifest.load(bundle)
     head = random_head(manifest.spec.hidden_size, manifest.spec.vocab_size, ids=64)
@@ -43,7 +37,7 @@ def installed(bundle: Path, folder: Path, quant: str = "q8_0") -> InstalledHead:
 def written(bundle: Path, folder: Path, source: Path | None = None) -> Path:
     """The head in ``folder`` as a GGUF file beside it."""
     path = folder.with_suffix(".gguf")
-    own = source or bundle.parent / "llama-0.gguf"
+    own = source or bundle.parent / "llama-0.gguf"  # beside it
     write_drafter_gguf(path, folder, Manifest.load(bundle), own, name="a head")
     return path
 

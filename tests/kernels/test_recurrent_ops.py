@@ -10,12 +10,12 @@ import onnxruntime as ort
 import pytest
 from numpy.typing import NDArray
 
-from edgedec.backends.onnx.session import one_line_errors
 from edgedec.core.cache_kinds import TRAIL_SLOTS
 from edgedec.core.errors import BackendError
 from edgedec.kernels import library
+from tests.fixtures.op_sessions import called, session_of
 from tests.fuzz.op_cases import graph, tensor
-from tests.kernels.gated_delta import F32, Layer
+from tests.kernels.gated_delta import Layer
 from tests.kernels.short_conv import ShortConvLayer
 from tests.kernels.test_tree_attention import random_tree
 
@@ -54,25 +54,7 @@ MIXES = {
 def session(op: str = "GatedDelta", **more: Any) -> ort.InferenceSession:
     sizes, kinds = (SIZES, KINDS) if op == "GatedDelta" else ({"layer": 1, "kernel": 3}, CONV_KINDS)
     model = graph(op, sizes | more, [tensor(kind, 1) for kind in kinds])
-    options = ort.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = 4, 2
-    with one_line_errors(loading=True):
-        options.register_custom_ops_library(str(library.library_path()))
-        return ort.InferenceSession(model.SerializeToString(), options)
-
-
-def run(made: ort.InferenceSession, values: list[NDArray[Any]]) -> F32:
-    """One call, which writes the trail and the state."""
-    binding = made.io_binding()
-    for number, value in enumerate(values):
-        assert value.flags.c_contiguous
-        kind, address = value.dtype.type, value.ctypes.data
-        binding.bind_input(f"in{number}", "cpu", 0, kind, value.shape, address)
-    binding.bind_output("out0", "cpu")
-    with one_line_errors():
-        made.run_with_iobinding(binding)
-    out: F32 = binding.copy_outputs_to_cpu()[0]
-    return out
+    return session_of(model)
 
 
 def memory(parts: int, layer: Layer | ShortConvLayer = LAYER) -> list[NDArray[Any]]:
@@ -103,14 +85,14 @@ def test_each_sequence_has_the_bits_of_a_pass_of_its_own(
     applied = np.zeros(PARTS, np.int64)
     for one in ones:
         applied[one.part] = one.applied
-    out = run(made, [np.concatenate(tokens), np.concatenate(parents), lengths, applied, *shared, *weights])
+    out = called(made, np.concatenate(tokens), np.concatenate(parents), lengths, applied, *shared, *weights)
     first = 0
     for one, own, tree in zip(ones, tokens, parents, strict=True):
         slots = slice(one.part * TRAIL_SLOTS, (one.part + 1) * TRAIL_SLOTS)
         places = [slots, slice(one.part, one.part + 1)]
         part = [np.ascontiguousarray(a[:, place]) for a, place in zip(alone, places, strict=False)]
         before = [own, tree, np.array([one.length]), np.array([one.applied])]
-        expected = run(made, [*before, *part, *weights])
+        expected = called(made, *before, *part, *weights)
         for whole, place, own_part in zip(alone, places, part, strict=False):
             whole[:, place] = own_part
         assert np.isfinite(expected).all()
@@ -164,7 +146,7 @@ def test_inputs_that_do_not_fit_are_refused_in_one_line(place: int, value: NDArr
     values[place] = value
     before = [part.tobytes() for part in values[4:6]]
     with pytest.raises(BackendError, match=what) as refused:
-        run(session(), values)
+        called(session(), *values)
     assert "\n" not in refused.value.message
     assert [part.tobytes() for part in values[4:6]] == before
 
@@ -173,7 +155,7 @@ def test_a_tree_that_the_trail_cannot_hold_is_refused() -> None:
     values = inputs()
     values[0], values[1] = LAYER.tokens(30), np.full(30, -1)
     with pytest.raises(BackendError, match="a tree has more tokens than the trail has rows for"):
-        run(session(), values)
+        called(session(), *values)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +178,7 @@ def test_impossible_sizes_are_refused_when_a_model_is_loaded(more: dict[str, int
 @pytest.mark.parametrize("layer", [-1, LAYERS, 1 << 62])
 def test_layers_that_the_trail_lacks_are_refused(layer: int) -> None:
     with pytest.raises(BackendError, match="the trail must be"):
-        run(session(layer=layer), inputs())
+        called(session(layer=layer), *inputs())
 
 
 CONV_WRONG: list[tuple[int, NDArray[Any], str]] = [
@@ -219,7 +201,7 @@ def test_inputs_that_do_not_fit_a_convolution_are_refused(place: int, value: NDA
     values[place] = value
     before = values[4].tobytes()
     with pytest.raises(BackendError, match=what) as refused:
-        run(session("ShortConv"), values)
+        called(session("ShortConv"), *values)
     assert "\n" not in refused.value.message
     assert values[4].tobytes() == before
 

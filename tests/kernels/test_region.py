@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 from onnx import helper
 
@@ -22,6 +21,7 @@ from edgedec.export import export_gguf
 from edgedec.kernels import library
 from edgedec.models.catalogue import CATALOGUE
 from tests.fixtures.nightly import every
+from tests.fixtures.op_sessions import session_of
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.fixtures.twins import write_twin
 from tests.fuzz.op_cases import region
@@ -114,12 +114,8 @@ def test_a_library_of_an_older_version_is_named(monkeypatch: pytest.MonkeyPatch)
 
 
 def run_region(model: onnx.ModelProto, threads: int) -> np.ndarray[Any, Any]:
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = threads
+    session = session_of(model, threads)
     with one_line_errors(loading=True):
-        options.register_custom_ops_library(str(library.library_path()))
-        session = ort.InferenceSession(model.SerializeToString(), options)
         x = np.arange(2 * 64, dtype=np.float32).reshape(2, 64)
         weight = np.resize(np.arange(60, dtype=np.uint8), session.get_inputs()[2].shape)
         (y,) = session.run(None, {"x": x, "norm": np.ones(64, np.float32), "weight": weight})

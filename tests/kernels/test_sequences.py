@@ -10,9 +10,9 @@ import onnxruntime as ort
 import pytest
 from numpy.typing import NDArray
 
-from edgedec.backends.onnx.session import one_line_errors
 from edgedec.core.errors import BackendError
 from edgedec.kernels import library
+from tests.fixtures.op_sessions import F32, called, session_of
 from tests.fuzz.op_cases import graph, tensor
 from tests.kernels.attention import depths
 from tests.kernels.test_tree_attention import random_tree
@@ -21,7 +21,6 @@ HEADS, KV_HEADS, DIM, LAYERS, LAYER = 6, 2, 32, 2, 1
 WIDTH = (HEADS + 2 * KV_HEADS) * DIM
 PART = 600
 """Slots of a part of the cache."""
-F32 = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -54,11 +53,7 @@ def session(int8: bool, **more: Any) -> ort.InferenceSession:
         ("f16", LAYERS, 2, KV_HEADS, 1, row),
     ]
     model = graph("TreeAttention", sizes | {"scale": DIM**-0.5} | more, [tensor(k, *s) for k, *s in shapes])
-    options = ort.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = 4, 2
-    with one_line_errors(loading=True):
-        options.register_custom_ops_library(str(library.library_path()))
-        return ort.InferenceSession(model.SerializeToString(), options)
+    return session_of(model)
 
 
 def cache_of(capacity: int, int8: bool) -> NDArray[np.float16]:
@@ -91,15 +86,7 @@ def run(
         np.array(lengths, np.int64),
         cache,
     ]
-    binding = made.io_binding()
-    for number, value in enumerate(values):
-        kind, address = value.dtype.type, value.ctypes.data
-        binding.bind_input(f"in{number}", "cpu", 0, kind, value.shape, address)
-    binding.bind_output("out0", "cpu")
-    with one_line_errors():
-        made.run_with_iobinding(binding)
-    out: F32 = binding.copy_outputs_to_cpu()[0]
-    return out
+    return called(made, *values)
 
 
 def check(made: ort.InferenceSession, mix: list[One], int8: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
+from ctypes import byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,7 +41,6 @@ _ERRORS: dict[int, type[Exception]] = {
     10: MemoryBudgetError,
     11: MemoryError,
 }
-_INTS = POINTER(c_int)
 
 
 def checked(code: int) -> None:
