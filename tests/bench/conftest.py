@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from edgedec.export import export_gguf
+from edgedec.telemetry.energy import NoMeter
 from tests.bench.support import Fakes
 from tests.fixtures.tiny_gguf import write_tiny
 
@@ -16,6 +17,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     export_gguf(write_tiny(folder / "tiny.gguf"), folder / "bundle")
     (folder / "text.txt").write_text("The cat sat on the mat, and the dog did not. " * 20, encoding="utf-8")
     return folder
+
+
+@pytest.fixture
+def unmetered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgedec.bench.harness.energy.open_meter", lambda: NoMeter(("no meter here",)))
 
 
 @pytest.fixture

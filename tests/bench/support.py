@@ -7,8 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from edgedec.bench.harness.worker import Side
+from edgedec.telemetry.energy.estimate import MODEL
 
 PROGRAM = Path(__file__).with_name("fake_peer.py")
+
+
+def estimated(facts: dict[str, Any]) -> list[str]:
+    """The sides of a report whose joules are an estimate within its bounds, of those it has: all."""
+    found = facts["energy"]
+    assert found["reason"]
+    for side in found["sides"].values():
+        assert (side["source"], side["estimated"]) == (MODEL, True)
+        assert 0 <= side["low"] <= side["joules_per_token"] <= side["high"] > 0
+    return list(found["sides"])
 
 
 class Fakes:

@@ -18,7 +18,7 @@ from edgedec.cli.services import Services
 from edgedec.export import export_gguf
 from edgedec.metrics.mbsu import Weights
 from edgedec.models import Store
-from tests.bench.support import Fakes
+from tests.bench.support import Fakes, estimated
 from tests.cli.support import assert_one_line, run
 from tests.fixtures.tiny_gguf import write_tiny
 
@@ -128,10 +128,12 @@ def test_passes_beside_a_peer(folder: Path, tmp_path: Path, fake_peers: Fakes) -
     assert "llama.cpp: fake 1.0" in table
 
 
+@pytest.mark.usefixtures("unmetered")
 def test_faithful(folder: Path) -> None:
     args = ["-m", str(folder / "tiny.gguf"), "--threads", "1"]
     args += ["--input", str(folder / "text.txt"), "--tokens", "50"]
     facts = report(bench(folder, "accuracy", *args, "--json"))
+    assert "edgedec" in estimated(facts)
     ours = facts["sides"]["edgedec"]
     assert ours["positions"] == 50
     assert ours["top1_agreement"] == 1 - ours["disagreements"] / 50 > 0.8

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from edgedec.bench.harness.energy import EnergyProbe, energies_of_replies
@@ -14,12 +12,9 @@ from edgedec.bench.studies.peak_memory import measure_memory
 from edgedec.core.progress import silent
 from edgedec.metrics.mbsu import Weights
 from edgedec.metrics.traffic import Traffic, Work, decoding_work
-from edgedec.telemetry.energy import NoMeter, estimate
-from edgedec.telemetry.energy.estimate import MODEL
+from edgedec.telemetry.energy import estimate
 from tests.bench.support import Fakes
-from tests.bench.test_commands import bench, report
 from tests.bench.test_energy import Steady
-from tests.bench.test_questions import written
 
 TRAFFIC = Traffic(Weights(1000.0), slot_bytes=10, window_slot_bytes=0, products=500)
 
@@ -73,44 +68,3 @@ def test_a_meter_is_read_around_the_replies_of_peers_and_around_windows(
     reads = compare_logits(fakes.side("exact"), sides, [TextWindow((1, 2, 3), 4)], silent, steady).reads
     assert {row.side: row.took["meter"] for row in reads} == {"exact": "steady", "side": "steady"}
     assert all(row.took["joules"] > 0.99 for row in reads)  # two readings at least
-
-
-@pytest.fixture
-def unmetered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgedec.bench.harness.energy.open_meter", lambda: NoMeter(("no meter here",)))
-
-
-TASKS = {
-    "quality": (["--input", "q.jsonl", "--when-full", "slide"],
-                ["fp16", "int8", "fp16 slide 128", "int8 slide 128"]),
-    "faithful": (["--input", "text.txt", "--tokens", "60", "--reference", "fp16", "--kv", "int8"],
-                 ["edgedec", "fp16"]),
-}  # fmt: skip
-
-
-@pytest.mark.usefixtures("unmetered")
-@pytest.mark.parametrize("task", TASKS)
-def test_every_task_of_accuracy_reports_joules_with_their_label(folder: Path, task: str) -> None:
-    given, sides = TASKS[task]
-    written(folder / "q.jsonl", [{"question": "How many?", "answer": "#### 4"}])
-    args = [str(folder / one) if one.endswith((".txt", ".jsonl")) else one for one in given]
-    whole = ["accuracy", "--task", task, "-m", str(folder / "bundle"), "--threads", "1", *args]
-    found = report(bench(folder, *whole, "--json"))["energy"]
-    assert sorted(found["sides"]) == sorted(sides)
-    for side in found["sides"].values():
-        assert (side["source"], side["estimated"]) == (MODEL, True)
-        assert 0 <= side["low"] <= side["joules_per_token"] <= side["high"] > 0
-    assert found["reason"]
-
-
-@pytest.mark.usefixtures("unmetered")
-def test_peers_report_joules_with_their_label(
-    folder: Path, fakes: Fakes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from edgedec.bench.harness import runtimes
-
-    monkeypatch.setattr(runtimes, "peer_side", lambda name, run: fakes.side(name))
-    args = ["-m", str(folder / "tiny.gguf"), "--threads", "1"]
-    found = report(bench(folder, "memory", *args, "--peer", "llama.cpp", "--json"))["energy"]["sides"]
-    assert sorted(found) == ["edgedec", "edgedec+auto", "llama.cpp", "llama.cpp as mapped"]
-    assert all(side["estimated"] and side["joules_per_token"] > 0 for side in found.values())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgedec.bench.harness import runtimes
-from tests.bench.support import Fakes
+from tests.bench.support import Fakes, estimated
 from tests.bench.test_commands import bench, report
 from tests.cli.support import assert_one_line
 
@@ -19,6 +19,7 @@ def arguments(folder: Path, *more: str) -> list[str]:
     return ["memory", *files, "--threads", "1", *more]
 
 
+@pytest.mark.usefixtures("unmetered")
 def test_each_side_is_measured_alone(folder: Path, fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
     made = {"llama.cpp": fakes.side("llama.cpp", megabytes=400), "transformers": fakes.side("transformers")}
     monkeypatch.setattr(runtimes, "peer_side", lambda name, run: made[name])
@@ -29,6 +30,7 @@ def test_each_side_is_measured_alone(folder: Path, fakes: Fakes, monkeypatch: py
         "edgedec", "edgedec+auto", "edgedec+auto at 300MB",
         "llama.cpp", "llama.cpp as mapped", "transformers",
     ]  # fmt: skip
+    assert {*estimated(facts)} == {*found} - {"transformers"}  # nobody knows what it reads
     assert (facts["context"], facts["prompt_tokens"], facts["max_tokens"]) == (256, 192, 64)
     for side in found.values():
         assert 0 < side["loaded_peak_rss_bytes"] <= side["peak_rss_bytes"]

@@ -14,6 +14,7 @@ from edgedec.bench.harness.worker import Worker
 from edgedec.bench.studies.quality import MathProblem, PairedCounts, compared, read_problems
 from edgedec.core.errors import BadFileError
 from edgedec.text.last_number import last_number
+from tests.bench.support import estimated
 from tests.bench.test_commands import bench, report
 from tests.bench.test_questions import written
 
@@ -124,10 +125,12 @@ def test_a_run_goes_on_where_it_was_interrupted(
     assert "same reply" in table
 
 
+@pytest.mark.usefixtures("unmetered")
 def test_a_cache_too_small_for_the_questions(folder: Path, tmp_path: Path) -> None:
     lossy = ["--when-full", "slide", "--when-full", "speckv", "--kv", "fp16"]
     facts = report(bench(folder, *arguments(folder, *lossy, "--json", "--save", str(tmp_path / "run"))))
     assert list(facts["sides"]) == ["fp16", "fp16 slide 128", "fp16 speckv 128"]
+    assert sorted(estimated(facts)) == sorted(facts["sides"])
     saved = json.loads((tmp_path / "run").read_text(encoding="utf-8").splitlines()[0])
     assert saved["conditions"]["base"] == "fp16"
     exact, slide, speckv = facts["sides"].values()
