@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from pathlib import Path
@@ -30,7 +29,7 @@ def main() -> int:
         save=args.save,
     )
     summary = run(plan)
-    print(json.dumps(summary.as_json()) if args.json else table(summary))
+    print(table(summary))
     return 1 if summary.findings else 0
 
 
@@ -49,7 +48,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--memory", type=int, default=1024, help="MiB of address space an input may take")
     parser.add_argument("--save", type=Path, default=ROOT / "build" / "fuzz", help="folder for what is found")
     parser.add_argument("--kernels", type=Path, help="a kernel library that was built with sanitizers")
-    parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 
 

@@ -75,19 +75,6 @@ class Summary:
     findings: list[Finding] = field(default_factory=list)
     seconds: float = 0.0
 
-    def as_json(self) -> dict[str, Any]:
-        targets = {
-            name: {
-                "inputs": t.inputs,
-                "outcomes": dict(t.outcomes.most_common()),
-                "slowest_s": round(t.slowest_s, 3),
-                "most_bytes": t.most_bytes,
-            }
-            for name, t in self.tallies.items()
-        }
-        findings = [asdict(finding) for finding in self.findings]
-        return {"seconds": round(self.seconds, 1), "targets": targets, "findings": findings}
-
 
 class Died(Exception):  # noqa: N818 - a worker that dies is news, no error
     """A worker ended or had to be ended; says how."""
