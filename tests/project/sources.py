@@ -46,6 +46,12 @@ def tree(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
+@cache
+def nodes(file: Path) -> tuple[ast.AST, ...]:
+    """All that is in a file's tree, walked once for the rules that look at everything."""
+    return tuple(ast.walk(tree(file)))
+
+
 def documents() -> tuple[Path, ...]:
     """Markdown files."""
     return tuple(file for file in sources() if file.suffix == ".md")

@@ -14,7 +14,7 @@ from statistics import median
 import pytest
 
 from tests.conftest import ROOT
-from tests.project.sources import modules, sources, tree
+from tests.project.sources import modules, nodes, sources
 
 FOLDERS = {"edgedec", "export", "kernels", "models", "cli", "tests", "android_demo", "docs"}
 FILES = {"pyproject.toml", "CMakeLists.txt", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"}
@@ -37,7 +37,7 @@ HEAVY = [
 
 
 def imported(file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in nodes(file):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -67,7 +67,7 @@ def module_name(file: Path) -> str:
 def _uses(file: Path, names: Container[str]) -> set[str]:
     """The modules that a file imports anywhere; a package only where a name of its own is imported."""
     found = set[str]()
-    for node in ast.walk(tree(file)):
+    for node in nodes(file):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

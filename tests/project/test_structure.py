@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.project.sources import libraries, modules, relative, tree
+from tests.project.sources import libraries, modules, nodes, relative, tree
 
 MOST_PARAMETERS = 6
 MOST_FILES_OF_CORE = 20
@@ -29,7 +29,7 @@ SIDES = re.compile(r"edgedec/bench/peers/\w+_peer\.py")
 
 
 def functions(file: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree(file)):
+    for node in nodes(file):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -40,7 +40,7 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def calls(file: Path, name: str) -> Iterator[ast.Call]:
-    for node in ast.walk(tree(file)):
+    for node in nodes(file):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
             yield node
 
@@ -50,7 +50,7 @@ def protocols() -> set[str]:
     return {
         node.name
         for file in modules()
-        for node in ast.walk(tree(file))
+        for node in nodes(file)
         if isinstance(node, ast.ClassDef)
         and any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases)
     }
@@ -104,7 +104,7 @@ def test_attributes_are_probed_for_the_system_and_other_libraries_alone() -> Non
 def test_a_class_name_stands_for_one_class() -> None:
     declared = defaultdict(list)
     for file in modules():
-        for node in ast.walk(tree(file)):
+        for node in nodes(file):
             if isinstance(node, ast.ClassDef) and not SIDES.fullmatch(relative(file)) and node.name[0] != "_":
                 declared[node.name].append(relative(file))
     assert {name: files for name, files in declared.items() if len(files) > 1} == {}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.project.sources import modules, relative, sources, tree
+from tests.project.sources import modules, nodes, relative, sources, tree
 
 ROOMS = ("control", "decode", "draft", "drafters", "eviction", "memory", "sampling", "verify")
 """Folders of edgedec that decide, or hold what decides."""
@@ -70,7 +70,7 @@ def deciding() -> Iterator[Path]:
 
 def asks_the_core(file: Path) -> bool:
     """Whether a file is a face of the core, which has the code."""
-    imports = [node for node in ast.walk(tree(file)) if isinstance(node, ast.ImportFrom)]
+    imports = [node for node in nodes(file) if isinstance(node, ast.ImportFrom)]
     return any((node.module or "").startswith("edgedec.core_lib") for node in imports)
 
 
