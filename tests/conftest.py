@@ -100,11 +100,22 @@ def _kept_from_before() -> None:
 
 
 @pytest.fixture(scope="session")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny Llama with random weights, made once; a test that changes files takes a copy."""
+def _models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="session")
+def folder(_models: Path) -> Path:
+    """Where ``tiny_bundle`` keeps the models that it made; a test that changes files takes a copy."""
+    return _models
+
+
+@pytest.fixture(scope="session")
+def bundle(_models: Path) -> Path:
+    """A tiny Llama with random weights, also for modules that have a ``folder`` of their own."""
     from tests.fixtures.tiny_models import tiny_bundle
 
-    return tiny_bundle(tmp_path_factory.mktemp("models"))
+    return tiny_bundle(_models)
 
 
 USUAL_PROCESS_BYTES = 400_000_000

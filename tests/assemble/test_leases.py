@@ -22,7 +22,7 @@ from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.conversations import Conversations
 from edgedec.session.reply import Settings
-from tests.fixtures.tiny_models import prepared_run, run_tiny, tiny_bundle
+from tests.fixtures.tiny_models import prepared_run, run_tiny
 
 PLENTY = 1 << 40
 PAGE = 4096
@@ -67,9 +67,11 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     ],
     ids=["greedy", "uncut", "cut"],
 )
-def test_every_array_of_a_page_is_leased(params: DrawParams, watch: Watch, tmp_path: Path) -> None:
+def test_every_array_of_a_page_is_leased(
+    params: DrawParams, watch: Watch, bundle: Path, tmp_path: Path
+) -> None:
     config = RunConfig(threads=1, context=256, memory=PLENTY, sampling=params)
-    prepared = prepared_run(tiny_bundle(tmp_path), config, RunContext(tmp_path, clock=ticking()))
+    prepared = prepared_run(bundle, config, RunContext(tmp_path, clock=ticking()))
     tracemalloc.start()
     try:
         runner = Runner(prepared)
@@ -87,8 +89,7 @@ def test_every_array_of_a_page_is_leased(params: DrawParams, watch: Watch, tmp_p
     assert most["tables"] <= budget.plan.parts["tables"]
 
 
-def test_a_draft_model_keeps_to_its_share(tmp_path: Path) -> None:
-    bundle = tiny_bundle(tmp_path)
+def test_a_draft_model_keeps_to_its_share(bundle: Path) -> None:
     config = RunConfig(threads=1, draft="auto,other", context=256, memory=PLENTY)
     runner = Runner(prepared_run(bundle, config, RunContext(clock=ticking()), other=bundle))
     Chat(runner.engine, runner.model.codec, Settings(max_tokens=60)).complete(TEXT).read()
@@ -99,8 +100,8 @@ def test_a_draft_model_keeps_to_its_share(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("context", [40, 120, 200], ids=str)
-def test_an_eviction_by_attention_keeps_to_its_share(context: int, tmp_path: Path) -> None:
-    model = run_tiny(tiny_bundle(tmp_path), context=context, memory=PLENTY, when_full=SPECKV)
+def test_an_eviction_by_attention_keeps_to_its_share(context: int, bundle: Path) -> None:
+    model = run_tiny(bundle, context=context, memory=PLENTY, when_full=SPECKV)
     chat = Chat(model.runner.engine, model.codec, Settings(max_tokens=300, when_full=SPECKV))
     chat.complete(TEXT * 12).read()
     assert chat.policy is not None
@@ -111,10 +112,10 @@ def test_an_eviction_by_attention_keeps_to_its_share(context: int, tmp_path: Pat
     assert 0.5 * parts["attention"] < most["attention"] <= parts["attention"]
 
 
-def test_conversations_keep_to_their_shares_and_give_all_back(tmp_path: Path) -> None:
+def test_conversations_keep_to_their_shares_and_give_all_back(bundle: Path, tmp_path: Path) -> None:
     params = DrawParams(temperature=1.0, top_p=1.0, min_p=0.0, seed=5)
     config = RunConfig(threads=1, context=128, memory=PLENTY, conversations=3, sampling=params)
-    batch = Runner(prepared_run(tiny_bundle(tmp_path), config, RunContext(tmp_path)))
+    batch = Runner(prepared_run(bundle, config, RunContext(tmp_path)))
     assert batch.budget is not None
     for _ in range(2):  # the first three are still to be collected when the next want memory
         several = Conversations(batch, Settings(params, max_tokens=20))

@@ -14,13 +14,7 @@ from edgedec.bundle.device_place import DevicePlace
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import MemoryBudgetError
-from tests.fixtures.tiny_models import tiny_bundle
 from tests.gpu.adapters import device
-
-
-@pytest.fixture
-def bundle(tmp_path: Path) -> Path:
-    return tiny_bundle(tmp_path)
 
 
 def place(bundle: Path, **chosen: int) -> dict[str, int]:

@@ -20,7 +20,6 @@ from edgedec.export import export_gguf
 from edgedec.models.catalogue import CATALOGUE
 from tests.fixtures.nightly import every
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
-from tests.fixtures.tiny_models import tiny_bundle
 from tests.fixtures.twins import EVERYWHERE, write_twin
 from tests.gpu import adapters
 from tests.gpu.adapters import drafting_model
@@ -131,8 +130,7 @@ def test_the_twin_of_every_model_drafts_with_the_bits_of_the_cpu(name: str, tmp_
     check(both(tmp_path / "twin", capacity=min(CAPACITY, spec.context_length)))
 
 
-def test_memory_of_drafts_is_planned(tmp_path: Path) -> None:
-    bundle = tiny_bundle(tmp_path)
+def test_memory_of_drafts_is_planned(bundle: Path) -> None:
     plain, drafting = adapters.gpu_model(bundle), drafting_model(bundle)
     assert plain.caps.exits == ()
     cache, ledger = CacheConfig(CAPACITY), Ledger()
@@ -147,8 +145,7 @@ def test_memory_of_drafts_is_planned(tmp_path: Path) -> None:
     assert ledger.by_name()["hidden"] == found.hidden.nbytes
 
 
-def test_a_device_that_is_lost_in_a_peek_leaves_the_committed_tokens(tmp_path: Path) -> None:
-    bundle = tiny_bundle(tmp_path)
+def test_a_device_that_is_lost_in_a_peek_leaves_the_committed_tokens(bundle: Path) -> None:
     device = GpuDevice.open(adapters.adapter())
     model = GpuModel(bundle, Manifest.load(bundle), device=device, drafting=True)
     forward = model.forward(CacheConfig(CAPACITY))

@@ -10,7 +10,6 @@ import edgedec
 from edgedec import RunConfig, SamplingParams
 from edgedec.backends.gpu.adapter import CHOICE
 from edgedec.core.cache_config import Device, KvType
-from tests.fixtures.tiny_models import tiny_bundle
 from tests.gpu import adapters
 
 TEXT = "one two one two one two one"
@@ -26,10 +25,9 @@ def reply(bundle: Path, device: Device, draft: str, sampling: SamplingParams, kv
 @pytest.mark.parametrize("kv", ["fp16", "int8"])
 @pytest.mark.parametrize("sampling", [SamplingParams.greedy(), SamplingParams(temperature=0.8, seed=3)])
 def test_replies_are_those_of_the_cpu(
-    sampling: SamplingParams, kv: KvType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sampling: SamplingParams, kv: KvType, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(CHOICE, adapters.adapter().name)
-    bundle = tiny_bundle(tmp_path)
     plain = reply(bundle, "cpu", "off", sampling, kv)
     assert reply(bundle, "gpu", "off", sampling, kv) == plain
     assert reply(bundle, "gpu", "lookup,recycling", sampling, kv) == plain

@@ -48,8 +48,8 @@ def test_rows_are_those_of_the_cpu(tmp_path: Path, architecture: str, kv: KvType
     assert f"for {cut} layers" in model.runtime
 
 
-def test_a_model_is_cut_at_the_next_place_below(tmp_path: Path) -> None:
-    manifest = Manifest.load(tiny_bundle(tmp_path))
+def test_a_model_is_cut_at_the_next_place_below(bundle: Path) -> None:
+    manifest = Manifest.load(bundle)
     cuts = exits_of(manifest.spec.n_layers)
     assert layers_for(manifest, manifest.spec.n_layers) == cuts[-1]
     assert layers_for(manifest, cuts[0]) == cuts[0]
@@ -57,8 +57,8 @@ def test_a_model_is_cut_at_the_next_place_below(tmp_path: Path) -> None:
         layers_for(manifest, cuts[0] - 1)
 
 
-def test_a_bundle_without_cuts_is_refused(tmp_path: Path) -> None:
-    manifest = Manifest.load(tiny_bundle(tmp_path))
+def test_a_bundle_without_cuts_is_refused(bundle: Path) -> None:
+    manifest = Manifest.load(bundle)
     manifest.files.pop(DRAFTING, None)
     with pytest.raises(UnsupportedError, match="cannot be cut"):
         layers_for(manifest, 1)

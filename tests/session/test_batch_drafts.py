@@ -36,11 +36,6 @@ DRAFTS = {"the model itself": ("llama", 0), "one vocabulary": ("llama", 1), "two
 PLENTY = 1 << 40
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("models")
-
-
 @pytest.fixture(autouse=True)
 def _bold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Random models are never sure; they draft all the same."""

@@ -24,7 +24,7 @@ from edgedec.session.reply import Settings
 from edgedec.text.template import ChatTemplate
 from tests.fixtures.ready import chat_of
 from tests.fixtures.sessions import restore_session, save_session
-from tests.fixtures.tiny_models import opened, tiny_bundle
+from tests.fixtures.tiny_models import opened
 from tests.fixtures.tiny_vocab import CHATML
 from tests.session.parrot import Parrot, load_parrot
 
@@ -131,8 +131,8 @@ def test_what_precedes_the_dropped_turns_is_not_fed_again(tmp_path: Path) -> Non
     assert fed == [*session.last.prompt, *session.last.tokens[:-1]][reused:]
 
 
-def test_after_turns_were_dropped_replies_are_those_of_a_chat_that_never_had_them(tmp_path: Path) -> None:
-    bundle, lines = tiny_bundle(tmp_path), list[str]()
+def test_after_turns_were_dropped_replies_are_those_of_a_chat_that_never_had_them(bundle: Path) -> None:
+    lines = list[str]()
     model, _ = opened(bundle, context=160)
     long = chat_of(
         model,
@@ -212,9 +212,9 @@ def _traced_bytes() -> int:
 
 
 @pytest.mark.parametrize("drafts", [False, True])
-def test_a_conversation_of_200_turns(tmp_path: Path, drafts: bool) -> None:
+def test_a_conversation_of_200_turns(bundle: Path, tmp_path: Path, drafts: bool) -> None:
     """Never an error; messages, tokens fed and the memory of the chat do not grow with it."""
-    model, model_id = opened(tiny_bundle(tmp_path), context=160)
+    model, model_id = opened(bundle, context=160)
     lines: list[str] = []
     session = chat_of(model, Settings(DrawParams(temperature=1.0), 8),
         system="Be brief.", notice=lines.append,
@@ -238,7 +238,7 @@ def test_a_conversation_of_200_turns(tmp_path: Path, drafts: bool) -> None:
     assert sum(fed[100:]) < 1.1 * sum(fed[:100])
     assert 10 < len(lines) < 100
     save_session(tmp_path / "talk", session, model_id)
-    again = chat_of(opened(tiny_bundle(tmp_path), context=160)[0], session.settings)
+    again = chat_of(opened(bundle, context=160)[0], session.settings)
     restore_session(tmp_path / "talk", again, model_id, lines.append)
     list(session.reply("the end"))
     list(again.reply("the end"))

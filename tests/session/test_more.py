@@ -33,11 +33,6 @@ MIROSTAT = DrawParams(temperature=1.3, mirostat=3.0, edt=0.2, logit_bias=((2, -1
 KINDS = {"greedy": GREEDY, "sampled": SAMPLED, "counted": COUNTED, "mirostat": MIROSTAT}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("models")
-
-
 def tokens_of(chat: Chat) -> list[int]:
     assert chat.last is not None
     return chat.last.tokens

@@ -28,11 +28,6 @@ KINDS = {
 }
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("models")
-
-
 def alone(model: Ready, params: DrawParams, count: int, *, raw: bool = True) -> list[list[int]]:
     """Each reply on a new engine, with a seed of its own."""
     found = []

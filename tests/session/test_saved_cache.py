@@ -33,11 +33,6 @@ GREEDY = Settings(DrawParams(), 12)
 SEEDED = Settings(DrawParams(temperature=1.5, top_p=0.95, repetition_penalty=1.2, seed=11), 12)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("models")
-
-
 def said(session: Chat, text: str) -> list[int]:
     list(session.reply(text))
     assert session.last is not None

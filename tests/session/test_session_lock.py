@@ -17,7 +17,7 @@ from edgedec.core.progress import ignore
 from edgedec.session.session_lock import kept_alone
 from tests.fixtures.ready import chat_of
 from tests.fixtures.sessions import restore_session, save_session
-from tests.fixtures.tiny_models import opened, tiny_bundle
+from tests.fixtures.tiny_models import opened
 
 ROOT = Path(__file__).resolve().parents[2]
 KEEPER = """
@@ -67,8 +67,10 @@ def test_a_keeper_that_was_killed_keeps_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_conversation_that_another_process_keeps_can_be_read_and_not_overwritten(tmp_path: Path) -> None:
-    model, model_id = opened(tiny_bundle(tmp_path))
+def test_a_conversation_that_another_process_keeps_can_be_read_and_not_overwritten(
+    bundle: Path, tmp_path: Path
+) -> None:
+    model, model_id = opened(bundle)
     path = tmp_path / "talk"
     chat = chat_of(model)
     chat.reply("Hello").read()
@@ -97,7 +99,7 @@ def test_a_note_of_another_hand_is_not_shown(tmp_path: Path) -> None:
         process.communicate("")
 
 
-def test_without_its_folder_a_file_is_not_found(tmp_path: Path) -> None:
-    model, model_id = opened(tiny_bundle(tmp_path))
+def test_without_its_folder_a_file_is_not_found(bundle: Path, tmp_path: Path) -> None:
+    model, model_id = opened(bundle)
     with pytest.raises(NotFoundError, match="there is no folder"):
         save_session(tmp_path / "none" / "talk", chat_of(model), model_id)

@@ -101,9 +101,11 @@ def test_a_prompt_longer_than_the_cache_is_read(tmp_path: Path, when_full: WhenF
 
 
 @pytest.mark.parametrize("when_full", LOSSY)
-def test_a_file_keeps_what_was_said_and_the_next_reply_reads_it(tmp_path: Path, when_full: WhenFull) -> None:
+def test_a_file_keeps_what_was_said_and_the_next_reply_reads_it(
+    bundle: Path, tmp_path: Path, when_full: WhenFull
+) -> None:
     session, _ = lossy_session(tmp_path, when_full=when_full)
-    _, model_id = opened(tiny_bundle(tmp_path))
+    _, model_id = opened(bundle)
     list(session.reply("hello"))
     save_session(tmp_path / "early", session, model_id)
     for turn in range(8):
@@ -169,9 +171,9 @@ def test_replies_can_be_stopped_and_the_chat_goes_on(tmp_path: Path) -> None:
     assert plain.policy.tokens > 100
 
 
-def test_a_cache_fuller_than_speckv_leaves_it_is_taken_over(tmp_path: Path) -> None:
+def test_a_cache_fuller_than_speckv_leaves_it_is_taken_over(bundle: Path, tmp_path: Path) -> None:
     """Saved by a chat that dropped turns: more slots are taken than are left to the text here."""
-    _, model_id = opened(tiny_bundle(tmp_path))
+    _, model_id = opened(bundle)
     saved, _ = lossy_session(tmp_path, when_full=DROP)
     while saved.engine._forward.length < SLOTS - 12:
         list(saved.reply("hi"))

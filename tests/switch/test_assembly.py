@@ -24,11 +24,6 @@ NAMES = {"llama": "small", "gemma3": "Tiny gemma3"}
 PROMPT = "hello world, the ending is a"
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("bundles")
-
-
 def opened(folder: Path, small: str, notices: list[str] | None = None, **settings: object) -> Model:
     bundles = Bundles(tiny_bundle(folder, "llama"), {"small": tiny_bundle(folder, small, seed=1)})
     config = RunConfig(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -25,11 +23,6 @@ from tests.switch.pairs import (
 from tests.switch.random_switching import RandomSwitching
 
 PARAMS = [DrawParams(), DrawParams(temperature=0.7, top_p=0.9, seed=5)]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("pairs")
 
 
 def prompt_of(pair: Pair) -> list[int]:

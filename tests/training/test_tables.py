@@ -17,7 +17,7 @@ from edgedec.training.make_tables import make_tables
 from edgedec.training.replay import answered, replay
 from edgedec.training.rollouts import Rollout, RolloutStore, held_out, key_of
 from edgedec.training.tables import contexts_of, recycling_table
-from tests.fixtures.tiny_models import prepared_run, run_tiny, tiny_bundle
+from tests.fixtures.tiny_models import prepared_run, run_tiny
 
 VOCAB = 300
 
@@ -67,8 +67,8 @@ def test_the_contexts_met_most_win_the_places_of_a_full_table() -> None:
         assert next_after(drafter, 50_000 + number, 50_001 + number) == 50_002 + number
 
 
-def test_a_replay_counts_the_rounds_of_a_known_reply(tmp_path: Path) -> None:
-    model = run_tiny(tiny_bundle(tmp_path))
+def test_a_replay_counts_the_rounds_of_a_known_reply(bundle: Path) -> None:
+    model = run_tiny(bundle)
     (one,) = answered(model.forward, [rollout(5, 6, 7, 8, 9, 10)])
     assert one.rows.ids.shape[0] == 6  # after the prompt, and after all of the reply but its last token
     assert replay([one], lambda: []).rounds == 6
