@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from edgedec.assemble.config import RunConfig
 from edgedec.bundle.drafter_manifest import MTP
@@ -26,19 +27,20 @@ TOKENS = [3, 9, 270, 41, 5, 5, 100, 17, 260, 33, 8, 64, 12, 250, 7, 90, 11, 2, 4
 REAL = [entry for entry in CATALOGUE.values() if entry.tested == "real"]
 
 
+Twin = tuple[Entry, Path, NDArray[np.float64]]
+"""A model, the bundle of its twin, and the logits that the twin's file means."""
+
+
 @pytest.fixture(scope="module", params=CATALOGUE.values(), ids=CATALOGUE.keys())
-def twin(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Entry, Path, Path]:
-    """(the model, the GGUF file of its twin, the bundle of that)."""
+def twin(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Twin:
     folder = tmp_path_factory.mktemp(request.param.name)
     gguf = write_twin(folder / "twin.gguf", request.param)
     export_gguf(gguf, folder / "twin", backend="edgedec")
-    return request.param, gguf, folder / "twin"
+    return request.param, folder / "twin", reference_logits(gguf, TOKENS, dtype=np.float64)
 
 
-def test_a_twin_has_the_features_of_its_model(twin: tuple[Entry, Path, Path]) -> None:
-    entry, _, bundle = twin
+def test_a_twin_has_the_features_of_its_model(twin: Twin) -> None:
+    entry, bundle, _ = twin
     spec, model = Manifest.load(bundle).spec, entry.spec
     assert spec.architecture == model.architecture
     if model.architecture != "gemma4":  # whose kinds of layers have other numbers of heads
@@ -55,17 +57,15 @@ def test_a_twin_has_the_features_of_its_model(twin: tuple[Entry, Path, Path]) ->
         assert model.n_layers // period == model.n_layers - model.n_window_layers
 
 
-def test_a_twin_computes_what_its_file_means(twin: tuple[Entry, Path, Path]) -> None:
-    _, gguf, bundle = twin
-    expected = reference_logits(gguf, TOKENS, dtype=np.float64)
+def test_a_twin_computes_what_its_file_means(twin: Twin) -> None:
+    _, bundle, expected = twin
     assert expected.std() > 0.1
     np.testing.assert_allclose(graph_logits(bundle, TOKENS), expected, atol=2e-4 * np.abs(expected).max())
 
 
-def test_the_kernels_compute_it_too(twin: tuple[Entry, Path, Path]) -> None:
+def test_the_kernels_compute_it_too(twin: Twin) -> None:
     """They round activations: another token is the most probable only where two nearly are."""
-    entry, gguf, bundle = twin
-    expected = reference_logits(gguf, TOKENS, dtype=np.float64)
+    entry, bundle, expected = twin
     got = onnx_forward(bundle, threads=1).extend(TOKENS, rows=Rows(full=True)).logits
     assert got is not None
     error = got - expected
