@@ -47,10 +47,17 @@ def trained(folder: Path, steps: int, **recipe: object):  # type: ignore[no-unty
     return run
 
 
-def test_loss_falls_and_agreement_rises_on_a_target_that_can_be_learned(tmp_path: Path) -> None:
-    before = new_run(tmp_path / "none").agreement()
-    run = trained(tmp_path, 60, peak_rate=6e-3)
-    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
+    """A run on a target that can be learned, long enough for it, and its folder."""
+    folder = tmp_path_factory.mktemp("learned")
+    return trained(folder, 60, peak_rate=6e-3), folder
+
+
+def test_loss_falls_and_agreement_rises_on_a_target_that_can_be_learned(learned, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    before = new_run(tmp_path).agreement()
+    run, folder = learned
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     losses = [line["loss"] for line in lines if "loss" in line]
     assert all(last < 0.6 * first for first, last in zip(losses[0], losses[-1], strict=True))
     assert run.agreement().rates[0] > 0.6 > 0.2 > before.rates[0]
@@ -140,12 +147,10 @@ def test_epochs_are_counted_in_steps_that_depend_on_the_data_alone(tmp_path: Pat
     assert run._place.batch == 0
 
 
-def test_two_runs_with_other_seeds_agree_within_a_twentieth(tmp_path: Path) -> None:
+def test_two_runs_with_other_seeds_agree_within_a_twentieth(learned, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """Order and first weights are others; what is learned is not."""
-    one, other = (
-        trained(tmp_path / str(seed), 60, peak_rate=6e-3, seed=seed).agreement().tokens_a_pass
-        for seed in (0, 1)
-    )
+    run = trained(tmp_path, 60, peak_rate=6e-3, seed=1)
+    one, other = (each.agreement().tokens_a_pass for each in (learned[0], run))
     assert one != other
     assert 0.95 < one / other < 1.05
 
@@ -201,8 +206,7 @@ def test_checkpoints_are_at_most_a_minute_apart() -> None:
     assert SAVE_EVERY_S <= 60
 
 
-def test_an_unrolled_head_is_better_on_its_own_outputs(tmp_path: Path) -> None:
+def test_an_unrolled_head_is_better_on_its_own_outputs(learned, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """The reason to train on several depths: depth 3 is right more often than with one depth."""
-    one = trained(tmp_path / "one", 50, peak_rate=6e-3, depths=1).agreement(3).rates
-    four = trained(tmp_path / "four", 50, peak_rate=6e-3).agreement(3).rates
-    assert four[2] > one[2]
+    one = trained(tmp_path, 60, peak_rate=6e-3, depths=1)
+    assert learned[0].agreement(3).rates[2] > one.agreement(3).rates[2]
