@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,11 +12,9 @@ from edgedec.cli import screen
 from edgedec.cli.early import import_numpy, leave_at_once, raise_again
 from edgedec.cli.errors import ReaderGone, Terminated, one_line_errors
 from edgedec.cli.interrupts import terminated, terminations_interrupt
+from edgedec.cli.subcommands import SubcommandGroup
 from edgedec.core.errors import UsageError
 from edgedec.core.version import __version__
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
 
 COMMANDS = {
     "chat": "Talk with a model.",
@@ -81,24 +78,17 @@ def _left_at_once() -> Iterator[None]:
         raise_again()
 
 
-class LazyGroup(click.Group):
+class LazyGroup(SubcommandGroup):
     """A group that imports ``edgedec.cli.NAME`` for its command NAME, and shows errors as one line."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name == "help":
             return help_command
-        if cmd_name not in {*COMMANDS, *ALIASES}:
-            return None
         name = ALIASES.get(cmd_name, cmd_name)
         with _left_at_once():
             if name == "chat":  # its module imports what NumPy is for; other commands do later (opening.py)
                 import_numpy()
-            command = import_module(f"edgedec.cli.{name}").command
-        assert isinstance(command, click.Command)
-        return command
+            return super().get_command(ctx, name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -107,20 +97,6 @@ class LazyGroup(click.Group):
         if args and args[0] not in {*COMMANDS, *ALIASES, "help"} and not args[0].startswith("-"):
             raise _unknown(args[0])
         return super().resolve_command(ctx, args)
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete the name of a command without importing any."""
-        if incomplete.startswith("-"):
-            return super().shell_complete(ctx, incomplete)
-        from click.shell_completion import CompletionItem
-
-        return [
-            CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)
-        ]
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         with _kept_from_click():
@@ -161,20 +137,16 @@ def help_command(ctx: click.Context, words: tuple[str, ...]) -> None:
         app.invoke(named)
 
 
-@click.group(
+app = LazyGroup(
     "edgedec",
-    cls=LazyGroup,
-    invoke_without_command=True,
+    package="edgedec.cli",
+    subcommands=COMMANDS,
+    help="Run language models on this machine, exactly and in bounded memory.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Models are kept in EDGEDEC_HOME (default: the user's cache directory). EDGEDEC_ISA forces a"
     " kernel row, EDGEDEC_DEBUG=1 shows tracebacks.",
 )
-@click.version_option(__version__, prog_name="edgedec")
-@click.pass_context
-def app(ctx: click.Context) -> None:
-    """Run language models on this machine, exactly and in bounded memory."""
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+click.version_option(__version__, prog_name="edgedec")(app)
 
 
 def run() -> None:

@@ -9,7 +9,7 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli.choice import Choice, read_choice
-from edgedec.cli.command import TEXT, Command, option, taking
+from edgedec.cli.command import TEXT, new_command, option, taking
 from edgedec.cli.form import FormOptions
 from edgedec.cli.opening import run_config
 from edgedec.cli.positional import PROMPT, one_prompt
@@ -32,15 +32,11 @@ PROMPT it is read from standard input. All replies are printed, or the one that 
 """
 
 
-@click.command(
+@new_command(
     "batch",
-    cls=Command,
-    short_help="Answer many prompts, or one many times, several in each pass.",
+    "edgedec batch --input questions.txt --batch 8 --json > replies.jsonl",
+    'edgedec batch "What is 12 * 12?" --temperature 0.8 --samples 8 --choose vote',
     help=_HELP,
-    epilog=opt.examples(
-        "edgedec batch --input questions.txt --batch 8 --json > replies.jsonl",
-        'edgedec batch "What is 12 * 12?" --temperature 0.8 --samples 8 --choose vote',
-    ),
 )
 @opt.model_option
 @click.argument("words", nargs=-1, type=TEXT, metavar=PROMPT)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,23 +13,19 @@ import click
 from click.core import ParameterSource
 
 from edgedec.assemble.config import NO_TEMPLATE
-from edgedec.cli import errors, screen
 from edgedec.cli import options as opt
-from edgedec.cli.command import TEXT, Command, option, taking
-from edgedec.cli.interrupts import terminated
+from edgedec.cli import screen
+from edgedec.cli.command import TEXT, new_command, option, taking
 from edgedec.cli.opening import prepare_model, run_config
 from edgedec.cli.positional import model_first
-from edgedec.cli.remedies import hint_of
 from edgedec.cli.sampling_options import SamplingOptions
 from edgedec.cli.services import services
 from edgedec.cli.slash import table
 from edgedec.cli.slash.context import Context, Quit
 from edgedec.cli.slash.turns import SEEDS
 from edgedec.cli.text_input import piped_turns, read_prompt
-from edgedec.cli.window import keys
 from edgedec.cli.window.chat_window import ChatWindow
 from edgedec.core.cache_config import DROP, WHEN_FULL, WhenFull
-from edgedec.core.errors import EdgeDecError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.session.session_file import check_place
 from edgedec.session.session_lock import kept_alone
@@ -41,17 +36,13 @@ if TYPE_CHECKING:
     from edgedec.session.chat import Chat
 
 
-@click.command(
+@new_command(
     "chat",
-    cls=Command,
-    short_help="Talk with a model.",
-    epilog=opt.examples(
-        "edgedec chat",
-        'edgedec chat qwen2.5-coder-1.5b --system "Answer in one sentence."',
-        'edgedec run smollm2-135m "Why is the sky blue?"',
-        'echo "What is a monad?" | edgedec chat',
-        "edgedec chat --session talk",
-    ),
+    "edgedec chat",
+    'edgedec chat qwen2.5-coder-1.5b --system "Answer in one sentence."',
+    'edgedec run smollm2-135m "Why is the sky blue?"',
+    'echo "What is a monad?" | edgedec chat',
+    "edgedec chat --session talk",
 )
 @model_first
 @click.argument("words", nargs=-1, type=TEXT, metavar="[PROMPT]...")
@@ -171,21 +162,15 @@ class _Opening:
 
 
 def _converse(window: ChatWindow, ctx: click.Context) -> None:
-    from edgedec.cli.terminal import typed_turns
+    from edgedec.cli.terminal import converse, typed_turns
+
+    def stopped() -> None:
+        window.chat.recover()
+        screen.dim("stopped at once; the next reply reads the conversation again")
 
     window.greet()
     home = services(ctx).store().home if window.model.config.history else None
-    with keys.unseen(), suppress(Quit):
-        for text in typed_turns(home, window.take_draft):
-            try:
-                _turn(window, text)
-            except EdgeDecError as error:
-                errors.show(error.message, hint_of(error))
-            except KeyboardInterrupt:
-                window.chat.recover()
-                screen.dim("stopped at once; the next reply reads the conversation again")
-            if terminated():
-                break
+    converse(typed_turns(home, window.take_draft), partial(_turn, window), stopped)
 
 
 def _answer(window: ChatWindow, turns: Iterable[str]) -> None:

@@ -13,6 +13,7 @@ import click
 from edgedec.bundle.manifest import WEIGHTS
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
+from edgedec.cli.command import new_command
 from edgedec.cli.services import services
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import UnsupportedError
@@ -35,13 +36,10 @@ _TOKENS = 64
 """Tokens of each reply."""
 
 
-@click.command(
+@new_command(
     "check",
-    short_help="Say whether one model can draft for another.",
-    epilog=opt.examples(
-        "edgedec check qwen2.5-coder-1.5b smollm2-135m",
-        "edgedec check ./my-model ./my-small-model.gguf --json | jq .share_of_text",
-    ),
+    "edgedec check qwen2.5-coder-1.5b smollm2-135m",
+    "edgedec check ./my-model ./my-small-model.gguf --json | jq .share_of_text",
 )
 @click.argument("target", metavar="TARGET")
 @click.argument("draft", metavar="DRAFT")

@@ -9,7 +9,7 @@ import click
 
 from edgedec.cli import errors, screen
 from edgedec.cli import options as opt
-from edgedec.cli.command import Command, option
+from edgedec.cli.command import new_command, option
 from edgedec.cli.remedies import hint_of
 from edgedec.cli.services import services
 from edgedec.core.errors import StorageError
@@ -35,17 +35,13 @@ Files that a running process holds stay, and the exit status is 1 then. EdgeDec 
 """
 
 
-@click.command(
+@new_command(
     "clean",
-    cls=Command,
-    short_help="Show and remove files that are kept beside the models.",
+    "edgedec clean",
+    "edgedec clean history",
+    "edgedec clean downloads costs --dry-run",
+    "edgedec clean all --json | jq .removed_bytes",
     help=_HELP,
-    epilog=opt.examples(
-        "edgedec clean",
-        "edgedec clean history",
-        "edgedec clean downloads costs --dry-run",
-        "edgedec clean all --json | jq .removed_bytes",
-    ),
 )
 @click.argument("kinds", nargs=-1, type=click.Choice([*KINDS, ALL]), metavar="[KIND]...")
 @option("-n", "--dry-run", is_flag=True, help="Only list the files that would be removed.")

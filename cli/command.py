@@ -7,7 +7,7 @@ several options as one dataclass; see ``taking``.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, field, fields
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -124,6 +124,16 @@ class Command(click.Command):
         for heading, options in by_heading(shown).items():
             with formatter.section(heading):
                 formatter.write_dl([row for one in options if (row := one.get_help_record(ctx))])
+
+
+def new_command(name: str, *examples: str, **settings: Any) -> Callable[[Callable[..., Any]], Command]:
+    """Return the decorator that makes a command; its help ends with the examples, one below the other."""
+    return click.command(name, cls=Command, epilog=shown_examples(examples), **settings)
+
+
+def shown_examples(lines: Iterable[str]) -> str:
+    """Return an epilog that shows ``lines`` as they are."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def is_rare(parameter: click.Parameter) -> bool:

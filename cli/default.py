@@ -8,13 +8,14 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import progress
+from edgedec.cli.command import new_command
 from edgedec.cli.services import services
 
 
-@click.command(
+@new_command(
     "default",
-    short_help="Show or choose the model of commands that name none.",
-    epilog=opt.examples("edgedec default", "edgedec default qwen3-1.7b"),
+    "edgedec default",
+    "edgedec default qwen3-1.7b",
 )
 @click.argument("name", required=False, metavar="[NAME]", shell_complete=opt.complete_model)
 @click.pass_context

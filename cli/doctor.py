@@ -9,6 +9,7 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
+from edgedec.cli.command import new_command
 from edgedec.cli.services import services
 from edgedec.core.units import size
 from edgedec.disk.installing import pip_install
@@ -22,15 +23,12 @@ _NO_WGPU = "not asked; `--device gpu` needs a package"
 _NO_OPTIMUM = "not installed; it exports other architectures"
 
 
-@click.command(
+@new_command(
     "doctor",
-    short_help="Examine this machine, its kernels and the installed models.",
-    epilog=opt.examples(
-        "edgedec doctor",
-        "edgedec doctor --fast",
-        "edgedec doctor --verify",
-        "EDGEDEC_ISA=scalar edgedec doctor",
-    ),
+    "edgedec doctor",
+    "edgedec doctor --fast",
+    "edgedec doctor --verify",
+    "EDGEDEC_ISA=scalar edgedec doctor",
 )
 @click.option(
     "--fast",

@@ -13,7 +13,7 @@ from edgedec.bundle.manifest import MANIFEST, Manifest
 from edgedec.bundle.web_folder import CONTENTS, WEB
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
-from edgedec.cli.command import Command, option
+from edgedec.cli.command import new_command, option
 from edgedec.cli.device_folder import DeviceFolderOptions, between, write_folder
 from edgedec.cli.services import services
 from edgedec.core.errors import NotFoundError, UsageError
@@ -23,20 +23,16 @@ from edgedec.export.notes import notes
 from edgedec.models.hub_names import may_name_hub
 
 
-@click.command(
+@new_command(
     "export",
-    cls=Command,
-    short_help="Turn a GGUF file or Hugging Face model into a bundle.",
-    epilog=opt.examples(
-        "edgedec export model.gguf -o my-model",
-        "edgedec export Qwen3-0.6B -o my-model --quant q4_1",
-        "edgedec export Qwen3-0.6B -o my-model --quant q4_0 --quant attn=q5_1 --calibrate book.txt",
-        "edgedec export smollm2-135m --for android -o phone",
-        "edgedec export qwen2.5-coder-1.5b --for android --with-draft smollm2-135m -o phone",
-        "edgedec export smollm2-135m --for web -o page",
-        "edgedec export model.gguf --for npu -o my-npu-model",
-        'edgedec generate -m ./my-model -p "Hello"',
-    ),
+    "edgedec export model.gguf -o my-model",
+    "edgedec export Qwen3-0.6B -o my-model --quant q4_1",
+    "edgedec export Qwen3-0.6B -o my-model --quant q4_0 --quant attn=q5_1 --calibrate book.txt",
+    "edgedec export smollm2-135m --for android -o phone",
+    "edgedec export qwen2.5-coder-1.5b --for android --with-draft smollm2-135m -o phone",
+    "edgedec export smollm2-135m --for web -o page",
+    "edgedec export model.gguf --for npu -o my-npu-model",
+    'edgedec generate -m ./my-model -p "Hello"',
 )
 @click.argument("source", type=click.Path(path_type=Path), metavar="SOURCE")
 @click.option("-o", "--output", "out", required=True, type=click.Path(path_type=Path), metavar="DIR",

@@ -10,7 +10,7 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import screen, text_input
 from edgedec.cli import trace as tracing
-from edgedec.cli.command import TEXT, Command, declared, option, taking
+from edgedec.cli.command import TEXT, declared, new_command, option, taking
 from edgedec.cli.cut import Limits
 from edgedec.cli.form import FormOptions
 from edgedec.cli.interrupts import interrupts_to
@@ -75,19 +75,15 @@ class ReportOptions:
     # fmt: on
 
 
-@click.command(
+@new_command(
     "generate",
-    cls=Command,
-    short_help="Answer one prompt, or continue a text.",
+    'edgedec generate "Why is the sky blue?"',
+    "edgedec generate < question.txt",
+    'git diff | edgedec generate -m qwen2.5-coder-1.5b "Write a commit message for this."',
+    'edgedec generate -m gemma3-270m --raw "Once upon a time" --max-tokens 100 --seed 7',
+    'edgedec generate "List three colours." --json | jq .stats',
+    'edgedec generate "Name a planet." --form planet.json',
     help=_HELP,
-    epilog=opt.examples(
-        'edgedec generate "Why is the sky blue?"',
-        "edgedec generate < question.txt",
-        'git diff | edgedec generate -m qwen2.5-coder-1.5b "Write a commit message for this."',
-        'edgedec generate -m gemma3-270m --raw "Once upon a time" --max-tokens 100 --seed 7',
-        'edgedec generate "List three colours." --json | jq .stats',
-        'edgedec generate "Name a planet." --form planet.json',
-    ),
 )
 @opt.model_option
 @click.argument("words", nargs=-1, type=TEXT, metavar=PROMPT)
@@ -153,12 +149,14 @@ def _answer(model: Model, asked: _Asked, given: opt.ReplyOptions, options: Repor
     begun_s = process.age_s()
     reply = chat.complete(text, logprobs=logprobs) if raw else chat.reply(text, logprobs=logprobs, final=True)
     palette = tracing.Palette() if options.trace and tracing.coloured() else None
-    rendered = not (raw or options.as_json or options.trace or asked.form)
+    rendered = not (raw or options.trace or asked.form)
     with interrupts_to(chat.interrupt):
-        if rendered and view.can_draw():
+        if options.as_json:
+            reply.read()
+        elif rendered and view.can_draw():
             _draw(chat, reply)
         else:
-            _write(reply, silent=options.as_json, palette=palette)
+            screen.stream(reply, lambda piece: tracing.show(piece, reply, palette), ends_line=True)
     if options.as_json:
         report = _report(model, chat, reply, begun_s + reply.stats.prefill_s)
         screen.show_json(report | _details(reply, options))
@@ -186,18 +184,6 @@ def _draw(chat: Chat, reply: Reply) -> None:
     with keys.unseen(), view.ReplyView(view.Look(), begun=begun) as shown:
         for piece in reply:
             shown.push(piece, len(reply.tokens))
-
-
-def _write(reply: Reply, *, silent: bool, palette: tracing.Palette | None) -> None:
-    ends_line = True
-    try:
-        for piece in reply:
-            if not silent:
-                tracing.show(piece, reply, palette)
-                ends_line = piece.endswith("\n")
-    finally:
-        if not ends_line:
-            click.echo()
 
 
 def _details(reply: Reply, options: ReportOptions) -> dict[str, object]:

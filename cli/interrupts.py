@@ -13,7 +13,7 @@ _terminated = False
 
 @contextmanager
 def interrupts_to(interrupt: Callable[[], None]) -> Iterator[None]:
-    """Inside, Ctrl-C ends the reply between two passes; a second one raises KeyboardInterrupt."""
+    """Inside, Ctrl-C calls ``interrupt``, which ends the work in order; a second raises KeyboardInterrupt."""
 
     def first(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -13,6 +13,7 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import screen
+from edgedec.cli.command import new_command
 from edgedec.cli.services import services
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.units import size
@@ -30,14 +31,11 @@ _LICENCE_FROM = 100
 """Columns of a terminal from which on the table has the licences."""
 
 
-@click.command(
+@new_command(
     "list",
-    short_help="Show the models that are installed, and those that can be pulled.",
-    epilog=opt.examples(
-        "edgedec list",
-        "edgedec list --all",
-        "edgedec list --json | jq -r '.installed[].name'",
-    ),
+    "edgedec list",
+    "edgedec list --all",
+    "edgedec list --json | jq -r '.installed[].name'",
 )
 @click.option("-a", "--all", "everything", is_flag=True, help="Show the catalogue too, to choose from.")
 @opt.json_option

@@ -237,8 +237,3 @@ class ReplyOptions(BatchReplyOptions):
         heading=MODEL, rare=True, help="Use the chat template (Jinja) in this file, not the model's own.",
     ))
     # fmt: on
-
-
-def examples(*lines: str) -> str:
-    """An epilog that shows ``lines`` as they are, one below the other."""
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

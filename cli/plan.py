@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import screen
-from edgedec.cli.command import Command, option, taking
+from edgedec.cli.command import new_command, option, taking
 from edgedec.cli.opening import fetch_bundles, run_config
 from edgedec.cli.plan_experts import as_json as experts_as_json
 from edgedec.cli.plan_experts import budgets_of
@@ -54,16 +53,12 @@ ANY = SamplingParams(temperature=1.0, top_k=0, top_p=0.9)
 """Values that take the most memory: tokens are drawn from whole rows of logits, cut by top-p."""
 
 
-@click.command(
+@new_command(
     "plan",
-    cls=Command,
-    short_help="Say what fits into how much memory.",
-    epilog=opt.examples(
-        "edgedec plan --memory 250MB",
-        "edgedec plan qwen2.5-coder-1.5b --memory 1.3GB --context 4096",
-        "edgedec plan qwen2.5-coder-1.5b --draft auto,smollm2-135m --sampled",
-        "edgedec plan --memory 220MB --json | jq .planned_bytes",
-    ),
+    "edgedec plan --memory 250MB",
+    "edgedec plan qwen2.5-coder-1.5b --memory 1.3GB --context 4096",
+    "edgedec plan qwen2.5-coder-1.5b --draft auto,smollm2-135m --sampled",
+    "edgedec plan --memory 220MB --json | jq .planned_bytes",
 )
 @model_first
 @option(
@@ -201,10 +196,4 @@ def _row(head: str, text: str) -> str:
     if not sys.stdout.isatty():
         return head + text
     columns, _ = screen.window(sys.stdout)
-    return textwrap.fill(
-        text,
-        max(columns, 2 * len(head)),
-        initial_indent=head,
-        subsequent_indent=" " * len(head),
-        break_long_words=False,
-    )
+    return screen.hanging(head, text, max(columns, 2 * len(head)))

@@ -143,6 +143,14 @@ def _amount(done: int, total: int) -> str:
     return f"{size(done)} of {size(total)} ({100 * done // total}%)" if total else size(done)
 
 
+def passing_bars(*columns: Any) -> Any:
+    """Return bars of rich that leave nothing behind, and are seldom drawn: that takes time from the work."""
+    from rich import progress
+    from rich.console import Console
+
+    return progress.Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=2)
+
+
 def _rich_progress(counts: bool) -> Any:
     from rich import progress
     from rich.console import Console

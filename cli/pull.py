@@ -9,7 +9,7 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
-from edgedec.cli.command import Command, option
+from edgedec.cli.command import new_command, option
 from edgedec.cli.services import services
 from edgedec.cli.with_drafter import with_drafter
 from edgedec.core.errors import NotFoundError, UsageError
@@ -19,18 +19,14 @@ if TYPE_CHECKING:
     from edgedec.models import Store
 
 
-@click.command(
+@new_command(
     "pull",
-    cls=Command,
-    short_help="Fetch a model and prepare it.",
-    epilog=opt.examples(
-        "edgedec pull smollm2-135m",
-        "edgedec pull qwen2.5-coder-1.5b --force",
-        "edgedec pull gemma3-270m --file ~/Downloads/gemma-3-270m-q4_k_m.gguf",
-        "edgedec pull Qwen/Qwen2.5-0.5B-Instruct-GGUF",
-        "edgedec pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0",
-        "edgedec pull hf:Qwen/Qwen2.5-0.5B-Instruct-GGUF/qwen2.5-0.5b-instruct-q8_0.gguf",
-    ),
+    "edgedec pull smollm2-135m",
+    "edgedec pull qwen2.5-coder-1.5b --force",
+    "edgedec pull gemma3-270m --file ~/Downloads/gemma-3-270m-q4_k_m.gguf",
+    "edgedec pull Qwen/Qwen2.5-0.5B-Instruct-GGUF",
+    "edgedec pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0",
+    "edgedec pull hf:Qwen/Qwen2.5-0.5B-Instruct-GGUF/qwen2.5-0.5b-instruct-q8_0.gguf",
 )
 @click.argument("name", metavar="NAME")
 @click.option("--force", is_flag=True, help="Fetch and prepare it again even if it is installed.")

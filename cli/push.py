@@ -8,6 +8,7 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import progress, screen
+from edgedec.cli.command import new_command
 from edgedec.core.errors import NotFoundError
 from edgedec.core.units import size
 
@@ -17,10 +18,10 @@ _BY_HAND = (
 )
 
 
-@click.command(
+@new_command(
     "push",
-    short_help="Send a device's folder to a phone.",
-    epilog=opt.examples("edgedec push phone", "ANDROID_SERIAL=emulator-5554 edgedec push phone --json"),
+    "edgedec push phone",
+    "ANDROID_SERIAL=emulator-5554 edgedec push phone --json",
 )
 @click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
 @opt.json_option

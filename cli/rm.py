@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from edgedec.cli import options as opt
+from edgedec.cli.command import new_command
 from edgedec.cli.services import services
 
 
-@click.command(
+@new_command(
     "rm",
-    short_help="Remove installed models.",
-    epilog=opt.examples("edgedec rm gemma3-270m", "edgedec rm smollm2-135m qwen2.5-coder-1.5b"),
+    "edgedec rm gemma3-270m",
+    "edgedec rm smollm2-135m qwen2.5-coder-1.5b",
 )
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.pass_context

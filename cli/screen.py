@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -160,3 +160,28 @@ def show(piece: str) -> None:
     """
     sys.stdout.write(harmless(piece) if sys.stdout.isatty() else piece)
     sys.stdout.flush()
+
+
+def stream(pieces: Iterable[str], show_piece: Callable[[str], None], *, ends_line: bool = False) -> None:
+    """Show the pieces of a reply as they come, and end its last line; ``ends_line``: the cursor is at one."""
+    try:
+        for piece in pieces:
+            show_piece(piece)
+            ends_line = piece.endswith("\n") if piece else ends_line
+    finally:
+        if not ends_line:
+            click.echo()
+
+
+def hanging(head: str, text: str, width: int) -> str:
+    """Return text behind ``head``, wrapped at ``width`` columns below itself; addresses stay whole."""
+    import textwrap
+
+    return textwrap.fill(
+        text,
+        width,
+        initial_indent=head,
+        subsequent_indent=" " * len(head),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -15,7 +15,7 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import progress
-from edgedec.cli.command import Command, declared, option, taking
+from edgedec.cli.command import declared, new_command, option, taking
 from edgedec.cli.opening import fetch_bundles
 from edgedec.cli.services import services
 from edgedec.core.cache_config import MOST_SEQUENCES
@@ -123,16 +123,12 @@ class LimitOptions:
     # fmt: on
 
 
-@click.command(
+@new_command(
     "serve",
-    cls=Command,
-    short_help="Serve models to OpenAI clients and on a page.",
-    epilog=opt.examples(
-        "edgedec serve",
-        "edgedec serve qwen2.5-coder-1.5b --memory 1.5GB --parallel 2",
-        "edgedec serve --host 0.0.0.0 --key-file key.txt",
-        "edgedec serve gemma3-1b 2> requests.jsonl",
-    ),
+    "edgedec serve",
+    "edgedec serve qwen2.5-coder-1.5b --memory 1.5GB --parallel 2",
+    "edgedec serve --host 0.0.0.0 --key-file key.txt",
+    "edgedec serve gemma3-1b 2> requests.jsonl",
 )
 @click.argument("models", nargs=-1, metavar="[MODEL]...", shell_complete=opt.complete_model)
 @taking(address=AddressOptions, slots=SlotOptions, limits=LimitOptions)

@@ -7,21 +7,21 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from edgedec.cli import errors, screen
+from edgedec.cli import screen
 from edgedec.cli.interrupts import interrupts_to, terminated
-from edgedec.cli.remedies import hint_of
 from edgedec.cli.services import services
 from edgedec.cli.slash.context import Quit
 from edgedec.cli.slash.table import ALIASES, COMMANDS, unknown
 from edgedec.cli.text_input import Unbounded, piped_turns, read_prompt
 from edgedec.cli.window import keys
 from edgedec.cli.window.view import Look, ReplyView, can_draw
-from edgedec.core.errors import EdgeDecError, UsageError
+from edgedec.core.errors import UsageError
 
 if TYPE_CHECKING:
     from edgedec.cli.options import ReplyOptions
@@ -65,7 +65,9 @@ def converse(
         _answer(talk, [read_prompt(" ".join(words), Unbounded(), after_input=True)])
     elif services(ctx).interactive():
         screen.aside(f"{side.address.host}: the conversation is sent there; /help helps")
-        _typed(talk)
+        from edgedec.cli.terminal import converse, typed_turns
+
+        converse(typed_turns(None), partial(_turn, talk), lambda: screen.dim("stopped at once"))
     else:
         _answer(talk, piped_turns(Unbounded()))
 
@@ -88,21 +90,6 @@ def _asked(reply: ReplyOptions, sampling: SamplingOptions) -> Mapping[str, Any]:
     if reply.thinking is not None:
         own["chat_template_kwargs"] = {"enable_thinking": reply.thinking}
     return {name: value for name, value in values.items() if value is not None} | own
-
-
-def _typed(talk: ServerTalk) -> None:
-    from edgedec.cli.terminal import typed_turns
-
-    with keys.unseen(), suppress(Quit):
-        for text in typed_turns(None):
-            try:
-                _turn(talk, text)
-            except EdgeDecError as error:
-                errors.show(error.message, hint_of(error))
-            except KeyboardInterrupt:
-                screen.dim("stopped at once")
-            if terminated():
-                break
 
 
 def _answer(talk: ServerTalk, turns: Iterable[str]) -> None:
@@ -166,11 +153,4 @@ def _draw(pieces: Generator[str], before: str) -> None:
 
 
 def _write(pieces: Generator[str], before: str) -> None:
-    ends_line = False
-    try:
-        for piece in pieces:
-            click.echo(piece, nl=False)
-            ends_line = piece.endswith("\n") if piece else ends_line
-    finally:
-        if not ends_line:
-            click.echo()
+    screen.stream(pieces, lambda piece: click.echo(piece, nl=False))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +11,7 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import screen
+from edgedec.cli.command import new_command
 from edgedec.cli.list import about_size, columns, rounded
 from edgedec.cli.services import services
 from edgedec.core.errors import NotFoundError
@@ -71,14 +71,11 @@ class Known:
         return estimated_memory(self.spec, weights.bytes - self.spec.table_bytes)
 
 
-@click.command(
+@new_command(
     "show",
-    short_help="Say everything about one model, installed or not.",
-    epilog=opt.examples(
-        "edgedec show qwen3-1.7b",
-        "edgedec show smollm2-135m --json | jq .memory_bytes",
-        "edgedec show ./phone",
-    ),
+    "edgedec show qwen3-1.7b",
+    "edgedec show smollm2-135m --json | jq .memory_bytes",
+    "edgedec show ./phone",
 )
 @click.argument("name", metavar="NAME")
 @opt.json_option
@@ -96,20 +93,7 @@ def command(ctx: click.Context, name: str, as_json: bool) -> None:
     lines = _lines(known)
     indent = max(len(word) for word, _ in lines) + 4
     for word, text in lines:
-        first = f"  {word}".ljust(indent)
-        click.echo(fill(screen.printable(text), columns(), first, " " * indent))
-
-
-def fill(text: str, width: int, first: str, others: str) -> str:
-    """Wrap a text at ``width`` columns; addresses and hashes stay whole."""
-    return textwrap.fill(
-        text,
-        width,
-        initial_indent=first,
-        subsequent_indent=others,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+        click.echo(screen.hanging(f"  {word}".ljust(indent), screen.printable(text), columns()))
 
 
 def find(store: Store, name: str) -> Known:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from edgedec.cli import screen
+from edgedec.cli import errors, screen
 from edgedec.cli.interrupts import terminated
+from edgedec.cli.remedies import hint_of
+from edgedec.cli.slash.context import Quit
+from edgedec.cli.window import keys
+from edgedec.core.errors import EdgeDecError
 from edgedec.disk.files import storage_errors
 from edgedec.disk.home import HISTORY_LOCK, TYPED
 from edgedec.disk.locks import Share
@@ -15,6 +20,20 @@ from edgedec.disk.locks import Share
 PROMPT = "> "
 QUOTES = '"""'
 NO_HISTORY = "nothing was typed yet; `edgedec chat --history` keeps what you type for the next chat"
+
+
+def converse(turns: Iterator[str], turn: Callable[[str], None], stopped: Callable[[], None]) -> None:
+    """Take turns until the user leaves. An error costs a line; ``stopped`` follows a second Ctrl-C."""
+    with keys.unseen(), suppress(Quit):
+        for text in turns:
+            try:
+                turn(text)
+            except EdgeDecError as error:
+                errors.show(error.message, hint_of(error))
+            except KeyboardInterrupt:
+                stopped()
+            if terminated():
+                break
 
 
 def typed_turns(home: Path | None, draft: Callable[[], str] = str) -> Iterator[str]:

@@ -6,21 +6,16 @@ from pathlib import Path
 
 import click
 
-from edgedec.cli import options as opt
-from edgedec.cli.command import Command, option
+from edgedec.cli.command import new_command, option
 from edgedec.cli.serve import check_installed
 from edgedec.core.errors import NotFoundError
 
 
-@click.command(
+@new_command(
     "web",
-    cls=Command,
-    short_help="Serve a folder that runs a model in the browser.",
-    epilog=opt.examples(
-        "edgedec export smollm2-135m --for web -o page",
-        "edgedec web page",
-        "edgedec web page --port 0",
-    ),
+    "edgedec export smollm2-135m --for web -o page",
+    "edgedec web page",
+    "edgedec web page --port 0",
 )
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 @option("--port", type=click.IntRange(0, 65535), default=8081, show_default=True, metavar="N",

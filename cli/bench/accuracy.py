@@ -24,7 +24,7 @@ from edgedec.cli.bench.options import (
     peer_option,
     save_option,
 )
-from edgedec.cli.command import Command
+from edgedec.cli.command import new_command
 from edgedec.core.cache_config import LOSSY, WhenFull
 from edgedec.core.errors import UsageError
 from edgedec.core.quick_dataclass import dataclass
@@ -66,19 +66,15 @@ class AccuracyOptions(PeerOptions):
         return self.tokens or _TOKENS[self.task]
 
 
-@click.command(
+@new_command(
     "accuracy",
-    cls=Command,
-    short_help="Agreement, right answers, structured output.",
-    epilog=opt.examples(
-        "edgedec bench accuracy -m smollm2.gguf --input book.txt --input program.py",
-        "edgedec bench accuracy -m q.gguf --input a.txt --reference transformers --peer llama.cpp --json",
-        "edgedec bench accuracy -m gemma3-270m --input book.txt --kv int8 --reference fp16",
-        "edgedec bench accuracy --input book.txt --reference fp16 --when-full speckv",
-        "edgedec bench accuracy --task quality --input gsm8k.jsonl --limit 100 --kv fp16 --kv int8",
-        "edgedec bench accuracy --task structured --limit 90",
-        "edgedec bench accuracy --task everyday -m qwen2.5-coder-0.5b",
-    ),
+    "edgedec bench accuracy -m smollm2.gguf --input book.txt --input program.py",
+    "edgedec bench accuracy -m q.gguf --input a.txt --reference transformers --peer llama.cpp --json",
+    "edgedec bench accuracy -m gemma3-270m --input book.txt --kv int8 --reference fp16",
+    "edgedec bench accuracy --input book.txt --reference fp16 --when-full speckv",
+    "edgedec bench accuracy --task quality --input gsm8k.jsonl --limit 100 --kv fp16 --kv int8",
+    "edgedec bench accuracy --task structured --limit 90",
+    "edgedec bench accuracy --task everyday -m qwen2.5-coder-0.5b",
 )
 @opt.model_option
 @click.option(

@@ -12,7 +12,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import StudyOptions, count_option, input_option, last_options
-from edgedec.cli.command import Command
+from edgedec.cli.command import new_command
 from edgedec.core.cache_config import MOST_SEQUENCES
 from edgedec.core.errors import MemoryBudgetError, UsageError
 from edgedec.core.quick_dataclass import dataclass
@@ -35,15 +35,11 @@ class BatchOptions(StudyOptions):
     memory: int | None
 
 
-@click.command(
+@new_command(
     "batch",
-    cls=Command,
-    short_help="Tokens per second of conversations in a batch.",
-    epilog=opt.examples(
-        "edgedec bench batch -m qwen2.5-coder-1.5b --batch 1 --batch 2 --batch 4 --batch 8",
-        "edgedec bench batch --batch 4 --draft auto --draft off --max-tokens 200 --json",
-        "edgedec bench batch --batch 4 --batch 8 --memory 400MB",
-    ),
+    "edgedec bench batch -m qwen2.5-coder-1.5b --batch 1 --batch 2 --batch 4 --batch 8",
+    "edgedec bench batch --batch 4 --draft auto --draft off --max-tokens 200 --json",
+    "edgedec bench batch --batch 4 --batch 8 --memory 400MB",
 )
 @opt.model_option
 @click.option(
@@ -74,12 +70,10 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     KV cache of the same size. The exit status is 10 when one took more.
     """
     from edgedec.bench.studies.batch import measure_batches
-    from edgedec.bundle.manifest import Manifest
 
     options = BatchOptions(**given)
     texts = _texts(options)
-    bundle = inputs.find_bundle(ctx, options.model)
-    manifest = Manifest.load(bundle)
+    bundle, manifest = inputs.find_model(ctx, options.model)
     study = _study(ctx, options, manifest, bundle, texts)
     with inputs.steps() as progress:
         found = measure_batches(study, progress)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import last_options, levels_option, peer_option, save_option
 from edgedec.cli.bench.questions import QuestionOptions, asked_options, reply_study
-from edgedec.cli.command import Command
+from edgedec.cli.command import new_command
 from edgedec.core.errors import EdgeDecError, MemoryBudgetError, UsageError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.sampling import DrawParams
@@ -24,7 +24,7 @@ from edgedec.sampling import DrawParams
 if TYPE_CHECKING:
     from edgedec.bench.harness.study import StudySide
     from edgedec.bench.studies.drafts import DraftsReport
-    from edgedec.bench.studies.speed_within_budgets import BudgetRow
+    from edgedec.bench.studies.speed_within_budgets import BudgetRow, RefusedRow
     from edgedec.bundle.manifest import Manifest
 
 MODES: dict[str, dict[str, Any]] = {"unprepared": {"prepared": False}, "filled": {"always": 8}}
@@ -71,16 +71,12 @@ class DraftOptions(QuestionOptions):
             raise UsageError("other runtimes decode greedily here", hint="leave out --peer or --temperature")
 
 
-@click.command(
+@new_command(
     "drafts",
-    cls=Command,
-    short_help="Ways to draft, by kind of question and by memory.",
-    epilog=opt.examples(
-        "edgedec bench drafts --input spec_bench.jsonl --limit 4 --draft lookup --draft auto",
-        "edgedec bench drafts -m q.gguf --draft auto --peer llama.cpp,llama.cpp-ngram --save run.jsonl",
-        "edgedec bench drafts --input spec_bench.jsonl --memory 230MB --memory -65%",
-        "edgedec bench drafts --input spec_bench.jsonl --memory curve",
-    ),
+    "edgedec bench drafts --input spec_bench.jsonl --limit 4 --draft lookup --draft auto",
+    "edgedec bench drafts -m q.gguf --draft auto --peer llama.cpp,llama.cpp-ngram --save run.jsonl",
+    "edgedec bench drafts --input spec_bench.jsonl --memory 230MB --memory -65%",
+    "edgedec bench drafts --input spec_bench.jsonl --memory curve",
 )
 @opt.model_option
 @asked_options
@@ -119,12 +115,12 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     """
     from edgedec.bench.harness.energy import EnergyProbe
     from edgedec.bench.harness.journal import Journal, SideAnswer
+    from edgedec.bench.harness.pairing import plain
     from edgedec.bench.harness.replies import collect_replies
     from edgedec.bench.harness.saved_lines import digest
     from edgedec.bench.studies.drafts import DraftsReport, energies_of_report
     from edgedec.bench.studies.speed_within_budgets import budget_rows
     from edgedec.bench.studies.weights import pass_weights
-    from edgedec.bundle.manifest import Manifest
     from edgedec.cli.bench.drafts_tables import show
     from edgedec.cli.bench.tables import show_energies
     from edgedec.telemetry.machine import describe
@@ -134,8 +130,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     names = options.peer_names(WITH_REPLIES, "does not reply until an end token")
     models = inputs.find_draft_models(ctx, options.drafter_sets)
     questions = options.questions()
-    bundle = inputs.find_bundle(ctx, options.model)
-    manifest = Manifest.load(bundle)
+    bundle, manifest = inputs.find_model(ctx, options.model)
     study, longest = reply_study(bundle, manifest, questions, options.max_tokens)
     run = OwnRun(
         options.chosen_threads,
@@ -158,7 +153,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     title = f"{manifest.name}, {describe().cpu}, {options.chosen_threads} threads"
     if options.as_json:
         facts = {"conditions": conditions, "hash": digest(conditions), "runs": journal.run}
-        budgets: dict[str, Any] = {"within": {row.side: row.as_json() for row in rows}} if rows else {}
+        budgets: dict[str, Any] = {"within": plain(rows)} if rows else {}
         budgets["energy"] = energies.as_json()
         screen.show_json({"model": manifest.name, **facts, **report.as_json(), **budgets})
     else:
@@ -222,12 +217,15 @@ def _conditions(options: DraftOptions, manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _judge(report: DraftsReport, rows: Sequence[BudgetRow]) -> None:
+def _judge(report: DraftsReport, rows: Mapping[str, BudgetRow | RefusedRow]) -> None:
     """Raise EdgeDecError when replies differ, MemoryBudgetError when a budget was not kept."""
-    lossy = [row.side for row in rows if not row.exact]
+    from edgedec.bench.studies.speed_within_budgets import BudgetRow
+
+    kept = {side: row for side, row in rows.items() if isinstance(row, BudgetRow)}
+    lossy = [side for side, row in kept.items() if not row.same_replies_expected]
     bad = {side: found for side, found in report.differing().items() if found.replies and side not in lossy}
     if bad:
         counts = ", ".join(f"{side} in {found.replies} of {found.of}" for side, found in bad.items())
         raise EdgeDecError(f"replies differ from plain decoding: {counts}", hint="this is a bug of EdgeDec")
-    if over := [row.side for row in rows if row.over]:
+    if over := [side for side, row in kept.items() if row.over_budget]:
         raise MemoryBudgetError(f"budgets were not kept: {', '.join(over)}")

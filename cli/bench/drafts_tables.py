@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from edgedec.bench.harness.pairing import spread
 from edgedec.bench.harness.study import PLAIN
 from edgedec.bench.studies.drafts import BASES, PARTS
+from edgedec.bench.studies.speed_within_budgets import BudgetRow, RefusedRow
 from edgedec.cli.bench.tables import megabytes, new_table, number, percent, quartiles, wide_console
 from edgedec.core.units import size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from rich.console import Console
     from rich.table import Table
 
     from edgedec.bench.studies.drafts import DraftsReport
-    from edgedec.bench.studies.speed_within_budgets import BudgetRow
 
 
 _ABOUT_SIDES = """
@@ -38,7 +39,7 @@ _ABOUT_JUDGED = """
 Right, of the tokens to which a drafter gave this probability, after right ones; how many, in thousands"""
 
 
-def show(report: DraftsReport, rows: Sequence[BudgetRow], title: str) -> None:
+def show(report: DraftsReport, rows: Mapping[str, BudgetRow | RefusedRow], title: str) -> None:
     """Print all tables on standard output."""
     console = wide_console()
     turns = sum(len(one.turns) for one in report.questions)
@@ -56,7 +57,7 @@ def show(report: DraftsReport, rows: Sequence[BudgetRow], title: str) -> None:
         console.print(_ABOUT_JUDGED, soft_wrap=True)
         console.print(_judged(report))
     if rows:
-        _show_budgets(console, rows)
+        _show_budgets(console, report, rows)
     _show_facts(console, report)
 
 
@@ -69,13 +70,12 @@ def _sides(report: DraftsReport) -> Table:
     table = new_table([*headings, "ms drafting", "model", "all else"])
     for side in report.without_budget:
         score = report.score(side)
-        values = score.as_json()["tokens_per_s"]
-        cells = [f"{values['median']:.1f} ({values['low']:.1f}-{values['high']:.1f})" if values else "-"]
-        cells.append(number(score.total_rate, 1))
+        rates = spread(score.rates) if score.rates else None
+        cells = [quartiles(rates, 1), number(score.total_rate, 1)]
         for base in bases:
             ratio = score.ratio(base)
-            cells += [quartiles(ratio.pairs if ratio else None)]
-            cells += [number(part, 2) for part in ((ratio.total, ratio.by_cpu) if ratio else (None, None))]
+            totals = (ratio.total, ratio.by_processor_time) if ratio else (None, None)
+            cells += [quartiles(ratio), *(number(part, 2) for part in totals)]
         cells += [number(value, 2) for value in (score.predicted_speed_up, score.block_efficiency)]
         cells.append(percent(score.acceptance_rate))
         found = score.mbsu
@@ -104,12 +104,12 @@ def _drafters(report: DraftsReport) -> Table:
     )  # fmt: skip
     for side in report.without_budget:
         for name, one in report.score(side).drafters.items():
-            counts = (one.queries, one.proposed, one.drafted, one.accepted)
+            counts = (one.queries, one.proposed_tokens, one.drafted_tokens, one.accepted_tokens)
             read = (one.bytes_per_round or 0.0) / 1e6
             means = (one.gained_per_round, one.ms_per_query, one.ms_per_round)
             cells = [*(f"{count:.0f}" for count in counts), *(number(mean, 3) for mean in means)]
-            cells += [f"{one.share or 0.0:.1%}", f"{read:.1f}" if read else "-", f"{one.passes:.0f}"]
-            table.add_row(side, name, *cells, number(one.ms_per_step, 3), percent(one.step_share))
+            cells += [f"{one.share_of_time or 0.0:.1%}", f"{read:.1f}" if read else "-", f"{one.steps:.0f}"]
+            table.add_row(side, name, *cells, number(one.ms_per_step, 3), percent(one.step_of_a_pass))
     return table
 
 
@@ -135,9 +135,9 @@ def _categories(report: DraftsReport) -> Table:
         for side in others:
             score = report.score(side, questions)
             ratio = score.ratio(PLAIN)
-            cells.append(f"{ratio.pairs.median:.2f} ({ratio.total:.2f})" if ratio else "-")
-            values = (ratio.by_cpu if ratio else None, score.predicted_speed_up, score.block_efficiency)
-            cells += [number(value, 2) for value in values]
+            cells.append(f"{ratio.median:.2f} ({ratio.total:.2f})" if ratio else "-")
+            cells.append(number(ratio.by_processor_time if ratio else None, 2))
+            cells += [number(value, 2) for value in (score.predicted_speed_up, score.block_efficiency)]
         table.add_row(name if name in report.groups or name == "all" else f"  {name}", *cells)
     return table
 
@@ -161,14 +161,14 @@ def _show_facts(console: Console, report: DraftsReport) -> None:
             console.print(f"{side}: memory of drafters: {parts}", soft_wrap=True)
     if report.runs > 1:
         console.print(f"measured in {report.runs} runs; drafters began each without what they had learned")
-    apart = sum(ratio.apart for side in report.sides if (ratio := report.score(side).ratio(PLAIN)))
-    if apart:
+    ratios = [ratio for side in report.sides if (ratio := report.score(side).ratio(PLAIN))]
+    if apart := sum(ratio.pairs_of_different_runs for ratio in ratios):
         console.print(f"{apart} ratios are of replies that were measured in different runs")
     for line in report.notices():
         console.print(line, soft_wrap=True)
 
 
-def _show_budgets(console: Console, rows: Sequence[BudgetRow]) -> None:
+def _show_budgets(console: Console, report: DraftsReport, rows: Mapping[str, BudgetRow | RefusedRow]) -> None:
     console.print(
         "\nWithin memory budgets. x full: decoding to the unconstrained side with the same drafts, median"
         " (quartiles) of neighbouring replies,\ntotal, and total with prompts; generation: all but weights"
@@ -179,40 +179,36 @@ def _show_budgets(console: Console, rows: Sequence[BudgetRow]) -> None:
         ("", "budget", "planned", "peak", "generation", "measured", "+ process", "tok/s", "x full", "total",
          "with prompts", "tokens/pass", "differ")
     )  # fmt: skip
-    for row in rows:
-        table.add_row(*(_cells(row) if row.choice else [row.side, *["-"] * 12]))
+    for side, row in rows.items():
+        table.add_row(side, *(["-"] * 12 if isinstance(row, RefusedRow) else _cells(report, side, row)))
     console.print(table)
-    for row in rows:
-        for line in _notes(row):
-            console.print(f"{row.side}: {line}", soft_wrap=True)
+    for side, row in rows.items():
+        for line in [row.refused] if isinstance(row, RefusedRow) else _notes(row):
+            console.print(f"{side}: {line}", soft_wrap=True)
 
 
-def _cells(row: BudgetRow) -> list[str]:
-    differing, ratio = row.differing, row.ratio
-    sizes = (row.planned, row.peak, row.generation, row.measured, row.generation + row.process)
+def _cells(report: DraftsReport, side: str, row: BudgetRow) -> list[str]:
+    sizes = (row.planned_bytes, row.peak_rss_bytes, row.generation_bytes, row.generation_measured_bytes)
     return [
-        row.side,
-        "-" if row.budget is None else megabytes(row.budget),
-        *map(megabytes, sizes),
-        number(row.rate, 1),
-        quartiles(ratio.pairs if ratio else None),
-        number(ratio.total if ratio else None, 2),
-        number(row.whole_ratio, 2),
+        "-" if row.budget_bytes is None else megabytes(row.budget_bytes),
+        *map(megabytes, (*sizes, row.generation_and_process_bytes)),
+        number(report.score(side).total_rate, 1),
+        quartiles(row.speed),
+        number(row.speed.total if row.speed else None, 2),
+        number(row.speed_with_prompts, 2),
         number(row.block_efficiency, 2),
-        f"{differing.replies} of {differing.of}" if differing else "-",
+        f"{row.differing_replies} of {report.differing()[side].of}",
     ]
 
 
 def _notes(row: BudgetRow) -> list[str]:
-    if row.choice is None:
-        return [row.refused]
     lines = [f"gave up {', '.join(row.given_up)}"] if row.given_up else []
     counts = {
-        "prompts too long for its context": row.unanswered,
-        "prompts without the oldest turns": row.dropped,
-        "replies that ended with the context": row.cut,
+        "prompts too long for its context": row.too_long,
+        "prompts without the oldest turns": row.with_dropped_turns,
+        "replies that ended with the context": row.cut_replies,
     }
     lines += [f"{count} {meaning}" for meaning, count in counts.items() if count]
-    if row.over:
-        lines.append(f"took {megabytes(row.peak - (row.budget or 0))} more than its budget")
+    if row.over_budget:
+        lines.append(f"took {megabytes(row.peak_rss_bytes - (row.budget_bytes or 0))} more than its budget")
     return lines

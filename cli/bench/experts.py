@@ -12,21 +12,17 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import input_option
-from edgedec.cli.command import Command
+from edgedec.cli.command import new_command
 from edgedec.core.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from edgedec.bench.studies.experts import ReplayedRouting
 
 
-@click.command(
+@new_command(
     "experts",
-    cls=Command,
-    short_help="Hits of experts in memory, by policy.",
-    epilog=opt.examples(
-        "edgedec bench experts -m lfm2-8b-a1b",
-        "edgedec bench experts -m qwen3-30b-a3b --input questions.txt --json",
-    ),
+    "edgedec bench experts -m lfm2-8b-a1b",
+    "edgedec bench experts -m qwen3-30b-a3b --input questions.txt --json",
 )
 @opt.model_option
 @input_option("One question per line; .jsonl: a string or an object with prompt, question, text or turns.")
@@ -45,14 +41,13 @@ def command(ctx: click.Context, model: str, file: Path | None, as_json: bool) ->
     The model answers the questions with its experts on the disk, however much memory there is.
     """
     from edgedec.backends.onnx.model import OnnxModel
+    from edgedec.bench.harness.pairing import plain
     from edgedec.bench.harness.texts import QUESTIONS, read_prompts
     from edgedec.bench.studies.experts import DRAWN, drawn, recorded, replay
     from edgedec.bundle.device_place import DevicePlace
-    from edgedec.bundle.manifest import Manifest
 
     texts = read_prompts(file) if file else QUESTIONS
-    bundle = inputs.find_bundle(ctx, model)
-    manifest = Manifest.load(bundle)
+    bundle, manifest = inputs.find_model(ctx, model)
     if manifest.spec.experts is None or manifest.kind != "edgedec":
         raise UnsupportedError(
             f"{manifest.name} reads no experts from the disk",
@@ -66,7 +61,7 @@ def command(ctx: click.Context, model: str, file: Path | None, as_json: bool) ->
         found = [replay(name, routing, progress) for name, routing in routings.items()]
     if as_json:
         facts = {"model": manifest.name, "questions": len(texts)}
-        screen.show_json({**facts, "routings": [one.as_json() for one in found]})
+        screen.show_json({**facts, "routings": plain(found)})
     else:
         _show(manifest.name, found)
 
@@ -78,7 +73,7 @@ def _show(name: str, found: Sequence[ReplayedRouting]) -> None:
     console = wide_console()
     for one in found:
         console.print(
-            f"{name if one is found[0] else 'drawn'}, {one.name}: {one.again:.0%} of the last token's "
+            f"{name if one is found[0] else 'drawn'}, {one.routing}: {one.again:.0%} of the last token's "
             f"experts come again; hits of {one.asked} requests (and of Belady's)"
         )
         table = new_table(("", *(f"{slots} of {one.experts}" for slots in one.slots)))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgedec.cli.progress import reporter
+from edgedec.cli.progress import passing_bars, reporter
 from edgedec.cli.services import services
 from edgedec.core.errors import UsageError
-from edgedec.core.progress import Progress
+from edgedec.core.progress import Progress, silent
 
 if TYPE_CHECKING:
     from edgedec.bench.harness.runtimes import PeerRun
@@ -28,6 +28,14 @@ def find_bundle(ctx: click.Context, model: str) -> Path:
     """Return the bundle of a model as ``-m`` names it; pull or export it first where it is missing."""
     with reporter() as report:
         return services(ctx).store().ensure(model, progress=report)
+
+
+def find_model(ctx: click.Context, model: str) -> tuple[Path, Manifest]:
+    """Return the bundle of a model, as ``find_bundle`` does, and its manifest."""
+    from edgedec.bundle.manifest import Manifest
+
+    bundle = find_bundle(ctx, model)
+    return bundle, Manifest.load(bundle)
 
 
 def home(ctx: click.Context) -> str:
@@ -166,44 +174,21 @@ def conditions(options: StudyOptions, manifest: Manifest, file: Path | None) -> 
 
 @contextmanager
 def steps() -> Iterator[Progress]:
-    """Show bars that count steps on standard error, if that is a terminal."""
+    """Show a bar that counts the steps of a stage on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
-        yield lambda stage, done, total: None
+        yield silent
         return
-    bars = StepBars()
-    try:
-        yield bars
-    finally:
-        bars.close()
+    from rich import progress
 
+    label, times = progress.TextColumn("{task.description}"), progress.TimeRemainingColumn()
+    counts = progress.MofNCompleteColumn(), progress.TimeElapsedColumn()
+    with passing_bars(label, progress.BarColumn(), *counts, times) as bars:
 
-class StepBars:
-    """One bar per stage; a new stage replaces the bar."""
+        def show(stage: str, done: int, total: int) -> None:
+            for task in bars.tasks:
+                if task.description != stage:
+                    bars.remove_task(task.id)
+            shown = bars.task_ids or [bars.add_task(stage, total=total)]
+            bars.update(shown[0], completed=done, total=total)
 
-    def __init__(self) -> None:
-        from rich import progress
-        from rich.console import Console
-
-        self._bars = progress.Progress(
-            progress.TextColumn("{task.description}"),
-            progress.BarColumn(),
-            progress.MofNCompleteColumn(),
-            progress.TimeElapsedColumn(),
-            progress.TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-            refresh_per_second=2,  # drawing takes time from the measurement
-        )
-        self._bars.start()
-        self._task: Any = None
-        self._stage = ""
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        if stage != self._stage:
-            if self._task is not None:
-                self._bars.remove_task(self._task)
-            self._task, self._stage = self._bars.add_task(stage, total=total), stage
-        self._bars.update(self._task, completed=done, total=total)
-
-    def close(self) -> None:
-        self._bars.stop()
+        yield show

@@ -16,7 +16,7 @@ from edgedec.cli.bench.options import (
     last_options,
     peer_option,
 )
-from edgedec.cli.command import Command
+from edgedec.cli.command import new_command
 from edgedec.cli.services import services
 from edgedec.core.errors import UsageError
 from edgedec.core.quick_dataclass import dataclass
@@ -54,17 +54,13 @@ class KernelOptions(PeerOptions):
         return counts
 
 
-@click.command(
+@new_command(
     "kernels",
-    cls=Command,
-    short_help="Cost of a pass over k tokens.",
-    epilog=opt.examples(
-        "edgedec bench kernels -m qwen2.5-coder-1.5b",
-        "EDGEDEC_ISA=avx2 edgedec bench kernels --tokens 1,2,3,4,5,6,7,8 --json",
-        "edgedec bench kernels -m ./my-npu-model --device npu --tokens 1,8,32 --repeat 5",
-        "edgedec bench kernels --device gpu --tokens 1,16",
-        "edgedec bench kernels -m model.gguf --peer llama.cpp=~/llama/bin/python",
-    ),
+    "edgedec bench kernels -m qwen2.5-coder-1.5b",
+    "EDGEDEC_ISA=avx2 edgedec bench kernels --tokens 1,2,3,4,5,6,7,8 --json",
+    "edgedec bench kernels -m ./my-npu-model --device npu --tokens 1,8,32 --repeat 5",
+    "edgedec bench kernels --device gpu --tokens 1,16",
+    "edgedec bench kernels -m model.gguf --peer llama.cpp=~/llama/bin/python",
 )
 @opt.model_option
 @click.option("--tokens", default=TOKENS, show_default=True, metavar="LIST", help="Tokens per pass.")
@@ -100,14 +96,13 @@ def _measure(ctx: click.Context, options: KernelOptions, counts: list[int]) -> K
     from edgedec.bench.studies import kernels
     from edgedec.bench.studies.gpu_kernels import GpuStudy, measure_kernels
     from edgedec.bench.studies.weights import pass_weights
-    from edgedec.bundle.manifest import WEIGHTS, Manifest
+    from edgedec.bundle.manifest import WEIGHTS
     from edgedec.metrics.measures import traffic_of
     from edgedec.telemetry.bandwidth import measure
 
     given, threads = services(ctx), options.chosen_threads
     names = options.peer_names(WITH_PASSES, "cannot take tokens back after a pass")
-    bundle = inputs.find_bundle(ctx, options.model)
-    manifest = Manifest.load(bundle)
+    bundle, manifest = inputs.find_model(ctx, options.model)
     context = max(_LEAST_CONTEXT_TOKENS, options.resident + max(counts))
     inputs.check_context(manifest, context)
     isa, spec = runtime_of(manifest, options.device), manifest.spec

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgedec.bench.harness.memory_levels import FULL, Level
+from edgedec.bench.harness.pairing import by_field
 from edgedec.bench.harness.runtimes import EDGEDEC, OTHERS, OwnRun
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import PeerOptions, last_options, levels_option, peer_option
 from edgedec.cli.bench.tables import show_energies
-from edgedec.cli.command import Command
+from edgedec.cli.command import new_command
 from edgedec.core.errors import MemoryBudgetError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
@@ -23,6 +24,7 @@ from edgedec.sampling import DrawParams
 
 if TYPE_CHECKING:
     from edgedec.bench.harness.energy import Energies, EnergyProbe
+    from edgedec.bench.harness.journal import SideAnswer
     from edgedec.bench.harness.study import StudySide
     from edgedec.bench.studies.peak_memory import PeakMemory
     from edgedec.bundle.manifest import Manifest
@@ -36,14 +38,10 @@ class MemoryOptions(PeerOptions):
     levels: tuple[Level, ...]
 
 
-@click.command(
+@new_command(
     "memory",
-    cls=Command,
-    short_help="Peak memory, within budgets and beside peers.",
-    epilog=opt.examples(
-        "edgedec bench memory -m qwen2.5-coder-1.5b --memory -65% --memory least",
-        "edgedec bench memory -m model.gguf --peer llama.cpp,onnxruntime-genai --json",
-    ),
+    "edgedec bench memory -m qwen2.5-coder-1.5b --memory -65% --memory least",
+    "edgedec bench memory -m model.gguf --peer llama.cpp,onnxruntime-genai --json",
 )
 @opt.model_option
 @levels_option
@@ -63,23 +61,21 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     from edgedec.bench.harness.energy import EnergyProbe
     from edgedec.bench.harness.texts import PROMPTS
     from edgedec.bench.studies.peak_memory import measure_memory
-    from edgedec.bundle.manifest import Manifest
 
     options = MemoryOptions(**given)
     names = options.peer_names(OTHERS, "cannot take part")
-    bundle = inputs.find_bundle(ctx, options.model)
-    manifest = Manifest.load(bundle)
+    bundle, manifest = inputs.find_model(ctx, options.model)
     context = min(PROMPT_TOKENS + REPLY_TOKENS, manifest.spec.context_length)
     (prompt,) = inputs.prompt_ids(bundle, manifest, PROMPTS[:1], context - REPLY_TOKENS)
     asked = _own_sides(ctx, options, bundle, context) + _peers(ctx, options, manifest, names, context)
     probe = EnergyProbe()
     with inputs.steps() as progress:
-        found = measure_memory(asked, prompt, REPLY_TOKENS, progress, probe)
-    energies = _energies(found, manifest, options, probe)
+        found, replies = measure_memory(asked, prompt, REPLY_TOKENS, progress, probe)
+    energies = _energies(replies, manifest, options, probe)
     if options.as_json:
         facts = {"model": manifest.name, "threads": options.chosen_threads, "context": context}
         facts |= {"prompt_tokens": len(prompt), "max_tokens": REPLY_TOKENS}
-        sides = {name: {**one.as_json(), "peak_by_edgedec": _by_own(found, name)}
+        sides = {name: {**by_field(one), "peak_by_edgedec": _by_own(found, name)}
                  for name, one in found.items()}  # fmt: skip
         screen.show_json({**facts, "sides": sides, "energy": energies.as_json()})
     else:
@@ -88,18 +84,18 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         show_energies(energies)
     for level in options.levels:
         name = f"{EDGEDEC}+auto at {level.name}"
-        if level.kind == "size" and found[name].peak > level.amount:
-            raise MemoryBudgetError(f"{name} took {size(found[name].peak)}")
+        if level.kind == "size" and found[name].peak_rss_bytes > level.amount:
+            raise MemoryBudgetError(f"{name} took {size(found[name].peak_rss_bytes)}")
 
 
 def _energies(
-    found: dict[str, PeakMemory], manifest: Manifest, options: MemoryOptions, probe: EnergyProbe
+    replies: dict[str, SideAnswer], manifest: Manifest, options: MemoryOptions, probe: EnergyProbe
 ) -> Energies:
     from edgedec.bench.harness.energy import energies_of_replies, traffics
 
-    known = traffics(found, manifest, options.gguf_file, "fp16")
-    replies = {name: [one.reply] for name, one in found.items()}
-    return energies_of_replies(replies, known, manifest.spec.window, probe.reason)
+    known = traffics(replies, manifest, options.gguf_file, "fp16")
+    each = {name: [one] for name, one in replies.items()}
+    return energies_of_replies(each, known, manifest.spec.window, probe.reason)
 
 
 def _own_sides(ctx: click.Context, options: MemoryOptions, bundle: Path, context: int) -> list[StudySide]:
@@ -135,7 +131,7 @@ def _peers(
 
 
 def _by_own(found: dict[str, PeakMemory], name: str) -> float:
-    return round(found[name].peak / found[EDGEDEC].peak, 4)
+    return round(found[name].peak_rss_bytes / found[EDGEDEC].peak_rss_bytes, 4)
 
 
 def _show(found: dict[str, PeakMemory], title: str) -> None:
@@ -143,10 +139,12 @@ def _show(found: dict[str, PeakMemory], title: str) -> None:
 
     table = new_table(("", "peak", f"x {EDGEDEC}", "mapped", "private", "loading", "charged", "tok/s"))
     for name, one in found.items():
-        charged = "-" if one.group is None else megabytes(one.group)
-        sizes = [megabytes(count) for count in (one.mapped, one.private, one.loaded)]
+        charged = "-" if one.group_peak_bytes is None else megabytes(one.group_peak_bytes)
+        parts = (one.mapped_bytes, one.private_bytes, one.loaded_peak_rss_bytes)
+        sizes = [megabytes(count) for count in parts]
         ratio = number(_by_own(found, name), 2)
-        table.add_row(name, megabytes(one.peak), ratio, *sizes, charged, number(one.tokens_per_s, 1))
+        speed = number(one.decode_tokens_per_s, 1)
+        table.add_row(name, megabytes(one.peak_rss_bytes), ratio, *sizes, charged, speed)
     console = wide_console()
     console.print(title, soft_wrap=True)
     console.print(table)

@@ -13,7 +13,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import StudyOptions
-from edgedec.cli.command import Command
+from edgedec.cli.command import new_command
 from edgedec.cli.progress import notice
 from edgedec.cli.services import services
 from edgedec.core.errors import EdgeDecError, UsageError
@@ -25,16 +25,12 @@ if TYPE_CHECKING:
     from edgedec.core.cache_config import Device
 
 
-@click.command(
+@new_command(
     "report",
-    cls=Command,
-    short_help="One report of a model on this machine.",
-    epilog=opt.examples(
-        "edgedec bench report",
-        "edgedec bench report -m qwen2.5-coder-1.5b --out qwen-laptop",
-        "edgedec bench report --quick --out today --json | jq .parts.passes",
-        "edgedec bench report qwen-laptop qwen-phone",
-    ),
+    "edgedec bench report",
+    "edgedec bench report -m qwen2.5-coder-1.5b --out qwen-laptop",
+    "edgedec bench report --quick --out today --json | jq .parts.passes",
+    "edgedec bench report qwen-laptop qwen-phone",
 )
 @click.argument("reports", nargs=-1, type=click.Path(path_type=Path), metavar="[A B]")
 @opt.model_option
@@ -117,11 +113,9 @@ def _subject(
     """Return the subject, and the folder of its report."""
     from edgedec.bench.report.folder import JOURNALS
     from edgedec.bench.report.subject import FULL_EFFORT, QUICK_EFFORT, Subject
-    from edgedec.bundle.manifest import Manifest
 
     chosen = StudyOptions(model=model, threads=threads, as_json=False).chosen_threads
-    bundle = inputs.find_bundle(ctx, model)
-    manifest = Manifest.load(bundle)
+    bundle, manifest = inputs.find_model(ctx, model)
     where = out or Path("report-" + re.sub(r"[^\w.-]+", "-", manifest.name))
     effort = QUICK_EFFORT if quick else FULL_EFFORT
     read = services(ctx).bandwidth

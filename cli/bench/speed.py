@@ -12,7 +12,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import PeerOptions, count_option, input_option, last_options, peer_option
-from edgedec.cli.command import Command
+from edgedec.cli.command import new_command
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
 
@@ -34,16 +34,12 @@ class SpeedOptions(PeerOptions):
     repeat: int
 
 
-@click.command(
+@new_command(
     "speed",
-    cls=Command,
-    short_help="Plain decoding, prefill, load and memory, beside peers.",
-    epilog=opt.examples(
-        "edgedec bench speed -m qwen2.5-coder-1.5b --peer llama.cpp",
-        "edgedec bench speed -m model.gguf --peer llama.cpp=~/llama/bin/python --threads 4",
-        "edgedec bench speed -m model.gguf --peer transformers,openvino-genai",
-        "edgedec bench speed --peer native --input prompts.jsonl --max-tokens 128 --json",
-    ),
+    "edgedec bench speed -m qwen2.5-coder-1.5b --peer llama.cpp",
+    "edgedec bench speed -m model.gguf --peer llama.cpp=~/llama/bin/python --threads 4",
+    "edgedec bench speed -m model.gguf --peer transformers,openvino-genai",
+    "edgedec bench speed --peer native --input prompts.jsonl --max-tokens 128 --json",
 )
 @opt.model_option
 @input_option("Prompts, one per line; .jsonl: a string or an object with prompt, question, text or turns.")
@@ -71,12 +67,11 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     from edgedec.bench.harness.runtimes import OwnRun
     from edgedec.bench.harness.texts import PROMPTS, read_prompts
     from edgedec.bench.studies.speed import SpeedStudy, measure_speed
-    from edgedec.bundle.manifest import Manifest
 
     options = SpeedOptions(**given)
     names = options.peer_names(ABLE, "cannot take part")
-    bundle = inputs.find_bundle(ctx, options.model)
-    manifest, threads = Manifest.load(bundle), options.chosen_threads
+    bundle, manifest = inputs.find_model(ctx, options.model)
+    threads = options.chosen_threads
     texts = read_prompts(options.file) if options.file else PROMPTS
     ids = inputs.prompt_ids(bundle, manifest, texts, None)
     context = max(map(len, ids)) + options.max_tokens

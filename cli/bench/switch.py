@@ -11,7 +11,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
 from edgedec.cli.bench.options import input_option, last_options
-from edgedec.cli.command import Command
+from edgedec.cli.command import new_command
 from edgedec.cli.opening import open_model
 
 if TYPE_CHECKING:
@@ -21,14 +21,10 @@ if TYPE_CHECKING:
 _REPLY_TOKENS = 256
 
 
-@click.command(
+@new_command(
     "switch",
-    cls=Command,
-    short_help="Right answers and cost of two models that take turns.",
-    epilog=opt.examples(
-        "edgedec bench switch -m qwen2.5-coder-1.5b --switch smollm2-135m",
-        "edgedec bench switch -m qwen2.5-coder-1.5b --switch smollm2-135m --input gsm8k.jsonl",
-    ),
+    "edgedec bench switch -m qwen2.5-coder-1.5b --switch smollm2-135m",
+    "edgedec bench switch -m qwen2.5-coder-1.5b --switch smollm2-135m --input gsm8k.jsonl",
 )
 @opt.model_option
 @click.option("--switch", required=True, metavar="SMALL", help="The small model, by name or path.")

@@ -11,6 +11,7 @@ from edgedec.bundle.drafter_manifest import HEAD, KINDS
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench.inputs import find_bundle
+from edgedec.cli.command import new_command
 from edgedec.cli.draft.gguf_source import gguf_of
 from edgedec.cli.services import services
 from edgedec.core.errors import NotFoundError, UsageError
@@ -31,16 +32,13 @@ Its matrices keep their formats.
 """
 
 
-@click.command(
+@new_command(
     "export",
-    short_help="Write a drafter as a GGUF file for llama.cpp.",
+    "edgedec pull smollm2-135m --keep-source",
+    "edgedec draft export -m smollm2-135m -o smollm2-head.gguf",
+    "edgedec draft export mtp -m qwen3.5-0.8b -o mtp-qwen3.5.gguf",
+    "edgedec draft export -m smollm2-135m --from SmolLM2-135M.gguf -o head.gguf --json",
     help=_HELP,
-    epilog=opt.examples(
-        "edgedec pull smollm2-135m --keep-source",
-        "edgedec draft export -m smollm2-135m -o smollm2-head.gguf",
-        "edgedec draft export mtp -m qwen3.5-0.8b -o mtp-qwen3.5.gguf",
-        "edgedec draft export -m smollm2-135m --from SmolLM2-135M.gguf -o head.gguf --json",
-    ),
 )
 @click.argument("kind", required=False, type=click.Choice([*_FORMS]))
 @opt.model_option

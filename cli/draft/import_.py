@@ -11,6 +11,7 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench.inputs import find_bundle
+from edgedec.cli.command import new_command
 from edgedec.cli.progress import notice, reporter
 from edgedec.cli.services import services
 from edgedec.core.units import size
@@ -21,15 +22,12 @@ if TYPE_CHECKING:
     from edgedec.disk.listed_files import Scalar
 
 
-@click.command(
+@new_command(
     "import",
-    short_help="Install a drafter that others made for a model.",
-    epilog=opt.examples(
-        "edgedec draft import AngelSlim/Qwen3-1.7B_eagle3 -m qwen3-1.7b",
-        "edgedec draft import ./my-head -m ./my-model",
-        "edgedec draft import mtp-Qwen3.5-0.8B-Q8_0.gguf -m qwen3.5-0.8b",
-        "edgedec draft import head.gguf -m qwen3-4b --json",
-    ),
+    "edgedec draft import AngelSlim/Qwen3-1.7B_eagle3 -m qwen3-1.7b",
+    "edgedec draft import ./my-head -m ./my-model",
+    "edgedec draft import mtp-Qwen3.5-0.8B-Q8_0.gguf -m qwen3.5-0.8b",
+    "edgedec draft import head.gguf -m qwen3-4b --json",
 )
 @click.argument("head", metavar="HEAD")
 @opt.model_option

@@ -14,6 +14,7 @@ import click
 from edgedec.bundle.drafter_manifest import KINDS, TABLES, TRIM
 from edgedec.cli import options as opt
 from edgedec.cli import screen
+from edgedec.cli.command import new_command
 from edgedec.cli.services import services
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.units import size
@@ -26,14 +27,11 @@ if TYPE_CHECKING:
     from edgedec.models import Store
 
 
-@click.command(
+@new_command(
     "list",
-    short_help="Show the drafters that belong to models.",
-    epilog=opt.examples(
-        "edgedec draft list",
-        "edgedec draft list -m smollm2-135m",
-        "edgedec draft list --json | jq -r '.drafters[].path'",
-    ),
+    "edgedec draft list",
+    "edgedec draft list -m smollm2-135m",
+    "edgedec draft list --json | jq -r '.drafters[].path'",
 )
 @click.option(
     "-m", "--model", metavar="NAME", help="Of this installed model only (default: of every installed model)."

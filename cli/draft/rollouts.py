@@ -11,7 +11,7 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench.inputs import find_bundle
-from edgedec.cli.command import Command, declared, option, taking
+from edgedec.cli.command import declared, new_command, option, taking
 from edgedec.cli.draft.options import prompts_option
 from edgedec.cli.draft.token_bar import token_bar
 from edgedec.cli.interrupts import interrupts_to
@@ -63,15 +63,11 @@ class RolloutOptions:
     # fmt: on
 
 
-@click.command(
+@new_command(
     "rollouts",
-    cls=Command,
-    short_help="Let a model answer prompts, and keep its replies.",
-    epilog=opt.examples(
-        "edgedec draft rollouts --prompts prompts.jsonl --greedy",
-        "edgedec draft rollouts -m qwen2.5-coder-1.5b --prompts prompts.txt --tokens 200000",
-        "edgedec draft rollouts --prompts prompts.jsonl --json | jq .tokens",
-    ),
+    "edgedec draft rollouts --prompts prompts.jsonl --greedy",
+    "edgedec draft rollouts -m qwen2.5-coder-1.5b --prompts prompts.txt --tokens 200000",
+    "edgedec draft rollouts --prompts prompts.jsonl --json | jq .tokens",
 )
 @taking(options=RolloutOptions)
 @opt.json_option

@@ -9,6 +9,7 @@ import click
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench.inputs import steps
+from edgedec.cli.command import new_command
 from edgedec.cli.opening import open_model
 from edgedec.cli.services import services
 
@@ -16,13 +17,10 @@ if TYPE_CHECKING:
     from edgedec.training.make_tables import MadeTables
 
 
-@click.command(
+@new_command(
     "tables",
-    short_help="Make tables, so that the first reply is drafted too.",
-    epilog=opt.examples(
-        "edgedec draft tables",
-        "edgedec draft tables -m qwen2.5-coder-1.5b --json",
-    ),
+    "edgedec draft tables",
+    "edgedec draft tables -m qwen2.5-coder-1.5b --json",
 )
 @opt.model_option
 @opt.json_option

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from edgedec.cli.progress import notice
+from edgedec.cli.progress import notice, passing_bars
 from edgedec.metrics.stats import Clock
 
 LINE_EVERY_S = 30.0
@@ -22,18 +22,10 @@ def token_bar(prompts: int, tokens: int | None) -> Iterator[Callable[[int, int],
         yield TokenLines(prompts, tokens)
         return
     from rich import progress
-    from rich.console import Console
 
-    bar = progress.Progress(
-        progress.TextColumn("answering"),
-        progress.BarColumn(),
-        progress.TextColumn("{task.description}"),
-        progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(elapsed_when_finished=True),
-        console=Console(stderr=True),
-        transient=True,
-        refresh_per_second=2,
-    )
+    label, words = (progress.TextColumn(text) for text in ("answering", "{task.description}"))
+    times = progress.TimeElapsedColumn(), progress.TimeRemainingColumn(elapsed_when_finished=True)
+    bar = passing_bars(label, progress.BarColumn(), words, *times)
     with bar:
         task: Any = bar.add_task("", total=tokens or prompts or None)
         clock = time.monotonic

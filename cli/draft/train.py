@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import click
 
-from edgedec.cli import options as opt
-from edgedec.cli.command import Command, taking
+from edgedec.cli.command import new_command, taking
 from edgedec.cli.draft import training
 
 
-@click.command(
+@new_command(
     "train",
-    cls=Command,
-    short_help="Train a head or an adapter that drafts for a model.",
-    epilog=opt.examples(
-        "edgedec draft train --prompts prompts.jsonl --ids 8192 --quant q4_0",
-        "edgedec draft train -m qwen2.5-coder-1.5b --minutes 240",
-        "edgedec draft train --steps 500 --json | jq .agreement",
-        "edgedec draft train -m qwen2.5-coder-1.5b --from smollm2-135m --minutes 120",
-    ),
+    "edgedec draft train --prompts prompts.jsonl --ids 8192 --quant q4_0",
+    "edgedec draft train -m qwen2.5-coder-1.5b --minutes 240",
+    "edgedec draft train --steps 500 --json | jq .agreement",
+    "edgedec draft train -m qwen2.5-coder-1.5b --from smollm2-135m --minutes 120",
 )
 @taking(options=training.TrainOptions)
 @click.pass_context

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +12,6 @@ from edgedec.cli.draft.gguf_source import gguf_of
 from edgedec.cli.progress import notice, reporter
 from edgedec.cli.services import services
 from edgedec.core.units import size
-
-if TYPE_CHECKING:
-    from edgedec.training.unrolling import Agreement
 
 
 def train(ctx: click.Context, options: training.TrainOptions, named: str) -> None:
@@ -34,10 +30,9 @@ def train(ctx: click.Context, options: training.TrainOptions, named: str) -> Non
     with training.alone(job.folder), steps() as progress:
         data = job.data(replies, progress, _kinds(options.prompts))
         trainer, before = job.trainer(data)
-        notice(f"before: {_shown(sum(before.values(), no_agreement(MEASURED_DEPTHS)))}")
-        if not training.trained(trainer, options, progress):
-            notice(f"stopped at step {trainer.step}; the same command goes on")
-            raise KeyboardInterrupt
+        found = sum(before.values(), no_agreement(MEASURED_DEPTHS))
+        notice(f"before: {training.agreement_words(found)}")
+        training.run(trainer, options, progress)
         after = job.by_kind(trainer.learner, data)
         found = sum(after.values(), no_agreement(MEASURED_DEPTHS))
         facts = job.facts(trainer, replies, before, after)
@@ -64,8 +59,3 @@ def _kinds(prompts: Path | None) -> dict[str, str]:
     from edgedec.training.rollouts import key_of
 
     return {key_of(text): kind for text, kind in read_kinds(prompts).items()} if prompts else {}
-
-
-def _shown(found: Agreement) -> str:
-    rates = ", ".join(f"{rate:.2f}" for rate in found.rates)
-    return f"agreement {rates} by depth, {found.tokens_a_pass:.2f} tokens a pass"

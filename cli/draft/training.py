@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +16,7 @@ from edgedec.cli import screen
 from edgedec.cli.command import declared, option
 from edgedec.cli.draft.options import LEAST_TOKENS, prompts_option
 from edgedec.cli.draft.rollouts import RolloutOptions, answer
+from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.progress import notice
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.quick_dataclass import dataclass
@@ -129,30 +129,18 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def stop_at_interrupt() -> Iterator[Callable[[], bool]]:
-    """Yield whether Ctrl-C came. A second one raises KeyboardInterrupt at once."""
-    came = False
-
-    def first(number: int, frame: FrameType | None) -> None:
-        nonlocal came
-        came = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = signal.signal(signal.SIGINT, first)
-    try:
-        yield lambda: came
-    finally:
-        signal.signal(signal.SIGINT, before)
+def agreement_words(found: Agreement) -> str:
+    """Say how often a drafter agrees with its target."""
+    rates = ", ".join(f"{rate:.2f}" for rate in found.rates)
+    return f"agreement {rates} by depth, {found.tokens_a_pass:.2f} tokens a pass"
 
 
-def trained(trainer: Trainer[Any], options: TrainOptions, progress: Progress) -> bool:
-    """Train until the end of the run or Ctrl-C; return whether it came to its end."""
+def run(trainer: Trainer[Any], options: TrainOptions, progress: Progress) -> None:
+    """Train until the end of the run. Raises KeyboardInterrupt where Ctrl-C ended it before."""
     from edgedec.training.trainer import Watch
 
     def measured(step: int, found: Agreement) -> None:
-        rates = ", ".join(f"{rate:.2f}" for rate in found.rates)
-        notice(f"step {step}: agreement {rates} by depth, {found.tokens_a_pass:.2f} tokens a pass")
+        notice(f"step {step}: {agreement_words(found)}")
 
     if trainer.unfinished:
         notice(f"going on after step {trainer.step} with the run that was not finished")
@@ -161,9 +149,12 @@ def trained(trainer: Trainer[Any], options: TrainOptions, progress: Progress) ->
     seconds, steps = 60 * options.minutes if options.minutes else None, options.steps
     if not seconds and not steps:
         steps = trainer.steps_of(EPOCHS)
-    with stop_at_interrupt() as stopped:
-        watch = Watch(progress=progress, stop=stopped, measured=measured)
-        return trainer.run(steps=steps, seconds=seconds, watch=watch)
+    stopped = Event()
+    with interrupts_to(stopped.set):
+        watch = Watch(progress=progress, stop=stopped.is_set, measured=measured)
+        if not trainer.run(steps=steps, seconds=seconds, watch=watch):
+            notice(f"stopped at step {trainer.step}; the same command goes on")
+            raise KeyboardInterrupt
 
 
 def show(

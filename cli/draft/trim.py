@@ -10,7 +10,7 @@ import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import screen
-from edgedec.cli.command import Command
+from edgedec.cli.command import new_command
 from edgedec.cli.draft.options import LEAST_TOKENS, prompts_option
 from edgedec.cli.draft.rollouts import RolloutOptions, answer
 from edgedec.cli.services import services
@@ -29,15 +29,11 @@ _REPEAT = 15
 _CONTEXT_TOKENS = 256
 
 
-@click.command(
+@new_command(
     "trim",
-    cls=Command,
-    short_help="Choose the ids that a model's head computes when it drafts.",
-    epilog=opt.examples(
-        "edgedec draft trim -m gemma3-270m",
-        "edgedec draft trim -m qwen2.5-coder-1.5b --prompts prompts.jsonl",
-        "edgedec draft trim --ids 16384 --json | jq .chosen.coverage",
-    ),
+    "edgedec draft trim -m gemma3-270m",
+    "edgedec draft trim -m qwen2.5-coder-1.5b --prompts prompts.jsonl",
+    "edgedec draft trim --ids 16384 --json | jq .chosen.coverage",
 )
 @opt.model_option
 @prompts_option(

@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from edgedec.cli import screen
 from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to
@@ -161,7 +159,7 @@ class ChatWindow:
             if can_draw() and self.look.markdown and not self.traced:
                 self._draw(reply, before)
             else:
-                self._write(reply, palette)
+                screen.stream(reply, lambda piece: tracing.show(piece, reply, palette))
         if self.traced:
             tracing.conclude(reply.trace(), palette)
         status.show(reply, more=self.interactive)
@@ -176,13 +174,3 @@ class ChatWindow:
                     view.push(piece, len(reply.tokens))
         finally:
             self.thought = view.thought
-
-    def _write(self, reply: Reply, palette: tracing.Palette | None) -> None:
-        ends_line = False
-        try:
-            for piece in reply:
-                tracing.show(piece, reply, palette)
-                ends_line = piece.endswith("\n")
-        finally:
-            if not ends_line:
-                click.echo()

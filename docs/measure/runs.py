@@ -92,25 +92,18 @@ def linked_home(home: Path, folder: Path) -> Path:
 
 def run_command(home: Path, command: list[str], seconds: float) -> str:
     """Run ``edgedec`` with this home; its progress is not shown. Raises CommandError."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "edgedec.cli.main", *command],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
-        env={**os.environ, "EDGEDEC_HOME": str(home)},
-    )  # fmt: skip
     try:
-        out, told = process.communicate(timeout=seconds)
+        done = subprocess.run(
+            [sys.executable, "-m", "edgedec.cli.main", *command],
+            capture_output=True, check=False, encoding="utf-8", timeout=seconds,
+            env={**os.environ, "EDGEDEC_HOME": str(home)},
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
-        process.terminate()
-        process.communicate()
         raise CommandError(f"not done in {seconds / 60:.0f} minutes") from None
-    except BaseException:
-        process.terminate()
-        process.communicate()
-        raise
-    if process.returncode:
-        lines = told.strip().splitlines() or [f"status {process.returncode}"]
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
         raise CommandError(lines[-1][:200])
-    return out
+    return done.stdout
 
 
 @dataclass(slots=True)

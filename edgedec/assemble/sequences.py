@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from threading import Lock
 
 from edgedec.backends.backend import PassRequest
@@ -122,7 +121,7 @@ class SeveralSequences:
         every = Work()
         for work in works:
             every = every.with_more(work)
-        return replace(every, passes=self._passes)
+        return every._replace(passes=self._passes)
 
     def reply(self, number: int, *, streams: bool = True) -> AbstractContextManager[None]:
         """See ``SequenceBatch.reply``."""

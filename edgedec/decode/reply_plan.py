@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,10 @@ from edgedec.core_lib.engine import CoreEngine, Planned, ReplyStart, Verified
 from edgedec.core_lib.needs import drawing_bytes, head_temperature, needs_logits
 from edgedec.decode.constrained import Ahead, go_on
 from edgedec.decode.records import FinishReason, ReplyDetails, Step
-from edgedec.grammar.constraint import Constraint
 from edgedec.sampling import DrawParams
+
+if TYPE_CHECKING:
+    from edgedec.grammar.matcher import GrammarConstraint
 
 _REASONS: tuple[FinishReason | None, ...] = (None, "stop", "length")
 """By ``core_lib.engine.Verified.end``."""
@@ -96,7 +99,7 @@ class ReplyPlan:
 class _Walk:
     """A grammar as the core asks it: ``core_lib.grammar.ReplyGrammar``, while a walk ahead of it goes on."""
 
-    def __init__(self, grammar: Constraint) -> None:
+    def __init__(self, grammar: GrammarConstraint) -> None:
         self._grammar = grammar
         self._ahead = Ahead(grammar)
 

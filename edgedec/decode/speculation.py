@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from edgedec.control import Costs
 from edgedec.control.tally import Tally
@@ -19,8 +20,10 @@ from edgedec.core_lib.speculation import CoreSpeculation, DraftWork, Nodes, Outc
 from edgedec.decode.constrained import GRAMMAR, permitted
 from edgedec.draft import Drafter, lookup_ahead
 from edgedec.draft.native import table_of
-from edgedec.grammar.constraint import Constraint
 from edgedec.sampling import DrawParams
+
+if TYPE_CHECKING:
+    from edgedec.grammar.matcher import GrammarConstraint
 
 __all__ = ["Speculation", "Tally"]
 
@@ -59,7 +62,7 @@ class Speculation:
         self._begun = False
         self._beginning: tuple[Sequence[int], int, DrawParams | None] = (), 0, None
         """The sequence that drafters begin, and how its reply is drawn; None: as before."""
-        self._grammar: Constraint | None = None
+        self._grammar: GrammarConstraint | None = None
         seats = [_seat(drafter) for drafter in drafters]
         self.taps = self._taps()
         """Layers of the target whose outputs drafters need, ascending."""
@@ -130,7 +133,7 @@ class Speculation:
         *,
         params: DrawParams | None = None,
         stop_ids: Collection[int] = (),
-        grammar: Constraint | None = None,
+        grammar: GrammarConstraint | None = None,
     ) -> None:
         """Start a new sequence, which shares its first ``kept`` tokens with the one before.
 

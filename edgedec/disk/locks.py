@@ -15,6 +15,7 @@ from edgedec.core.errors import StorageError
 from edgedec.disk.files import storage_errors
 
 _MOST_NOTE_BYTES = 200
+_ANOTHER_HOME = "set EDGEDEC_HOME to another directory"
 
 if sys.platform == "win32":
     import msvcrt
@@ -66,25 +67,15 @@ def exclusive(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def free(path: Path) -> Iterator[bool]:
-    """Hold the lock file ``path`` alone if nobody holds it now; yields whether that is so.
-
-    The file is removed on release. Raises StorageError where it cannot be written.
-    """
+    """Hold the lock file ``path`` alone if nobody does now; yields whether that is so. See ``claimed``."""
     with _errors_of(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = _opened(path)
-        if not _try(descriptor) or not _is_still(path, descriptor):
-            os.close(descriptor)
-            descriptor = -1
-    if descriptor < 0:
-        yield False
-        return
-    with _removed_and_closed(path, descriptor):
-        yield True
+    with claimed(path, "") as holder:
+        yield holder is None
 
 
 @contextmanager
-def claimed(path: Path, note: str, *, elsewhere: str) -> Iterator[str | None]:
+def claimed(path: Path, note: str, *, elsewhere: str = _ANOTHER_HOME) -> Iterator[str | None]:
     """Hold the lock file ``path`` alone if nobody holds it now, with ``note`` in it.
 
     Yields None, or the note of whoever holds it, "" where it cannot be read. The file is removed on release.
@@ -144,7 +135,7 @@ class Share:
 
 
 @contextmanager
-def _errors_of(path: Path, elsewhere: str = "set EDGEDEC_HOME to another directory") -> Iterator[None]:
+def _errors_of(path: Path, elsewhere: str = _ANOTHER_HOME) -> Iterator[None]:
     try:
         with storage_errors(str(path.parent), elsewhere=elsewhere):
             yield

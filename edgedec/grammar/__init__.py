@@ -1,6 +1,6 @@
 """Structured output: what a reply has to be, and which tokens may come next for that.
 
-``spec`` has the plain value that callers hand in, ``constraint`` the interface that decoding asks.
+``spec`` has the plain value that callers hand in, ``matcher`` the constraint that decoding asks.
 """
 
 from __future__ import annotations

@@ -90,7 +90,10 @@ def _raise_fault(spec: GrammarSpec, trial: Trial) -> None:
 
 
 class GrammarConstraint:
-    """See ``Constraint``."""
+    """The place that a reply has reached in its grammar. It walks ahead over drafts, and back.
+
+    Draws ask it at the place where it stands.
+    """
 
     def __init__(self, spec: GrammarSpec, vocabulary: LLTokenizer) -> None:
         self._spec = spec
@@ -108,6 +111,7 @@ class GrammarConstraint:
             raise _refused(spec, self._matcher.get_error())
 
     def permits(self, token: int) -> bool:
+        """Whether ``token`` may come next."""
         if self.finished:
             return token in self._ends
         if forced := self.forced():
@@ -115,12 +119,14 @@ class GrammarConstraint:
         return self._tried(token)
 
     def bits(self) -> NDArray[np.uint8]:
+        """A bit for each token that may come next; that of id 0 the lowest of the first byte."""
         mask = self._mask()
         if mask is None:
             raise self._too_complex()
         return mask
 
     def advance(self, token: int) -> bool:
+        """Go on behind ``token``; False, and nothing changes, if it may not come next."""
         if self.finished or not self.permits(token) or not self._matcher.consume_token(token):
             self._mended()
             return False
@@ -129,6 +135,7 @@ class GrammarConstraint:
         return True
 
     def back(self, count: int) -> None:
+        """Take back the last ``count`` tokens."""
         if not count:
             return
         del self._walked[len(self._walked) - count :]
@@ -137,6 +144,11 @@ class GrammarConstraint:
             self._again()
 
     def forced(self) -> list[int]:
+        """The only tokens that may come next, one after the other; none where there is a choice.
+
+        Where the next characters are certain, the tokens are those that the tokenizer makes of them, and no
+        other ones may spell them.
+        """
         if self._forced is None:
             self._forced = [] if self.finished else self._matcher.compute_ff_tokens()
             if self._mended():
@@ -145,10 +157,12 @@ class GrammarConstraint:
 
     @property
     def accepts(self) -> bool:
+        """Whether the reply may end here."""
         return bool(self._matcher.is_accepting())
 
     @property
     def finished(self) -> bool:
+        """Whether it has to end here."""
         return bool(self._matcher.is_stopped()) and self.accepts
 
     def _begins(self) -> bool:

@@ -7,6 +7,7 @@ read while tokens come.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,19 +51,8 @@ class Energy:
 
     def as_json(self) -> dict[str, object]:
         """Return the figures as JSON fields; a measurement has no ``low`` and ``high``."""
-        found: dict[str, object] = {"source": self.source, "estimated": self.estimated}
-        for name in (
-            "joules",
-            "joules_per_token",
-            "idle_w",
-            "low",
-            "high",
-            "per_token_low",
-            "per_token_high",
-        ):
-            value = getattr(self, name)
-            found[name] = None if value is None else round(value, 6)
-        return found | ({"reason": self.reason} if self.reason else {})
+        found = {name: round(one, 6) if isinstance(one, float) else one for name, one in asdict(self).items()}
+        return found if self.reason else {name: one for name, one in found.items() if name != "reason"}
 
 
 @dataclass(frozen=True, slots=True)

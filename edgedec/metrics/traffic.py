@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from edgedec.core.experts import Experts
 from edgedec.core.quick_dataclass import dataclass
@@ -10,8 +12,7 @@ from edgedec.metrics.mbsu import Weights
 from edgedec.telemetry.energy.estimate import OPERATIONS_EACH
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """Counts of passes.
 
     ``passes``: of one that several sequences share, a part may be counted. ``slots``: filled slots of the KV
@@ -34,21 +35,11 @@ class Work:
 
     def with_more(self, other: Work) -> Work:
         """Return these counts and ``other`` together."""
-        return Work(
-            self.passes + other.passes,
-            self.tokens + other.tokens,
-            self.slots + other.slots,
-            self.window_slots + other.window_slots,
-        )
+        return Work(*map(operator.add, self, other))
 
     def since(self, before: Work) -> Work:
         """Return the counts that were added since ``before``."""
-        return Work(
-            self.passes - before.passes,
-            self.tokens - before.tokens,
-            self.slots - before.slots,
-            self.window_slots - before.window_slots,
-        )
+        return Work(*map(operator.sub, self, before))
 
 
 @dataclass(frozen=True, slots=True)

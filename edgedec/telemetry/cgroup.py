@@ -1,14 +1,12 @@
-"""Memory that the control groups of this process leave it, as containers and services limit it (Linux).
-
-Version 2 is one tree; in version 1 the memory controller has a tree of its own. Within a container both are
-mounted at its own group.
-"""
+"""Memory that the control groups of this process leave it, as containers and services limit it (Linux)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from edgedec.telemetry.system_text import GROUPS, OWN_GROUPS, groups, text_of
 
 
 class _Files(NamedTuple):
@@ -22,29 +20,10 @@ _V2 = _Files("memory.max", "memory.current", "inactive_file")
 _V1 = _Files("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
-def left_bytes(mounts: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int | None:
+def left_bytes(root: Path = GROUPS, own: Path = OWN_GROUPS) -> int | None:
     """Return the least that any group of this process has left; None where no group has a limit."""
-    return min((left for group, files in _groups(mounts, own) for left in _left(group, files)), default=None)
-
-
-def _groups(mounts: Path, own: Path) -> Iterator[tuple[Path, _Files]]:
-    """Yield this process's groups, each with those above it, and the names of their files."""
-    try:
-        lines = own.read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        number, controllers, path = line.split(":", 2)
-        if number == "0":
-            root, files = mounts, _V2
-        elif "memory" in controllers.split(","):
-            root, files = mounts / "memory", _V1
-        else:
-            continue
-        group = root / path.strip("/")
-        yield from (
-            (parent, files) for parent in (group, *group.parents) if root in (parent, *parent.parents)
-        )
+    found = ((group, _V2 if second else _V1) for group, second in groups("memory", text_of(own), root))
+    return min((left for group, files in found for left in _left(group, files)), default=None)
 
 
 def _left(group: Path, files: _Files) -> Iterator[int]:

@@ -8,8 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from edgedec.core.errors import Remedy, UsageError
-
-_CGROUP = Path("/sys/fs/cgroup")
+from edgedec.telemetry.system_text import GROUPS, OWN_GROUPS, groups, text_of
 
 
 def usable_cores() -> int:
@@ -49,20 +48,13 @@ def load_average() -> float | None:
         return None
 
 
-def quota_cores(groups: str | None = None, root: Path = _CGROUP) -> int | None:
+def quota_cores(own: str | None = None, root: Path = GROUPS) -> int | None:
     """Return the cores that the CPU quota of this process is worth, rounded up; None without a quota.
 
-    ``groups`` is the text of Linux's /proc/self/cgroup, ``root`` the folder where control groups are mounted.
-    The groups above it count too, and those above a container are not seen: its own is the root then.
+    The groups above its own count too. ``own`` and ``root``: see ``system_text.groups``.
     """
-    found = []
-    for line in (_read(Path("/proc/self/cgroup")) if groups is None else groups).splitlines():
-        _, controllers, path = (*line.split(":", 2), "", "")[:3]
-        if not controllers:
-            found += [_quota_v2(place) for place in _upwards(root, path)]
-        elif "cpu" in controllers.split(","):
-            mount = next((root / name for name in (controllers, "cpu") if (root / name).is_dir()), None)
-            found += [_quota_v1(place) for place in _upwards(mount, path)] if mount else []
+    told = text_of(OWN_GROUPS) if own is None else own
+    found = [_quota_v2(group) if second else _quota_v1(group) for group, second in groups("cpu", told, root)]
     return min((math.ceil(quota) for quota in found if quota), default=None)
 
 
@@ -72,19 +64,13 @@ def _allowed() -> Collection[int]:
     return (affinity(0) if affinity else None) or range(os.cpu_count() or 1)
 
 
-def _upwards(root: Path, path: str) -> list[Path]:
-    """Return ``root / path`` and the folders above it up to ``root``."""
-    parts = [part for part in path.split("/") if part not in ("", "..")]
-    return [root.joinpath(*parts[:count]) for count in range(len(parts), -1, -1)]
-
-
 def _quota_v2(group: Path) -> float | None:
-    quota, period = (*_read(group / "cpu.max").split(), "", "")[:2]
+    quota, period = (*text_of(group / "cpu.max").split(), "", "")[:2]
     return _share(quota, period)
 
 
 def _quota_v1(group: Path) -> float | None:
-    return _share(_read(group / "cpu.cfs_quota_us"), _read(group / "cpu.cfs_period_us"))
+    return _share(text_of(group / "cpu.cfs_quota_us"), text_of(group / "cpu.cfs_period_us"))
 
 
 def _share(quota: str, period: str) -> float | None:
@@ -97,11 +83,4 @@ def _share(quota: str, period: str) -> float | None:
 
 def _siblings(cpu: int) -> str:
     path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-    return _read(path).strip() or str(cpu)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    return text_of(path).strip() or str(cpu)

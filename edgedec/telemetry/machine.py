@@ -11,9 +11,10 @@ from pathlib import Path
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.telemetry.cgroup import left_bytes
 from edgedec.telemetry.cores import load_average, usable_cores
+from edgedec.telemetry.system_text import GROUPS, text_of
 
 _CPUINFO = Path("/proc/cpuinfo")
-_CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+_CGROUP_LIMITS = (GROUPS / "memory.max", GROUPS / "memory" / "memory.limit_in_bytes")
 # The features of x86 and Arm that the kernels look for, under their names in Linux.
 _FEATURES = (
     "sse4_2", "f16c", "fma", "avx", "avx2", "avx_vnni", "avx512f", "avx512bw", "avx512vl", "avx512_vnni",
@@ -42,7 +43,7 @@ class Machine:
 
 def describe() -> Machine:
     """Describe this machine. Facts that the system does not tell are None or empty, never guessed."""
-    text = _read(_CPUINFO)
+    text = text_of(_CPUINFO)
     return Machine(
         system=f"{platform.system()} {platform.release()}",
         cpu=cpu_name(text) or _sysctl("machdep.cpu.brand_string") or platform.processor() or "unknown",
@@ -61,7 +62,7 @@ def available_bytes() -> int | None:
 
     A control group, as of a container, may leave less than the machine has.
     """
-    machine, group = meminfo_bytes(_read(Path("/proc/meminfo")), "MemAvailable"), left_bytes()
+    machine, group = meminfo_bytes(text_of(Path("/proc/meminfo")), "MemAvailable"), left_bytes()
     return machine if group is None or machine is None else min(machine, group)
 
 
@@ -96,7 +97,7 @@ def meminfo_bytes(meminfo: str, key: str) -> int | None:
 
 
 def _memory_total() -> int | None:
-    sizes = [int(text) for path in _CGROUP_LIMITS if (text := _read(path).strip()).isdigit()]
+    sizes = [int(text) for path in _CGROUP_LIMITS if (text := text_of(path).strip()).isdigit()]
     try:
         sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
@@ -115,10 +116,3 @@ def _sysctl(name: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip()
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -1,4 +1,7 @@
-"""Age and memory of this process, read from the operating system."""
+"""Age and memory of this process, read from the operating system.
+
+The module needs nothing but the standard library: ``bench.harness.serve`` loads it in other interpreters.
+"""
 
 from __future__ import annotations
 
@@ -37,17 +40,13 @@ def _age_from_stat(stat: str, uptime_s: float, ticks_per_s: int) -> float:
 
 def rss_bytes() -> int:
     """Return the physical memory that this process holds now, mapped files included; 0 if unknown."""
-    return _status("VmRSS")
+    return status_bytes("VmRSS")
 
 
 def mapped_rss_bytes(name: str) -> int:
     """Return the part of ``rss_bytes`` in pages of files called ``name``; 0 if unknown."""
-    try:
-        lines = Path("/proc/self/smaps").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return 0
     inside, total = False, 0
-    for line in lines:
+    for line in _text("smaps").splitlines():
         if line.startswith("Rss:"):
             total += int(line.split()[1]) * 1024 if inside else 0
         elif not line.split(maxsplit=1)[0].endswith(":"):  # the next mapping
@@ -80,11 +79,7 @@ class Mapping(NamedTuple):
 
 def mappings(file: Path) -> list[Mapping]:
     """Return where ``file`` is mapped; nothing if that is unknown."""
-    try:
-        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    found, ending = [], f" {file.resolve()}"
+    found, ending, maps = [], f" {file.resolve()}", _text("maps")
     for line in maps.splitlines() if ending in maps else ():
         if line.endswith(ending):
             span, access, offset = line.split(maxsplit=3)[:3]
@@ -96,7 +91,7 @@ def mappings(file: Path) -> list[Mapping]:
 def peak_rss_bytes() -> int:
     """Return the most physical memory that this process has held, mapped weights included; 0 if unknown."""
     # Linux passes ru_maxrss on from the parent through fork and exec; VmHWM counts this program alone.
-    if peak := _status("VmHWM"):
+    if peak := status_bytes("VmHWM"):
         return peak
     try:
         import resource
@@ -106,12 +101,17 @@ def peak_rss_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024  # macOS counts bytes, others KiB
 
 
-def _status(name: str) -> int:
+def status_bytes(name: str) -> int:
     """Read a number of bytes from Linux's /proc/self/status; 0 elsewhere."""
-    try:
-        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
-            if line.startswith(name + ":"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
+    for line in _text("status").splitlines():
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) * 1024
     return 0
+
+
+def _text(name: str) -> str:
+    """Return a file of Linux's /proc/self; nothing elsewhere."""
+    try:
+        return Path("/proc/self", name).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

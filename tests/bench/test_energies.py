@@ -59,7 +59,7 @@ def test_a_meter_is_read_around_the_replies_of_peers_and_around_windows(
     """The fake side says that it decoded for a tenth of a second: 1 J at ten watts, over two tokens."""
     monkeypatch.setattr("edgedec.bench.studies.peak_memory._forget_files", lambda model: None)
     held = [StudySide.of(fakes.side("llama.cpp", seconds=0.1))]
-    found = measure_memory(held, [1, 2], 3, silent, steady)["llama.cpp"].reply
+    found = measure_memory(held, [1, 2], 3, silent, steady)[1]["llama.cpp"]
     assert (found.meter, found.rounds) == ("steady", [[0, 0]] * 2)
     shown = energies_of_replies({"llama.cpp": [found]}, {}, 0, "").by_side["llama.cpp"]
     assert (shown.source, shown.estimated) == ("steady", False)

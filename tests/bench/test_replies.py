@@ -167,9 +167,10 @@ def test_ratios_of_different_runs_are_counted(
     path = tmp_path / "run.jsonl"
     run(fakes, Journal.resume(CONDITIONS, path), "guess")
     report = run(fakes, Journal.resume(CONDITIONS, path), "guess", "more")
-    apart = {side: ratio.apart for side in report.sides if (ratio := report.score(side).ratio(PLAIN))}
+    ratios = {side: ratio for side in report.sides if (ratio := report.score(side).ratio(PLAIN))}
+    apart = {side: ratio.pairs_of_different_runs for side, ratio in ratios.items()}
     assert apart == {"edgedec": 0, "edgedec+guess": 0, "edgedec+more": 4, "llama.cpp": 0}
-    show(report, [], "fake")
+    show(report, {}, "fake")
     out = capsys.readouterr().out
     assert "measured in 2 runs" in out
     assert "4 ratios are of replies" in out

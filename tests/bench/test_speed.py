@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.bench.harness.pairing import spread
+from edgedec.bench.harness.pairing import plain, spread
 from edgedec.bench.studies.speed import SideSpeed, SpeedReport, SpeedStudy, measure_speed
 from tests.bench.support import Fakes
 
@@ -77,7 +77,7 @@ def test_rates_and_ratios(fakes: Fakes) -> None:
     ours = report.sides["ours"].as_json()
     assert set(ours["decode_tokens_per_s"].values()) == {4.0}  # 4 after the first, in 1 s
     assert ours["prefill_tokens_per_s"]["median"] == 3.5
-    ratios = report.ratios()["theirs"].as_json()
+    ratios = plain(report.ratios()["theirs"])
     assert ratios["decode"]["median"] == ratios["prefill"]["median"] == 2.0
     assert ratios["load"]["median"] == 0.5
     assert 0.5 < ratios["peak_rss"] < 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from edgedec.bundle.drafter_manifest import DrafterManifest
 from edgedec.cli.draft import train_head, training
+from edgedec.cli.interrupts import interrupts_to
 from edgedec.disk.installing import pip_install
 from edgedec.training.rollouts import RolloutStore, held_out
 from tests.cli.support import Home, assert_one_line, ran, run
@@ -92,10 +94,11 @@ def test_an_interrupted_run_is_saved_and_the_same_command_finishes_it(
 
 
 def test_a_second_interrupt_ends_at_once() -> None:
-    with training.stop_at_interrupt() as stopped:
-        assert not stopped()
+    stopped = threading.Event()
+    with interrupts_to(stopped.set):
+        assert not stopped.is_set()
         signal.raise_signal(signal.SIGINT)
-        assert stopped()
+        assert stopped.is_set()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
 

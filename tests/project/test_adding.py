@@ -14,7 +14,6 @@ from click.testing import CliRunner
 
 from edgedec.cli.app import COMMANDS, app
 from edgedec.cli.bench import STUDIES
-from edgedec.cli.subcommands import Subcommand
 
 
 def file_of(name: str, command: click.Command) -> ModuleType:
@@ -43,6 +42,6 @@ def test_a_study_of_the_bench_is_a_file_and_a_line(monkeypatch: pytest.MonkeyPat
         click.echo("heads")
 
     monkeypatch.setitem(sys.modules, "edgedec.cli.bench.coin", file_of("edgedec.cli.bench.coin", coin))
-    monkeypatch.setitem(STUDIES, "coin", Subcommand("edgedec.cli.bench.coin", "Toss a coin."))
+    monkeypatch.setitem(STUDIES, "coin", "Toss a coin.")
     assert "Toss a coin." in CliRunner().invoke(app, ["bench", "--help"]).output
     assert CliRunner().invoke(app, ["bench", "coin"]).output == "heads\n"

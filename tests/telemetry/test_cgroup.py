@@ -61,7 +61,7 @@ def test_a_group_beyond_its_limit_has_nothing_left(tmp_path: Path) -> None:
 
 
 def test_the_machine_or_the_group_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "_read", lambda path: "MemAvailable: 2048 kB\n")
+    monkeypatch.setattr(machine, "text_of", lambda path: "MemAvailable: 2048 kB\n")
     for left, expected in ((None, 2 << 20), (1 << 20, 1 << 20), (1 << 40, 2 << 20)):
         monkeypatch.setattr(machine, "left_bytes", lambda left=left: left)
         assert machine.available_bytes() == expected

@@ -29,15 +29,13 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     from edgedec.bench.harness.energy import EnergyProbe
     from edgedec.bench.harness.runtimes import reference_side
     from edgedec.bench.studies.faithful import compare_logits
-    from edgedec.bundle.manifest import Manifest
     from edgedec.cli.bench.tables import show_energies
     from edgedec.memory import kv_bytes
 
     if len(options.policies) > 1:
         raise UsageError("--task faithful takes one --when-full")
     names = options.peer_names(WITH_LOGITS, "does not give its logits")
-    bundle = inputs.find_bundle(ctx, options.model)
-    manifest = Manifest.load(bundle)
+    bundle, manifest = inputs.find_model(ctx, options.model)
     window = min(_WINDOW_TOKENS, manifest.spec.context_length)
     windows = _windows(bundle, manifest, options, window)
     exact = OwnRun(options.chosen_threads, inputs.home(ctx), window)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,14 +57,12 @@ def run(ctx: click.Context, options: AccuracyOptions) -> None:
     from edgedec.bench.harness.replies import collect_replies
     from edgedec.bench.harness.saved_lines import digest
     from edgedec.bench.studies.quality import answered, compared, read_problems
-    from edgedec.bundle.manifest import Manifest
     from edgedec.cli.bench.tables import show_energies
 
     if len(options.files) > 1:
         raise UsageError("--task quality takes one --input")
     problems = read_problems(options.files[0])[: options.limit]
-    bundle = inputs.find_bundle(ctx, options.model)
-    manifest = Manifest.load(bundle)
+    bundle, manifest = inputs.find_model(ctx, options.model)
     study, longest, sinks = _study(bundle, manifest, problems)
     settings = _settings(options, longest)
     run = OwnRun(options.chosen_threads, inputs.home(ctx), draft="auto", sinks=sinks)
@@ -163,8 +161,7 @@ def _show(title: str, sides: Mapping[CacheSetting, SideQuality], manifest: Manif
     table = new_table(headings)
     for number, (setting, side) in enumerate(sides.items()):
         pair = side.paired
-        counts = pair.both, pair.base_only, pair.side_only, pair.neither
-        cells = [*map(str, counts), f"{pair.p_value:.3g}", str(side.identical)]
+        cells = [*map(str, astuple(pair)), f"{pair.p_value:.3g}", str(side.identical)]
         share = f"{sum(side.right) / max(len(side.right), 1):.1%} ({sum(side.right)})"
         held = size(setting.nbytes(manifest)["kv_cache_bytes"])
         table.add_row(setting.label, share, *(cells if number else [""] * 6), str(side.cut), held)

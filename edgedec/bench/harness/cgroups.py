@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgedec.core.quick_dataclass import dataclass
+from edgedec.telemetry.system_text import text_of
 
 _VERSION_1 = Path("/sys/fs/cgroup/memory")
 _MOUNTS = Path("/proc/mounts")
@@ -111,7 +112,7 @@ def _giving_parent() -> Path:
     Raises Missing.
     """
     root = _mount()
-    own = next((line[len("0::") :] for line in _lines(_OWN) if line.startswith("0::")), "/")
+    own = next((line[len("0::") :] for line in text_of(_OWN).splitlines() if line.startswith("0::")), "/")
     if "memory" not in _words(root / "cgroup.controllers"):
         raise Missing(f"the cgroups in {root} do not count memory")
     nearest = root / own.lstrip("/")
@@ -124,19 +125,12 @@ def _giving_parent() -> Path:
 
 
 def _mount() -> Path:
-    for line in _lines(_MOUNTS):
+    for line in text_of(_MOUNTS).splitlines():
         _, where, kind, *_ = line.split()
         if kind == "cgroup2":
             return Path(where)
     raise Missing("there are no cgroups here")
 
 
-def _lines(file: Path) -> list[str]:
-    try:
-        return file.read_text().splitlines()
-    except OSError:
-        return []
-
-
 def _words(file: Path) -> list[str]:
-    return [word for line in _lines(file) for word in line.split()]
+    return text_of(file).split()

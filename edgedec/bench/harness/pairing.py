@@ -7,13 +7,17 @@ are taken between neighbouring measurements.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from math import comb, sqrt
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from edgedec.core.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 T = TypeVar("T")
 _Z95 = 1.959964
@@ -41,8 +45,10 @@ class Spread:
     low: float
     high: float
 
-    def as_json(self) -> dict[str, float]:
-        return {"median": rounded(self.median), "low": rounded(self.low), "high": rounded(self.high)}
+    def named(self, name: str) -> dict[str, float]:
+        """Return the median as a JSON field of this name, and the quartiles beside it."""
+        ends = {f"{name}_low": rounded(self.low), f"{name}_high": rounded(self.high)}
+        return {name: rounded(self.median), **ends}
 
 
 def spread(values: Iterable[float]) -> Spread:
@@ -90,3 +96,19 @@ def rounded(value: float) -> float:
 
 def rounded_or_none(value: float | None) -> float | None:
     return None if value is None else rounded(value)
+
+
+def plain(given: Any) -> Any:
+    """Return ``given`` for JSON: fields by their names, and numbers rounded."""
+    if is_dataclass(given) and not isinstance(given, type):
+        return by_field(given)
+    if isinstance(given, Mapping):
+        return {name: plain(one) for name, one in given.items()}
+    if isinstance(given, list | tuple):
+        return [plain(one) for one in given]
+    return rounded(given) if isinstance(given, float) else given
+
+
+def by_field(given: DataclassInstance) -> dict[str, Any]:
+    """Return the fields of ``given`` by their names, for JSON."""
+    return {field.name: plain(getattr(given, field.name)) for field in fields(given)}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from edgedec.bench.harness.texts import read_prompts
+from edgedec.bench.harness.texts import ReadLine, read_lines
 from edgedec.core.errors import BadFileError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.text.tokenizer import valid_text
@@ -36,14 +34,10 @@ def read_questions(path: Path) -> list[Question]:
 
     Raises NotFoundError, BadFileError.
     """
-    texts = read_prompts(path)  # also makes sure that every line is an object or a string that has a prompt
+    lines = read_lines(path)
     if path.suffix != ".jsonl":
-        return plain_questions(texts)
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    questions = [
-        _question(json.loads(line), text, number, f"{path}, line {number}")
-        for number, (line, text) in enumerate(zip(lines, texts, strict=True), 1)
-    ]
+        return plain_questions([one.text for one in lines])
+    questions = [_question(one, number) for number, one in enumerate(lines, 1)]
     if len({question.key for question in questions}) < len(questions):
         raise BadFileError(f"{path} has a question_id twice")
     return questions
@@ -54,9 +48,9 @@ def plain_questions(texts: Sequence[str]) -> list[Question]:
     return [Question(str(number), NO_CATEGORY, (text,)) for number, text in enumerate(texts, 1)]
 
 
-def _question(value: Any, text: str, number: int, where: str) -> Question:
-    fields = value if isinstance(value, dict) else {}
-    turns = fields.get("turns", [text])
+def _question(line: ReadLine, number: int) -> Question:
+    fields, where = line.value if isinstance(line.value, dict) else {}, line.where
+    turns = fields.get("turns", [line.text])
     category = fields.get("category", NO_CATEGORY)
     if not isinstance(turns, list) or not all(isinstance(turn, str) and turn for turn in turns):
         raise BadFileError(f"{where}: its turns are not texts")

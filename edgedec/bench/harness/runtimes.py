@@ -102,17 +102,9 @@ class OwnRun:
     @property
     def config(self) -> RunConfig:
         """The settings as ``RunConfig`` has them."""
-        return RunConfig(
-            threads=self.threads,
-            context=self.context,
-            kv=self.kv,
-            device=self.device,
-            memory=self.level.budget if self.level else None,
-            draft=self.draft,
-            when_full=self.when_full,
-            conversations=self.conversations,
-            sampling=self.sampling,
-        )
+        names = ("threads", "context", "kv", "device", "draft", "when_full", "conversations", "sampling")
+        same = {name: getattr(self, name) for name in names}
+        return RunConfig(memory=self.level.budget if self.level else None, **same)
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Self:

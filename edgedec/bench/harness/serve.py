@@ -5,7 +5,8 @@ arguments and results are plain JSON. This module answers ``memory`` and ``resid
 ``memory``.
 The answer to ``{"op": "open", "model": ...}`` is ``{"result": {...}}`` or
 ``{"error": "one line", "missing": "module" or null}``.
-The module needs nothing but the standard library, so that any interpreter can run it.
+The module, and that of ``telemetry`` which it loads by path, need nothing but the standard library, so that
+any interpreter can run them.
 """
 
 from __future__ import annotations
@@ -18,38 +19,17 @@ import time
 from typing import Any
 
 
-def load(path: str) -> Any:
-    """Return an instance of the ``Peer`` class of the file at ``path``."""
+def module_at(path: str) -> Any:
+    """Return the module of the file at ``path``."""
     spec = importlib.util.spec_from_file_location("edgedec_bench_peer", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.Peer()
+    return module
 
 
-def peak_rss_bytes() -> int:
-    """Return the peak of physical memory, mapped weights included; 0 where it is not known."""
-    if peak := _status("VmHWM"):
-        return peak
-    try:
-        import resource
-    except ImportError:  # not a Unix
-        return 0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024  # macOS counts bytes, others KiB
-
-
-def _status(name: str) -> int:
-    """Return a number of bytes from Linux's /proc/self/status; 0 elsewhere."""
-    try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
-            for line in lines:
-                if line.startswith(name + ":"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return 0
+process = module_at(os.path.join(os.path.dirname(__file__), "..", "..", "telemetry", "process.py"))
 
 
 class Server:
@@ -74,15 +54,16 @@ class Server:
     def _do(self, op: str, request: dict[str, Any]) -> Any:
         if op == "memory":
             more = self._peer.memory() if hasattr(self._peer, "memory") else {}
-            return {"peak_rss_bytes": peak_rss_bytes(), **more}
+            return {"peak_rss_bytes": process.peak_rss_bytes(), **more}
         if op == "resident":
-            return {"mapped_bytes": _status("RssFile"), "private_bytes": _status("RssAnon")}
+            parts = {"mapped_bytes": "RssFile", "private_bytes": "RssAnon"}
+            return {name: process.status_bytes(field) for name, field in parts.items()}
         if op == "prepare":
-            return load(self._path).prepare(**request)
+            return module_at(self._path).Peer().prepare(**request)
         if op != "open":
             return getattr(self._peer, op)(**request)
         started = time.perf_counter()
-        self._peer = load(self._path)
+        self._peer = module_at(self._path).Peer()
         facts = self._peer.open(**request)
         return {"load_s": time.perf_counter() - started, **facts}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from edgedec.core.errors import BadFileError, NotFoundError
 
@@ -36,30 +36,38 @@ _KINDS = ("kind", "category")
 _LONGEST_KIND = 24
 
 
-def read_prompts(path: Path) -> list[str]:
+class ReadLine(NamedTuple):
+    """A prompt, and of a line of JSON its value and the place where it stands."""
+
+    text: str
+    value: Any = None
+    where: str = ""
+
+
+def read_lines(path: Path) -> list[ReadLine]:
     """Return one prompt for each line of a ``.jsonl`` file, or each non-empty line of any other file.
 
     Raises NotFoundError, BadFileError when it has none or a line is not understood.
     """
     lines = [line for line in _text(path).splitlines() if line.strip()]
-    if path.suffix == ".jsonl":
-        lines = [_prompt(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
     if not lines:
         raise BadFileError(f"{path} has no prompts in it")
-    return lines
+    if path.suffix != ".jsonl":
+        return [ReadLine(line) for line in lines]
+    return [_of_json(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def read_prompts(path: Path) -> list[str]:
+    """Return the texts of ``read_lines``."""
+    return [one.text for one in read_lines(path)]
 
 
 def read_kinds(path: Path) -> dict[str, str]:
     """Return the kind of text of each prompt of a ``.jsonl`` file whose line states one.
 
-    Raises the errors of ``read_prompts``.
+    Raises the errors of ``read_lines``.
     """
-    prompts = read_prompts(path)
-    if path.suffix != ".jsonl":
-        return {}
-    lines = [json.loads(line) for line in _text(path).splitlines() if line.strip()]
-    stated = ((prompt, _kind(line)) for prompt, line in zip(prompts, lines, strict=True))
-    return {prompt: kind for prompt, kind in stated if kind}
+    return {one.text: kind for one in read_lines(path) if (kind := _kind(one.value))}
 
 
 def read_text(path: Path) -> str:
@@ -76,17 +84,19 @@ def _text(path: Path) -> str:
         raise BadFileError(f"{path} is not UTF-8 text (byte {error.start})") from error
 
 
-def _prompt(line: str, where: str) -> str:
-    """Return a string, or the first known field of an object: a string or a list that begins with one."""
+def _of_json(line: str, where: str) -> ReadLine:
+    """Read a string, or the first known field of an object: a string or a list that begins with one."""
     try:
-        value = _value(line)
+        value = text = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise BadFileError(f"{where}: not JSON") from error
-    if isinstance(value, list) and value:
-        value = value[0]
-    if not isinstance(value, str) or not value:
+    if isinstance(value, dict):
+        text = next((value[name] for name in _FIELDS if name in value), None)
+    if isinstance(text, list) and text:
+        text = text[0]
+    if not isinstance(text, str) or not text:
         raise BadFileError(f"{where}: no prompt in it", hint=f"known fields: {', '.join(_FIELDS)}")
-    return value
+    return ReadLine(text, value, where)
 
 
 def _kind(line: Any) -> str:
@@ -94,11 +104,3 @@ def _kind(line: Any) -> str:
     kind = next((line[name] for name in _KINDS if name in line), "") if isinstance(line, dict) else ""
     fits = isinstance(kind, str) and kind.isprintable() and len(kind) <= _LONGEST_KIND
     return kind.strip() if fits else ""
-
-
-def _value(line: str) -> Any:
-    """Return the value of a line of JSON, of an object that of its first known field."""
-    value: Any = json.loads(line)
-    if isinstance(value, dict):
-        return next((value[name] for name in _FIELDS if name in value), None)
-    return value

@@ -6,7 +6,8 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import astuple, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from edgedec.backends.open import runtime_of
 from edgedec.bench.harness.memory_levels import drafts_end
 from edgedec.bench.harness.runtimes import OwnRun
 from edgedec.bundle.manifest import WEIGHTS, Manifest
-from edgedec.control.tally import Count, Tally
+from edgedec.control.tally import Tally
 from edgedec.core.errors import MemoryBudgetError, UnsupportedError
 from edgedec.core.forward import Forward
 from edgedec.core.rows import ALL_ROWS, Rows
@@ -158,9 +159,9 @@ class Peer:
             "draft_s": after.draft_s - before.draft_s,
             "predicted_s": after.predicted_s - before.predicted_s,
             "predicted_plain_s": after.forecast.plain_s - before.forecast.plain_s,
-            "by_drafter": _difference(after.of_drafters(), before.of_drafters()),
-            "judged": _more(used.judged(), judged),
-            "by_depth": _deeper(after.by_depth, before.by_depth),
+            "by_drafter": _since(after.of_drafters(), before.of_drafters()),
+            "judged": _since(used.judged(), judged),
+            "by_depth": _since(*(list(map(astuple, tally.by_depth)) for tally in (after, before))),
             "verify_s": sum(record.seconds or 0.0 for record in records),
             "rounds": [[record.drafted, len(record.path)] for record in records],
             "evicted": policy.tokens - evicted if policy else 0,
@@ -286,34 +287,13 @@ class Peer:
         return {"memory": {**budget.as_json(), "wanted": wanted}, "drafts_end": end}
 
 
-def _difference(
-    after: Mapping[str, Mapping[str, float]], before: Mapping[str, Mapping[str, float]]
-) -> dict[str, dict[str, float]]:
-    """Return the figures of each drafter that were added since ``before``."""
-    return {
-        name: {figure: value - before.get(name, {}).get(figure, 0) for figure, value in found.items()}
-        for name, found in after.items()
-    }
-
-
-def _deeper(after: Sequence[Count], before: Sequence[Count]) -> list[list[int]]:
-    """Return [drafted, accepted] by depth between two states of ``Tally.by_depth``."""
-    known = [*before, *(Count() for _ in after[len(before) :])]
-    return [
-        [new.drafted - old.drafted, new.accepted - old.accepted]
-        for new, old in zip(after, known, strict=True)
-    ]
-
-
-def _more(after: Judged, before: Judged) -> Judged:
-    """Return the counts of each drafter that were added since ``before``."""
-    return {
-        name: [
-            [now - then for now, then in zip(*pair, strict=True)]
-            for pair in zip(counts, before.get(name, [[0, 0]] * len(counts)), strict=True)
-        ]
-        for name, counts in after.items()
-    }
+def _since(after: Any, before: Any) -> Any:
+    """Return the counts of ``after`` that were added since ``before``, which may lack some."""
+    if isinstance(after, Mapping):
+        return {name: _since(one, (before or {}).get(name)) for name, one in after.items()}
+    if isinstance(after, list | tuple):
+        return [_since(now, then) for now, then in zip_longest(after, before or ())]
+    return after - (before or 0)
 
 
 def _warm_up(forward: Forward) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from edgedec.bench.harness.journal import SideAnswer
@@ -17,96 +18,59 @@ def divided(part: float, whole: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class DrafterScore:
-    """Figures of one drafter: sums over replies, and shares of ``rounds`` passes that took ``decode_s``."""
+    """Figures of one drafter: sums over replies, and shares of their passes and of the time of decoding."""
 
-    rounds: int
-    decode_s: float
     queries: float
-    proposed: float
-    drafted: float
+    proposed_tokens: float
+    drafted_tokens: float
     """Tokens fed."""
-    accepted: float
+    accepted_tokens: float
     """Tokens gained."""
-    seconds: float
-    """Proposing and learning."""
+    gained_per_round: float | None
+    ms_per_query: float | None
+    """Of proposing and learning, as the next two."""
+    ms_per_round: float | None
+    share_of_time: float | None
+    bytes_per_round: float | None
+    steps: float
+    """Passes of its model."""
+    ms_per_step: float | None
+    """Of proposing."""
+    step_of_a_pass: float | None
+    """The same as a share of a pass of the target in plain decoding."""
     bytes_read: float
     table_bytes: float
     """Embedding tables beyond these, once for each pass of its model."""
-    passes: float
-    """Passes of its model."""
-    draft_s: float
-    """Proposing."""
-    target_pass_s: float | None = None
-    """A pass of the target in plain decoding."""
 
     @classmethod
     def of(cls, name: str, answers: Sequence[SideAnswer], target_pass_s: float | None = None) -> DrafterScore:
-        """Add up the figures of the drafter ``name``."""
+        """Add up the figures of the drafter ``name``; ``target_pass_s``: a plain pass of the target."""
         found = [one.by_drafter.get(name, {}) for one in answers]
 
         def total(figure: str) -> float:
             return sum(one.get(figure, 0.0) for one in found)
 
+        def per(part: float, whole: float) -> float | None:
+            return rounded_or_none(divided(part, whole))
+
+        rounds, ms = sum(len(one.rounds) for one in answers), 1e3 * (total("draft_s") + total("learn_s"))
+        step_ms = per(1e3 * total("draft_s"), total("passes"))
         return cls(
-            rounds=sum(len(one.rounds) for one in answers),
-            decode_s=sum(one.decode_s for one in answers),
             queries=total("queries"),
-            proposed=total("proposed"),
-            drafted=total("drafted"),
-            accepted=total("accepted"),
-            seconds=total("draft_s") + total("learn_s"),
+            proposed_tokens=total("proposed"),
+            drafted_tokens=total("drafted"),
+            accepted_tokens=total("accepted"),
+            gained_per_round=per(total("accepted"), rounds),
+            ms_per_query=per(ms, total("queries")),
+            ms_per_round=per(ms, rounds),
+            share_of_time=per(ms, 1e3 * sum(one.decode_s for one in answers)),
+            bytes_per_round=per(total("bytes_read"), rounds),
+            steps=total("passes"),
+            ms_per_step=step_ms,
+            step_of_a_pass=None if step_ms is None else per(step_ms, 1e3 * (target_pass_s or 0.0)),
             bytes_read=total("bytes_read"),
             table_bytes=total("table_bytes"),
-            passes=total("passes"),
-            draft_s=total("draft_s"),
-            target_pass_s=target_pass_s,
         )
 
-    @property
-    def ms_per_query(self) -> float | None:
-        return divided(1e3 * self.seconds, self.queries)
-
-    @property
-    def ms_per_round(self) -> float | None:
-        return divided(1e3 * self.seconds, self.rounds)
-
-    @property
-    def share(self) -> float | None:
-        """Share of the time of decoding."""
-        return divided(self.seconds, self.decode_s)
-
-    @property
-    def gained_per_round(self) -> float | None:
-        """Tokens gained in a pass, on average."""
-        return divided(self.accepted, self.rounds)
-
-    @property
-    def bytes_per_round(self) -> float | None:
-        return divided(self.bytes_read, self.rounds)
-
-    @property
-    def ms_per_step(self) -> float | None:
-        """Time of proposing for each pass of its model."""
-        return divided(1e3 * self.draft_s, self.passes)
-
-    @property
-    def step_share(self) -> float | None:
-        """The same as a share of a pass of the target in plain decoding."""
-        step = self.ms_per_step
-        return None if step is None or not self.target_pass_s else step / 1e3 / self.target_pass_s
-
     def as_json(self) -> dict[str, Any]:
-        return {
-            "queries": self.queries,
-            "proposed_tokens": self.proposed,
-            "drafted_tokens": self.drafted,
-            "accepted_tokens": self.accepted,
-            "gained_per_round": rounded_or_none(self.gained_per_round),
-            "ms_per_query": rounded_or_none(self.ms_per_query),
-            "ms_per_round": rounded_or_none(self.ms_per_round),
-            "share_of_time": rounded_or_none(self.share),
-            "bytes_per_round": rounded_or_none(self.bytes_per_round),
-            "steps": self.passes,
-            "ms_per_step": rounded_or_none(self.ms_per_step),
-            "step_of_a_pass": rounded_or_none(self.step_share),
-        }
+        return {name: one for name, one in asdict(self).items() if name not in ("bytes_read", "table_bytes")}

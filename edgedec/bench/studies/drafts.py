@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from edgedec.bench.harness.energy import Energies, EnergyProbe, energies_of_replies, traffics
 from edgedec.bench.harness.journal import Journal, Key, SideAnswer
 from edgedec.bench.harness.memory_levels import FULL
-from edgedec.bench.harness.pairing import Spread, rounded, rounded_or_none, spread
+from edgedec.bench.harness.pairing import Spread, plain, rounded_or_none, spread
 from edgedec.bench.harness.questions import Question
 from edgedec.bench.harness.study import PLAIN, StudySide
 from edgedec.bench.studies.drafter_score import DrafterScore, divided
@@ -26,25 +27,18 @@ PARTS = ("draft", "verify", "own")
 
 
 @dataclass(frozen=True, slots=True)
-class RateRatio:
-    """Decoding rate of a side divided by that of ``base``.
+class RateRatio(Spread):
+    """Ratios of decoding rates of two sides in neighbouring replies.
 
-    ``pairs``: ratios of neighbouring replies. ``total``: ratio of all tokens by all time. ``by_cpu``: the
-    same by processor time, which other load hardly changes; None where a side does not count it. ``apart``:
-    count of pairs that were measured in different runs of a resumed study.
+    ``total``: ratio of all tokens by all time. ``by_processor_time``: the same by processor time, which other
+    load hardly changes; None where a side does not count it. ``pairs_of_different_runs``: those that were
+    measured in different runs of a resumed study.
     """
 
-    base: str
-    pairs: Spread
     total: float
-    count: int
-    apart: int
-    by_cpu: float | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        values: dict[str, Any] = {**self.pairs.as_json(), "total": rounded(self.total)}
-        values["by_processor_time"] = rounded_or_none(self.by_cpu)
-        return {**values, "pairs": self.count, "pairs_of_different_runs": self.apart}
+    by_processor_time: float | None
+    pairs: int
+    pairs_of_different_runs: int
 
 
 class Score:
@@ -151,13 +145,13 @@ class Score:
         if not pairs:
             return None
         mine, theirs = ([pair[index] for pair in pairs] for index in (0, 1))
+        ratios = spread((a.rate or 0.0) / (b.rate or 1.0) for a, b in pairs)
         return RateRatio(
-            base,
-            spread((a.rate or 0.0) / (b.rate or 1.0) for a, b in pairs),
-            (_total(mine) or 0.0) / (_total(theirs) or 1.0),
-            len(pairs),
-            sum(a.run != b.run for a, b in pairs),
-            _by_cpu(mine, theirs),
+            **asdict(ratios),
+            total=(_total(mine) or 0.0) / (_total(theirs) or 1.0),
+            by_processor_time=_by_cpu(mine, theirs),
+            pairs=len(pairs),
+            pairs_of_different_runs=sum(a.run != b.run for a, b in pairs),
         )
 
     def per_round_ms(self, part: str) -> float | None:
@@ -175,9 +169,9 @@ class Score:
         return {
             "replies": len(self.answers),
             "decoded_tokens": self.decoded,
-            "tokens_per_s": spread(self.rates).as_json() if self.rates else None,
+            "tokens_per_s": plain(spread(self.rates)) if self.rates else None,
             "total_tokens_per_s": rounded_or_none(self.total_rate),
-            "speed_up": {base: ratio.as_json() for base in BASES if (ratio := self.ratio(base))},
+            "speed_up": {base: plain(ratio) for base in BASES if (ratio := self.ratio(base))},
             "rounds": self.rounds,
             "block_efficiency": rounded_or_none(self.block_efficiency),
             "drafted_tokens": self.drafted,

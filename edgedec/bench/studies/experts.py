@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 
 from edgedec.backends.onnx.model import OnnxModel
-from edgedec.bench.harness.pairing import rounded
 from edgedec.bench.studies.expert_policies import (
     Expectation,
     Foresight,
@@ -72,18 +71,13 @@ DRAWN = {
 class ReplayedRouting:
     """``hits``: shares of requests by policy, one for each of ``slots``."""
 
-    name: str
+    routing: str
     experts: int
     asked: int
     again: float
     """Share of an expert's requests that the layer's request before had too, of those of one token."""
     slots: tuple[int, ...]
     hits: dict[str, tuple[float, ...]]
-
-    def as_json(self) -> dict[str, object]:
-        rates = {name: [rounded(one) for one in found] for name, found in self.hits.items()}
-        facts = {"routing": self.name, "experts": self.experts, "asked": self.asked}
-        return {**facts, "again": rounded(self.again), "slots": list(self.slots), "hits": rates}
 
 
 def replay(name: str, routing: Routing, progress: Progress) -> ReplayedRouting:

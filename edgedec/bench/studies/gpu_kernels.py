@@ -41,9 +41,7 @@ class KernelTime:
             "tokens": self.tokens,
             "kernel": self.kernel,
             "steps": self.steps,
-            "ms": rounded(self.ms.median),
-            "ms_low": rounded(self.ms.low),
-            "ms_high": rounded(self.ms.high),
+            **self.ms.named("ms"),
             "streamed_bytes": self.streamed,
             "gb_per_s": rounded(self.gb_per_s),
         }

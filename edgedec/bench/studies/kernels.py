@@ -35,15 +35,7 @@ class PassCost:
     relative: Spread
 
     def as_json(self) -> dict[str, float]:
-        return {
-            "tokens": self.tokens,
-            "ms": rounded(self.ms.median),
-            "relative": rounded(self.relative.median),
-            "ms_low": rounded(self.ms.low),
-            "ms_high": rounded(self.ms.high),
-            "relative_low": rounded(self.relative.low),
-            "relative_high": rounded(self.relative.high),
-        }
+        return {"tokens": self.tokens, **self.ms.named("ms"), **self.relative.named("relative")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +46,7 @@ class PeerCost:
     ratio: Spread
 
     def as_json(self) -> dict[str, float]:
-        return {
-            **self.cost.as_json(),
-            "ratio": rounded(self.ratio.median),
-            "ratio_low": rounded(self.ratio.low),
-            "ratio_high": rounded(self.ratio.high),
-        }
+        return {**self.cost.as_json(), **self.ratio.named("ratio")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from edgedec.bench.harness.cgroups import Cgroup, cgroup
 from edgedec.bench.harness.energy import EnergyProbe
 from edgedec.bench.harness.journal import Journal, SideAnswer
-from edgedec.bench.harness.pairing import rounded
 from edgedec.bench.harness.prepare import prepared
 from edgedec.bench.harness.study import Case, OpenSide, Study, StudyRow, StudySide, run_alone
 from edgedec.bench.harness.worker import Worker
@@ -26,37 +24,20 @@ from edgedec.core.quick_dataclass import dataclass
 class PeakMemory:
     """Memory of a side's process, in bytes.
 
-    - ``loaded``, ``peak``: peak of resident memory up to the end of loading and of the reply (VmHWM). Private
-      memory and pages of mapped files count, weights among them.
-    - ``mapped``, ``private``: these two parts after the reply.
-    - ``group``: peak that the kernel charged to a cgroup, which counts files that are read and not
+    - ``loaded_peak_rss_bytes``, ``peak_rss_bytes``: peak of resident memory up to the end of loading and of
+      the reply (VmHWM). Private memory and pages of mapped files count, weights among them.
+    - ``mapped_bytes``, ``private_bytes``: these two parts after the reply.
+    - ``group_peak_bytes``: peak that the kernel charged to a cgroup, which counts files that are read and not
       mapped too; None where no group could be made.
-    - ``reply``: the tokens, times, rounds and joules of the reply.
     """
 
     version: str
-    loaded: int
-    peak: int
-    mapped: int
-    private: int
-    group: int | None
-    reply: SideAnswer
-
-    @property
-    def tokens_per_s(self) -> float:
-        """Speed of decoding."""
-        return self.reply.decoded / self.reply.decode_s
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "version": self.version,
-            "loaded_peak_rss_bytes": self.loaded,
-            "peak_rss_bytes": self.peak,
-            "mapped_bytes": self.mapped,
-            "private_bytes": self.private,
-            "group_peak_bytes": self.group,
-            "decode_tokens_per_s": rounded(self.tokens_per_s),
-        }
+    loaded_peak_rss_bytes: int
+    peak_rss_bytes: int
+    mapped_bytes: int
+    private_bytes: int
+    group_peak_bytes: int | None
+    decode_tokens_per_s: float
 
 
 def measure_memory(
@@ -65,11 +46,11 @@ def measure_memory(
     max_tokens: int,
     progress: Progress,
     probe: EnergyProbe | None = None,
-) -> dict[str, PeakMemory]:
+) -> tuple[dict[str, PeakMemory], dict[str, SideAnswer]]:
     """Run each side alone: load, read ``prompt``, continue it by ``max_tokens`` tokens.
 
-    ``probe`` measures the joules of each reply. Raises the errors of ``prepared`` and ``Worker``,
-    MemoryBudgetError for a side whose budget is too small.
+    Returns the replies too, of which ``probe`` measures the joules. Raises the errors of ``prepared`` and
+    ``Worker``, MemoryBudgetError for a side whose budget is too small.
     """
     processes = prepared([one.process for one in asked], progress)
     sides = [replace(one, process=process) for one, process in zip(asked, processes, strict=True)]
@@ -80,18 +61,22 @@ def measure_memory(
         took = host.metered(
             op, "decode_s", tokens=list(prompt), max_tokens=max_tokens, **how, **side.arguments
         )
-        facts = {
-            "loaded": loaded,
-            "peak": host.request("memory")["peak_rss_bytes"],
-            **host.request("resident"),
-            "group": host.group.peak() if host.group else None,
+        memory = {
             "version": host.facts.get("version", ""),
+            "loaded_peak_rss_bytes": loaded,
+            "peak_rss_bytes": host.request("memory")["peak_rss_bytes"],
+            **host.request("resident"),
+            "group_peak_bytes": host.group.peak() if host.group else None,
         }
-        return StudyRow(case.key, side.name, {**took, **facts})
+        return StudyRow(case.key, side.name, {**took, "memory": memory})
 
     run = Study(sides=sides, cases=(Case(("prompt",)),), total=1, ask=ask, open=partial(_held, probe))
     journal: Journal[StudyRow] = run_alone(run, Journal(), progress)
-    return {row.side: _peak_memory(row, len(prompt)) for row in journal.answers.values()}
+    rows = journal.answers.values()
+    replies = {row.side: _reply(row, len(prompt)) for row in rows}
+    speeds = {side: one.decoded / one.decode_s for side, one in replies.items()}
+    found = {row.side: PeakMemory(**row.took["memory"], decode_tokens_per_s=speeds[row.side]) for row in rows}
+    return found, replies
 
 
 class _Held(OpenSide):
@@ -114,19 +99,15 @@ def _held(probe: EnergyProbe | None, side: StudySide) -> Iterator[_Held]:
         yield host
 
 
-def _peak_memory(row: StudyRow, prompt_tokens: int) -> PeakMemory:
+def _reply(row: StudyRow, prompt_tokens: int) -> SideAnswer:
     """Read a row. A side that tells no rounds decoded plainly."""
     took = row.took
     tokens, rounds = took["tokens"], took.get("rounds")
-    reply = SideAnswer(
+    return SideAnswer(
         "", 0, row.side, 1, tokens, took["prefill_s"], took["decode_s"],
         by_drafter=took.get("by_drafter", {}), prompt_tokens=prompt_tokens,
         rounds=[[0, 0]] * (len(tokens) - 1) if rounds is None else rounds,
         joules=took.get("joules"), meter=took.get("meter", ""),
-    )  # fmt: skip
-    return PeakMemory(
-        took["version"], took["loaded"], took["peak"], took["mapped_bytes"], took["private_bytes"],
-        took["group"], reply,
     )  # fmt: skip
 
 

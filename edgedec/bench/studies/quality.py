@@ -14,14 +14,13 @@ counts,
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from math import comb
 from pathlib import Path
 
 from edgedec.bench.harness.journal import Journal, SideAnswer
-from edgedec.bench.harness.pairing import rounded
-from edgedec.bench.harness.texts import read_prompts
+from edgedec.bench.harness.pairing import by_field, rounded
+from edgedec.bench.harness.texts import read_lines
 from edgedec.core.errors import BadFileError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.text.last_number import last_number
@@ -40,15 +39,14 @@ class MathProblem:
 
 def read_problems(path: Path) -> list[MathProblem]:
     """Read a file in the format of GSM8K. Raises NotFoundError, BadFileError."""
-    texts = read_prompts(path)
+    lines = read_lines(path)
     if path.suffix != ".jsonl":
         raise BadFileError(
             f"{path} is not in the format of GSM8K", hint="a .jsonl file of question and answer"
         )
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     return [
-        MathProblem(str(number), text, _expected(json.loads(line), f"{path}, line {number}"))
-        for number, (line, text) in enumerate(zip(lines, texts, strict=True), 1)
+        MathProblem(str(number), one.text, _expected(one.value, one.where))
+        for number, one in enumerate(lines, 1)
     ]
 
 
@@ -63,10 +61,10 @@ def _expected(value: object, where: str) -> str:
 class PairedCounts:
     """Counts of questions that both sides got right, the base alone, the other alone, and neither."""
 
-    both: int
-    base_only: int
-    side_only: int
-    neither: int
+    both_right: int
+    only_base_right: int
+    only_this_right: int
+    neither_right: int
 
     @classmethod
     def of(cls, base: Sequence[bool], side: Sequence[bool]) -> PairedCounts:
@@ -77,18 +75,10 @@ class PairedCounts:
     @property
     def p_value(self) -> float:
         """Probability of a split at least as uneven if neither side were better; two-sided, exact."""
-        total = self.base_only + self.side_only
-        tail = sum(comb(total, count) for count in range(min(self.base_only, self.side_only) + 1))
+        total = self.only_base_right + self.only_this_right
+        least = min(self.only_base_right, self.only_this_right)
+        tail = sum(comb(total, count) for count in range(least + 1))
         return min(2 * tail / (1 << total), 1.0)
-
-    def as_json(self) -> dict[str, float]:
-        return {
-            "both_right": self.both,
-            "only_base_right": self.base_only,
-            "only_this_right": self.side_only,
-            "neither_right": self.neither,
-            "mcnemar_p": rounded(self.p_value),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +98,8 @@ class SideQuality:
         return {
             "right": sum(self.right),
             "accuracy": rounded(sum(self.right) / count) if count else None,
-            **self.paired.as_json(),
+            **by_field(self.paired),
+            "mcnemar_p": rounded(self.paired.p_value),
             "identical_replies": self.identical,
             "cut_replies": self.cut,
         }

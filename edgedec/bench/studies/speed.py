@@ -12,7 +12,7 @@ from typing import Any
 
 from edgedec.bench.harness.energy import Energies, EnergyProbe, Spent, energies_of
 from edgedec.bench.harness.journal import Journal
-from edgedec.bench.harness.pairing import Spread, pair_ratios, rotated, rounded, settle, spread
+from edgedec.bench.harness.pairing import Spread, pair_ratios, plain, rotated, settle, spread
 from edgedec.bench.harness.prepare import prepared
 from edgedec.bench.harness.study import Case, OpenSide, Study, StudyRow, StudySide, opened, run_study
 from edgedec.bench.harness.worker import Side
@@ -76,9 +76,9 @@ class SideSpeed:
         return {
             "version": self.version,
             "isa": self.isa,
-            "decode_tokens_per_s": spread(self.decode).as_json(),
-            "prefill_tokens_per_s": spread(self.prefill).as_json(),
-            "load_s": spread(self.load_s).as_json(),
+            "decode_tokens_per_s": plain(spread(self.decode)),
+            "prefill_tokens_per_s": plain(spread(self.prefill)),
+            "load_s": plain(spread(self.load_s)),
             "peak_rss_bytes": self.peak_rss_bytes,
             **({"memory_bytes": memory} if self.planned_bytes else {}),
         }
@@ -102,14 +102,6 @@ class SpeedRatios:
             ours.peak_rss_bytes / other.peak_rss_bytes if other.peak_rss_bytes else float("nan"),
         )
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "decode": self.decode.as_json(),
-            "prefill": self.prefill.as_json(),
-            "load": self.load.as_json(),
-            "peak_rss": rounded(self.peak_rss),
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class SpeedReport:
@@ -130,7 +122,7 @@ class SpeedReport:
             "max_tokens": self.study.max_tokens,
             "repeat": self.study.repeat,
             "sides": {name: side.as_json() for name, side in self.sides.items()},
-            "ratios": {name: ratios.as_json() for name, ratios in self.ratios().items()},
+            "ratios": plain(self.ratios()),
         }
 
 

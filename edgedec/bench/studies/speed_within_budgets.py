@@ -6,132 +6,100 @@ from typing import Any
 
 from edgedec.bench.harness.journal import SideAnswer
 from edgedec.bench.harness.memory_levels import FULL, generation
-from edgedec.bench.harness.pairing import rounded_or_none
 from edgedec.bench.harness.study import PLAIN, StudySide
-from edgedec.bench.studies.drafts import Differing, DraftsReport, RateRatio
+from edgedec.bench.studies.drafts import DraftsReport, RateRatio
 from edgedec.core.quick_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRow:
+    """One drafter set whose budget is too small, and why."""
+
+    draft: str
+    level: str
+    refused: str
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetRow:
     """One drafter set within one budget. Sizes are bytes.
 
-    - ``generation``: planned generation memory; see ``memory_levels``.
-    - ``measured``: the peak without resident weights and the process as loaded.
-    - ``drafts_end``: generation memory below which nothing drafts.
-    - ``exact``: the KV cache has the type of plain decoding, so replies must be the same.
-    - ``ratio``: decoding, to the unconstrained side with the same drafts.
-    - ``whole_ratio``: the same for prompts and replies together, all tokens by all time.
+    - ``generation_allowed_bytes``: generation memory that the budget allows; a plan may use less.
+    - ``generation_bytes``: planned generation memory; see ``memory_levels``.
+    - ``generation_measured_bytes``: the peak without resident weights and the process as loaded.
+    - ``drafts_end_bytes``: generation memory below which nothing drafts.
+    - ``speed``: decoding, to the unconstrained side with the same drafts.
+    - ``speed_with_prompts``: the same for prompts and replies together, all tokens by all time.
+    - ``same_replies_expected``: the KV cache has the type of plain decoding.
     """
 
-    side: str
     draft: str
     level: str
-    refused: str
-    unanswered: int = 0
-    budget: int | None = None
-    planned: int = 0
-    process: int = 0
-    generation: int = 0
-    measured: int = 0
-    peak: int = 0
-    choice: dict[str, Any] | None = None
-    given_up: tuple[str, ...] = ()
-    drafts_end: int | None = None
-    exact: bool = True
-    dropped: int = 0
-    cut: int = 0
-    differing: Differing | None = None
-    rate: float | None = None
-    ratio: RateRatio | None = None
-    whole_ratio: float | None = None
-    block_efficiency: float | None = None
-
-    @property
-    def over(self) -> bool:
-        return self.budget is not None and self.peak > self.budget
-
-    @property
-    def allowed(self) -> int:
-        """Generation memory that the budget allows; a plan may use less."""
-        return self.generation + (self.budget - self.planned if self.budget is not None else 0)
-
-    @property
-    def drafts(self) -> bool:
-        return bool(self.choice and self.choice["drafted"])
-
-    def as_json(self) -> dict[str, Any]:
-        if self.choice is None:
-            return {"draft": self.draft, "level": self.level, "refused": self.refused}
-        return {
-            "draft": self.draft,
-            "level": self.level,
-            "budget_bytes": self.budget,
-            "planned_bytes": self.planned,
-            "peak_rss_bytes": self.peak,
-            "over_budget": self.over,
-            "generation_allowed_bytes": self.allowed,
-            "generation_bytes": self.generation,
-            "generation_measured_bytes": self.measured,
-            "generation_and_process_bytes": self.generation + self.process,
-            "drafts_end_bytes": self.drafts_end,
-            "choice": self.choice,
-            "given_up": list(self.given_up),
-            "speed": self.ratio.as_json() if self.ratio else None,
-            "speed_with_prompts": rounded_or_none(self.whole_ratio),
-            "block_efficiency": rounded_or_none(self.block_efficiency),
-            "differing_replies": self.differing and self.differing.replies,
-            "same_replies_expected": self.exact,
-            "too_long": self.unanswered,
-            "with_dropped_turns": self.dropped,
-            "cut_replies": self.cut,
-        }
+    budget_bytes: int | None
+    planned_bytes: int
+    peak_rss_bytes: int
+    over_budget: bool
+    generation_allowed_bytes: int
+    generation_bytes: int
+    generation_measured_bytes: int
+    generation_and_process_bytes: int
+    drafts_end_bytes: int | None
+    choice: dict[str, Any]
+    given_up: tuple[str, ...]
+    speed: RateRatio | None
+    speed_with_prompts: float | None
+    block_efficiency: float | None
+    differing_replies: int
+    same_replies_expected: bool
+    too_long: int
+    with_dropped_turns: int
+    cut_replies: int
 
 
-def budget_rows(report: DraftsReport) -> list[BudgetRow]:
-    """Return the sides of ``report`` with a memory level, in the order given."""
-    return [_row(report, side) for side in report.with_level]
+def budget_rows(report: DraftsReport) -> dict[str, BudgetRow | RefusedRow]:
+    """Return the sides of ``report`` with a memory level by name, in the order given."""
+    return {side.name: _row(report, side) for side in report.with_level}
 
 
 def plain_ratio(report: DraftsReport, draft: str) -> float | None:
     """Return the median rate of plain decoding, relative to the unconstrained side with these drafts."""
     ratio = report.score(PLAIN).ratio(report.full[draft])
-    return ratio.pairs.median if ratio else None
+    return ratio.median if ratio else None
 
 
-def _row(report: DraftsReport, side: StudySide) -> BudgetRow:
+def _row(report: DraftsReport, side: StudySide) -> BudgetRow | RefusedRow:
     assert side.level is not None
     facts = report.opened[side.process.name]
     if "refused" in facts:
-        return BudgetRow(side.name, side.mode, side.level.name, facts["refused"])
+        return RefusedRow(side.mode, side.level.name, facts["refused"])
     answers = report.answers(side.name)
     plan, score = facts["memory"], report.score(side.name)
     parts, peak = plan["parts"], max(one.peak_rss_bytes for one in answers)
     resident, process = max(one.weights_rss_bytes for one in answers), parts["process"]
-    base = report.full[side.mode]
+    base, planned = report.full[side.mode], generation(parts)
+    budget = None if side.level == FULL else plan["budget_bytes"]
     return BudgetRow(
-        side.name,
-        side.mode,
-        side.level.name,
-        "",
-        unanswered=sum(bool(one.refused) for one in answers),
-        budget=None if side.level == FULL else plan["budget_bytes"],
-        planned=plan["planned_bytes"],
-        process=process,
-        generation=generation(parts),
-        measured=max(peak - resident - process, 0),
-        peak=peak,
+        draft=side.mode,
+        level=side.level.name,
+        budget_bytes=budget,
+        planned_bytes=plan["planned_bytes"],
+        peak_rss_bytes=peak,
+        over_budget=budget is not None and peak > budget,
+        generation_allowed_bytes=planned + (0 if budget is None else budget - plan["planned_bytes"]),
+        generation_bytes=planned,
+        generation_measured_bytes=max(peak - resident - process, 0),
+        generation_and_process_bytes=planned + process,
+        drafts_end_bytes=facts["drafts_end"],
         choice=plan["choice"],
         given_up=tuple(plan["given_up"]),
-        drafts_end=facts["drafts_end"],
-        exact=plan["choice"]["kv"] == plan["wanted"]["kv"],
-        dropped=sum(bool(one.dropped) for one in answers if not one.refused),
-        cut=sum(one.cut for one in answers),
-        differing=report.differing()[side.name],
-        rate=score.total_rate,
-        ratio=score.ratio(base),
-        whole_ratio=_whole_ratio(answers, report.answers(base)),
+        speed=score.ratio(base),
+        speed_with_prompts=_whole_ratio(answers, report.answers(base)),
         block_efficiency=score.block_efficiency,
+        differing_replies=report.differing()[side.name].replies,
+        same_replies_expected=plan["choice"]["kv"] == plan["wanted"]["kv"],
+        too_long=sum(bool(one.refused) for one in answers),
+        with_dropped_turns=sum(bool(one.dropped) for one in answers if not one.refused),
+        cut_replies=sum(one.cut for one in answers),
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgedec.bench.harness.pairing import rotated, rounded, spread
+from edgedec.bench.harness.pairing import plain, rotated, rounded, spread
 from edgedec.bench.harness.schemas import FAMILIES, Schema, schemas
 from edgedec.core.errors import GrammarError, UsageError
 from edgedec.core.progress import Progress
@@ -112,7 +112,7 @@ class FormReport:
             "valid": self.count("valid") if find_spec(VALIDATOR) else None,
             "drafts": {name: asdict(one) for name, one in self.drafts.items()},
             "differing": self.count("alike", False), "timed": len(self.ratios),
-            "time_ratio": spread(self.ratios).as_json() if self.ratios else None,
+            "time_ratio": plain(spread(self.ratios)) if self.ratios else None,
             "by_schema": [asdict(row) | {"tokens": row.tokens and len(row.tokens)} for row in self.rows],
         }  # fmt: skip
 

@@ -10,10 +10,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
 from edgedec.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 BACKLOG = 128
 
@@ -50,6 +54,12 @@ def address_of(listening: socket.socket) -> str:
 
 class EndingServer(uvicorn.Server):
     """Uvicorn's server, which says when it answers, and returns after a signal."""
+
+    def __init__(self, application: ASGIApp, **settings: Any) -> None:
+        """``settings``: those of ``uvicorn.Config`` that servers do not share."""
+        settings |= {"ws": "none", "lifespan": "off", "log_config": None, "access_log": False}
+        settings |= {"server_header": False, "proxy_headers": False, "backlog": BACKLOG}
+        super().__init__(uvicorn.Config(application, **settings))
 
     ending = False
     """Whether it was asked to end."""

@@ -7,13 +7,12 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import uvicorn
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from edgedec.server.http.ending import BACKLOG, EndingServer
+from edgedec.server.http.ending import EndingServer
 from edgedec.server.http.gate import is_local
 
 if TYPE_CHECKING:
@@ -46,26 +45,22 @@ class FileServer(EndingServer):
 
     def __init__(self, directory: Path, names: Collection[str]) -> None:
         super().__init__(
-            uvicorn.Config(
-                file_application(directory, names),
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                backlog=BACKLOG,
-                limit_concurrency=_CONNECTIONS,
-                timeout_keep_alive=_IDLE_S,
-                timeout_graceful_shutdown=_FINISH_S,
-            )
+            file_application(directory, names),
+            limit_concurrency=_CONNECTIONS,
+            timeout_keep_alive=_IDLE_S,
+            timeout_graceful_shutdown=_FINISH_S,
         )
+
+
+def know_kinds() -> None:
+    """Give files of pages their types, of which systems know others, or none."""
+    for suffix, kind in _KINDS.items():
+        mimetypes.add_type(kind, suffix)
 
 
 def file_application(directory: Path, names: Collection[str]) -> ASGIApp:
     """Return the ASGI application over the files of ``directory`` that ``names`` lists."""
-    for suffix, kind in _KINDS.items():  # systems know others, or none
-        mimetypes.add_type(kind, suffix)
+    know_kinds()
     files = _Listed(directory, frozenset(names))
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import mimetypes
-from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.staticfiles import StaticFiles
 
-from edgedec.core.quick_dataclass import dataclass
+from edgedec.server.http.files import know_kinds
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -24,39 +22,22 @@ POLICY = (
     "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _INDEX = "index.html"
-_KINDS = {".js": "text/javascript", ".svg": "image/svg+xml", ".css": "text/css", ".html": "text/html"}
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    data: bytes
-    kind: str
 
 
 def page_routes() -> list[Route]:
     """Return the routes of the page; a server without its files has none."""
-    found = dict(_found(files("edgedec.server") / "page"))
+    folder = Path(str(files("edgedec.server") / "page"))
+    if not (folder / _INDEX).is_file():
+        return []
+    know_kinds()
+    static = StaticFiles(directory=folder)
 
     async def page(request: Request) -> Response:
-        name = request.path_params.get("name", _INDEX)
-        if name not in found:
-            raise HTTPException(404)
-        headers = {"content-security-policy": POLICY, "cache-control": "no-cache"}
-        return Response(found[name].data, 200, headers, found[name].kind)
+        answer = await static.get_response(request.path_params.get("name", _INDEX), request.scope)
+        answer.headers.update({"content-security-policy": POLICY, "cache-control": "no-cache"})
+        return answer
 
-    return [Route("/", page), Route("/page/{name:path}", page)] if _INDEX in found else []
-
-
-def _found(folder: Traversable, before: str = "") -> Iterator[tuple[str, _File]]:
-    """Yield the files of a folder by their paths in it; nothing else is ever served."""
-    for one in folder.iterdir() if folder.is_dir() else ():
-        name = f"{before}{one.name}"
-        if one.is_dir():
-            yield from _found(one, f"{name}/")
-        elif not name.endswith((".py", ".pyc")):
-            suffix = f".{name.rpartition('.')[2]}"
-            kind = _KINDS.get(suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
-            yield name, _File(one.read_bytes(), kind)
+    return [Route("/", page), Route("/page/{name:path}", page)]
 
 
 def html_of(text: str) -> str:

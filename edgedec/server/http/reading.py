@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -14,10 +14,6 @@ from edgedec.server.wire.errors import ApiError
 _SMALL_BYTES = 64 << 10
 _LARGE_AT_ONCE = 4
 """Longer bodies that may be in memory together: read as JSON they take many times their size."""
-
-
-class _TooLong(Exception):  # noqa: N818 - it becomes an ApiError
-    """The body has more bytes than are read."""
 
 
 class BodyReader:
@@ -36,51 +32,31 @@ class BodyReader:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise ApiError(415, "the body must be JSON, with content-type application/json")
-        held = _Held(self._large)
-        try:
+        async with AsyncExitStack() as held:
             yield await self._read(request, held)
-        finally:
-            held.release()
 
-    async def _read(self, request: Request, held: _Held) -> bytes:
-        most, longest = self._settings.body_bytes, self._settings.read_s
+    async def _read(self, request: Request, held: AsyncExitStack) -> bytes:
+        longest = self._settings.read_s
         try:
             async with asyncio.timeout(longest):
-                return await _bounded(request, most, held)
-        except _TooLong:
-            raise ApiError(413, f"the body is longer than {most} bytes") from None
+                return await self._bounded(request, held)
         except TimeoutError:
             raise ApiError(408, f"the body did not arrive within {longest:g} s") from None
         except ClientDisconnect:
             raise ApiError(400, "the body ended early") from None
 
-
-class _Held:
-    """A place among the large bodies, once it was taken."""
-
-    def __init__(self, places: asyncio.Semaphore) -> None:
-        self._places, self._taken = places, False
-
-    async def take(self) -> None:
-        if not self._taken:
-            await self._places.acquire()
-            self._taken = True
-
-    def release(self) -> None:
-        if self._taken:
-            self._places.release()
-            self._taken = False
-
-
-async def _bounded(request: Request, most: int, held: _Held) -> bytes:
-    stated = request.headers.get("content-length", "")
-    if stated.isdecimal() and int(stated[:20]) > most:
-        raise _TooLong
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > most:
-            raise _TooLong
-        if len(body) > _SMALL_BYTES:
-            await held.take()
-    return bytes(body)
+    async def _bounded(self, request: Request, held: AsyncExitStack) -> bytes:
+        """Return a body; a long one takes its place among those until ``held`` is left."""
+        most, stated = self._settings.body_bytes, request.headers.get("content-length", "")
+        too_long = ApiError(413, f"the body is longer than {most} bytes")
+        if stated.isdecimal() and int(stated[:20]) > most:
+            raise too_long
+        body, large = bytearray(), False
+        async for part in request.stream():
+            body += part
+            if len(body) > most:
+                raise too_long
+            if len(body) > _SMALL_BYTES and not large:
+                await held.enter_async_context(self._large)
+                large = True
+        return bytes(body)

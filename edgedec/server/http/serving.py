@@ -6,14 +6,12 @@ import socket
 import threading
 from asyncio import to_thread
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
-
-import uvicorn
+from typing import TYPE_CHECKING
 
 from edgedec.memory.release import release_freed, share_heaps
 from edgedec.server.http.app import application
 from edgedec.server.http.connections import connection_class
-from edgedec.server.http.ending import BACKLOG, EndingServer
+from edgedec.server.http.ending import EndingServer
 from edgedec.server.http.log import Log
 
 if TYPE_CHECKING:
@@ -43,20 +41,11 @@ class HttpServer(EndingServer):
         self._answered = 0
         """Requests that had come when freed memory was last returned."""
         super().__init__(
-            uvicorn.Config(
-                application(hub, settings, self._log),
-                http=connection_class(settings),
-                ws="none",
-                lifespan="off",
-                loop="asyncio",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                backlog=BACKLOG,
-                timeout_keep_alive=cast(int, settings.idle_s),
-                timeout_graceful_shutdown=cast(int, _GRACE_S),
-            )
+            application(hub, settings, self._log),
+            http=connection_class(settings),
+            loop="asyncio",
+            timeout_keep_alive=settings.idle_s,
+            timeout_graceful_shutdown=_GRACE_S,
         )
 
     def serve_on(self, listening: socket.socket, ready: Callable[[], None]) -> None:

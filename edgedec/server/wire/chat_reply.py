@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 from typing import Any
 
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.server.wire.chat_request import ChatBody
-from edgedec.server.wire.errors import ApiError
+from edgedec.server.wire.choices import ChoicesReply, finish_of
 from edgedec.server.wire.logprobs import content_logprobs
 from edgedec.server.wire.parts import BeginReading, ReadText, SampleReader
-from edgedec.server.wire.reply_form import FINISH, Frame
+from edgedec.server.wire.reply_form import Frame
 from edgedec.server.wire.usage import MemoryUse, together, usage_json
 from edgedec.server.work.request import Event, Piece, TracedToken, Usage
 from edgedec.text.tool_calls.scanner import CallDelta
@@ -44,22 +42,13 @@ class _Sample:
         self.thought += reading.thought_tokens
 
 
-class ChatReply:
+class ChatReply(ChoicesReply[ChatBody]):
     """The replies to a body, of the model ``model``."""
 
-    done_mark = True
-
     def __init__(self, body: ChatBody, model: str, begin: BeginReading) -> None:
-        self._asked = body
+        super().__init__(body, model, prefix="chatcmpl", kind="chat.completion.chunk")
         several = body.parallel_tool_calls
         self._samples = [_Sample(SampleReader(begin, several=several)) for _ in range(body.n)]
-        self._head = {
-            "id": f"chatcmpl-{secrets.token_hex(12)}",
-            "object": "chat.completion.chunk",
-            "created": int(time.time()),
-            "model": model,
-            "system_fingerprint": None,
-        }
 
     def opening(self) -> Iterator[Frame]:
         """Yield a chunk with the role of each reply."""
@@ -75,15 +64,6 @@ class ChatReply:
         yield from self._pieces(event.sample, sample.reader.flush())
         sample.reason, sample.usage = event.reason, event.usage
         yield self._chunk(self._choice(event.sample, {}, event.reason))
-
-    def closing(self, memory: MemoryUse) -> Iterator[Frame]:
-        """Yield the chunk of figures, where it is asked for."""
-        if self._asked.include_usage:
-            yield Frame({**self._head, "choices": [], "usage": self._usage(memory)})
-
-    def failing(self, error: ApiError) -> Iterable[Frame]:
-        """Return an error as a chunk."""
-        return [Frame(error.as_json())]
 
     def whole(self, memory: MemoryUse) -> Any:
         """Return the completion."""
@@ -104,13 +84,8 @@ class ChatReply:
             news = news if delta.name is None else {"index": delta.index, **_call(delta)}
             yield self._chunk(self._choice(number, {"tool_calls": [news]}))
 
-    def _chunk(self, choice: dict[str, Any]) -> Frame:
-        usage = {"usage": None} if self._asked.include_usage else {}
-        return Frame({**self._head, "choices": [choice], **usage})
-
     def _choice(self, number: int, delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
-        finish = None if reason is None else FINISH[reason]
-        own = {} if reason in (None, finish) else {"edgedec": {"finish_reason": reason}}
+        finish, own = finish_of(reason)
         if finish == "stop" and self._samples[number].calls:
             finish = "tool_calls"
         return {"index": number, "delta": delta, "logprobs": None, "finish_reason": finish, **own}

@@ -6,14 +6,15 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from edgedec.server.wire.body import BodyPart, Effort, MaxTokens, Refusal, RequestBody, StreamOptions
+from edgedec.server.wire.body import BodyPart, Effort, MaxTokens, Refusal
+from edgedec.server.wire.choices import ChoicesBody
 from edgedec.server.wire.errors import invalid
 from edgedec.server.wire.formats import grammar_of
 from edgedec.server.wire.limits import MOST_TOP, stops_of
 from edgedec.server.wire.messages import messages_of
-from edgedec.server.wire.sampling import NAMES, sampling_of
+from edgedec.server.wire.sampling import sampling_of
 from edgedec.server.wire.tools import choice_of, options_of, tools_of
-from edgedec.server.work.request import MOST_SAMPLES, GenerationRequest
+from edgedec.server.work.request import GenerationRequest
 
 
 class Extensions(BodyPart):
@@ -25,15 +26,10 @@ class Extensions(BodyPart):
     """Whether the reply goes on with the last message, an assistant's."""
 
 
-class ChatBody(RequestBody):
+class ChatBody(ChoicesBody):
     """The body of ``POST /v1/chat/completions``."""
 
     messages: list[Any]
-    model: str | None = None
-    stream: bool = False
-    stream_options: StreamOptions | None = None
-    n: int = Field(default=1, ge=1, le=MOST_SAMPLES)
-    stop: Any = None
     max_tokens: MaxTokens = None
     max_completion_tokens: MaxTokens = None
     logprobs: bool = False
@@ -46,7 +42,7 @@ class ChatBody(RequestBody):
     chat_template_kwargs: dict[str, Any] | None = None
     edgedec: Extensions = Extensions()
 
-    harmless: ClassVar = RequestBody.harmless | {"prediction", "verbosity"}
+    harmless: ClassVar = ChoicesBody.harmless | {"prediction", "verbosity"}
     refused: ClassVar = {
         "audio": Refusal("replies are text"),
         "enable_thinking": Refusal("use chat_template_kwargs or reasoning_effort"),
@@ -58,9 +54,7 @@ class ChatBody(RequestBody):
 
     def request(self) -> GenerationRequest:
         """Return the request that the body makes. Raises ApiError, or UsageError for values that clash."""
-        self.refuse_others(NAMES)
-        if self.stream_options and not self.stream:
-            raise invalid("stream_options needs stream", "stream_options")
+        self.check_others()
         if self.top_logprobs and not self.logprobs:
             raise invalid("top_logprobs needs logprobs", "top_logprobs")
         tools = tools_of(self.tools)
@@ -79,8 +73,3 @@ class ChatBody(RequestBody):
             samples=self.n,
             grammar=grammar_of(self.response_format),
         )
-
-    @property
-    def include_usage(self) -> bool:
-        """Whether a stream ends with a chunk of figures."""
-        return bool(self.stream_options and self.stream_options.include_usage)

@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from edgedec.server.wire.choices import ChoicesReply, finish_of
 from edgedec.server.wire.completion_request import CompletionBody
-from edgedec.server.wire.errors import ApiError
 from edgedec.server.wire.logprobs import text_logprobs
 from edgedec.server.wire.parts import BeginReading
-from edgedec.server.wire.reply_form import FINISH, Frame
+from edgedec.server.wire.reply_form import Frame
 from edgedec.server.wire.usage import MemoryUse, together, usage_json
 from edgedec.server.work.request import Event, Piece, TracedToken, Usage
 
 
-class CompletionReply:
+class CompletionReply(ChoicesReply[CompletionBody]):
     """The completions of a body's prompt, by the model ``model``."""
 
-    done_mark = True
-
     def __init__(self, body: CompletionBody, model: str, begin: BeginReading | None = None) -> None:
-        self._asked = body
+        super().__init__(body, model, prefix="cmpl", kind="text_completion")
         self._texts: list[list[str]] = [[] for _ in range(body.n)]
         self._tokens: list[list[TracedToken]] = [[] for _ in range(body.n)]
         self._offsets = [0] * body.n
         self._reasons: list[str | None] = [None] * body.n
         self._usages: list[Usage] = []
-        self._head = {
-            "id": f"cmpl-{secrets.token_hex(12)}",
-            "object": "text_completion",
-            "created": int(time.time()),
-            "model": model,
-            "system_fingerprint": None,
-        }
 
     def opening(self) -> Iterator[Frame]:
         """Yield the prompt, where it is to be echoed."""
@@ -56,14 +45,8 @@ class CompletionReply:
         self._usages.append(event.usage)
         yield self._chunk(self._choice(number, "", [], event.reason))
 
-    def closing(self, memory: MemoryUse) -> Iterator[Frame]:
-        """Yield the chunk of figures, where it is asked for."""
-        if self._asked.include_usage:
-            yield Frame({**self._head, "choices": [], "usage": usage_json(together(self._usages), memory)})
-
-    def failing(self, error: ApiError) -> Iterable[Frame]:
-        """Return an error as a chunk."""
-        return [Frame(error.as_json())]
+    def _usage(self, memory: MemoryUse) -> Any:
+        return usage_json(together(self._usages), memory)
 
     def whole(self, memory: MemoryUse) -> Any:
         """Return the completion."""
@@ -73,17 +56,12 @@ class CompletionReply:
             self._choice(number, before + "".join(texts), self._tokens[number], self._reasons[number])
             for number, texts in enumerate(self._texts)
         ]
-        return {**self._head, "choices": choices, "usage": usage_json(together(self._usages), memory)}
-
-    def _chunk(self, choice: dict[str, Any]) -> Frame:
-        usage = {"usage": None} if self._asked.include_usage else {}
-        return Frame({**self._head, "choices": [choice], **usage})
+        return {**self._head, "choices": choices, "usage": self._usage(memory)}
 
     def _choice(
         self, number: int, text: str, tokens: Iterable[TracedToken], reason: str | None = None
     ) -> dict[str, Any]:
-        finish = None if reason is None else FINISH[reason]
-        own = {} if reason in (None, finish) else {"edgedec": {"finish_reason": reason}}
+        finish, own = finish_of(reason)
         most = self._asked.logprobs
         logprobs = None if most is None else text_logprobs(tokens, self._offsets[number], most)
         return {"index": number, "text": text, "logprobs": logprobs, "finish_reason": finish, **own}

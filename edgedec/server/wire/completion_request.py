@@ -6,26 +6,22 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from edgedec.server.wire.body import MaxTokens, Refusal, RequestBody, StreamOptions
+from edgedec.server.wire.body import MaxTokens, Refusal
+from edgedec.server.wire.choices import ChoicesBody
 from edgedec.server.wire.errors import invalid
 from edgedec.server.wire.limits import stops_of
-from edgedec.server.wire.sampling import NAMES, sampling_of
-from edgedec.server.work.request import MOST_SAMPLES, GenerationRequest
+from edgedec.server.wire.sampling import sampling_of
+from edgedec.server.work.request import GenerationRequest
 
 _MOST_TOP = 5
 _USUAL_TOKENS = 16
 """OpenAI's length of a completion where none is named."""
 
 
-class CompletionBody(RequestBody):
+class CompletionBody(ChoicesBody):
     """The body of ``POST /v1/completions``."""
 
     prompt: Any
-    model: str | None = None
-    stream: bool = False
-    stream_options: StreamOptions | None = None
-    n: int = Field(default=1, ge=1, le=MOST_SAMPLES)
-    stop: Any = None
     max_tokens: MaxTokens = _USUAL_TOKENS
     logprobs: int | None = Field(default=None, ge=0, le=_MOST_TOP)
     echo: bool = False
@@ -47,16 +43,9 @@ class CompletionBody(RequestBody):
             )
         return given
 
-    @property
-    def include_usage(self) -> bool:
-        """Whether a stream ends with a chunk of figures."""
-        return bool(self.stream_options and self.stream_options.include_usage)
-
     def request(self) -> GenerationRequest:
         """Return the request that the body makes. Raises ApiError."""
-        self.refuse_others(NAMES)
-        if self.stream_options and not self.stream:
-            raise invalid("stream_options needs stream", "stream_options")
+        self.check_others()
         if self.echo and self.logprobs is not None:
             raise invalid("echo is not supported together with logprobs", "echo", "unsupported_parameter")
         return GenerationRequest(

@@ -17,7 +17,6 @@ class MemoryUse:
     budget: int | None
 
 
-NO_MEMORY = MemoryUse(0, None)
 
 
 def together(samples: Sequence[Usage]) -> Usage:

@@ -113,7 +113,7 @@ class Slot:
         joules = None
         if marks:
             own = marks.start.work.passes + self._tools.share() - shared
-            end = replace(marks.end, work=replace(marks.end.work, passes=own))
+            end = replace(marks.end, work=marks.end.work._replace(passes=own))
             joules = self._tools.measures.estimated(Marks(marks.start, marks.start, end), stats).joules
         return Usage(
             prompt_tokens=stats.prompt_tokens,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edgedec.telemetry.energy.meter import Refused, SleepWatch
+from edgedec.telemetry.system_text import text_of
 
 _JOULES_PER_MICROWATT_HOUR = 3.6e-3
 _MICRO = 1e-6
@@ -26,7 +27,7 @@ class _Cell:
 
     @property
     def discharging(self) -> bool:
-        return _text(self.folder / "status") == "Discharging"
+        return text_of(self.folder / "status").strip() == "Discharging"
 
     def advance(self, *, counts: bool) -> float:
         """Read it; return the joules it gave so far. Without ``counts`` the time since then gave none."""
@@ -92,19 +93,12 @@ class BatteryMeter:
 def _batteries(folder: Path) -> list[Path]:
     """Return the device's own batteries, without those of a mouse or keyboard."""
     found = sorted(folder.iterdir()) if folder.is_dir() else []
-    own = (one for one in found if _text(one / "type") == "Battery")
-    return [one for one in own if _text(one / "scope") != "Device"]
+    own = (one for one in found if text_of(one / "type").strip() == "Battery")
+    return [one for one in own if text_of(one / "scope").strip() != "Device"]
 
 
 def _number(file: Path) -> int | None:
     try:
-        return int(_text(file))
+        return int(text_of(file).strip())
     except ValueError:
         return None
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="ascii", errors="replace").strip()
-    except OSError:
-        return ""

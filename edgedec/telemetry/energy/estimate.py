@@ -36,25 +36,19 @@ class EnergyEstimate:
 
     low: float
     high: float
-    seconds: float = 0.0
 
     @property
     def joules(self) -> float:
         return math.sqrt(self.low * self.high)
 
-    @property
-    def watts(self) -> float | None:
-        """Mean power; None where no time is known."""
-        return self.joules / self.seconds if self.seconds > 0.0 else None
 
-
-def estimate(bytes_read: float, operations: float, seconds: float = 0.0) -> EnergyEstimate:
+def estimate(bytes_read: float, operations: float) -> EnergyEstimate:
     """Estimate the joules of work that read ``bytes_read`` bytes from memory and did ``operations``.
 
-    Linear in both. ``seconds`` is the time that the work took, for its mean power.
+    Linear in both.
     """
     products = operations / OPERATIONS_EACH
     low, high = (
         bytes_read * byte + products * product for byte, product in zip(BYTE_J, PRODUCT_J, strict=True)
     )
-    return EnergyEstimate(low, high, seconds)
+    return EnergyEstimate(low, high)

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from edgedec.telemetry.energy.meter import Counter, Refused, SleepWatch
+from edgedec.telemetry.system_text import text_of
 
 _JOULES_EACH = 1e-6
 _ZONE = re.compile(r"intel-rapl:(\d+)(:\d+)?")
@@ -59,7 +60,7 @@ def _zones(powercap: Path) -> dict[str, Path]:
     for folder in sorted(powercap.iterdir()):
         if not (found := _ZONE.fullmatch(folder.name)):
             continue
-        name = _text(folder / "name")
+        name = text_of(folder / "name").strip()
         if found[2] is None and name == "psys":
             boards["psys"] = folder
         elif found[2] is None:
@@ -72,7 +73,7 @@ def _zones(powercap: Path) -> dict[str, Path]:
 
 
 def _counter(zone: Path) -> Counter:
-    most = _text(zone / "max_energy_range_uj")
+    most = text_of(zone / "max_energy_range_uj").strip()
     return Counter(partial(_count, zone / "energy_uj"), _JOULES_EACH, int(most) if most.isdigit() else 0)
 
 
@@ -83,10 +84,3 @@ def _count(file: Path) -> int:
         raise Refused(_CLOSED) from error
     except (OSError, ValueError) as error:
         raise Refused(f"RAPL: {file} cannot be read") from error
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="ascii", errors="replace").strip()
-    except OSError:
-        return ""

@@ -22,6 +22,7 @@ _PROMPTS = 6
 
 def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     """Answer prompts within each memory level, as ``edgedec.bench.studies.speed_within_budgets`` does."""
+    from edgedec.bench.harness.pairing import by_field
     from edgedec.bench.harness.questions import plain_questions
     from edgedec.bench.harness.texts import QUESTIONS
     from edgedec.bench.studies.drafts import DraftsReport
@@ -35,7 +36,8 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
             drafting_side(subject, replace(run, context=None, draft=_DRAFTERS, level=level), _DRAFTERS, level)
         )
     report = DraftsReport(questions, sides, answers(subject, "budgets", sides, study, progress))
-    rows = [{**row.as_json(), "speeds": _speeds(report, row.side)} for row in budget_rows(report)]
+    found = budget_rows(report)
+    rows = [{**by_field(row), "speeds": _speeds(report, side)} for side, row in found.items()]
     return {"rows": rows, "plain": plain_ratio(report, _DRAFTERS), "tokens_each": subject.effort.tokens}
 
 
