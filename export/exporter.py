@@ -35,7 +35,21 @@ def export_gguf(
     progress: Progress | None = None,
     backend: str | None = None,
 ) -> Manifest:
-    """See ``edgedec.export.export_gguf``."""
+    """Turn the GGUF file ``source`` into the bundle directory ``out`` and return its manifest.
+
+    Weights keep their exact values. ``out`` must be new, empty or a bundle. It is replaced in one step, when
+    everything is written: an error, Ctrl-C or SIGTERM leaves it as it was.
+
+    - ``name`` defaults to the name in the file.
+    - ``card`` has facts for the manifest. Without a preset there it is that of the file, if it has one.
+    - ``progress(stage, done_bytes, total_bytes)`` is called for the stages "source" (hashing) and "weights".
+    - ``backend`` is one of BACKENDS. None: EdgeDec's kernels if they support the architecture, else
+      llama.cpp if llama-cpp-python is installed and runs the file. A bundle for llama.cpp holds the GGUF
+      file itself.
+
+    Raises NotFoundError, BadFileError, UnsupportedError, UsageError or StorageError.
+    """
+    source, out = Path(source), Path(out)
     report, card = progress or silent, card or ModelCard()
     check_target(out)
     with open_gguf(source) as gguf, terminations_raise():

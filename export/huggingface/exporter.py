@@ -36,16 +36,10 @@ from edgedec.export.writer import check_target
 _TEXTS = (CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG, CHAT_TEMPLATE, TEMPLATE_JSON)
 
 
-def export_huggingface(
-    source: Path,
-    out: Path,
-    *,
-    quant: str,
-    calibration: str | None = None,
-    name: str | None = None,
-    progress: Progress | None = None,
+def export_directory(
+    source: Path, out: Path, quant: str, calibration: str | None, name: str | None, progress: Progress | None
 ) -> Manifest:
-    """See ``edgedec.export.export_huggingface``."""
+    """Export a model whose graph EdgeDec builds; see ``edgedec.export.export_huggingface``."""
     report = progress or silent
     check_target(out)
     formats = parse_quant(quant)
@@ -128,8 +122,12 @@ def _check_vocabulary(weights: HuggingFaceSource, config: Config) -> None:
         raise BadFileError("the model lacks tensor lm_head.weight, and its embedding is not tied")
 
 
-def used_files(source: Path) -> list[Path]:
-    """See ``edgedec.export.huggingface_files``."""
+def huggingface_files(source: Path) -> list[Path]:
+    """Return the files of the model directory ``source`` that an export reads: texts first, then weights.
+
+    Raises NotFoundError, BadFileError or UnsupportedError.
+    """
+    source = Path(source)
     files = weight_files(source)
     index = [] if files[0].name == SINGLE else [INDEX]
     return [source / name for name in (*_TEXTS, *index) if (source / name).is_file()] + files
@@ -137,7 +135,7 @@ def used_files(source: Path) -> list[Path]:
 
 def origin_of(source: Path, report: Progress) -> dict[str, Scalar]:
     """Return name and size of the directory, and the hash of each file that the export reads."""
-    used = used_files(source)
+    used = huggingface_files(source)
     total, done = sum(file.stat().st_size for file in used), 0
 
     def count(chunk: int) -> None:

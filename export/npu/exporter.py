@@ -36,7 +36,17 @@ def export_for_npu(
     progress: Progress | None = None,
     plan: NpuPlan | None = None,
 ) -> Manifest:
-    """See ``edgedec.export.export_for_npu``."""
+    """Turn a GGUF file or a Hugging Face directory into a bundle for NPUs.
+
+    It has passes of fixed lengths in 8- and 16-bit integers. ``plan`` has the choices: the text on which
+    ranges of values are measured (of at least 64 tokens), the tokens of the cache (1,024), and whether QNN
+    compiles the graphs ahead of time. ``progress`` is also called for the stages "calibration" and "compile".
+    Everything else is as for ``export_gguf``.
+
+    Raises UnsupportedError for an architecture that EdgeDec does not build, and where QNN is wanted and not
+    installed; BackendError where it refuses a graph; and as ``export_gguf``.
+    """
+    source, out = Path(source), Path(out)
     report = progress or silent
     check_target(out)
     if plan and plan.compiled:
