@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from gguf import quants
 from numpy.typing import NDArray
@@ -12,8 +10,6 @@ from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.calibration.search import quantise
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.kernels.packing.formats import FORMATS
-from edgedec.kernels.packing.gguf_blocks import Blocks, split_blocks
-from edgedec.kernels.packing.join_blocks import join_blocks
 
 GROUPED = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0")
 """Formats in which each group has an fp16 scale of its own."""
@@ -57,11 +53,11 @@ def grouped(tensor: TensorInfo, packed: U8) -> tuple[str, U8]:
 
 def scales_of(format: str, packed: U8) -> Scales:
     """Return the scales of rows u8[N, bytes] in a format of ``GROUPED``."""
-    blocks = split_blocks(format, packed)
-    scale = _floats(blocks.d)
-    if blocks.m is None:
+    scale = _floats(_blocks(format, packed), 0)
+    if not FORMATS[format].has_min:
         return Scales(scale, np.zeros_like(scale), False)
-    return Scales(scale, _floats(blocks.m) + scale * np.float32(_middle(format)), True)
+    minimum = _floats(_blocks(format, packed), 1)
+    return Scales(scale, minimum + scale * np.float32(_middle(format)), True)
 
 
 def changed(format: str, packed: U8, change: Change) -> U8:
@@ -69,15 +65,15 @@ def changed(format: str, packed: U8, change: Change) -> U8:
 
     All operations are single ones in float32, so each machine gets the same bits.
     """
-    blocks = split_blocks(format, packed)
-    if change.stretch.shape != blocks.d.shape or (change.move is None) != (blocks.m is None):
+    blocks = _blocks(format, packed).copy()
+    if change.stretch.shape != blocks.shape[:2] or (change.move is not None) != FORMATS[format].has_min:
         raise ValueError("a change of other sizes")
-    scale, stretch = _floats(blocks.d), change.stretch.astype(np.float32) / np.float32(STRETCH)
-    found = replace(blocks, d=_halves(scale * (np.float32(1) + stretch)))
+    scale, stretch = _floats(blocks, 0), change.stretch.astype(np.float32) / np.float32(STRETCH)
     if change.move is not None:
         steps = change.move.astype(np.float32) / np.float32(MOVE) - np.float32(_middle(format)) * stretch
-        found = replace(found, m=_halves(_minima(blocks) + scale * steps))
-    return join_blocks(format, found)
+        blocks[..., 2:4] = _halves(_floats(blocks, 1) + scale * steps)
+    blocks[..., :2] = _halves(scale * (np.float32(1) + stretch))
+    return blocks.reshape(packed.shape)
 
 
 def _middle(format: str) -> float:
@@ -85,15 +81,17 @@ def _middle(format: str) -> float:
     return ((1 << FORMATS[format].bits) - 1) / 2
 
 
-def _minima(blocks: Blocks) -> F32:
-    assert blocks.m is not None
-    return _floats(blocks.m)
+def _blocks(format: str, packed: U8) -> U8:
+    """Return blocks u8[N, K/32, bytes], which begin with an fp16 scale; a minimum comes next."""
+    return packed.reshape(len(packed), -1, FORMATS[format].block_bytes)
 
 
-def _floats(bits: NDArray[np.uint16] | NDArray[np.uint8]) -> F32:
-    return bits.view(np.float16).astype(np.float32)
+def _floats(blocks: U8, place: int) -> F32:
+    """Return the numbers f32[N, K/32] at the begin of blocks: the first is the scale."""
+    fields = np.ascontiguousarray(blocks[..., 2 * place : 2 * place + 2])
+    return fields.view(np.float16)[..., 0].astype(np.float32)
 
 
-def _halves(values: F32) -> NDArray[np.uint16]:
+def _halves(values: F32) -> U8:
     top = np.float32(np.finfo(np.float16).max)
-    return np.clip(values, -top, top).astype(np.float16).view(np.uint16)
+    return np.clip(values, -top, top).astype(np.float16)[..., None].view(np.uint8)

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from gguf import GGMLQuantizationType, quants
 from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.huggingface.shards import StoredTensor
-from edgedec.kernels.packing.gguf_blocks import split_blocks
-from edgedec.kernels.packing.layout import GROUP, dequantise_blocks
+from edgedec.kernels.packing.formats import GROUP
 
 _EXPERTS = re.compile(
     r"model\.layers\.(\d{1,9})\.mlp\.experts\.(gate_up_proj|down_proj)(_blocks|_scales|_bias|)"
@@ -98,7 +98,8 @@ class Mxfp4Tensor:
 
     def read(self, start: int, stop: int) -> NDArray[np.float32]:
         """Return rows as floats; see ``blocks``."""
-        return dequantise_blocks(MXFP4, split_blocks(MXFP4, self.blocks(start, stop)))
+        found: NDArray[np.float32] = quants.dequantize(self.blocks(start, stop), GGMLQuantizationType.MXFP4)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

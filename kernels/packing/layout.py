@@ -21,21 +21,22 @@ Record of one input (f16, bf16, f32): the bits of the 16 columns.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.kernels.packing.formats import FORMATS, GROUP, TILE, Format
-from edgedec.kernels.packing.gguf_blocks import U8, Blocks, split_blocks
-from edgedec.kernels.packing.join_blocks import join_blocks
-from edgedec.kernels.packing.quants import pack_quants, unpack_quants
-from edgedec.kernels.packing.scales import pack_scales, unpack_scales
+from edgedec.kernels.packing.gguf_blocks import U8, split_blocks
+from edgedec.kernels.packing.quants import pack_quants
+from edgedec.kernels.packing.scales import pack_scales
 
 __all__ = ["FORMATS", "GROUP", "TILE", "Format"]
-__all__ += ["chunk_rows", "dequantise", "dequantise_blocks", "pack", "pack_chunks", "unpack", "unpack_rows"]
+__all__ += ["chunk_rows", "dequantise", "pack", "pack_chunks", "unpack_rows"]
 
 _CHUNK_ELEMENTS = 1 << 22
+_RECORDS = 64
+"""Records that are unpacked at a time: their bits, a byte each, fit into the processor's cache."""
 
 
 def pack(format: str, raw: U8) -> U8:
@@ -63,93 +64,58 @@ def pack_chunks(format: str, raw: U8) -> Iterator[U8]:
         yield _pack_rows(spec, raw[start : start + step], cols)
 
 
-def unpack(format: str, packed: U8, rows: int, cols: int) -> Blocks:
-    """Return the quants and scales of a packed [rows, cols] matrix as the GGUF blocks had them.
-
-    Not for float formats. Raises ValueError when the shape does not match.
-    """
-    spec = FORMATS[format]
-    _check_shape(spec, packed, rows, cols)
-    tiles = packed.reshape(packed.shape[0], spec.records(cols), spec.record_bytes)
-    words = unpack_quants(spec, tiles)
-    quants = words.reshape(-1, words.shape[2]).view(np.uint8)[:rows, :cols]
-    if spec.bits == 8:
-        quants = quants ^ np.uint8(0x80)
-    return unpack_scales(spec, quants, tiles, rows, cols)
-
-
 def unpack_rows(format: str, packed: U8, rows: int, cols: int) -> U8:
     """Return the GGUF rows u8[rows, row_bytes] that ``pack`` made ``packed`` of, bit for bit.
 
     Raises ValueError when the shape does not match.
     """
     spec = FORMATS[format]
-    if not spec.is_float:
-        return join_blocks(format, unpack(format, packed, rows, cols))
-    _check_shape(spec, packed, rows, cols)
-    numbers = np.ascontiguousarray(packed).view(f"<u{spec.block_bytes}").reshape(-1, cols, TILE)
-    turned = np.ascontiguousarray(numbers.transpose(0, 2, 1)).reshape(-1, cols)[:rows]
-    return turned.view(np.uint8)
+    if packed.shape != (expected := spec.packed_shape(rows, cols)):
+        raise ValueError(f"{format}[{rows},{cols}] packs into {expected}, not {packed.shape}")
+    if spec.is_float:
+        numbers = np.ascontiguousarray(packed).view(f"<u{spec.block_bytes}").reshape(-1, cols, TILE)
+        turned = np.ascontiguousarray(numbers.transpose(0, 2, 1)).reshape(-1, cols)
+        return turned[:rows].view(np.uint8)
+    order, empty = _places_of_bits(spec)
+    records = packed.reshape(-1, spec.record_bytes) ^ empty
+    for start in range(0, len(records), _RECORDS):
+        part = records[start : start + _RECORDS]
+        part[:] = np.packbits(np.take(np.unpackbits(part, axis=1), order, axis=1), axis=1)
+    raw = records.reshape(len(packed), -1, TILE, spec.record_bytes // TILE).transpose(0, 2, 1, 3)
+    raw = raw.reshape(len(packed) * TILE, -1)
+    return np.ascontiguousarray(raw[:rows, : spec.row_bytes(cols)])
 
 
 def dequantise(format: str, packed: U8, rows: int, cols: int) -> NDArray[np.float32]:
-    """Return the weights f32[rows, cols], in the order of operations of ggml's ``dequantize_row_*``."""
-    if FORMATS[format].is_float:
-        return _unpack_floats(FORMATS[format], packed, rows, cols)
-    return dequantise_blocks(format, unpack(format, packed, rows, cols))
+    """Return the weights f32[rows, cols], with the bits of ggml's ``dequantize_row_*``."""
+    from gguf import GGMLQuantizationType, quants  # slow import
+
+    raw = unpack_rows(format, packed, rows, cols)
+    values = quants.dequantize(raw, GGMLQuantizationType[format.upper()])
+    return np.asarray(values, dtype=np.float32)
 
 
-def dequantise_blocks(format: str, blocks: Blocks) -> NDArray[np.float32]:
-    """Do the same as ``dequantise`` from unpacked blocks."""
-    spec = FORMATS[format]
-    quants = blocks.quants
-    scale = (
-        _exponent_scales(blocks.d) if spec.name == "mxfp4" else blocks.d.view(np.float16).astype(np.float32)
-    )
-    minimum = None if blocks.m is None else blocks.m.view(np.float16).astype(np.float32)
-    if blocks.scales is not None:
-        per_super = blocks.scales.shape[1] // max(scale.shape[1], 1)
-        scale = np.repeat(scale, per_super, axis=1) * blocks.scales.astype(np.float32)
-        if minimum is not None and blocks.mins is not None:
-            minimum = -(np.repeat(minimum, per_super, axis=1) * blocks.mins.astype(np.float32))
-    grouped = quants.reshape(*scale.shape, -1).astype(np.float32)
-    if spec.bits == 8:
-        grouped = quants.view(np.int8).reshape(grouped.shape).astype(np.float32)
-    elif spec.values:
-        grouped = np.array(spec.values, dtype=np.float32)[quants].reshape(grouped.shape)
-    else:
-        grouped -= np.float32(spec.offset)
-    values: NDArray[np.float32] = scale[..., None] * grouped
-    if minimum is not None:
-        values += minimum[..., None]
-    return values.reshape(quants.shape)
+@cache
+def _places_of_bits(spec: Format) -> tuple[NDArray[np.int64], U8]:
+    """Return where in a record each bit of its 16 GGUF rows lies, and the record of zeros.
 
-
-def _exponent_scales(exponents: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-    """Return 2^(e - 128): half of the OCP specification's scale, for doubled values."""
-    scales: NDArray[np.float32] = np.ldexp(np.float32(1), exponents.astype(np.int32) - 128)
-    return scales
+    A record is a permutation of these bits, of which some are flipped. It is learned from ``pack`` itself:
+    bit n of every source's number is packed in turn.
+    """
+    numbers = np.arange(8 * spec.record_bytes)
+    empty = _pack_rows(spec, np.zeros((TILE, spec.record_bytes // TILE), np.uint8), spec.record)[0]
+    sources = np.zeros_like(numbers)
+    for bit in range(len(numbers).bit_length()):
+        raw = np.packbits((numbers >> bit & 1).astype(np.uint8)).reshape(TILE, -1)
+        packed = _pack_rows(spec, raw, spec.record)[0] ^ empty
+        sources |= np.unpackbits(packed).astype(np.int64) << bit
+    return np.argsort(sources), empty
 
 
 def _cols(spec: Format, raw: U8) -> int:
     if raw.ndim != 2 or raw.dtype != np.uint8 or raw.shape[1] % spec.block_bytes:
         raise ValueError(f"{spec.name} rows are whole blocks of {spec.block_bytes} bytes, got {raw.shape}")
     return int(raw.shape[1]) // spec.block_bytes * spec.block
-
-
-def _check_shape(spec: Format, packed: U8, rows: int, cols: int) -> None:
-    if packed.shape != (expected := spec.packed_shape(rows, cols)):
-        raise ValueError(f"{spec.name}[{rows},{cols}] packs into {expected}, not {packed.shape}")
-
-
-def _unpack_floats(spec: Format, packed: U8, rows: int, cols: int) -> NDArray[np.float32]:
-    """Return a packed [rows, cols] float matrix widened to f32."""
-    _check_shape(spec, packed, rows, cols)
-    stored = packed.view({"f16": np.float16, "bf16": np.uint16, "f32": np.float32}[spec.name])
-    values = stored.reshape(-1, cols, TILE).transpose(0, 2, 1).reshape(-1, cols)[:rows]
-    if spec.name == "bf16":
-        return (values.astype(np.uint32) << np.uint32(16)).view(np.float32)
-    return values.astype(np.float32)
 
 
 def _pack_rows(spec: Format, raw: U8, cols: int) -> U8:

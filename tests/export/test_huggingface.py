@@ -121,12 +121,13 @@ def _shapes(source: Path) -> dict[str, tuple[int, ...]]:
 def _head_scales(bundle: Path, rows: int, cols: int) -> np.ndarray[Any, np.dtype[np.float16]]:
     import onnx
 
-    from edgedec.kernels.packing.layout import unpack
+    from edgedec.kernels.packing.layout import unpack_rows
     from tests.reference.graph import load_initialiser
 
     graph = onnx.load(str(bundle / "model.onnx"), load_external_data=False).graph
     head = next(tensor for tensor in graph.initializer if tensor.name == "output.weight")
-    return unpack("q8_0", load_initialiser(bundle, head), rows, cols).d.view(np.float16)
+    blocks = unpack_rows("q8_0", load_initialiser(bundle, head), rows, cols).reshape(rows, -1, 34)
+    return np.ascontiguousarray(blocks[..., :2]).view(np.float16)[..., 0]
 
 
 ROPES = {
