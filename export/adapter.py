@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gguf.constants import GGUFValueType
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
@@ -131,7 +130,7 @@ def merge(adapter: WeightAdapter, base: Path, out: Path) -> str:
     if about.merged and found != about.merged:
         raise BadFileError(f"{about.name} merged with {base} gives other weights than it states", hint=_AGAIN)
     metadata = metadata_of(gguf.path)
-    metadata["general.name"] = Value(about.name, GGUFValueType.STRING)
+    metadata["general.name"] = Value.of(about.name)
     write_gguf(out, metadata, tensors)
     return found
 

@@ -21,11 +21,18 @@ _OF_THE_FILE = ("GGUF.", "split.")
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A metadata value; ``of`` is the type of an array's elements."""
+    """A metadata value; ``elements`` is the type of those of an array."""
 
     value: Any
     type: GGUFValueType
-    of: GGUFValueType | None = None
+    elements: GGUFValueType | None = None
+
+    @classmethod
+    def of(cls, value: Any) -> Value:
+        """Return a value of the usual type of its kind; lists are of numbers or of truth values."""
+        if isinstance(value, list):
+            return cls(value, GGUFValueType.ARRAY, cls.of(value[0]).type)
+        return cls(value, GGUFValueType.UINT32 if type(value) is int else GGUFValueType.get_type(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,13 @@ class GgufTensor:
     name: str
     data: NDArray[Any]
     format: str | None = None
+
+
+def metadata_for(architecture: str, name: str, facts: Mapping[str, Any]) -> dict[str, Value]:
+    """Return the metadata of a file called ``name``; ``facts`` are those of its architecture."""
+    found = {ARCHITECTURE: architecture, "general.name": name}
+    found |= {f"{architecture}.{key}": value for key, value in facts.items()}
+    return {key: one if isinstance(one, Value) else Value.of(one) for key, one in found.items()}
 
 
 def metadata_of(path: Path) -> dict[str, Value]:
@@ -56,7 +70,7 @@ def write_gguf(path: Path, metadata: Mapping[str, Value], tensors: Sequence[Gguf
         writer = GGUFWriter(temporary, str(metadata[ARCHITECTURE].value))
         for key, one in metadata.items():
             if key != ARCHITECTURE and not (one.type == GGUFValueType.ARRAY and len(one.value) == 0):
-                writer.add_key_value(key, one.value, one.type, one.of)
+                writer.add_key_value(key, one.value, one.type, one.elements)
         for tensor in tensors:
             kind = None if tensor.format is None else GGMLQuantizationType[tensor.format.upper()]
             writer.add_tensor(tensor.name, np.ascontiguousarray(tensor.data), raw_dtype=kind)

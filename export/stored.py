@@ -1,4 +1,4 @@
-"""Reads the weights of a finished graph back: matrices as the GGUF blocks that they were packed from."""
+"""Reads the weights of a finished graph back: matrices as floats, or as the GGUF blocks that they were."""
 
 from __future__ import annotations
 
@@ -15,19 +15,48 @@ from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.gguf_writer import GgufTensor
 from edgedec.export.model import attributes
 from edgedec.kernels.packing.experts import expert_places
-from edgedec.kernels.packing.layout import FORMATS, TILE, chunk_rows, unpack_rows
+from edgedec.kernels.packing.layout import FORMATS, TILE, chunk_rows, dequantise, unpack_rows
 
-_WITH_MATRICES = ("QuantLinear", "GatedMLP", "HeadTopK")
+_WITH_MATRICES = ("QuantEmbedding", "QuantLinear", "GatedMLP", "HeadTopK")
 
 
 @dataclass(frozen=True, slots=True)
 class GraphMatrix:
-    """A packed matrix [rows, cols]: u8[tiles, bytes of a tile]."""
+    """A packed matrix [rows, cols]: u8[tiles, bytes of a tile], at ``offset`` bytes of its file."""
 
     format: str
     rows: int
     cols: int
     packed: NDArray[np.uint8]
+    offset: int = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows, self.cols
+
+    @property
+    def tiles(self) -> int:
+        return len(self.packed)
+
+    @property
+    def tile_bytes(self) -> int:
+        return int(self.packed.shape[1])
+
+    def read(self, start: int, stop: int) -> NDArray[np.float32]:
+        """See ``weights.RowReader``."""
+        return self.gather(np.arange(start, stop))
+
+    def gather(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the rows ``ids`` as floats f32[n, cols], in that order."""
+        out = np.empty((ids.size, self.cols), np.float32)
+        tiles, where = np.unique(ids // TILE, return_inverse=True)
+        step = chunk_rows(self.cols) // TILE
+        for start in range(0, len(tiles), step):
+            part = tiles[start : start + step]
+            values = dequantise(self.format, self.packed[part], len(part) * TILE, self.cols)
+            mine = np.flatnonzero((where >= start) & (where < start + step))
+            out[mine] = values[(where[mine] - start) * TILE + ids[mine] % TILE]
+        return out
 
     def blocks(self) -> NDArray[np.uint8]:
         """Return its rows as GGUF blocks, u8[rows, bytes of a row]."""
@@ -70,6 +99,7 @@ class GraphWeights:
     """
 
     def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder
         self.graph = onnx.load(str(folder / name), load_external_data=False).graph
         self._stored = {tensor.name: tensor for tensor in self.graph.initializer}
         self._data = np.memmap(folder / WEIGHTS, dtype=np.uint8, mode="r")
@@ -81,27 +111,22 @@ class GraphWeights:
             if node.op_type in _WITH_MATRICES:
                 facts = attributes(node)
                 for matrix, format, rows in _matrices_of(node, facts, self._stored):
-                    self.matrices[matrix] = self.matrix(matrix, {**facts, "format": format, "rows": rows})
+                    offset, packed = self._bytes(matrix)
+                    self.matrices[matrix] = GraphMatrix(format, rows, int(str(facts["cols"])), packed, offset)
 
     def has(self, name: str) -> bool:
         """Return whether a weight is the graph's own, and no input."""
         return name in self._stored
 
-    def matrix(self, name: str, facts: Mapping[str, Any]) -> GraphMatrix:
-        """Return a matrix whose ``format``, ``rows`` and ``cols`` are among the facts of an op."""
-        stored = self._stored[name]
-        packed = _bytes_of(stored, self._data).reshape(tuple(stored.dims))
-        return GraphMatrix(str(facts["format"]), int(str(facts["rows"])), int(str(facts["cols"])), packed)
-
     def _experts(self, node: onnx.NodeProto) -> GraphExperts:
-        facts, stored = attributes(node), self._stored[node.input[2]]
+        facts, (_, packed) = attributes(node), self._bytes(node.input[2])
         gate, up, down = str(facts["formats"]).split(",")
-        packed = _bytes_of(stored, self._data).reshape(tuple(stored.dims))
         return GraphExperts((gate, up, down), int(str(facts["rows"])), int(str(facts["cols"])), packed)
 
     def vector(self, name: str) -> NDArray[np.float32]:
         """Return a small f32 vector."""
-        return _vector_of(self._stored[name], self._data)
+        _, data = self._bytes(name)
+        return np.array(data.view("<f4"), dtype=np.float32)
 
     def tensor(self, name: str) -> GgufTensor:
         """Return a weight as it was in a GGUF file."""
@@ -114,6 +139,16 @@ class GraphWeights:
         """Return the names of the weights, which are those in a GGUF file but for experts."""
         return [name for name in self._stored if name.endswith(".weight")]
 
+    def _bytes(self, name: str) -> tuple[int, NDArray[np.uint8]]:
+        """Return the bytes of a weight, and their place in weights.bin; a vector may lie in the graph."""
+        tensor = self._stored[name]
+        if not tensor.external_data:
+            return 0, np.frombuffer(tensor.raw_data, dtype=np.uint8)
+        place = {entry.key: int(entry.value) for entry in tensor.external_data if entry.key != "location"}
+        data = np.asarray(self._data[place["offset"] : place["offset"] + place["length"]])
+        packed = tensor.data_type == onnx.TensorProto.UINT8
+        return place["offset"], data.reshape(tuple(tensor.dims)) if packed else data
+
 
 def _matrices_of(
     node: onnx.NodeProto, facts: Mapping[str, Any], stored: Mapping[str, onnx.TensorProto]
@@ -122,16 +157,4 @@ def _matrices_of(
     names = [name for name in node.input if name in stored and len(stored[name].dims) == 2]
     formats = str(facts.get("formats", facts.get("format"))).split(",")
     rows = facts["rows"] if isinstance(facts["rows"], list) else [facts["rows"]] * len(names)
-    return list(zip(names, formats if names else [], rows, strict=True))
-
-
-def _vector_of(tensor: onnx.TensorProto, data: NDArray[np.uint8]) -> NDArray[np.float32]:
-    return np.array(_bytes_of(tensor, data).view("<f4"), dtype=np.float32)
-
-
-def _bytes_of(tensor: onnx.TensorProto, data: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the bytes of a weight in the graph or in weights.bin."""
-    if not tensor.external_data:
-        return np.frombuffer(tensor.raw_data, dtype=np.uint8)
-    place = {entry.key: int(entry.value) for entry in tensor.external_data if entry.key != "location"}
-    return np.asarray(data[place["offset"] : place["offset"] + place["length"]])
+    return list(zip(names, formats if names else [], map(int, rows), strict=True))

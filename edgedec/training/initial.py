@@ -31,7 +31,8 @@ def initial_head(
     def target(name: str, rows: int, columns: int) -> Floats:
         if not weights.has(block + name):
             return noise(rows, columns)
-        found = weights.table(block + name).whole()
+        matrix = weights.matrices[block + name]
+        found = matrix.read(0, matrix.rows)
         return found if found.shape == (rows, columns) else noise(rows, columns)
 
     def scale(name: str) -> Floats:

@@ -19,7 +19,7 @@ from edgedec.export.assistant.gguf import assistant_gguf
 from edgedec.export.assistant.graph import build_graph
 from edgedec.export.assistant.sizes import MODEL_TYPE, AssistantSizes
 from edgedec.export.assistant.source import TABLE, AssistantSource, open_assistant
-from edgedec.export.draft_head.target import EmbeddingTable, embedding_table, last_norm
+from edgedec.export.draft_head.target import embedding_table, last_norm
 from edgedec.export.drafters.agreement import TokenAgreement
 from edgedec.export.drafters.interface import DrafterFiles, GgufForm, NewDrafter, StoredDrafter
 from edgedec.export.gguf_source import GgufSource
@@ -30,6 +30,7 @@ from edgedec.export.own_texts import opened_target, own_texts
 from edgedec.export.passes.attach_bodies import AttachBodies
 from edgedec.export.passes.externalise_weights import ExternaliseWeights
 from edgedec.export.passes.infra import run_passes
+from edgedec.export.stored import GraphMatrix
 from edgedec.export.tensors import Tensors
 
 
@@ -106,7 +107,7 @@ def _caches(sizes: AssistantSizes, manifest: Manifest) -> dict[str, Keys]:
     return {name: one for name, one in keys.items() if name in used}
 
 
-def _facts(source: AssistantSource, table: EmbeddingTable, model: ExportModel) -> AssistantFacts:
+def _facts(source: AssistantSource, table: GraphMatrix, model: ExportModel) -> AssistantFacts:
     sizes, vocab = source.sizes, source.tensors[TABLE].shape[0]
     scored = vocab // sizes.centroids * sizes.chosen if sizes.centroids else vocab
     return AssistantFacts(

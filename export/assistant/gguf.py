@@ -6,8 +6,9 @@ refuses a file that has clusters. EdgeDec reads such a file as an assistant with
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from gguf.constants import GGUFValueType
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
@@ -21,13 +22,12 @@ from edgedec.export.drafters.gguf import other_model, tokens_of
 from edgedec.export.drafters.interface import GgufForm, StoredDrafter
 from edgedec.export.gguf_source import GgufSource
 from edgedec.export.gguf_writer import ARCHITECTURE as ARCHITECTURE_KEY
-from edgedec.export.gguf_writer import GgufTensor, Value
+from edgedec.export.gguf_writer import GgufTensor, metadata_for
 from edgedec.export.model import CACHE, RINGS, attributes
 from edgedec.export.stored import GraphWeights
 
 _STILL = 1e30
 """Divisor of the frequency of a pair that does not turn."""
-_NUMBER, _REAL, _TEXT = GGUFValueType.UINT32, GGUFValueType.FLOAT32, GGUFValueType.STRING
 
 
 def assistant_gguf(drafter: StoredDrafter, source: GgufSource, name: str) -> GgufForm:
@@ -41,8 +41,7 @@ def assistant_gguf(drafter: StoredDrafter, source: GgufSource, name: str) -> Ggu
         raise UnsupportedError("llama.cpp has no assistants as wide as their model", hint="use it here")
     stored = GraphWeights(drafter.folder, GRAPH)
     layers = _layers(stored)
-    metadata = {ARCHITECTURE_KEY: Value(ARCHITECTURE, _TEXT), "general.name": Value(name, _TEXT)}
-    metadata |= _metadata(facts, layers, drafter.target)
+    metadata = metadata_for(ARCHITECTURE, name, _facts(facts, layers, drafter.target))
     return {**metadata, **tokens_of(source)}, _tensors(stored, layers)
 
 
@@ -89,11 +88,11 @@ def _tensors(stored: GraphWeights, layers: _Layers) -> list[GgufTensor]:
     return list(found.values())
 
 
-def _metadata(facts: AssistantFacts, layers: _Layers, manifest: Manifest) -> dict[str, Value]:
+def _facts(facts: AssistantFacts, layers: _Layers, manifest: Manifest) -> dict[str, Any]:
     count = len(layers.local)
     wide = layers.dims.get(CACHE, layers.dims.get(RINGS, 0))
     narrow = layers.dims.get(RINGS, wide)
-    found = {
+    found: dict[str, Any] = {
         "block_count": count,
         "context_length": manifest.spec.context_length,
         "embedding_length": facts.hidden,
@@ -110,17 +109,14 @@ def _metadata(facts: AssistantFacts, layers: _Layers, manifest: Manifest) -> dic
         "attention.shared_kv_layers": count,
         "rope.dimension_count": wide,
         "rope.dimension_count_swa": narrow,
+        "attention.head_count_kv": list(layers.heads),
+        "attention.sliding_window_pattern": list(layers.local),
+        "attention.layer_norm_rms_epsilon": layers.epsilon,
     }
-    metadata = {key: Value(value, _NUMBER) for key, value in found.items()}
-    array = GGUFValueType.ARRAY
-    metadata["attention.head_count_kv"] = Value(list(layers.heads), array, _NUMBER)
-    pattern = Value(list(layers.local), array, GGUFValueType.BOOL)
-    metadata["attention.sliding_window_pattern"] = pattern
-    metadata["attention.layer_norm_rms_epsilon"] = Value(layers.epsilon, _REAL)
     for key, cache in (("rope.freq_base", CACHE), ("rope.freq_base_swa", RINGS)):
         if cache in layers.frequencies:
-            metadata[key] = Value(_base(layers.frequencies[cache]), _REAL)
-    return {f"{ARCHITECTURE}.{key}": value for key, value in metadata.items()}
+            found[key] = _base(layers.frequencies[cache])
+    return found
 
 
 def _base(frequencies: NDArray[np.float32]) -> float:

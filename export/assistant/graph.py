@@ -34,9 +34,10 @@ from edgedec.export.assistant.sizes import AssistantSizes
 from edgedec.export.assistant.source import CENTROIDS, TABLE
 from edgedec.export.blocks.rotary import inverse_frequencies
 from edgedec.export.builder import GraphBuilder
-from edgedec.export.draft_head.target import EmbeddingTable, LastNorm
+from edgedec.export.draft_head.target import LastNorm
 from edgedec.export.interface import HEAD_K
 from edgedec.export.model import CACHE, RINGS, ExportModel, VectorWeight
+from edgedec.export.stored import GraphMatrix
 from edgedec.export.tensors import Tensors
 from edgedec.memory import kv_row_name
 
@@ -47,7 +48,7 @@ _TWO_TERMS = 2
 def build_graph(
     sizes: AssistantSizes,
     tensors: Tensors,
-    table: EmbeddingTable,
+    table: GraphMatrix,
     norm: LastNorm,
     caches: dict[str, Keys],
     ordering: NDArray[np.int64] | None,
@@ -61,7 +62,7 @@ def build_graph(
 
 class _Builder(GraphBuilder):
     def __init__(
-        self, sizes: AssistantSizes, tensors: Tensors, table: EmbeddingTable, caches: dict[str, Keys]
+        self, sizes: AssistantSizes, tensors: Tensors, table: GraphMatrix, caches: dict[str, Keys]
     ) -> None:
         self.sizes, self.table, self.caches = sizes, table, caches
         self.vocab = tensors.rows_of(TABLE)
@@ -206,9 +207,7 @@ class _Builder(GraphBuilder):
         return name
 
 
-def _inputs(
-    sizes: AssistantSizes, table: EmbeddingTable, caches: dict[str, Keys]
-) -> list[onnx.ValueInfoProto]:
+def _inputs(sizes: AssistantSizes, table: GraphMatrix, caches: dict[str, Keys]) -> list[onnx.ValueInfoProto]:
     value = helper.make_tensor_value_info
     found = [
         value("taps", TensorProto.FLOAT, ["committed", sizes.target_hidden]),

@@ -14,7 +14,7 @@ from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.core.progress import Progress, silent
 from edgedec.disk.listed_files import Scalar
 from edgedec.export.draft_head.graph import build_graph
-from edgedec.export.draft_head.target import EmbeddingTable, embedding_table, head_rows
+from edgedec.export.draft_head.target import embedding_table, head_rows
 from edgedec.export.draft_head.weights import FLAGS, HeadWeights
 from edgedec.export.drafters.bundle import export_drafter
 from edgedec.export.drafters.interface import NewDrafter
@@ -25,6 +25,7 @@ from edgedec.export.model import ExportModel
 from edgedec.export.passes.attach_bodies import AttachBodies
 from edgedec.export.passes.externalise_weights import ExternaliseWeights
 from edgedec.export.passes.infra import run_passes
+from edgedec.export.stored import GraphMatrix
 from edgedec.export.tensors import Tensors
 
 
@@ -109,7 +110,7 @@ def _options(weights: HeadWeights) -> dict[str, Scalar]:
     return {"rope_base": weights.rope_base, **{name: True for name in FLAGS if getattr(weights, name)}}
 
 
-def _facts(weights: HeadWeights, table: EmbeddingTable | None, model: ExportModel) -> HeadFacts:
+def _facts(weights: HeadWeights, table: GraphMatrix | None, model: ExportModel) -> HeadFacts:
     ids = int(weights.keep.size)
     own = model.weights.get("embedding")
     tiles, tile_bytes = (table.tiles, table.tile_bytes) if table else own.shape if own else (0, 0)

@@ -21,11 +21,11 @@ from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 from edgedec.bundle.head_facts import TAPS
 from edgedec.export.blocks.rotary import inverse_frequencies
 from edgedec.export.builder import GraphBuilder
-from edgedec.export.draft_head.target import EmbeddingTable
 from edgedec.export.draft_head.weights import HeadWeights
 from edgedec.export.interface import HEAD_K
 from edgedec.export.model import CACHE, ExportModel, VectorWeight
 from edgedec.export.passes.return_new_kv import OUTPUT as NEW_KV
+from edgedec.export.stored import GraphMatrix
 from edgedec.export.tensors import Tensors
 from edgedec.memory import kv_row_name
 
@@ -33,7 +33,7 @@ _TWO_TERMS = 2
 """Int8 terms of the inputs of fc, q, k and v, whose rounding loses most accuracy."""
 
 
-def build_graph(weights: HeadWeights, tensors: Tensors, table: EmbeddingTable | None) -> ExportModel:
+def build_graph(weights: HeadWeights, tensors: Tensors, table: GraphMatrix | None) -> ExportModel:
     """Build the graph, already fused. ``table`` None: the head's own, which ``weights`` has.
 
     Raises BadFileError or UnsupportedError.
@@ -42,7 +42,7 @@ def build_graph(weights: HeadWeights, tensors: Tensors, table: EmbeddingTable | 
 
 
 class _Builder(GraphBuilder):
-    def __init__(self, weights: HeadWeights, tensors: Tensors, table: EmbeddingTable | None) -> None:
+    def __init__(self, weights: HeadWeights, tensors: Tensors, table: GraphMatrix | None) -> None:
         self.weights, self.table, self.ids = weights, table, int(weights.keep.size)
         w = weights
         rows: list[str | int | None] = [1, 2, w.kv_heads, "new_rows", kv_row_name(w.head_dim)]
@@ -194,6 +194,6 @@ def layer_outputs(hidden: int, k: int) -> list[ValueInfoProto]:
     ]
 
 
-def shared_table(name: str, table: EmbeddingTable) -> ValueInfoProto:
+def shared_table(name: str, table: GraphMatrix) -> ValueInfoProto:
     """Return the input for a table of the target."""
     return helper.make_tensor_value_info(name, TensorProto.UINT8, [table.tiles, table.tile_bytes])

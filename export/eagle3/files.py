@@ -14,9 +14,8 @@ from edgedec.core.model_spec import ModelSpec
 from edgedec.core.progress import Progress
 from edgedec.disk.listed_files import Scalar
 from edgedec.export.draft_head.bundle import head_drafter
-from edgedec.export.draft_head.compare import has_targets_table
 from edgedec.export.draft_head.gguf import head_gguf
-from edgedec.export.draft_head.installed import read_head
+from edgedec.export.draft_head.target import has_targets_table
 from edgedec.export.draft_head.weights import HeadWeights
 from edgedec.export.drafters.interface import DrafterFiles, GgufForm, NewDrafter, StoredDrafter
 from edgedec.export.eagle3.agreement import HeadAgreement, agreement, layers_to_measure
@@ -58,7 +57,7 @@ class HeadFiles(DrafterFiles):
 
     def gguf(self, drafter: StoredDrafter, source: GgufSource, name: str) -> GgufForm:
         """See ``DrafterFiles``."""
-        return head_gguf(read_head(drafter.folder, drafter.manifest.target), source, name)
+        return head_gguf(drafter, source, name)
 
 
 @contextmanager

@@ -17,8 +17,7 @@ from edgedec.core.errors import UnsupportedError
 from edgedec.core.progress import Progress
 from edgedec.disk.listed_files import Scalar
 from edgedec.export.architectures import ARCHITECTURES
-from edgedec.export.draft_head.compare import has_targets_table
-from edgedec.export.draft_head.target import last_norm
+from edgedec.export.draft_head.target import has_targets_table, last_norm
 from edgedec.export.drafters.agreement import TokenAgreement
 from edgedec.export.drafters.interface import DrafterFiles, GgufForm, NewDrafter, StoredDrafter
 from edgedec.export.drafters.sources import GgufRows

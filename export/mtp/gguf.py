@@ -8,7 +8,6 @@ EdgeDec reads it (``files``).
 from __future__ import annotations
 
 import numpy as np
-from gguf.constants import GGUFValueType
 
 from edgedec.bundle.manifest import Manifest
 from edgedec.bundle.mtp_facts import GRAPH
@@ -36,11 +35,10 @@ def mtp_gguf(drafter: StoredDrafter, source: GgufSource, name: str) -> GgufForm:
     arch, block = hyper.architecture.name, f"blk.{hyper.layers}."
     tensors = [_copied(source, tensor) for tensor in FROM_TARGET if tensor in source.tensors]
     tensors += _layer(GraphWeights(drafter.folder, GRAPH), hyper, block)
-    number = GGUFValueType.UINT32
     metadata = metadata_of(source.path) | {
-        "general.name": Value(name, GGUFValueType.STRING),
-        f"{arch}.block_count": Value(hyper.layers + 1, number),
-        f"{arch}.nextn_predict_layers": Value(1, number),
+        "general.name": Value.of(name),
+        f"{arch}.block_count": Value.of(hyper.layers + 1),
+        f"{arch}.nextn_predict_layers": Value.of(1),
     }
     metadata.pop(f"{arch}.{_BY_LAYER}", None)
     return metadata, tensors

@@ -32,10 +32,10 @@ from edgedec.export.blocks.experts import experts, with_shared_expert
 from edgedec.export.blocks.mlp import gated_mlp
 from edgedec.export.blocks.rotary import rotary_tables
 from edgedec.export.draft_head.graph import layer_inputs, layer_outputs, shared_table
-from edgedec.export.draft_head.target import EmbeddingTable
 from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.interface import HEAD_K
 from edgedec.export.model import ATTENTION, ExportModel, VectorWeight
+from edgedec.export.stored import GraphMatrix
 from edgedec.export.tensors import Tensors
 
 _BLOCK = "blk.0."
@@ -44,7 +44,7 @@ _TWO_TERMS = 2
 
 
 def build_graph(
-    hyper: Hyperparameters, tensors: Tensors, table: EmbeddingTable, head: EmbeddingTable
+    hyper: Hyperparameters, tensors: Tensors, table: GraphMatrix, head: GraphMatrix
 ) -> ExportModel:
     """Build the unfused graph; ``tensors`` are those of ``MtpSource``.
 
@@ -56,7 +56,7 @@ def build_graph(
 
 class _Builder(BlockBuilder):
     def __init__(
-        self, hyper: Hyperparameters, tensors: Tensors, table: EmbeddingTable, head: EmbeddingTable
+        self, hyper: Hyperparameters, tensors: Tensors, table: GraphMatrix, head: GraphMatrix
     ) -> None:
         keep = helper.make_tensor_value_info("keep", TensorProto.INT64, ["kept"])
         own = [keep, shared_table("table", table), shared_table("head", head)]

@@ -81,8 +81,8 @@ def unpack_rows(format: str, packed: U8, rows: int, cols: int) -> U8:
     for start in range(0, len(records), _RECORDS):
         part = records[start : start + _RECORDS]
         part[:] = np.packbits(np.take(np.unpackbits(part, axis=1), order, axis=1), axis=1)
-    raw = records.reshape(len(packed), -1, TILE, spec.record_bytes // TILE).transpose(0, 2, 1, 3)
-    raw = raw.reshape(len(packed) * TILE, -1)
+    tiles = records.reshape(len(packed), -1, TILE, spec.record_bytes // TILE).transpose(0, 2, 1, 3)
+    raw = tiles.reshape(len(packed) * TILE, -1)
     return np.ascontiguousarray(raw[:rows, : spec.row_bytes(cols)])
 
 

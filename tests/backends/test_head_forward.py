@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from edgedec.backends.onnx.head_forward import HeadModel
-from edgedec.bundle.drafter_manifest import DrafterManifest, Target
+from edgedec.bundle.drafter_manifest import DrafterManifest
 from edgedec.bundle.head_facts import GRAPH, HeadFacts
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, ContextFullError, EdgeDecError, MemoryBudgetError
@@ -18,7 +18,6 @@ from edgedec.core.ledger import Ledger
 from edgedec.core.rows import FloatArray
 from edgedec.core_lib.layer_drafters import HeadPass
 from edgedec.export.draft_head.bundle import export_head
-from edgedec.export.draft_head.installed import read_head
 from edgedec.export.draft_head.target import embedding_table, head_rows
 from edgedec.export.draft_head.weights import HeadWeights
 from edgedec.kernels.packing.layout import dequantise
@@ -86,13 +85,6 @@ def test_a_head_of_another_trainer_computes_its_definition(tmp_path: Path, kind:
     tokens, taps = inputs(one, 12)
     if kind != "taps":  # they decide what is read, not what is computed
         assert not np.allclose(defined(plain, tokens, taps), defined(one, tokens, taps), atol=2e-3)
-    again = read_head(one.folder, Target.of(Manifest.load(one.bundle))).weights
-    for field in fields(HeadWeights):
-        mine, theirs = getattr(one.weights, field.name), getattr(again, field.name)
-        if field.name == "embedding" and mine is not None:
-            mine, theirs = mine.read(3, 9), theirs.read(3, 9)
-        np.testing.assert_allclose(theirs, mine, rtol=1e-6) if mine is not None else None
-        assert (mine is None) == (theirs is None)
 
 
 def test_a_head_computes_its_definition(exact: Setting) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ import pytest
 from numpy.typing import NDArray
 
 from edgedec.backends.onnx.head_forward import HeadModel
-from edgedec.bundle.drafter_manifest import Target
-from edgedec.bundle.head_facts import HeadFacts
+from edgedec.bundle.head_facts import GRAPH, HeadFacts
 from edgedec.bundle.manifest import Manifest
 from edgedec.export.draft_head.bundle import export_head
-from edgedec.export.draft_head.installed import read_head
+from edgedec.export.draft_head.weights import HeadWeights
+from edgedec.export.stored import GraphWeights
 from tests.fixtures.draft_heads import random_head
 from tests.kernels.attention import depths
 from tests.portable.runner import options
@@ -31,10 +32,13 @@ Array = NDArray[Any]
 @pytest.fixture(scope="module", params=["q8_0", "q4_1", "bf16"])
 def head(request: pytest.FixtureRequest, bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("head")
-    manifest = Manifest.load(bundle)
-    made = random_head(manifest.spec.hidden_size, manifest.spec.vocab_size, ids=200)
-    export_head(made, bundle, folder / "head", quant=request.param)
+    export_head(made_for(bundle), bundle, folder / "head", quant=request.param)
     return folder / "head"
+
+
+def made_for(bundle: Path) -> HeadWeights:
+    spec = Manifest.load(bundle).spec
+    return random_head(spec.hidden_size, spec.vocab_size, ids=200)
 
 
 class HeadRunner:
@@ -86,7 +90,8 @@ def test_stock_onnx_runtime_computes_a_head(head: Path, bundle: Path) -> None:
     chain = list(range(-1, COMMITTED - 1))
     first = plain.step(tokens[:COMMITTED], taps, None, chain)
     second = plain.step(tokens[COMMITTED:], None, first["out"][-DRAFTED:], [-1, 0, 0])
-    weights = read_head(head, Target.of(Manifest.load(bundle))).weights
+    found = {name: one.read(0, one.rows) for name, one in GraphWeights(head, GRAPH).matrices.items()}
+    weights = replace(made_for(bundle), **found)
     embedded = rows_of(bundle, facts, tokens)
     causal = np.tril(np.ones((COMMITTED, COMMITTED), np.bool_))
     outputs = layer(weights, fused(weights, taps), embedded[:COMMITTED], np.arange(COMMITTED), causal)

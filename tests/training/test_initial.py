@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from edgedec.bundle.manifest import Manifest
 from edgedec.export import export_gguf
+from edgedec.export.stored import GraphMatrix
 from edgedec.training.initial import halves, initial_head
 from edgedec.training.target_weights import KnownRows, TargetWeights
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
@@ -24,12 +26,16 @@ def bundle(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "bundle"
 
 
+def whole(matrix: GraphMatrix) -> NDArray[np.float32]:
+    return matrix.read(0, matrix.rows)
+
+
 def test_the_layer_is_the_targets_last_one(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
     weights = TargetWeights(bundle, manifest)
     head = initial_head(weights, manifest.spec, KEEP)
-    np.testing.assert_array_equal(head.ffn_down, weights.table("blk.3.ffn_down.weight").whole())
-    np.testing.assert_array_equal(head.attn_v[:, 64:], weights.table("blk.3.attn_v.weight").whole())
+    np.testing.assert_array_equal(head.ffn_down, whole(weights.matrices["blk.3.ffn_down.weight"]))
+    np.testing.assert_array_equal(head.attn_v[:, 64:], whole(weights.matrices["blk.3.attn_v.weight"]))
     np.testing.assert_array_equal(head.output_norm, weights.vector("output_norm.weight"))
     assert head.head is None
     taps = np.random.default_rng(0).standard_normal((5, 192)).astype(np.float32)
@@ -40,18 +46,18 @@ def test_a_head_of_its_own_begins_with_the_targets_rows(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
     weights = TargetWeights(bundle, manifest)
     head = initial_head(weights, manifest.spec, KEEP, own_head=True)
-    np.testing.assert_array_equal(head.head, weights.head.whole()[KEEP])
+    np.testing.assert_array_equal(head.head, whole(weights.head)[KEEP])
 
 
 def test_rows_of_a_table_come_in_any_order_and_more_than_once(bundle: Path) -> None:
     weights = TargetWeights(bundle, Manifest.load(bundle))
-    whole = weights.embedding.whole()
+    rows = whole(weights.embedding)
     ids = np.array([[40, 3, 40], [17, 0, 3]])
     table = weights.embedding
     known = KnownRows(table.rows, table.cols, table.gather)
     for _ in range(2):
-        np.testing.assert_array_equal(known.gather(ids), whole[ids])
-    np.testing.assert_array_equal(known.gather(np.array([16, 17])), whole[[16, 17]])
+        np.testing.assert_array_equal(known.gather(ids), rows[ids])
+    np.testing.assert_array_equal(known.gather(np.array([16, 17])), rows[[16, 17]])
 
 
 def test_interleaved_pairs_become_halves_with_the_same_products() -> None:
