@@ -166,9 +166,10 @@ def read_hyperparameters(architecture: Architecture, metadata: Mapping[str, Any]
     keys = MetadataKeys(architecture.name, metadata)
     if architecture.finetuned_rope and not keys.flag("rope.scaling.finetuned", True):
         architecture = replace(architecture, no_rope_period=1)
+    honoured = architecture.honours | ({"expert_count"} if architecture.experts else set())
     for key, harmless in _REFUSED.items():
         value = keys.get(key)
-        if value is not None and value not in harmless and key not in architecture.honours:
+        if value is not None and value not in harmless and key not in honoured:
             raise UnsupportedError(
                 f"the model sets {architecture.name}.{key} = {str(value)[:40]}, which has no op here"
             )

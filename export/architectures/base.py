@@ -35,7 +35,7 @@ class Architecture:
     """A pre-norm decoder with grouped-query attention, rotary positions and a gated MLP."""
 
     name: str
-    interleaved: bool
+    interleaved: bool = False
     """Rotary pairs: (2i, 2i+1) when true, (i, i + d/2) otherwise."""
     qkv_bias: bool = False
     output_bias: bool = False
@@ -90,6 +90,8 @@ class Architecture:
     softcaps: tuple[float, float] = (0.0, 0.0)
     """Defaults of c in c tanh(x / c), for attention scores and for final logits; 0: no cap."""
     honours: frozenset[str] = frozenset()
-    """Metadata keys that this architecture computes and others refuse (``hyperparameters._REFUSED``)."""
+    """Metadata keys, beside the number of experts, that this architecture computes and others refuse
+    (``hyperparameters._REFUSED``).
+    """
     attention_scale: Callable[[int, int, int, int], float] | None = None
     """Function from (layers, hidden, heads, head_dim) to the factor on q.k; None: 1/sqrt(head_dim)."""

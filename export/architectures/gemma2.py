@@ -16,7 +16,6 @@ def _attention_scale(layers: int, hidden: int, heads: int, head_dim: int) -> flo
 
 GEMMA2 = Architecture(
     name="gemma2",
-    interleaved=False,
     post_norms=True,
     activation="gelu_tanh",
     scale_embedding=True,

@@ -19,7 +19,6 @@ def _attention_scale(layers: int, hidden: int, heads: int, head_dim: int) -> flo
 
 GEMMA3 = Architecture(
     name="gemma3",
-    interleaved=False,
     qk_norm=True,
     post_norms=True,
     activation="gelu_tanh",

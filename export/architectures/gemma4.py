@@ -10,7 +10,6 @@ from edgedec.export.architectures.base import Architecture, Mixture
 
 GEMMA4 = Architecture(
     name="gemma4",
-    interleaved=False,
     qk_norm=True,
     value_norm=True,
     post_norms=True,
@@ -21,6 +20,6 @@ GEMMA4 = Architecture(
     sizes_by_layer=True,
     foreign=("v.", "a.", "mm."),
     experts=Mixture(beside=True, own_norm=True, factors=True),
-    honours=frozenset({"final_logit_softcapping", "expert_count"}),
+    honours=frozenset({"final_logit_softcapping"}),
     attention_scale=lambda _layers, _hidden, _heads, _dim: 1.0,
 )

@@ -6,7 +6,6 @@ from edgedec.export.architectures.base import Architecture, Mixture
 
 GPTOSS = Architecture(
     name="gpt-oss",
-    interleaved=False,
     qkv_bias=True,
     output_bias=True,
     sinks=True,
@@ -16,5 +15,4 @@ GPTOSS = Architecture(
     yarn_whole_pairs=False,
     mlp_norm="post_attention_norm",
     experts=Mixture(biases=True),
-    honours=frozenset({"expert_count"}),
 )

@@ -9,5 +9,5 @@ GRANITEMOE = Architecture(
     interleaved=True,
     finetuned_rope=True,
     experts=Mixture(),
-    honours=frozenset({"expert_count", "embedding_scale", "residual_scale", "logit_scale"}),
+    honours=frozenset({"embedding_scale", "residual_scale", "logit_scale"}),
 )

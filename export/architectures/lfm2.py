@@ -6,7 +6,6 @@ from edgedec.export.architectures.base import Architecture
 
 LFM2 = Architecture(
     name="lfm2",
-    interleaved=False,
     qk_norm=True,
     recurrent="conv",
     last_norm="token_embd_norm",

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from edgedec.export.architectures.base import Architecture, Mixture
+from dataclasses import replace
 
-LFM2MOE = Architecture(
-    name="lfm2moe",
-    interleaved=False,
-    qk_norm=True,
-    recurrent="conv",
-    last_norm="token_embd_norm",
-    experts=Mixture(gating="sigmoid", biased=True, epsilon=1e-6),
-    honours=frozenset({"expert_count"}),
-)
+from edgedec.export.architectures.base import Mixture
+from edgedec.export.architectures.lfm2 import LFM2
+
+LFM2MOE = replace(LFM2, name="lfm2moe", experts=Mixture(gating="sigmoid", biased=True, epsilon=1e-6))

@@ -9,7 +9,6 @@ from edgedec.export.architectures.base import Architecture
 
 PHI3 = Architecture(
     name="phi3",
-    interleaved=False,
     fused=True,
     long_rope=True,
     partial_rotary=True,

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from edgedec.export.architectures.base import Architecture
 
-QWEN2 = Architecture(name="qwen2", interleaved=False, qkv_bias=True)
+QWEN2 = Architecture(name="qwen2", qkv_bias=True)

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from edgedec.export.architectures.base import Architecture
 
-QWEN3 = Architecture(name="qwen3", interleaved=False, qk_norm=True)
+QWEN3 = Architecture(name="qwen3", qk_norm=True)

@@ -9,7 +9,6 @@ from edgedec.export.architectures.base import Architecture
 
 QWEN35 = Architecture(
     name="qwen35",
-    interleaved=False,
     qk_norm=True,
     partial_rotary=True,
     gated_attention=True,

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from edgedec.export.architectures.base import Architecture, Mixture
+from dataclasses import replace
 
-QWEN35MOE = Architecture(
-    name="qwen35moe",
-    interleaved=False,
-    qk_norm=True,
-    partial_rotary=True,
-    gated_attention=True,
-    recurrent="delta",
-    mlp_norm="post_attention_norm",
-    experts=Mixture(shared=True),
-    honours=frozenset({"expert_count"}),
-)
+from edgedec.export.architectures.base import Mixture
+from edgedec.export.architectures.qwen35 import QWEN35
+
+QWEN35MOE = replace(QWEN35, name="qwen35moe", experts=Mixture(shared=True))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from edgedec.export.architectures.base import Architecture, Mixture
+from dataclasses import replace
 
-QWEN3MOE = Architecture(
-    name="qwen3moe",
-    interleaved=False,
-    qk_norm=True,
-    experts=Mixture(),
-    honours=frozenset({"expert_count"}),
-)
+from edgedec.export.architectures.base import Mixture
+from edgedec.export.architectures.qwen3 import QWEN3
+
+QWEN3MOE = replace(QWEN3, name="qwen3moe", experts=Mixture())

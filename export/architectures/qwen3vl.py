@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from edgedec.export.architectures.base import Architecture
+from dataclasses import replace
 
-QWEN3VL = Architecture(name="qwen3vl", interleaved=False, qk_norm=True, foreign=("v.", "mm."))
+from edgedec.export.architectures.qwen3 import QWEN3
+
+QWEN3VL = replace(QWEN3, name="qwen3vl", foreign=("v.", "mm."))

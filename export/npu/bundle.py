@@ -22,13 +22,15 @@ from edgedec.export.npu.calibrate import Ranges, ranges_of, rotary_tables
 from edgedec.export.npu.lower import lower
 from edgedec.export.npu.plan import NpuPlan, Scheme
 from edgedec.export.npu.quantise import quantise
-from edgedec.export.npu.sample_text import SAMPLE_TEXT
 from edgedec.export.npu.static_graph import StaticGraph
 from edgedec.export.npu.weights import StoredWeights, store_weights
 from edgedec.export.source import WeightSource
 from edgedec.export.tensors import Tensors
 from edgedec.export.writer import BundleWriter, check_space
 from edgedec.text.table_encoder import write_table
+
+_SAMPLE = Path(__file__).with_name("sample.txt")
+"""The text on which ranges of values are measured where the user gives none: prose, code, dialogue."""
 
 
 def write_npu_bundle(
@@ -45,7 +47,7 @@ def write_npu_bundle(
     model, info = build_graph(contents.hyper, Tensors(source)), contents.info
     spec = model_spec(contents, model)
     refuse_unlike(spec, "an NPU")
-    scheme, text, lengths = plan.scheme, plan.text or SAMPLE_TEXT, plan.lengths
+    scheme, text, lengths = plan.scheme, plan.text or _SAMPLE.read_text(encoding="utf-8"), plan.lengths
     context = min(plan.context, contents.hyper.context)
     windows = sample(text, contents.tokenizer, info.bos_id if info.add_bos else None, contents.hyper.context)
     graphs = {length: lower(model, length, context + max(lengths)) for length in sorted(lengths)}
