@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 from edgedec.bundle.exits import taps_of
-from edgedec.bundle.manifest import CHAT_TEMPLATE, DRAFTING, TOKENIZER, Manifest, Scalar, TokenizerInfo
+from edgedec.bundle.manifest import DRAFTING, Manifest, Scalar
 from edgedec.bundle.preset import Preset
 from edgedec.core.cache_kinds import CacheKind
 from edgedec.core.errors import TemplateError
@@ -28,8 +28,8 @@ from edgedec.export.notes import LEFT_OUT
 from edgedec.export.passes import DEFAULT_PASSES, run_passes
 from edgedec.export.source import WeightSource
 from edgedec.export.tensors import Tensors
+from edgedec.export.texts import TextFiles, finish_bundle
 from edgedec.export.writer import BundleWriter, check_space, table_bytes, weights_bytes
-from edgedec.text.table_encoder import write_table
 from edgedec.text.template_program import write_program
 
 
@@ -49,16 +49,13 @@ class About:
 class Contents:
     """Contents of a bundle except its weights.
 
-    ``vocab`` is in tokens; ``template`` is None for a base model.
+    ``vocab`` is in tokens.
     """
 
     about: About
     hyper: Hyperparameters
     vocab: int
-    tokenizer: str
-    """The text of tokenizer.json."""
-    info: TokenizerInfo
-    template: str | None
+    texts: TextFiles
 
 
 def write_bundle(
@@ -73,9 +70,9 @@ def write_bundle(
     """
     model = build_graph(contents.hyper, Tensors(source))
     run_passes(model, DEFAULT_PASSES)
-    spec, info = model_spec(contents, model), contents.info
+    spec, texts = model_spec(contents, model), contents.texts
     needed = weights_bytes(model) + mtp_bytes(source, contents.hyper)
-    check_space(out, needed + len(contents.tokenizer.encode()))
+    check_space(out, needed + len(texts.json.encode()))
     where_from = {**contents.about.origin(), **_left_out(source, contents.hyper)}
     with atomic_path(out, directory=True) as directory:
         writer = BundleWriter(directory, {})
@@ -84,20 +81,12 @@ def write_bundle(
         writer.model(model, spec.name, facts)
         drafting, exits = _drafting(model, spec)
         writer.model(drafting, spec.name, facts | exits, DRAFTING)
-        writer.bytes(TOKENIZER, contents.tokenizer.encode())
-        if contents.template is not None:
-            writer.bytes(CHAT_TEMPLATE, contents.template.encode())
-        made_by = versions("onnx", "gguf", "numpy")
-        preset = contents.about.preset
-        manifest = Manifest(spec.name, spec, info, writer.files, where_from, made_by, preset=preset)
-        Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written
-        manifest.save(directory)
+        manifest = finish_bundle(writer, texts, spec, where_from, versions("onnx", "gguf", "numpy"))
         if has_mtp(source, contents.hyper):
             write_mtp(source, contents.hyper, directory, manifest, report)
-        write_table(directory)
-        if contents.template is not None:
+        if texts.template is not None:
             with suppress(TemplateError):  # a broken one is told where it is used
-                write_program(directory, contents.template)
+                write_program(directory, texts.template)
     return manifest
 
 
@@ -122,7 +111,7 @@ def printable_name(text: str) -> str:
 
 def model_spec(contents: Contents, model: ExportModel) -> ModelSpec:
     """Return the sizes of a model whose graph is ``model``, with its weights."""
-    hyper, info = contents.hyper, contents.info
+    hyper, info = contents.hyper, contents.texts.info
     return ModelSpec(
         name=contents.about.name,
         architecture=hyper.architecture.name,

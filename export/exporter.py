@@ -20,6 +20,7 @@ from edgedec.export.interrupt import terminations_raise
 from edgedec.export.llama_cpp import bundle_for_llama_cpp, instead
 from edgedec.export.model_card import ModelCard, gguf_preset
 from edgedec.export.no_model import refuse_no_model
+from edgedec.export.texts import TextFiles
 from edgedec.export.tokenizer import build_tokenizer, template_of
 from edgedec.export.writer import check_target
 
@@ -89,7 +90,8 @@ def gguf_contents(gguf: GgufSource, about: About) -> Contents:
     hyper = read_hyperparameters(_architecture(gguf), gguf.metadata)
     tokenizer_json, info = build_tokenizer(gguf.metadata)
     vocab = _vocabulary(gguf)
-    return Contents(about, hyper, vocab, tokenizer_json, info, template_of(gguf.metadata))
+    texts = TextFiles(tokenizer_json, info, template_of(gguf.metadata), about.preset)
+    return Contents(about, hyper, vocab, texts)
 
 
 def _architecture(gguf: GgufSource) -> Architecture:

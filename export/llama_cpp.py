@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from edgedec.backends.llama_cpp.probe import Facts, installed, probe
-from edgedec.bundle.manifest import CHAT_TEMPLATE, GGUF, TOKENIZER, FileEntry, Manifest, TokenizerInfo
+from edgedec.bundle.manifest import GGUF, FileEntry, Manifest, TokenizerInfo
 from edgedec.core.errors import BackendError, BadFileError, UnsupportedError
 from edgedec.core.model_spec import ModelSpec
-from edgedec.disk.files import atomic_path, storage_errors
+from edgedec.disk.files import atomic_path
 from edgedec.disk.installing import pip_install
 from edgedec.export.bundle import About, printable_name, versions
 from edgedec.export.gguf_source import GgufSource
 from edgedec.export.interface import HEAD_K
+from edgedec.export.texts import TextFiles, finish_bundle
 from edgedec.export.tokenizer import build_tokenizer, template_of
-from edgedec.export.writer import BundleWriter, check_space
-from edgedec.text.table_encoder import write_table
+from edgedec.export.writer import BundleWriter, check_space, place_file
 
 _MOST = 1 << 24
 
@@ -46,17 +44,11 @@ def bundle_for_llama_cpp(gguf: GgufSource, out: Path, about: About) -> Manifest:
     spec = _spec(gguf.metadata, name, facts, info)
     with atomic_path(out, directory=True) as directory:
         writer = BundleWriter(directory, {})
-        _place(gguf.path, directory / GGUF)
+        place_file(gguf.path, directory / GGUF)
         writer.files[GGUF] = FileEntry(gguf.nbytes, str(where_from["sha256"]))
-        writer.bytes(TOKENIZER, text.encode())
-        write_table(directory)
-        if (template := template_of(gguf.metadata)) is not None:
-            writer.bytes(CHAT_TEMPLATE, template.encode())
+        texts = TextFiles(text, info, template_of(gguf.metadata), about.preset)
         made_by = versions("gguf", "llama-cpp-python")
-        manifest = Manifest(name, spec, info, writer.files, where_from, made_by, "gguf", about.preset)
-        Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written
-        manifest.save(directory)
-    return manifest
+        return finish_bundle(writer, texts, spec, where_from, made_by, "gguf")
 
 
 def instead(ours: UnsupportedError, gguf: GgufSource, out: Path, about: About) -> Manifest:
@@ -75,15 +67,6 @@ def instead(ours: UnsupportedError, gguf: GgufSource, out: Path, about: About) -
         return bundle_for_llama_cpp(gguf, out, about)
     except (UnsupportedError, BackendError) as theirs:
         raise type(theirs)(f"{ours.message}; and {theirs.message}", hint=theirs.hint or ours.hint) from None
-
-
-def _place(source: Path, target: Path) -> None:
-    """Link to the same file where the file system allows it, else copy it."""
-    with storage_errors(target.name):
-        try:
-            os.link(source.resolve(), target)
-        except OSError:
-            shutil.copy2(source, target)
 
 
 def _spec(metadata: Mapping[str, Any], name: str, facts: Facts, info: TokenizerInfo) -> ModelSpec:

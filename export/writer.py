@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from onnx import helper
 
 from edgedec.bundle.manifest import MANIFEST, MODEL, WEIGHTS, FileEntry
 from edgedec.core.errors import StorageError, UsageError
-from edgedec.core.progress import Progress
+from edgedec.core.progress import Progress, silent
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import check_name, sha256_of, storage_errors
 from edgedec.export.model import (
@@ -27,19 +28,27 @@ from edgedec.export.source import WeightSource
 from edgedec.kernels.packing.experts import checksum
 from edgedec.kernels.packing.layout import chunk_rows, pack
 
+_CHUNK = 1 << 20
 _HEADROOM = 16 << 20
 """Free disk space required beyond the bytes to be written."""
 
 
-def check_target(out: Path) -> None:
-    """Refuse to replace anything but a bundle or an empty directory. Raises UsageError."""
+def check_target(out: Path, manifest: str = MANIFEST, what: str = "EdgeDec bundle") -> None:
+    """Refuse to replace anything but an empty directory or one with ``manifest``. Raises UsageError."""
     check_name(out)
     if not out.name or out.name == "..":
         raise UsageError(f"{out} can not be replaced from inside", hint="name the directory, as in ../NAME")
     if out.is_symlink() or (out.exists() and not out.is_dir()):
         raise UsageError(f"{out} exists and is not a directory", hint="name a new directory")
-    if out.is_dir() and not (out / MANIFEST).is_file() and any(out.iterdir()):
-        raise UsageError(f"{out} is not empty and is no EdgeDec bundle", hint="name a new directory")
+    if out.is_dir() and not (out / manifest).is_file() and any(out.iterdir()):
+        raise UsageError(f"{out} is not empty and is no {what}", hint="name a new directory")
+
+
+def check_apart(out: Path, bundles: Sequence[Path]) -> None:
+    """Raise UsageError where writing ``out`` would remove a bundle that it is made of."""
+    for bundle in bundles:
+        if bundle.resolve().is_relative_to(out.resolve()):
+            raise UsageError(f"{bundle} lies in {out}, which would be replaced", hint="name another folder")
 
 
 def check_space(out: Path, needed: int) -> None:
@@ -53,6 +62,24 @@ def check_space(out: Path, needed: int) -> None:
             f"exporting to {out} needs {(needed + _HEADROOM) / 1e6:.0f} MB, {free / 1e6:.0f} MB are free",
             hint="free some space or choose another disk",
         )
+
+
+def place_file(source: Path, target: Path, report: Progress = silent) -> None:
+    """Link to the same file where the file system allows it, else copy it. Raises StorageError."""
+    with storage_errors(target.name):
+        try:
+            os.link(source.resolve(), target)
+            return
+        except OSError:
+            target.unlink(missing_ok=True)
+        total, done = source.stat().st_size, 0
+        with source.open("rb") as reader, target.open("wb") as writer:
+            while chunk := reader.read(_CHUNK):
+                writer.write(chunk)
+                done += len(chunk)
+                if source.name == WEIGHTS:
+                    report("copy", done, total)
+        shutil.copystat(source, target)
 
 
 def weights_bytes(model: ExportModel) -> int:

@@ -29,7 +29,7 @@ from edgedec.drafters.artifacts import DrafterArtifact, artifacts
 from edgedec.drafters.pairing import paired, require
 from edgedec.drafters.vocabulary_maps import vocabulary_maps
 from edgedec.export.device.parts import Files, check_suits, place_bundle, place_drafter
-from edgedec.export.writer import check_space, check_target
+from edgedec.export.writer import check_apart, check_space, check_target
 from edgedec.text.tokenizer import Tokenizer
 
 _STRANGE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -57,7 +57,7 @@ def write_device_folder(order: DeviceOrder, out: Path, report: Progress = silent
     """
     bundles = [order.bundle, *([order.model] if order.model else [])]
     check_target(out)
-    _check_apart(out, bundles)
+    check_apart(out, bundles)
     for bundle in bundles:
         manifest = Manifest.load(bundle)
         check_suits(manifest)
@@ -145,13 +145,6 @@ def _joined(below: str, name: str) -> str:
 def _folder_name(model: Path) -> str:
     """Return the name of a small model's folder, of characters that every device takes."""
     return _STRANGE.sub("-", model.resolve().name).strip("._-")[:80] or MODEL
-
-
-def _check_apart(out: Path, bundles: Sequence[Path]) -> None:
-    """Raise UsageError where writing ``out`` would remove a bundle that it is made of."""
-    for bundle in bundles:
-        if bundle.resolve().is_relative_to(out.resolve()):
-            raise UsageError(f"{bundle} lies in {out}, which would be replaced", hint="name another folder")
 
 
 def _check_room(out: Path, bundles: Sequence[Path]) -> None:

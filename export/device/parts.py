@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 from edgedec.bundle.drafter_manifest import DRAFTER, DrafterManifest
-from edgedec.bundle.manifest import MANIFEST, TOKENIZER, TOKENIZER_TABLE, WEIGHTS, Manifest
+from edgedec.bundle.manifest import MANIFEST, TOKENIZER, TOKENIZER_TABLE, Manifest
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.model_spec import refuse_experts
 from edgedec.core.progress import Progress, silent
-from edgedec.disk.files import storage_errors
 from edgedec.disk.listed_files import FileEntry
 from edgedec.drafters.artifacts import DrafterArtifact
+from edgedec.export.writer import place_file
 from edgedec.text.table_encoder import TableEncoder, open_encoder, reason_for_no_table
 from edgedec.text.template import ChatTemplate
 from edgedec.text.template_program import FILE_NAME as TEMPLATE_PROGRAM
 from edgedec.text.template_program import write_program
 
 Files = dict[str, FileEntry]
-_CHUNK = 1 << 20
 
 
 def check_suits(manifest: Manifest) -> None:
@@ -65,24 +62,6 @@ def place_drafter(found: DrafterArtifact, into: Path, report: Progress) -> Files
     for name in (*manifest.files, DRAFTER):
         place_file(found.path / name, into / name, report)
     return {**manifest.files, DRAFTER: FileEntry.of(into / DRAFTER)}
-
-
-def place_file(source: Path, target: Path, report: Progress) -> None:
-    """Link to the same file where the file system allows it, else copy it. Raises StorageError."""
-    with storage_errors(target.name):
-        try:
-            os.link(source.resolve(), target)
-            return
-        except OSError:
-            target.unlink(missing_ok=True)
-        total, done = source.stat().st_size, 0
-        with source.open("rb") as reader, target.open("wb") as writer:
-            while chunk := reader.read(_CHUNK):
-                writer.write(chunk)
-                done += len(chunk)
-                if source.name == WEIGHTS:
-                    report("copy", done, total)
-        shutil.copystat(source, target)
 
 
 def _place_table(bundle: Path, into: Path, manifest: Manifest) -> None:

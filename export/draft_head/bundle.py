@@ -10,7 +10,7 @@ import numpy as np
 from edgedec.bundle.drafter_manifest import DRAFTER, HEAD, DrafterManifest
 from edgedec.bundle.head_facts import GRAPH, TAPS, HeadFacts
 from edgedec.bundle.manifest import Manifest
-from edgedec.core.errors import UnsupportedError, UsageError
+from edgedec.core.errors import UnsupportedError
 from edgedec.core.progress import Progress, silent
 from edgedec.disk.listed_files import Scalar
 from edgedec.export.draft_head.graph import build_graph
@@ -27,6 +27,7 @@ from edgedec.export.passes.externalise_weights import ExternaliseWeights
 from edgedec.export.passes.infra import run_passes
 from edgedec.export.stored import GraphMatrix
 from edgedec.export.tensors import Tensors
+from edgedec.export.writer import check_target
 
 
 def export_head(
@@ -47,7 +48,7 @@ def export_head(
     """
     manifest = Manifest.load(target)
     new = head_drafter(weights, target, manifest, quant)
-    _check_target(out)
+    check_target(out, DRAFTER, "drafter")
     return export_drafter(new, manifest, out, lambda folder: facts or {}, progress)
 
 
@@ -131,13 +132,6 @@ def _facts(weights: HeadWeights, table: GraphMatrix | None, model: ExportModel) 
         own_table=int(table is None),
         taps=weights.taps,
     )
-
-
-def _check_target(out: Path) -> None:
-    if out.is_symlink() or (out.exists() and not out.is_dir()):
-        raise UsageError(f"{out} exists and is not a directory", hint="name a new directory")
-    if out.is_dir() and not (out / DRAFTER).is_file() and any(out.iterdir()):
-        raise UsageError(f"{out} is not empty and is no drafter", hint="name a new directory")
 
 
 def _role(name: str) -> str:

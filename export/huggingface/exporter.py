@@ -24,13 +24,13 @@ from edgedec.export.huggingface.tokenizer import (
     GENERATION,
     TEMPLATE_JSON,
     TOKENIZER_CONFIG,
-    TextFiles,
     read_tokenizer,
 )
 from edgedec.export.hyperparameters import Hyperparameters, read_hyperparameters
 from edgedec.export.interrupt import terminations_raise
 from edgedec.export.notes import LEFT_OUT
 from edgedec.export.tensors import Tensors
+from edgedec.export.texts import TextFiles
 from edgedec.export.writer import check_target
 
 _TEXTS = (CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG, CHAT_TEMPLATE, TEMPLATE_JSON)
@@ -71,9 +71,8 @@ class ReadModel:
         def origin() -> dict[str, Scalar]:
             return {**origin_of(self.source, report), **chosen}
 
-        texts = self.texts
-        about = About(name or printable_name(self.source.resolve().name), texts.preset, origin)
-        return Contents(about, self.hyper, self.config.vocab, texts.json, texts.info, texts.template)
+        about = About(name or printable_name(self.source.resolve().name), self.texts.preset, origin)
+        return Contents(about, self.hyper, self.config.vocab, self.texts)
 
 
 def read_model(source: Path, formats: Mapping[str, str]) -> ReadModel:

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from edgedec.bundle.manifest import CHAT_TEMPLATE, TOKENIZER, TokenizerInfo
-from edgedec.bundle.preset import Preset
 from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError
-from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.huggingface.files import read_object, read_text
 from edgedec.export.model_card import generation_preset
+from edgedec.export.texts import TextFiles
 from edgedec.export.tokenizer.control import mark_control_tokens
 from edgedec.export.tokenizer.special import named_ends
 from edgedec.text.encoder import LibraryEncoder
@@ -26,16 +25,6 @@ CONFIG, GENERATION, TOKENIZER_CONFIG = "config.json", "generation_config.json", 
 TEMPLATE_JSON = "chat_template.json"
 _AGAIN = "download the model again"
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
-
-
-@dataclass(frozen=True, slots=True)
-class TextFiles:
-    """The text of tokenizer.json and the facts about it; chat template (None for a base model) and preset."""
-
-    json: str
-    info: TokenizerInfo
-    template: str | None
-    preset: Preset
 
 
 def read_tokenizer(directory: Path, vocab: int) -> TextFiles:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gguf import quants
 
-from edgedec.bundle.manifest import CHAT_TEMPLATE, NPU_FACTS, TOKENIZER, WEIGHTS, Manifest, Scalar
+from edgedec.bundle.manifest import NPU_FACTS, WEIGHTS, Manifest
 from edgedec.bundle.npu_facts import EmbeddingPlace, NpuFacts, graph_name
 from edgedec.core.model_spec import refuse_unlike
 from edgedec.core.progress import Progress
@@ -26,8 +26,8 @@ from edgedec.export.npu.static_graph import StaticGraph
 from edgedec.export.npu.weights import StoredWeights, store_weights
 from edgedec.export.source import WeightSource
 from edgedec.export.tensors import Tensors
+from edgedec.export.texts import finish_bundle
 from edgedec.export.writer import BundleWriter, check_space
-from edgedec.text.table_encoder import write_table
 
 _SAMPLE = Path(__file__).with_name("sample.txt")
 """The text on which ranges of values are measured where the user gives none: prose, code, dialogue."""
@@ -44,12 +44,13 @@ def write_npu_bundle(
 
     Raises UsageError for a text that is too short, BadFileError, UnsupportedError or StorageError.
     """
-    model, info = build_graph(contents.hyper, Tensors(source)), contents.info
+    model, texts = build_graph(contents.hyper, Tensors(source)), contents.texts
     spec = model_spec(contents, model)
     refuse_unlike(spec, "an NPU")
     scheme, text, lengths = plan.scheme, plan.text or _SAMPLE.read_text(encoding="utf-8"), plan.lengths
     context = min(plan.context, contents.hyper.context)
-    windows = sample(text, contents.tokenizer, info.bos_id if info.add_bos else None, contents.hyper.context)
+    bos = texts.info.bos_id if texts.info.add_bos else None
+    windows = sample(text, texts.json, bos, contents.hyper.context)
     graphs = {length: lower(model, length, context + max(lengths)) for length in sorted(lengths)}
     size = sum(one.weight.rows * one.weight.cols for one in _longest(graphs).matrices.values())
     check_space(out, 2 * size)
@@ -77,17 +78,8 @@ def write_npu_bundle(
             ):
                 writer.written(name)
         writer.bytes(NPU_FACTS, facts.to_json().encode())
-        writer.bytes(TOKENIZER, contents.tokenizer.encode())
-        if contents.template is not None:
-            writer.bytes(CHAT_TEMPLATE, contents.template.encode())
-        made_by: dict[str, Scalar] = versions("onnx", "onnxruntime", "numpy")
-        manifest = Manifest(
-            spec.name, spec, info, writer.files, where_from, made_by, "npu", contents.about.preset
-        )
-        Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written
-        manifest.save(directory)
-        write_table(directory)
-    return manifest
+        made_by = versions("onnx", "onnxruntime", "numpy")
+        return finish_bundle(writer, texts, spec, where_from, made_by, "npu")
 
 
 def floats_of(source: WeightSource) -> Floats:

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from edgedec.bundle.manifest import CHAT_TEMPLATE, MODEL, TOKENIZER, WEIGHTS, Manifest, Scalar
+from edgedec.bundle.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.core.errors import Remedy, UnsupportedError, UsageError
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.progress import Progress, silent
@@ -30,8 +30,8 @@ from edgedec.export.interface import HEAD_K
 from edgedec.export.interrupt import terminations_raise
 from edgedec.export.optimum.graph import CacheShape, add_head, cache_shape
 from edgedec.export.optimum.worker import FACTS, GRAPH
+from edgedec.export.texts import finish_bundle
 from edgedec.export.writer import BundleWriter, check_space, check_target
-from edgedec.text.table_encoder import write_table
 
 PACKAGE = "optimum-onnx"
 _LIBRARIES = ("onnx", PACKAGE, "optimum", "transformers", "torch")
@@ -68,17 +68,9 @@ def export_with_optimum(
         facts = _convert(source, kind, directory, report)
         cache = write_graph(directory / _MADE / GRAPH, writer, facts["vocab"])
         shutil.rmtree(directory / _MADE)
-        writer.bytes(TOKENIZER, texts.json.encode())
-        if texts.template is not None:
-            writer.bytes(CHAT_TEMPLATE, texts.template.encode())
         spec = _spec(title, kind, facts, cache, texts.info.bos_id, texts.info.eos_ids)
-        origin: dict[str, Scalar] = dict(origin_of(source, report))
-        made = versions(*_LIBRARIES)
-        manifest = Manifest(title, spec, texts.info, writer.files, origin, made, "optimum", texts.preset)
-        Manifest.from_json(manifest.to_json())  # a manifest that cannot be loaded must not be written
-        manifest.save(directory)
-        write_table(directory)
-    return manifest
+        origin = origin_of(source, report)
+        return finish_bundle(writer, texts, spec, origin, versions(*_LIBRARIES), "optimum")
 
 
 def _checked_config(source: Path, quant: str | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from edgedec.bundle.drafter_manifest import DRAFTER, TABLES
 from edgedec.bundle.manifest import CHAT_TEMPLATE, MANIFEST, TOKENIZER_TABLE, WEIGHTS, Manifest
 from edgedec.bundle.verification import verify
 from edgedec.bundle.web_folder import CONTENTS, PageParts, WebFolder, WebModel, save_contents
-from edgedec.core.errors import UnsupportedError, UsageError
+from edgedec.core.errors import UnsupportedError
 from edgedec.core.model_spec import refuse_experts
 from edgedec.core.progress import Progress, silent
 from edgedec.core.quick_dataclass import dataclass
@@ -30,7 +30,7 @@ from edgedec.export.web.computing import (
     write_gpu,
 )
 from edgedec.export.web.index import write_page
-from edgedec.export.writer import check_space
+from edgedec.export.writer import check_apart, check_space, check_target
 from edgedec.text.template_program import FILE_NAME as TEMPLATE_PROGRAM
 
 MODEL = "model"
@@ -53,7 +53,8 @@ def write_web_folder(order: WebOrder, out: Path, report: Progress = silent) -> W
     Raises UsageError for an ``out`` that is none, UnsupportedError for a model or a drafter that the page
     cannot run, BadFileError for a damaged file, StorageError.
     """
-    _check_target(out, order.bundle)
+    check_target(out, CONTENTS, "folder of a page")
+    check_apart(out, [order.bundle])
     manifest = Manifest.load(order.bundle)
     check_suits(manifest)
     refuse_experts(manifest.spec, "a browser", "run it on the CPU with Python")
@@ -83,15 +84,3 @@ def _parts(directory: Path, gpu: bool) -> PageParts:
     engine = tuple(path.relative_to(directory).as_posix() for path in read if path.is_file())
     kernels = (SHADERS, PROBE, PROGRAM) if gpu else ()
     return PageParts(WASM, FAST, f"{MODEL}/{WEIGHTS}", engine, (CPU,), *kernels)
-
-
-def _check_target(out: Path, bundle: Path) -> None:
-    """Refuse to replace anything but such a folder or an empty one. Raises UsageError."""
-    if not out.name or out.name == "..":
-        raise UsageError(f"{out} can not be replaced from inside", hint="name the directory, as in ../NAME")
-    if out.is_symlink() or (out.exists() and not out.is_dir()):
-        raise UsageError(f"{out} exists and is not a directory", hint="name a new directory")
-    if out.is_dir() and not (out / CONTENTS).is_file() and any(out.iterdir()):
-        raise UsageError(f"{out} is not empty and is no folder of a page", hint="name a new directory")
-    if bundle.resolve().is_relative_to(out.resolve()):
-        raise UsageError(f"{bundle} lies in {out}, which would be replaced", hint="name another folder")
