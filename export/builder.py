@@ -8,6 +8,7 @@ from typing import Any
 from onnx import helper
 
 from edgedec.export.model import DOMAIN, ExportModel, PackedWeight
+from edgedec.export.stored import GraphMatrix
 from edgedec.export.tensors import Part, Tensors
 
 
@@ -57,14 +58,41 @@ class GraphBuilder:
         """Add a vector of int64, and return its name."""
         return self.op("Constant", name, [], domain="", value_ints=list(values))
 
-    def rows(self, matrix: str) -> int:
-        """Return the number of rows of a matrix that was added."""
-        weight = self.model.weights[matrix]
-        assert isinstance(weight, PackedWeight)
-        return weight.rows
+    def products(
+        self, name: str, x: str, matrices: list[str], *, bias: str = "", residual: str = "", terms: int = 1
+    ) -> str:
+        """Multiply ``x`` by matrices that were added, one below the other."""
+        each = [self._added(matrix) for matrix in matrices]
+        return self.op(
+            "QuantLinear",
+            name,
+            [x, bias, residual, *matrices],
+            formats=",".join(one.format for one in each),
+            rows=[one.rows for one in each],
+            cols=each[0].cols,
+            terms=terms,
+        )
 
-    def format(self, matrix: str) -> str:
-        """Return the format of a matrix that was added."""
+    def gated(self, name: str, x: str, matrices: list[str], activation: str) -> str:
+        """Compute act(gate x) * (up x) with two matrices that were added."""
+        gate, up = (self._added(matrix) for matrix in matrices)
+        facts: dict[str, Any] = {
+            "formats": f"{gate.format},{up.format}",
+            "rows": gate.rows,
+            "cols": gate.cols,
+        }
+        return self.op("GatedMLP", name, [x, *matrices], **facts, activation=activation)
+
+    def table(self, matrix: str) -> dict[str, Any]:
+        """Return what an op states of a matrix whose rows it looks up, or takes the best products of."""
+        return table_facts(self._added(matrix))
+
+    def _added(self, matrix: str) -> PackedWeight:
         weight = self.model.weights[matrix]
         assert isinstance(weight, PackedWeight)
-        return weight.format
+        return weight
+
+
+def table_facts(table: PackedWeight | GraphMatrix) -> dict[str, Any]:
+    """Return the attributes that say what a table is."""
+    return {"format": table.format, "rows": table.rows, "cols": table.cols}

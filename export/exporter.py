@@ -8,7 +8,7 @@ from typing import Any
 
 from edgedec.bundle.manifest import PART_HASH, Manifest, Scalar
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.core.progress import Progress, silent
+from edgedec.core.progress import Progress, counted, silent
 from edgedec.disk.files import sha256_of
 from edgedec.export.architectures import ARCHITECTURES, Architecture
 from edgedec.export.bundle import About, Contents, printable_name, write_bundle
@@ -124,13 +124,7 @@ def _vocabulary(gguf: GgufSource) -> int:
 
 
 def _origin(gguf: GgufSource, provenance: Mapping[str, str], report: Progress) -> dict[str, Scalar]:
-    done = 0
-
-    def count(chunk: int) -> None:
-        nonlocal done
-        done += chunk
-        report("source", done, gguf.nbytes)
-
+    count = counted(report, "source", gguf.nbytes)
     origin: dict[str, Scalar] = {
         "kind": "gguf",
         "file": printable_name(gguf.path.name),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from edgedec.export import recurrent
@@ -112,6 +110,3 @@ class _Builder(BlockBuilder):
                 return short_conv(self, layer, x)
             case _:
                 return attention(self, layer, x, rotary)
-
-    def table(self, weight: str) -> dict[str, Any]:
-        return {"format": self.format(weight), "rows": self.vocab, "cols": self.hyper.hidden}

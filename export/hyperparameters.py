@@ -12,8 +12,9 @@ from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.architectures.base import Architecture
 from edgedec.export.experts import ExpertSizes, read_experts
+from edgedec.export.fields import MOST_LAYERS
 from edgedec.export.layer_sizes import LayerSizes, read_layer_sizes
-from edgedec.export.metadata_keys import MOST_LAYERS, MetadataKeys
+from edgedec.export.metadata_keys import MetadataKeys
 from edgedec.export.model import CACHE, RINGS
 from edgedec.export.recurrent import (
     ATTENTION,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from edgedec.bundle.manifest import Manifest, is_outdated
 from edgedec.core.errors import BadFileError, EdgeDecError, NotFoundError, Remedy, UsageError
-from edgedec.core.progress import Notice, Progress, silent
+from edgedec.core.progress import Notice, Progress, counted, silent
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.digest import sha256_hex
 from edgedec.disk.files import check_name, sha256_of
@@ -347,11 +347,5 @@ def _files(path: Path) -> list[Path]:
 
 def _digest(paths: Sequence[Path], progress: Progress) -> list[str]:
     """Return the SHA-256 of each file."""
-    total, done = sum(path.stat().st_size for path in paths), 0
-
-    def step(count: int) -> None:
-        nonlocal done
-        done += count
-        progress("verify", done, total)
-
+    step = counted(progress, "verify", sum(path.stat().st_size for path in paths))
     return [sha256_of(path, step) for path in paths]

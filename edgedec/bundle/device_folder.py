@@ -22,12 +22,10 @@ from typing import Any
 
 from edgedec.bundle.drafter_manifest import KINDS, Target
 from edgedec.bundle.manifest import MANIFEST
-from edgedec.core.errors import UnsupportedError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk import listed_files as listed
-from edgedec.disk.files import atomic_path
 from edgedec.disk.home import ARTIFACTS
-from edgedec.disk.listed_files import FileEntry, FolderKind, ManifestFields
+from edgedec.disk.listed_files import FileEntry, FolderKind, ListedFolder, ManifestFields
 
 DEVICE = "device.json"
 ANDROID = "android"
@@ -38,13 +36,11 @@ TO_TARGET, TO_DRAFT = "to_target.i32", "to_draft.i32"
 MODEL = "model"
 """The kind of a small model that drafts, beside those of ``drafter_manifest``."""
 
-_FORMAT = "edgedec-device-folder"
-_VERSION = 1
 _FIELDS = ("format", "version", "device", "target", "drafters", "files")
 _DEPTH = 5
 """Parts of the longest name: models/NAME/drafters/KIND/FILE."""
 _MOST_FILES, _MOST_DRAFTERS = 1000, 16
-_FOLDER = FolderKind(DEVICE, "device folder", "export it again", _DEPTH)
+_FOLDER = FolderKind(DEVICE, "device folder", "export it again", "edgedec-device-folder", depth=_DEPTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +56,13 @@ class CarriedDrafter:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceFolder:
+class DeviceFolder(ListedFolder):
     """A folder's table of contents. ``files`` lists every file but ``device.json`` itself, by its path."""
 
     device: str
     target: Target
     drafters: tuple[CarriedDrafter, ...]
     files: Mapping[str, FileEntry]
-
-    @property
-    def total_bytes(self) -> int:
-        """Bytes of all files listed."""
-        return sum(entry.bytes for entry in self.files.values())
 
     @classmethod
     def load(cls, directory: Path, *, verify: bool = False) -> DeviceFolder:
@@ -87,19 +78,9 @@ class DeviceFolder:
     @classmethod
     def from_json(cls, text: str) -> DeviceFolder:
         """Decode the text of ``device.json``. Raises BadFileError or UnsupportedError."""
-        top = _FOLDER.fields(text)
-        if top.get("format", listed.text) != _FORMAT:
-            raise _FOLDER.broken(f"its format is not {_FORMAT!r}")
-        if (version := top.get("version", listed.count)) != _VERSION:
-            message = f"the device folder has version {version}, and this EdgeDec reads version {_VERSION}"
-            raise UnsupportedError(message, hint="export it again")
+        top = _FOLDER.decoded(text)
         top.check_seal(_FIELDS)
-        model = top.below("target")
-        target = Target(
-            model.get("name", listed.text),
-            model.get("sha256", listed.sha256),
-            model.get("vocab_size", listed.count),
-        )
+        target = Target.read(top.below("target"))
         table = top.get("files", listed.mapping)
         if len(table) > _MOST_FILES:
             raise _FOLDER.broken(f"it lists more than {_MOST_FILES} files")
@@ -111,21 +92,17 @@ class DeviceFolder:
 
     def to_json(self) -> str:
         """The text of ``device.json``."""
-        return listed.sealed(
-            {
-                "format": _FORMAT,
-                "version": _VERSION,
-                "device": self.device,
-                "target": asdict(self.target),
-                "drafters": [asdict(one) for one in self.drafters],
-                "files": {name: asdict(entry) for name, entry in self.files.items()},
-            }
-        )
+        data = {
+            "device": self.device,
+            "target": asdict(self.target),
+            "drafters": [asdict(one) for one in self.drafters],
+            "files": self.listed(),
+        }
+        return _FOLDER.text_of(data)
 
     def save(self, directory: Path) -> None:
         """Write ``device.json`` into ``directory``. Raises StorageError."""
-        with atomic_path(directory / DEVICE) as temporary:
-            temporary.write_text(self.to_json(), encoding="utf-8")
+        _FOLDER.save(directory, self.to_json())
 
 
 def check_carried(bundle: Path) -> None:

@@ -10,11 +10,10 @@ from dataclasses import asdict, field
 from pathlib import Path
 
 from edgedec.bundle.manifest import GGUF, WEIGHTS, Manifest
-from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.errors import BadFileError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk import listed_files as listed
-from edgedec.disk.files import atomic_path
-from edgedec.disk.listed_files import FileEntry, FolderKind, Scalar
+from edgedec.disk.listed_files import FileEntry, FolderKind, ListedFolder, ManifestFields, Scalar
 
 DRAFTER = "drafter.json"
 TRIM, TABLES, HEAD, MTP, ASSISTANT = "trim", "tables", "head", "mtp", "assistant"
@@ -50,10 +49,10 @@ KINDS = {
     ),
 }
 
-_FORMAT = "edgedec-drafter"
-_VERSION = 1
 _FIELDS = ("format", "version", "kind", "target", "files", "facts")
-_FOLDER = FolderKind(DRAFTER, "drafter", "make it again, or remove it")
+_FOLDER = FolderKind(
+    DRAFTER, "drafter", "make it again, or remove it", "edgedec-drafter", renew="make the drafter again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +69,15 @@ class Target:
         weights = manifest.files[WEIGHTS if WEIGHTS in manifest.files else GGUF]
         return cls(manifest.name, weights.sha256, manifest.spec.vocab_size)
 
+    @classmethod
+    def read(cls, fields: ManifestFields) -> Target:
+        """Read one that a manifest states. Raises BadFileError."""
+        return cls(
+            fields.get("name", listed.text),
+            fields.get("sha256", listed.sha256),
+            fields.get("vocab_size", listed.count),
+        )
+
     @property
     def short_hash(self) -> str:
         """The name of folders with files of this target."""
@@ -77,8 +85,8 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class DrafterManifest:
-    """The table of contents of a drafter's folder. ``files`` lists every file but the manifest itself.
+class DrafterManifest(ListedFolder):
+    """The table of contents of a drafter's folder.
 
     ``facts`` say how it was made, its licence, and what was measured.
     """
@@ -87,11 +95,6 @@ class DrafterManifest:
     target: Target
     files: Mapping[str, FileEntry]
     facts: Mapping[str, Scalar] = field(default_factory=dict)
-
-    @property
-    def total_bytes(self) -> int:
-        """Bytes of all files listed."""
-        return sum(entry.bytes for entry in self.files.values())
 
     @classmethod
     def load(cls, directory: Path, *, verify: bool = True) -> DrafterManifest:
@@ -110,23 +113,12 @@ class DrafterManifest:
     @classmethod
     def from_json(cls, text: str) -> DrafterManifest:
         """Decode the text of a manifest. Raises BadFileError or UnsupportedError."""
-        top = _FOLDER.fields(text)
-        if top.get("format", listed.text) != _FORMAT:
-            raise _FOLDER.broken(f"its format is not {_FORMAT!r}")
-        if (version := top.get("version", listed.count)) != _VERSION:
-            message = f"the drafter has version {version}, and this EdgeDec reads version {_VERSION}"
-            raise UnsupportedError(message, hint="make the drafter again")
+        top = _FOLDER.decoded(text)
         top.check_seal(_FIELDS)
         if (kind := top.get("kind", listed.text)) not in KINDS:
             raise _FOLDER.broken(f"its kind {kind[:40]!r} is none of {', '.join(KINDS)}")
-        model = top.below("target")
-        target = Target(
-            model.get("name", listed.text),
-            model.get("sha256", listed.sha256),
-            model.get("vocab_size", listed.count),
-        )
         files = _FOLDER.files(top.get("files", listed.mapping))
-        return cls(kind, target, files, top.get("facts", listed.scalars))
+        return cls(kind, Target.read(top.below("target")), files, top.get("facts", listed.scalars))
 
     def check_target(self, target: Target) -> None:
         """Raise BadFileError unless the drafter belongs to ``target``."""
@@ -144,16 +136,13 @@ class DrafterManifest:
     def to_json(self) -> str:
         """The text of ``drafter.json``."""
         data = {
-            "format": _FORMAT,
-            "version": _VERSION,
             "kind": self.kind,
             "target": asdict(self.target),
-            "files": {name: asdict(entry) for name, entry in self.files.items()},
+            "files": self.listed(),
             "facts": dict(self.facts),
         }
-        return listed.sealed(data)
+        return _FOLDER.text_of(data)
 
     def save(self, directory: Path) -> None:
         """Write ``drafter.json`` into ``directory``. Raises StorageError."""
-        with atomic_path(directory / DRAFTER) as temporary:
-            temporary.write_text(self.to_json(), encoding="utf-8")
+        _FOLDER.save(directory, self.to_json())

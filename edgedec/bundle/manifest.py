@@ -15,8 +15,7 @@ from edgedec.core.experts import experts_from_json
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk import listed_files as listed
-from edgedec.disk.files import atomic_path
-from edgedec.disk.listed_files import FileEntry, FolderKind, ManifestFields, Scalar
+from edgedec.disk.listed_files import FileEntry, FolderKind, ListedFolder, ManifestFields, Scalar
 
 __all__ = ["FileEntry", "Manifest", "Scalar", "TokenizerInfo", "is_outdated"]
 
@@ -34,12 +33,10 @@ CHAT_TEMPLATE = "chat_template.jinja"
 
 PART_HASH = "sha256 of part "
 """Begin of keys of ``source`` for a file in parts; their numbers stand behind it."""
-_FORMAT = "edgedec-bundle"
-_VERSION = 2
 _BY_NAME = "package index"
 """``source["kind"]`` of models that are pulled by the name of a recipe."""
 _AGAIN = "pull or export the model again"
-_BUNDLE = FolderKind(MANIFEST, "bundle", _AGAIN)
+_BUNDLE = FolderKind(MANIFEST, "bundle", _AGAIN, "edgedec-bundle", version=2)
 _FIELDS = (
     "format", "version", "kind", "name", "architecture", "spec", "tokenizer", "preset", "files", "source",
     "versions",
@@ -65,7 +62,7 @@ class TokenizerInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(ListedFolder):
     """A bundle's table of contents. ``files`` lists every file but the manifest itself."""
 
     name: str
@@ -78,11 +75,6 @@ class Manifest:
     """The key of ``backends.open.BACKENDS``."""
     preset: Preset = OFF
     """How replies are drawn unless the user says otherwise; all off where the file has none."""
-
-    @property
-    def total_bytes(self) -> int:
-        """Bytes of all files listed."""
-        return sum(entry.bytes for entry in self.files.values())
 
     @property
     def source_hashes(self) -> tuple[str, ...]:
@@ -112,11 +104,7 @@ class Manifest:
     @classmethod
     def from_json(cls, text: str) -> Manifest:
         """Decode the text of a manifest. Raises BadFileError or UnsupportedError."""
-        top = _BUNDLE.fields(text)
-        if top.get("format", listed.text) != _FORMAT:
-            raise _BUNDLE.broken(f"its format is not {_FORMAT!r}")
-        if (version := top.get("version", listed.count)) != _VERSION:
-            raise _other_version(version, top)
+        top = _BUNDLE.decoded(text, _other_version)
         top.check_seal(_FIELDS)
         tokenizer = _tokenizer(top.below("tokenizer"))
         kind = top.get("kind", listed.text)
@@ -129,30 +117,27 @@ class Manifest:
     def to_json(self) -> str:
         """The text of ``manifest.json``."""
         data = {
-            "format": _FORMAT,
-            "version": _VERSION,
             "kind": self.kind,
             "name": self.name,
             "architecture": self.spec.architecture,
             "spec": self.spec.as_json(),
             "tokenizer": asdict(self.tokenizer),
             "preset": self.preset.as_json(),
-            "files": {name: asdict(entry) for name, entry in self.files.items()},
+            "files": self.listed(),
             "source": dict(self.source),
             "versions": dict(self.versions),
         }
-        return listed.sealed(data)
+        return _BUNDLE.text_of(data)
 
     def save(self, directory: Path) -> None:
         """Write ``manifest.json`` into ``directory``. Raises StorageError."""
-        with atomic_path(directory / MANIFEST) as temporary:
-            temporary.write_text(self.to_json(), encoding="utf-8")
+        _BUNDLE.save(directory, self.to_json())
 
 
 def _other_version(version: int, top: ManifestFields) -> UnsupportedError:
     name = top.get("name", listed.text)
-    message = f"bundle {name} has version {version}, and this EdgeDec reads version {_VERSION}"
-    if version > _VERSION:
+    message = f"bundle {name} has version {version}, and this EdgeDec reads version {_BUNDLE.version}"
+    if version > _BUNDLE.version:
         return UnsupportedError(message, hint="update EdgeDec")
     if top.get("source", listed.scalars).get("kind") == _BY_NAME:
         return UnsupportedError(message, hint="pull the model again", remedy=Remedy("pull", name))
@@ -166,7 +151,7 @@ def is_outdated(directory: Path) -> bool:
     except (EdgeDecError, ValueError, RecursionError):
         return False
     version = data.get("version") if isinstance(data, dict) else None
-    return isinstance(version, int) and version < _VERSION
+    return isinstance(version, int) and version < _BUNDLE.version
 
 
 def _kind(value: Any) -> Literal["bpe", "spm"]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from edgedec.bundle.manifest import FileEntry, Manifest
 from edgedec.core.errors import BadFileError, StorageError
-from edgedec.core.progress import Progress, silent
+from edgedec.core.progress import Progress, counted, silent
 from edgedec.disk.digest import sha256_for, sha256_hex
 from edgedec.disk.files import atomic_path
 
@@ -44,18 +44,13 @@ def verify(
     )
     if not changed:
         return 0
-    done, total = 0, sum(manifest.files[name].bytes for name in changed)
-
-    def report(count: int) -> None:
-        nonlocal done
-        done += count
-        progress("verify", done, total)
-
+    total = sum(manifest.files[name].bytes for name in changed)
+    report = counted(progress, "verify", total)
     for name in changed:
         passed[name] = [*_hashed(bundle / name, manifest.files[name], report), manifest.files[name].sha256]
     with suppress(StorageError, OSError), atomic_path(record) as temporary:
         temporary.write_text(json.dumps(passed, indent=1) + "\n", encoding="utf-8")
-    return done
+    return total
 
 
 def record_path(home: Path, bundle: Path) -> Path:

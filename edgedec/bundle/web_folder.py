@@ -17,33 +17,24 @@ from pathlib import Path
 from typing import Any
 
 from edgedec.bundle.manifest import Manifest
-from edgedec.core.errors import UnsupportedError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk import listed_files as listed
-from edgedec.disk.files import atomic_path
-from edgedec.disk.listed_files import FileEntry, FolderKind
+from edgedec.disk.listed_files import FileEntry, FolderKind, ListedFolder
 
 CONTENTS = "web.json"
 WEB = "web"
 PIECE = 4 << 20
 """Bytes that are fetched, hashed and kept at once."""
 
-_FORMAT = "edgedec-web"
-_VERSION = 1
-_FOLDER = FolderKind(CONTENTS, "web folder", "export it again", 5)
+_FOLDER = FolderKind(CONTENTS, "web folder", "export it again", "edgedec-web", depth=5)
 
 
 @dataclass(frozen=True, slots=True)
-class WebFolder:
+class WebFolder(ListedFolder):
     """A folder's table of contents: every file but ``web.json`` itself, by its path in the folder."""
 
     name: str
     files: Mapping[str, FileEntry]
-
-    @property
-    def total_bytes(self) -> int:
-        """Bytes of all files listed."""
-        return sum(entry.bytes for entry in self.files.values())
 
     @classmethod
     def load(cls, directory: Path) -> WebFolder:
@@ -52,12 +43,7 @@ class WebFolder:
         Raises NotFoundError when there is none, BadFileError when it or a file is broken, UnsupportedError
         when it has another version.
         """
-        top = _FOLDER.fields(_FOLDER.read(directory))
-        if top.get("format", listed.text) != _FORMAT:
-            raise _FOLDER.broken(f"its format is not {_FORMAT!r}")
-        if (version := top.get("version", listed.count)) != _VERSION:
-            message = f"the web folder has version {version}, and this EdgeDec reads version {_VERSION}"
-            raise UnsupportedError(message, hint="export it again")
+        top = _FOLDER.decoded(_FOLDER.read(directory))
         files = _FOLDER.files(top.get("files", listed.mapping))
         _FOLDER.check_all(directory, files, verify=False)
         return cls(top.get("name", listed.text), files)
@@ -96,8 +82,6 @@ def save_contents(directory: Path, model: WebModel, parts: PageParts) -> WebFold
     files = {path.relative_to(directory).as_posix(): _hashed(path) for path in paths}
     manifest = model.manifest
     facts = {
-        "format": _FORMAT,
-        "version": _VERSION,
         "name": manifest.name,
         "context": model.context,
         "max_pass": model.max_pass,
@@ -107,8 +91,7 @@ def save_contents(directory: Path, model: WebModel, parts: PageParts) -> WebFold
         "parts": asdict(parts),
         "files": files,
     }
-    with atomic_path(directory / CONTENTS) as temporary:
-        temporary.write_text(listed.sealed(facts), encoding="utf-8")
+    _FOLDER.save(directory, _FOLDER.text_of(facts))
     return WebFolder(
         manifest.name, {name: FileEntry(one["bytes"], one["sha256"]) for name, one in files.items()}
     )

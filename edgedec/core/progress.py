@@ -18,5 +18,17 @@ def silent(stage: str, done: int, total: int) -> None:
     """Show nothing; a Progress."""
 
 
+def counted(progress: Progress, stage: str, total: int) -> Callable[[int], None]:
+    """Return a function that is told of bytes piece by piece, and reports their sum."""
+    done = 0
+
+    def add(count: int) -> None:
+        nonlocal done
+        done += count
+        progress(stage, done, total)
+
+    return add
+
+
 def ignore(line: str) -> None:
     """Drop a line; a Notice."""

@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from edgedec.core.errors import BadFileError, NotFoundError
+from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.digest import sha256_hex
-from edgedec.disk.files import sha256_of
+from edgedec.disk.files import atomic_path, sha256_of
 
 Scalar = str | int | float | bool | None
 T = TypeVar("T")
@@ -44,15 +44,19 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class FolderKind:
-    """A kind of folder with a manifest: the manifest's file name, and words for messages.
+    """A kind of folder with a manifest: the manifest's file name, its format, and words for messages.
 
-    ``noun`` is the folder in a message. ``mend`` is the hint for one that is broken. ``depth``: most parts of
-    a file's name; with more than one it may list files of folders in it.
+    ``noun`` is the folder in a message. ``mend`` is the hint for one that is broken, ``renew`` for one of
+    another version. ``depth``: most parts of a file's name; with more than one it may list files of folders
+    in it.
     """
 
     manifest: str
     noun: str
     mend: str
+    format: str
+    version: int = 1
+    renew: str = "export it again"
     depth: int = 1
 
     def broken(self, why: str) -> BadFileError:
@@ -85,6 +89,32 @@ class FolderKind:
         except (ValueError, RecursionError) as error:
             raise self.broken("it is not JSON") from error
         return ManifestFields(self, "the manifest", data)
+
+    def decoded(
+        self, stated: str, other: Callable[[int, ManifestFields], UnsupportedError] | None = None
+    ) -> ManifestFields:
+        """Decode the text of a manifest of this format and version. Raises BadFileError, UnsupportedError.
+
+        ``other`` returns the error for another version; by default it names both.
+        """
+        top = self.fields(stated)
+        if top.get("format", text) != self.format:
+            raise self.broken(f"its format is not {self.format!r}")
+        if (version := top.get("version", count)) == self.version:
+            return top
+        if other is not None:
+            raise other(version, top)
+        message = f"the {self.noun} has version {version}, and this EdgeDec reads version {self.version}"
+        raise UnsupportedError(message, hint=self.renew)
+
+    def text_of(self, facts: Mapping[str, Any]) -> str:
+        """Return the text of a manifest that states ``facts`` and their hash."""
+        return sealed({"format": self.format, "version": self.version, **facts})
+
+    def save(self, directory: Path, text: str) -> None:
+        """Write the manifest into ``directory``. Raises StorageError."""
+        with atomic_path(directory / self.manifest) as temporary:
+            temporary.write_text(text, encoding="utf-8")
 
     def files(self, table: dict[str, Any]) -> dict[str, FileEntry]:
         """Decode the entries of files by name. Raises BadFileError for a name that is no plain file name."""
@@ -132,6 +162,22 @@ class FolderKind:
         if linked and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory)):
             message = f"{name} of the {self.noun} leads out of it"
             raise BadFileError(message, hint="put the file itself there")
+
+
+class ListedFolder:
+    """The table of contents of a folder. ``files`` lists every file but the manifest itself."""
+
+    __slots__ = ()
+    files: Mapping[str, FileEntry]
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all files listed."""
+        return sum(entry.bytes for entry in self.files.values())
+
+    def listed(self) -> dict[str, dict[str, Any]]:
+        """Return the entries of all files, as manifests state them."""
+        return {name: {"bytes": one.bytes, "sha256": one.sha256} for name, one in self.files.items()}
 
 
 class ManifestFields:

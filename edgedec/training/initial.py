@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.model_spec import ModelSpec
+from edgedec.export.draft_head.gguf import halves
 from edgedec.export.draft_head.weights import TAPS, Floats, HeadWeights
 from edgedec.training.target_weights import TargetWeights
 
@@ -71,9 +72,3 @@ def initial_head(
         output_norm=scale("output_norm.weight"),
         head=weights.head.gather(keep) if own_head else None,
     )
-
-
-def halves(matrix: Floats, head_dim: int) -> Floats:
-    """Reorder rows whose rotary pairs are (2i, 2i + 1) within a head into pairs (i, i + head_dim / 2)."""
-    heads = matrix.reshape(-1, head_dim // 2, 2, matrix.shape[1])
-    return np.ascontiguousarray(heads.transpose(0, 2, 1, 3)).reshape(matrix.shape)

@@ -22,7 +22,6 @@ Outputs: ``out`` f32[1, D], the next ``s``; ``values``, ``ids``, ``logsumexp`` a
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import onnx
@@ -33,7 +32,7 @@ from edgedec.core.cache_kinds import Keys
 from edgedec.export.assistant.sizes import AssistantSizes
 from edgedec.export.assistant.source import CENTROIDS, TABLE
 from edgedec.export.blocks.rotary import inverse_frequencies
-from edgedec.export.builder import GraphBuilder
+from edgedec.export.builder import GraphBuilder, table_facts
 from edgedec.export.draft_head.target import LastNorm
 from edgedec.export.interface import HEAD_K
 from edgedec.export.model import CACHE, RINGS, ExportModel, VectorWeight
@@ -64,7 +63,7 @@ class _Builder(GraphBuilder):
     def __init__(
         self, sizes: AssistantSizes, tensors: Tensors, table: GraphMatrix, caches: dict[str, Keys]
     ) -> None:
-        self.sizes, self.table, self.caches = sizes, table, caches
+        self.sizes, self.embedding, self.caches = sizes, table, caches
         self.vocab = tensors.rows_of(TABLE)
         self.scored = self.vocab // sizes.centroids * sizes.chosen if sizes.centroids else self.vocab
         self.k = min(HEAD_K, self.scored)
@@ -75,13 +74,7 @@ class _Builder(GraphBuilder):
         self.model.weights["target_norm"] = VectorWeight(norm.weight)
         read = self.op("RMSNorm", "read", ["taps", "target_norm"], epsilon=norm.epsilon)
         state = self.op("Concat", "state", [read, "states"], domain="", axis=0)
-        table = self.table
-        lookup: dict[str, Any] = {
-            "format": table.format,
-            "rows": table.rows,
-            "cols": wide,
-            "scale": math.sqrt(wide),
-        }
+        lookup = {**table_facts(self.embedding), "scale": math.sqrt(wide)}
         embedded = self.op("QuantEmbedding", "embedding", ["tokens", "table"], **lookup)
         both = self.op("Concat", "both", [embedded, state], domain="", axis=1)
         x = self.linear("nextn.pre_projection", both, (sizes.hidden, 2 * wide), terms=_TWO_TERMS)
@@ -120,10 +113,7 @@ class _Builder(GraphBuilder):
         mixed = self.norm(block + "post_attention_norm", self.attention(block, n, cache, sources[cache]))
         x = self.op("Add", block + "after_attention", [x, mixed], domain="")
         names = [self.matrix(f"{block}ffn_{one}.weight", sizes.ffn, sizes.hidden) for one in ("gate", "up")]
-        inputs = [self.norm(block + "ffn_norm", x), *names]
-        shape: dict[str, Any] = {"rows": sizes.ffn, "cols": sizes.hidden, "activation": "gelu_tanh"}
-        formats = ",".join(self.format(name) for name in names)
-        gated = self.op("GatedMLP", block + "gated", inputs, formats=formats, **shape)
+        gated = self.gated(block + "gated", self.norm(block + "ffn_norm", x), names, "gelu_tanh")
         down = self.linear(block + "ffn_down", gated, (sizes.hidden, sizes.ffn))
         x = self.op("Add", block + "sum", [x, self.norm(block + "post_ffw_norm", down)], domain="")
         scale = self.vector(block + "layer_output_scale.weight", 1)
@@ -154,10 +144,9 @@ class _Builder(GraphBuilder):
 
     def head(self, y: str, ordering: NDArray[np.int64] | None) -> None:
         """Score tokens: where there are clusters, those of the nearest, whose rows lie together."""
-        table, hidden = self.matrix(TABLE, self.vocab, self.sizes.hidden), self.sizes.hidden
+        table = self.matrix(TABLE, self.vocab, self.sizes.hidden)
         none, keep = self.integers("no_logits", [0]), ""
-        facts: dict[str, Any] = {"format": self.format(table), "rows": self.vocab, "cols": hidden}
-        facts |= {"k": self.k, "refine": 1}
+        facts = {**self.table(table), "k": self.k, "refine": 1}
         if ordering is not None:
             keep = self.nearest(y)
         found = ["values", "places" if keep else "ids", "logsumexp", "entropy", "logits"]
@@ -196,9 +185,7 @@ class _Builder(GraphBuilder):
         return self.op("RMSNorm", name, [x, weight], epsilon=self.sizes.epsilon)
 
     def linear(self, name: str, x: str, shape: tuple[int, int], *, terms: int = 1, out: str = "") -> str:
-        weight = self.matrix(f"{name}.weight", *shape)
-        facts: dict[str, Any] = {"formats": self.format(weight), "rows": [shape[0]], "cols": shape[1]}
-        return self.op("QuantLinear", out or name, [x, "", "", weight], terms=terms, **facts)
+        return self.products(out or name, x, [self.matrix(f"{name}.weight", *shape)], terms=terms)
 
     def integers(self, name: str, values: list[int]) -> str:
         """Add a constant i64[n], once for each name."""

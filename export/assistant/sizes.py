@@ -7,7 +7,7 @@ from typing import Any
 
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.export.huggingface.fields import Fields
+from edgedec.export.fields import Fields
 from edgedec.export.metadata_keys import MetadataKeys
 
 ARCHITECTURE, MODEL_TYPE = "gemma4-assistant", "gemma4_assistant"

@@ -10,37 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError
+from edgedec.export.architectures import ARCHITECTURES
 from edgedec.export.assistant.sizes import AssistantSizes, from_config, from_metadata
 from edgedec.export.drafters.sources import FloatSource, RenamedSource
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.export.gguf_source import GgufSource, open_gguf
 from edgedec.export.huggingface.files import read_object
+from edgedec.export.huggingface.names import gguf_name
 from edgedec.export.huggingface.shards import StoredTensor, read_shards, weight_files
 from edgedec.export.source import WeightSource
 
 TABLE, CENTROIDS, ORDERING = "token_embd.weight", "masked_embd_centroids.weight", "masked_embd_ordering"
 ROPE_FACTORS = "rope_freqs.weight"
-_TOP = {
-    "model.embed_tokens.weight": TABLE,
-    "model.norm.weight": "output_norm.weight",
+_OWN = {
     "pre_projection.weight": "nextn.pre_projection.weight",
     "post_projection.weight": "nextn.post_projection.weight",
     "masked_embedding.centroids.weight": CENTROIDS,
     "masked_embedding.token_ordering": ORDERING,
 }
-_BLOCK = {
-    "input_layernorm.weight": "attn_norm.weight",
-    "self_attn.q_proj.weight": "attn_q.weight",
-    "self_attn.q_norm.weight": "attn_q_norm.weight",
-    "self_attn.o_proj.weight": "attn_output.weight",
-    "post_attention_layernorm.weight": "post_attention_norm.weight",
-    "pre_feedforward_layernorm.weight": "ffn_norm.weight",
-    "mlp.gate_proj.weight": "ffn_gate.weight",
-    "mlp.up_proj.weight": "ffn_up.weight",
-    "mlp.down_proj.weight": "ffn_down.weight",
-    "post_feedforward_layernorm.weight": "post_ffw_norm.weight",
-    "layer_scalar": "layer_output_scale.weight",
-}
+"""Names that a model of the family has not, in safetensors and in a GGUF file."""
 _ROTATED = 1e20
 """Divisors of frequencies from here on mean that a pair does not turn."""
 
@@ -100,7 +88,7 @@ def _from_directory(path: Path, quant: str) -> AssistantSource:
     stored: dict[str, StoredTensor] = {}
     for name, tensor in read_shards(weight_files(path)).items():
         if name != "lm_head.weight":  # tied to the embedding
-            stored[_gguf_name(name)] = tensor
+            stored[_OWN.get(name) or gguf_name(ARCHITECTURES["gemma4"], name)] = tensor
     order = stored.pop(ORDERING, None)
     formats = {name: quant for name, one in stored.items() if len(one.shape) == 2}
     source = FloatSource({}, formats, stored, AssistantSource.title)
@@ -119,15 +107,6 @@ def _from_gguf(gguf: GgufSource) -> AssistantSource:
     sizes = from_metadata(gguf.metadata, centroids, turned)
     source = RenamedSource(gguf, {name.replace("blk.0.nextn.", "nextn."): name for name in tensors})
     return AssistantSource(sizes, source, None if order is None else gguf.integers(order))
-
-
-def _gguf_name(name: str) -> str:
-    if name in _TOP:
-        return _TOP[name]
-    layer, _, rest = name.removeprefix("model.layers.").partition(".")
-    if name.startswith("model.layers.") and layer.isdecimal() and rest in _BLOCK:
-        return f"blk.{layer}.{_BLOCK[rest]}"
-    return name  # refused later, by the name that it has
 
 
 def _check_ordering(

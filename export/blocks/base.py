@@ -31,10 +31,7 @@ class BlockBuilder(GraphBuilder):
         """Multiply ``x`` by the matrix ``name`` of one row."""
         weight = f"{name}.weight"
         self.model.weights[weight] = self.tensors.row(weight, cols)
-        formats = self.format(weight)
-        return self.op(
-            "QuantLinear", name, [x, "", "", weight], formats=formats, rows=[1], cols=cols, terms=terms
-        )
+        return self.products(name, x, [weight], terms=terms)
 
     def linear(
         self,
@@ -48,9 +45,8 @@ class BlockBuilder(GraphBuilder):
         """Multiply ``x`` by the matrix ``name`` of ``shape`` (rows, columns)."""
         rows, cols = shape
         weight = self.matrix(name + ".weight", rows, cols, part)
-        inputs = [x, self.vector(name + ".bias", rows) if bias else "", "", weight]
-        formats = self.format(weight)
-        return self.op("QuantLinear", name, inputs, formats=formats, rows=[rows], cols=cols, terms=terms)
+        added = self.vector(name + ".bias", rows) if bias else ""
+        return self.products(name, x, [weight], bias=added, terms=terms)
 
 
 def softcap(cap: float) -> dict[str, Any]:

@@ -6,7 +6,6 @@ A token has one row of the table ``per_layer_token_embd`` for all layers, which 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -25,12 +24,7 @@ def per_layer_inputs(builder: BlockBuilder, x: str) -> list[str]:
     hyper, size = builder.hyper, builder.hyper.per_layer
     cols, half = hyper.layers * size, math.sqrt(0.5)
     table = builder.matrix(_TABLE, builder.tensors.rows_of("token_embd.weight"), cols)
-    lookup: dict[str, Any] = {
-        "format": builder.format(table),
-        "rows": builder.rows(table),
-        "cols": cols,
-        "alone": 1,
-    }
+    lookup = {**builder.table(table), "alone": 1}
     rows = builder.op(
         "QuantEmbedding", "per_layer_embedding", ["tokens", table], scale=math.sqrt(size) * half, **lookup
     )

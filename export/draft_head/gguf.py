@@ -128,6 +128,12 @@ def _rotary(inverse: NDArray[np.float64], stated: Mapping[str, Scalar]) -> tuple
     return float(base), None if (factors == 1).all() else factors
 
 
+def halves(matrix: Floats, head_dim: int) -> Floats:
+    """Reorder rows whose rotary pairs are (2i, 2i + 1) within a head into pairs (i, i + head_dim / 2)."""
+    heads = matrix.reshape(-1, head_dim // 2, 2, matrix.shape[1])
+    return np.ascontiguousarray(heads.transpose(0, 2, 1, 3)).reshape(matrix.shape)
+
+
 def neighbours(matrix: NDArray[Any], head_dim: int) -> NDArray[Any]:
     """Reorder rows whose rotary pairs are (i, i + head_dim / 2) within a head into pairs (2i, 2i + 1)."""
     heads = matrix.reshape(-1, 2, head_dim // 2, matrix.shape[1])

@@ -20,7 +20,7 @@ from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 
 from edgedec.bundle.head_facts import TAPS
 from edgedec.export.blocks.rotary import inverse_frequencies
-from edgedec.export.builder import GraphBuilder
+from edgedec.export.builder import GraphBuilder, table_facts
 from edgedec.export.draft_head.weights import HeadWeights
 from edgedec.export.interface import HEAD_K
 from edgedec.export.model import CACHE, ExportModel, VectorWeight
@@ -43,7 +43,7 @@ def build_graph(weights: HeadWeights, tensors: Tensors, table: GraphMatrix | Non
 
 class _Builder(GraphBuilder):
     def __init__(self, weights: HeadWeights, tensors: Tensors, table: GraphMatrix | None) -> None:
-        self.weights, self.table, self.ids = weights, table, int(weights.keep.size)
+        self.weights, self.shared, self.ids = weights, table, int(weights.keep.size)
         w = weights
         rows: list[str | int | None] = [1, 2, w.kv_heads, "new_rows", kv_row_name(w.head_dim)]
         inputs = layer_inputs(
@@ -84,16 +84,13 @@ class _Builder(GraphBuilder):
 
     def embedded(self) -> str:
         w = self.weights
-        if self.table is not None:
-            name, format, rows = "table", self.table.format, self.table.rows
-        else:
+        name, lookup = "table", table_facts(self.shared) if self.shared else {}
+        if self.shared is None:
             assert w.embedding is not None
-            rows = w.embedding.shape[0]
-            name = self.matrix("embedding", rows, w.hidden)
-            format = self.format(name)
-        lookup: dict[str, Any] = {"format": format, "rows": rows, "cols": w.hidden, "scale": 1.0}
-        alone = int(self.table is None)
-        return self.op("QuantEmbedding", "embedded", ["tokens", name], **lookup, alone=alone)
+            name = self.matrix("embedding", w.embedding.shape[0], w.hidden)
+            lookup = self.table(name)
+        alone = int(self.shared is None)
+        return self.op("QuantEmbedding", "embedded", ["tokens", name], **lookup, scale=1.0, alone=alone)
 
     def attention(self, x: str, residual: str) -> str:
         w = self.weights
@@ -124,19 +121,15 @@ class _Builder(GraphBuilder):
     def mlp(self, x: str) -> str:
         w = self.weights
         names = [self.matrix(name, w.ffn, w.hidden) for name in ("ffn_gate", "ffn_up")]
-        formats = ",".join(self.format(name) for name in names)
-        return self.op(
-            "GatedMLP", "gated", [x, *names], formats=formats, rows=w.ffn, cols=w.hidden, activation="silu"
-        )
+        return self.gated("gated", x, names, "silu")
 
     def head(self, x: str) -> None:
         head = self.matrix("head", self.ids, self.weights.hidden)
         self.literal("no_logits", np.zeros(1, np.int64))
         self.literal("keep", self.weights.keep.astype(np.int32))
-        k = min(HEAD_K, self.ids)
-        facts: dict[str, Any] = {"format": self.format(head), "rows": self.ids, "cols": self.weights.hidden}
+        facts = {**self.table(head), "k": min(HEAD_K, self.ids), "refine": 1}
         found = ["values", "places", "logsumexp", "entropy", "logits"]
-        self.node("HeadTopK", "head", [x, head, "no_logits"], found, **facts, k=k, refine=1)
+        self.node("HeadTopK", "head", [x, head, "no_logits"], found, **facts)
         self.node("Gather", "target_ids", ["keep", "places"], ["ids"], domain="", axis=0)
 
     def norm(self, name: str, x: str, size: int = 0, out: str = "") -> str:
@@ -148,15 +141,8 @@ class _Builder(GraphBuilder):
     ) -> str:
         """Multiply ``x`` by matrices of these rows, one below the other. ``more``: ``residual``, ``out``."""
         matrices = [self.matrix(part, rows, cols) for part, rows in parts.items()]
-        return self.op(
-            "QuantLinear",
-            more.get("out", f"{name}.out"),
-            [x, "", more.get("residual", ""), *matrices],
-            formats=",".join(self.format(matrix) for matrix in matrices),
-            rows=list(parts.values()),
-            cols=cols,
-            terms=terms,
-        )
+        out, residual = more.get("out", f"{name}.out"), more.get("residual", "")
+        return self.products(out, x, matrices, residual=residual, terms=terms)
 
     def literal(self, name: str, values: Any) -> None:
         """Add a constant of any type."""

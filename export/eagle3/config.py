@@ -19,8 +19,8 @@ from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.architectures import ARCHITECTURES
 from edgedec.export.blocks.rotary import ROPE_FACTORS
+from edgedec.export.fields import Fields
 from edgedec.export.huggingface.config import check_unquantised
-from edgedec.export.huggingface.fields import Fields
 from edgedec.export.huggingface.rope import read_rope
 
 SPECULATORS, ANGELSLIM, SPECFORGE = "speculators", "AngelSlim", "SpecForge"

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -15,13 +14,14 @@ from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.model_spec import ModelSpec
-from edgedec.export.draft_head.gguf import EAGLE3, EMBEDDING, NAMES, TURNED
+from edgedec.export.draft_head.gguf import EAGLE3, EMBEDDING, NAMES, TURNED, halves
 from edgedec.export.draft_head.weights import Floats, HeadWeights
 from edgedec.export.drafters.sources import GgufRows, float_rows
 from edgedec.export.eagle3.config import checked_taps
 from edgedec.export.eagle3.reading import ForeignHead, ordered_ids
 from edgedec.export.gguf_source import GgufSource
 from edgedec.export.gguf_writer import ARCHITECTURE
+from edgedec.export.metadata_keys import MetadataKeys
 
 LAYOUT = "llama.cpp"
 _SCALINGS = ("none", "linear")
@@ -40,7 +40,8 @@ def read_head_gguf(gguf: GgufSource, spec: ModelSpec) -> ForeignHead:
             f"{name} is of the architecture {str(architecture)[:40]!r}, not an EAGLE-3 head",
             hint="an assistant of Gemma 4 and an MTP layer (blk.N.nextn) can be imported, too",
         )
-    arrays = _numbers(gguf, spec) | _tensors(gguf)
+    numbers = _numbers(gguf, spec)
+    arrays = numbers | _tensors(gguf, int(numbers["head_dim"]))
     if (gguf.metadata.get(f"{EAGLE3}.norm_before_fc") is True) != ("norm_taps" in arrays):
         raise BadFileError(f"{name} has another norm before fc than it states")
     keep, order = _kept(gguf, arrays.get("head"), spec)
@@ -54,38 +55,38 @@ def read_head_gguf(gguf: GgufSource, spec: ModelSpec) -> ForeignHead:
 
 
 def _numbers(gguf: GgufSource, spec: ModelSpec) -> dict[str, Any]:
-    hidden, heads = _size(gguf, "embedding_length"), _size(gguf, "attention.head_count")
-    head_dim = _size(gguf, "attention.key_length", max(hidden // heads, 1))
-    if _size(gguf, "block_count", 1) != 1:
+    keys = MetadataKeys(EAGLE3, gguf.metadata)
+    hidden, heads = keys.size("embedding_length"), keys.size("attention.head_count")
+    head_dim = keys.size("attention.key_length", max(hidden // heads, 1))
+    if keys.size("block_count", 1) != 1:
         raise UnsupportedError("the head has several layers, and only heads of one layer are supported")
-    if _size(gguf, "rope.dimension_count", head_dim) != head_dim:
+    if keys.size("rope.dimension_count", head_dim) != head_dim:
         raise UnsupportedError("a head that rotates a part of its queries is not supported")
-    kind = gguf.metadata.get(f"{EAGLE3}.rope.scaling.type", "none")
+    kind = keys.get("rope.scaling.type") or "none"
     if kind not in _SCALINGS:
         raise UnsupportedError(f"rope scaling of the kind {ascii(kind)[:40]} is not supported in a head")
-    width = _size(gguf, "target_hidden_size", hidden)
+    width = keys.size("target_hidden_size", hidden)
     found = {
         "hidden": hidden,
         "heads": heads,
-        "kv_heads": _size(gguf, "attention.head_count_kv", heads),
+        "kv_heads": keys.size("attention.head_count_kv", heads),
         "head_dim": head_dim,
-        "ffn": _size(gguf, "feed_forward_length"),
+        "ffn": keys.size("feed_forward_length"),
         "tap_size": 0 if width == hidden else width,
-        "rope_base": _real(gguf, "rope.freq_base", 10000.0),
-        "epsilon": _real(gguf, "attention.layer_norm_rms_epsilon", 1e-5),
-        "norm_before_residual": gguf.metadata.get(f"{EAGLE3}.norm_before_residual") is True,
-        "taps": checked_taps(gguf.metadata.get(f"{EAGLE3}.target_layers"), 1, spec.n_layers),
+        "rope_base": keys.number("rope.freq_base", 10000.0),
+        "epsilon": keys.number("attention.layer_norm_rms_epsilon", 1e-5),
+        "norm_before_residual": keys.flag("norm_before_residual", False),
+        "taps": checked_taps(keys.get("target_layers"), 1, spec.n_layers),
     }
     arrays: dict[str, Any] = {name: np.array(value) for name, value in found.items()}
     if kind == "linear":
-        factor = _real(gguf, "rope.scaling.factor", 1.0)
+        factor = keys.number("rope.scaling.factor", 1.0)
         arrays["rope_factors"] = np.full(head_dim // 2, factor, np.float32)
     return arrays
 
 
-def _tensors(gguf: GgufSource) -> dict[str, Any]:
+def _tensors(gguf: GgufSource, head_dim: int) -> dict[str, Any]:
     fields = {theirs: mine for mine, theirs in NAMES.items()}
-    head_dim = _size(gguf, "attention.key_length", 0) or 1
     arrays: dict[str, Any] = {}
     for name, tensor in gguf.tensors.items():
         if name in _OTHERS:
@@ -98,6 +99,8 @@ def _tensors(gguf: GgufSource) -> dict[str, Any]:
         values = (
             gguf.vector(tensor) if len(tensor.shape) == 1 else float_rows(gguf, tensor, 0, tensor.shape[0])
         )
+        if field in TURNED and (values.ndim != 2 or head_dim % 2 or len(values) % head_dim):
+            raise BadFileError(f"queries or keys of the head have shape {values.shape}")
         arrays[field] = halves(values, head_dim) if field in TURNED else values
     return arrays
 
@@ -118,25 +121,3 @@ def _kept(
     if head is not None and ids.size != len(head):
         raise BadFileError(f"d2t of the head names {ids.size} tokens, and the head has {len(head)} rows")
     return ordered_ids(ids, None, spec)
-
-
-def halves(matrix: Floats, head_dim: int) -> Floats:
-    """Reorder rows whose rotary pairs are (2i, 2i + 1) within a head into pairs (i, i + head_dim / 2)."""
-    if matrix.ndim != 2 or head_dim % 2 or matrix.shape[0] % head_dim:
-        raise BadFileError(f"queries or keys of the head have shape {matrix.shape}")
-    heads = matrix.reshape(-1, head_dim // 2, 2, matrix.shape[1])
-    return np.ascontiguousarray(heads.transpose(0, 2, 1, 3)).reshape(matrix.shape)
-
-
-def _size(gguf: GgufSource, key: str, default: int | None = None) -> int:
-    value = gguf.metadata.get(f"{EAGLE3}.{key}", default)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 24:
-        raise BadFileError(f"{EAGLE3}.{key} is {ascii(value)[:40]}, not a size")
-    return value
-
-
-def _real(gguf: GgufSource, key: str, default: float) -> float:
-    value = gguf.metadata.get(f"{EAGLE3}.{key}", default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise BadFileError(f"{EAGLE3}.{key} is {ascii(value)[:40]}, not a number")
-    return float(value)

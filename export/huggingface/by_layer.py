@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.export.huggingface.fields import Fields
+from edgedec.export.fields import Fields
 from edgedec.export.huggingface.mixture import gemma4_keys
 
 _WHOLE_HEAD_DIM = 512

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.architectures import ARCHITECTURES, Architecture
+from edgedec.export.fields import Fields
 from edgedec.export.huggingface.by_layer import sizes_by_layer
 from edgedec.export.huggingface.conversion import SHORT_CONV, Conversions, delta_conversions
-from edgedec.export.huggingface.fields import Fields
 from edgedec.export.huggingface.hybrid import lfm2_fields, lfm2_keys, qwen35_fields, qwen35_keys
 from edgedec.export.huggingface.ministral import ministral3_keys
 from edgedec.export.huggingface.mixture import (

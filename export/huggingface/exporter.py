@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgedec.bundle.manifest import CHAT_TEMPLATE, TOKENIZER, Manifest, Scalar
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
-from edgedec.core.progress import Progress, silent
+from edgedec.core.progress import Progress, counted, silent
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import sha256_of
 from edgedec.export.bundle import About, Contents, printable_name, write_bundle
@@ -135,13 +135,8 @@ def huggingface_files(source: Path) -> list[Path]:
 def origin_of(source: Path, report: Progress) -> dict[str, Scalar]:
     """Return name and size of the directory, and the hash of each file that the export reads."""
     used = huggingface_files(source)
-    total, done = sum(file.stat().st_size for file in used), 0
-
-    def count(chunk: int) -> None:
-        nonlocal done
-        done += chunk
-        report("source", done, total)
-
+    total = sum(file.stat().st_size for file in used)
+    count = counted(report, "source", total)
     origin: dict[str, Scalar] = {
         "kind": "huggingface",
         "file": printable_name(source.resolve().name),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.export.huggingface.fields import Fields
+from edgedec.export.fields import Fields
 
 _ROTATED = 0.25
 """Share of a head that Qwen3.5 rotates where config.json says nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.export.huggingface.fields import Fields
+from edgedec.export.fields import Fields
 
 
 def ministral3_keys(fields: Fields) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.export.architectures import ARCHITECTURES
-from edgedec.export.huggingface.fields import Fields
+from edgedec.export.fields import Fields
 from edgedec.export.huggingface.hybrid import lfm2_keys, qwen35_fields, qwen35_keys
 from edgedec.export.huggingface.windows import window_keys
 

@@ -14,7 +14,7 @@ from edgedec.core.errors import UnsupportedError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.architectures import Architecture
 from edgedec.export.blocks.rotary import ROPE_FACTORS, SHORT_FACTORS
-from edgedec.export.huggingface.fields import Fields
+from edgedec.export.fields import Fields
 
 _NEVER = 1e30
 """Divisor of frequencies that stands for 0 in GGUF files."""

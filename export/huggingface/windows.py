@@ -6,7 +6,7 @@ from typing import Any
 
 from edgedec.core.errors import UnsupportedError
 from edgedec.export.architectures import Architecture
-from edgedec.export.huggingface.fields import Fields
+from edgedec.export.fields import Fields
 
 
 def window_keys(fields: Fields, architecture: Architecture) -> dict[str, Any]:

@@ -21,7 +21,6 @@ Outputs: ``out`` f32[m, d]; ``values``, ``ids``, ``logsumexp`` and ``entropy`` o
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
@@ -31,6 +30,7 @@ from edgedec.export.blocks.base import BlockBuilder, softcap
 from edgedec.export.blocks.experts import experts, with_shared_expert
 from edgedec.export.blocks.mlp import gated_mlp
 from edgedec.export.blocks.rotary import rotary_tables
+from edgedec.export.builder import table_facts
 from edgedec.export.draft_head.graph import layer_inputs, layer_outputs, shared_table
 from edgedec.export.hyperparameters import Hyperparameters
 from edgedec.export.interface import HEAD_K
@@ -63,15 +63,14 @@ class _Builder(BlockBuilder):
         inputs = layer_inputs(hyper.hidden, hyper.hidden, (hyper.kv_heads, hyper.head_dim), own)
         outputs = layer_outputs(hyper.hidden, min(HEAD_K, head.rows))
         super().__init__(ExportModel(inputs, outputs), tensors, hyper)
-        self.table, self.head = table, head
+        self.embedding, self.head = table, head
 
     def build(self) -> ExportModel:
         hidden = self.hyper.hidden
         read = self.norm(self.arch.last_norm, "taps")
         state = self.op("Concat", "state", [read, "states"], domain="", axis=0)
-        table = self.table
-        lookup: dict[str, Any] = {"format": table.format, "rows": table.rows, "cols": hidden, "scale": 1.0}
-        embedded = self.op("QuantEmbedding", "embedding", ["tokens", "table"], **lookup)
+        lookup = table_facts(self.embedding)
+        embedded = self.op("QuantEmbedding", "embedding", ["tokens", "table"], **lookup, scale=1.0)
         both = [self.norm(_BLOCK + "nextn.enorm", embedded), self.norm(_BLOCK + "nextn.hnorm", state)]
         joined = self.op("Concat", "both", both, domain="", axis=1)
         x = self.linear(_BLOCK + "nextn.eh_proj", joined, (hidden, 2 * hidden), terms=_TWO_TERMS)
@@ -99,9 +98,8 @@ class _Builder(BlockBuilder):
         chosen = self.op("Gather", "selected", ["out", "rows"], domain="", axis=0)
         none = numpy_helper.from_array(np.zeros(1, np.int64), "no_logits")
         self.node("Constant", "no_logits", [], ["no_logits"], domain="", value=none)
-        head = self.head
-        facts: dict[str, Any] = {"format": head.format, "rows": head.rows, "cols": self.hyper.hidden}
-        facts |= softcap(self.hyper.final_softcap)
+        facts = table_facts(self.head) | softcap(self.hyper.final_softcap)
+        facts |= {"k": min(HEAD_K, self.head.rows), "refine": 1}
         found = ["values", "ids", "logsumexp", "entropy", "logits"]
         inputs = [chosen, "head", "no_logits", "keep"]
-        self.node("HeadTopK", "predict", inputs, found, **facts, k=min(HEAD_K, head.rows), refine=1)
+        self.node("HeadTopK", "predict", inputs, found, **facts)

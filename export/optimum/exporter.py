@@ -20,9 +20,9 @@ from edgedec.core.progress import Progress, silent
 from edgedec.disk.files import atomic_path
 from edgedec.disk.installing import pip_install
 from edgedec.export.bundle import printable_name, versions
+from edgedec.export.fields import Fields
 from edgedec.export.huggingface.config import FAMILIES, check_unquantised
 from edgedec.export.huggingface.exporter import check_directories, origin_of
-from edgedec.export.huggingface.fields import Fields
 from edgedec.export.huggingface.files import read_object
 from edgedec.export.huggingface.shards import read_shards, weight_files
 from edgedec.export.huggingface.tokenizer import CONFIG, read_tokenizer

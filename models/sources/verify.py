@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgedec.core.errors import BadFileError
-from edgedec.core.progress import Progress
+from edgedec.core.progress import Progress, counted
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import sha256_of
 
@@ -26,14 +26,7 @@ def check(path: Path, expected: Expected, progress: Progress) -> None:
         raise BadFileError(f"{path.name} has {size} bytes instead of {expected.bytes}", hint="get it anew")
     if expected.sha256 is None:
         return
-    done = 0
-
-    def step(count: int) -> None:
-        nonlocal done
-        done += count
-        progress("verify", done, size)
-
-    digest = sha256_of(path, step)
+    digest = sha256_of(path, counted(progress, "verify", size))
     if digest != expected.sha256:
         raise wrong_hash(expected, digest)
 

@@ -15,13 +15,12 @@ from edgedec.bundle.head_facts import GRAPH
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.export.draft_head.bundle import export_head
-from edgedec.export.draft_head.gguf import NAMES, neighbours
+from edgedec.export.draft_head.gguf import NAMES, halves, neighbours
 from edgedec.export.draft_head.weights import HeadWeights
 from edgedec.export.drafters.gguf import write_drafter_gguf
 from edgedec.export.eagle3.files import open_head
 from edgedec.export.gguf_source import open_gguf
 from edgedec.export.stored import GraphWeights
-from edgedec.training.initial import halves
 from tests.fixtures.draft_heads import VARIANTS, random_head, varied
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import tiny_bundle
@@ -161,7 +160,7 @@ def test_files_that_are_no_heads_are_refused_in_a_line(bundle: Path, tmp_path: P
     for old, new, words in (
         (b"eagle3.target_layers", b"eagle3.target_xayers", "not a list of layers"),
         (b"blk.0.ffn_up.weight", b"blk.0.ffn_xp.weight", "'blk.0.ffn_xp.weight'"),
-        (b"eagle3.feed_forward_length", b"eagle3.feed_forward_xength", "feed_forward_length is None"),
+        (b"eagle3.feed_forward_length", b"eagle3.feed_forward_xength", "lacks eagle3.feed_forward_length"),
     ):
         path.write_bytes(whole.replace(old, new))
         with pytest.raises((BadFileError, UnsupportedError), match=words):

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from edgedec.bundle.manifest import Manifest
 from edgedec.export import export_gguf
+from edgedec.export.draft_head.gguf import halves
 from edgedec.export.stored import GraphMatrix
-from edgedec.training.initial import halves, initial_head
+from edgedec.training.initial import initial_head
 from edgedec.training.target_weights import KnownRows, TargetWeights
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.reference import draft_head as reference

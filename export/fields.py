@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgedec.core.errors import BadFileError
-from edgedec.export.metadata_keys import MOST_LAYERS
 
 _MOST = 1 << 24
+MOST_LAYERS = 1000
 
 
 class Fields:
@@ -20,12 +20,12 @@ class Fields:
     def __init__(self, where: str, data: Mapping[str, Any]) -> None:
         self.where, self.data = where, data
 
-    def size(self, key: str, default: int | None = None, most: int = _MOST) -> int:
-        """Return a whole number from 1 to ``most``."""
+    def size(self, key: str, default: int | None = None, most: int | None = None) -> int:
+        """Return a whole number from 1 to ``most``, or any usual size."""
         value = self._value(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
+        if not is_size(value, most):
             raise self._wrong(key, value, "a size")
-        return value
+        return int(value)
 
     @property
     def layers(self) -> int:
@@ -72,12 +72,21 @@ class Fields:
             raise self._wrong(key, value, "an object")
         return Fields(f"{key} of {self.where}", value)
 
+    def full(self, key: str) -> str:
+        """Return the name that a field has in ``data``."""
+        return key
+
     def _value(self, key: str, default: Any) -> Any:
-        value = self.data.get(key)
+        value = self.data.get(self.full(key))
         value = default if value is None else value
         if value is None:
-            raise BadFileError(f"{self.where} lacks {key}", hint="download the model again")
+            raise BadFileError(f"{self.where} lacks {self.full(key)}", hint="download the model again")
         return value
 
     def _wrong(self, key: str, value: Any, what: str) -> BadFileError:
-        return BadFileError(f"{key} in {self.where} is {ascii(value)[:40]}, not {what}")
+        return BadFileError(f"{self.full(key)} in {self.where} is {ascii(value)[:40]}, not {what}")
+
+
+def is_size(value: object, most: int | None = None) -> bool:
+    """Return whether a value is a whole number from 1 to ``most``, or any usual size."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= (most or _MOST)
