@@ -268,7 +268,7 @@ HOSTILE: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
     ),
     ("qwen3moe", {"expert_used_count": 0}, BadFileError, "expert_used_count .* is 0"),
     ("qwen3moe", {"expert_used_count": 7}, BadFileError, "chooses 7 of 6 experts"),
-    ("qwen3moe", {"expert_used_count": "two"}, BadFileError, "expert_used_count .* is two"),
+    ("qwen3moe", {"expert_used_count": "two"}, BadFileError, "expert_used_count .* is 'two'"),
     ("qwen3moe", {"expert_feed_forward_length": 33}, BadFileError, r"ffn_gate_exps.weight has shape \[6, 32"),
     ("qwen3moe", {"expert_gating_func": 3}, UnsupportedError, "expert_gating_func is 3"),
     ("qwen3moe", {"expert_weights_norm": 2}, BadFileError, "expert_weights_norm .* is 2, not true or false"),
