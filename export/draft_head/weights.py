@@ -36,9 +36,7 @@ only quantises the matrices.
 from __future__ import annotations
 
 import dataclasses
-import zipfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -46,7 +44,6 @@ from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.disk.files import atomic_path
 
 Floats = NDArray[np.float32]
 TAPS = 3
@@ -57,7 +54,6 @@ _SIZES = ("hidden", "heads", "kv_heads", "head_dim", "ffn")
 _REALS = ("rope_base", "epsilon")
 FLAGS = ("norm_each", "norm_before_residual", "norm_output")
 """Fields that are true or false."""
-_NUMBERS = (*_SIZES, *_REALS, *FLAGS, "tap_size")
 
 
 class RowReader(Protocol):
@@ -123,7 +119,7 @@ class HeadWeights:
     rope_factors: Floats | None = None
     """[head_dim / 2]."""
     embedding: RowReader | None = None
-    """[vocabulary, d]; ``save`` leaves it out."""
+    """[vocabulary, d]."""
 
     def __post_init__(self) -> None:
         for name in _SIZES:
@@ -182,36 +178,12 @@ class HeadWeights:
         }
         return {name: shape for name, shape in found.items() if getattr(self, name) is not None}
 
-    def save(self, path: Path) -> None:
-        """Write a .npz file: an array by the name of each field, numbers as arrays of no dimension."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        fields.pop("embedding")
-        arrays: dict[str, Any] = {k: np.asarray(value) for k, value in fields.items() if value is not None}
-        with atomic_path(path) as partial, partial.open("wb") as stream:
-            np.savez(stream, **arrays)
-
     @classmethod
-    def load(cls, path: Path) -> HeadWeights:
-        """Read what ``save`` wrote. Raises BadFileError."""
-        try:
-            with np.load(path, allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in stored.files}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise BadFileError(f"{path} holds no drafting head: {error}") from error
-        return cls.of(arrays)
-
-    @classmethod
-    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> HeadWeights:
-        """Take the fields from arrays by name, numbers as arrays of one element. Raises BadFileError."""
-        fields = {field.name: field for field in dataclasses.fields(cls) if field.name != "embedding"}
-        if unknown := sorted(arrays.keys() - set(fields)):
-            raise BadFileError(f"a drafting head has no {unknown[0][:40]!r}")
-        values: dict[str, Any] = {}
-        for name, field in fields.items():
-            if name in arrays:
-                values[name] = _taken(name, arrays[name])
-            elif field.default is dataclasses.MISSING:
-                raise BadFileError(f"the drafting head lacks {name}")
+    def of(cls, values: Mapping[str, Any]) -> HeadWeights:
+        """Take the fields by name. Raises BadFileError where one lacks that every head has."""
+        for field in dataclasses.fields(cls):
+            if field.default is dataclasses.MISSING and field.name not in values:
+                raise BadFileError(f"the drafting head lacks {field.name}")
         return cls(**values)
 
     def _check(self, name: str, shape: tuple[int, ...]) -> None:
@@ -220,17 +192,3 @@ class HeadWeights:
             raise BadFileError(f"{name} of the drafting head has shape {array.shape}, not {shape}")
         if array.dtype != np.float32 or not np.isfinite(array).all():
             raise BadFileError(f"{name} of the drafting head is not finite float32")
-
-
-def _taken(name: str, array: NDArray[Any]) -> Any:
-    """Return the value of a field that ``save`` wrote as ``array``. Raises BadFileError."""
-    if name in _NUMBERS:
-        if array.size != 1 or array.dtype.kind not in "iufb":
-            raise BadFileError(f"the drafting head has no number for {name}")
-        kind = float if name in _REALS else bool if name in FLAGS else int
-        return kind(array.item())
-    if name == "taps":
-        if array.dtype.kind != "i" and array.size:
-            raise BadFileError("the drafting head does not number the layers that it reads")
-        return tuple(int(layer) for layer in array.ravel().tolist())
-    return array.astype(np.int64 if name == "keep" else np.float32)

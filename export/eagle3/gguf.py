@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,17 +40,18 @@ def read_head_gguf(gguf: GgufSource, spec: ModelSpec) -> ForeignHead:
             hint="an assistant of Gemma 4 and an MTP layer (blk.N.nextn) can be imported, too",
         )
     numbers = _numbers(gguf, spec)
-    arrays = numbers | _tensors(gguf, int(numbers["head_dim"]))
+    arrays = numbers | _tensors(gguf, numbers["head_dim"])
     if (gguf.metadata.get(f"{EAGLE3}.norm_before_fc") is True) != ("norm_taps" in arrays):
         raise BadFileError(f"{name} has another norm before fc than it states")
     keep, order = _kept(gguf, arrays.get("head"), spec)
     if order is not None and "head" in arrays:
         arrays["head"] = arrays["head"][order]
-    weights, table = HeadWeights.of({**arrays, "keep": keep}), gguf.tensors.get(EMBEDDING)
+    table = gguf.tensors.get(EMBEDDING)
     if table is not None and len(table.shape) != 2:
         raise BadFileError(f"tensor {EMBEDDING} has shape {list(table.shape)}")
     embedding = None if table is None else GgufRows(gguf, table)
-    return ForeignHead(replace(weights, embedding=embedding), LAYOUT, stated=True)
+    weights = HeadWeights.of({**arrays, "keep": keep, "embedding": embedding})
+    return ForeignHead(weights, LAYOUT, stated=True)
 
 
 def _numbers(gguf: GgufSource, spec: ModelSpec) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _numbers(gguf: GgufSource, spec: ModelSpec) -> dict[str, Any]:
     if kind not in _SCALINGS:
         raise UnsupportedError(f"rope scaling of the kind {ascii(kind)[:40]} is not supported in a head")
     width = keys.size("target_hidden_size", hidden)
-    found = {
+    found: dict[str, Any] = {
         "hidden": hidden,
         "heads": heads,
         "kv_heads": keys.size("attention.head_count_kv", heads),
@@ -78,11 +78,10 @@ def _numbers(gguf: GgufSource, spec: ModelSpec) -> dict[str, Any]:
         "norm_before_residual": keys.flag("norm_before_residual", False),
         "taps": checked_taps(keys.get("target_layers"), 1, spec.n_layers),
     }
-    arrays: dict[str, Any] = {name: np.array(value) for name, value in found.items()}
     if kind == "linear":
         factor = keys.number("rope.scaling.factor", 1.0)
-        arrays["rope_factors"] = np.full(head_dim // 2, factor, np.float32)
-    return arrays
+        found["rope_factors"] = np.full(head_dim // 2, factor, np.float32)
+    return found
 
 
 def _tensors(gguf: GgufSource, head_dim: int) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,11 @@ from edgedec.export.huggingface.files import read_object
 from edgedec.export.huggingface.shards import INDEX, SINGLE, StoredTensor, read_shards, weight_files
 
 CONFIG = "config.json"
+_OF_CONFIG = (
+    *("heads", "kv_heads", "head_dim", "ffn", "rope_base", "rope_factors", "epsilon", "taps"),
+    *FLAGS[1:],
+)
+"""Fields of ``HeadWeights`` that config.json states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ def head_of(config: Eagle3Config, stored: Mapping[str, StoredTensor], spec: Mode
         if "norm_taps" in arrays or any(part is None or part.ndim != 1 for part in parts):
             raise BadFileError("the norms before fc of the head are not three, or two kinds of them")
         arrays["norm_taps"] = np.concatenate([arrays.pop(f"norm_taps.{at}") for at in range(TAPS)])
-        arrays["norm_each"] = np.array(True)
+        arrays["norm_each"] = True
     if config.norms_taps and "norm_taps" not in arrays:
         raise BadFileError("the head lacks the norms before fc that its config.json states")
     if "fc" not in arrays or "norm_embed" not in arrays:
@@ -74,19 +78,12 @@ def head_of(config: Eagle3Config, stored: Mapping[str, StoredTensor], spec: Mode
     keep, order = _kept(stored, arrays.get("head"), config.vocab, spec)
     if order is not None and "head" in arrays:
         arrays["head"] = arrays["head"][order]
-    numbers = {"hidden": hidden, "heads": config.heads, "kv_heads": config.kv_heads, "ffn": config.ffn}
-    numbers |= {"head_dim": config.head_dim, "tap_size": 0 if width == hidden else width}
-    arrays |= {name: np.array(number) for name, number in numbers.items()}
-    arrays |= {name: np.array(getattr(config, name)) for name in ("rope_base", "epsilon", *FLAGS[1:])}
-    arrays |= {"taps": np.array(config.taps), "keep": keep}
-    if config.rope_factors is not None:
-        arrays["rope_factors"] = config.rope_factors
-    found = HeadWeights.of(arrays)
-    if (table := stored.get("embedding")) is None:
-        return found
-    if len(table.shape) != 2:
+    table = stored.get("embedding")
+    if table is not None and len(table.shape) != 2:
         raise BadFileError(f"the embedding of the head has shape {table.shape}")
-    return replace(found, embedding=table)
+    arrays |= {name: getattr(config, name) for name in _OF_CONFIG}
+    arrays |= {"hidden": hidden, "tap_size": 0 if width == hidden else width}
+    return HeadWeights.of({**arrays, "keep": keep, "embedding": table})
 
 
 def _tensors(path: Path) -> dict[str, StoredTensor]:
