@@ -88,9 +88,21 @@ def with_regions(model: bytes, threads: int) -> bytes | None:
     A region is one node: its ``threads`` stay together from its first op to its last
     (``kernels/ort/with_regions.h``). Raises BackendError for a library of an older version.
     """
-    make, length = function("edgedec_with_regions"), ctypes.c_size_t()
-    make.restype = ctypes.c_void_p
-    if not (made := make(model, ctypes.c_size_t(len(model)), threads, ctypes.byref(length))):
+    return _changed("edgedec_with_regions", model, ctypes.c_int(threads))
+
+
+def with_store(model: bytes, store: int) -> bytes | None:
+    """Return a graph with its experts taken from a store; None for bytes that are no model.
+
+    ``kernels/experts/with_store.h``. Raises BackendError for a library of an older version.
+    """
+    return _changed("edgedec_with_store", model, ctypes.c_int64(store))
+
+
+def _changed(name: str, model: bytes, number: object) -> bytes | None:
+    change, length = function(name), ctypes.c_size_t()
+    change.restype = ctypes.c_void_p
+    if not (made := change(model, ctypes.c_size_t(len(model)), number, ctypes.byref(length))):
         return None
     try:
         return ctypes.string_at(made, length.value)

@@ -68,14 +68,17 @@ class Budget:
     def drawing_as(self, params: DrawParams, *, logprobs: bool = False, grammar: bool = False) -> Budget:
         """Return the budget with room for replies that are drawn with ``params``, perhaps under a grammar.
 
-        Everything but whole rows of logits keeps its bytes; fewer tokens may be drafted for a pass. Raises
-        MemoryBudgetError when not one row fits.
+        Everything but whole rows of logits keeps its bytes; fewer experts may be in memory, and fewer tokens
+        drafted for a pass. Raises MemoryBudgetError when not one row fits.
         """
         drawing = drawing_bytes(params, logprobs=logprobs, masked=grammar)
         held = _grammar_bytes(self.facts.target.spec) if grammar else 0
         plan = with_drawing(self.plan, self.facts, drawing, held)
         if plan is self.plan:
             return self
+        for lease in self.held:
+            if lease.name == "experts":
+                lease.shrink(plan.parts["experts"])
         self.ledger.reshare(plan.parts)
         facts = replace(
             self.facts, drawing=max(drawing, self.facts.drawing), grammar=max(held, self.facts.grammar)

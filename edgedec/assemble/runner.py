@@ -129,6 +129,8 @@ class Runner:
         before, self.budget = self.budget, self.budget.drawing_as(params, logprobs=at_one, grammar=grammar)
         for line in self.budget.plan.given_up[len(before.plan.given_up) :]:
             self._context.notice(f"memory budget {size(self.budget.plan.budget)}, {line}")
+        if self.model.backend.experts:
+            self.model.backend.experts.limit(self._choice.experts)
         for engine in self.engines:
             if engine.speculation:
                 engine.speculation.draft_at_most(self._choice.drafted)

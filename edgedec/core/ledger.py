@@ -57,6 +57,13 @@ class Lease:
             self.nbytes = nbytes
         self.take()
 
+    def shrink(self, nbytes: int) -> None:
+        """Hold at most ``nbytes`` from now on."""
+        if nbytes < self.nbytes:
+            if self._held:
+                self._ledger.returned(self.name, self.nbytes - nbytes)
+            self.nbytes = nbytes
+
     def __enter__(self) -> Lease:
         self.take()
         return self

@@ -31,6 +31,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cache_bytes": (_INT, _NUMBERS, _INT, _FLAG, _INT, _INT),
     "scratch_bytes": (_INT, _NUMBERS, _INT, _INT, _INT, _INT),
     "choice_bytes": (_INT, _NUMBERS, _INT),
+    "expert_room": (_FLAG, _NUMBERS, _INT, _NUMBERS, ctypes.POINTER(_INT)),
     "longest_pass": (_INT, _NUMBERS, _INT),
     "draft_model_bytes": (_INT, _NUMBERS, _NUMBERS, _INT, _INT),
     "footprint": (_TEXT, *_FACTS),

@@ -178,5 +178,6 @@ def _numbers(facts: MemoryFacts) -> list[int]:
 
 
 def _model_numbers(model: ModelMemory) -> list[int]:
-    slots = (model.experts.slot_bytes, model.experts.most) if model.experts else (0, 0)
+    room = model.experts
+    slots = (room.slot_bytes, room.least, room.most) if room else (0, 0, 0)
     return [*numbers_of(model.spec), model.weights, model.threads, model.hidden, model.exits, *slots]

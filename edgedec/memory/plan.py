@@ -50,12 +50,14 @@ def with_drawing(plan: MemoryPlan, facts: MemoryFacts, drawing: int, grammar: in
 
     ``grammar``: bytes that grammars take.
     For a run whose sampling parameters change after the plan was made: everything else is allocated and keeps
-    its bytes. Where too few rows fit, fewer tokens are drafted for a pass. ``facts``: the facts of the plan.
+    its bytes, but for experts on the disk: fewer of them are in memory then. Where still too few rows fit,
+    fewer tokens are drafted for a pass. ``facts``: the facts of the plan.
     Raises MemoryBudgetError, with the budget that would do, when not one row fits.
     """
     kept = {name: nbytes for name, nbytes in plan.parts.items() if name not in ("rows", "grammar")}
     budget = min(plan.budget, _MOST_BYTES)
-    found = loads(of_core("drawing", facts, plan.choice, budget, sum(kept.values()), drawing, grammar))
+    others = sum(kept.values()) - kept.get("experts", 0)
+    found = loads(of_core("drawing", facts, plan.choice, budget, others, drawing, grammar))
     if "needed" in found:
         raise _refused(found)
     parts = found["parts"]

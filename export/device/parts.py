@@ -8,7 +8,6 @@ from pathlib import Path
 from edgedec.bundle.drafter_manifest import DRAFTER, DrafterManifest
 from edgedec.bundle.manifest import MANIFEST, TOKENIZER, TOKENIZER_TABLE, Manifest
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.model_spec import refuse_experts
 from edgedec.core.progress import Progress, silent
 from edgedec.disk.listed_files import FileEntry
 from edgedec.drafters.artifacts import DrafterArtifact
@@ -28,7 +27,6 @@ def check_suits(manifest: Manifest) -> None:
             f"{manifest.name} runs without EdgeDec's kernels, and a device has nothing else",
             hint="export a model of an architecture that they run",
         )
-    refuse_experts(manifest.spec, "EdgeDec's native engine", "run it on the CPU with Python")
 
 
 def place_bundle(bundle: Path, into: Path, report: Progress) -> tuple[Manifest, Files]:

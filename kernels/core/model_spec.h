@@ -25,9 +25,16 @@ struct States {
   const char* name = "";
 };
 
-// Experts of a layer, of which each token takes a few.
+// Experts of a layer, of which each token takes a few: edgedec/core/experts.py. A drafter's layer states the first three.
 struct Experts {
   int64_t count = 0, chosen = 0, width = 0;
+  int64_t layers = 0;                  // that have experts
+  int64_t slot_bytes = 0, nbytes = 0;  // of the largest one as it lies in the file, and of all in all layers
+  int64_t shared = 0;                  // width of one beside them that computes every token; 0: there is none
+
+  int64_t total() const { return layers * count; }
+  // How many are in memory at the least where passes read them from the disk.
+  int64_t least() const { return 4 * chosen < total() ? 4 * chosen : total(); }
 };
 
 // Bytes that the operating system commits at a time, as plans count them.
@@ -56,6 +63,23 @@ struct ModelSpec {
   Experts experts;  // none: their count is 0
   RingSizes rings;
 };
+
+// Rows of gates that a token takes of MLPs and experts, in all layers together.
+inline double taken_rows(const ModelSpec& spec) {
+  const auto real = [](int64_t size) { return static_cast<double>(size); };  // a manifest may state any sizes
+  const Experts& experts = spec.experts;
+  const double mixed = real(experts.chosen) * real(experts.width) + real(experts.shared);
+  return real(spec.n_layers - experts.layers) * real(spec.ffn_size) + real(experts.layers) * mixed;
+}
+
+// Bytes that a pass over one token reads of `weights`, those of all matrices. Experts may not be among them.
+inline double read_bytes(const ModelSpec& spec, int64_t weights) {
+  const Experts& experts = spec.experts;
+  if (!experts.count) return static_cast<double>(weights);
+  const int64_t dense = weights > experts.nbytes ? weights - experts.nbytes : weights;
+  const double others = 1.0 - static_cast<double>(experts.chosen) / static_cast<double>(experts.count);
+  return static_cast<double>(dense) + static_cast<double>(experts.nbytes) * (1.0 - others);
+}
 
 // The kinds that hold keys and values.
 inline std::vector<Keys> keys_of(const ModelSpec& spec) {

@@ -7,6 +7,7 @@ import mmap
 import os
 import shutil
 import sys
+from ctypes import c_size_t, c_uint64
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +25,9 @@ from edgedec.bundle.device_place import DevicePlace
 from edgedec.bundle.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.core.errors import BackendError, BadFileError
 from edgedec.export import export_gguf
+from edgedec.kernels import library
 from tests.fixtures.ready import chat_of
+from tests.fixtures.streamed import BESIDE
 from tests.fixtures.tiny_experts import ExpertShape
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import prepared_run, run_tiny
@@ -109,7 +112,7 @@ def test_a_machine_with_little_memory_left_keeps_them_on_the_disk_unasked(
 ) -> None:
     bundle = bundles["qwen3moe"]
     nbytes = Manifest.load(bundle).files[WEIGHTS].bytes
-    for left, on_disk in ((nbytes + expert_store.BESIDE, False), (nbytes + expert_store.BESIDE - 1, True)):
+    for left, on_disk in ((nbytes + BESIDE, False), (nbytes + BESIDE - 1, True)):
         monkeypatch.setattr(expert_store, "available_bytes", lambda left=left: left)
         assert (opened(bundle, None).experts is not None) == on_disk
 
@@ -120,7 +123,7 @@ def test_a_budget_that_the_machine_does_not_have_is_none(
     bundle = bundles["qwen3moe"]
     manifest = Manifest.load(bundle)
     dense = manifest.files[WEIGHTS].bytes - manifest.spec.experts.nbytes
-    left = expert_store.BESIDE + dense + 20 * manifest.spec.experts.slot_bytes
+    left = BESIDE + dense + 20 * manifest.spec.experts.slot_bytes
     monkeypatch.setattr(expert_store, "available_bytes", lambda: left)
     store = opened(bundle, 1 << 40).experts
     assert store is not None
@@ -167,23 +170,19 @@ def test_dense_weights_are_the_process_s_own_beside_slots(
         assert mapped - table - mmap.PAGESIZE <= own <= mapped
 
 
-def test_a_table_of_embeddings_stays_mapped(tmp_path: Path) -> None:
+@pytest.mark.parametrize("old", [False, True])
+def test_a_table_of_embeddings_stays_mapped(tmp_path: Path, old: bool) -> None:
+    """Also where the system does not know the advice by which pages become the process's own."""
     file = tmp_path / "file"
     file.write_bytes(bytes(10 * mmap.PAGESIZE))
     with file.open("rb") as opened_file:
         held = mmap.mmap(
             opened_file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE
         )
-    expert_store.keep_dense(file, [], 3 * mmap.PAGESIZE + 1, short=True)
+    own = library.load().edgedec_make_own
+    assert own(os.fsencode(file), None, c_size_t(0), c_uint64(3 * mmap.PAGESIZE + 1), 1, int(old)) == 0
     assert _own_bytes(file) == (10 * mmap.PAGESIZE, 7 * mmap.PAGESIZE)
     held.close()
-
-
-def test_dense_weights_are_copied_by_older_systems_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(expert_store, "_POPULATE_WRITE", 9999)
-    test_a_table_of_embeddings_stays_mapped(tmp_path)
 
 
 def test_dense_weights_beyond_the_end_of_the_file_are_one_line(tmp_path: Path) -> None:
@@ -289,6 +288,17 @@ def test_experts_that_are_none_stay_as_they_are(bundles: dict[str, Path], harm: 
 def test_bytes_that_are_no_graph_are_one_line() -> None:
     with pytest.raises(BadFileError, match="it is no ONNX model"):
         expert_store.from_store(b"\xff\xff", 7)
+
+
+def test_a_manifest_with_smaller_experts_is_refused(bundles: dict[str, Path]) -> None:
+    manifest = Manifest.load(bundles["qwen3moe"])
+    experts = manifest.spec.experts
+    assert experts is not None
+    small = replace(experts, slot_bytes=4096, nbytes=experts.total * 4096)
+    other = replace(manifest, spec=replace(manifest.spec, experts=small))
+    with pytest.raises(BadFileError, match=r"^an expert is larger than a slot of its store") as caught:
+        OnnxModel(bundles["qwen3moe"], other, place=DevicePlace(memory=TIGHT))
+    assert caught.value.hint
 
 
 def test_a_manifest_with_more_experts_than_bytes_is_refused(bundles: dict[str, Path]) -> None:

@@ -13,6 +13,7 @@ from edgedec.bundle.mtp_facts import MtpFacts
 from edgedec.export import export_gguf
 from tests.fixtures.carried import PLACES, Place, plenty
 from tests.fixtures.replies import always, check_replies, check_turns
+from tests.fixtures.streamed import BESIDE
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_hybrid import DeltaShape
 
@@ -74,7 +75,7 @@ def test_without_a_budget_drafters_take_the_place_of_slots(
     experts = place.manifest.spec.experts
     assert experts is not None
     dense = place.manifest.files[WEIGHTS].bytes - experts.nbytes
-    left = expert_store.BESIDE + dense + 41 * experts.slot_bytes
+    left = BESIDE + dense + 41 * experts.slot_bytes
     monkeypatch.setattr(expert_store, "available_bytes", lambda: left)
     slots = []
     for draft in ("off", place.kind):
@@ -90,7 +91,7 @@ def test_without_a_budget_drafters_take_the_place_of_slots(
 
 def test_experts_make_room_for_the_weights_of_drafters(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that just fits is read from the disk where its drafter would not fit beside it."""
-    needed = place.manifest.files[WEIGHTS].bytes + expert_store.BESIDE
+    needed = place.manifest.files[WEIGHTS].bytes + BESIDE
     beside = DrafterManifest.load(place.folder).total_bytes
     for left, on_disk in ((needed + beside, False), (needed + beside - 1, True), (needed, True)):
         monkeypatch.setattr(expert_store, "available_bytes", lambda left=left: left)
@@ -101,7 +102,7 @@ def test_experts_make_room_for_the_weights_of_drafters(place: Place, monkeypatch
 
 
 def test_a_budget_counts_the_weights_of_drafters_too(place: Place) -> None:
-    budget = place.manifest.files[WEIGHTS].bytes + expert_store.BESIDE
+    budget = place.manifest.files[WEIGHTS].bytes + BESIDE
     for draft, on_disk in (("off", False), (place.kind, True), ("auto", True)):
         prepared = place.runner(draft, memory=budget).prepared
         assert (prepared.target.backend.experts is not None) == on_disk

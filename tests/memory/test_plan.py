@@ -278,6 +278,24 @@ def test_rows_that_do_not_fit_lower_the_draft_and_then_are_refused() -> None:
     assert with_drawing(allowed, ALONE, 8).choice.drafted == 0
 
 
+def test_experts_on_the_disk_make_room_for_rows_before_fewer_tokens_are_drafted() -> None:
+    facts = replace(ALONE, target=replace(ALONE.target, experts=ExpertMemory(MB, 8, 100)))
+    wanted, rows = replace(WANTED, experts=8), SMALL.vocab_size * (4 * 16 + 8)
+    plan = planned(facts, wanted, peak(facts, wanted) + 30 * MB, elastic=False)
+    assert plan.choice.experts == 38
+    sampled = with_drawing(plan, facts, 8)
+    gone = -(-rows // MB)
+    assert sampled.choice == replace(plan.choice, experts=38 - gone)
+    assert sampled.parts == {**plan.parts, "rows": rows, "experts": (38 - gone) * MB}
+    assert sampled.peak <= plan.budget
+    few = planned(facts, wanted, peak(facts, wanted) + MB + 1000, elastic=False)
+    assert with_drawing(few, facts, 8).choice == replace(wanted, drafted=2, experts=8)
+    with pytest.raises(MemoryBudgetError) as caught:
+        with_drawing(planned(facts, wanted, peak(facts, wanted) + 1000, elastic=False), facts, 8)
+    (remedy,) = caught.value.remedies
+    assert remedy == Remedy("memory", peak(facts, wanted) + SMALL.vocab_size * 12)
+
+
 def test_rows_that_were_planned_are_enough_for_draws_that_take_less() -> None:
     known = replace(ALONE, drawing=120)
     plan = planned(known, WANTED, peak(known, WANTED), elastic=False)

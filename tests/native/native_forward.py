@@ -64,16 +64,23 @@ class NativeModel:
         spin: bool = False,
         drafting: bool = False,
         runtime: Path = RUNTIME,
+        memory: int = 0,
     ) -> None:
+        """``memory``: bytes that the process may take, which decide whether experts stay on the disk."""
         self.spec = manifest.spec
         self._handle = c_void_p()
-        call = function("model_open", c_int, c_char_p, c_char_p, c_char_p, c_int, c_int, c_int, c_void_p)
+        numbers = c_int, c_int, c_int, c_int64
+        call = function("model_open", c_int, c_char_p, c_char_p, c_char_p, *numbers, c_void_p)
         texts = str(runtime).encode(), str(bundle).encode(), manifest.to_json().encode()
-        checked(call(*texts, threads, spin, drafting, byref(self._handle)))
+        checked(call(*texts, threads, spin, drafting, memory, byref(self._handle)))
 
     @property
     def weight_bytes(self) -> int:
         return int(function("model_weights", c_int64, c_void_p)(self._handle))
+
+    def limit(self, slots: int) -> int:
+        """Keep so many experts in memory; returns how many there may be, -1 where all weights are there."""
+        return int(function("model_slots", c_int64, c_void_p, c_int64)(self._handle, slots))
 
     def forward(self, cache: CacheConfig = DEFAULT_CACHE) -> NativeForward:
         return NativeForward(self, cache)

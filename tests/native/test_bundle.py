@@ -61,6 +61,9 @@ KEYS = {"kind": "keys", "name": "kv_cache", "layers": 1, "kv_heads": 2, "head_di
 RINGS = {"kind": "keys", "name": "kv_window", "layers": 3, "kv_heads": 1, "head_dim": 8, "window": 32}
 STATES = {"kind": "states", "name": "delta", "layers": 1, "trail": 8, "tail": 3, "state": 16}
 TRAIL = {"kind": "states", "name": "conv", "layers": 2, "trail": 8, "tail": 3, "state": 0}
+EXPERTS = {
+    "layers": 2, "count": 8, "chosen": 2, "width": 32, "slot_bytes": 4096, "nbytes": 65536, "shared": 0,
+}  # fmt: skip
 STRANGE: list[Any] = [
     None,
     True,
@@ -212,14 +215,31 @@ def test_changed_kinds_of_cache_are_refused_as_python_refuses_them() -> None:
         agree(changed(draw, with_caches(KEYS, RINGS, STATES, TRAIL), ("spec", "caches")))
 
 
-def test_experts_are_named_as_what_the_engine_lacks() -> None:
+def with_experts(**sizes: Any) -> dict[str, Any]:
     facts = copy.deepcopy(FACTS)
-    facts["spec"]["experts"] = {
-        "layers": 2, "count": 8, "chosen": 2, "width": 32, "slot_bytes": 4096, "nbytes": 65536,
-    }  # fmt: skip
-    found = native(listed_files.sealed(facts))
-    assert found["message"] == "tiny has experts, which EdgeDec's native engine does not have"
-    assert Manifest.from_json(listed_files.sealed(facts)).spec.experts
+    facts["spec"]["experts"] = EXPERTS | sizes
+    return facts
+
+
+def test_experts_are_read_as_python_reads_them() -> None:
+    text = listed_files.sealed(with_experts())
+    assert native(text)["spec"]["experts"] == EXPERTS
+    agree(text)
+    for sizes in (
+        {"chosen": 9}, {"slot_bytes": 1 << 20}, {"nbytes": 65535}, {"nbytes": 1 << 20}, {"layers": 1 << 51},
+        {"count": 1 << 50}, {"width": 0}, {"shared": -1}, {"width": 1.0},
+    ):  # fmt: skip
+        text = listed_files.sealed(with_experts(**sizes))
+        assert native(text)["code"] == 4
+        agree(text)
+    for value in (3, [], None, {}):
+        agree(listed_files.sealed(FACTS | {"spec": FACTS["spec"] | {"experts": value}}))
+
+
+def test_changed_experts_are_refused_as_python_refuses_them() -> None:
+    draw = random.Random(7)
+    for _ in range(400):
+        agree(changed(draw, with_experts(), ("spec", "experts")))
 
 
 def test_changed_manifests_are_refused_as_python_refuses_them() -> None:

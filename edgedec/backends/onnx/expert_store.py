@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import errno
-import mmap
 import os
 from collections.abc import Collection
 from functools import partial
@@ -17,17 +15,13 @@ from edgedec.bundle.manifest import WEIGHTS, Manifest
 from edgedec.core.errors import BackendError, BadFileError
 from edgedec.core.experts import Experts, StoreCounts
 from edgedec.kernels import library
+from edgedec.memory.expert_room import expert_room
 from edgedec.telemetry.machine import available_bytes
-from edgedec.telemetry.process import Mapping, mappings
+from edgedec.telemetry.process import Mapping
 
-_OP, _WEIGHT = "Experts", 2
 _AGAIN = "pull or export the model again"
 _LANES = 4
 """Reads at once: disks and flash are full with two to four."""
-_POPULATE_WRITE = 23
-"""An advice to madvise: as if each page were written."""
-BESIDE = 512 << 20
-"""Bytes that a process needs beside all weights: Python, a cache, the buffers of passes."""
 
 
 class ExpertStore:
@@ -102,67 +96,27 @@ def _interrupt(kernels: ctypes.CDLL, number: int, now: bool) -> None:
 def from_store(model: bytes, store: int) -> bytes:
     """Return the graph with its experts taken from a store, by its number, and not mapped.
 
-    Those that compute every token stay as they are. Raises BadFileError for bytes that are no model.
+    Those that compute every token stay as they are (``kernels/experts/with_store.h``). Raises BadFileError
+    for bytes that are no model.
     """
-    import onnx
-    from google.protobuf.message import DecodeError
-
-    try:
-        proto = onnx.ModelProto.FromString(model)
-    except DecodeError as error:
-        raise BadFileError("the graph of the bundle is broken: it is no ONNX model", hint=_AGAIN) from error
-    tensors = {tensor.name: tensor for tensor in proto.graph.initializer}
-    for node in proto.graph.node:
-        if node.op_type != _OP or len(node.input) <= _WEIGHT:
-            continue
-        found = tensors.get(node.input[_WEIGHT])
-        if found is None or not found.external_data or not found.dims or found.dims[0] < 2:
-            continue
-        places = {entry.key: entry.value for entry in found.external_data}
-        added = {"store": store, "place": int(places.get("offset", 0))}
-        others = [attribute for attribute in node.attribute if attribute.name not in added]
-        del node.attribute[:]
-        node.attribute.extend(others)
-        node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in added.items())
-        nothing = onnx.TensorProto(name=found.name, data_type=found.data_type, dims=[0], raw_data=b"")
-        found.CopyFrom(nothing)
-    return bytes(proto.SerializeToString())
+    found = library.with_store(model, store)
+    if found is None:
+        raise BadFileError("the graph of the bundle is broken: it is no ONNX model", hint=_AGAIN)
+    return found
 
 
 def keep_dense(weights: Path, before: Collection[Mapping], table_bytes: int, *, short: bool) -> None:
     """Make what is mapped of ``weights`` this process's own memory, but for the first ``table_bytes``.
 
-    Mappings of ``before`` belong to other models, which may end at any time.
-
-    The system could drop pages of the file in the middle of a pass, where slots take what memory there is,
-    and a file that vanishes would take them along. A table of embeddings stays as it is: of it a token needs
-    one row. Nothing happens where the system does not say what is mapped.
-
-    ``short``: memory is, so the system's cache needs no copy of them. Raises BackendError where the file
-    cannot be read.
+    Mappings of ``before`` belong to other models, which may end at any time. ``short``: memory is, so the
+    system's cache needs no copy of them (``kernels/engine/memory/own_pages.h``). Raises BackendError where
+    the file cannot be read.
     """
-    with weights.open("rb") as file:
-        for one in set(mappings(weights)) - set(before):
-            start = max(one.start, min(one.start + table_bytes - one.offset, one.end))
-            start -= start % mmap.PAGESIZE
-            size = one.end - start
-            if not one.private or not size:
-                continue
-            _copy_pages(start, size)
-            if short:
-                place = one.offset + start - one.start
-                os.posix_fadvise(file.fileno(), place, size, os.POSIX_FADV_DONTNEED)
-
-
-def _copy_pages(start: int, size: int) -> None:
-    """Give the process a copy of its own of each page: what is written is no longer the file's."""
-    system = ctypes.CDLL(None, use_errno=True)
-    if system.madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), _POPULATE_WRITE) == 0:
-        return
-    if (error := ctypes.get_errno()) != errno.EINVAL:
+    spans = [number for one in before for number in (one.start, one.end, one.offset)]
+    given = (ctypes.c_uint64 * len(spans))(*spans), ctypes.c_size_t(len(before))
+    path, table = os.fsencode(weights), ctypes.c_uint64(table_bytes)
+    if error := library.load().edgedec_make_own(path, *given, table, int(short), 0):
         raise BackendError(f"the weights cannot be read into memory: {os.strerror(error)}")
-    pages = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(start))[:: mmap.PAGESIZE]
-    np.add(pages, 0, out=pages)  # a system before Linux 5.14
 
 
 def experts_on_disk(
@@ -177,20 +131,16 @@ def experts_on_disk(
     experts = manifest.spec.experts
     if experts is None:
         return None
-    total, left = manifest.files[WEIGHTS].bytes, available_bytes()
+    total = manifest.files[WEIGHTS].bytes
     if total < experts.nbytes:
         raise BadFileError(
             f"{manifest.name} has experts of {experts.nbytes} bytes, and {WEIGHTS} only {total}",
             hint=_AGAIN,
         )
-    room = min((one for one in (memory, left) if one is not None), default=None)
-    beside += BESIDE
-    if room is None or room >= total + beside:
+    room = expert_room(experts, total, memory, available_bytes(), beside)
+    if room is None:
         return None
-    store = ExpertStore(weights, experts, direct=left is not None and left < total)
-    if left is not None:  # a budget may be larger than the machine
-        fits = (left - beside - (total - experts.nbytes)) // experts.slot_bytes
-        store.most = min(max(fits, store.least), experts.total)
-    if memory is None:
-        store.limit(store.most)
+    store = ExpertStore(weights, experts, direct=room.direct)
+    store.most = room.most
+    store.limit(room.slots)
     return store

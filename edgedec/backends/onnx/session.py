@@ -38,7 +38,7 @@ _CODE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _PLACE = re.compile(r"/\S+\.(?:cc|h):\d+ [^()]*\((?:[^()]|\([^()]*\))*\)(?: const)? ")
 """A line of ONNX Runtime's source, and the function there."""
 _EXPERT = re.compile(r"ai\.edgedec\.Experts: (an expert .+)")
-"""A fault of a disk, as the op says it: ONNX Runtime refused nothing."""
+"""A fault of the file, as the op says it: ONNX Runtime refused nothing."""
 _WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 _SILENT = 4
 """Severity: only fatal errors print; all others arrive as exceptions."""
@@ -170,7 +170,7 @@ class one_line_errors:  # noqa: N801 - used like the context managers of context
     def __enter__(self) -> None:
         """There is nothing to prepare."""
 
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+    def __exit__(self, raised: object, error: BaseException | None, traceback: object) -> None:
         if error is None:
             return
         if isinstance(error, UnicodeDecodeError):  # a name in the graph, or in a message about it
@@ -179,13 +179,14 @@ class one_line_errors:  # noqa: N801 - used like the context managers of context
         if isinstance(error, _BROKEN_FILE):
             raise _one_line(error, self._broken) from error
         if isinstance(error, _REFUSED):
-            raise _one_line(error, BackendError) from error
+            kind = self._broken if _EXPERT.search(str(error)) else BackendError
+            raise _one_line(error, kind) from error
 
 
 def _one_line(error: Exception, kind: type[EdgeDecError]) -> EdgeDecError:
     line = (str(error).strip() or type(error).__name__).splitlines()[0]
     text = _PLACE.sub("", _CODE.sub("", line))
-    if found := _EXPERT.search(text):
-        return BackendError(found[1])
     hint = _AGAIN if kind is BadFileError else None
+    if found := _EXPERT.search(text):
+        return kind(found[1], hint=hint)
     return kind(f"ONNX Runtime refused the model: {text[:300]}", hint=hint)

@@ -33,7 +33,7 @@ EDGEDEC_EXPORT Costs* edgedec_core_costs_curve(int64_t count, const int32_t* tok
 
 EDGEDEC_EXPORT Costs* edgedec_core_costs_streamed(Costs* curve, int64_t layers, int64_t count, int64_t chosen, int64_t slot_bytes,
                                              double resident) {
-  return new StreamedCosts(*curve, {layers, count, chosen, slot_bytes}, resident);
+  return new StreamedCosts(*curve, {count, chosen, 0, layers, slot_bytes}, resident);
 }
 
 // `tokens` ascend from 1 on.

@@ -2,6 +2,7 @@
 #include "common/capi.h"
 #include "core/base/json.h"
 #include "core/api/marshal.h"
+#include "core/memory/expert_room.h"
 #include "core/memory/plan.h"
 #include "core/memory/sizes.h"
 #include "core/memory/state_book.h"
@@ -48,7 +49,8 @@ ModelSpec spec_of(const int64_t* numbers) {
 
 void take_model(Packed& packed, ModelMemory* model) {
   take_spec(packed, &model->spec);
-  packed.into(model->weights, model->threads, model->hidden, model->exits, model->slot_bytes, model->most_experts);
+  packed.into(model->weights, model->threads, model->hidden, model->exits, model->slot_bytes,
+              model->least_experts, model->most_experts);
 }
 
 MemoryChoice choice_of(const int64_t* numbers) {
@@ -185,6 +187,16 @@ EDGEDEC_EXPORT int64_t edgedec_memory_choice_bytes(const int64_t* spec, int64_t 
   return choice_bytes(spec_of(spec), slots);
 }
 
+// `experts`: layers, count, chosen, bytes of a slot, of all; `left`: as MemoryLeft; `room`: slots and the most of them.
+// Returns 0 where all are in memory, 1 where they are on the disk, 2 where reads go past the system's cache as well.
+EDGEDEC_EXPORT int edgedec_memory_expert_room(const int64_t* experts, int64_t weights, const int64_t* left, int64_t* room) {
+  const Experts sizes = {experts[1], experts[2], 0, experts[0], experts[3], experts[4]};
+  const ExpertRoom found = expert_room(sizes, weights, {left[0], left[1], left[2]});
+  room[0] = found.slots;
+  room[1] = found.most;
+  return found.on_disk + found.direct;
+}
+
 EDGEDEC_EXPORT int64_t edgedec_memory_longest_pass(const int64_t* choice, int64_t sequences) {
   return longest_pass(choice_of(choice), sequences);
 }
@@ -211,7 +223,7 @@ EDGEDEC_EXPORT const char* edgedec_memory_planned(const int64_t* facts, const ch
   return said(made, plan);
 }
 
-// `others`: bytes of the plan's parts but rows and grammar. Parts of the result are "others", "grammar" and "rows".
+// `others`: bytes of the plan's parts but experts, rows and grammar. Parts of the result are "others" and these.
 EDGEDEC_EXPORT const char* edgedec_memory_drawing(const int64_t* facts, const char* names, Rest rest, const int64_t* choice,
                                                   int64_t budget, int64_t others, int64_t drawing, int64_t grammar) {
   HostFacts host(facts, names, rest);
@@ -219,6 +231,7 @@ EDGEDEC_EXPORT const char* edgedec_memory_drawing(const int64_t* facts, const ch
   plan.budget = budget;
   plan.choice = choice_of(choice);
   plan.parts = {{"others", others}};
+  if (plan.choice.experts) plan.parts.push_back({"experts", plan.choice.experts * host.facts.target.slot_bytes});
   const Status made = plan_drawing(drawing, grammar, &host.facts, &plan);
   return said(made, plan);
 }

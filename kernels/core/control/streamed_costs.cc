@@ -13,7 +13,7 @@ constexpr double kFewReads = 0.01;  // share of a token's experts below which re
 
 }  // namespace
 
-StreamedCosts::StreamedCosts(Costs& curve, const ExpertSizes& experts, double resident) : WrappedCosts(curve) {
+StreamedCosts::StreamedCosts(Costs& curve, const Experts& experts, double resident) : WrappedCosts(curve) {
   const auto token = static_cast<double>(experts.layers * experts.chosen);
   few_ = std::max(kFewReads * token, 1.0);
   reads_ = token * (1.0 - resident);

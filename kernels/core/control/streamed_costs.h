@@ -15,19 +15,14 @@
 #include <vector>
 
 #include "core/control/wrapped_costs.h"
+#include "core/model_spec.h"
 
 namespace edgedec::engine {
-
-// The experts of a model, of which a token takes `chosen` of `count` in each of its layers.
-struct ExpertSizes {
-  int64_t layers = 0, count = 0, chosen = 0;
-  int64_t slot_bytes = 0;  // of the largest expert
-};
 
 class StreamedCosts final : public WrappedCosts {
  public:
   // `resident`: the share of the experts that are in memory at a time. What `curve` is told of passes has no waits in it.
-  StreamedCosts(Costs& curve, const ExpertSizes& experts, double resident);
+  StreamedCosts(Costs& curve, const Experts& experts, double resident);
 
   // Seconds that a pass waits for reads, as passes were lately.
   double waits(int tokens) const;

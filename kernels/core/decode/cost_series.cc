@@ -13,7 +13,7 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-CostSeries::CostSeries(int64_t capacity, int64_t max_pass) {
+CostSeries::CostSeries(int64_t capacity, int64_t max_pass, bool streamed) : patience_(streamed ? 4.0 : 20.0) {
   const int64_t most = std::min(capacity, max_pass);
   for (int size = 2; size <= kMostTimed; size *= 2)
     if (size <= most) sizes_.push_back(size);

@@ -16,14 +16,15 @@ constexpr int kMostTimed = 16;  // tokens: the longest pass that one sequence ve
 // Passes over 1 to 16 tokens, as far as a cache of `capacity` slots and passes of `max_pass` tokens go.
 class CostSeries {
  public:
-  CostSeries(int64_t capacity, int64_t max_pass);
+  // `streamed`: passes over many tokens read nearly all experts from a disk.
+  CostSeries(int64_t capacity, int64_t max_pass, bool streamed = false);
 
   // Tokens of the next pass; 0: there were enough.
   int next() const;
   // Whether the rounds may end here, and the seconds beyond which they do: all of them are made only where passes are
   // quick, and one has to do where three would take minutes.
   bool may_end() const { return timed_ && !within() && turn(); }
-  double patience() const { return turn() < kRounds ? 20.0 : 0.5; }
+  double patience() const { return turn() < kRounds ? patience_ : 0.5; }
   // The next pass took so long.
   void took(double seconds);
   // Whether the latest pass ends a pair, and the part of the fewest rounds that is done then.
@@ -45,7 +46,7 @@ class CostSeries {
   std::vector<int> sizes_;  // beside 1
   std::vector<std::vector<double>> ratios_;
   std::vector<double> ones_;
-  double several_ = 0.0;
+  double several_ = 0.0, patience_;
   int timed_ = 0;
 };
 

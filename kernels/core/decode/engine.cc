@@ -187,7 +187,7 @@ Status Engine::settle_round(double seconds, ReplyListener& listener) {
     const Status cut = forward_.rewind(position());
     return cut.ok() ? settled : cut;
   }
-  learn({seconds, {}});
+  learn({seconds, forward_.reads() ? std::optional(*forward_.reads()) : std::nullopt});
   const int64_t start = position() - static_cast<int64_t>(waiting_);
   read_hidden(start, drafted_.empty() ? waiting_ : kept_.size(), kept_states());
   const auto drafted = static_cast<int64_t>(drafted_.size()), fed = static_cast<int64_t>(waiting_) + drafted;

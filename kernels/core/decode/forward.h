@@ -7,6 +7,7 @@
 
 #include "core/base/span.h"
 #include "core/base/status.h"
+#include "core/control/costs.h"
 #include "core/model_spec.h"
 #include "core/rows.h"
 
@@ -101,6 +102,8 @@ class Forward : public DraftForward {
 
   // Numbers of layers after which peek() can compute logits, ascending; the last is all layers. None: it cannot.
   virtual Span<const int> exits() const { return {}; }
+  // What the latest pass read of experts on a disk; null: none are there.
+  virtual const PassReads* reads() const { return nullptr; }
   // Layers, ascending, whose outputs passes can return.
   virtual Span<const int> taps() const { return {}; }
   // The keys and values, for a graph of another model that reads them between passes. None: they are not to be had.

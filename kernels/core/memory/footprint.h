@@ -64,7 +64,8 @@ struct ModelMemory {
   int64_t hidden = 0;  // numbers of a token's hidden states, if the model was opened to return them
   int64_t exits = 0;
   int64_t slot_bytes = 0;    // bytes of an expert that is read from the disk, and not among `weights`; 0: none is
-  int64_t most_experts = 0;  // of the whole model, or as many as the machine has room for
+  int64_t least_experts = 0;  // with which passes go on
+  int64_t most_experts = 0;   // of the whole model, or as many as the machine has room for
 };
 
 // The memory of a drafter with weights of its own.

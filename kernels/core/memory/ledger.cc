@@ -68,9 +68,10 @@ Status Lease::grow(int64_t bytes) {
   return {};
 }
 
-void Lease::release() {
-  if (ledger_ && bytes_) ledger_->give_back(name_, bytes_);
-  bytes_ = 0;
+void Lease::shrink(int64_t bytes) {
+  if (!ledger_ || bytes >= bytes_) return;
+  ledger_->give_back(name_, bytes_ - bytes);
+  bytes_ = bytes;
 }
 
 }  // namespace edgedec::engine

@@ -71,7 +71,9 @@ class Lease {
 
   // Holds at least `bytes` from now on.
   Status grow(int64_t bytes);
-  void release();
+  // Holds at most `bytes` from now on.
+  void shrink(int64_t bytes);
+  void release() { shrink(0); }
   int64_t bytes() const { return bytes_; }
 
  private:

@@ -207,11 +207,15 @@ Status plan_drawing(int64_t drawing, int64_t grammar, MemoryFacts* facts, Memory
     if (part.name != "rows" && part.name != "grammar") fixed.push_back(part);
   if (changed.grammar) fixed.push_back({"grammar", changed.grammar});
   const Size others = sum_of(fixed);
+  const int64_t slot = facts->target.slot_bytes, spare = slot ? plan->choice.experts - facts->target.least_experts : 0;
   for (int64_t drafted = plan->choice.drafted; drafted >= 0; --drafted) {
-    const int64_t rows = rows_bytes(changed, drafted);
-    if ((others + rows).count() > plan->budget) continue;
+    const int64_t rows = rows_bytes(changed, drafted), over = std::max<int64_t>((others + rows).count() - plan->budget, 0);
+    if (over > spare * slot) continue;
     const MemoryChoice before = plan->choice;
     plan->choice.drafted = drafted;
+    if (over) plan->choice.experts -= divided_up(over, slot);
+    for (MemoryPart& part : fixed)
+      if (part.name == "experts") part.bytes = plan->choice.experts * slot;
     fixed.push_back({"rows", rows});
     plan->parts = std::move(fixed);
     note_given_up(before, plan->choice, &plan->given_up);
@@ -219,7 +223,7 @@ Status plan_drawing(int64_t drawing, int64_t grammar, MemoryFacts* facts, Memory
     facts->grammar = changed.grammar;
     return {};
   }
-  plan->needed = (others + rows_bytes(changed, 0)).count();
+  plan->needed = (others + rows_bytes(changed, 0)).count() - spare * slot;
   const std::string asked = changed.grammar ? "structured output: it takes " : "these sampling parameters: they take ";
   const std::string instead = changed.grammar ? "plan for it when the model is opened" : "decode greedily";
   return {Code::kMemoryBudget,

@@ -41,7 +41,8 @@ Status planned(const MemoryFacts& facts, const MemoryChoice& wanted, int64_t bud
 
 // Makes room in `plan` for draws that take `drawing` bytes per entry of a whole row of logits, and for `grammar` bytes of
 // grammars, for a run whose sampling parameters change after the plan was made: everything else is allocated and keeps its
-// bytes. Where too few rows fit, fewer tokens are drafted for a pass. `facts`: the facts of the plan, changed too.
+// bytes, but for experts on the disk: fewer of them are in memory then. Where still too few rows fit, fewer tokens are drafted
+// for a pass. `facts`: the facts of the plan, changed too.
 // kMemoryBudget, with the budget that would do, when not one row fits.
 Status plan_drawing(int64_t drawing, int64_t grammar, MemoryFacts* facts, MemoryPlan* plan);
 

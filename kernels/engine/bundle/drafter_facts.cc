@@ -111,12 +111,14 @@ Status MtpFacts::of(const DrafterManifest& manifest, MtpFacts* facts) {
   fields.push_back({"experts", &experts.count, Range::kMaybe});
   fields.push_back({"chosen", &experts.chosen, Range::kMaybe});
   fields.push_back({"expert_width", &experts.width, Range::kMaybe});
-  fields.push_back({"expert_bytes", &facts->expert_bytes, Range::kMaybe});
+  fields.push_back({"expert_bytes", &experts.slot_bytes, Range::kMaybe});
   EDGEDEC_TRY(sizes_of(manifest, kWhat, fields));
-  const bool some = experts.count > 0, all = experts.chosen > 0 && experts.width > 0 && facts->expert_bytes > 0;
-  const bool none = !experts.chosen && !experts.width && !facts->expert_bytes;
+  const bool some = experts.count > 0, all = experts.chosen > 0 && experts.width > 0 && experts.slot_bytes > 0;
+  const bool none = !experts.chosen && !experts.width && !experts.slot_bytes;
   if (experts.chosen > experts.count || (some ? !all : !none))
     return {Code::kBadFile, std::string(kWhat) + " states experts whose numbers do not fit each other"};
+  experts.layers = some;
+  experts.nbytes = experts.count * experts.slot_bytes;
   return {};
 }
 

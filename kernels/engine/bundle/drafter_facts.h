@@ -22,7 +22,6 @@ struct LayerFacts {
   int64_t hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0, ids = 0, head_k = 0;
   TableFacts table;
   Experts experts;  // none: their count is 0
-  int64_t expert_bytes = 0;
 
   // The layer as a model, whose cache holds `context` positions.
   ModelSpec spec(int64_t context) const;

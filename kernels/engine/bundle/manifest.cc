@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/format.h"
+#include "core/memory/size.h"
 #include "engine/bundle/cache_kinds.h"
 
 namespace edgedec::engine {
@@ -11,7 +12,6 @@ namespace {
 constexpr const char* kBundleFormat = "edgedec-bundle";
 constexpr int64_t kBundleVersion = 2;
 constexpr const char* kByName = "package index";  // source.kind of models that are pulled by the name of a recipe
-constexpr const char* kWithPython = "run it on the CPU with Python";
 constexpr const char* kAgain = "pull or export the model again";
 constexpr FolderKind kBundle = {"manifest.json", "bundle", kAgain};
 constexpr std::string_view kBundleFields[] = {"format", "version", "kind", "name", "architecture", "spec", "tokenizer", "preset",
@@ -40,10 +40,27 @@ Status read_tokenizer(const ManifestFields& reader, TokenizerInfo* info) {
   return reader.flag("chat_template", &info->chat_template);
 }
 
+Status read_experts(const ManifestFields& reader, Experts* experts) {
+  constexpr int64_t kMost = int64_t{1} << 50, kLeastBytes = 4096;  // an expert's alignment in its file
+  ManifestFields value = reader;
+  if (!reader.below("experts", &value).ok()) return reader.wrong("experts", "is no object");
+  const std::pair<const char*, int64_t*> sizes[] = {
+      {"layers", &experts->layers}, {"count", &experts->count},           {"chosen", &experts->chosen},
+      {"width", &experts->width},   {"slot_bytes", &experts->slot_bytes}, {"nbytes", &experts->nbytes}};
+  for (const auto& [name, size] : sizes)
+    if (!value.byte_count(name, size).ok() || *size < 1 || *size > kMost)
+      return reader.wrong("experts", std::string("has no proper ") + name);
+  if (value.has("shared") && (!value.byte_count("shared", &experts->shared).ok() || experts->shared > kMost))
+    return reader.wrong("experts", "has no proper shared");
+  const Size total = Size(experts->layers) * experts->count;
+  const bool fit = (total * kLeastBytes).count() <= experts->nbytes && experts->nbytes <= (total * experts->slot_bytes).count();
+  if (experts->chosen > experts->count || experts->slot_bytes > experts->nbytes || !fit)
+    return reader.wrong("experts", "has sizes that do not fit each other");
+  return {};
+}
+
 Status read_spec(const ManifestFields& reader, ModelSpec* spec) {
   EDGEDEC_TRY(reader.text("name", &spec->name));
-  if (reader.has("experts"))
-    return {Code::kUnsupported, spec->name + " has experts, which EdgeDec's native engine does not have", kWithPython};
   EDGEDEC_TRY(reader.text("architecture", &spec->architecture));
   EDGEDEC_TRY(reader.maybe_id("bos_id", &spec->bos_id));
   EDGEDEC_TRY(reader.token_ids("eos_ids", &spec->eos_ids));
@@ -53,6 +70,7 @@ Status read_spec(const ManifestFields& reader, ModelSpec* spec) {
   EDGEDEC_TRY(reader.token_id("window", &spec->window));
   EDGEDEC_TRY(reader.byte_count("table_bytes", &spec->table_bytes));
   if (reader.has("caches")) EDGEDEC_TRY(read_caches(reader, spec));
+  if (reader.has("experts")) EDGEDEC_TRY(read_experts(reader, &spec->experts));
   EDGEDEC_TRY(reader.count("vocab_size", &spec->vocab_size));
   EDGEDEC_TRY(reader.count("n_layers", &spec->n_layers));
   EDGEDEC_TRY(reader.count("n_heads", &spec->n_heads));

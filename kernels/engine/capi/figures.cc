@@ -8,10 +8,6 @@
 namespace edgedec::engine {
 namespace {
 
-void rate(int64_t part, int64_t whole, JsonWriter* out) {
-  whole ? rounded(static_cast<double>(part) / static_cast<double>(whole), out) : out->null();
-}
-
 void per_second(double count, double seconds, JsonWriter* out) {
   count > 0 && seconds > 0 ? rounded(count / seconds, out) : out->null();
 }
@@ -19,6 +15,10 @@ void per_second(double count, double seconds, JsonWriter* out) {
 }  // namespace
 
 JsonWriter& rounded(double value, JsonWriter* out) { return out->real(std::nearbyint(value * 1e6) / 1e6); }
+
+void rate(int64_t part, int64_t whole, JsonWriter* out) {
+  whole ? rounded(static_cast<double>(part) / static_cast<double>(whole), out) : out->null();
+}
 
 void write_drafts(const Speculation& speculation, JsonWriter* out) {
   const Tally& tally = speculation.tally();

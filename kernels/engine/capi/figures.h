@@ -18,6 +18,9 @@ struct ReplyFigures {
 // Writes a number at six places behind the point, as Python's round does it for numbers of this size.
 JsonWriter& rounded(double value, JsonWriter* out);
 
+// Writes a share of `whole`; null of nothing.
+void rate(int64_t part, int64_t whole, JsonWriter* out);
+
 // Writes the members of an object that tell what was drafted and accepted.
 void write_drafts(const Speculation& speculation, JsonWriter* out);
 // Writes the members of an object that tell of a reply.

@@ -26,6 +26,14 @@ Status check_config(const RunConfig& config) {
   return {};
 }
 
+// The line about experts that are not all in memory.
+std::string told_of(const ExpertStore& experts) {
+  const std::string total = decimal(experts.sizes().total());
+  if (experts.slots() == experts.sizes().total())
+    return "note: there is room for all " + total + " experts; each is read when a token first needs it";
+  return "note: " + decimal(experts.slots()) + " of " + total + " experts are in memory at a time; tokens read the others from the disk";
+}
+
 }  // namespace
 
 Status Run::prepare(const RunConfig& config) {
@@ -43,7 +51,7 @@ Status Run::load() {
     return {Code::kUnsupported, "the native engine does not run bundles of the kind " + quoted(manifest_.kind),
             "export the model for EdgeDec's kernels"};
   EDGEDEC_TRY(resolve_drafters(config_.draft, config_.folder, manifest_, &drafters_));
-  OpenOptions options{config_.threads ? config_.threads : physical_cores(), true, has(DrafterKind::kExit), {}};
+  OpenOptions options{config_.threads ? config_.threads : physical_cores(), true, has(DrafterKind::kExit), {}, {config_.memory, beside()}};
   for (const DrafterSpec& one : drafters_) {
     const CarriedKind* kind = carried_kind(one.kind);
     if (!kind) continue;
@@ -79,11 +87,8 @@ Status Run::plan() {
   wish.drafted = drafters_.empty() ? 0 : config_.draft_tokens;
   for (const DrafterSpec& one : drafters_) wish.tables += useful_bytes(one.name);
   MemoryFacts facts;
-  facts.target.spec = spec;
-  facts.target.weights = model_->planned_weight_bytes();
-  facts.target.threads = model_->threads();
-  facts.target.hidden = model_->exits().hidden();
-  facts.target.exits = model_->exits().held();
+  facts.target = model_->memory();
+  wish.experts = facts.target.least_experts;
   facts.process = measured_process({kMapped, std::size(kMapped)}) + static_cast<int64_t>(tokenizer_->mapped_bytes());
   facts.drawing = static_cast<int64_t>(drawing_bytes(manifest_.preset.sampling, 64));
   for (const Carried& one : carried_) facts.drafters.push_back(one.drafter->memory());
@@ -96,6 +101,10 @@ Status Run::plan() {
   EDGEDEC_TRY(Budget::make(facts, wish, &budget_));
   for (const std::string& line : budget_->plan().given_up)
     tell("memory budget " + size_text(budget_->plan().budget) + ", " + line);
+  if (ExpertStore* experts = model_->experts()) {
+    experts->limit(budget_->plan().choice.experts);
+    tell(told_of(*experts));
+  }
   if (!budget_->plan().choice.model_drafts)
     for (DrafterKind kind : {DrafterKind::kHead, DrafterKind::kMtp, DrafterKind::kAssistant, DrafterKind::kModel}) close(kind);
   return {};
@@ -109,8 +118,10 @@ Status Run::start() {
     std::vector<std::string> conditions = {kVersionText, manifest_.file(kWeightsFile)->sha256, selected_isa(),
                                            decimal(model_->threads()), cpu_name()};
     if (choice.kv == KvType::kInt8) conditions.push_back("int8");
+    if (experts()) conditions.push_back("experts on a disk");
     cost_file_ = std::make_unique<CostFile>(config_.cost_folder, std::move(conditions), &surroundings_);
   }
+  if (experts()) costs_.resident = static_cast<double>(experts()->slots()) / static_cast<double>(manifest_.spec.experts.total());
   const bool drafts = !drafters_.empty() && choice.drafted > 0;
   if (drafts) EDGEDEC_TRY(costs_.know(*forward_, cost_file_.get(), clock_, notice_));
   return begin_engine();
@@ -124,7 +135,7 @@ Status Run::begin_engine() {
     Drafters drafters;
     EDGEDEC_TRY(make_drafters(&drafters));
     Speculation::Setting setting;
-    setting.costs = &costs_.curve;
+    setting.costs = &costs_.costs();
     setting.limit = static_cast<int>(choice.drafted);
     setting.clock = &clock_;
     setting.notice = notice_;
@@ -145,6 +156,7 @@ Status Run::make_room_for(const DrawParams& params) {
   const MemoryPlan& plan = budget_->plan();
   for (size_t at = before; at < plan.given_up.size(); ++at)
     tell("memory budget " + size_text(plan.budget) + ", " + plan.given_up[at]);
+  if (ExpertStore* experts = model_->experts()) experts->limit(plan.choice.experts);
   if (speculation_) speculation_->draft_at_most(static_cast<int>(plan.choice.drafted));
   return {};
 }

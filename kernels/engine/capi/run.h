@@ -62,6 +62,7 @@ class Run {
   int threads() const { return model_->threads(); }
   double load_s() const { return load_s_; }
   int64_t weight_bytes() const { return model_->weight_bytes(); }
+  const ExpertStore* experts() const { return model_->experts(); }
   const std::string& folder() const { return config_.folder; }
 
  private:
@@ -69,6 +70,7 @@ class Run {
   Status plan();
   // In run_drafters.cc.
   bool has(DrafterKind kind) const;
+  int64_t beside() const;
   Status open_drafters();
   Status check_exits() const;
   bool unnamed() const;

@@ -3,6 +3,7 @@
 
 #include "engine/base/files.h"
 #include "core/base/format.h"
+#include "engine/bundle/drafter_manifest.h"
 #include "engine/capi/run.h"
 #include "engine/decode/table_drafters.h"
 #include "core/draft/exit_drafter.h"
@@ -17,12 +18,13 @@ int number_of(const DrafterSpec& exit) {
   return number;
 }
 
-// Bytes that a pass over one token reads.
-ReadBytes read_bytes(const ModelSpec& spec, int64_t weights, int64_t kv_cache) {
-  const int64_t heads = spec.head_dim * (2 * spec.n_heads + 2 * spec.n_kv_heads);
-  return ReadBytes::of({spec.n_layers, static_cast<double>(spec.hidden_size * (heads + 3 * spec.ffn_size)),
-                        static_cast<double>(spec.hidden_size * spec.vocab_size),
-                        static_cast<double>(weights - spec.table_bytes), static_cast<double>(kv_cache)});
+// Bytes that a pass over one token reads of a layer and of the head.
+ReadBytes parts_read(const ModelSpec& spec, int64_t weights, int64_t kv_cache) {
+  const auto hidden = static_cast<double>(spec.hidden_size);
+  const auto heads = static_cast<double>(spec.head_dim * (2 * spec.n_heads + 2 * spec.n_kv_heads));
+  const double gates = 3.0 * taken_rows(spec) / static_cast<double>(spec.n_layers);
+  return ReadBytes::of({spec.n_layers, hidden * (heads + gates), hidden * static_cast<double>(spec.vocab_size),
+                        read_bytes(spec, weights - spec.table_bytes), static_cast<double>(kv_cache)});
 }
 
 // Whether a drafter that fails so is left out; after other errors nothing runs.
@@ -34,6 +36,18 @@ bool is_left_out(Code code) {
 
 bool Run::has(DrafterKind kind) const {
   return std::any_of(drafters_.begin(), drafters_.end(), [kind](const DrafterSpec& one) { return one.kind == kind; });
+}
+
+// Bytes of weights that drafters have beside the target's. Small models that nobody named find room by themselves.
+int64_t Run::beside() const {
+  int64_t total = 0;
+  for (const DrafterSpec& one : drafters_) {
+    DrafterManifest found;
+    if (one.kind == DrafterKind::kModel && one.named) total += std::max<int64_t>(file_size(path_in(one.bundle, kWeightsFile)), 0);
+    if (!carried_kind(one.kind) || !DrafterManifest::load(carried(config_.folder, one.name.c_str()), false, &found).ok()) continue;
+    for (const FileEntry& file : found.files) total += file.bytes;
+  }
+  return total;
 }
 
 // Opens what drafters need beside the target. One that cannot be used costs a line.
@@ -101,14 +115,7 @@ bool Run::spares(const MemoryFacts& facts, const MemoryWish& wish) {
   const bool named = std::any_of(drafters_.begin(), drafters_.end(),
                                  [](const DrafterSpec& one) { return one.kind == DrafterKind::kModel && one.named; });
   if (named || !wish.memory) return true;
-  MemoryChoice choice;
-  choice.context = wish.capacity;
-  choice.kv = wish.kv;
-  choice.prompt_pass = std::min(wish.longest_pass, wish.capacity);
-  choice.drafted = wish.drafted;
-  choice.tables = wish.tables;
-  choice.model_drafts = true;
-  const int64_t needed = sum_of(footprint(facts, choice));
+  const int64_t needed = sum_of(footprint(facts, wish.choice(true)));
   if (needed <= wish.memory) return true;
   for (const DrafterSpec& one : drafters_)
     if (one.kind == DrafterKind::kModel)
@@ -144,7 +151,7 @@ Status Run::make_drafters(Drafters* drafters) {
 
 Status Run::make_exits(const DrafterSpec& spec, Drafters* drafters) {
   const ModelSpec& model = manifest_.spec;
-  const ReadBytes bytes = read_bytes(model, model_->weight_bytes(), budget_->ledger().held("kv_cache"));
+  const ReadBytes bytes = parts_read(model, model_->weight_bytes(), budget_->ledger().held("kv_cache"));
   const Span<const int> exits = forward_->exits();
   std::vector<int> chosen = {number_of(spec)};
   if (spec.name == "exit") {

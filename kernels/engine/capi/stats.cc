@@ -18,12 +18,23 @@ void write_plan(Budget& budget, JsonWriter* out) {
   const MemoryChoice& choice = plan.choice;
   out->end_object().key("choice").begin_object().key("context").whole(choice.context).key("kv").text(kv_name(choice.kv));
   out->key("prompt_pass").whole(choice.prompt_pass).key("drafted").whole(choice.drafted);
-  out->key("tables").whole(choice.tables).key("model_drafts").flag(choice.model_drafts).end_object();
+  out->key("tables").whole(choice.tables).key("model_drafts").flag(choice.model_drafts);
+  out->key("experts").whole(choice.experts).end_object();
   out->key("given_up").begin_list();
   for (const std::string& line : plan.given_up) out->text(line);
   out->end_list().key("most_leased").begin_object();
   for (const MemoryPart& part : plan.parts)
     if (const int64_t most = budget.ledger().most(part.name)) out->key(part.name).whole(most);
+  out->end_object();
+}
+
+void write_experts(const ExpertStore& experts, JsonWriter* out) {
+  const experts::StoreCounts counts = experts.counts();
+  out->key("experts").begin_object().key("slots").whole(experts.slots()).key("total").whole(experts.sizes().total());
+  out->key("held").whole(static_cast<int64_t>(counts.held)).key("hits").whole(static_cast<int64_t>(counts.hits));
+  rate(static_cast<int64_t>(counts.hits), static_cast<int64_t>(counts.held), &out->key("hit_rate"));
+  out->key("bytes_read").whole(static_cast<int64_t>(counts.bytes_read));
+  rounded(static_cast<double>(counts.nanoseconds_waited) / 1e9, &out->key("waited_s"));
   out->end_object();
 }
 
@@ -55,7 +66,9 @@ std::string stats_json(Run& run, const ReplyFigures& reply) {
   out.key("context").whole(run.forward().capacity()).key("context_used").whole(run.forward().length());
   out.key("kv").text(kv_name(choice.kv)).key("memory").begin_object();
   write_plan(run.budget(), &out);
-  out.end_object().key("weight_bytes").whole(run.weight_bytes());
+  out.end_object();
+  if (run.experts()) write_experts(*run.experts(), &out);
+  out.key("weight_bytes").whole(run.weight_bytes());
   out.key("kv_cache_bytes").whole(run.budget().ledger().held("kv_cache"));
   out.key("threads").whole(run.threads()).key("isa").text(selected_isa() ? selected_isa() : "").key("reply");
   if (reply.any) {

@@ -2,12 +2,14 @@
 // edgedec/costs/pass_costs.py.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "engine/base/clock.h"
 #include "core/base/status.h"
 #include "core/control/costs.h"
+#include "core/control/streamed_costs.h"
 #include "engine/decode/cost_file.h"
 #include "core/decode/speculation.h"
 #include "core/decode/forward.h"
@@ -18,7 +20,10 @@ namespace edgedec::engine {
 class PassCosts final : public CostKeeper {
  public:
   CostCurve curve;
+  double resident = 1.0;  // the share of a model's experts that is in memory at a time
 
+  // The costs that drafts are planned by: beside the curve what passes wait for experts.
+  Costs& costs() { return streamed_ ? static_cast<Costs&>(*streamed_) : curve; }
   // Reads the costs of passes from `file`, or measures them in a second or two, which empties the KV cache. Costs that
   // disagreed with what ran are measured again. `file` may be null: nothing is kept then. `again`: measures in any case.
   Status know(Forward& forward, const CostFile* file, Clock& clock, Notice* notice, bool again = false);
@@ -26,7 +31,10 @@ class PassCosts final : public CostKeeper {
   void keep(const Points& seconds) override;
 
  private:
+  Status find(Forward& forward, Clock& clock, Notice* notice, bool again);
+
   const CostFile* file_ = nullptr;
+  std::unique_ptr<StreamedCosts> streamed_;
   std::optional<KeptCosts> kept_;
 };
 

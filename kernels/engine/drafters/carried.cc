@@ -87,10 +87,9 @@ class CarriedMtp final : public CarriedDrafter {
     LayerGraph graph = graph_of(facts, file_size(path_in(folder, kWeightsFile)));
     EDGEDEC_TRY(LayerModel::open(runtime, folder, target.bundle, std::move(graph), target.model->threads(), &layer_));
     tap_ = last_layer(target.manifest);
-    const LayerSizes& sizes = layer_->graph().sizes;
-    const int64_t experts = sizes.experts ? sizes.experts * sizes.chosen / sizes.count : 0;
-    const auto whole = static_cast<double>(std::max<int64_t>(target.model->weight_bytes(), 1));
-    const LayerCost cost = {static_cast<double>(sizes.always + experts) / whole, static_cast<double>(sizes.head) / whole};
+    const LayerGraph& own = layer_->graph();
+    const double whole = std::max(read_bytes(target.manifest.spec, target.model->weight_bytes()), 1.0);
+    const LayerCost cost = {read_bytes(facts.spec(1), own.weights) / whole, static_cast<double>(own.sizes.head) / whole};
     const Status read = read_trimmed_layer(target.bundle, target.manifest, cost, &trimmed_);
     if (!read.ok() && notice) notice->tell(target.manifest.name + " drafts with its full head: " + read.message());
     return {};

@@ -44,15 +44,15 @@ Status SmallModel::open(const Runtime& runtime, const DrafterSpec& spec, const D
                               {target.model.threads(), true, trimmed}, &made->model_));
   const OnnxModel& own = *made->model_;
   if (trimmed) {
-    const double step = static_cast<double>(own.weight_bytes()) /
-                        static_cast<double>(std::max<int64_t>(target.model.weight_bytes(), 1));
+    const double whole = std::max(read_bytes(target.manifest.spec, target.model.weight_bytes()), 1.0);
+    const double step = read_bytes(manifest.spec, own.weight_bytes()) / whole;
     if (const Status read = read_trim(spec.bundle, manifest, step, &made->trimmed_); !read.ok())
       *note = manifest.name + " drafts with its full head: " + read.message();
   }
   made->shared_ids_ = std::min(target.manifest.spec.vocab_size, manifest.spec.vocab_size);
   const size_t table = made->tokenizer_ ? made->tokenizer_->mapped_bytes() : 0;
-  made->memory_ = {manifest.spec, own.planned_weight_bytes() + static_cast<int64_t>(table), own.threads(), own.exits().hidden(),
-                   own.exits().held()};
+  made->memory_ = own.memory();
+  made->memory_.weights += static_cast<int64_t>(table);
   *model = std::move(made);
   return {};
 }

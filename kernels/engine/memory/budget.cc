@@ -35,36 +35,35 @@ int64_t measured_process(Span<const std::string_view> mapped) {
   return std::max<int64_t>(held, 0);
 }
 
+MemoryChoice MemoryWish::choice(bool model_drafts) const {
+  return {capacity, kv, std::min(longest_pass, capacity), drafted, tables, model_drafts, experts};
+}
+
 Status Budget::make(const MemoryFacts& facts, const MemoryWish& wish, std::unique_ptr<Budget>* budget) {
-  MemoryChoice wanted;
-  wanted.context = wish.capacity;
-  wanted.kv = wish.kv;
-  wanted.prompt_pass = std::min(wish.longest_pass, wish.capacity);
-  wanted.drafted = wish.drafted;
-  wanted.tables = wish.tables;
-  wanted.model_drafts = !facts.drafters.empty();
   std::unique_ptr<Budget> made(new Budget);
   made->facts_ = facts;
   made->limited_ = wish.memory > 0;
   const int64_t bytes = made->limited_ ? wish.memory : kUnlimited;
-  EDGEDEC_TRY(planned(facts, wanted, bytes, !wish.named_context, &made->plan_));
+  EDGEDEC_TRY(planned(facts, wish.choice(!facts.drafters.empty()), bytes, !wish.named_context, &made->plan_));
   Ledger& ledger = made->ledger_;
   ledger.reshare(made->plan_.parts);
-  made->process_ = Lease(&ledger, "process");
-  made->weights_ = Lease(&ledger, "weights");
-  EDGEDEC_TRY(made->process_.grow(facts.process));
-  EDGEDEC_TRY(made->weights_.grow(facts.target.weights));
+  const auto hold = [&](const char* part, int64_t held) {
+    made->held_.emplace_back(&ledger, part);
+    return made->held_.back().grow(held);
+  };
+  EDGEDEC_TRY(hold("process", facts.process));
+  EDGEDEC_TRY(hold("weights", facts.target.weights));
+  made->experts_ = Lease(&ledger, "experts");
+  EDGEDEC_TRY(made->experts_.grow(made->plan_.choice.experts * facts.target.slot_bytes));
   if (made->plan_.choice.model_drafts)
-    for (const DrafterMemory& one : made->facts_.drafters) {
-      made->drafters_.emplace_back(&ledger, one.part.c_str());
-      EDGEDEC_TRY(made->drafters_.back().grow(one.weights));
-    }
+    for (const DrafterMemory& one : made->facts_.drafters) EDGEDEC_TRY(hold(one.part.c_str(), one.weights));
   *budget = std::move(made);
   return {};
 }
 
 Status Budget::draw(int64_t drawing) {
   EDGEDEC_TRY(plan_drawing(drawing, 0, &facts_, &plan_));
+  experts_.shrink(plan_.choice.experts * facts_.target.slot_bytes);
   ledger_.reshare(plan_.parts);
   return {};
 }

@@ -25,6 +25,10 @@ struct MemoryWish {
   int64_t longest_pass = 128;  // tokens of a prompt in one pass
   int64_t drafted = 15;        // most drafted tokens in one pass; 0: nothing drafts
   int64_t tables = 0;          // bytes that drafters without a model may learn
+  int64_t experts = 0;         // the fewest that passes need in memory, where they are read from the disk
+
+  // The same as a choice, with or without drafters that have weights of their own.
+  MemoryChoice choice(bool model_drafts) const;
 };
 
 // Bytes that the process holds with its models loaded, apart from pages of the files called `mapped`; pages that were
@@ -45,7 +49,8 @@ class Budget {
   int64_t longest_pass() const { return edgedec::engine::longest_pass(plan_.choice); }
 
   // Makes room for replies whose draws take `drawing` bytes per entry of a whole row of logits. Everything else keeps its
-  // bytes; fewer tokens may be drafted for a pass, and the plan has another line then. kMemoryBudget.
+  // bytes; fewer experts may be in memory, and fewer tokens drafted for a pass, of which the plan has another line then.
+  // kMemoryBudget.
   Status draw(int64_t drawing);
 
  private:
@@ -55,8 +60,8 @@ class Budget {
   MemoryPlan plan_;
   bool limited_ = false;
   Ledger ledger_;
-  Lease process_, weights_;
-  std::vector<Lease> drafters_;
+  std::vector<Lease> held_;  // of what is there already
+  Lease experts_;
 };
 
 }  // namespace edgedec::engine

@@ -3,10 +3,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <memory>
 
 namespace edgedec::engine {
 namespace {
+
+// Files of a control group: its limit, its use, and the key in memory.stat of pages that it can give up.
+constexpr const char* kUnifiedFiles[] = {"memory.max", "memory.current", "inactive_file "};
+constexpr const char* kFirstFiles[] = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "};
 
 struct Close {
   void operator()(FILE* file) const { fclose(file); }
@@ -51,19 +56,58 @@ int64_t status(std::string_view name) {
   return found;
 }
 
-// The bytes of a mapping by a line such as "7f00-8f00 r--p ...".
-int64_t span_bytes(std::string_view line) {
-  uint64_t edges[2] = {0, 0};
-  int edge = 0;
-  for (char one : line) {
-    if (one == ' ') break;
-    if (one == '-') {
-      edge = 1;
-      continue;
-    }
-    edges[edge] = edges[edge] * 16 + static_cast<uint64_t>(one <= '9' ? one - '0' : one - 'a' + 10);
+// The spans of a line such as "7f00-8f00 rw-p 1000 ...".
+MappedSpan span_of(std::string_view line) {
+  MappedSpan found;
+  uint64_t* const numbers[] = {&found.begin, &found.end, nullptr, &found.offset};  // null: the permissions
+  size_t at = 0;
+  for (uint64_t* number : numbers) {
+    const size_t end = std::min(line.find_first_of("- ", number ? at : at + 4), line.size());
+    for (char one : number ? line.substr(at, end - at) : std::string_view())
+      *number = *number * 16 + static_cast<uint64_t>(one <= '9' ? one - '0' : one - 'a' + 10);
+    if (!number) found.own = starts(line.substr(at), "rw-p");
+    at = std::min(end + 1, line.size());
   }
-  return static_cast<int64_t>(edges[1] - edges[0]);
+  return found;
+}
+
+// The whole number in a file of a control group, or behind `key` in it; -1: there is none, or no limit.
+int64_t group_number(const std::string& path, std::string_view key = {}) {
+  int64_t found = -1;
+  each_line(path.c_str(), [&](std::string_view line) {
+    if (!starts(line, key)) return;
+    const std::string number(line.substr(key.size()));
+    char* end = nullptr;
+    const int64_t value = strtoll(number.c_str(), &end, 10);
+    if (end != number.c_str() && found < 0) found = value;
+  });
+  return found;
+}
+
+// The least that any control group of this process has left; -1: none has a limit.
+int64_t left_in_groups() {
+  int64_t least = -1;
+  each_line("/proc/self/cgroup", [&](std::string_view line) {
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string_view::npos) return;
+    const bool unified = line.substr(0, first) == "0";
+    const std::string controllers = "," + std::string(line.substr(first + 1, second - first - 1)) + ",";
+    if (!unified && controllers.find(",memory,") == std::string::npos) return;
+    const char* const* names = unified ? kUnifiedFiles : kFirstFiles;
+    const std::string root = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    for (std::string group(line.substr(second + 1));; group.resize(group.rfind('/'))) {
+      while (!group.empty() && group.back() == '/') group.pop_back();
+      const std::string folder = root + group + "/";
+      const int64_t limit = group_number(folder + names[0]), used = group_number(folder + names[1]);
+      const int64_t idle = std::max<int64_t>(group_number(folder + "memory.stat", names[2]), 0);
+      if (limit >= 0 && used >= 0) {
+        const int64_t left = std::max<int64_t>(limit - used + idle, 0);
+        least = least < 0 ? left : std::min(least, left);
+      }
+      if (group.rfind('/') == std::string::npos) return;
+    }
+  });
+  return least;
 }
 
 }  // namespace
@@ -85,15 +129,32 @@ int64_t mapped_rss_bytes(std::string_view name) {
   return total;
 }
 
-int64_t mapped_bytes(const std::string& path) {
+std::vector<MappedSpan> mapped_spans(const std::string& path) {
+  std::vector<MappedSpan> found;
   const std::unique_ptr<char, Free> real(realpath(path.c_str(), nullptr));
-  if (!real) return 0;
+  if (!real) return found;
   const std::string ending = std::string(" ") + real.get();
-  int64_t total = 0;
   each_line("/proc/self/maps", [&](std::string_view line) {
-    if (ends(line, ending)) total += span_bytes(line);
+    if (ends(line, ending)) found.push_back(span_of(line));
   });
+  return found;
+}
+
+int64_t bytes_of(const std::vector<MappedSpan>& spans) {
+  int64_t total = 0;
+  for (const MappedSpan& one : spans) total += static_cast<int64_t>(one.end - one.begin);
   return total;
+}
+
+int64_t mapped_bytes(const std::string& path) { return bytes_of(mapped_spans(path)); }
+
+int64_t available_bytes() {
+  int64_t machine = -1;
+  each_line("/proc/meminfo", [&](std::string_view line) {
+    if (starts(line, "MemAvailable:")) machine = kilobytes(line);
+  });
+  const int64_t groups = left_in_groups();
+  return machine < 0 || groups < 0 ? machine : std::min(machine, groups);
 }
 
 }  // namespace edgedec::engine

@@ -98,7 +98,7 @@ LayerGraph graph_of(const MtpFacts& facts, int64_t weights) {
   graph.tables = {{"table", facts.table}, {"head", facts.head}};
   graph.weights = weights;
   graph.sizes.width = graph.sizes.hidden = facts.hidden;
-  graph.sizes.experts = facts.experts.count * facts.expert_bytes;
+  graph.sizes.experts = facts.experts.nbytes;
   graph.sizes.always = weights - graph.sizes.experts;
   graph.sizes.head = facts.head.bytes();
   graph.sizes.table = facts.table.offset != facts.head.offset ? facts.table.bytes() : 0;

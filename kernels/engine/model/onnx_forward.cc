@@ -10,9 +10,10 @@
 namespace edgedec::engine {
 
 OnnxForward::OnnxForward(const Runtime& runtime, OrtSession* session, const ModelSpec& spec, const Exits& exits,
-                         int64_t max_pass, Ledger* ledger, KvMemory kv, Lease scratch)
+                         int64_t max_pass, Ledger* ledger, KvMemory kv, Lease scratch, const ExpertStore* experts)
     : kv_(std::move(kv)),
       scratch_(std::move(scratch)),
+      experts_(experts),
       setting_{runtime, session, spec, exits, kv_, ledger},
       max_pass_(max_pass),
       book_(kv_.capacity(), ring_keys(spec).window, kv_.ring(), kv_.states().book()),
@@ -56,7 +57,9 @@ Status OnnxForward::extend(Span<const int32_t> tokens, Span<const int> parents, 
     if (!std::binary_search(taps().begin(), taps().end(), tap))
       return {Code::kUsage, "the output of layer " + decimal(int64_t{tap}) + " is not to be had"};
   kv_.states().begin();
+  const experts::StoreCounts before = experts_ ? experts_->counts() : experts::StoreCounts();
   const Status done = compute(tokens, rows, found);
+  if (experts_) reads_ = experts_->since(before);
   if (done.ok()) {
     kv_.states().done(book_.append(planned_));
     return {};

@@ -9,6 +9,7 @@
 #include "core/memory/cache_book.h"
 #include "core/memory/sizes.h"
 #include "engine/model/bound_pass.h"
+#include "engine/model/expert_store.h"
 #include "core/decode/forward.h"
 #include "engine/model/kv_memory.h"
 
@@ -18,7 +19,7 @@ namespace edgedec::engine {
 class OnnxForward : public Forward {
  public:
   OnnxForward(const Runtime& runtime, OrtSession* session, const ModelSpec& spec, const Exits& exits, int64_t max_pass,
-              Ledger* ledger, KvMemory kv, Lease scratch);
+              Ledger* ledger, KvMemory kv, Lease scratch, const ExpertStore* experts = nullptr);
 
   const ModelSpec& spec() const override { return setting_.spec; }
   int64_t max_pass() const override { return max_pass_; }
@@ -30,6 +31,7 @@ class OnnxForward : public Forward {
   Span<const int> exits() const override { return setting_.exits.exits; }
   Span<const int> taps() const override { return setting_.exits.taps; }
   std::vector<LentKeys> lent() const override;
+  const PassReads* reads() const override { return experts_ ? &reads_ : nullptr; }
   Status peek(Span<const int32_t> tokens, LayerSubset layers, const Rows& rows, HeadRows* found) override;
   Span<const int32_t> peeked() const override { return peeked_; }
   int64_t reachable(int64_t length) const override { return book_.reachable(length); }
@@ -53,6 +55,8 @@ class OnnxForward : public Forward {
 
   KvMemory kv_;
   Lease scratch_;  // of the runtime's memory for passes
+  const ExpertStore* experts_;
+  PassReads reads_;
   const PassSetting setting_;
   int64_t max_pass_;
   CacheBook book_;

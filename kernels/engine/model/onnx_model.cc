@@ -7,8 +7,7 @@
 #include "engine/base/files.h"
 #include "core/base/format.h"
 #include "engine/bundle/manifest.h"
-#include "core/memory/footprint.h"
-#include "engine/memory/process.h"
+#include "engine/memory/own_pages.h"
 #include "core/memory/sizes.h"
 #include "engine/model/session.h"
 
@@ -22,25 +21,34 @@ Status OnnxModel::open(const Runtime& runtime, const std::string& bundle, const 
   made->spec_ = spec;
   made->threads_ = options.threads;
   const std::string weights = path_in(bundle, kWeightsFile);
-  read_ahead(weights.c_str(), static_cast<uint64_t>(spec.table_bytes), UINT64_MAX);  // the table lies first
-  const int64_t before = mapped_bytes(weights);
+  const auto table = static_cast<uint64_t>(spec.table_bytes);  // it lies first
+  EDGEDEC_TRY(ExpertStore::open(weights, spec, listed_weights, options.place, &made->experts_));
+  const ExpertStore* experts = made->experts();
+  if (!experts) read_ahead(weights.c_str(), table, UINT64_MAX);
+  const std::vector<MappedSpan> before = mapped_spans(weights);
   const char* graph = options.drafting ? kDraftingFile : kModelFile;
-  SessionSetting setting{options.threads, options.spin, {}, spec.hidden_size};
+  SessionSetting setting{options.threads, options.spin, {}, spec.hidden_size, experts ? experts->number() : 0};
   if (options.drafting) setting.taps = options.taps;
   EDGEDEC_TRY(open_session(runtime, bundle, graph, setting, &made->session_));
-  made->weight_bytes_ = std::max(mapped_bytes(weights) - before, listed_weights);
+  if (experts) EDGEDEC_TRY(make_own(weights, before, table, experts->direct()));
+  const int64_t in_file = listed_weights - (experts ? spec.experts.nbytes : 0);
+  made->weight_bytes_ = std::max(mapped_bytes(weights) - bytes_of(before), in_file);
   if (options.drafting) EDGEDEC_TRY(read_exits(runtime, made->session_.get(), spec, options.taps, &made->exits_));
   else EDGEDEC_TRY(check_shapes(runtime, made->session_.get(), spec, graph));
   *model = std::move(made);
   return {};
 }
 
-int64_t OnnxModel::planned_weight_bytes() const {
+ModelMemory OnnxModel::memory() const {
+  ModelMemory found = {spec_, weight_bytes_, threads_, exits_.hidden(), exits_.held()};
 #ifdef __linux__
-  return weight_bytes_ - spec_.table_bytes;
-#else
-  return weight_bytes_;
+  found.weights -= spec_.table_bytes;
 #endif
+  if (!experts_) return found;
+  found.slot_bytes = spec_.experts.slot_bytes;
+  found.least_experts = spec_.experts.least();
+  found.most_experts = experts_->most();
+  return found;
 }
 
 Status OnnxModel::forward(const CacheConfig& cache, Ledger* ledger, std::unique_ptr<Forward>* forward) {
@@ -52,7 +60,7 @@ Status OnnxModel::forward(const CacheConfig& cache, Ledger* ledger, std::unique_
   Lease scratch(ledger, "scratch");
   EDGEDEC_TRY(scratch.grow(scratch_bytes(spec_, threads_, max_pass, capacity, exits_.held())));
   *forward = std::make_unique<OnnxForward>(runtime_, session_.get(), spec_, exits_, max_pass, ledger, std::move(kv),
-                                           std::move(scratch));
+                                           std::move(scratch), experts_.get());
   return {};
 }
 

@@ -9,9 +9,11 @@
 
 #include "core/base/status.h"
 #include "core/model_spec.h"
+#include "core/memory/footprint.h"
 #include "core/memory/ledger.h"
 #include "core/memory/sizes.h"
 #include "engine/model/exits.h"
+#include "engine/model/expert_store.h"
 #include "engine/model/onnx_forward.h"
 #include "engine/model/runtime.h"
 
@@ -32,6 +34,7 @@ struct OpenOptions {
   bool spin = true;  // they wait actively between ops, which is best when no one else needs the cores
   bool drafting = false;  // open drafting.onnx in place of model.onnx: the same passes, with exits and hidden states
   std::vector<int> taps = {};  // further layers of it whose outputs are to be had
+  ModelPlace place = {};       // decides whether experts are read from the disk
 };
 
 class OnnxModel {
@@ -44,10 +47,13 @@ class OnnxModel {
   const ModelSpec& spec() const { return spec_; }
   int threads() const { return threads_; }
   const Exits& exits() const { return exits_; }
-  // Bytes of the weights as they are mapped: every tensor by itself, in whole pages.
+  // The store that reads experts from the disk; null where all are in memory.
+  ExpertStore* experts() const { return experts_.get(); }
+  // Bytes of the weights as they are mapped: every tensor by itself, in whole pages. Experts on the disk are none of them.
   int64_t weight_bytes() const { return weight_bytes_; }
-  // The same for a plan. On Linux the rows of a table that the head does not share are read from the file.
-  int64_t planned_weight_bytes() const;
+  // Its facts for a memory plan. On Linux the rows of a table that the head does not share are read from the file: they are
+  // none of its weights.
+  ModelMemory memory() const;
 
   // Makes an empty KV cache and the forward over it; its memory is leased from `ledger`. The model and the ledger outlive
   // it. Forwards share the runtime's memory for passes, so only one of them runs at a time. kUsage, kNoMemory,
@@ -62,6 +68,7 @@ class OnnxModel {
   int threads_ = 1;
   int64_t weight_bytes_ = 0;
   Exits exits_;
+  std::unique_ptr<ExpertStore> experts_;  // outlives the session
   SessionOwner session_;
 };
 

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kOldestRuntime[] = {1, 22};  // as in pyproject.toml
 constexpr size_t kMostShown = 300;
+constexpr std::string_view kExpert = "ai.edgedec.Experts: an expert ";  // a fault of the file: the runtime refused nothing
 
 // The first line of a message, cut, with ? for bytes that could steer a terminal.
 std::string first_line(std::string_view text) {
@@ -61,13 +62,17 @@ Status Runtime::of(const OrtApiBase* base, Runtime* runtime) {
 Status Runtime::check(OrtStatus* status, bool loading) const {
   if (!status) return {};
   const int code = api_.GetErrorCode()(status);
-  const std::string text = first_line(api_.GetErrorMessage()(status));
+  const std::string_view said = api_.GetErrorMessage()(status);
+  const size_t expert = said.find(kExpert);
+  const std::string text = first_line(expert == std::string_view::npos ? said : said.substr(expert + kExpert.find("an expert")));
   api_.ReleaseStatus()(status);
+  const char* again = "verify the bundle, or pull or export the model again";
+  if (expert != std::string_view::npos) return loading ? Status(Code::kBadFile, text, again) : Status(Code::kBackend, text);
   const bool broken = code == ort::kInvalidProtobuf || code == ort::kInvalidGraph || code == ort::kNoSuchFile ||
                       code == ort::kNoModel || code == ort::kInvalidArgument;
   const std::string message = "ONNX Runtime refused the model: " + text;
   if (!loading || !broken) return {Code::kBackend, message};
-  return {Code::kBadFile, message, "verify the bundle, or pull or export the model again"};
+  return {Code::kBadFile, message, again};
 }
 
 }  // namespace edgedec::engine

@@ -12,6 +12,7 @@
 #include "engine/model/ports.h"
 #include "engine/model/state_memory.h"
 #include "engine/model/tap_outputs.h"
+#include "experts/with_store.h"
 #include "ort/ops.h"
 #include "ort/with_regions.h"
 
@@ -109,6 +110,7 @@ Status open_session(const Runtime& runtime, const std::string& bundle, const cha
   std::string model;
   EDGEDEC_TRY(read_file(path_in(bundle, graph), kMostGraphBytes, &model));
   if (!setting.taps.empty()) add_outputs(&model, setting.taps, setting.hidden);
+  if (setting.store) model = experts::with_store(model, setting.store);
   const std::string regions = ort::with_regions(model, setting.threads);
   if (!regions.empty()) model = regions;
   EDGEDEC_TRY(runtime.check(api.AddSessionConfigEntry()(options, kWeightsFolder, bundle.c_str())));

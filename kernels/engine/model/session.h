@@ -16,6 +16,7 @@ struct SessionSetting {
   bool spin = true;            // threads wait actively for a moment between ops
   Span<const int> taps = {};   // layers whose outputs, of `hidden` numbers a token, the graph hands out too
   int64_t hidden = 0;
+  int64_t store = 0;           // the number of the store that experts come from; 0: they are mapped
 };
 
 // Loads `graph` of `bundle` with its weights mapped, not copied. kBadFile: graph or weights are broken. kBackend: the runtime

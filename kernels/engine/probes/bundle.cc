@@ -29,6 +29,13 @@ void write_caches(const ModelSpec& spec, JsonWriter* out) {
   out->end_list();
 }
 
+void write_experts(const Experts& experts, JsonWriter* out) {
+  if (!experts.count) return;
+  out->key("experts").begin_object().key("layers").whole(experts.layers).key("count").whole(experts.count);
+  out->key("chosen").whole(experts.chosen).key("width").whole(experts.width).key("slot_bytes").whole(experts.slot_bytes);
+  out->key("nbytes").whole(experts.nbytes).key("shared").whole(experts.shared).end_object();
+}
+
 std::string facts_of(const Manifest& manifest) {
   const ModelSpec& spec = manifest.spec;
   JsonWriter out;
@@ -43,6 +50,7 @@ std::string facts_of(const Manifest& manifest) {
   maybe(spec.bos_id, &out.key("bos_id"));
   write_ids(spec.eos_ids, &out.key("eos_ids"));
   write_caches(spec, &out);
+  write_experts(spec.experts, &out);
   out.end_object().key("tokenizer").begin_object().key("add_bos").flag(manifest.tokenizer.add_bos);
   maybe(manifest.tokenizer.bos_id, &out.key("bos_id"));
   write_ids(manifest.tokenizer.eos_ids, &out.key("eos_ids"));

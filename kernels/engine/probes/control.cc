@@ -110,7 +110,7 @@ class PlayedDrafter final : public Drafter {
 struct PlayedCosts {
   explicit PlayedCosts(uint64_t kind, bool old) {
     (void)CostCurve::make({{1, 1.0}, {2, 1.05}, {4, 1.2}, {8, 1.7}, {16, 2.6}}, old, &curve).ok();
-    if (kind == 1) streamed = std::make_unique<StreamedCosts>(curve, ExpertSizes{4, 32, 4, 1 << 20}, 0.3);
+    if (kind == 1) streamed = std::make_unique<StreamedCosts>(curve, Experts{32, 4, 0, 4, 1 << 20}, 0.3);
     if (kind == 2) batch = std::make_unique<BatchCosts>(curve, 2);
     if (kind == 3) energy = std::make_unique<EnergyCosts>(curve, Points{{1, 3.0}, {8, 5.0}});
   }

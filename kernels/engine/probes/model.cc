@@ -66,21 +66,29 @@ EDGEDEC_EXPORT const char* edgedec_probe_model_said(int hint) {
   return hint ? last.hint().c_str() : last.message().c_str();
 }
 
-// `manifest`: the text of one, which may be another bundle's.
+// `manifest`: the text of one, which may be another bundle's. `memory`: bytes that the process may take, which decide whether
+// experts are read from the disk; 0: what the machine has left.
 EDGEDEC_EXPORT int edgedec_probe_model_open(const char* runtime, const char* bundle, const char* manifest, int threads,
-                                            int spin, int drafting, OpenModel** out) {
+                                            int spin, int drafting, int64_t memory, OpenModel** out) {
   auto made = std::make_unique<OpenModel>();
   Manifest facts;
   Status status = Manifest::from_json(manifest, &facts);
   if (status.ok()) status = Runtime::load(runtime, &made->runtime);
   if (status.ok())
     status = OnnxModel::open(made->runtime, bundle, facts.spec, facts.file(kWeightsFile)->bytes,
-                             {threads, spin != 0, drafting != 0}, &made->model);
+                             {threads, spin != 0, drafting != 0, {}, {memory, 0}}, &made->model);
   *out = status.ok() ? made.release() : nullptr;
   return noted(std::move(status));
 }
 
 EDGEDEC_EXPORT int64_t edgedec_probe_model_weights(const OpenModel* model) { return model->model->weight_bytes(); }
+
+// Lets passes keep so many experts in memory; returns how many they may: -1: none are read from the disk.
+EDGEDEC_EXPORT int64_t edgedec_probe_model_slots(const OpenModel* model, int64_t slots) {
+  ExpertStore* experts = model->model->experts();
+  if (experts) experts->limit(slots);
+  return experts ? experts->slots() : -1;
+}
 
 EDGEDEC_EXPORT void edgedec_probe_model_close(OpenModel* model) { delete model; }
 
