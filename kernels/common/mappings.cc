@@ -33,6 +33,7 @@ bool parse_mapping(char* line, Mapping* found) {
   if (!number(&at, 16, &begin) || *at++ != '-' || !number(&at, 16, &end)) return false;
   at = word(at);
   found->code = std::strncmp(at, "r-xp", 4) == 0;
+  found->own = std::strncmp(at, "rw-p", 4) == 0;
   at = word(at);
   if (!number(&at, 16, &found->offset)) return false;
   at = word(at);

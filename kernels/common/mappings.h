@@ -12,6 +12,7 @@ struct Mapping {
   uintptr_t begin = 0, end = 0;
   uint64_t offset = 0, inode = 0;
   bool code = false;           // it can run, and not be written; its writes would be private
+  bool own = false;            // what is written there is this process's own
   const char* path = nullptr;  // points into the line; null: not a file's memory
 };
 

@@ -76,7 +76,7 @@ typedef struct edgedec_options {
   uint32_t context;          // tokens of the KV cache; 0: the model's limit, at most 4096, less under a tight `memory`
   int32_t kv;                // edgedec_kv
   uint64_t memory;           // the most bytes of the whole process; 0: no limit
-  const char* draft;         // drafters by comma: "auto" (also NULL), "off", "lookup", "recycling", "exit", "exit-12", "head",
+  const char* draft;         // drafters by comma: "auto" (also NULL), "off", "lookup", "recycling", "exit", "exit-12", "skip-8-16", "head",
                              // "mtp", "assistant", and a small model: the folder of its bundle, or the name of one that this folder carries
   uint32_t draft_tokens;     // the most tokens drafted for one pass; 0: the default, 15
   int32_t verify;            // not 0: check the SHA-256 of every file, which reads all of them

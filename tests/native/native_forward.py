@@ -138,7 +138,7 @@ class NativeForward(CacheForward):
     def extend(
         self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
     ) -> HeadRows:
-        return self._pass(tokens, parents, rows, 0)
+        return self._pass(tokens, parents, rows)
 
     def peek(
         self,
@@ -150,8 +150,8 @@ class NativeForward(CacheForward):
         keep: Keep | None = None,
         resume: int | None = None,
     ) -> HeadRows:
-        assert (parents, resume) == (None, None), "chains after the first layers"
-        return self._pass(tokens, None, rows if keep is None else replace(rows, keep=keep), exit)
+        assert parents is None, "chains"
+        return self._pass(tokens, None, rows if keep is None else replace(rows, keep=keep), exit, resume or 0)
 
     @property
     def parts(self) -> list[int]:
@@ -160,17 +160,19 @@ class NativeForward(CacheForward):
         function("forward_parts", None, c_void_p, c_void_p)(self._handle, facts)
         return list(facts)
 
-    def _pass(self, tokens: Sequence[int], parents: Sequence[int] | None, rows: Rows, exit: int) -> HeadRows:
+    def _pass(
+        self, tokens: Sequence[int], parents: Sequence[int] | None, rows: Rows, exit: int = 0, resume: int = 0
+    ) -> HeadRows:
         which = 0 if rows.last else 1 if rows.indices is None else 2
         chosen = rows.indices or ()
         call = function(
             "forward_extend", c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_int, c_void_p,
-            c_size_t, c_int, c_double, c_int, *[c_void_p, c_size_t] * 2,
+            c_size_t, c_int, c_double, c_int, c_int, *[c_void_p, c_size_t] * 2,
         )  # fmt: skip
         given = [(c_int * len(one))(*one) for one in (tokens, parents or (), chosen, rows.taps)]
         self._keep = rows.keep  # a binding has its address
         keep = (None, 0) if rows.keep is None else (rows.keep.ctypes.data, rows.keep.size)
-        numbers = rows.full, rows.temperature, exit, given[3], len(rows.taps)
+        numbers = rows.full, rows.temperature, exit, resume, given[3], len(rows.taps)
         try:
             checked(
                 call(

@@ -14,12 +14,15 @@ from edgedec import native
 from edgedec.api import Model
 from edgedec.assemble.config import RunConfig
 from edgedec.bundle.device_folder import DEVICE
+from edgedec.bundle.exits import exits_of
 from edgedec.bundle.manifest import DRAFTING, TOKENIZER_TABLE, Manifest
 from edgedec.core.errors import BadFileError, EdgeDecError, UnsupportedError, UsageError
 from edgedec.drafters.trim import SAVED, ends_of, save_trim
+from edgedec.export import export_gguf
 from edgedec.export.device import DeviceOrder, choose_drafters, write_device_folder
 from edgedec.sampling import DrawParams
 from tests.bundle.hostile import edit
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import prepared_run, tiny_bundle
 
 TEXT = "hello world hello world hello"
@@ -169,13 +172,36 @@ def test_a_damaged_trimmed_head_costs_a_line(phone: Path, target: Path, tmp_path
         ("lookup,off", UsageError, "there is no drafter 'off'"),
         ("exit-9", UsageError, "has no drafter exit-9"),
         ("exit-0", UsageError, "there is no drafter 'exit-0'"),
-        ("skip-1-2", UnsupportedError, "does not draft with 'skip-1-2'"),
+        ("skip-1-2", UsageError, "has no drafter skip-1-2"),
+        ("skip-2-1", UsageError, "has no drafter skip-2-1"),
+        ("skip-1", UsageError, "there is no drafter 'skip-1'"),
         (",".join(f"exit-{n}" for n in range(1, 40)), UsageError, "too many drafters"),
     ],
 )
 def test_impossible_names_are_refused(target: Path, draft: str, error: type[EdgeDecError], says: str) -> None:
     with pytest.raises(error, match=says):
         native.plan(target, draft=draft, **SETTINGS)
+
+
+def test_a_span_of_layers_can_be_left_out_as_in_python(place: Path) -> None:
+    deep, shape = place / "deep", TinyShape(layers=6, context=256)
+    export_gguf(write_tiny(place / "deep.gguf", shape=shape), deep)
+    inner = exits_of(6)[:-1]
+    for name in (f"skip-{inner[0]}-{inner[-1]}", f"skip-{inner[1]}-{inner[2]}"):
+        found, drafted, told = tokens(deep, draft=name)
+        assert found == plain(deep)
+        assert list(drafted) == [name]
+        assert drafted[name]["queries"] > 0
+        assert not [line for line in told if "drafter" in line]
+    hints = []
+    for refused in (
+        lambda: native.plan(deep, draft="skip-5-9", **SETTINGS),
+        lambda: prepared_run(deep, RunConfig(draft="skip-5-9", **SETTINGS)),
+    ):
+        with pytest.raises(UsageError, match="has no drafter skip-5-9") as caught:
+            refused()
+        hints.append(caught.value.hint)
+    assert hints[0] == hints[1]
 
 
 def test_a_bundle_without_exits_says_so(target: Path, tmp_path: Path) -> None:

@@ -86,8 +86,10 @@ class History:
         exits = self.reference.caps.exits
         exit, tokens = int(self.draw.choice(exits)), self.tokens(int(self.draw.integers(1, 6)))
         keep = (None, KEEP, FEW)[self.draw.integers(3)]
+        above = [one for one in exits if one >= exit]
+        resume = int(self.draw.choice(above)) if self.draw.random() < 0.4 else None
         for token in tokens:
-            self.same([token], name="peek", exit=exit, keep=keep)
+            self.same([token], name="peek", exit=exit, keep=keep, resume=resume)
         if self.draw.random() < 0.1:
             self.rewind(self.reference.length)
             return []

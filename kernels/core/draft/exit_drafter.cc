@@ -32,6 +32,18 @@ std::string layers_name(LayerSubset layers) {
   return "skip-" + decimal(layers.exit) + "-" + decimal(layers.resume);
 }
 
+LayerSubset named_layers(std::string_view name) {
+  constexpr int kMost = 9999;
+  std::vector<int> numbers;
+  for (char one : name) {
+    if (one == '-') numbers.push_back(0);
+    else if (one >= '0' && one <= '9' && !numbers.empty() && numbers.back() <= kMost) numbers.back() = 10 * numbers.back() + one - '0';
+  }
+  numbers.resize(std::max<size_t>(numbers.size(), 2));
+  const LayerSubset found = {numbers[0], numbers[1]};
+  return numbers[0] <= kMost && numbers[1] <= kMost && layers_name(found) == name ? found : LayerSubset();
+}
+
 ExitDrafter::ExitDrafter(DraftForward& forward, ExitSetting setting, std::shared_ptr<TrimmedHead> trimmed)
     : setting_(std::move(setting)),
       name_(layers_name(setting_.layers)),

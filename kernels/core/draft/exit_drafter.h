@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/calibration.h"
@@ -85,8 +86,10 @@ class ExitDrafter final : public Drafter {
   std::vector<Choice> found_;
 };
 
-// The name of the drafter that has them.
+// The name of the drafter that has them, such as "exit-12" or "skip-8-16".
 std::string layers_name(LayerSubset layers);
+// The layers of such a name; no exit for any other text.
+LayerSubset named_layers(std::string_view name);
 inline std::string exit_name(int exit) { return layers_name({exit, 0}); }
 
 // Numbers of weights of a model, and its bytes.

@@ -12,10 +12,22 @@
 namespace edgedec::engine {
 namespace {
 
-int number_of(const DrafterSpec& exit) {
-  int number = 0;
-  for (char digit : exit.name.substr(std::min(exit.name.size(), std::string("exit-").size()))) number = 10 * number + (digit - '0');
-  return number;
+// Whether a model has an exit, or all layers around a span. The first and the last layers always run.
+bool has_layers(const Exits& exits, LayerSubset layers) {
+  if (!layers.resume) return exits.has(layers.exit);
+  const auto inner = [&](int exit) { return exits.has(exit) && exit != exits.exits.back(); };
+  return inner(layers.exit) && inner(layers.resume) && layers.resume > layers.exit;
+}
+
+// The names of drafters that leave out layers, as a hint.
+std::string known_skips(const std::vector<int>& exits) {
+  constexpr size_t kShown = 3;
+  std::string known;
+  size_t shown = 0;
+  for (size_t from = 0; from + 2 < exits.size(); ++from)
+    for (size_t to = from + 1; to + 1 < exits.size() && shown < kShown; ++to, ++shown)
+      known += (shown ? ", " : "there are names like ") + layers_name({exits[from], exits[to]});
+  return shown ? known : "it has too few layers to leave some out";
 }
 
 // Bytes that a pass over one token reads of a layer and of the head.
@@ -91,14 +103,15 @@ Status Run::open_carried() {
   return {};
 }
 
-// Fails for an exit that the model does not have.
+// Fails for layers that the model does not have.
 Status Run::check_exits() const {
   const Exits& exits = model_->exits();
   for (const DrafterSpec& one : drafters_) {
-    if (one.kind != DrafterKind::kExit || one.name == "exit" || exits.has(number_of(one))) continue;
-    std::string known = "exit";
+    const LayerSubset layers = named_layers(one.name);
+    if (one.kind != DrafterKind::kExit || one.name == "exit" || has_layers(exits, layers)) continue;
+    std::string known = "there are exit";
     for (int exit : exits.exits) known += ", " + exit_name(exit);
-    return {Code::kUsage, manifest_.name + " has no drafter " + one.name, "there are " + known};
+    return {Code::kUsage, manifest_.name + " has no drafter " + one.name, layers.resume ? known_skips(exits.exits) : known};
   }
   return {};
 }
@@ -153,18 +166,21 @@ Status Run::make_exits(const DrafterSpec& spec, Drafters* drafters) {
   const ModelSpec& model = manifest_.spec;
   const ReadBytes bytes = parts_read(model, model_->weight_bytes(), budget_->ledger().held("kv_cache"));
   const Span<const int> exits = forward_->exits();
-  std::vector<int> chosen = {number_of(spec)};
+  std::vector<LayerSubset> chosen = {named_layers(spec.name)};
   if (spec.name == "exit") {
+    chosen.clear();
     const auto kept = trimmed_ ? static_cast<double>(trimmed_->keep().size()) : static_cast<double>(model.vocab_size);
-    chosen = promising_exits(exits, bytes, kept / static_cast<double>(model.vocab_size));
+    for (int exit : promising_exits(exits, bytes, kept / static_cast<double>(model.vocab_size))) chosen.push_back({exit, 0});
   }
   const auto trimmed = trimmed_ ? trimmed_->again() : nullptr;
   if (trimmed) {
     if (!kept_.bytes()) kept_ = Lease(&budget_->ledger(), kSlack);
     EDGEDEC_TRY(kept_.grow(kept_.bytes() + static_cast<int64_t>(trimmed->nbytes())));
   }
-  for (int exit : chosen) {
-    ExitSetting setting{{exit, 0}, exits[exits.size() - 1], manifest_.tokenizer.eos_ids, exit * bytes.layer, bytes.head,
+  const int last = exits[exits.size() - 1];
+  for (const LayerSubset& layers : chosen) {
+    const int count = layers.exit + (layers.resume ? last - layers.resume : 0);
+    ExitSetting setting{layers, last, manifest_.tokenizer.eos_ids, count * bytes.layer, bytes.head,
                         model.table_bytes, model.vocab_size, {}};
     drafters->push_back(std::make_unique<ExitDrafter>(*forward_, std::move(setting), trimmed));
   }

@@ -14,22 +14,11 @@ namespace {
 
 constexpr size_t kMostNames = 16, kMostShown = 40;
 
-bool begins(std::string_view name, std::string_view with) { return name.substr(0, with.size()) == with; }
-
-bool is_number(std::string_view text) {
-  return !text.empty() && text.size() <= 4 && text[0] != '0' &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
 bool is_bundle(const std::string& folder) { return file_size(path_in(folder, "manifest.json")) >= 0; }
 
 Status no_drafter(std::string_view name) {
   return {Code::kUsage, "there is no drafter " + quoted(name.substr(0, kMostShown)),
           "there are auto, off, lookup, recycling, exit, head, mtp, assistant, and models by name or path"};
-}
-
-Status not_here(std::string_view name) {
-  return {Code::kUnsupported, "the native engine does not draft with " + quoted(name), "use auto, lookup, exit or a model"};
 }
 
 class Resolver {
@@ -40,14 +29,12 @@ class Resolver {
   Status add(std::string_view name) {
     if (useful_bytes(name)) {
       add({DrafterKind::kTable, std::string(name)});
-    } else if (name == "exit" || (begins(name, "exit-") && is_number(name.substr(5)))) {
+    } else if (name == "exit" || named_layers(name).exit) {
       add({DrafterKind::kExit, std::string(name)});
     } else if (const CarriedKind* kind = named(name)) {
       if (carried(folder_, kind->name).empty())
         return {Code::kNotFound, manifest_.name + " has no " + kind->title, kind->remedy};
       add({kind->kind, std::string(name)});
-    } else if (begins(name, "skip-")) {
-      return not_here(name);
     } else if (name.empty() || name == "off") {
       return no_drafter(name);
     } else {
@@ -58,7 +45,7 @@ class Resolver {
 
   // Those that suit the model, beside the ones that every model has.
   Status add_unnamed() {
-    const bool exits = std::any_of(found_.begin(), found_.end(), [](const DrafterSpec& one) { return one.kind == DrafterKind::kExit; });
+    const bool exits = std::any_of(found_.begin(), found_.end(), [](const DrafterSpec& one) { return one.name.substr(0, 4) == "exit"; });
     const bool models = std::any_of(found_.begin(), found_.end(), [](const DrafterSpec& one) { return one.kind == DrafterKind::kModel; });
     if (!exits && manifest_.file(kDraftingFile) && saved_share(folder_) >= least_saved())
       add({DrafterKind::kExit, exit_name(static_cast<int>(manifest_.spec.n_layers)), false, {}, {}, {}});

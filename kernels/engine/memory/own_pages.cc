@@ -28,12 +28,13 @@ int copy_pages(uint64_t begin, uint64_t size, bool old) {
 }
 
 // The same for all that make_own() says. `old`: as where the system does not know that advice.
-int make_own_pages(const std::string& path, const std::vector<MappedSpan>& before, uint64_t table_bytes, bool uncached, bool old) {
+int make_own_pages(const std::string& path, const std::vector<Mapping>& before, uint64_t table_bytes, bool uncached, bool old) {
   const auto page = static_cast<uint64_t>(page_bytes());
   const int file = uncached ? open(path.c_str(), O_RDONLY | O_CLOEXEC) : -1;
   int error = 0;
-  for (const MappedSpan& one : mapped_spans(path)) {
-    if (!one.own || error || std::find(before.begin(), before.end(), one) != before.end()) continue;
+  for (const Mapping& one : mapped_spans(path)) {
+    const auto same = [&](const Mapping& other) { return one.begin == other.begin && one.end == other.end && one.offset == other.offset; };
+    if (!one.own || error || std::any_of(before.begin(), before.end(), same)) continue;
     const uint64_t table = table_bytes - std::min(table_bytes, one.offset), span = one.end - one.begin;
     const uint64_t begin = one.begin + std::min(table, span) / page * page;
     if (begin == one.end) continue;
@@ -49,7 +50,7 @@ int make_own_pages(const std::string& path, const std::vector<MappedSpan>& befor
 
 }  // namespace
 
-Status make_own(const std::string& path, const std::vector<MappedSpan>& before, uint64_t table_bytes, bool uncached) {
+Status make_own(const std::string& path, const std::vector<Mapping>& before, uint64_t table_bytes, bool uncached) {
   const int error = make_own_pages(path, before, table_bytes, uncached, false);
   return error ? Status(Code::kBackend, std::string("the weights cannot be read into memory: ") + std::strerror(error)) : Status();
 }
@@ -60,7 +61,11 @@ using namespace edgedec::engine;
 
 // make_own() with `before` as begin, end and offset of `count` mappings. Zero, or errno. `old`: as on a system before Linux 5.14.
 EDGEDEC_EXPORT int edgedec_make_own(const char* path, const uint64_t* before, size_t count, uint64_t table_bytes, int uncached, int old) {
-  std::vector<MappedSpan> spans(count);
-  for (size_t at = 0; at < count; ++at) spans[at] = {before[3 * at], before[3 * at + 1], before[3 * at + 2]};
+  std::vector<edgedec::Mapping> spans(count);
+  for (size_t at = 0; at < count; ++at) {
+    spans[at].begin = before[3 * at];
+    spans[at].end = before[3 * at + 1];
+    spans[at].offset = before[3 * at + 2];
+  }
   return make_own_pages(path, spans, table_bytes, uncached != 0, old != 0);
 }

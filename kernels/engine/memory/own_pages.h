@@ -18,6 +18,6 @@ namespace edgedec::engine {
 // where the system does not say what is mapped.
 //
 // `uncached`: memory is short, so the system's cache needs no copy of them. kBackend where the file cannot be read.
-Status make_own(const std::string& path, const std::vector<MappedSpan>& before, uint64_t table_bytes, bool uncached);
+Status make_own(const std::string& path, const std::vector<Mapping>& before, uint64_t table_bytes, bool uncached);
 
 }  // namespace edgedec::engine

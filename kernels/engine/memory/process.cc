@@ -56,21 +56,6 @@ int64_t status(std::string_view name) {
   return found;
 }
 
-// The spans of a line such as "7f00-8f00 rw-p 1000 ...".
-MappedSpan span_of(std::string_view line) {
-  MappedSpan found;
-  uint64_t* const numbers[] = {&found.begin, &found.end, nullptr, &found.offset};  // null: the permissions
-  size_t at = 0;
-  for (uint64_t* number : numbers) {
-    const size_t end = std::min(line.find_first_of("- ", number ? at : at + 4), line.size());
-    for (char one : number ? line.substr(at, end - at) : std::string_view())
-      *number = *number * 16 + static_cast<uint64_t>(one <= '9' ? one - '0' : one - 'a' + 10);
-    if (!number) found.own = starts(line.substr(at), "rw-p");
-    at = std::min(end + 1, line.size());
-  }
-  return found;
-}
-
 // The whole number in a file of a control group, or behind `key` in it; -1: there is none, or no limit.
 int64_t group_number(const std::string& path, std::string_view key = {}) {
   int64_t found = -1;
@@ -129,20 +114,24 @@ int64_t mapped_rss_bytes(std::string_view name) {
   return total;
 }
 
-std::vector<MappedSpan> mapped_spans(const std::string& path) {
-  std::vector<MappedSpan> found;
+std::vector<Mapping> mapped_spans(const std::string& path) {
+  std::vector<Mapping> found;
   const std::unique_ptr<char, Free> real(realpath(path.c_str(), nullptr));
   if (!real) return found;
   const std::string ending = std::string(" ") + real.get();
   each_line("/proc/self/maps", [&](std::string_view line) {
-    if (ends(line, ending)) found.push_back(span_of(line));
+    std::string copy(line);
+    Mapping one;
+    if (!ends(line, ending) || !parse_mapping(&copy[0], &one)) return;
+    one.path = nullptr;
+    found.push_back(one);
   });
   return found;
 }
 
-int64_t bytes_of(const std::vector<MappedSpan>& spans) {
+int64_t bytes_of(const std::vector<Mapping>& spans) {
   int64_t total = 0;
-  for (const MappedSpan& one : spans) total += static_cast<int64_t>(one.end - one.begin);
+  for (const Mapping& one : spans) total += static_cast<int64_t>(one.end - one.begin);
   return total;
 }
 

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/mappings.h"
+
 namespace edgedec::engine {
 
 // Physical memory that this process holds now, mapped files included; 0 if unknown.
@@ -14,16 +16,9 @@ int64_t rss_bytes();
 int64_t peak_rss_bytes();
 // The part of rss_bytes in pages of files called `name`; 0 if unknown.
 int64_t mapped_rss_bytes(std::string_view name);
-// Addresses from `begin` to `end` that have a file's bytes from `offset` on; whether what is written there is this process's own.
-struct MappedSpan {
-  uint64_t begin = 0, end = 0, offset = 0;
-  bool own = false;
-
-  bool operator==(const MappedSpan& other) const { return begin == other.begin && end == other.end && offset == other.offset; }
-};
-// Where the file at `path` is mapped; nothing if unknown.
-std::vector<MappedSpan> mapped_spans(const std::string& path);
-int64_t bytes_of(const std::vector<MappedSpan>& spans);
+// Where the file at `path` is mapped, without its path; nothing if unknown.
+std::vector<Mapping> mapped_spans(const std::string& path);
+int64_t bytes_of(const std::vector<Mapping>& spans);
 // Bytes of the pages into which the file at `path` is mapped; 0 if unknown. More than its size if it is mapped in pieces.
 int64_t mapped_bytes(const std::string& path);
 // Memory that new work may take without swapping; -1 if unknown. A control group, as of a container, may leave less than the

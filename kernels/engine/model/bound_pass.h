@@ -47,13 +47,13 @@ struct Fed {
   double temperature = 1.0;
   int exit = 0;            // layers after which the pass ends, and `rows` are indices into `tokens`; 0: after all
   int warm_exit = 0;       // layers that the tokens before `tokens` went through already
-  Span<const float> warm = {};  // their rows after these layers
+  Span<const float> warm = {};  // their rows after these layers, and how many these are
+  size_t warmed = 0;
   Span<const int64_t> keep = {};
   Span<const int> states = {};  // layers whose outputs to return
 
   PassShape shape() const {
-    const size_t before = warm_exit ? placed.size() - tokens.size() : 0;
-    return {tokens.size(), placed.size(), rows.size(), full, exit, warm_exit, before, {states.begin(), states.end()}};
+    return {tokens.size(), placed.size(), rows.size(), full, exit, warm_exit, warmed, {states.begin(), states.end()}};
   }
 };
 

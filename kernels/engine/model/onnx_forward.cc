@@ -101,6 +101,7 @@ Status OnnxForward::beyond_peeked(Span<const int32_t> tokens, const Rows& rows, 
     const std::vector<float>& warm = *below_.of(peeked_exit_ - 1);
     fed.tokens = tokens.from(count);
     fed.warm_exit = peeked_exit_;
+    fed.warmed = count;
     fed.warm = Span<const float>(warm).first(count * static_cast<size_t>(setting_.exits.hidden_size));
   }
   EDGEDEC_TRY(passes_.run(fed, found, &states_));
@@ -130,39 +131,57 @@ Status OnnxForward::lease_states(const HeadRows* found) {
 
 Status OnnxForward::peek(Span<const int32_t> tokens, LayerSubset layers, const Rows& rows, HeadRows* found) {
   if (setting_.exits.exits.empty()) return Forward::peek(tokens, layers, rows, found);
-  if (layers.resume) return {Code::kUnsupported, "the native engine drafts without gaps between layers"};
   const int exit = layers.exit;
-  if (!setting_.exits.has(exit)) return {Code::kUsage, "no exit after " + decimal(int64_t{exit}) + " layers"};
+  for (int one : {exit, layers.resume ? layers.resume : exit})
+    if (!setting_.exits.has(one)) return {Code::kUsage, "no exit after " + decimal(int64_t{one}) + " layers"};
+  if (layers.resume && layers.resume < exit)
+    return {Code::kUsage, "no way back from layer " + decimal(int64_t{exit}) + " to layer " + decimal(int64_t{layers.resume})};
   if (tokens.empty()) return {Code::kUsage, "a peek needs at least one token"};
-  if (exit != peeked_exit_) forget_peeked();
+  if (exit != peeked_exit_ || layers.resume != resumed_) forget_peeked();
   const auto total = static_cast<int64_t>(peeked_.size() + tokens.size());
   if (total > max_pass_) return {Code::kUsage, decimal(total) + " peeked tokens: at most " + decimal(max_pass_)};
   EDGEDEC_TRY(check_tokens(tokens));
   EDGEDEC_TRY(resolve(rows, tokens.size()));
   EDGEDEC_TRY(book_.plan(total, {}, &planned_));
   EDGEDEC_TRY(kv_.use());
-  Fed fed{tokens, planned_, chosen_, rows.full, rows.temperature};
+  Fed fed{tokens, planned_, {}, false, rows.temperature};
   fed.exit = exit;
-  fed.keep = rows.keep;
+  if (!layers.resume) fed.rows = chosen_, fed.full = rows.full, fed.keep = rows.keep;
   peek_states_.clear();
   for (int tap : tapped_)
     if (tap < exit - 1) peek_states_.push_back(tap);
   peek_states_.push_back(exit - 1);
   fed.states = peek_states_;
   EDGEDEC_TRY(passes_.run(fed, found, &states_));
+  if (layers.resume) EDGEDEC_TRY(resume(layers.resume, fed, rows, found));
   below_.layers = states_.layers;
   below_.rows.resize(std::max(below_.rows.size(), states_.layers.size()));
   for (size_t at = 0; at < states_.layers.size(); ++at)
     below_.rows[at].insert(below_.rows[at].end(), states_.rows[at].begin(), states_.rows[at].end());
   EDGEDEC_TRY(lease_states(nullptr));
   peeked_exit_ = exit;
+  resumed_ = layers.resume;
   peeked_.insert(peeked_.end(), tokens.begin(), tokens.end());
   return {};
 }
 
+// Lets the tokens of a peek `fed`, whose rows at its exit are in states_, go on above `layers` layers.
+Status OnnxForward::resume(int layers, Fed fed, const Rows& rows, HeadRows* found) {
+  fed.warm = *states_.of(fed.exit - 1);
+  fed.warm_exit = layers;
+  fed.warmed = fed.tokens.size();
+  fed.tokens = {};
+  fed.exit = 0;
+  fed.states = {};
+  fed.rows = chosen_;
+  fed.full = rows.full;
+  fed.keep = rows.keep;
+  return passes_.run(fed, found);
+}
+
 void OnnxForward::forget_peeked() {
   peeked_.clear();
-  peeked_exit_ = 0;
+  peeked_exit_ = resumed_ = 0;
   below_.clear();
 }
 

@@ -51,6 +51,7 @@ class OnnxForward : public Forward {
   size_t shared(Span<const int32_t> tokens) const;
   void join_states(size_t count, size_t tokens, Span<const int> taps, HeadRows* found);
   Status lease_states(const HeadRows* found);
+  Status resume(int layers, Fed fed, const Rows& rows, HeadRows* found);
   void forget_peeked();
 
   KvMemory kv_;
@@ -64,9 +65,9 @@ class OnnxForward : public Forward {
   PlannedPass planned_;
   SlotMoves moves_;
   std::vector<int> chosen_;
-  // All peeked tokens, the layers that they went through, and the outputs of some of these.
+  // All peeked tokens, the layers that they went through and behind which they went on, and the outputs of some of these.
   std::vector<int32_t> peeked_;
-  int peeked_exit_ = 0;
+  int peeked_exit_ = 0, resumed_ = 0;
   std::vector<int> tapped_;  // layers, ascending, whose outputs the latest pass returned
   std::vector<int> peek_states_;
   LayerStates below_, states_;

@@ -25,7 +25,7 @@ Status OnnxModel::open(const Runtime& runtime, const std::string& bundle, const 
   EDGEDEC_TRY(ExpertStore::open(weights, spec, listed_weights, options.place, &made->experts_));
   const ExpertStore* experts = made->experts();
   if (!experts) read_ahead(weights.c_str(), table, UINT64_MAX);
-  const std::vector<MappedSpan> before = mapped_spans(weights);
+  const std::vector<Mapping> before = mapped_spans(weights);
   const char* graph = options.drafting ? kDraftingFile : kModelFile;
   SessionSetting setting{options.threads, options.spin, {}, spec.hidden_size, experts ? experts->number() : 0};
   if (options.drafting) setting.taps = options.taps;

@@ -114,14 +114,14 @@ EDGEDEC_EXPORT void edgedec_probe_forward_facts(const OpenForward* it, int64_t* 
   facts[5] = it->ledger.held("state");
 }
 
-// `exit`: 0 for a whole pass, else a peek after so many layers. `taps`: layers whose outputs to return.
+// `exit`: 0 for a whole pass, else a peek after so many layers, which goes on behind `resume`. `taps`: layers whose outputs to return.
 EDGEDEC_EXPORT int edgedec_probe_forward_extend(OpenForward* it, const int32_t* tokens, size_t count, const int* parents,
                                                 size_t parent_count, int which, const int* indices, size_t index_count,
-                                                int full, double temperature, int exit, const int* taps, size_t tap_count,
+                                                int full, double temperature, int exit, int resume, const int* taps, size_t tap_count,
                                                 const int64_t* keep, size_t keep_count) {
   const Rows rows{static_cast<Rows::Which>(which), {indices, index_count}, full != 0, temperature,
                   {taps, tap_count}, {keep, keep_count}};
-  return noted(exit ? it->forward->peek({tokens, count}, {exit, 0}, rows, &it->rows)
+  return noted(exit ? it->forward->peek({tokens, count}, {exit, resume}, rows, &it->rows)
                     : it->forward->extend({tokens, count}, {parents, parent_count}, rows, &it->rows));
 }
 
