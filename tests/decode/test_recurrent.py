@@ -71,16 +71,6 @@ def test_drafts_are_no_longer_than_what_can_be_taken_back() -> None:
     assert 15 < watched.longest <= DELTA.undone - 1
 
 
-def test_where_a_reply_begins_is_noted_though_nothing_is_taken_back() -> None:
-    """So another reply to the same history reads nothing of it again."""
-    forward = toy_forward(toy_spec())
-    engine, prompt = Engine(forward), text(60, 1)
-    said = reply(engine, prompt, 20)
-    held = forward.length
-    reply(engine, [*prompt, *said, *text(9, 2)], 100)
-    assert forward.reachable(held) == held == 79
-
-
 @KINDS
 def test_a_batch_in_turns(kind: States) -> None:
     batch = toy_sequences(toy_spec(kind), 3)

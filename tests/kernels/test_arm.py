@@ -38,7 +38,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, arm: ArmLibrary) -> None:
     """Let edgedec.kernels.library ask the library on the Arm CPU."""
     for name in ("edgedec_isa", "edgedec_every_isa", "edgedec_selected_isa"):
         getattr(arm, name).restype = ctypes.c_char_p
-    monkeypatch.setattr(library, "load", lambda: arm)
+    monkeypatch.setattr(library, "load", lambda *_: arm)
     monkeypatch.setitem(os.environ, "EDGEDEC_ISA", arm.isa or "")
 
 

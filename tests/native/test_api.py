@@ -168,6 +168,9 @@ def test_a_callback_ends_a_reply(model: native.NativeModel, python: Model) -> No
     assert whole.tokens[:5] == reply.tokens
     assert [one.seconds for one in heard] == sorted(one.seconds for one in heard)
 
+    told: list[tuple[int, int]] = []
+    read = model.complete(TEXT * 2, max_tokens=5, on_prompt=lambda *given: not told.append(given))
+    assert told[-1] == (read.figures["prompt_tokens"],) * 2  # and nothing while it is answered
     silent = model.complete(TEXT + " new", max_tokens=30, on_prompt=lambda done, total: False)
     assert (silent.finish_reason, silent.tokens) == ("interrupted", [])
     assert model.complete(TEXT, max_tokens=30, sampling=GREEDY).tokens == whole.tokens

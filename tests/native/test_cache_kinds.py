@@ -90,6 +90,17 @@ def test_replies_are_pythons(bundle: Path, python: PythonRuns) -> None:
         runs.close()
 
 
+@pytest.mark.parametrize("bundle", ["qwen35"], indirect=True)
+def test_another_reply_to_the_same_history_reads_nothing_of_it_again(bundle: Path) -> None:
+    """States are noted where a reply begins, though nothing is taken back there."""
+    said = "hello" + " world" * 20
+    with native.open(bundle, threads=1, context=400, draft="off") as model:
+        always = DrawParams(logit_bias=((model.encode(said)[-1], 100.0),))
+        assert "hello" + model.complete("hello", sampling=always, max_tokens=20).text == said
+        replies = [model.complete(said + more, sampling=GREEDY, max_tokens=90) for more in (" is", " of")]
+    assert [reply.figures["reused_tokens"] for reply in replies] == [20, 20]
+
+
 def test_a_browser_answers_as_python_does(bundle: Path, python: PythonRuns) -> None:
     """Prompts that begin alike, edited and continued, with drafts that are right in part."""
     every = [replace(case, cancel=None) for case in cases(5, 40, VOCABULARY)]
