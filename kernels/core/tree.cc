@@ -59,15 +59,6 @@ int DraftTree::child(int node, int32_t token) const {
   return kNone;
 }
 
-std::vector<int> DraftTree::path(int node) const {
-  std::vector<int> nodes(static_cast<size_t>(depth_of(node)));
-  for (auto at = nodes.rbegin(); at != nodes.rend(); ++at) {
-    *at = node;
-    node = parents[static_cast<size_t>(node)];
-  }
-  return nodes;
-}
-
 void DraftTree::lead(Span<const int32_t> leading) {
   std::vector<int> order, place(size(), kNone);
   const auto append = [&](int node) {

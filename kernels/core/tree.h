@@ -38,8 +38,6 @@ struct DraftTree {
   int depth() const;
   // The first child of `node` that is `token`, or kNone.
   int child(int node, int32_t token) const;
-  // Nodes from the first token down to `node`.
-  std::vector<int> path(int node) const;
   // Puts the nodes first that spell `leading`, as far as a path from the root does.
   void lead(Span<const int32_t> leading);
 };
