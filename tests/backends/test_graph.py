@@ -8,6 +8,9 @@ import onnx
 import pytest
 
 from edgedec.backends.onnx.graph import read_graph
+from edgedec.backends.onnx.protobuf_wire import WireError
+from edgedec.backends.onnx.tap_outputs import with_outputs
+from edgedec.bundle.manifest import MODEL
 from edgedec.core.errors import BadFileError
 from tests.fixtures.tiny_models import tiny_bundle
 
@@ -44,3 +47,10 @@ def test_a_graph_that_is_none_is_one_line(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"")
     with pytest.raises(BadFileError, match=r"model\.onnx of the bundle is broken"):
         read_graph(tmp_path)
+
+
+def test_what_is_no_model_gets_no_outputs(bundle: Path) -> None:
+    model = (bundle / MODEL).read_bytes()
+    for damaged, said in ((model[:-1], "cut short"), (b"\x0b" + model, "no ONNX model")):
+        with pytest.raises(WireError, match=said):
+            with_outputs(damaged, [0], 64)
