@@ -306,7 +306,7 @@ REFUSED: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
     ("llama", {"extra": {"llama.block_count": 1}}, UnsupportedError, "blk.1.* its architecture does not use"),
     ("llama", {"extra": {"llama.block_count": 0}}, BadFileError, "block_count .* is 0"),
     ("llama", {"extra": {"llama.feed_forward_length": 128}}, BadFileError, "ffn_gate.weight has shape"),
-    ("llama", {"extra": {"llama.attention.head_count": "four"}}, BadFileError, "head_count .* is four"),
+    ("llama", {"extra": {"llama.attention.head_count": "four"}}, BadFileError, "head_count .* is 'four'"),
     ("llama", {"extra": {"llama.rope.freq_base": 0.0}}, BadFileError, "freq_base .* is 0.0, below 1"),
     ("llama", {"extra": {"llama.attention.layer_norm_rms_epsilon": float("nan")}}, BadFileError, "is nan"),
     ("llama", {"extra_tensors": {"rope_freqs.weight": -LLAMA3_FACTORS}}, BadFileError, "not positive"),
