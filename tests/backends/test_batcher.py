@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 
 from edgedec.backends.backend import PassRequest
-from edgedec.backends.onnx.batcher import Batcher
+from edgedec.backends.onnx.batcher import Batcher, _Waiting
 from edgedec.core.errors import BackendError, ContextFullError
 from edgedec.core.forward import Forward
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows
@@ -382,3 +384,54 @@ def test_many_of_unlike_lengths_with_random_ends_and_errors(batcher: Batcher, co
     for sequence in range(8):
         fed = [one[sequence] for one in combined.passes if sequence in one]
         assert fed == [size for plan in plans[sequence] for size in plan]
+
+
+def test_rows_are_kept_by_nobody_but_who_asked_for_them(batcher: Batcher) -> None:
+    def ids() -> weakref.ref[Any]:
+        return weakref.ref(batcher.submit(PassRequest(0, [1])).ids)
+
+    with batcher.reply(0):
+        assert ids()() is None, "the thread that ran the pass keeps them"
+
+
+def test_rows_are_let_go_of_before_the_pass_is_over_for_its_runner(
+    combined: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[object] = []
+
+    def done(waiting: _Waiting) -> None:
+        tokens, found = waiting.request.tokens, weakref.ref(waiting.result().ids)
+        kept.append(found())
+        waiting.rows = _rows(tokens)
+        finished(waiting)
+
+    finished = _Waiting.done
+    monkeypatch.setattr(_Waiting, "done", done)
+    with Batcher(lambda submit: combined) as batcher:
+        barrier = threading.Barrier(2)
+        futures = at_once(*(talk(batcher, number, 1, barrier=barrier) for number in range(2)))
+    assert [future.exception() for future in futures] == [None, None]
+    assert kept == [None, None]
+
+
+def test_a_failed_pass_keeps_no_rows_while_requests_run_alone(combined: Counted) -> None:
+    held: list[weakref.ref[Any]] = []
+    run, alive = combined.run, list[bool]()
+
+    def failing(requests: Sequence[PassRequest]) -> list[HeadRows]:
+        rows = _rows([len(requests)])
+        alive.append(any(one() is not None for one in held))
+        held.append(weakref.ref(rows.ids))
+        if len(requests) > 1:
+            try:
+                raise RuntimeError("below")
+            except RuntimeError as error:
+                raise BackendError("together") from error
+        return run(requests)
+
+    combined.run = failing  # type: ignore[method-assign]
+    barrier = threading.Barrier(2)
+    with Batcher(lambda submit: combined) as batcher:
+        futures = at_once(*(talk(batcher, number, 1, barrier=barrier) for number in range(2)))
+    assert [future.exception() for future in futures] == [None, None]
+    assert alive == [False] * 3

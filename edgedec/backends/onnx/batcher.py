@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from traceback import clear_frames
 from types import TracebackType
 
 from edgedec.backends.backend import Observe, PassRequest, Submit, unobserved
@@ -68,11 +69,12 @@ class _Waiting:
         self._done.acquire()
 
     def result(self) -> HeadRows:
-        """Return the rows, or raise the error."""
+        """Hand out the rows, once, or raise the error: threads that ran the pass still refer to this."""
         if self.error is not None:
             raise self.error
-        assert self.rows is not None
-        return self.rows
+        rows, self.rows = self.rows, None
+        assert rows is not None
+        return rows
 
 
 class Batcher:
@@ -251,6 +253,22 @@ class Batcher:
         return taken
 
     def _run(self, taken: Sequence[_Waiting]) -> None:
+        self._compute(taken)
+        done: list[_Waiting] = []
+        going: list[_Waiting] = []
+        for waiting in taken:
+            (going if waiting.goes_on() else done).append(waiting)
+        with self._changed:
+            self._running = False
+            self._queue += going
+            self._awaited.difference_update(waiting.request.sequence for waiting in going)
+            if self._queue or self._closed:
+                self._changed.notify_all()
+        for waiting in done:
+            waiting.done()
+
+    def _compute(self, taken: Sequence[_Waiting]) -> None:
+        """Run a pass, whose rows then belong to its requests alone."""
         requests = [waiting.request for waiting in taken]
         began = self._clock()
         try:
@@ -267,24 +285,13 @@ class Batcher:
         else:
             for waiting, rows in zip(taken, found, strict=True):
                 waiting.rows = rows
-        done: list[_Waiting] = []
-        going: list[_Waiting] = []
-        for waiting in taken:
-            (going if waiting.goes_on() else done).append(waiting)
-        with self._changed:
-            self._running = False
-            self._queue += going
-            self._awaited.difference_update(waiting.request.sequence for waiting in going)
-            if self._queue or self._closed:
-                self._changed.notify_all()
-        for waiting in done:
-            waiting.done()
 
     def _run_alone(self, taken: Sequence[_Waiting], error: EdgeDecError) -> None:
         """Run each of several requests whose pass failed in one of its own, for ``error`` may be one's only.
 
         Of a pass that cannot be repeated it is everyone's.
         """
+        _let_go(error)
         if len(taken) == 1 or not self._combined.repeatable:
             for waiting in taken:
                 waiting.error = error
@@ -294,3 +301,10 @@ class Batcher:
                 (waiting.rows,) = self._combined.run([waiting.request])
             except BaseException as own:
                 waiting.error = own
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Forget what the calls had that ``error`` ended: it refers to them, and they refer to rows."""
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
