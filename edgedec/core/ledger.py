@@ -31,7 +31,7 @@ class Lease:
 
     def __init__(self, ledger: Ledger, name: str, nbytes: int) -> None:
         """Raises ValueError for a negative size."""
-        self._held = False
+        self.held = False
         if nbytes < 0:
             raise ValueError(f"{nbytes} bytes for {name}")
         self.name = name
@@ -40,19 +40,19 @@ class Lease:
 
     def take(self) -> None:
         """Raises MemoryBudgetError, which says how much is missing, when it does not fit."""
-        if not self._held:
+        if not self.held:
             self._ledger.taken(self.name, self.nbytes)
-            self._held = True
+            self.held = True
 
     def release(self) -> None:
-        held, self._held = self._held, False
+        held, self.held = self.held, False
         if held:
             self._ledger.returned(self.name, self.nbytes)
 
     def grow(self, nbytes: int) -> None:
         """Take at least ``nbytes`` from now on. Raises MemoryBudgetError."""
         if nbytes > self.nbytes:
-            if self._held:
+            if self.held:
                 self._ledger.taken(self.name, nbytes - self.nbytes)
             self.nbytes = nbytes
         self.take()
@@ -60,7 +60,7 @@ class Lease:
     def shrink(self, nbytes: int) -> None:
         """Hold at most ``nbytes`` from now on."""
         if nbytes < self.nbytes:
-            if self._held:
+            if self.held:
                 self._ledger.returned(self.name, self.nbytes - nbytes)
             self.nbytes = nbytes
 
@@ -90,6 +90,11 @@ class Ledger:
         self._most: dict[str, int] = {}
         self._returned: deque[tuple[str, int]] = deque()
         """Booked at the next call: a lease may be collected anywhere, even inside this class."""
+
+    @property
+    def limited(self) -> bool:
+        """Whether leases may be refused, so that memory in no use should be given back."""
+        return self.shares is not None
 
     def lease(self, name: str, nbytes: int) -> Lease:
         """Return a lease that is not taken yet. Raises ValueError for a negative size."""
@@ -168,6 +173,10 @@ class _Under(Ledger):
         self._shared = shared
         self._above = above
         self._name = name
+
+    @property
+    def limited(self) -> bool:
+        return self._above.limited
 
     def taken(self, name: str, nbytes: int) -> None:
         self._above.taken(name if name in self._shared else self._name, nbytes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,13 @@ class HeadRows:
     """f32[T,W] for all T tokens of the pass: the outputs of the layers ``Rows.taps``, side by side; None: not
     requested.
     """
+    in_core: Any = field(default=None, repr=False, compare=False)
+    """Where the core finds the same, of memory that is lent; see ``core_lib.params``."""
+
+    def free(self) -> None:
+        """Forget whole rows that are not lent: an error keeps calls alive, which would keep their lease."""
+        if self.in_core is None:
+            object.__setattr__(self, "logits", None)
 
     def __len__(self) -> int:
         return int(self.ids.shape[0])
@@ -57,6 +65,8 @@ class Rows:
     """
     keep: Keep | None = field(default=None, compare=False)
     """Compute the head for these ids only; None: for the whole vocabulary. Needs ``Capabilities.trims``."""
+    lent: bool = False
+    """Results may lie in memory of the model's own, which its next pass overwrites: copies take time."""
 
     def resolve(self, tokens: int) -> Sequence[int]:
         """Indices for a pass over ``tokens`` tokens. Raises ValueError on one outside the pass."""

@@ -20,6 +20,7 @@ from edgedec.core_lib.params import head_struct, params_struct
 from edgedec.core_lib.speculation import CoreSpeculation
 from edgedec.sampling import DrawParams
 
+_NO_READS = reads_of(None)
 STOPPED, FULL = 1, 2
 """Why a token ends a reply: a stop id or the grammar; the end of the sequence."""
 
@@ -127,10 +128,16 @@ class CoreEngine:
         were needed and are not there; UsageError when logit bias and grammar leave no token; the grammar's
         errors.
         """
-        self._head = rows = head_struct(head)  # read again by settle
-        return self.verdict(self._verify(self._handle, byref(rows)))
+        self._head = rows = head.in_core or byref(head_struct(head))  # read again by settle
+        return self._verdict(self._verify(self._handle, rows))
 
-    def verdict(self, count: int) -> Verified:
+    def finish(self, head: HeadRows, seconds: float | None, read: StoreCounts | None) -> Verified:
+        """Verify and settle a pass without a draft: the cache has nothing to keep in between."""
+        time, reads = -1.0 if seconds is None else seconds, _NO_READS if read is None else reads_of(read)
+        rows = head.in_core or byref(head_struct(head))
+        return self._verdict(self._settle(self._handle, rows, time, *reads))
+
+    def _verdict(self, count: int) -> Verified:
         """Return the verdict that the core wrote, of so many tokens. Raises what failed instead."""
         if count <= 0 or self._calls:
             self._raise(count)
@@ -142,7 +149,8 @@ class CoreEngine:
 
     def settle(self, seconds: float | None, read: StoreCounts | None) -> None:
         """Commit the verdict, and learn from the round. Raises as ``plan`` does."""
-        code = self._settle(self._handle, -1.0 if seconds is None else seconds, *reads_of(read))
+        time, reads = -1.0 if seconds is None else seconds, _NO_READS if read is None else reads_of(read)
+        code = self._settle(self._handle, None, time, *reads)
         del self._head
         if code:
             self._raise(code)

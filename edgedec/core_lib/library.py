@@ -46,7 +46,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     ),
     "engine_plan": (c_int, c_void_p, c_int64, c_int64, c_int64),
     "engine_verify": (c_int, c_void_p, c_void_p),
-    "engine_settle": (c_int, c_void_p, c_double, c_double, c_double),
+    "engine_settle": (c_int, c_void_p, c_void_p, c_double, c_double, c_double),
     "engine_draft": (c_int64, c_void_p, c_void_p, c_void_p),
     "engine_verdict": (c_int, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int64),
     "engine_commit": (None, c_void_p, c_int32, c_double),

@@ -33,7 +33,7 @@ class CParams(Structure):
 
 
 class CHead(Structure):
-    """A ``edgedec_core_head``. The lists are copied: that costs a fraction of finding out where they lie."""
+    """A ``edgedec_core_head``."""
 
     _fields_ = (
         ("rows", c_int64),
@@ -62,10 +62,21 @@ def params_struct(params: DrawParams) -> CParams:
     return found
 
 
+def lent_struct(rows: HeadRows) -> CHead:
+    """Return the results of passes, in memory that they overwrite, as one struct for all of them."""
+    count, columns = rows.ids.shape
+    lists = [one.ctypes.data for one in (rows.values, rows.ids, rows.logsumexp, rows.entropy)]
+    logits = rows.logits
+    if logits is None:
+        return CHead(count, columns, 0, *lists, None, rows.temperature)
+    return CHead(count, columns, logits.shape[1], *lists, logits.ctypes.data, rows.temperature)
+
+
 def head_struct(rows: HeadRows) -> CHead:
     """Return the results of a pass as a struct; whole rows of logits are not copied.
 
-    ``rows`` has to outlive it. Raises ValueError for arrays of other shapes or types than ``HeadRows`` says.
+    The lists are copied: that takes a fraction of finding out where they lie. ``rows`` has to outlive it.
+    Raises ValueError for arrays of other shapes or types than ``HeadRows`` says.
     """
     count, columns = rows.ids.shape
     values, ids = rows.values.tobytes(), rows.ids.tobytes()
@@ -82,5 +93,5 @@ def head_struct(rows: HeadRows) -> CHead:
     found = CHead(
         count, columns, logits.shape[1], values, ids, logsumexp, entropy, logits.ctypes.data, rows.temperature
     )
-    found.kept = logits
+    found.kept = None if logits is rows.logits else logits
     return found

@@ -101,7 +101,8 @@ class Engine(CachedSequence):
         end = min(len(prompt) + max_tokens, self.capacity)
         said = 0 if details.start is None else len(prompt) - min(max(details.start, 0), len(prompt))
         start = ReplyStart(end, prompt, said, details.bound, stops)
-        return self._run(ReplyPlan(self._replies, self._core(), params, start, details), progress)
+        ledger = self._forward.ledger
+        return self._run(ReplyPlan(self._replies, self._core(), params, start, details, ledger), progress)
 
     def _core(self) -> CoreEngine:
         """A loop of the core, for one reply."""
@@ -113,71 +114,74 @@ class Engine(CachedSequence):
     def _run(self, reply: ReplyPlan, progress: Steps | None) -> Generator[Step, None, None]:
         try:
             while True:
-                check_newest(reply.number, self._replies)
-                for step in self._recovered_round(reply, progress):
+                if reply.number != self._replies:
                     check_newest(reply.number, self._replies)
+                try:
+                    steps = self._round(reply, progress)
+                except DeviceLostError as error:
+                    if not error.replaced:
+                        raise
+                    steps = []
+                for step in steps or self._round_again(reply):
+                    if reply.number != self._replies:
+                        check_newest(reply.number, self._replies)
                     self._committed.append(step.token)
-                    reply.commit(step.token)
+                    if reply.grammar:
+                        reply.commit(step.token)
                     yield step
                     if step.finish_reason:
                         return
                 progress = None  # it was about the prompt
         finally:
+            reply.end()
             if reply.number == self._replies and self._forward.length > len(self._committed):
                 self._forward.rewind(len(self._committed))
             if reply.number == self._replies and self.speculation:
                 self.speculation.end()
 
-    def _recovered_round(self, reply: ReplyPlan, progress: Steps | None) -> list[Step]:
-        """A round, begun again where a device was lost in it and another one goes on."""
-        try:
-            return self._round(reply, progress)
-        except DeviceLostError as error:
-            if not error.replaced:
-                raise
+    def _round_again(self, reply: ReplyPlan) -> list[Step]:
+        """Begin a round again in which a device was lost; another one goes on."""
         if self.speculation:
             self.speculation.begin(self._committed, len(self._committed))
         return self._round(reply, None)
 
     def _round(self, reply: ReplyPlan, progress: Steps | None) -> list[Step]:
         """Feed the tokens that the cache lacks and a draft behind it; returns the steps to commit."""
-        taps = self._taps()
-        while (planned := self._planned(reply)).piece:
-            self._settled(reply, planned, None, *self._passes.run(planned, reply.rows(planned, taps)))
-            self._passes.report(progress, self._committed)
-        head, time = self._passes.run(planned, reply.rows(planned, taps))
-        self._passes.report(progress, self._committed)
-        position = len(self._committed)
+        forward, passes, speculation, core = self._forward, self._passes, self.speculation, reply.core
+        taps = self._taps(speculation.taps) if speculation and speculation.taps else ()
+        while True:
+            caps = forward.caps
+            most = caps.max_pass if self.policy is None else passes.longest(self._committed)
+            planned = core.plan(forward.length, most, caps.most_undone)
+            head, time = passes.run(planned, reply.rows(planned, taps))
+            told = passes.observe is not None or head.hidden is not None
+            if planned.piece and told:
+                self._settled(reply, planned, None, head, time)
+            if progress:
+                passes.report(progress, self._committed)
+            if not planned.piece:
+                break
+        position, drafted = len(self._committed), planned.parents is not None
         try:
-            found = self._verified(reply, head)
-            steps = reply.steps(found, head, position, self._names(found.writers))
-            if planned.parents:
-                self._forward.keep_path(_kept(planned, found.path))
+            found = reply.verified(head, None if drafted else time)
+            names = speculation.sources(found.writers) if speculation else _NO_SOURCE
+            steps = reply.steps(found, head, position, names)
+            if drafted:
+                forward.keep_path(_kept(planned, found.path))
         except BaseException:
-            self._forward.rewind(min(position, self._forward.length))  # a device that was lost left nothing
+            head.free()
+            forward.rewind(min(position, forward.length))  # a device that was lost left nothing
             raise
-        reply.core.settle(*time)
-        self._settled(reply, planned, found, head, time)
+        if drafted:
+            core.settle(*time)
+        if told:
+            self._settled(reply, planned, found, head, time)
         return steps
-
-    def _planned(self, reply: ReplyPlan) -> Planned:
-        """The next pass, as the core has it."""
-        most, forward = self._passes.longest(self._committed), self._forward
-        return reply.core.plan(forward.length, most, forward.caps.most_undone)
-
-    def _verified(self, reply: ReplyPlan, head: HeadRows) -> Verified:
-        """The verdict on a pass; the memory that its draws take, if they take any, is leased meanwhile."""
-        if not reply.drawing_bytes:
-            return reply.verified(head)
-        with self._forward.ledger.lease("rows", reply.drawing_bytes):
-            return reply.verified(head)
 
     def _settled(
         self, reply: ReplyPlan, planned: Planned, found: Verified | None, head: HeadRows, time: PassTime
     ) -> None:
         """Hand out the hidden states of a pass, and its record."""
-        if head.hidden is None and not self._passes.observe:
-            return
         fed, waiting, path = len(planned.tokens), planned.waiting, found.path if found else []
         start = len(self._committed) - waiting
         if planned.piece:
@@ -191,20 +195,16 @@ class Engine(CachedSequence):
             if planned.parents:
                 probs, writers = reply.core.drafted()
                 parents = tuple(max(parent - waiting, ROOT) for parent in planned.parents[waiting:])
-                names = cast(tuple[str, ...], self._names(writers))
+                assert self.speculation is not None, "it drafted"
+                names = cast(tuple[str, ...], self.speculation.sources(writers))
                 tree = DraftTree(tuple(planned.tokens[waiting:]), parents, tuple(probs), names)
             self._passes.observe(
                 PassRecord(start, fed, committed, time.seconds, len(tree), tree, tuple(path))
             )
 
-    def _names(self, writers: Sequence[int]) -> Sequence[str | None]:
-        """The names of drafters by their places; None for the target's own tokens."""
-        return self.speculation.sources(writers) if self.speculation else _NO_SOURCE
-
-    def _taps(self) -> tuple[int, ...]:
-        """Layers whose outputs drafters read; none where the model lacks some."""
-        taps = self.speculation.taps if self.speculation else ()
-        return taps if not taps or set(taps) <= set(self._forward.caps.taps) else ()
+    def _taps(self, wanted: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the layers whose outputs drafters read; none where the model lacks some."""
+        return wanted if set(wanted) <= set(self._forward.caps.taps) else ()
 
 
 def _peeked(forward: Forward) -> Sequence[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from edgedec.core.experts import StoreCounts
@@ -27,20 +26,15 @@ class PassTime(NamedTuple):
     read: StoreCounts | None = None
 
 
+_UNTIMED = PassTime(None)
+
+
 @dataclass(frozen=True, slots=True)
 class PassTimer:
     """Times passes by a clock (seconds). ``reads`` counts what was read of experts on a disk, if any are."""
 
     clock: Callable[[], float]
     reads: Callable[[], StoreCounts] | None = None
-
-    def timed(self, run: Callable[[], HeadRows]) -> tuple[HeadRows, PassTime]:
-        """Run a pass; returns its rows and its time."""
-        before = self.reads() if self.reads else None
-        began = self.clock()
-        head = run()
-        seconds = self.clock() - began
-        return head, PassTime(seconds, self.reads().since(before) if self.reads and before else None)
 
 
 class Passes:
@@ -57,19 +51,34 @@ class Passes:
         self._policy = policy
         self.observe = observe
         """Sees a record of each pass, if there is one."""
-        self._timer = timer
-        self.work = Work()
+        self._clock = timer.clock if timer else None
+        self._reads = timer.reads if timer else None
+        self._window = forward.spec.window
+        self._counts = 0, 0, 0, 0
+
+    @property
+    def work(self) -> Work:
         """Counts of all passes so far."""
+        return Work(*self._counts)
 
     def run(self, planned: Planned, rows: Rows) -> tuple[HeadRows, PassTime]:
         """Run a pass; returns its rows and its time."""
-        forward = self._forward
-        run = partial(forward.extend, planned.tokens, parents=planned.parents, rows=rows)
-        found = self._timer.timed(run) if self._timer else (run(), PassTime(None))
-        evicting = forward.evicting
+        forward, clock = self._forward, self._clock
+        if clock is None:
+            head, time = forward.extend(planned.tokens, parents=planned.parents, rows=rows), _UNTIMED
+        else:
+            before = self._reads() if self._reads else None
+            began = clock()
+            head = forward.extend(planned.tokens, parents=planned.parents, rows=rows)
+            seconds = clock() - began
+            time = PassTime(seconds, self._reads().since(before) if self._reads and before else None)
+        # Policies alone let tokens leave the cache.
+        evicting = forward.evicting if self._policy else None
         slots = forward.length if evicting is None else evicting.resident
-        self.work = self.work.plus(len(planned.tokens), slots, forward.spec.window)
-        return found
+        passes, tokens, filled, seen = self._counts  # one object, which a batch asks for in another thread
+        seen += min(slots, self._window)
+        self._counts = passes + 1, tokens + len(planned.tokens), filled + slots, seen
+        return head, time
 
     def report(self, progress: Steps | None, committed: Sequence[int]) -> None:
         """Tell ``progress`` how much of ``committed`` the cache holds."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.core.ledger import Ledger
 from edgedec.core.rows import HeadRows, Rows
 from edgedec.core.tree import ROOT
 from edgedec.core_lib.at_one import entropy_bits, logprob_of
 from edgedec.core_lib.engine import CoreEngine, Planned, ReplyStart, Verified
 from edgedec.core_lib.needs import drawing_bytes, head_temperature, needs_logits
 from edgedec.decode.constrained import Ahead, go_on
+from edgedec.decode.passes import PassTime
 from edgedec.decode.records import FinishReason, ReplyDetails, Step
 from edgedec.sampling import DrawParams
 
@@ -31,45 +34,65 @@ class ReplyPlan:
     """
 
     def __init__(
-        self, number: int, core: CoreEngine, params: DrawParams, start: ReplyStart, details: ReplyDetails
+        self,
+        number: int,
+        core: CoreEngine,
+        params: DrawParams,
+        start: ReplyStart,
+        details: ReplyDetails,
+        ledger: Ledger,
     ) -> None:
         self.number, self.core = number, core
-        self._grammar, self._details, self._stop_ids = details.grammar, details, frozenset(start.stop_ids)
+        self.grammar, self._details, self._stop_ids = details.grammar, details, frozenset(start.stop_ids)
         self._walk = _Walk(details.grammar) if details.grammar else None
         core.begin(params, start, self._walk)
         spec = core.spec
         wants = {"logprobs": details.at_one, "masked": details.grammar is not None}
-        self.drawing_bytes = spec.vocab_size * drawing_bytes(params, spec.head_k, **wants)
-        """Bytes that drawing a token takes beside the head rows, at most."""
+        self._drawing = ledger.lease("rows", spec.vocab_size * drawing_bytes(params, spec.head_k, **wants))
+        """What drawing a token takes beside the head rows, at most."""
+        self._limited = ledger.limited
         self._full = needs_logits(params, spec.head_k, **wants)
         self._temperature = head_temperature(params)
-        self._newest = Rows(last=True, full=self._full, temperature=self._temperature)
+        self._newest = Rows(last=True, full=self._full, temperature=self._temperature, lent=True)
+        self._wanted: dict[tuple[int, int, tuple[int, ...]], Rows] = {}
 
     def rows(self, planned: Planned, taps: tuple[int, ...] = ()) -> Rows:
         """Return the head rows to request: of the last committed token of a pass, and of the drafted ones.
 
-        ``taps``: with the outputs of these layers.
+        They are read before the next pass. ``taps``: with the outputs of these layers.
         """
         count = len(planned.tokens)
-        if count == 1 and not (planned.piece or taps):
+        if planned.piece:
+            return Rows((), taps=taps)
+        if count == 1 and not taps:
             return self._newest  # which forwards are quick with
-        return self._rows(() if planned.piece else tuple(range(planned.waiting - 1, count)), taps)
+        key = planned.waiting, count, taps
+        if (found := self._wanted.get(key)) is None:
+            indices = tuple(range(planned.waiting - 1, count))
+            found = self._wanted[key] = replace(self._newest, indices=indices, last=False, taps=taps)
+        return found
 
-    def _rows(self, indices: tuple[int, ...], taps: tuple[int, ...]) -> Rows:
-        full = self._full and bool(indices)
-        return Rows(indices, full=full, temperature=self._temperature if indices else 1.0, taps=taps)
+    def verified(self, head: HeadRows, time: PassTime | None) -> Verified:
+        """Return the verdict on the planned pass; see ``CoreEngine.verify``. Settles it, too, with a time."""
+        if not self._drawing.held:
+            self._drawing.take()
+        try:
+            if self._walk is None:
+                return self.core.finish(head, *time) if time else self.core.verify(head)
+            with self._walk.ahead():
+                return self.core.finish(head, *time) if time else self.core.verify(head)
+        finally:
+            if self._limited:
+                self._drawing.release()
 
-    def verified(self, head: HeadRows) -> Verified:
-        """Return the verdict on the planned pass; see ``CoreEngine.verify``."""
-        if self._walk is None:
-            return self.core.verify(head)
-        with self._walk.ahead():
-            return self.core.verify(head)
+    def end(self) -> None:
+        """Give back what draws take."""
+        self._drawing.release()
 
     def commit(self, token: int) -> None:
-        """Note a committed token."""
-        if self._grammar and token not in self._stop_ids:
-            go_on(self._grammar, token)
+        """Note a committed token, which moves the grammar on, if there is one."""
+        if self.grammar and token not in self._stop_ids:
+            go_on(self.grammar, token)
 
     def steps(
         self, found: Verified, head: HeadRows, position: int, sources: Sequence[str | None]

@@ -15,16 +15,15 @@ Where recurrent layers keep states, ``states`` says how far one can go back.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from edgedec.core.errors import ContextFullError
-from edgedec.core.quick_dataclass import dataclass
 from edgedec.memory.state_book import StateBook
 
 _ROOT = -1
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedPass:
+class PlannedPass(NamedTuple):
     """A pass that fits: its first slot, and a parent and a position for each of its tokens.
 
     Plain sequences, no arrays: passes are short.
@@ -34,9 +33,6 @@ class PlannedPass:
     parents: Sequence[int]
     positions: Sequence[int]
     chain: bool
-
-    def __len__(self) -> int:
-        return len(self.parents)
 
 
 class CacheBook:
@@ -113,14 +109,14 @@ class CacheBook:
         """
         if tokens < 1:
             raise ValueError("a pass needs at least one token")
-        if not self.settled:
+        if self._last and not self._last.chain:
             raise ValueError("settle the tree of the last pass (keep_path or rewind) before the next pass")
-        self.check_room(tokens)
-        next_one = self.length
+        if self._slots + tokens > self.capacity:
+            self.check_room(tokens)
+        next_one = self._slots + self._missing
         if parents is None:
-            planned = PlannedPass(
-                self._slots, range(_ROOT, tokens - 1), range(next_one, next_one + tokens), True
-            )
+            positions = range(next_one, next_one + tokens)
+            planned = PlannedPass(self._slots, range(_ROOT, tokens - 1), positions, True)
         elif len(parents) == tokens:
             planned = PlannedPass(self._slots, tuple(parents), *_placed(parents, next_one))
         else:
@@ -142,11 +138,11 @@ class CacheBook:
     def append(self, done: PlannedPass) -> bool:
         """Record that ``done`` was computed; whether a checkpoint of states should be taken now."""
         self.fill(done)
-        return self.states is not None and self.states.passed(done.start, len(done), chain=done.chain)
+        return self.states is not None and self.states.passed(done.start, len(done.parents), chain=done.chain)
 
     def fill(self, done: PlannedPass) -> None:
         """Record that the slots of ``done`` were filled otherwise."""
-        self._slots = done.start + len(done)
+        self._slots = done.start + len(done.parents)
         self._last = done
 
     def lose(self, end: int) -> None:

@@ -390,19 +390,21 @@ class Reply:
         self._stream = stream
         self._marks.append(self._mark())
         self._timer = ReplyTimer(prompt_tokens=len(self.prompt), reused_tokens=self.reused, clock=self._clock)
+        timer, ends = self._timer, self._end_ids
         with closing(self._steps), suppress(_Interrupted):
             for step in self._steps:
-                self._timer.token()
+                timer.token()
                 if not self.tokens:
                     self._marks.append(self._mark())
-                self.tokens.append(step.token)
+                token = step.token
+                self.tokens.append(token)
                 self.sources.append(step.source)
                 self.writers.append(step.writer)
                 self.bound = step.bound
                 if step.logprob is not None:
-                    self.logprobs.append(self._logprob(step.token, step.logprob, step.top))
-                if step.token not in self._end_ids:
-                    yield stream.push(step.token)
+                    self.logprobs.append(self._logprob(token, step.logprob, step.top))
+                if token not in ends:
+                    yield stream.push(token)
                 if self._ended(step.finish_reason, stream.stopped):
                     break
         self._marks.append(self._mark())

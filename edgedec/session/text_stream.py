@@ -35,6 +35,8 @@ class TextStream:
         self._channels = ChannelText() if channels else None
         self._decoder = StreamDecoder(tokenizer, spelled)
         self._stops = StopStrings(stops)
+        self._plain = not (stops or channels)
+        """Whether text is shown as it is decoded."""
         before = "".join([self._decoded(token) for token in tokens])
         self.whole = self._stops.push(before)
         """Text of the reply from its beginning, as if it had never been cut."""
@@ -49,6 +51,10 @@ class TextStream:
 
     def push(self, token: int) -> str:
         """Return the text that a token completes and that was not shown yet."""
+        if self._plain and not self._shown_ahead:
+            text = self._decoder.push(token)
+            self.whole += text
+            return text
         return self._new(self._stops.push(self._decoded(token)))
 
     def flush(self, *, characters: bool) -> str:

@@ -294,21 +294,30 @@ class StreamDecoder:
         self._tokenizer = tokenizer
         self._spelled = spelled
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._inside = False
+        """Whether the ids so far end inside a character."""
         self._strip = tokenizer.adds_space
 
     def push(self, token: int) -> str:
         """Return the text that ``token`` completes; '' while a character is still incomplete."""
-        if token in self._spelled:
+        if self._spelled and token in self._spelled:
             return self._tokenizer.token_text(token)
         piece = self._tokenizer.token_bytes(token)
         if self._strip and piece:
             self._strip = False
             piece = piece.removeprefix(b" ")
-        return self._utf8.decode(piece)
+        if (
+            piece.isascii() and not self._inside
+        ):  # as most are: what follows takes longer
+            return str(piece, "ascii")
+        text = self._utf8.decode(piece)
+        self._inside = bool(self._utf8.getstate()[0])
+        return text
 
     def flush(self) -> str:
         """Return U+FFFD if the ids ended inside a character, else ''. The decoder then starts afresh."""
         self._strip = self._tokenizer.adds_space
         rest = self._utf8.decode(b"", final=True)
         self._utf8.reset()
+        self._inside = False
         return rest

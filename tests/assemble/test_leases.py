@@ -16,7 +16,7 @@ from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.core.cache_config import SPECKV
 from edgedec.core.ledger import Ledger
-from edgedec.core_lib.engine import CoreEngine
+from edgedec.core_lib.engine import CoreEngine, Verified
 from edgedec.core_lib.needs import drawing_bytes
 from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
@@ -35,8 +35,11 @@ class Watch:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ledger = Ledger()
         self.seen: list[tuple[int, int]] = []
-        verify = CoreEngine.verify
-        monkeypatch.setattr(CoreEngine, "verify", lambda *arguments: (self._look(), verify(*arguments))[1])
+        for name in ("verify", "finish"):
+            monkeypatch.setattr(CoreEngine, name, self._before(getattr(CoreEngine, name)))
+
+    def _before(self, draw: Callable[..., Verified]) -> Callable[..., Verified]:
+        return lambda *arguments: (self._look(), draw(*arguments))[1]
 
     def _look(self) -> None:
         arrays = tracemalloc.take_snapshot().filter_traces(

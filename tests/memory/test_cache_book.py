@@ -26,7 +26,7 @@ def book(length: int = 0, capacity: int = 32) -> CacheBook:
 def test_a_chain_takes_slots_in_order() -> None:
     b = book(3)
     planned = b.plan(4, None)
-    assert (planned.start, len(planned), planned.chain) == (3, 4, True)
+    assert (planned.start, len(planned.parents), planned.chain) == (3, 4, True)
     assert list(planned.parents) == [-1, 0, 1, 2]
     assert list(planned.positions) == [3, 4, 5, 6]
     assert b.length == 3

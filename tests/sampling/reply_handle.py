@@ -31,7 +31,7 @@ class ReplyHandle(CoreEngine):
         count = function("engine_verdict")(
             self._handle, byref(rows), len(tree.tokens), tokens, parents, position
         )
-        return self.verdict(count)
+        return self._verdict(count)
 
     def commit(self, token: int, bound: float | None = None) -> None:
         """Note a committed token, and mirostat's state behind it."""

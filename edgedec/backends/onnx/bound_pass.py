@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from ctypes import byref
+from dataclasses import replace
+from functools import partial
+from struct import Struct
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +15,14 @@ from numpy.typing import NDArray
 
 from edgedec.backends.head_rows import check_finite
 from edgedec.backends.onnx.drafting import Exits
+from edgedec.backends.onnx.session import bound_run
+from edgedec.backends.onnx.whole_rows import WholeRows
 from edgedec.bundle import exits as names
-from edgedec.core.ledger import SLACK, Ledger
+from edgedec.core.ledger import SLACK
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import FloatArray, HeadRows, Keep, Rows
 from edgedec.core.tree import ROOT
+from edgedec.core_lib.params import lent_struct
 
 _WITH_RESULTS = 2
 """Head results are handed out as copies of the buffers that a pass keeps."""
@@ -68,6 +75,8 @@ class Fed(NamedTuple):
     keep: Keep | None = None
     states: tuple[int, ...] = ()
     """Layers whose outputs to return."""
+    lent: bool = False
+    """See ``Rows.lent``."""
 
     @property
     def shape(self) -> PassShape:
@@ -88,6 +97,7 @@ class BoundPass:
     """Inputs and outputs of passes of one shape.
 
     ``caches``: keys and values, and other arrays that the kernels write, by the names of the graph's inputs.
+    ``whole``: memory of whole rows.
     """
 
     def __init__(
@@ -97,22 +107,25 @@ class BoundPass:
         spec: ModelSpec,
         shape: PassShape,
         exits: Exits,
-        ledger: Ledger,
+        whole: WholeRows,
     ) -> None:
-        self._session, self._shape, self._ledger = session, shape, ledger
+        self._shape, self._whole = shape, whole
         self._binding = session.io_binding()
+        self._run = bound_run(session, self._binding)
         self._hidden_size = spec.hidden_size
         rows = shape.rows
-        # In one piece of memory: short passes are so frequent that every call of NumPy counts.
+        # In one piece of memory, filled by one call: short passes are so frequent that each call counts.
         self._ints = np.zeros(shape.tokens + 2 * shape.placed + shape.lengths + rows, dtype=np.int64)
         ends = np.cumsum([shape.tokens, shape.placed, shape.placed, shape.lengths])
         self._tokens, self._positions, self._parents, self._length, self._rows = np.split(self._ints, ends)
+        self._fill = partial(Struct(f"{self._ints.size}q").pack_into, self._ints.data, 0)
         self._want = np.array([int(shape.full)], dtype=np.int64)
         self._values = np.empty((rows, spec.head_k), dtype=np.float32)
         self._ids = np.empty((rows, spec.head_k), dtype=np.int32)
         self._logsumexp, self._entropy = (np.empty(rows, dtype=np.float32) for _ in range(2))
         self._temperature = np.ones(1, dtype=np.float32)
-        self._logits_shape = (rows if shape.full else 0, spec.vocab_size)
+        self._lent: HeadRows | None = None
+        """The results as they are lent; whole rows that were bound for another pass are not among them."""
         self._no_logits = np.empty((0, spec.vocab_size), dtype=np.float32)
         self._caches = caches  # the binding holds bare pointers: keep their owners
         self._of_exits = self._exit_inputs(exits)
@@ -157,7 +170,7 @@ class BoundPass:
             "entropy": self._entropy,
         }
         own = [array for name, array in (inputs | outputs).items() if name not in self._caches]
-        self._ledger.hold(self, SLACK, _WITH_RESULTS * sum(array.nbytes for array in own))
+        self._whole.ledger.hold(self, SLACK, _WITH_RESULTS * sum(array.nbytes for array in own))
         for name, array in inputs.items():
             self._bind_input(name, array)
         for name, array in outputs.items():
@@ -171,38 +184,58 @@ class BoundPass:
 
     def run(self, fed: Fed) -> tuple[HeadRows, States]:
         """See ``OnnxPasses.run_with_states``."""
-        self._ints[:] = (*fed.tokens, *fed.positions, *fed.parents, *fed.lengths, *fed.rows)
-        logits = None
-        if self._shape.full:
-            logits = np.empty(self._logits_shape, dtype=np.float32)
-            self._ledger.hold(logits, "rows", logits.nbytes)
-            self._bind_output("logits", logits)
+        self._fill(*fed.tokens, *fed.positions, *fed.parents, *fed.lengths, *fed.rows)
         if fed.warm is not None:
             self._bind_input(names.warm(fed.warm_exit), fed.warm)
         states = self._bound_states() if fed.states else {}
-        return self._computed(fed.temperature, fed.keep, logits), states
+        return self._computed(fed.temperature, fed.keep, fed.lent), states
 
     def step(self, token: int, position: int, slot: int, rows: Rows) -> HeadRows:
         """Compute a token alone, with its row."""
-        self._ints[:] = (token, position, ROOT, slot, 0)
-        return self._computed(rows.temperature, rows.keep)
+        self._fill(token, position, ROOT, slot, 0)
+        lent, keep = self._lent, rows.keep
+        if lent is None or not rows.lent or lent.temperature != rows.temperature or keep is not self._keep:
+            return self._computed(rows.temperature, keep, rows.lent)
+        self._run()  # nothing is to be bound: as usual
+        check_finite(self._logsumexp)
+        return lent
 
-    def _computed(self, temperature: float, keep: Keep | None, logits: FloatArray | None = None) -> HeadRows:
-        self._temperature[0] = temperature
+    def forget_whole(self) -> None:
+        """See ``whole_rows.Borrower``."""
+        self._lent = None
+
+    def _computed(self, temperature: float, keep: Keep | None, lent: bool) -> HeadRows:
+        lent = lent and self._whole.lends
+        found = self._lent if lent else None
+        if found is None or found.temperature != temperature:
+            self._temperature[0] = temperature
+            found = self._bound_rows(temperature, lent)
+            self._lent = found if lent else None
         if keep is not self._keep:
             self._bind_keep(keep)
-        self._session.run_with_iobinding(self._binding)
+        self._run()
         if self._keep is not None and self._shape.lengths > 1:
             self._bind_keep(None)  # conversations that share ids make new arrays: hold on to none
         check_finite(self._logsumexp)
+        if lent:
+            return found
         return HeadRows(
             self._values.copy(),
             self._ids.copy(),
             self._logsumexp.copy(),
             self._entropy.copy(),
-            logits,
+            found.logits,
             temperature,
         )
+
+    def _bound_rows(self, temperature: float, lent: bool) -> HeadRows:
+        """Return the memory of the results, where whole rows are bound to fresh memory or to that to lend."""
+        logits, rows = None, self._shape.rows
+        if self._shape.full:
+            logits = self._whole.lent(rows, self) if lent else self._whole.fresh(rows)
+            self._bind_output("logits", logits)
+        found = HeadRows(self._values, self._ids, self._logsumexp, self._entropy, logits, temperature)
+        return replace(found, in_core=byref(lent_struct(found))) if lent else found
 
     def _bind_keep(self, keep: Keep | None) -> None:
         self._keep = keep
@@ -212,7 +245,7 @@ class BoundPass:
         """Fresh arrays, in one piece of memory, that the next run fills with the outputs of layers."""
         counts = {layer: self._shape.tokens_through(layer) for layer in self._shape.states}
         room = np.empty((sum(counts.values()), self._hidden_size), np.float32)
-        self._ledger.hold(room, "hidden", room.nbytes)
+        self._whole.ledger.hold(room, "hidden", room.nbytes)
         states, first = {}, 0
         for layer, count in counts.items():
             states[layer] = room[first : first + count]

@@ -27,7 +27,7 @@ class OnnxForward(KvForward, Peeking, Attending):
         self, passes: OnnxPasses, kv: KvMemory, spec: ModelSpec, caps: Capabilities, weight_bytes: int
     ) -> None:
         super().__init__(kv, spec, caps, weight_bytes)
-        self._passes = passes
+        self._passes, self._most = passes, spec.vocab_size
         self._peeked = NOTHING
         self._below: States = {}
         """Outputs of lower layers, of all peeked tokens."""
@@ -43,8 +43,14 @@ class OnnxForward(KvForward, Peeking, Attending):
         appended then.
         """
         alone = len(tokens) == 1 and parents is None and self._states is None and self._peeked is NOTHING
-        if alone and rows.last and not (rows.full or rows.taps):
-            return self._step(tokens, rows)
+        usual = rows.last and not rows.taps and (rows.keep is None or rows.keep is self._kept)
+        if alone and usual and 0 <= tokens[0] < self._most:
+            # A round without a draft, or a step of one: its time counts most.
+            planned = self._plan(1, None)
+            self._tapped = ()
+            head = self._passes.step(tokens[0], planned.positions[0], planned.start, rows)
+            self._book.fill(planned)
+            return head
         planned, fed = self._planned(tokens, parents, rows)
         if self._states is None:  # nothing to restore
             head = self._computed(fed, rows.taps)
@@ -52,16 +58,6 @@ class OnnxForward(KvForward, Peeking, Attending):
             return head
         with self.computing(planned):
             return self._computed(fed, rows.taps)
-
-    def _step(self, tokens: Sequence[int], rows: Rows) -> HeadRows:
-        """Compute one token: a step of a draft, which notices the time of what longer passes need."""
-        self._check_rows(rows)
-        check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
-        planned = self._plan(1, None)
-        self._tapped = ()
-        head = self._passes.step(tokens[0], planned.positions[0], planned.start, rows)
-        self._book.append(planned)
-        return head
 
     def _computed(self, fed: Fed, taps: tuple[int, ...]) -> HeadRows:
         if taps or self._peeked is not NOTHING:
@@ -187,5 +183,6 @@ class OnnxForward(KvForward, Peeking, Attending):
             rows.full,
             rows.temperature,
             keep=rows.keep,
+            lent=rows.lent,
         )
         return planned, fed

@@ -39,7 +39,8 @@ class KvForward(CacheForward, Evicting, Portable, Copying):
     def _plan(self, tokens: int, parents: Sequence[int] | None) -> PlannedPass:
         """See ``CacheBook.plan``. Raises MemoryBudgetError too."""
         planned = self._book.plan(tokens, parents)
-        self._kv.use()
+        if not planned.start:  # memory is given back where no slot is left
+            self._kv.use()
         return planned
 
     def computed(self, planned: PlannedPass) -> None:

@@ -5,8 +5,8 @@ Only whole logits rows and hidden states get new arrays each time: they are too 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import onnxruntime as ort
@@ -16,16 +16,16 @@ from edgedec.backends.onnx.bound_pass import BoundPass, Fed, PassShape, States
 from edgedec.backends.onnx.drafting import NO_EXITS, Exits
 from edgedec.backends.onnx.expert_store import ExpertStore
 from edgedec.backends.onnx.session import one_line_errors
+from edgedec.backends.onnx.whole_rows import WholeRows
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import FloatArray, HeadRows, Rows
 from edgedec.memory import whole_keys
 
-T = TypeVar("T")
 _SHORT = 32
 """Passes up to this many tokens recur (decoding, verification) and keep their buffers."""
 _MOST_KEPT = 128
-_STEP = PassShape(tokens=1, placed=1, lengths=1, rows=1, full=False)
+_ERRORS = one_line_errors()
 
 
 class OnnxPasses:
@@ -47,9 +47,12 @@ class OnnxPasses:
         self._session, self._spec, self._caches, self._ledger = session, spec, caches, ledger
         self.exits, self._experts = exits, experts
         self._bound: dict[PassShape, BoundPass] = {}
+        self._steps: list[BoundPass | None] = [None, None]
+        """Of one token, without and with whole rows."""
+        self._whole = WholeRows(ledger, spec.vocab_size)
 
     def run(self, fed: Fed) -> HeadRows:
-        """Compute a pass; keys and values go into the cache, head results into fresh arrays.
+        """Compute a pass; keys and values go into the cache, head results into fresh arrays, or lent ones.
 
         Raises BackendError when the runtime fails, BadFileError when the logits are not numbers,
         MemoryBudgetError.
@@ -58,13 +61,25 @@ class OnnxPasses:
 
     def run_with_states(self, fed: Fed) -> tuple[HeadRows, States]:
         """Compute a pass as ``run`` does, and return the outputs of the layers of ``fed.states`` too."""
-        with one_line_errors():
-            return self._stoppable(lambda: self._bound_for(fed.shape).run(fed))
+        with _ERRORS:
+            bound = self._bound_for(fed.shape)
+            return self._experts.passes(lambda: bound.run(fed)) if self._experts else bound.run(fed)
 
     def step(self, token: int, position: int, slot: int, rows: Rows) -> HeadRows:
         """Compute a token alone behind those of one sequence, with its row, as ``run`` does."""
-        with one_line_errors():
-            return self._stoppable(lambda: self._bound_for(_STEP).step(token, position, slot, rows))
+        try:
+            bound = self._steps[rows.full] or self._bound_step(rows.full)
+            if self._experts:
+                return self._experts.passes(lambda: bound.step(token, position, slot, rows))
+            return bound.step(token, position, slot, rows)
+        except Exception as error:
+            _ERRORS.translate(error)
+            raise
+
+    def _bound_step(self, full: bool) -> BoundPass:
+        shape = PassShape(tokens=1, placed=1, lengths=1, rows=1, full=full)
+        self._steps[full] = bound = self._bound_for(shape)
+        return bound
 
     def attention(self, fed: Fed) -> FloatArray:
         """Compute a pass over one sequence and return its attention, f32[layers, kv heads, slots].
@@ -77,12 +92,13 @@ class OnnxPasses:
         found = np.zeros((keys.layers, keys.kv_heads, slots), dtype=np.float32)
         self._ledger.hold(found, "attention", found.nbytes)
         caches: dict[str, NDArray[Any]] = {**self._caches, "attention": found}
-        with one_line_errors():
-            self._stoppable(lambda: self._bind(fed.shape, caches).run(fed))
+        with _ERRORS:
+            bound = self._bind(fed.shape, caches)
+            if self._experts:
+                self._experts.passes(lambda: bound.run(fed))
+            else:
+                bound.run(fed)
         return found
-
-    def _stoppable(self, compute: Callable[[], T]) -> T:
-        return self._experts.passes(compute) if self._experts else compute()
 
     def _bound_for(self, shape: PassShape) -> BoundPass:
         bound = self._bound.get(shape)
@@ -95,4 +111,4 @@ class OnnxPasses:
         return bound
 
     def _bind(self, shape: PassShape, caches: Mapping[str, NDArray[Any]]) -> BoundPass:
-        return BoundPass(self._session, caches, self._spec, shape, self.exits, self._ledger)
+        return BoundPass(self._session, caches, self._spec, shape, self.exits, self._whole)

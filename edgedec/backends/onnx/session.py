@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import onnxruntime as ort
@@ -75,6 +76,11 @@ def open_session(
         data = library.with_regions(data, threads) or data
         options.add_session_config_entry(_WEIGHTS_FOLDER, str(bundle))
         return ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+
+def bound_run(session: ort.InferenceSession, binding: ort.IOBinding) -> Callable[[], None]:
+    """Return the call of ``session.run_with_iobinding(binding)``, without the checks for other devices."""
+    return partial(session._sess.run_with_iobinding, binding._iobinding, None)
 
 
 def open_standard_session(
@@ -161,7 +167,7 @@ def _check_runtime(version: str) -> None:
 
 
 class one_line_errors:  # noqa: N801 - used like the context managers of contextlib
-    """Turn ONNX Runtime's exceptions into EdgeDec's, one line each. A class: every pass enters it."""
+    """Turn ONNX Runtime's exceptions into EdgeDec's, one line each. A class: passes enter it."""
 
     def __init__(self, *, loading: bool = False, graph: str = MODEL) -> None:
         self._broken: type[EdgeDecError] = BadFileError if loading else BackendError
@@ -171,8 +177,11 @@ class one_line_errors:  # noqa: N801 - used like the context managers of context
         """There is nothing to prepare."""
 
     def __exit__(self, raised: object, error: BaseException | None, traceback: object) -> None:
-        if error is None:
-            return
+        if error is not None:
+            self.translate(error)
+
+    def translate(self, error: BaseException) -> None:
+        """Raise what stands for an exception of ONNX Runtime's; returns for any other."""
         if isinstance(error, UnicodeDecodeError):  # a name in the graph, or in a message about it
             message = f"{self._graph} of the bundle holds a name that is not UTF-8"
             raise BadFileError(message, hint=_AGAIN) from error

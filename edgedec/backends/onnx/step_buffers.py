@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from edgedec.backends.head_rows import check_finite
-from edgedec.backends.onnx.session import one_line_errors
+from edgedec.backends.onnx.session import bound_run, one_line_errors
 from edgedec.bundle.table_facts import TableFacts
 from edgedec.core.errors import BadFileError
 from edgedec.core.rows import HeadRows
@@ -40,7 +40,7 @@ class StepBuffers:
     ) -> None:
         self._session, self._shared = session, shared  # a binding holds bare pointers: keep their owners
         self._inputs, self._outputs = inputs, outputs
-        self._bindings: dict[tuple[tuple[str, int], ...], Any] = {}
+        self._runs: dict[tuple[tuple[str, int], ...], Callable[[], None]] = {}
 
     @property
     def nbytes(self) -> int:
@@ -53,15 +53,16 @@ class StepBuffers:
         for name, given in values.items():
             if given is not None:
                 self._inputs[name][0][: len(given)] = given
-        self._session.run_with_iobinding(self._bound(counts))
+        self._bound(counts)()
         return {name: _part(array, what, counts).copy() for name, (array, what) in self._outputs.items()}
 
-    def _bound(self, counts: Counts) -> Any:
+    def _bound(self, counts: Counts) -> Callable[[], None]:
         key = tuple(counts.items())
-        if key not in self._bindings:
-            if len(self._bindings) == _MOST_KEPT:
-                self._bindings.clear()
-            binding = self._bindings[key] = self._session.io_binding()
+        if key not in self._runs:
+            if len(self._runs) == _MOST_KEPT:
+                self._runs.clear()
+            binding = self._session.io_binding()
+            self._runs[key] = bound_run(self._session, binding)
             inputs = {name: _part(array, what, counts) for name, (array, what) in self._inputs.items()}
             outputs = {name: _part(array, what, counts) for name, (array, what) in self._outputs.items()}
             for bind, arrays in (
@@ -70,7 +71,7 @@ class StepBuffers:
             ):
                 for name, array in arrays.items():
                     bind(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
-        return self._bindings[key]
+        return self._runs[key]
 
 
 def _part(array: Array, what: str, counts: Counts) -> Array:

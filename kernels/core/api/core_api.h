@@ -115,8 +115,10 @@ EDGEDEC_EXPORT int edgedec_core_engine_plan(edgedec_core_engine* engine, int64_t
 // how many tokens the verdict commits, at least 1. `head` is read by the settle that follows, too.
 EDGEDEC_EXPORT int edgedec_core_engine_verify(edgedec_core_engine* engine, const edgedec_core_head* head);
 
-// Commits the verdict. `seconds` below 0: the pass was not timed; `missed` below 0: it read nothing from a disk. -1 as plan.
-EDGEDEC_EXPORT int edgedec_core_engine_settle(edgedec_core_engine* engine, double seconds, double missed, double waited_s);
+// Commits the verdict. `head`: what to verify first, where the cache need not know of it in between, with the result of verify;
+// else null. `seconds` below 0: the pass was not timed; `missed` below 0: it read nothing from a disk. -1 as plan.
+EDGEDEC_EXPORT int edgedec_core_engine_settle(edgedec_core_engine* engine, const edgedec_core_head* head, double seconds,
+                                              double missed, double waited_s);
 
 // Writes the probabilities and the drafters of the settled draft, and returns its size.
 EDGEDEC_EXPORT int64_t edgedec_core_engine_draft(const edgedec_core_engine* engine, double* probs, int32_t* sources);

@@ -168,7 +168,10 @@ int edgedec_core_engine_verify(edgedec_core_engine* it, const edgedec_core_head*
   return it->verified(std::move(status), it->engine.verdict(), tree, it->engine.position());
 }
 
-int edgedec_core_engine_settle(edgedec_core_engine* it, double seconds, double missed, double waited_s) {
+int edgedec_core_engine_settle(edgedec_core_engine* it, const edgedec_core_head* head, double seconds, double missed,
+                               double waited_s) {
+  const int said = head ? edgedec_core_engine_verify(it, head) : 0;
+  if (said < 0) return said;
   if (it->speculation) it->speculation->begin_call();
   PassTime time;
   if (seconds >= 0.0) time.seconds = seconds;
@@ -176,7 +179,7 @@ int edgedec_core_engine_settle(edgedec_core_engine* it, double seconds, double m
   it->engine.learn(time);
   if (it->stopped()) return kStopped;
   it->engine.commit(nullptr);
-  return 0;
+  return said;
 }
 
 int64_t edgedec_core_engine_draft(const edgedec_core_engine* it, double* probs, int32_t* sources) {
