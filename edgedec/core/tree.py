@@ -54,24 +54,6 @@ class DraftTree:
             tuple(self.sources[node] for node in nodes),
         )
 
-    def led_by(self, tokens: Sequence[int]) -> DraftTree:
-        """The same tree, with the nodes first that spell ``tokens``, as far as a path from the root does."""
-        path: list[int] = []
-        for token in tokens:
-            if (node := self.child(path[-1] if path else ROOT, token)) is None:
-                break
-            path.append(node)
-        order = [*path, *(node for node in range(len(self)) if node not in path)]
-        if order == list(range(len(self))):
-            return self
-        place = {node: at for at, node in enumerate(order)} | {ROOT: ROOT}
-        return DraftTree(
-            tuple(self.tokens[node] for node in order),
-            tuple(place[self.parents[node]] for node in order),
-            tuple(self.probs[node] for node in order),
-            tuple(self.sources[node] for node in order),
-        )
-
     def depths(self) -> list[int]:
         """For each node the number of tokens from the root down to it: 1 for first tokens."""
         depths: list[int] = []

@@ -19,7 +19,7 @@ from edgedec.control import CostCurve
 from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.core.forward import Forward
 from edgedec.core.rows import Keep
-from edgedec.core.tree import DraftTree, chain
+from edgedec.core.tree import DraftTree
 from edgedec.decode.engine import Engine, PassRecord
 from edgedec.decode.passes import PassTimer
 from edgedec.decode.speculation import Speculation
@@ -126,14 +126,6 @@ def test_the_fed_tree_begins_with_the_peeked_path() -> None:
     assert all(tree.sources[0] == "exit-4" for tree in trees if "exit-4" in tree.sources)
     assert any({"wide", "exit-4"} <= set(tree.sources) for tree in trees)
     assert forward.reused >= sum(tree.sources.count("exit-4") for tree in trees) > 0
-
-
-def test_a_tree_led_by_a_path_is_the_same_tree() -> None:
-    tree = DraftTree((7, 8, 9, 5), (-1, -1, 1, 2), (0.9, 0.5, 0.4, 0.3), ("a", "b", "b", "b"))
-    led = tree.led_by([8, 9, 6])
-    assert led == DraftTree((8, 9, 7, 5), (-1, 0, -1, 1), (0.5, 0.4, 0.9, 0.3), ("b", "b", "a", "b"))
-    assert tree.led_by([]) is tree.led_by([7]) is tree.led_by([3]) is tree
-    assert chain([1, 2], [0.5, 0.5], "x").led_by([1, 2, 3]).tokens == (1, 2)
 
 
 def test_at_the_end_of_the_context_and_with_one_token_to_go() -> None:
