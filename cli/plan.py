@@ -99,6 +99,7 @@ def command(
     from edgedec.api import context_of
     from edgedec.assemble.budget import cache_for
     from edgedec.assemble.prepare import prepare
+    from edgedec.session.model_stats import PlanStats
 
     config = replace(
         run_config(size, ANY if sampled else None),
@@ -115,7 +116,7 @@ def command(
     device = run.target.backend.device_bytes(cache_for(run.target, budget.choice))
     worth = budgets_of(run.target, budget, services(ctx)) if _streams(run.target) else None
     if as_json:
-        report = budget.as_json()
+        report = PlanStats.of(budget).as_json()
         report |= {"experts": experts_as_json(*worth)} if worth else {}
         stones = [{"bytes": nbytes, "below": line} for nbytes, line in budget.milestones()]
         if config.memory is None:

@@ -52,24 +52,8 @@ _HOMES = {
     "add_drafter": "edgedec.drafters.registry",
     "SamplingParams": "edgedec.sampling.named",
     "__version__": "edgedec.core.version",
-    **dict.fromkeys(
-        (
-            "BackendError",
-            "BadFileError",
-            "ContextFullError",
-            "DownloadError",
-            "EdgeDecError",
-            "GrammarError",
-            "MemoryBudgetError",
-            "NotFoundError",
-            "StorageError",
-            "TemplateError",
-            "UnsupportedError",
-            "UsageError",
-        ),
-        "edgedec.core.errors",
-    ),
 }
+"""The modules of the names below; those that are not here are errors."""
 _BESIDE = ("edgedec.models", "edgedec.export", "edgedec.kernels", "edgedec.cli")
 """Parts that lie beside this folder in a clone, and that an install puts into it."""
 _IN_A_CLONE = (
@@ -111,12 +95,12 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    if (home := _HOMES.get(name)) is None:
+    if name not in __all__:
         raise AttributeError(f"module 'edgedec' has no attribute {name!r}")
     from importlib import import_module
 
     try:
-        return getattr(import_module(home), name)
+        return getattr(import_module(_HOMES.get(name, "edgedec.core.errors")), name)
     except ModuleNotFoundError as error:
         if error.name not in _BESIDE:
             raise

@@ -7,7 +7,7 @@ and given up in a stated order where it does not fit.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from edgedec.assemble.checks import check_budget
 from edgedec.assemble.config import MemoryRequest
@@ -94,22 +94,6 @@ class Budget:
     def longest_pass(self) -> int:
         """Tokens of the longest pass."""
         return longest_pass(self.choice, self.facts.sequences)
-
-    def as_json(self) -> dict[str, object]:
-        """The plan for machines."""
-        plan = self.plan
-        return {
-            "budget_bytes": plan.budget,
-            "planned_bytes": plan.peak,
-            "parts": plan.parts,
-            "choice": asdict(plan.choice),
-            "given_up": list(plan.given_up),
-            "most_leased": self.ledger.most(),
-        }
-
-    def overrun(self) -> int:
-        """Bytes that the process has had above the budget so far; 0 as promised."""
-        return max(peak_rss_bytes() - self.plan.budget, 0)
 
 
 @dataclass(frozen=True, slots=True)

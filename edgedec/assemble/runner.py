@@ -45,7 +45,7 @@ class Runner:
     """
 
     def __init__(self, prepared: Prepared) -> None:
-        self.prepared = prepared
+        self.prepared, self.model, self.drafting = prepared, prepared.target, prepared.drafting
         self._context = prepared.context
         self.budget: Budget | None = prepared.budget
         self._wanted = prepared.wanted
@@ -57,6 +57,8 @@ class Runner:
         self.kv: KvType | None = cache.kv
         """How the KV cache keeps keys and values; None where another runtime decides that."""
         self.sequences = self._sequences(prepared.config.sequences, cache)
+        self.forward: Forward = self.sequences.forwards[0]
+        """The forward of the first conversation."""
         traffic = self._traffic(prepared.small) if prepared.small else None
         self.measures = self._context.measures(self.model, self.kv, traffic)
         self._costs: PassCosts | None = None
@@ -64,21 +66,6 @@ class Runner:
         """The power of passes, where drafts aim at energy."""
         self.engines = self.engines_for(prepared.drafting, self._context.observe)
         self._save = self._history()
-
-    @property
-    def model(self) -> LoadedModel:
-        """The target."""
-        return self.prepared.target
-
-    @property
-    def drafting(self) -> Drafting:
-        """How its own engines draft."""
-        return self.prepared.drafting
-
-    @property
-    def forward(self) -> Forward:
-        """The forward of the first conversation."""
-        return self.sequences.forwards[0]
 
     @property
     def engine(self) -> Engine:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from ctypes import byref, c_char_p, c_int32, c_size_t, c_void_p
 from dataclasses import field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from edgedec.core.progress import Notice, ignore
@@ -115,9 +114,7 @@ class NativeModel:
     def __enter__(self) -> NativeModel:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def encode(self, text: str, *, specials: bool = False) -> list[int]:

@@ -41,31 +41,6 @@ class DrawParams(SamplingValues):
         """Whether the noise plays no part."""
         return self.temperature == 0.0
 
-    @property
-    def counts(self) -> bool:
-        """Whether it matters how often the reply has said a token."""
-        return self.frequency_penalty != 0.0 or self.presence_penalty != 0.0
-
-    @property
-    def filters(self) -> bool:
-        """Whether a cut is on that looks at one token after the other, before those of ``narrows``."""
-        return bool(self.top_k or self.top_p < 1.0 or self.min_p or self.top_n_sigma)
-
-    @property
-    def uncut(self) -> bool:
-        """Whether every token can be drawn that is not banned."""
-        return not (self.greedy or self.filters or self.narrows)
-
-    @property
-    def narrows(self) -> bool:
-        """Whether a cut is on that looks at the whole distribution; see ``narrowing``."""
-        return self.typical < 1.0 or self.top_h < 1.0 or bool(self.eta or self.mirostat)
-
-    @property
-    def adjusts(self) -> bool:
-        """Whether logits are changed before temperature and cuts, so that their order may change."""
-        return self.repetition_penalty != 1.0 or self.counts or bool(self.logit_bias)
-
     def summary(self) -> str:
         """Describe them in one line: ``temperature 0.2, top-p 0.9, seed 7``, or ``greedy``."""
         several = len(self.logit_bias)

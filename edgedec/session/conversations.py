@@ -10,7 +10,6 @@ import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import EdgeDecError, GrammarError, UsageError
@@ -18,10 +17,9 @@ from edgedec.core.quick_dataclass import dataclass
 from edgedec.session.chat import Chat
 from edgedec.session.host import Host
 from edgedec.session.prompt import Message, conversation_of
-from edgedec.session.reply import Reply, Settings
-from edgedec.session.samples import SampleTask
-from edgedec.session.shared_prefix import FirstPrompt, SharedPrefixes
-from edgedec.session.tasks import Answer, LedTask, Task, TaskQueue
+from edgedec.session.reply import Settings
+from edgedec.session.shared_prefix import SharedPrefixes
+from edgedec.session.tasks import Answer, Task, TaskQueue
 
 if TYPE_CHECKING:
     from edgedec.assemble.runner import Runner
@@ -93,8 +91,8 @@ class Conversations:
         ``raw`` continues a text as it stands, without the chat template. A text that does not fit has the
         error in its ``Answer``. After ``interrupt``, or when the iteration is abandoned, no more are begun.
         """
-        first = FirstPrompt() if self._awaited(texts[:2], raw=raw) else None
-        yield from self._run([_TextTask(text, at, first, raw=raw) for at, text in enumerate(texts)])
+        first = threading.Event() if self._awaited(texts[:2], raw=raw) else None
+        yield from self._run([Task(text, at, first, raw=raw) for at, text in enumerate(texts)])
 
     def samples(
         self, text: str, count: int, *, raw: bool = False, logprobs: int | None = None, as_done: bool = False
@@ -117,8 +115,8 @@ class Conversations:
             raise UsageError(f"{count} samples are not possible", hint="ask for 1 or more")
         params = self.chats[0].settings.params
         self._runner.make_room_for(params, logprobs=bool(logprobs))
-        first = FirstPrompt()
-        tasks = [SampleTask(text, at, first, raw=raw, logprobs=logprobs) for at in range(count)]
+        first = threading.Event()
+        tasks = [Task(text, at, first, raw=raw, logprobs=logprobs, sample=at) for at in range(count)]
         return self._run(tasks, as_done=as_done)
 
     def _awaited(self, texts: Sequence[str], *, raw: bool) -> bool:
@@ -192,9 +190,7 @@ class Conversations:
     def __enter__(self) -> Conversations:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _answer(self, number: int, work: TaskQueue) -> None:
@@ -229,14 +225,3 @@ class Conversations:
         with self._turn:
             self._tokens += len(chat.last.tokens) if chat.last else 0
             chat.last = None
-
-
-class _TextTask(LedTask):
-    """The answer to one text, by itself."""
-
-    def __init__(self, text: str, number: int, first: FirstPrompt | None, *, raw: bool) -> None:
-        super().__init__(number, first)
-        self._text, self._raw = text, raw
-
-    def begin(self, chat: Chat) -> Reply:
-        return chat.complete(self._text) if self._raw else chat.reply(self._text, final=True)

@@ -22,7 +22,6 @@ class ReplyEngine(Protocol):
     @property
     def home(self) -> CachedSequence:
         """The reply's own model, with its cache, its ledger and its drafters."""
-        ...
 
     @property
     def policy(self) -> Policy | None: ...
@@ -39,7 +38,6 @@ class ReplyEngine(Protocol):
     @property
     def switched(self) -> SwitchRecord | None:
         """Figures of the latest reply where two models take turns."""
-        ...
 
     def mark(self) -> CounterSnapshot: ...
 

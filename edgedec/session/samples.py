@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.session.shared_prefix import FirstPrompt
-from edgedec.session.tasks import LedTask
 from edgedec.text.last_number import last_number
 
 if TYPE_CHECKING:
     from edgedec.sampling import DrawParams
-    from edgedec.session.chat import Chat
     from edgedec.session.reply import Reply
 
 _SEEDS = 1 << 64
@@ -29,27 +26,6 @@ _SEEDS = 1 << 64
 def with_seed(params: DrawParams, sample: int) -> DrawParams:
     """Return how sample ``sample`` is drawn: with a seed of its own."""
     return replace(params, seed=(params.seed + sample) % _SEEDS)
-
-
-class SampleTask(LedTask):
-    """Sample ``number`` of a text; ``raw``: without the chat template. ``logprobs``: as in ``Chat.reply``."""
-
-    def __init__(
-        self, text: str, number: int, first: FirstPrompt, *, raw: bool, logprobs: int | None
-    ) -> None:
-        super().__init__(number, first)
-        self._text, self._raw, self._logprobs = text, raw, logprobs
-
-    def begin(self, chat: Chat) -> Reply:
-        """See ``Task.begin``."""
-        params = chat.settings.params
-        chat.adjust(params=with_seed(params, self.number))
-        try:
-            if self._raw:
-                return chat.complete(self._text, logprobs=self._logprobs)
-            return chat.reply(self._text, logprobs=self._logprobs, final=True)
-        finally:
-            chat.adjust(params=params)
 
 
 def mean_logprob(reply: Reply) -> float | None:

@@ -6,7 +6,6 @@ same system message, those of samples are the same to the end.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 from edgedec.core.errors import EdgeDecError
@@ -62,18 +61,3 @@ class SharedPrefixes:
 def _held(source: CachedSequence, prompt: Sequence[int]) -> int:
     """Count the tokens of ``prompt``, but for its last, that the cache of ``source`` begins with."""
     return min(common_prefix(source.committed, prompt), source.forward.length, len(prompt) - 1)
-
-
-class FirstPrompt:
-    """The first prompt of several that begin alike; the others wait until it is computed."""
-
-    def __init__(self) -> None:
-        self._ready = threading.Event()
-
-    def wait(self) -> None:
-        """Wait until the prompt is computed, or will not be."""
-        self._ready.wait()
-
-    def over(self) -> None:
-        """Let the others begin."""
-        self._ready.set()

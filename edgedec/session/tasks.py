@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from edgedec.core.quick_dataclass import dataclass
+from edgedec.session.samples import with_seed
 
 if TYPE_CHECKING:
     from edgedec.session.chat import Chat
     from edgedec.session.reply import Reply
-    from edgedec.session.shared_prefix import FirstPrompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,49 +28,51 @@ class Answer:
     error: Exception | None = None
 
 
-class Task(ABC):
-    """One reply of a chat. ``begin`` is called where the chat must reply at once."""
+class Task:
+    """The reply of a chat to ``text``, drawn as sample ``sample``.
 
-    def wait(self) -> None:
-        """Wait until it may begin. Default: at once."""
-        return
-
-    @abstractmethod
-    def begin(self, chat: Chat) -> Reply:
-        """Begin the reply."""
-
-    def said(self, reply: Reply) -> None:
-        """Hear of new text of the reply. Default: ignore it."""
-        return
-
-    def over(self) -> None:
-        """Hear that the task is over, however it ended. Default: ignore it."""
-        return
-
-
-class LedTask(Task):
-    """A reply whose prompt begins as that of the first task, which the others wait for: see ``FirstPrompt``.
-
-    None for ``first``: nobody waits.
+    Its prompt may begin as that of the first task, which the others wait for: ``first`` is set once that
+    prompt is computed, or will not be. None: nobody waits.
     """
 
-    def __init__(self, number: int, first: FirstPrompt | None) -> None:
+    def __init__(
+        self,
+        text: str,
+        number: int,
+        first: threading.Event | None,
+        *,
+        raw: bool,
+        logprobs: int | None = None,
+        sample: int = 0,
+    ) -> None:
         self.number, self._first = number, first
+        self._text, self._raw, self._logprobs, self._sample = text, raw, logprobs, sample
 
     def wait(self) -> None:
-        """See ``Task.wait``. The first task waits for nothing."""
+        """Wait until it may begin: the first task at once."""
         if self.number and self._first:
             self._first.wait()
 
+    def begin(self, chat: Chat) -> Reply:
+        """Begin the reply. This is called where the chat must reply at once."""
+        params = chat.settings.params
+        chat.adjust(params=with_seed(params, self._sample))
+        try:
+            if self._raw:
+                return chat.complete(self._text, logprobs=self._logprobs)
+            return chat.reply(self._text, logprobs=self._logprobs, final=True)
+        finally:
+            chat.adjust(params=params)
+
     def said(self, reply: Reply) -> None:
-        """See ``Task.said``."""
-        if not self.number and reply.tokens:
+        """Hear of new text of the reply."""
+        if reply.tokens:
             self.over()
 
     def over(self) -> None:
-        """See ``Task.over``."""
+        """Hear that the task is over, however it ended, or that its prompt is computed."""
         if not self.number and self._first:
-            self._first.over()
+            self._first.set()
 
 
 class TaskQueue:

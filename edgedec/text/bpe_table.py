@@ -79,7 +79,7 @@ HEADER = struct.Struct(f"<8sIIII32s{2 * len(TablePart)}Q")
 
 
 class BpeTable:
-    """A mapped table. Its calls raise BadFileError where it contradicts itself."""
+    """The ``Encoder`` of a mapped table. Its calls raise BadFileError where it contradicts itself."""
 
     def __init__(self, path: Path) -> None:
         """Map the file. Raises BadFileError for one that is no table or damaged, OSError."""
@@ -90,18 +90,16 @@ class BpeTable:
         self._at = (self._bytes.ctypes.data, self._bytes.size)
         if self._call("check") < 0:
             raise damaged()
-        _, checksum, self.flags, _, self.ids, self.source, *parts = HEADER.unpack_from(self._bytes.data)
+        _, checksum, flags, _, self.ids, self.source, *parts = HEADER.unpack_from(self._bytes.data)
         if _checksum(path) != checksum:
             raise damaged()
+        self.mapped_bytes = self._bytes.size
+        self.adds_space = bool(flags & ADDS_SPACE)
         self._idle: list[int] = []
         """Encoders that nobody uses. To make one takes longer than to encode a few words."""
         weakref.finalize(self, _close_all, self._idle)
         self._parts = dict(zip(TablePart, zip(parts[::2], parts[1::2], strict=True), strict=True))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the file."""
-        return self._bytes.size
+        self.size = int(self._parts[TablePart.SORTED][1])
 
     @cached_property
     def facts(self) -> TokenizerFacts:
@@ -123,11 +121,6 @@ class BpeTable:
         flags = (bool(kind & flag) for flag in (SPECIAL, NORMALIZED, LEFT_STRIP, RIGHT_STRIP))
         return AddedToken(self.spelling(token) or "", *flags)
 
-    @property
-    def size(self) -> int:
-        """The number of tokens."""
-        return int(self._parts[TablePart.SORTED][1])
-
     def spelling(self, token: int) -> str | None:
         """Return a token as the vocabulary spells it; None for no token."""
         if not 0 <= token < self.ids or not self._kinds[token] & (IN_VOCABULARY | ADDED):
@@ -145,14 +138,18 @@ class BpeTable:
             if text is not None:
                 yield text
 
-    def find(self, spelling: str) -> int | None:
+    def vocabulary(self) -> dict[str, int]:
+        spelled = ((token, self.spelling(token)) for token in range(self.ids))
+        return {text: token for token, text in spelled if text is not None}
+
+    def id_of(self, spelling: str) -> int | None:
         """Return the id of the token that the vocabulary spells so."""
         text = spelling.encode("utf-8", "surrogatepass")
         found = self._call("find", text, len(text))
         return None if found == _MISSING else self._checked(found)
 
-    def encode(self, text: str, *, specials: bool, literal: Sequence[int] = ()) -> list[int]:
-        """Return the ids of a text; without ``specials`` control tokens in it stay text.
+    def encode(self, text: str, *, parse_special: bool, literal: Sequence[int] = ()) -> list[int]:
+        """Return the ids of a text; without ``parse_special`` control tokens in it stay text.
 
         With it, those stay text that contain one of the characters at ``literal``, ascending indices.
         Raises UnicodeEncodeError for lone surrogates.
@@ -161,7 +158,7 @@ class BpeTable:
         places = (_SIZE * len(literal))(*_byte_places(text, literal))
         encoder = self._encoder()
         try:
-            return self._encoded(encoder, data, specials, places)
+            return self._encoded(encoder, data, parse_special, places)
         finally:
             if len(data) <= _KEPT_BYTES and len(self._idle) < _MOST_KEPT:
                 self._idle.append(encoder)

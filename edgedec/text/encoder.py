@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import pickle
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.text.added_tokens import AddedToken, cut_at_special
@@ -34,51 +34,6 @@ class TokenizerFacts:
     dropout: bool = False
 
 
-class Encoder(Protocol):
-    """The vocabulary of one ``tokenizer.json``, and its way from text to ids. Several threads may use it."""
-
-    @property
-    def facts(self) -> TokenizerFacts: ...
-    @property
-    def added(self) -> Mapping[int, AddedToken]:
-        """The added tokens by id."""
-
-    def added_token(self, token: int) -> AddedToken | None:
-        """Return the added token of an id; None for any other."""
-
-    @property
-    def size(self) -> int:
-        """The number of tokens."""
-
-    @property
-    def mapped_bytes(self) -> int:
-        """Bytes of a mapped file, of which encoding makes pages resident."""
-
-    def encode(self, text: str, *, parse_special: bool, literal: Sequence[int] = ()) -> list[int]:
-        """Return the ids of ``text``; without ``parse_special`` control tokens in it stay text.
-
-        With it, those stay text that contain one of the characters at ``literal``, ascending indices.
-        Raises UnicodeEncodeError for lone surrogates, and other exceptions for a tokenizer that contradicts
-        itself.
-        """
-
-    @property
-    def adds_space(self) -> bool:
-        """Whether encoding puts SentencePiece's space in front of a text."""
-
-    def spelling(self, token: int) -> str | None:
-        """Return a token as the vocabulary spells it."""
-
-    def spellings(self) -> Iterator[str]:
-        """Yield every token as the vocabulary spells it, if possible without a copy of the vocabulary."""
-
-    def id_of(self, spelling: str) -> int | None:
-        """Return the id of the token that the vocabulary spells so."""
-
-    def vocabulary(self) -> dict[str, int]:
-        """Return the id of every token, by its spelling."""
-
-
 class LibraryEncoder:
     """The ``tokenizers`` library, which knows every kind and holds some 400 bytes for each token."""
 
@@ -97,19 +52,27 @@ class LibraryEncoder:
             getattr(model, "unk_token", None),
             bool(getattr(model, "dropout", None)),
         )
-        self.added = {
+        self.added: dict[int, AddedToken] = {
             id: AddedToken(one.content, one.special, one.normalized, one.lstrip, one.rstrip, one.single_word)
             for id, one in library.get_added_tokens_decoder().items()
         }
 
     def added_token(self, token: int) -> AddedToken | None:
+        """Return the added token of an id; None for any other."""
         return self.added.get(token)
 
     @property
     def size(self) -> int:
+        """The number of tokens."""
         return self.library.get_vocab_size(with_added_tokens=True)
 
     def encode(self, text: str, *, parse_special: bool, literal: Sequence[int] = ()) -> list[int]:
+        """Return the ids of ``text``; without ``parse_special`` control tokens in it stay text.
+
+        With it, those stay text that contain one of the characters at ``literal``, ascending indices.
+        Raises UnicodeEncodeError for lone surrogates, and other exceptions for a tokenizer that contradicts
+        itself.
+        """
         with self._turn:
             if parse_special and literal:
                 return self._encode_apart(text, literal)

@@ -25,7 +25,7 @@ from edgedec.text.word_patterns import GPT2, WORD_PATTERNS
 
 if TYPE_CHECKING:
     from edgedec.text.added_tokens import AddedToken
-    from edgedec.text.encoder import Encoder
+    from edgedec.text.table_encoder import Encoder
 
 _WORDS_CHARS = 8_192
 """Length of a piece for byte-level BPE, which takes most memory for each byte."""

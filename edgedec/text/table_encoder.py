@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from edgedec.core.errors import BadFileError, EdgeDecError, StorageError, UnsupportedError
 from edgedec.disk.files import atomic_path, sha256_of
-from edgedec.text.added_tokens import AddedToken
-from edgedec.text.bpe_table import ADDS_SPACE, FILE_NAME, BpeTable, available, damaged
-from edgedec.text.encoder import Encoder, LibraryEncoder
+from edgedec.text.bpe_table import FILE_NAME, BpeTable, available, damaged
+from edgedec.text.encoder import LibraryEncoder
 from edgedec.text.tokenizer_guard import check_steps
 
 JSON = "tokenizer.json"
+Encoder = LibraryEncoder | BpeTable
+"""The vocabulary of one ``tokenizer.json``, and its way from text to ids. Several threads may use it."""
 _AGAIN = "export or pull the model again"
 _OTHER_SHAPES = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """Errors of facts that are none of a table."""
@@ -75,32 +75,33 @@ def open_encoder(bundle: Path, sha256: str | None = None) -> Encoder:
     return _by_table(bundle / FILE_NAME, source) or encoder
 
 
-def _by_table(path: Path, source: bytes) -> TableEncoder | None:
+def _by_table(path: Path, source: bytes) -> BpeTable | None:
     """Return the encoder of the table of ``source``; None where there is none, or a damaged one."""
     try:
-        table = BpeTable(path)
-        if table.source != source:
-            return None
-        check_steps(table.facts)
-        return TableEncoder(table)
+        table = _opened(path)
+        return table if table.source == source else None
     except (EdgeDecError, OSError, *_OTHER_SHAPES):
         return None
 
 
-def _only_table(path: Path) -> TableEncoder:
+def _only_table(path: Path) -> BpeTable:
     """Return the encoder of a table without a ``tokenizer.json``. Raises BadFileError, UnsupportedError."""
     if not available():
         raise UnsupportedError(
             "the bundle's tokenizer is a table, which these kernels cannot read", hint="update EdgeDec"
         )
     try:
-        table = BpeTable(path)
-        check_steps(table.facts)
-        return TableEncoder(table)
+        return _opened(path)
     except OSError as error:
         raise BadFileError(f"cannot read {path}: {error.strerror}", hint=_AGAIN) from error
     except (BadFileError, *_OTHER_SHAPES) as error:
         raise BadFileError(damaged().message, hint=_AGAIN) from error
+
+
+def _opened(path: Path) -> BpeTable:
+    table = BpeTable(path)
+    check_steps(table.facts)
+    return table
 
 
 def _library_encoder(path: Path) -> LibraryEncoder:
@@ -126,47 +127,3 @@ def _made(path: Path, table: Path, encoder: LibraryEncoder) -> bool:
     except (NoTableError, StorageError, OSError):
         return False
     return True
-
-
-class TableEncoder:
-    """Encodes with a table; see ``Encoder``."""
-
-    def __init__(self, table: BpeTable) -> None:
-        """Raises BadFileError for a table whose facts are none."""
-        self.table = table
-        self.facts = table.facts
-
-    @property
-    def added(self) -> Mapping[int, AddedToken]:
-        return self.table.added
-
-    def added_token(self, token: int) -> AddedToken | None:
-        return self.table.added_token(token)
-
-    @property
-    def size(self) -> int:
-        return self.table.size
-
-    @property
-    def mapped_bytes(self) -> int:
-        return self.table.nbytes
-
-    @property
-    def adds_space(self) -> bool:
-        return bool(self.table.flags & ADDS_SPACE)
-
-    def encode(self, text: str, *, parse_special: bool, literal: Sequence[int] = ()) -> list[int]:
-        return self.table.encode(text, specials=parse_special, literal=literal)
-
-    def spelling(self, token: int) -> str | None:
-        return self.table.spelling(token)
-
-    def spellings(self) -> Iterator[str]:
-        return self.table.spellings()
-
-    def id_of(self, spelling: str) -> int | None:
-        return self.table.find(spelling)
-
-    def vocabulary(self) -> dict[str, int]:
-        spelled = ((token, self.spelling(token)) for token in range(self.table.ids))
-        return {text: token for token, text in spelled if text is not None}

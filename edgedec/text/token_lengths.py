@@ -13,7 +13,7 @@ from edgedec.text.tokenizer_guard import most_shrinking
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from edgedec.text.encoder import Encoder
+    from edgedec.text.table_encoder import Encoder
 
 
 class TokenLengths:

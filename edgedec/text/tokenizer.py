@@ -20,7 +20,7 @@ from edgedec.text.template_inputs import TemplateInputs
 from edgedec.text.token_lengths import BYTE_OF, CHAR_OF, TokenLengths
 
 if TYPE_CHECKING:
-    from edgedec.text.encoder import Encoder
+    from edgedec.text.table_encoder import Encoder
     from edgedec.text.template import ChatTemplate
 
 _AGAIN = "export or pull the model again"

@@ -12,7 +12,8 @@ from edgedec.core.progress import Progress, silent
 from edgedec.disk.listed_files import FileEntry
 from edgedec.drafters.artifacts import DrafterArtifact
 from edgedec.export.writer import place_file
-from edgedec.text.table_encoder import TableEncoder, open_encoder, reason_for_no_table
+from edgedec.text.bpe_table import BpeTable
+from edgedec.text.table_encoder import open_encoder, reason_for_no_table
 from edgedec.text.template import ChatTemplate
 from edgedec.text.template_program import FILE_NAME as TEMPLATE_PROGRAM
 from edgedec.text.template_program import write_program
@@ -67,7 +68,7 @@ def _place_table(bundle: Path, into: Path, manifest: Manifest) -> None:
     if (bundle / TOKENIZER_TABLE).is_file():
         place_file(bundle / TOKENIZER_TABLE, into / TOKENIZER_TABLE, silent)
     encoder = open_encoder(into, manifest.tokenizer_sha256)
-    if not isinstance(encoder, TableEncoder):
+    if not isinstance(encoder, BpeTable):
         reason = reason_for_no_table(into) or "its table cannot be written"
         raise UnsupportedError(
             f"the tokenizer of {manifest.name} cannot be made a table, which a device reads: {reason}",

@@ -31,7 +31,7 @@ def test_they_are_the_figures_of_the_parts(bundle: Path, tmp_path: Path) -> None
         assert runner.budget
         assert stats.plan == model.plan()
         assert stats.plan
-        assert stats.plan.as_json() == runner.budget.as_json()
+        assert stats.plan.as_json()["parts"] == runner.budget.plan.parts
         assert stats.plan.overrun == 0
         json.dumps(stats.as_json())
 

@@ -14,6 +14,7 @@ from edgedec.decode.passes import PassTimer
 from edgedec.decode.records import ReplyDetails
 from edgedec.sampling import DrawParams
 from tests.reference.sampling import DrawHistory, bound_after, draw
+from tests.reference.settings import adjusts
 
 GREEDY = DrawParams()
 SAMPLED = DrawParams(temperature=0.8, top_k=10, top_p=0.9, seed=3)
@@ -267,7 +268,7 @@ def test_a_bias_of_a_token_that_the_model_does_not_have_is_refused() -> None:
     assert tokens(engine, [1, 2], DrawParams(logit_bias=((23, 100.0),)), 2) == [23, 23]
 
 
-@pytest.mark.parametrize("params", [one for one in EVERY_KIND if one.adjusts or one.mirostat])
+@pytest.mark.parametrize("params", [one for one in EVERY_KIND if adjusts(one) or one.mirostat])
 def test_a_reply_goes_on_as_if_it_had_not_been_cut(params: DrawParams) -> None:
     """What it said already counts, and so does mirostat's state; the next reply knows nothing of it."""
     prompt = [1, 2, 1]

@@ -20,6 +20,7 @@ from edgedec.core.errors import BackendError, UsageError
 from edgedec.core.rows import HeadRows
 from edgedec.sampling import DrawParams
 from tests.reference import noise
+from tests.reference.settings import adjusts, counts, filters, narrows, uncut
 
 F64 = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -94,7 +95,7 @@ def draw(
 
     Raises BackendError for logits that are not numbers, UsageError where bias and ``allowed`` leave no token.
     """
-    if allowed is not None and (params.greedy or params.uncut):
+    if allowed is not None and (params.greedy or uncut(params)):
         token = draw(rows, row, params, position, history)  # the best of all, or the winner of their race
         if allowed.permits(token):
             return token
@@ -165,7 +166,7 @@ def row_of(
     every = values[ids]
     order = np.argsort(-every, kind="stable")
     temperature = temperature_of(params, rows, row)
-    own = temperature == rows.temperature and not params.adjusts and allowed is None
+    own = temperature == rows.temperature and not adjusts(params) and allowed is None
     sums = (rows.logsumexp.item(row), rows.entropy.item(row)) if own else None
     return Row(every, every[order], ids[order], temperature, history.bound, sums)
 
@@ -180,7 +181,7 @@ def adjusted(logits: F64, params: DrawParams, history: DrawHistory) -> F64:
     for token in history.occurred if penalty != 1.0 else ():
         if token < size:
             values[token] = values[token] / penalty if values[token] > 0.0 else values[token] * penalty
-    for token, count in history.said.items() if params.counts else ():
+    for token, count in history.said.items() if counts(params) else ():
         if token < size:
             values[token] -= count * params.frequency_penalty + params.presence_penalty
     return values
@@ -220,12 +221,12 @@ def survivors(row: Row, params: DrawParams) -> Kept:
             ]
         count = first_below(weights, params.min_p)
         values, ids = values[:count], ids[:count]
-    return narrowed(values, ids, row, params) if params.narrows else (values, ids)
+    return narrowed(values, ids, row, params) if narrows(params) else (values, ids)
 
 
 def narrowed(values: F64, ids: Ids, row: Row, params: DrawParams) -> Kept:
     """Apply the cuts that look at the whole distribution, each at what those before it leave."""
-    whole = not params.filters
+    whole = not filters(params)
     steps = [
         (typical, params.typical, params.typical < 1.0),
         (eta, params.eta, params.eta > 0.0),

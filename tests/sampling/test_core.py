@@ -18,6 +18,7 @@ from edgedec.core_lib.library import error_of, function
 from edgedec.core_lib.needs import drawing_bytes, head_temperature, needs_logits
 from edgedec.core_lib.params import params_struct
 from edgedec.sampling import DrawParams
+from tests.reference.settings import uncut
 from tests.sampling.drawing import (
     Drawing,
     Mask,
@@ -268,7 +269,7 @@ def test_the_lists_of_draws_fit_what_is_planned_for_them(values: dict[str, Any],
     handle = handle_of(Drawing(rows, params, 0, logits.size, tuple(range(100)), 50, allowed=mask))
     handle.verdict_on(EMPTY, rows, 0)
     assert handle.drawn_bytes <= drawing_bytes(params, masked=masked) * logits.size + 65_536
-    assert not masked or params.uncut or params.greedy or handle.drawn_bytes > 8 * logits.size
+    assert not masked or uncut(params) or params.greedy or handle.drawn_bytes > 8 * logits.size
 
 
 @pytest.mark.parametrize("name", ["values", "ids", "logsumexp", "entropy"])

@@ -13,8 +13,8 @@ class Peer:
         greedy = edgedec.SamplingParams.greedy()
         self.model = edgedec.open(model, edgedec.RunConfig(**config, sampling=greedy))
         self.chat = self.model.chat(max_tokens=max_tokens)
-        budget = self.model.budget
-        return {"capacity": self.model.context, "memory": budget.as_json() if budget else {}}
+        plan = self.model.plan()
+        return {"capacity": self.model.context, "memory": plan.as_json() if plan else {}}
 
     def say(self, text: str) -> dict[str, Any]:
         """Take one turn of the user, reply, and report the memory after it."""

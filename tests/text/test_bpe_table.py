@@ -21,8 +21,8 @@ from edgedec.disk.files import sha256_of
 from edgedec.export.tokenizer.pretokenizers import PRE_TOKENIZERS
 from edgedec.text import table_encoder
 from edgedec.text.bpe_table import FILE_NAME, HEADER, BpeTable
-from edgedec.text.encoder import Encoder, LibraryEncoder
-from edgedec.text.table_encoder import TableEncoder, open_encoder, reason_for_no_table
+from edgedec.text.encoder import LibraryEncoder
+from edgedec.text.table_encoder import Encoder, open_encoder, reason_for_no_table
 from tests.fixtures.tiny_tokenizers import bpe_metadata, built, library_of, spm_metadata
 from tests.text.multilingual import hard_texts, mixtures
 
@@ -87,7 +87,7 @@ def long_runs() -> list[str]:
 def assert_same(encoder: Encoder, folder: Path, texts: list[str]) -> None:
     """The table, not the library, and the same in everything that a tokenizer asks for."""
     library = LibraryEncoder(library_of(folder))
-    assert isinstance(encoder, TableEncoder)
+    assert isinstance(encoder, BpeTable)
     for text in texts:
         for special in (False, True):
             expected = library.encode(text, parse_special=special)
@@ -250,7 +250,7 @@ def test_a_table_is_made_once_and_again_for_another_file(
     before = (tmp_path / FILE_NAME).read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(table_encoder, "_library_encoder", None)
-        assert isinstance(open_encoder(tmp_path), TableEncoder)
+        assert isinstance(open_encoder(tmp_path), BpeTable)
     encoder = changed(tmp_path, lambda d: d["model"].update(merges=[]))
     assert (tmp_path / FILE_NAME).read_bytes() != before
     assert_same(encoder, tmp_path, hard_texts())
@@ -260,7 +260,7 @@ def test_a_hash_that_is_known_is_not_computed_again(tmp_path: Path, monkeypatch:
     bpe(tmp_path)
     known = sha256_of(tmp_path / "tokenizer.json")
     monkeypatch.setattr(table_encoder, "sha256_of", None)
-    assert isinstance(open_encoder(tmp_path, known), TableEncoder)
+    assert isinstance(open_encoder(tmp_path, known), BpeTable)
 
 
 def test_where_no_table_can_be_written_the_library_encodes(
@@ -280,7 +280,7 @@ def test_encoding_needs_no_library(tmp_path: Path) -> None:
     lines = (
         "import sys",
         "from pathlib import Path",
-        "from edgedec.text.table_encoder import open_encoder",
+        "from edgedec.text.table_encoder import Encoder, open_encoder",
         f"assert open_encoder(Path({str(tmp_path)!r})).encode('a an', parse_special=False)",
         "assert 'tokenizers' not in sys.modules",
     )
@@ -289,11 +289,11 @@ def test_encoding_needs_no_library(tmp_path: Path) -> None:
 
 def test_an_encoder_is_used_again_after_short_texts_only(tmp_path: Path) -> None:
     encoder = bpe(tmp_path)
-    assert isinstance(encoder, TableEncoder)
+    assert isinstance(encoder, BpeTable)
     texts = [*soups(20), "x" * 5000, "the end"]
     first = [encoder.encode(text, parse_special=False) for text in texts]
     assert len(encoder.table._idle) == 1
-    again = [TableEncoder(BpeTable(tmp_path / FILE_NAME)).encode(text, parse_special=False) for text in texts]
+    again = [BpeTable(tmp_path / FILE_NAME).encode(text, parse_special=False) for text in texts]
     assert first == again
     encoder.encode("x" * 5000, parse_special=False)
     assert not encoder.table._idle
@@ -328,7 +328,7 @@ def test_a_truncated_table_is_one_line_and_made_again(make: Callable[..., Encode
             path.write_bytes(cut)
             with pytest.raises(BadFileError, match=r"tokenizer\.table of the bundle is damaged"):
                 BpeTable(path)
-    assert isinstance(open_encoder(tmp_path), TableEncoder)
+    assert isinstance(open_encoder(tmp_path), BpeTable)
     assert path.read_bytes() == content
 
 
@@ -363,7 +363,7 @@ def test_a_hostile_table_gives_ids_or_one_line(
             damaged[at : at + 4] = edge.to_bytes(4, "little")
         path.write_bytes(with_checksum(bytes(damaged)))
         try:
-            encoder = TableEncoder(BpeTable(path))
+            encoder = BpeTable(path)
             for text in texts:
                 encoder.encode(text, parse_special=True)
                 encoder.id_of(text)

@@ -17,8 +17,8 @@ from tokenizers import Tokenizer as Library
 
 from edgedec.models.catalogue import CATALOGUE
 from edgedec.session.prompt import Message, Prompts
+from edgedec.text.bpe_table import BpeTable
 from edgedec.text.encoder import LibraryEncoder
-from edgedec.text.table_encoder import TableEncoder
 from edgedec.text.template import ChatTemplate
 from edgedec.text.template_program import program_of
 from edgedec.text.tokenizer import Tokenizer
@@ -204,7 +204,7 @@ def rewriting(folder: Path, **renamed: str) -> Tokenizer:
 def test_control_tokens_that_are_found_after_the_normaliser(tmp_path: Path) -> None:
     """A message's places are followed: the template's tokens stay tokens, the message's are text."""
     tokenizer = rewriting(tmp_path)
-    assert isinstance(tokenizer._encoder, TableEncoder)
+    assert isinstance(tokenizer._encoder, BpeTable)
     template = ChatTemplate("{{ messages[0].content }} <|user|>\u00e9 <|user|>", bos="", eos="")
     user = tokenizer.control_ids()["<|user|>"]
     for content in (

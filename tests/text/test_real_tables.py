@@ -10,8 +10,9 @@ import unicodedata
 import pytest
 
 from edgedec.bundle.manifest import Manifest
+from edgedec.text.bpe_table import BpeTable
 from edgedec.text.encoder import LibraryEncoder
-from edgedec.text.table_encoder import TableEncoder, open_encoder
+from edgedec.text.table_encoder import open_encoder
 from edgedec.text.tokenizer import Tokenizer
 from tests.fixtures.real_models import REAL_MODELS, installed
 from tests.project.sources import ROOT
@@ -30,7 +31,7 @@ def test_a_table_has_the_ids_of_the_library(name: str) -> None:
 
     bundle = installed(name)
     encoder = open_encoder(bundle)
-    assert isinstance(encoder, TableEncoder)
+    assert isinstance(encoder, BpeTable)
     library = LibraryEncoder(Library.from_buffer((bundle / "tokenizer.json").read_bytes()))
     control = [token.content for token in library.added.values()][:5]
     texts = [*hard_texts(), *mixtures(300), "a" * 3000, *control, "x" + "y".join(control)]

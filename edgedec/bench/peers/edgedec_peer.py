@@ -280,11 +280,12 @@ class Peer:
         return self._chat
 
     def _plan(self) -> dict[str, Any]:
-        budget = self.model.budget
+        budget, plan = self.model.budget, self.model.plan()
         assert budget is not None
+        assert plan is not None
         wanted = {"kv": budget.wanted.kv, "context": budget.wanted.context}
         end = drafts_end(budget.facts, budget.wanted, elastic=self.run.context is None)
-        return {"memory": {**budget.as_json(), "wanted": wanted}, "drafts_end": end}
+        return {"memory": {**plan.as_json(), "wanted": wanted}, "drafts_end": end}
 
 
 def _since(after: Any, before: Any) -> Any:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-_MARKS = re.compile(r'["\[\]{}]')
-_IN_STRING = re.compile(r'["\\]')
 _SCALAR_END = re.compile(r"[\s,\]};<]")
 _CLOSED_BY = {"{": "}", "[": "]"}
 
@@ -29,58 +27,28 @@ class JsonEnd:
 
     def find(self, text: str) -> int:
         """Return how many characters at the beginning of ``text`` belong to the value."""
-        at = 0
-        while at < len(text) and not self.over and not self.failed:
+        for at, char in enumerate(text):
             if not self._begun:
-                at = self._begin(text)
-            elif self._in_string:
-                at = self._string(text, at)
+                self._begun, self.scalar = True, char.isalnum() or char == "-"
+                self.failed = not self.scalar and char not in '"{['
             elif self.scalar:
-                match = _SCALAR_END.search(text, at)
-                self.over = match is not None
-                at = match.start() if match else len(text)
-            else:
-                at = self._inside(text, at)
-        return at
+                self.over = _SCALAR_END.match(char) is not None
+            if self.over or self.failed:
+                return at
+            if not self.scalar:
+                self._follow(char)
+                if self.over or self.failed:
+                    return at + 1
+        return len(text)
 
-    def _begin(self, text: str) -> int:
-        self._begun = True
-        first = text[0]
-        if first in _CLOSED_BY:
-            self._open.append(_CLOSED_BY[first])
-            return 1
-        if first == '"':
-            self._in_string = True
-            return 1
-        self.scalar = first.isalnum() or first == "-"
-        self.failed = not self.scalar
-        return 0
-
-    def _string(self, text: str, at: int) -> int:
-        if self._escaped:
-            self._escaped = False
-            return at + 1
-        match = _IN_STRING.search(text, at)
-        if match is None:
-            return len(text)
-        if match.group() == "\\":
-            self._escaped = True
-        else:
-            self._in_string = False
-            self.over = not self._open
-        return match.end()
-
-    def _inside(self, text: str, at: int) -> int:
-        match = _MARKS.search(text, at)
-        if match is None:
-            return len(text)
-        char = match.group()
-        if char == '"':
+    def _follow(self, char: str) -> None:
+        if self._in_string:
+            self._in_string = self._escaped or char != '"'
+            self._escaped = char == "\\" and not self._escaped
+        elif char == '"':
             self._in_string = True
         elif char in _CLOSED_BY:
             self._open.append(_CLOSED_BY[char])
-        elif self._open.pop() != char:
-            self.failed = True
-        else:
-            self.over = not self._open
-        return match.end()
+        elif char in "]}":
+            self.failed = self._open.pop() != char
+        self.over = not (self._open or self._in_string or self.failed)

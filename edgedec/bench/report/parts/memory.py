@@ -17,6 +17,7 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     from edgedec.bench.studies.budget_plans import plans, predicted
     from edgedec.costs.speeds import costs_now
     from edgedec.memory.plan import least, milestones
+    from edgedec.session.model_stats import PlanStats
 
     run = subject.usual()
     budget = run.plan()
@@ -30,7 +31,7 @@ def measure(subject: Subject, progress: Progress) -> dict[str, Any]:
     stones = [(least(budget.facts, budget.wanted), "nothing fits")]
     stones += milestones(budget.facts, budget.wanted)
     return {
-        **budget.as_json(),
+        **PlanStats.of(budget).as_json(),
         "milestones": [{"bytes": nbytes, "below": lost} for nbytes, lost in stones],
         "curve": _corners(points),
     }
