@@ -1,7 +1,8 @@
-"""A loaded model without a cache: the protocol that all backends follow."""
+"""A loaded model without a cache: the class that all backends are of."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -15,7 +16,7 @@ from edgedec.core.forward import Capabilities, Forward
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.core.rows import LAST_ROW, HeadRows, Rows
+from edgedec.core.rows import LAST_ROW, HeadRows, Parents, Rows
 from edgedec.telemetry.cores import physical_cores
 
 DEFAULT_CACHE = CacheConfig()
@@ -27,7 +28,7 @@ class PassRequest:
 
     sequence: int
     tokens: Sequence[int]
-    parents: Sequence[int] | None = None
+    parents: Parents = None
     rows: Rows = LAST_ROW
 
 
@@ -55,11 +56,9 @@ class ExpertSlots(Protocol):
 
     def limit(self, slots: int) -> None:
         """Keep at most so many experts in memory, from now on."""
-        ...
 
     def counts(self) -> StoreCounts:
         """Return what passes asked for so far."""
-        ...
 
 
 class SequenceBatch(Protocol):
@@ -72,7 +71,6 @@ class SequenceBatch(Protocol):
     @property
     def forwards(self) -> tuple[Forward, ...]:
         """One for each sequence."""
-        ...
 
     def reply(self, sequence: int, *, streams: bool = True) -> AbstractContextManager[None]:
         """Make every pass wait for a request of ``sequence`` while inside.
@@ -80,55 +78,54 @@ class SequenceBatch(Protocol):
         ``streams``: whether its tokens are read as they come, so that no prompt may hold them up for long.
         Raises ValueError when the sequence is in a reply already.
         """
-        ...
 
     def close(self) -> None:
         """Run no more passes; waiting callers get a BackendError."""
-        ...
 
 
-class Backend(Protocol):
-    """A loaded model: weights and facts, no KV cache. So a caller plans memory before the cache exists."""
+class Backend(ABC):
+    """A loaded model: weights and facts, no KV cache. So a caller plans memory before the cache exists.
 
-    @property
-    def spec(self) -> ModelSpec: ...
+    It runs one sequence, on the CPU, with all weights in memory, unless a subclass says otherwise.
+    """
 
-    @property
-    def caps(self) -> Capabilities:
-        """Abilities of any forward; ``max_pass`` is the most that a cache can allow."""
-        ...
+    spec: ModelSpec
+    caps: Capabilities
+    """Abilities of any forward; ``max_pass`` is the most that a cache can allow."""
+    threads: int
+    """Compute threads."""
+    weight_bytes: int
+    """Bytes of the weights, as mapped or held."""
+    experts: ExpertSlots | None = None
+    """Experts that are read from the disk as passes need them; None where all weights are in memory."""
 
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of the weights, as mapped or held."""
-        ...
+    def __init__(self, spec: ModelSpec, caps: Capabilities, threads: int | None) -> None:
+        """``threads``: None: one per physical core. Raises UsageError for fewer than one."""
+        check_threads(threads)
+        self.spec, self.caps = spec, caps
+        self.threads = threads or physical_cores()
 
-    @property
-    def experts(self) -> ExpertSlots | None:
-        """Experts that are read from the disk as passes need them; None where all weights are in memory."""
-        ...
+    @staticmethod
+    def runtime_name() -> str:
+        """The name of the runtime, known without a model."""
+        raise NotImplementedError
 
     @property
     def runtime(self) -> str:
         """The kernel row that runs ("avx2", ...), or the name of another runtime."""
-        ...
+        return self.runtime_name()
 
-    @property
-    def threads(self) -> int:
-        """Compute threads."""
-        ...
-
+    @abstractmethod
     def forward(self, cache: CacheConfig = DEFAULT_CACHE, ledger: Ledger | None = None) -> Forward:
         """Make an empty KV cache, once, and the forward over it; its memory is leased from ``ledger``.
 
         Raises UsageError for a capacity beyond the model's context, UnsupportedError for a format that is not
         in ``caps.kv_kinds``, MemoryBudgetError, and BackendError when the memory cannot be had.
         """
-        ...
 
     def device_bytes(self, cache: CacheConfig = DEFAULT_CACHE) -> dict[str, int]:
         """Return bytes on a device of its own by purpose, with a KV cache for ``cache``; {} on the CPU."""
-        ...
+        return {}
 
     def sequences(
         self,
@@ -144,62 +141,8 @@ class Backend(Protocol):
         ``batch_tokens``: most tokens of one pass over all sequences. Raises UnsupportedError for more than
         ``caps.sequences``, and the errors of ``forward``.
         """
-        ...
-
-
-class BackendBase:
-    """The facts of a ``Backend``, and a refusal of several sequences for backends that run one."""
-
-    def __init__(self, spec: ModelSpec, caps: Capabilities, threads: int | None) -> None:
-        """``threads``: None: one per physical core. Raises UsageError for fewer than one."""
-        check_threads(threads)
-        self._spec = spec
-        self._caps = caps
-        self._threads = threads or physical_cores()
-
-    @property
-    def spec(self) -> ModelSpec:
-        return self._spec
-
-    @property
-    def caps(self) -> Capabilities:
-        return self._caps
-
-    @property
-    def threads(self) -> int:
-        return self._threads
-
-    @property
-    def experts(self) -> ExpertSlots | None:
-        """See ``Backend.experts``."""
-        return None
-
-    @staticmethod
-    def runtime_name() -> str:
-        """The name of the runtime, known without a model."""
-        raise NotImplementedError
-
-    @property
-    def runtime(self) -> str:
-        """See ``Backend.runtime``."""
-        return self.runtime_name()
-
-    def device_bytes(self, cache: CacheConfig = DEFAULT_CACHE) -> dict[str, int]:
-        """See ``Backend.device_bytes``."""
-        return {}
-
-    def sequences(
-        self,
-        count: int,
-        cache: CacheConfig = DEFAULT_CACHE,
-        *,
-        batch_tokens: int,
-        ledger: Ledger | None = None,
-        observe: Observe = unobserved,
-    ) -> SequenceBatch:
-        """See ``Backend.sequences``."""
         raise UnsupportedError(
-            f"{self._spec.name} runs one sequence at a time",
+            f"{self.spec.name} runs one sequence at a time",
             hint="export the model for EdgeDec's kernels",
             remedy=Remedy("export"),
         )
@@ -209,7 +152,7 @@ class BackendBase:
 
         Raises UsageError and UnsupportedError as ``Backend.forward`` does.
         """
-        capacity = checked_capacity(self._spec, cache.capacity)
-        kv = checked_kv(self._spec, self._caps, cache)
-        most = min(cache.max_pass or capacity, self._caps.max_pass, capacity)
-        return capacity, kv, replace(self._caps, max_pass=most)
+        capacity = checked_capacity(self.spec, cache.capacity)
+        kv = checked_kv(self.spec, self.caps, cache)
+        most = min(cache.max_pass or capacity, self.caps.max_pass, capacity)
+        return capacity, kv, replace(self.caps, max_pass=most)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import NoReturn
 
-import numpy as np
-from numpy.typing import NDArray
-
-from edgedec.backends.checks import check_keep
-from edgedec.core.errors import UnsupportedError
-from edgedec.core.forward import Attending, Capabilities, Copying, Evicting, Peeking, Portable
+from edgedec.backends.checks import check_keep, check_tokens
+from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.forward import Capabilities, KvCache
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.rows import Keep, Rows
-from edgedec.memory import CacheBook
+from edgedec.core.rows import Keep, Parents, Rows
+from edgedec.memory import CacheBook, PlannedPass
 
 
-class CacheForward:
+class CacheForward(KvCache):
     """The bookkeeping part of ``Forward``.
 
     ``book`` records which slots are taken. A subclass adds ``extend``, ``keep_path`` and ``nbytes``, and the
@@ -27,80 +24,68 @@ class CacheForward:
     def __init__(
         self, spec: ModelSpec, caps: Capabilities, book: CacheBook, ledger: Ledger | None = None
     ) -> None:
-        self._spec = spec
-        self._caps = caps
-        self._book = book
-        self._ledger: Ledger = Ledger() if ledger is None else ledger
+        self.spec, self.caps, self._book = spec, caps, book
+        self.ledger = Ledger() if ledger is None else ledger
+        self.capacity = book.capacity
         self._kept: Keep | None = None
 
     @property
-    def spec(self) -> ModelSpec:
-        return self._spec
-
-    @property
-    def caps(self) -> Capabilities:
-        return self._caps
-
-    @property
-    def ledger(self) -> Ledger:
-        """See ``Forward.ledger``."""
-        return self._ledger
-
-    @property
-    def capacity(self) -> int:
-        """Most tokens that the cache holds."""
-        return self._book.capacity
-
-    @property
     def length(self) -> int:
-        """See ``Forward.length``."""
+        """See ``KvCache.length``."""
         return self._book.length
 
+    @property
+    def resident(self) -> int:
+        """See ``Evicting.resident``."""
+        return self._book.slots
+
+    @property
+    def evicted(self) -> range:
+        """See ``Evicting.evicted``."""
+        return self._book.evicted
+
     def reachable(self, length: int) -> int:
-        """See ``Forward.reachable``."""
+        """See ``KvCache.reachable``."""
         return self._book.reachable(length)
 
     def rewind(self, length: int) -> None:
-        """See ``Forward.rewind``."""
+        """See ``KvCache.rewind``."""
         self._book.rewind(length)
 
-    @property
-    def peeking(self) -> Peeking | None:
-        return None
+    def _placed(self, tokens: Sequence[int], parents: Parents, rows: Rows) -> PlannedPass:
+        """Check a pass, and place it; see ``CacheBook.plan``."""
+        check_tokens(tokens, self.caps.max_pass, self.spec.vocab_size)
+        self._check_rows(rows)
+        return self._plan(len(tokens), parents)
 
-    @property
-    def evicting(self) -> Evicting | None:
-        return None
-
-    @property
-    def attending(self) -> Attending | None:
-        return None
-
-    @property
-    def portable(self) -> Portable | None:
-        return None
-
-    @property
-    def copying(self) -> Copying | None:
-        return None
-
-    @property
-    def lent(self) -> Mapping[str, NDArray[np.float16]] | None:
-        return None
+    def _plan(self, tokens: int, parents: Parents) -> PlannedPass:
+        return self._book.plan(tokens, parents)
 
     def _check_rows(self, rows: Rows) -> None:
         """Raises UnsupportedError for rows that the capabilities lack, ValueError for wrong ids to keep."""
         if rows.taps:
-            if not self._caps.taps:
+            if not self.caps.taps:
                 self._refuse("it hands out no hidden states")
-            if not set(rows.taps) <= set(self._caps.taps):
-                raise ValueError(f"hidden states of layers {rows.taps}: there are {self._caps.taps}")
+            if not set(rows.taps) <= set(self.caps.taps):
+                raise ValueError(f"hidden states of layers {rows.taps}: there are {self.caps.taps}")
         if rows.keep is None or rows.keep is self._kept:
             return
-        if not self._caps.trims:
+        if not self.caps.trims:
             self._refuse("its head cannot be trimmed")
-        check_keep(rows.keep, self._spec.vocab_size)
+        check_keep(rows.keep, self.spec.vocab_size)
         self._kept = rows.keep
 
+    def _check_held(self, length: int) -> None:
+        """Raise ValueError unless the cache holds the first ``length`` tokens as they were fed."""
+        held = 0 <= length <= self.length and self.reachable(length) == length
+        if not self._book.settled or self.evicted or not held:
+            raise ValueError(f"cannot write {length} tokens: the cache does not hold them, or an open tree")
+
+    def _check_read(self, length: int) -> None:
+        """Raise BadFileError unless ``length`` tokens, which were read, can be gone on from."""
+        if self.reachable(length) != length:
+            self.rewind(0)
+            raise BadFileError(f"a saved cache of {length} tokens lacks some that the next one sees")
+
     def _refuse(self, why: str) -> NoReturn:
-        raise UnsupportedError(f"{self._spec.name}: {why}")
+        raise UnsupportedError(f"{self.spec.name}: {why}")

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.checks import check_kept
 from edgedec.backends.head_rows import head_rows, trimmed_rows
-from edgedec.backends.peeked import NOTHING, peek_rows
-from edgedec.core.forward import Attending, Capabilities, Copying, Evicting, Forward, Peeking
+from edgedec.backends.peeked import NOTHING, PeekingForward, check_peek
+from edgedec.core.forward import Attending, Capabilities, Copying, Evicting, Forward
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
+from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Parents, Rows
 from edgedec.memory import CacheBook, PlannedPass, kv_bytes
 
 _MASK = (1 << 64) - 1
@@ -48,7 +48,7 @@ def tiny_spec(vocab_size: int, context_length: int) -> ModelSpec:
     return ModelSpec("fake", "fake", vocab_size, 1, 1, 1, 1, 1, context_length, head_k=min(64, vocab_size))
 
 
-class _Fake(CacheForward):
+class _Fake(CacheForward, Forward):
     """The common part of both fakes: a tiny spec and checks."""
 
     def __init__(
@@ -58,13 +58,6 @@ class _Fake(CacheForward):
 
     def nbytes(self) -> dict[str, int]:
         return {"weights": 0, "kv_cache": kv_bytes(self.spec, self.capacity)}
-
-    def plan(self, tokens: Sequence[int], parents: Sequence[int] | None) -> PlannedPass:
-        if len(tokens) > self.caps.max_pass:
-            raise ValueError(f"{len(tokens)} tokens in one pass: at most {self.caps.max_pass}")
-        if any(not 0 <= token < self.spec.vocab_size for token in tokens):
-            raise ValueError(f"a token is outside the vocabulary of {self.spec.vocab_size}")
-        return self._book.plan(len(tokens), parents)
 
 
 class FakeForward(_Fake):
@@ -81,11 +74,8 @@ class FakeForward(_Fake):
     def finished(self) -> bool:
         return self.played == len(self._script)
 
-    def extend(
-        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
-    ) -> HeadRows:
-        self._check_rows(rows)
-        done = self.plan(tokens, parents)
+    def extend(self, tokens: Sequence[int], *, parents: Parents = None, rows: Rows = LAST_ROW) -> HeadRows:
+        done = self._placed(tokens, parents, rows)
         if self.finished:
             raise ScriptError(f"pass {self.played} over {list(tokens)}, but the script is over")
         due = self._script[self.played]
@@ -104,7 +94,7 @@ class FakeForward(_Fake):
         self._book.keep(nodes)
 
 
-class MarkovForward(_Fake, Peeking, Evicting, Attending, Copying):
+class MarkovForward(_Fake, PeekingForward, Evicting, Attending, Copying):
     """A deterministic model: the logits after a token are a hash of every token on its path.
 
     Logits are multiples of ``1/8`` in [-sharpness, sharpness], so that equal values are common. Each slot
@@ -141,14 +131,10 @@ class MarkovForward(_Fake, Peeking, Evicting, Attending, Copying):
         self.peeks = 0
         self.reused = 0
         """Tokens whose lower layers a pass took from peeks."""
-        self._peeked = NOTHING
 
-    def extend(
-        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
-    ) -> HeadRows:
-        self._check_rows(rows)
+    def extend(self, tokens: Sequence[int], *, parents: Parents = None, rows: Rows = LAST_ROW) -> HeadRows:
         chosen = rows.resolve(len(tokens))
-        done = self.plan(tokens, parents)
+        done = self._placed(tokens, parents, rows)
         warm = self._peeked.shared(tokens, done.parents)
         self._compute(done, tokens, warm)
         self._peeked = NOTHING
@@ -160,54 +146,22 @@ class MarkovForward(_Fake, Peeking, Evicting, Attending, Copying):
             return found
         return replace(found, hidden=_hidden(self._slots[done.start : done.start + len(tokens)], rows.taps))
 
-    @property
-    def peeking(self) -> Peeking | None:
-        return self if self._caps.exits else None
-
-    @property
-    def evicting(self) -> Evicting | None:
-        return self
-
-    @property
-    def attending(self) -> Attending | None:
-        return self
-
-    @property
-    def copying(self) -> Copying | None:
-        return self
-
-    @property
-    def resident(self) -> int:
-        """See ``Evicting.resident``."""
-        return self._book.slots
-
-    @property
-    def evicted(self) -> range:
-        """See ``Evicting.evicted``."""
-        return self._book.evicted
-
-    @property
-    def peeked(self) -> tuple[int, ...]:
-        """See ``Peeking.peeked``."""
-        return self._peeked.tokens
-
     def peek(
         self,
         tokens: Sequence[int],
         *,
         exit: int,
-        parents: Sequence[int] | None = None,
-        rows: Rows = LAST_ROW,
-        keep: Keep | None = None,
         resume: int | None = None,
+        parents: Parents = None,
+        rows: Rows = LAST_ROW,
     ) -> HeadRows:
         """See ``Peeking.peek``."""
-        rows = peek_rows(rows, keep)
+        check_peek(rows)
         self._check_rows(rows)
         before = self._peeked.at(exit, resume)
         peeked = before.joined(tokens, parents, self.caps)
         chosen = rows.resolve(len(tokens))
-        done = self.plan(peeked.tokens, peeked.parents)
+        done = self._placed(peeked.tokens, peeked.parents, Rows(()))
         self._compute(done, peeked.tokens, len(before))
         self._peeked = peeked
         self.peeks += 1
@@ -312,7 +266,7 @@ class MarkovForward(_Fake, Peeking, Evicting, Attending, Copying):
 
 def without_exits(forward: MarkovForward) -> MarkovForward:
     """Return ``forward``, which has no exits and no hidden states from now on."""
-    forward._caps = replace(forward.caps, exits=(), taps=(), trims=False)
+    forward.caps = replace(forward.caps, exits=(), taps=(), trims=False)
     return forward
 
 

@@ -44,7 +44,6 @@ class BackendClass(Protocol):
 
     def runtime_name(self) -> str:
         """A static method: ``Backend.runtime``, known without a model. Raises UsageError."""
-        ...
 
 
 def open_backend(

@@ -15,17 +15,16 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from edgedec.backends.backend import DEFAULT_CACHE, BackendBase
+from edgedec.backends.backend import DEFAULT_CACHE, Backend
 from edgedec.backends.cache_forward import CacheForward
-from edgedec.backends.checks import check_tokens
 from edgedec.backends.head_rows import check_finite
 from edgedec.backends.onnx.session import one_line_errors, open_standard_session
 from edgedec.bundle.manifest import MODEL, WEIGHTS, Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import BadFileError, UnsupportedError
-from edgedec.core.forward import Capabilities
+from edgedec.core.forward import Capabilities, Forward
 from edgedec.core.ledger import Ledger
-from edgedec.core.rows import LAST_ROW, HeadRows, Rows
+from edgedec.core.rows import LAST_ROW, HeadRows, Parents, Rows
 from edgedec.memory import CacheBook
 
 MAX_PASS_TOKENS = 128
@@ -36,7 +35,7 @@ _OPTIONAL = ("attention_mask", "position_ids")
 _AGAIN = "verify the bundle, or export the model again"
 
 
-class DecoderModel(BackendBase):
+class DecoderModel(Backend):
     """The ``Backend`` of a decoder in standard ops, as ``edgedec.export.optimum`` writes it.
 
     Inputs: ``input_ids`` i64[1,T], ``rows`` i64[R], ``past_key_values.N.key`` and ``.value`` f32[1,H,P,D];
@@ -76,7 +75,7 @@ class DecoderModel(BackendBase):
         with one_line_errors(loading=True):
             inputs = {node.name: (node.type, node.shape) for node in self._session.get_inputs()}
             outputs = {node.name: (node.type, node.shape) for node in self._session.get_outputs()}
-        spec, floats, whole = self._spec, "tensor(float)", "tensor(int64)"
+        spec, floats, whole = self.spec, "tensor(float)", "tensor(int64)"
         # The sizes are the manifest's word until the graph agrees: nothing of their number is made before.
         if spec.n_layers > len(inputs) or spec.n_kv_heads * spec.head_dim > _MOST_WIDTH:
             raise _another_model()
@@ -92,7 +91,7 @@ class DecoderModel(BackendBase):
         return set(inputs)
 
 
-class DecoderForward(CacheForward):
+class DecoderForward(CacheForward, Forward):
     """The ``Forward`` over a ``DecoderModel``. Every pass copies its cache."""
 
     def __init__(
@@ -108,25 +107,21 @@ class DecoderForward(CacheForward):
         self._weight_bytes = model.weight_bytes
         self._session = session
         self._inputs = inputs
-        self._past, self._present = _cache_names(self._spec.n_layers)
+        self._past, self._present = _cache_names(self.spec.n_layers)
         self._options = ort.RunOptions()
         # Without head results there is no need of the head: most of a prompt's passes skip it.
         self._options.only_execute_path_to_fetches = True
         self._held: list[ort.OrtValue] = []
         """Keys and values as the last pass left them: of more than ``length`` tokens after a rewind."""
 
-    def extend(
-        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
-    ) -> HeadRows:
+    def extend(self, tokens: Sequence[int], *, parents: Parents = None, rows: Rows = LAST_ROW) -> HeadRows:
         """See ``Forward.extend``; raises as ``OnnxForward.extend`` does, and appends nothing then."""
-        check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
-        planned = self._book.plan(len(tokens), parents)
+        planned = self._placed(tokens, parents, rows)
         if not planned.chain:
             raise UnsupportedError(
-                f"{self._spec.name} cannot run a tree of tokens",
+                f"{self.spec.name} cannot run a tree of tokens",
                 hint="it was exported with optimum; models that EdgeDec builds itself can",
             )
-        self._check_rows(rows)
         chosen = np.array(rows.resolve(len(tokens)), dtype=np.int64)
         with one_line_errors():
             result, self._held = self._run(tokens, chosen, rows.full)
@@ -176,11 +171,11 @@ class DecoderForward(CacheForward):
         return self._held
 
     def _cache_shape(self, length: int) -> list[int]:
-        return [1, self._spec.n_kv_heads, length, self._spec.head_dim]
+        return [1, self.spec.n_kv_heads, length, self.spec.head_dim]
 
     def _head(self, results: list[NDArray[Any]], rows: int, full: bool) -> HeadRows:
         """``results`` in the order of ``_HEAD``, then logits if ``full``: none of them for no rows."""
-        k, vocab = self._spec.head_k, self._spec.vocab_size
+        k, vocab = self.spec.head_k, self.spec.vocab_size
         shapes = [(rows, k), (rows, k), (rows,), (rows,), *([(rows, vocab)] if full else [])]
         if not rows:
             types = (np.float32, np.int32, np.float32, np.float32, np.float32)

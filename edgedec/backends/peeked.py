@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from edgedec.core.forward import Capabilities
+from edgedec.core.forward import Capabilities, Peeking
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.core.rows import Keep, Rows
+from edgedec.core.rows import Parents, Rows
 
 
-def peek_rows(rows: Rows, keep: Keep | None) -> Rows:
-    """Return the rows of a peek that keeps the ids ``keep``. Raises ValueError for hidden states."""
+def check_peek(rows: Rows) -> None:
+    """Raise ValueError for hidden states."""
     if rows.taps:
         raise ValueError("a peek returns no hidden states: the extend after it does")
-    return rows if keep is None else replace(rows, keep=keep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Peeked:
         same = (exit, resume) == (self.exit, self.resume)
         return self if same else replace(NOTHING, exit=exit, resume=resume)
 
-    def joined(self, tokens: Sequence[int], parents: Sequence[int] | None, caps: Capabilities) -> Peeked:
+    def joined(self, tokens: Sequence[int], parents: Parents, caps: Capabilities) -> Peeked:
         """Return these with ``tokens`` behind them, as ``Peeking.peek`` gets them.
 
         Raises ValueError for an exit that does not exist, no tokens, and too many.
@@ -70,3 +69,14 @@ class Peeked:
 
 
 NOTHING = Peeked()
+
+
+class PeekingForward(Peeking):
+    """The tokens that a forward has peeked."""
+
+    _peeked = NOTHING
+
+    @property
+    def peeked(self) -> tuple[int, ...]:
+        """See ``Peeking.peeked``."""
+        return self._peeked.tokens

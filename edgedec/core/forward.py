@@ -1,7 +1,8 @@
 """The seam between the runtime and whatever computes logits.
 
 ``Forward`` is what every model with a KV cache does. What only some do is a part of its own, which a forward
-offers by an attribute of the part's name: None where it lacks. A forward that has a part inherits its class.
+offers by an attribute of the part's name: None where there is none. A forward that has a part inherits its
+class.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from edgedec.core.cache_config import KvType
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
+from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Parents, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,36 +63,79 @@ class Source(Protocol):
 
     def readinto(self, buffer: memoryview, /) -> int | None:
         """Fill ``buffer`` and return the number of bytes; fewer than asked for only at the end."""
-        ...
 
 
-class Forward(Protocol):
-    """A model with a KV cache. The committed tokens live outside of it; this cache follows them."""
+class KvCache(ABC):
+    """The cache of a model. The committed tokens live outside of it; this cache follows them."""
 
-    @property
-    def spec(self) -> ModelSpec: ...
-
-    @property
-    def caps(self) -> Capabilities: ...
-
-    @property
-    def ledger(self) -> Ledger:
-        """The ledger that this forward leases its memory from."""
-        ...
+    spec: ModelSpec
+    caps: Capabilities
+    ledger: Ledger
+    """The ledger that this forward leases its memory from."""
+    capacity: int
+    """Most tokens that the cache holds."""
 
     @property
-    def capacity(self) -> int:
-        """Most tokens that the cache holds."""
-        ...
-
-    @property
+    @abstractmethod
     def length(self) -> int:
         """Position of the next token: the tokens fed so far, evicted ones included."""
-        ...
 
-    def extend(
-        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
-    ) -> HeadRows:
+    @abstractmethod
+    def reachable(self, length: int) -> int:
+        """Return how many tokens ``rewind(length)`` leaves: ``length``, or fewer where the cache has lost
+        some that the next token would see. Layers with a window keep only the newest tokens, and recurrent
+        states go back to a checkpoint. Feed the rest again.
+        """
+
+    @abstractmethod
+    def rewind(self, length: int) -> None:
+        """Forget every token from position ``reachable(length)`` on. Raises ValueError beyond ``length``.
+
+        With ``caps.most_undone`` the cache takes a checkpoint here, also where nothing is forgotten.
+        """
+
+    @abstractmethod
+    def keep_path(self, nodes: Sequence[int]) -> None:
+        """Keep only ``nodes`` of the last pass (indices into it, a root path), compacted in that order."""
+
+    @abstractmethod
+    def nbytes(self) -> dict[str, int]:
+        """Bytes held, by purpose (``weights``, ``kv_cache``, ...)."""
+
+    @property
+    def peeking(self) -> Peeking | None:
+        """The part of that name, as the following ones: None where it is lacking."""
+        return self if isinstance(self, Peeking) and self.caps.exits else None
+
+    @property
+    def evicting(self) -> Evicting | None:
+        return self if isinstance(self, Evicting) else None
+
+    @property
+    def attending(self) -> Attending | None:
+        return self if isinstance(self, Attending) else None
+
+    @property
+    def portable(self) -> Portable | None:
+        return self if isinstance(self, Portable) else None
+
+    @property
+    def copying(self) -> Copying | None:
+        return self if isinstance(self, Copying) else None
+
+    @property
+    def lent(self) -> Mapping[str, NDArray[np.float16]] | None:
+        """Its keys and values by the names of the graph's inputs. To be read between passes, as they are.
+        None where no other graph can read them.
+        """
+        return None
+
+
+class Forward(KvCache):
+    """A model with its KV cache."""
+
+    @abstractmethod
+    def extend(self, tokens: Sequence[int], *, parents: Parents = None, rows: Rows = LAST_ROW) -> HeadRows:
         """Run one pass over ``tokens`` and append them to the cache in the order given.
 
         ``parents[i]`` is the index in this pass of token i's parent, or -1 for a child of the last resident
@@ -99,51 +143,6 @@ class Forward(Protocol):
         before the next ``extend``. Raises ContextFullError when the tokens do not fit, ValueError for
         malformed parents or rows, UnsupportedError for a tree without ``caps.trees``.
         """
-        ...
-
-    def reachable(self, length: int) -> int:
-        """Return how many tokens ``rewind(length)`` leaves: ``length``, or fewer where the cache has lost
-        some that the next token would see. Layers with a window keep only the newest tokens, and recurrent
-        states go back to a checkpoint. Feed the rest again.
-        """
-        ...
-
-    def rewind(self, length: int) -> None:
-        """Forget every token from position ``reachable(length)`` on. Raises ValueError beyond ``length``.
-
-        With ``caps.most_undone`` the cache takes a checkpoint here, also where nothing is forgotten.
-        """
-        ...
-
-    def keep_path(self, nodes: Sequence[int]) -> None:
-        """Keep only ``nodes`` of the last pass (indices into it, a root path), compacted in that order."""
-        ...
-
-    def nbytes(self) -> dict[str, int]:
-        """Bytes held, by purpose (``weights``, ``kv_cache``, ...)."""
-        ...
-
-    @property
-    def peeking(self) -> Peeking | None: ...
-
-    @property
-    def evicting(self) -> Evicting | None: ...
-
-    @property
-    def attending(self) -> Attending | None: ...
-
-    @property
-    def portable(self) -> Portable | None: ...
-
-    @property
-    def copying(self) -> Copying | None: ...
-
-    @property
-    def lent(self) -> Mapping[str, NDArray[np.float16]] | None:
-        """Its keys and values by the names of the graph's inputs. To be read between passes, as they are.
-        None where no other graph can read them.
-        """
-        ...
 
 
 class Peeking(ABC):
@@ -155,10 +154,9 @@ class Peeking(ABC):
         tokens: Sequence[int],
         *,
         exit: int,
-        parents: Sequence[int] | None = None,
-        rows: Rows = LAST_ROW,
-        keep: Keep | None = None,
         resume: int | None = None,
+        parents: Parents = None,
+        rows: Rows = LAST_ROW,
     ) -> HeadRows:
         """Run only the first ``exit`` layers over ``tokens``, and the model's norm and head over ``rows``.
 
@@ -168,7 +166,7 @@ class Peeking(ABC):
         Nothing is appended: ``length`` stays. The tokens follow those peeked before. ``parents[i]`` is the
         index of token i's parent among all peeked tokens, these included, or -1 for a child of the last
         resident token; None means a chain that goes on from the last peeked token. ``rows`` are indices into
-        ``tokens``; ``keep`` is as in ``Rows``.
+        ``tokens``.
 
         The next ``extend`` whose tokens and parents begin like the peeked ones takes their lower layers from
         here: nothing is computed twice, and its bits are the same. Every other change of the cache, and

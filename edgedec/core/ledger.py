@@ -14,7 +14,6 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Mapping
-from types import TracebackType
 
 from edgedec.core.errors import MemoryBudgetError, Remedy
 from edgedec.core.units import size, size_up
@@ -68,9 +67,7 @@ class Lease:
         self.take()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def __del__(self) -> None:

@@ -14,6 +14,8 @@ from edgedec.core.quick_dataclass import dataclass
 FloatArray = NDArray[np.float32]
 Keep = NDArray[np.int64]
 """Ids of a trimmed vocabulary: ascending, at least one."""
+Parents = Sequence[int] | None
+"""The parent of each token of a pass, by its index there; see ``Forward.extend``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from edgedec.kernels.library import library_path, too_old
 
 POINTER, INT, LONG, REAL = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_double
-
-Signatures = Mapping[str, tuple[Any, ...]]
-"""By the name of a function: the type of its result, then those of its arguments."""
+TEXT, SIZE = ctypes.c_char_p, ctypes.c_size_t
 
 
 @cache
@@ -21,20 +18,30 @@ def _library() -> ctypes.PyDLL:
     return ctypes.PyDLL(str(library_path()))
 
 
-def bind(prefix: str, signatures: Signatures) -> dict[str, Any]:
-    """Return the functions whose names are ``prefix`` and a key of ``signatures``, by this key.
+class Functions:
+    """Functions whose names begin with ``prefix``, as attributes of the names without it.
 
-    Raises BackendError for a kernel library of an older version.
+    ``signatures``: the type of a function's result, then those of its arguments. A function is bound as it is
+    first asked for, which raises BackendError for a kernel library of an older version.
     """
-    found = {}
-    for name, (result, *arguments) in signatures.items():
+
+    def __init__(self, prefix: str, /, **signatures: tuple[Any, ...]) -> None:
+        self._prefix, self._signatures = prefix, signatures
+
+    def __getattr__(self, name: str) -> Any:
+        result, *arguments = self._signatures[name]
         try:
-            function = getattr(_library(), prefix + name)
+            found = getattr(_library(), self._prefix + name)
         except AttributeError:
             raise too_old() from None
-        function.restype, function.argtypes = result, arguments
-        found[name] = function
-    return found
+        found.restype, found.argtypes = result, arguments
+        setattr(self, name, found)
+        return found
+
+
+def ints_at(place: int, count: int) -> list[int]:
+    """Return the i32 that a function of the core hands in or out."""
+    return (ctypes.c_int32 * count).from_address(place)[:] if count else []
 
 
 def address(name: str) -> int:

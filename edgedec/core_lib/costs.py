@@ -6,48 +6,38 @@ import ctypes
 import math
 import weakref
 from collections.abc import Mapping
-from functools import cache
 from struct import pack
-from typing import Any
 
 from edgedec.core.experts import Experts, StoreCounts
-from edgedec.core_lib.binding import INT, LONG, POINTER, REAL, bind
+from edgedec.core_lib.binding import INT, LONG, POINTER, REAL, Functions
 
-_COSTS = {
-    "curve": (POINTER, LONG, POINTER, POINTER, INT),
-    "streamed": (POINTER, POINTER, LONG, LONG, LONG, LONG, REAL),
-    "energy": (POINTER, POINTER, LONG, POINTER, POINTER),
-    "destroy": (None, POINTER),
-    "longest": (INT, POINTER),
-    "plain": (REAL, POINTER),
-    "seconds": (REAL, POINTER, INT),
-    "price": (REAL, POINTER, REAL, INT),
-    "expected": (REAL, POINTER, INT, REAL, REAL, REAL),
-    "least_slope": (REAL, POINTER, INT),
-    "observe": (INT, POINTER, INT, REAL, INT),
-    "doubt_level": (INT, POINTER),
-    "plain_is_unclear": (INT, POINTER),
-    "level_is_old": (INT, POINTER),
-    "drift": (REAL, POINTER),
-    "measured": (LONG, POINTER, LONG, POINTER, POINTER),
-}
-_BATCH = {
-    "": (POINTER, POINTER, LONG),
-    "_destroy": (None, POINTER),
-    "_view": (POINTER, POINTER, LONG),
-    "_passed": (None, POINTER, LONG, POINTER, POINTER, REAL, REAL, REAL),
-}
+_COSTS = Functions(
+    "edgedec_core_costs_",
+    curve=(POINTER, LONG, POINTER, POINTER, INT),
+    streamed=(POINTER, POINTER, LONG, LONG, LONG, LONG, REAL),
+    energy=(POINTER, POINTER, LONG, POINTER, POINTER),
+    destroy=(None, POINTER),
+    longest=(INT, POINTER),
+    plain=(REAL, POINTER),
+    seconds=(REAL, POINTER, INT),
+    price=(REAL, POINTER, REAL, INT),
+    expected=(REAL, POINTER, INT, REAL, REAL, REAL),
+    least_slope=(REAL, POINTER, INT),
+    observe=(INT, POINTER, INT, REAL, INT),
+    doubt_level=(INT, POINTER),
+    plain_is_unclear=(INT, POINTER),
+    level_is_old=(INT, POINTER),
+    drift=(REAL, POINTER),
+    measured=(LONG, POINTER, LONG, POINTER, POINTER),
+)
+_BATCH = Functions(
+    "edgedec_core_",
+    batch=(POINTER, POINTER, LONG),
+    batch_destroy=(None, POINTER),
+    batch_view=(POINTER, POINTER, LONG),
+    batch_passed=(None, POINTER, LONG, POINTER, POINTER, REAL, REAL, REAL),
+)
 _NO_READS = -1.0, 0.0
-
-
-@cache
-def _costs() -> dict[str, Any]:
-    return bind("edgedec_core_costs_", _COSTS)
-
-
-@cache
-def _batch() -> dict[str, Any]:
-    return bind("edgedec_core_batch", _BATCH)
 
 
 def reads_of(read: StoreCounts | None) -> tuple[float, float]:
@@ -68,34 +58,34 @@ class Costs:
         """``needs``: what has to live as long."""
         self.handle = handle
         self._needs = needs
-        self.longest: int = _costs()["longest"](handle)
+        self.longest: int = _COSTS.longest(handle)
 
     @property
     def plain(self) -> float:
         """The cost of a pass over one token without drafts."""
-        return float(_costs()["plain"](self.handle))
+        return float(_COSTS.plain(self.handle))
 
     def seconds(self, tokens: int) -> float:
         """The cost of a pass over 1 to ``longest`` tokens. Raises ValueError outside."""
         if not 1 <= tokens <= self.longest:
             raise ValueError(f"a pass over {tokens} tokens is outside 1 to {self.longest}")
-        return float(_costs()["seconds"](self.handle, tokens))
+        return float(_COSTS.seconds(self.handle, tokens))
 
     def price(self, seconds: float, tokens: int = 1) -> float:
         """The cost of ``seconds`` of drafting, or of a pass over ``tokens``."""
-        return float(_costs()["price"](self.handle, seconds, tokens))
+        return float(_COSTS.price(self.handle, seconds, tokens))
 
     def expected(self, tokens: int, seconds: float, read: StoreCounts | None) -> float:
         """Return the seconds that count of a pass which took ``seconds`` and ``read`` experts: of its waits,
         those to expect.
         """
-        return float(_costs()["expected"](self.handle, tokens, seconds, *reads_of(read)))
+        return float(_COSTS.expected(self.handle, tokens, seconds, *reads_of(read)))
 
     def least_slope(self, more: int) -> float:
         """The cost per token beside the first, of the pass over at most 1 + ``more`` tokens where they are
         cheapest; 0 if there is no such pass.
         """
-        return float(_costs()["least_slope"](self.handle, more))
+        return float(_COSTS.least_slope(self.handle, more))
 
     def observe(self, tokens: int, cost: float, *, plain: bool = False) -> bool:
         """Record what a pass over ``tokens`` cost.
@@ -103,36 +93,36 @@ class Costs:
         Returns False for one that does not count. ``plain``: the pass of a batch without drafts; like a pass
         over one token it measures the speed of the machine, not the cost of more tokens.
         """
-        return bool(_costs()["observe"](self.handle, tokens, cost, plain))
+        return bool(_COSTS.observe(self.handle, tokens, cost, plain))
 
     @property
     def plain_is_unclear(self) -> bool:
         """Whether a pass over one token should be measured again first."""
-        return bool(_costs()["plain_is_unclear"](self.handle))
+        return bool(_COSTS.plain_is_unclear(self.handle))
 
     @property
     def level_is_old(self) -> bool:
         """Whether passes are awaited that show how quick the machine is now."""
-        return bool(_costs()["level_is_old"](self.handle))
+        return bool(_COSTS.level_is_old(self.handle))
 
     def doubt_level(self) -> bool:
         """Take the level from the next passes; returns whether they will be plain ones."""
-        return bool(_costs()["doubt_level"](self.handle))
+        return bool(_COSTS.doubt_level(self.handle))
 
     @property
     def drift(self) -> float:
         """Largest relative distance from the initial costs: 0.15 is 15 % at some number of tokens."""
-        return float(_costs()["drift"](self.handle))
+        return float(_COSTS.drift(self.handle))
 
     def measured(self) -> dict[int, float]:
         """Seconds of passes as they are now, to make a curve with."""
-        count = _costs()["measured"](self.handle, 0, None, None)
+        count = _COSTS.measured(self.handle, 0, None, None)
         tokens, seconds = (ctypes.c_int32 * count)(), (ctypes.c_double * count)()
-        _costs()["measured"](self.handle, count, tokens, seconds)
+        _COSTS.measured(self.handle, count, tokens, seconds)
         return dict(zip(tokens, seconds, strict=True))
 
     def _owned(self) -> None:
-        weakref.finalize(self, _costs()["destroy"], self.handle)
+        weakref.finalize(self, _COSTS.destroy, self.handle)
 
 
 class CostCurve(Costs):
@@ -147,7 +137,7 @@ class CostCurve(Costs):
     """
 
     def __init__(self, measured: Mapping[int, float], *, old: bool = False) -> None:
-        handle = _costs()["curve"](*_points(measured), old)
+        handle = _COSTS.curve(*_points(measured), old)
         if not handle:
             raise ValueError(f"a cost curve needs positive times from one token on, not {dict(measured)}")
         super().__init__(handle)
@@ -163,7 +153,7 @@ class StreamedCosts(Costs):
 
     def __init__(self, curve: CostCurve, experts: Experts, resident: float) -> None:
         sizes = experts.layers, experts.count, experts.chosen, experts.slot_bytes
-        super().__init__(_costs()["streamed"](curve.handle, *sizes, resident), needs=curve)
+        super().__init__(_COSTS.streamed(curve.handle, *sizes, resident), needs=curve)
         self._owned()
 
 
@@ -178,7 +168,7 @@ class EnergyCosts(Costs):
     def __init__(self, curve: Costs, watts: Mapping[int, float]) -> None:
         if 1 not in watts or min(watts) < 1 or not all(0.0 < power < math.inf for power in watts.values()):
             raise ValueError(f"energy costs need positive watts from one token on, not {dict(watts)}")
-        super().__init__(_costs()["energy"](curve.handle, *_points(watts)), needs=curve)
+        super().__init__(_COSTS.energy(curve.handle, *_points(watts)), needs=curve)
         self._owned()
 
 
@@ -187,20 +177,20 @@ class _Shared:
 
     def __init__(self, handle: int, table: Costs) -> None:
         self._table = table
-        weakref.finalize(self, _batch()["_destroy"], handle)
+        weakref.finalize(self, _BATCH.batch_destroy, handle)
 
 
 class BatchCosts:
     """The costs of passes that ``count`` sequences share; ``views`` has those of each sequence's tokens."""
 
     def __init__(self, table: CostCurve | StreamedCosts, count: int) -> None:
-        self._handle = _batch()[""](table.handle, count)
+        self._handle = _BATCH.batch(table.handle, count)
         shared = _Shared(self._handle, table)
-        views = (_batch()["_view"](self._handle, number) for number in range(count))
+        views = (_BATCH.batch_view(self._handle, number) for number in range(count))
         self.views = tuple(Costs(view, needs=shared) for view in views)
 
     def passed(self, tokens: Mapping[int, int], seconds: float, read: StoreCounts | None = None) -> None:
         """Note that a pass over ``tokens``, by sequence, took ``seconds``, and ``read`` experts."""
         count = len(tokens)
         sequences, each = pack(f"{count}i", *tokens), pack(f"{count}i", *tokens.values())
-        _batch()["_passed"](self._handle, count, sequences, each, seconds, *reads_of(read))
+        _BATCH.batch_passed(self._handle, count, sequences, each, seconds, *reads_of(read))

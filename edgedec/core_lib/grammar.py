@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.core_lib.binding import ints_at
 from edgedec.core_lib.calls import Calls
 
 
@@ -22,19 +23,15 @@ class ReplyGrammar(Protocol):
 
         They begin with those of the call before, or are some of these. Returns whether nothing may come next.
         """
-        ...
 
     def forced(self) -> Sequence[int]:
         """Return the tokens that come next for certain, up to the first choice."""
-        ...
 
     def permits(self, token: int) -> bool:
         """Whether ``token`` may come next; cheaper than ``bits``."""
-        ...
 
     def bits(self) -> NDArray[np.uint8]:
         """Return a bit for each token, that of id 0 the lowest of the first byte; 1: it may come next."""
-        ...
 
 
 class GrammarCalls(Calls):
@@ -51,7 +48,7 @@ class GrammarCalls(Calls):
         )  # fmt: skip
 
     def _follow(self, tokens: int, count: int) -> bool:
-        return self._grammar.follow((c_int32 * count).from_address(tokens)[:] if count else [])
+        return self._grammar.follow(ints_at(tokens, count))
 
     def _forced(self, tokens: int, most: int) -> int:
         found = self._grammar.forced()[:most]

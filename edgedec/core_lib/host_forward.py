@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import PYFUNCTYPE, Structure, addressof, c_double, c_int, c_int32, c_int64, c_void_p
+from ctypes import PYFUNCTYPE, Structure, addressof, c_double, c_int, c_int64, c_void_p
 from typing import Protocol
 
 from edgedec.core.forward import Forward
 from edgedec.core.rows import ALL_ROWS, LAST_ROW, HeadRows, Keep, Rows
+from edgedec.core_lib.binding import ints_at
 from edgedec.core_lib.calls import CalledBack, Calls
 from edgedec.core_lib.params import CHead, head_struct
 from edgedec.core_lib.turns import ALONE, Turns
@@ -27,7 +28,6 @@ class Trimmed(Protocol):
     @property
     def keep(self) -> Keep | None:
         """The ids that it computes now, in the same array as long as they are the same; None: all."""
-        ...
 
 
 class CForward(Structure):
@@ -95,27 +95,25 @@ class _Acts:
         return 0
 
     def keep_path(self, nodes: int, count: int) -> int:
-        self._forward.keep_path(_ints(nodes, count))
+        self._forward.keep_path(ints_at(nodes, count))
         return 0
 
     def extend(self, tokens: int, count: int, parents: int | None, rows: int, trimmed: int, head: int) -> int:
-        above, wanted = _ints(parents, count) if parents else None, self._wanted(rows, self._keep(trimmed))
+        above, wanted = ints_at(parents, count) if parents else None, self._wanted(rows, trimmed)
         with self._turns.passing():
-            found = self._forward.extend(_ints(tokens, count), parents=above, rows=wanted)
+            found = self._forward.extend(ints_at(tokens, count), parents=above, rows=wanted)
         self.share.value = self._turns.share
         return self._fill(head, found)
 
     def peek(self, tokens: int, count: int, exit: int, resume: int, trimmed: int, head: int) -> int:
         peeking = self._forward.peeking
         assert peeking is not None, "a drafter of this kind is for forwards with exits"
-        keep, above = self._keep(trimmed), resume or None
-        found = peeking.peek(_ints(tokens, count), exit=exit, rows=LAST_ROW, keep=keep, resume=above)
+        rows = self._wanted(0, trimmed)
+        found = peeking.peek(ints_at(tokens, count), exit=exit, resume=resume or None, rows=rows)
         return self._fill(head, found)
 
-    def _keep(self, trimmed: int) -> Keep | None:
-        return self._trimmed.keep if trimmed and self._trimmed else None
-
-    def _wanted(self, rows: int, keep: Keep | None) -> Rows:
+    def _wanted(self, rows: int, trimmed: int) -> Rows:
+        keep = self._trimmed.keep if trimmed and self._trimmed else None
         if keep is None:
             return _ROWS[rows]
         if self._rows[0].keep is not keep:
@@ -126,7 +124,3 @@ class _Acts:
         self._answer = answer = head_struct(found)  # stays until the next one
         ctypes.memmove(head, ctypes.byref(answer), ctypes.sizeof(answer))
         return 0
-
-
-def _ints(address: int, count: int) -> list[int]:
-    return (c_int32 * count).from_address(address)[:] if count else []

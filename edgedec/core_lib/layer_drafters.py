@@ -23,18 +23,18 @@ import numpy as np
 
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import FloatArray, HeadRows
-from edgedec.core_lib.binding import INT, LONG, bind
+from edgedec.core_lib.binding import INT, LONG, Functions, ints_at
 from edgedec.core_lib.binding import POINTER as ADDRESS
 from edgedec.core_lib.calls import CalledBack, Calls
-from edgedec.core_lib.drafters import DrafterHandle
 from edgedec.core_lib.params import CHead, head_struct
 
-_SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "layer_limits": (None, ADDRESS, ADDRESS),
-    "head_new": (ADDRESS, ADDRESS, ADDRESS, LONG),
-    "mtp_new": (ADDRESS, ADDRESS, INT, ADDRESS),
-    "assistant_new": (ADDRESS, ADDRESS, INT),
-}
+_CORE = Functions(
+    "edgedec_core_drafter_",
+    layer_limits=(None, ADDRESS, ADDRESS),
+    head_new=(ADDRESS, ADDRESS, ADDRESS, LONG),
+    mtp_new=(ADDRESS, ADDRESS, INT, ADDRESS),
+    assistant_new=(ADDRESS, ADDRESS, INT),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +178,11 @@ class _LayerActs:
         if self._trim:
             self._trim(bool(asked.trimmed))
         result = self._step(
-            _ints(asked.tokens, count),
+            ints_at(asked.tokens, count),
             taps=_floats(asked.taps, committed, self._width),
             states=_floats(asked.states, count - committed, self._hidden),
-            parents=_ints(asked.parents, count) if asked.parents else None,
-            rows=_ints(asked.rows, rows),
+            parents=ints_at(asked.parents, count) if asked.parents else None,
+            rows=ints_at(asked.rows, rows),
         )
         self._answer = _fill(found, result)  # stays until the next one
         return 0
@@ -215,24 +215,24 @@ class _AssistantActs:
 def layer_limits() -> tuple[int, int]:
     """Return the most tokens whose hidden states wait for a layer, and the most drafted ones of a pass."""
     waiting, fed = c_int64(), c_int64()
-    _functions()["layer_limits"](byref(waiting), byref(fed))
+    _CORE.layer_limits(byref(waiting), byref(fed))
     return waiting.value, fed.value
 
 
-def head_handle(name: str, host: HostLayer, taps: Sequence[int]) -> DrafterHandle:
+def head_handle(host: HostLayer, taps: Sequence[int]) -> int:
     """Make a drafter with a trained head over the outputs of the layers ``taps``."""
     layers = (c_int32 * len(taps))(*taps)
-    return DrafterHandle(name, _functions()["head_new"](byref(host.struct), layers, len(taps)), host)
+    return int(_CORE.head_new(byref(host.struct), layers, len(taps)))
 
 
-def mtp_handle(name: str, host: HostLayer, tap: int, trimmed: int | None) -> DrafterHandle:
+def mtp_handle(host: HostLayer, tap: int, trimmed: int | None) -> int:
     """Make a drafter with an MTP layer. ``trimmed``: the handle of a trimmed head."""
-    return DrafterHandle(name, _functions()["mtp_new"](byref(host.struct), tap, trimmed), host)
+    return int(_CORE.mtp_new(byref(host.struct), tap, trimmed))
 
 
-def assistant_handle(name: str, host: HostAssistant, tap: int) -> DrafterHandle:
+def assistant_handle(host: HostAssistant, tap: int) -> int:
     """Make a drafter with an assistant."""
-    return DrafterHandle(name, _functions()["assistant_new"](byref(host.struct), tap), host)
+    return int(_CORE.assistant_new(byref(host.struct), tap))
 
 
 def _fill(found: Any, result: HeadPass) -> object:
@@ -243,17 +243,8 @@ def _fill(found: Any, result: HeadPass) -> object:
     return head, out
 
 
-def _ints(address: int, count: int) -> list[int]:
-    return (c_int32 * count).from_address(address)[:] if count else []
-
-
 def _floats(address: int, count: int, columns: int) -> FloatArray | None:
     if not count:
         return None
     numbers = (c_float * (count * columns)).from_address(address)
     return np.ctypeslib.as_array(numbers).reshape(count, columns)
-
-
-@cache
-def _functions() -> dict[str, Any]:
-    return bind("edgedec_core_drafter_", _SIGNATURES)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 from ctypes import c_char_p, c_double, c_int, c_int32, c_int64, c_uint64, c_void_p
-from functools import cache
 from typing import Any
 
 from edgedec.core.errors import (
@@ -18,7 +16,7 @@ from edgedec.core.errors import (
     UnsupportedError,
     UsageError,
 )
-from edgedec.kernels.library import library_path, too_old
+from edgedec.core_lib.binding import Functions
 
 _NO_MEMORY = 11
 _KINDS: tuple[type[EdgeDecError], ...] = (
@@ -33,53 +31,41 @@ _KINDS: tuple[type[EdgeDecError], ...] = (
 )
 ERRORS = {error.exit_code: error for error in _KINDS} | {_NO_MEMORY: BackendError}
 """Exceptions by the codes of ``kernels/core/base/status.h``."""
-_SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "error": (c_char_p,),
-    "check": (c_int, c_void_p),
-    "needs": (None, c_void_p, c_int64, c_int, c_int, c_void_p),
-    "at_one": (c_int, c_void_p, c_int64, c_int32, c_int, c_int, c_void_p),
-    "longest_pass": (c_int64,),
-    "engine_new": (c_void_p, c_void_p),
-    "engine_free": (None, c_void_p),
-    "engine_begin": (
+_CORE = Functions(
+    "edgedec_core_",
+    error=(c_char_p,),
+    check=(c_int, c_void_p),
+    needs=(None, c_void_p, c_int64, c_int, c_int, c_void_p),
+    at_one=(c_int, c_void_p, c_int64, c_int32, c_int, c_int, c_void_p),
+    longest_pass=(c_int64,),
+    engine_new=(c_void_p, c_void_p),
+    engine_free=(None, c_void_p),
+    engine_begin=(
         c_int, c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int64, c_void_p, c_int64, c_void_p,
     ),
-    "engine_plan": (c_int, c_void_p, c_int64, c_int64, c_int64),
-    "engine_verify": (c_int, c_void_p, c_void_p),
-    "engine_settle": (c_int, c_void_p, c_void_p, c_double, c_double, c_double),
-    "engine_draft": (c_int64, c_void_p, c_void_p, c_void_p),
-    "engine_verdict": (c_int, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int64),
-    "engine_commit": (None, c_void_p, c_int32, c_double),
-    "engine_drawn_bytes": (c_int64, c_void_p),
-    "choices": (
+    engine_plan=(c_int, c_void_p, c_int64, c_int64, c_int64),
+    engine_verify=(c_int, c_void_p, c_void_p),
+    engine_settle=(c_int, c_void_p, c_void_p, c_double, c_double, c_double),
+    engine_draft=(c_int64, c_void_p, c_void_p, c_void_p),
+    engine_verdict=(c_int, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int64),
+    engine_commit=(None, c_void_p, c_int32, c_double),
+    engine_drawn_bytes=(c_int64, c_void_p),
+    choices=(
         c_int, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_int64, c_void_p, c_int64, *[c_void_p] * 3,
     ),
-    "numbers": (None, c_int, c_void_p, c_int64, c_uint64, c_int64, c_void_p),
-}  # fmt: skip
-"""By name without ``edgedec_core_``: result type, then argument types."""
+    numbers=(None, c_int, c_void_p, c_int64, c_uint64, c_int64, c_void_p),
+)  # fmt: skip
 
 
-@cache
 def function(name: str) -> Any:
     """Return a function, which is called with the interpreter's lock held: most take microseconds.
 
     Raises BackendError for a kernel library of an older version.
     """
-    result, *arguments = _SIGNATURES[name]
-    try:
-        found = getattr(_library(), f"edgedec_core_{name}")
-    except AttributeError:
-        raise too_old() from None
-    found.restype, found.argtypes = result, arguments
-    return found
+    return getattr(_CORE, name)
 
 
 def error_of(code: int) -> EdgeDecError:
     """Return the error of this thread's latest call that failed, which returned -``code``."""
     message, _, hint = function("error")().decode("utf-8", "replace").partition("\n")
     return ERRORS.get(code, EdgeDecError)(message, hint=hint or None)
-
-
-@cache
-def _library() -> ctypes.PyDLL:
-    return ctypes.PyDLL(str(library_path()))

@@ -4,62 +4,41 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from functools import cache
 from struct import pack
-from typing import Any
 
 from edgedec.core.cache_config import KvType
 from edgedec.core.cache_kinds import States
 from edgedec.core.model_spec import ModelSpec
-from edgedec.kernels.library import library_path, too_old
+from edgedec.core_lib.binding import Functions
 
 _NUMBERS, _INT, _FLAG, _TEXT = ctypes.c_char_p, ctypes.c_int64, ctypes.c_int, ctypes.c_char_p
 REST = ctypes.PYFUNCTYPE(_INT, _INT, ctypes.POINTER(_INT))
 """The memory of a drafter beside its weights, by its number and the seven numbers of a choice."""
 _FACTS = (_NUMBERS, _TEXT, REST, _NUMBERS)
-_SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "ring_sizes": (None, ctypes.POINTER(_INT)),
-    "row_bytes": (_INT, _INT, _FLAG),
-    "ring_slots": (_INT, _NUMBERS, _INT, _INT, _FLAG),
-    "kv_bytes": (_INT, _NUMBERS, _INT, _FLAG, _INT),
-    "state_bytes": (_INT, _NUMBERS),
-    "states_check": (_FLAG, ctypes.c_void_p, _INT, _FLAG),
-    "states_passed": (_FLAG, ctypes.c_void_p, _INT, _INT, _FLAG),
-    "states_reachable": (_INT, ctypes.c_void_p, _INT),
-    "states_rewind": (None, ctypes.c_void_p, _INT),
-    "states_lose": (None, ctypes.c_void_p),
-    "cache_bytes": (_INT, _NUMBERS, _INT, _FLAG, _INT, _INT),
-    "scratch_bytes": (_INT, _NUMBERS, _INT, _INT, _INT, _INT),
-    "choice_bytes": (_INT, _NUMBERS, _INT),
-    "expert_room": (_FLAG, _NUMBERS, _INT, _NUMBERS, ctypes.POINTER(_INT)),
-    "longest_pass": (_INT, _NUMBERS, _INT),
-    "draft_model_bytes": (_INT, _NUMBERS, _NUMBERS, _INT, _INT),
-    "footprint": (_TEXT, *_FACTS),
-    "planned": (_TEXT, *_FACTS, _INT, _FLAG),
-    "drawing": (_TEXT, *_FACTS, _INT, _INT, _INT, _INT),
-    "least": (_INT, *_FACTS, _INT),
-    "milestones": (_TEXT, *_FACTS),
-}
-"""By name without ``edgedec_memory_``: result type, then argument types."""
-
-
-@cache
-def function(name: str) -> Any:
-    """Return a function of the core, called with the interpreter's lock held.
-
-    Raises BackendError for a kernel library of an older version.
-    """
-    try:
-        found = getattr(_library(), f"edgedec_memory_{name}")
-    except AttributeError:
-        raise too_old() from None
-    found.restype, *found.argtypes = _SIGNATURES[name]
-    return found
-
-
-@cache
-def _library() -> ctypes.PyDLL:
-    return ctypes.PyDLL(str(library_path()))
+MEMORY = Functions(
+    "edgedec_memory_",
+    ring_sizes=(None, ctypes.POINTER(_INT)),
+    row_bytes=(_INT, _INT, _FLAG),
+    ring_slots=(_INT, _NUMBERS, _INT, _INT, _FLAG),
+    kv_bytes=(_INT, _NUMBERS, _INT, _FLAG, _INT),
+    state_bytes=(_INT, _NUMBERS),
+    states_check=(_FLAG, ctypes.c_void_p, _INT, _FLAG),
+    states_passed=(_FLAG, ctypes.c_void_p, _INT, _INT, _FLAG),
+    states_reachable=(_INT, ctypes.c_void_p, _INT),
+    states_rewind=(None, ctypes.c_void_p, _INT),
+    states_lose=(None, ctypes.c_void_p),
+    cache_bytes=(_INT, _NUMBERS, _INT, _FLAG, _INT, _INT),
+    scratch_bytes=(_INT, _NUMBERS, _INT, _INT, _INT, _INT),
+    choice_bytes=(_INT, _NUMBERS, _INT),
+    expert_room=(_FLAG, _NUMBERS, _INT, _NUMBERS, ctypes.POINTER(_INT)),
+    longest_pass=(_INT, _NUMBERS, _INT),
+    draft_model_bytes=(_INT, _NUMBERS, _NUMBERS, _INT, _INT),
+    footprint=(_TEXT, *_FACTS),
+    planned=(_TEXT, *_FACTS, _INT, _FLAG),
+    drawing=(_TEXT, *_FACTS, _INT, _INT, _INT, _INT),
+    least=(_INT, *_FACTS, _INT),
+    milestones=(_TEXT, *_FACTS),
+)
 
 
 def packed(numbers: Sequence[int]) -> bytes:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
-from functools import cache
-from typing import Any
+from ctypes import c_int32
 
-from edgedec.kernels.library import library_path
+from edgedec.core_lib.binding import INT, LONG, POINTER, REAL, Functions
 
-_INT, _LONG, _REAL, _POINTER = ctypes.c_int, ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
-
-
-def chain_gain(step: float, outside: float = 0.0) -> float:
-    """Return the tokens that a round with a usual chain of drafts commits for the time of a pass.
-
-    ``step``: cost of a draft step in passes; ``outside``: rate of tokens that it cannot draft, 0 to 1.
-    """
-    return float(_function("chain_gain", _REAL, _REAL)(step, outside))
+_PROMISE = Functions(
+    "edgedec_promise_",
+    break_even=(REAL, REAL, REAL),
+    first_ids=(REAL, REAL, REAL, REAL),
+    least_saved=(REAL,),
+    read_bytes=(None, LONG, *[REAL] * 4, POINTER),
+    exits=(INT, POINTER, LONG, *[REAL] * 3, POINTER),
+)
 
 
 def break_even(step: float, trimmed: float) -> float:
@@ -26,7 +23,7 @@ def break_even(step: float, trimmed: float) -> float:
     ``step``, ``trimmed``: cost of a draft step with the full and with the trimmed head, in passes of the
     target. At this rate, 0 to 1, a usual chain gains as much with both.
     """
-    return float(_function("break_even", _REAL, _REAL)(step, trimmed))
+    return float(_PROMISE.break_even(step, trimmed))
 
 
 def first_ids(own: float, head: float, vocabulary: int) -> int:
@@ -35,12 +32,12 @@ def first_ids(own: float, head: float, vocabulary: int) -> int:
     ``own``, ``head``: cost of a step of the layer and of the whole head, in passes of the target. First ids
     are the frequent ones: merges are learned in the order of how often they occur.
     """
-    return int(_function("first_ids", _REAL, _REAL, _REAL)(own, head, vocabulary))
+    return int(_PROMISE.first_ids(own, head, vocabulary))
 
 
 def least_saved() -> float:
     """Return the least share of a pass that a trimmed head saves where the last exit drafts unnamed."""
-    return float(_function("least_saved")())
+    return float(_PROMISE.least_saved())
 
 
 def read_bytes(layers: int, layer: float, head: int, weights: float, kv_cache: int) -> tuple[float, float]:
@@ -48,8 +45,8 @@ def read_bytes(layers: int, layer: float, head: int, weights: float, kv_cache: i
 
     ``layer``, ``head``: numbers of weights; ``weights``: bytes that a pass reads of all of them.
     """
-    found = (_REAL * 2)()
-    _function("read_bytes", _LONG, *[_REAL] * 4, _POINTER)(layers, layer, head, weights, kv_cache, found)
+    found = (REAL * 2)()
+    _PROMISE.read_bytes(layers, layer, head, weights, kv_cache, found)
     return found[0], found[1]
 
 
@@ -59,13 +56,5 @@ def promising_exits(exits: Sequence[int], read: tuple[float, float], kept: float
     ``kept``: the share of the ids that a trimmed head keeps; 1 without one.
     """
     count = len(exits)
-    all_, chosen = (ctypes.c_int32 * count)(*exits), (ctypes.c_int32 * count)()
-    choose = _function("exits", _POINTER, _LONG, *[_REAL] * 3, _POINTER, result=_INT)
-    return list(chosen[: choose(all_, count, *read, kept, chosen)])
-
-
-@cache
-def _function(name: str, *arguments: Any, result: Any = _REAL) -> Any:
-    found = getattr(ctypes.PyDLL(str(library_path())), f"edgedec_promise_{name}")
-    found.restype, found.argtypes = result, arguments
-    return found
+    all_, chosen = (c_int32 * count)(*exits), (c_int32 * count)()
+    return list(chosen[: _PROMISE.exits(all_, count, *read, kept, chosen)])

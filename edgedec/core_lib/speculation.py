@@ -12,36 +12,37 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from enum import IntEnum
-from functools import cache
 from struct import pack, unpack_from
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from edgedec.core.rows import HeadRows
-from edgedec.core_lib.binding import INT, LONG, POINTER, REAL, address, bind
+from edgedec.core_lib.binding import INT, LONG, POINTER, REAL, Functions, address
 from edgedec.core_lib.calls import Calls
 from edgedec.core_lib.costs import Costs
+from edgedec.core_lib.drafters import ints
 
-_SIGNATURES = {
-    "new": (POINTER, POINTER),
-    "destroy": (None, POINTER),
-    "call": (POINTER, POINTER),
-    "trust": (None, POINTER, INT),
-    "drop": (None, POINTER, INT),
-    "limit": (None, POINTER, INT),
-    "begin": (INT, POINTER, LONG, POINTER, LONG, LONG, POINTER),
-    "end": (INT, POINTER),
-    "tell": (INT, POINTER),
-    "draft": (INT, POINTER, INT),
-    "rows": (None, POINTER, LONG, LONG, POINTER, POINTER, POINTER, POINTER, REAL),
-    "note": (INT, POINTER, LONG, POINTER, LONG, POINTER),
-    "learned": (None, POINTER, INT, REAL),
-    "answer": (None, POINTER, LONG, POINTER, POINTER, POINTER, INT, LONG, LONG, LONG),
-    "permit": (None, POINTER, LONG, POINTER),
-    "judged": (INT, POINTER, INT, POINTER),
-    "tally": (LONG, POINTER, POINTER, LONG),
-}
+_CORE = Functions(
+    "edgedec_core_speculation_",
+    new=(POINTER, POINTER),
+    destroy=(None, POINTER),
+    call=(POINTER, POINTER),
+    trust=(None, POINTER, INT),
+    drop=(None, POINTER, INT),
+    limit=(None, POINTER, INT),
+    begin=(INT, POINTER, LONG, POINTER, LONG, LONG, POINTER),
+    end=(INT, POINTER),
+    tell=(INT, POINTER),
+    draft=(INT, POINTER, INT),
+    rows=(None, POINTER, LONG, LONG, POINTER, POINTER, POINTER, POINTER, REAL),
+    note=(INT, POINTER, LONG, POINTER, LONG, POINTER),
+    learned=(None, POINTER, INT, REAL),
+    answer=(None, POINTER, LONG, POINTER, POINTER, POINTER, INT, LONG, LONG, LONG),
+    permit=(None, POINTER, LONG, POINTER),
+    judged=(INT, POINTER, INT, POINTER),
+    tally=(LONG, POINTER, POINTER, LONG),
+)
 _Host, _Clock = ctypes.CFUNCTYPE(INT, INT, INT), ctypes.CFUNCTYPE(REAL)
 _STEPS = 11
 """Of stated probabilities, as kernels/core/control/acceptance.h has them."""
@@ -136,15 +137,6 @@ class _Call(ctypes.Structure):
     ]
 
 
-@cache
-def _functions() -> dict[str, Any]:
-    return bind("edgedec_core_speculation_", _SIGNATURES)
-
-
-def _ints(values: Collection[int]) -> bytes:
-    return pack(f"{len(values)}i", *values)
-
-
 class CoreSpeculation:
     """A handle. ``called`` answers the calls that come back.
 
@@ -159,7 +151,6 @@ class CoreSpeculation:
         called: Callable[[int, int], Outcome],
         clock: Callable[[], float] | None,
     ) -> None:
-        self._core = core = _functions()
         self._costs = costs
         self._calls = Calls()
         self._host = _Host(self._calls.keeping(called, Outcome.STOPPED))
@@ -185,10 +176,10 @@ class CoreSpeculation:
             ),
         )
         self._count = len(seats)
-        self.handle = handle = core["new"](ctypes.byref(parts))
-        weakref.finalize(self, core["destroy"], handle)
-        self._call = _Call.from_address(core["call"](handle))
-        self._draft, self._rows = core["draft"], core["rows"]
+        self.handle = handle = _CORE.new(ctypes.byref(parts))
+        weakref.finalize(self, _CORE.destroy, handle)
+        self._call = _Call.from_address(_CORE.call(handle))
+        self._draft, self._rows = _CORE.draft, _CORE.rows
 
     def _clock_address(self, clock: Callable[[], float] | None) -> int | None:
         if self._clock:
@@ -197,28 +188,28 @@ class CoreSpeculation:
 
     def trust(self, drafter: int) -> None:
         """Trust a drafter as one that was pretrained; before the first sequence."""
-        self._core["trust"](self.handle, drafter)
+        _CORE.trust(self.handle, drafter)
 
     def drop(self, drafter: int) -> None:
         """Go on without a drafter."""
-        self._core["drop"](self.handle, drafter)
+        _CORE.drop(self.handle, drafter)
 
     def limit(self, tokens: int) -> None:
         """Lower the most tokens of a draft."""
-        self._core["limit"](self.handle, tokens)
+        _CORE.limit(self.handle, tokens)
 
     def begin(self, tokens: Sequence[int], kept: int, stop_ids: Collection[int]) -> None:
         """Start a new sequence, which shares its first ``kept`` tokens with the one before."""
         count, stops = len(tokens), len(stop_ids)
-        self.done(self._core["begin"](self.handle, count, _ints(tokens), kept, stops, _ints(stop_ids)))
+        self.done(_CORE.begin(self.handle, count, ints(tokens), kept, stops, ints(stop_ids)))
 
     def end(self) -> bool:
         """The reply is over; returns whether costs drifted that are to be kept."""
-        return bool(self.done(self._core["end"](self.handle)))
+        return bool(self.done(_CORE.end(self.handle)))
 
     def tell(self) -> None:
         """Tell drafters what they have not heard yet."""
-        self.done(self._core["tell"](self.handle))
+        self.done(_CORE.tell(self.handle))
 
     def draft(self, room: int) -> Nodes:
         """Begin a round, and return its draft."""
@@ -229,23 +220,23 @@ class CoreSpeculation:
         """Note that ``rows`` answered ``chain``, and that ``tokens`` were committed."""
         self._take(rows)
         drafted, count = len(chain), len(tokens)
-        self.done(self._core["note"](self.handle, drafted, _ints(chain), count, _ints(tokens)))
+        self.done(_CORE.note(self.handle, drafted, ints(chain), count, ints(tokens)))
 
     def learned(self, drafter: int, seconds: float) -> None:
         """Note that a drafter took ``seconds`` to learn while the core had not called it."""
-        self._core["learned"](self.handle, drafter, seconds)
+        _CORE.learned(self.handle, drafter, seconds)
 
     def judged(self, source: int) -> list[list[int]]:
         """Return the tokens that were judged, and those that were right, by steps of their probability."""
         counts = (ctypes.c_int64 * (2 * _STEPS))()
-        steps = self._core["judged"](self.handle, source, counts)
+        steps = _CORE.judged(self.handle, source, counts)
         return [list(counts[2 * step : 2 * step + 2]) for step in range(steps)]
 
     def tally(self) -> list[float]:
         """Return the numbers of the tally; ``control.tally`` knows their order."""
-        count = self._core["tally"](self.handle, None, 0)
+        count = _CORE.tally(self.handle, None, 0)
         numbers = (ctypes.c_double * count)()
-        self._core["tally"](self.handle, numbers, count)
+        _CORE.tally(self.handle, numbers, count)
         return list(numbers)
 
     def done(self, outcome: int) -> int:
@@ -301,12 +292,12 @@ class CoreSpeculation:
     ) -> None:
         """Answer ``PROPOSE``. Raises struct.error for numbers that are none of a draft."""
         count = len(tokens)
-        drafted = _ints(tokens), _ints(parents), pack(f"{count}d", *probs)
-        self._core["answer"](self.handle, count, *drafted, peeked, *work)
+        drafted = ints(tokens), ints(parents), pack(f"{count}d", *probs)
+        _CORE.answer(self.handle, count, *drafted, peeked, *work)
 
     def permit(self, nodes: Sequence[int]) -> None:
         """Answer ``PERMIT``: the nodes that stay, which ascend and have their parents among them."""
-        self._core["permit"](self.handle, len(nodes), _ints(nodes))
+        _CORE.permit(self.handle, len(nodes), ints(nodes))
 
     def _take(self, rows: HeadRows) -> None:
         count, columns = rows.ids.shape

@@ -25,7 +25,7 @@ class AssistantDrafter(CoreDrafter):
 
     def __init__(self, steps: AssistantSteps, target: Forward, tap: int) -> None:
         host = HostAssistant(steps.sizes, steps.step, partial(_resident, target))
-        super().__init__(assistant_handle(self.name, host, tap))
+        super().__init__(assistant_handle(host, tap), host)
         self._steps, self.taps = steps, (tap,)
 
     def nbytes(self) -> int:

@@ -8,35 +8,35 @@ from __future__ import annotations
 import ctypes
 import weakref
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from ctypes import PYFUNCTYPE, Structure, byref, c_char_p, c_int, c_int32, c_int64, c_void_p
-from functools import cache
-from struct import pack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from edgedec.core_lib.binding import INT, LONG, POINTER, bind
-from edgedec.core_lib.calls import Calls
+from edgedec.core_lib.binding import INT, LONG, POINTER, Functions
+from edgedec.core_lib.calls import CalledBack, Calls
+from edgedec.core_lib.drafters import ints
 from edgedec.core_lib.library import error_of
 
 if TYPE_CHECKING:
     from edgedec.text.tokenizer import Tokenizer
 
 _NONE, _FAILED = -1, 1
-_SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "same_new": (POINTER, LONG),
-    "text_new": (POINTER, POINTER),
-    "free": (None, POINTER),
-    "begin": (INT, POINTER, POINTER, LONG, LONG),
-    "commit": (INT, POINTER, POINTER, LONG),
-    "read": (LONG, POINTER, POINTER),
-    "bytes": (LONG, POINTER),
-}
+_CORE = Functions(
+    "edgedec_core_bridge_",
+    same_new=(POINTER, LONG),
+    text_new=(POINTER, POINTER),
+    free=(None, POINTER),
+    begin=(INT, POINTER, POINTER, LONG, LONG),
+    commit=(INT, POINTER, POINTER, LONG),
+    read=(LONG, POINTER, POINTER),
+    bytes=(LONG, POINTER),
+)
 _PIECE = PYFUNCTYPE(c_int, c_int32, c_void_p)
 _ENCODE = PYFUNCTYPE(c_int, c_void_p, c_int64, c_void_p)
 _TO_TARGET = PYFUNCTYPE(c_int32, c_int32)
 
 
-class Bridge:
+class Bridge(CalledBack):
     """Follows the target's committed tokens, and translates in both directions: a ``handle`` of the core.
 
     ``calls``: those of Python's functions that it calls back.
@@ -44,25 +44,25 @@ class Bridge:
 
     def __init__(self, handle: int, calls: Calls) -> None:
         self.handle, self.calls = handle, calls
-        weakref.finalize(self, _functions()["free"], handle)
+        weakref.finalize(self, _CORE.free, handle)
 
     def begin(self, tokens: Sequence[int], kept: int) -> None:
         """Start a sequence whose first ``kept`` tokens are those of the one before."""
-        self._check(_functions()["begin"](self.handle, _ints(tokens), len(tokens), kept))
+        self._check(_CORE.begin(self.handle, ints(tokens), len(tokens), kept))
 
     def commit(self, tokens: Sequence[int]) -> None:
         """Append tokens to the committed sequence."""
-        self._check(_functions()["commit"](self.handle, _ints(tokens), len(tokens)))
+        self._check(_CORE.commit(self.handle, ints(tokens), len(tokens)))
 
     def read(self) -> list[int]:
         """Return the committed sequence in the drafter's ids; nothing if it has no such ids."""
         ids = c_void_p()
-        count = self._check(_functions()["read"](self.handle, byref(ids)))
+        count = self._check(_CORE.read(self.handle, byref(ids)))
         return (c_int32 * count).from_address(ids.value)[:] if count and ids.value else []
 
     def nbytes(self) -> int:
         """Return the bytes held."""
-        return int(_functions()["bytes"](self.handle))
+        return int(_CORE.bytes(self.handle))
 
     def _check(self, outcome: int) -> int:
         self.calls.raise_kept()
@@ -75,7 +75,7 @@ class SameVocabulary(Bridge):
     """Ids mean the same on both sides. ``size``: ids that both models have; some have more, as padding."""
 
     def __init__(self, size: int) -> None:
-        super().__init__(_functions()["same_new"](size), Calls())
+        super().__init__(_CORE.same_new(size), Calls())
 
 
 class TextBridge(Bridge):
@@ -107,10 +107,10 @@ class TextBridge(Bridge):
 
         self._texts = texts = _CTexts(
             _codec(target, calls), _codec(draft, calls), _TO_TARGET(calls.keeping(to_target, _NONE)),
-            draft_size, len(controls), len(opening), _ints(controls), _ints(controls.values()),
-            _ints(opening),
+            draft_size, len(controls), len(opening), ints(controls), ints(controls.values()),
+            ints(opening),
         )  # fmt: skip
-        super().__init__(_functions()["text_new"](byref(texts)), calls)
+        super().__init__(_CORE.text_new(byref(texts)), calls)
 
 
 class _CList(Structure):
@@ -153,12 +153,3 @@ def _codec(tokenizer: Tokenizer, calls: Calls) -> _CCodec:
         return give(place, array("i", ids).tobytes(), len(ids))
 
     return _CCodec(_PIECE(calls.keeping(piece, _FAILED)), _ENCODE(calls.keeping(encode, _FAILED)))
-
-
-def _ints(values: Any) -> bytes:
-    return pack(f"{len(values)}i", *values)
-
-
-@cache
-def _functions() -> dict[str, Callable[..., Any]]:
-    return bind("edgedec_core_bridge_", _SIGNATURES)

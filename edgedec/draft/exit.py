@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from ctypes import addressof, byref
 
 from edgedec.core.forward import Forward
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core_lib import promises
-from edgedec.core_lib.drafters import ExitLayers, exit_handle
+from edgedec.core_lib.drafters import DRAFTER, CExit, doubts, ints
 from edgedec.core_lib.host_forward import HostForward
 from edgedec.draft.drafter import DrafterCapabilities
 from edgedec.draft.in_core import CoreDrafter
@@ -57,11 +58,12 @@ class ExitDrafter(CoreDrafter):
         subset = LayerSubset(exit, resume)
         self.name = subset.name
         layer, head = read_bytes(forward)
-        layers = ExitLayers(
-            exit, resume, last, ends, subset.count(last) * layer, head, spec.table_bytes, spec.vocab_size
-        )
         host = HostForward(forward, trimmed)
-        super().__init__(exit_handle(self.name, host, layers, trimmed), trimmed)
+        given = CExit(
+            addressof(host.struct), trimmed and trimmed.handle, doubts(), ints(ends), len(ends),
+            spec.table_bytes, spec.vocab_size, subset.count(last) * layer, head, exit, resume or 0, last,
+        )  # fmt: skip
+        super().__init__(DRAFTER.exit_new(byref(given)), host, trimmed=trimmed)
 
 
 def read_bytes(forward: Forward) -> tuple[float, float]:

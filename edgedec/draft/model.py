@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from ctypes import addressof, byref
 
 from edgedec.core.forward import Forward
 from edgedec.core.tree import DraftTree
-from edgedec.core_lib.drafters import ModelBytes, model_handle
+from edgedec.core_lib.drafters import DRAFTER, CModel, doubts
 from edgedec.core_lib.host_forward import HostForward
 from edgedec.core_lib.turns import ALONE, Turns
 from edgedec.draft.bridge import Bridge
@@ -38,17 +38,17 @@ class ModelDrafter(CoreDrafter):
         self._forward, self._turns = forward, turns
         held = forward.nbytes()
         slot = held.get("kv_cache", 0) // max(forward.capacity, 1)
-        sizes = ModelBytes(held.get("weights", 0), slot, forward.spec.table_bytes)
         host = HostForward(forward, trimmed, turns)
-        super().__init__(model_handle(name, host, bridge, sizes, trimmed), trimmed)
+        given = CModel(
+            addressof(host.struct), bridge.handle, trimmed and trimmed.handle, doubts(),
+            held.get("weights", 0), slot, forward.spec.table_bytes,
+        )  # fmt: skip
+        super().__init__(DRAFTER.model_new(byref(given)), host, bridge, trimmed=trimmed)
         forward.rewind(0)
 
     def propose(self, limit: int, floor: float = 0.0) -> DraftTree:
         with self._turns.drafting():
             return super().propose(limit, floor)
-
-    def ahead(self, tokens: Sequence[int], limit: int) -> list[int]:
-        return self.handle.ahead(tokens, limit)
 
     def nbytes(self) -> int:
         """Weights (mapped, and shared with others who map them), the cache as reserved, and bookkeeping."""

@@ -30,12 +30,8 @@ class MtpDrafter(LayerDrafter):
 
     def __init__(self, layer: LayerForward, tap: int, trimmed: TrimmedHead | None = None) -> None:
         host = host_of(layer, partial(_trim, layer, trimmed) if trimmed else None)
-        super().__init__(layer, (tap,), mtp_handle(self.name, host, tap, trimmed.handle if trimmed else None))
-        self._trimmed = trimmed
-
-    def nbytes(self) -> int:
-        """See ``LayerDrafter.nbytes``; and the arrays of kept ids that passes read."""
-        return super().nbytes() + (self._trimmed.kept.nbytes if self._trimmed else 0)
+        handle = mtp_handle(host, tap, trimmed.handle if trimmed else None)
+        super().__init__(layer, (tap,), host, handle, trimmed)
 
 
 def _trim(layer: LayerForward, trimmed: TrimmedHead, kept: bool) -> None:

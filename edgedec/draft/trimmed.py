@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import weakref
 from ctypes import byref, c_int64
-from functools import cache
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from edgedec.core.rows import Keep
-from edgedec.core_lib.binding import INT, LONG, POINTER, REAL, bind
+from edgedec.core_lib.binding import INT, LONG, POINTER, REAL, Functions
 
 _IN_USE = 3
 """Arrays of shared ids at once: the latest one, that of a pass, and that of requests for the next."""
-_SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "new": (POINTER, POINTER, LONG, REAL, REAL),
-    "again": (POINTER, POINTER, INT),
-    "beside": (POINTER, POINTER),
-    "free": (None, POINTER),
-    "bytes": (LONG, POINTER),
-    "most": (LONG, POINTER),
-    "keep": (POINTER, POINTER, POINTER, POINTER),
-}
+_CORE = Functions(
+    "edgedec_core_trimmed_",
+    new=(POINTER, POINTER, LONG, REAL, REAL),
+    again=(POINTER, POINTER, INT),
+    beside=(POINTER, POINTER),
+    free=(None, POINTER),
+    bytes=(LONG, POINTER),
+    most=(LONG, POINTER),
+    keep=(POINTER, POINTER, POINTER, POINTER),
+)
 
 
 class KeptArrays:
@@ -59,38 +59,33 @@ class TrimmedHead:
     """
 
     def __init__(self, ids: Keep, bound: float, saved: float = 0.0) -> None:
-        handle = _functions()["new"](np.ascontiguousarray(ids, np.int64).tobytes(), ids.size, bound, saved)
-        self._take(handle, saved, KeptArrays(_functions()["most"](handle), shared=False))
+        handle = _CORE.new(np.ascontiguousarray(ids, np.int64).tobytes(), ids.size, bound, saved)
+        self._take(handle, saved, KeptArrays(_CORE.most(handle), shared=False))
 
     def again(self, *, shared: bool = False) -> Self:
         """Return one of the same ids that has followed no text; ``shared``: for several conversations."""
         made = self.__new__(type(self))
-        handle = _functions()["again"](self.handle, shared)
-        made._take(handle, self.saved, KeptArrays(_functions()["most"](handle), shared=shared))
+        handle = _CORE.again(self.handle, shared)
+        made._take(handle, self.saved, KeptArrays(_CORE.most(handle), shared=shared))
         return made
 
     def beside(self) -> Self:
         """Return one for another conversation, with which this one shares its ids."""
         made = self.__new__(type(self))
-        made._take(_functions()["beside"](self.handle), self.saved, self.kept)
+        made._take(_CORE.beside(self.handle), self.saved, self.kept)
         return made
 
     @property
     def keep(self) -> Keep | None:
         """Keep that the next draft is made of; None for all."""
         count, version = c_int64(), c_int64()
-        address = _functions()["keep"](self.handle, byref(count), byref(version))
+        address = _CORE.keep(self.handle, byref(count), byref(version))
         return self.kept.of(address, count.value, version.value) if count.value else None
 
     def nbytes(self) -> int:
         """Return the bytes of the ids, in the core and in arrays for passes."""
-        return int(_functions()["bytes"](self.handle)) + self.kept.nbytes
+        return int(_CORE.bytes(self.handle)) + self.kept.nbytes
 
     def _take(self, handle: int, saved: float, kept: KeptArrays) -> None:
         self.handle, self.saved, self.kept = handle, saved, kept
-        weakref.finalize(self, _functions()["free"], handle)
-
-
-@cache
-def _functions() -> dict[str, Any]:
-    return bind("edgedec_core_trimmed_", _SIGNATURES)
+        weakref.finalize(self, _CORE.free, handle)

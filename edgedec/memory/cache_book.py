@@ -46,31 +46,19 @@ class CacheBook:
         self.states = states
         self._window = window
         self._ring = ring
-        self._oldest = 0
-        self._slots = 0
-        self._zone = range(0)
+        self.oldest = 0
+        """The first slot whose keys and values all layers may still hold."""
+        self.slots = 0
+        """Slots taken."""
+        self.evicted = range(0)
+        """Positions of the zone from which tokens were evicted."""
         self._missing = 0
         self._last: PlannedPass | None = None
 
     @property
-    def slots(self) -> int:
-        """Slots taken."""
-        return self._slots
-
-    @property
-    def evicted(self) -> range:
-        """Positions of the zone from which tokens were evicted."""
-        return self._zone
-
-    @property
     def length(self) -> int:
         """Position of the next token: slots taken and tokens evicted, together."""
-        return self._slots + self._missing
-
-    @property
-    def oldest(self) -> int:
-        """The first slot whose keys and values all layers may still hold."""
-        return self._oldest
+        return self.slots + self._missing
 
     def reachable(self, length: int) -> int:
         """Return the tokens that a rewind to ``length`` leaves: 0 if the next one would see a lost slot.
@@ -81,14 +69,14 @@ class CacheBook:
         return length if self._sees_all(length) else 0
 
     def _sees_all(self, length: int) -> bool:
-        return not self._oldest or length - self._window + 1 >= self._oldest
+        return not self.oldest or length - self._window + 1 >= self.oldest
 
     def holds(self, length: int) -> bool:
         """Whether the first ``length`` tokens lie in the first slots, and the next one would see none lost.
 
         May be asked while another thread books passes. States are not asked for.
         """
-        last, zone = self._last, self._zone
+        last, zone = self._last, self.evicted
         if not 0 <= length <= self.length or (zone and length > zone.start):
             return False
         in_tree = length - last.start if last and not last.chain else 0
@@ -111,27 +99,27 @@ class CacheBook:
             raise ValueError("a pass needs at least one token")
         if self._last and not self._last.chain:
             raise ValueError("settle the tree of the last pass (keep_path or rewind) before the next pass")
-        if self._slots + tokens > self.capacity:
+        if self.slots + tokens > self.capacity:
             self.check_room(tokens)
-        next_one = self._slots + self._missing
+        next_one = self.slots + self._missing
         if parents is None:
             positions = range(next_one, next_one + tokens)
-            planned = PlannedPass(self._slots, range(_ROOT, tokens - 1), positions, True)
+            planned = PlannedPass(self.slots, range(_ROOT, tokens - 1), positions, True)
         elif len(parents) == tokens:
-            planned = PlannedPass(self._slots, tuple(parents), *_placed(parents, next_one))
+            planned = PlannedPass(self.slots, tuple(parents), *_placed(parents, next_one))
         else:
             raise ValueError(f"{len(parents)} parents for {tokens} tokens")
         if self.states:
             self.states.check(tokens, chain=planned.chain)
         if self._ring:
-            self.lose(self._slots + tokens - self._ring)
+            self.lose(self.slots + tokens - self._ring)
         return planned
 
     def check_room(self, tokens: int) -> None:
         """Raises ContextFullError unless ``tokens`` more fit."""
-        if self._slots + tokens > self.capacity:
+        if self.slots + tokens > self.capacity:
             raise ContextFullError(
-                f"{tokens} more tokens do not fit: the context holds {self.capacity} and has {self._slots}",
+                f"{tokens} more tokens do not fit: the context holds {self.capacity} and has {self.slots}",
                 hint="shorten the prompt or use a larger context",
             )
 
@@ -142,12 +130,12 @@ class CacheBook:
 
     def fill(self, done: PlannedPass) -> None:
         """Record that the slots of ``done`` were filled otherwise."""
-        self._slots = done.start + len(done.parents)
+        self.slots = done.start + len(done.parents)
         self._last = done
 
     def lose(self, end: int) -> None:
         """Record that rings lack the slots before ``end``."""
-        self._oldest = max(self._oldest, end)
+        self.oldest = max(self.oldest, end)
 
     def rewind(self, length: int) -> None:
         """Free every slot from position ``reachable(length)`` on.
@@ -155,24 +143,24 @@ class CacheBook:
         A rewind to before the zone that tokens were evicted from forgets the zone. Raises ValueError when
         that is not possible, also for a position within the zone.
         """
-        if not 0 <= length <= self.length or length in self._zone[1:]:
+        if not 0 <= length <= self.length or length in self.evicted[1:]:
             raise ValueError(
                 f"cannot rewind to {length}: the cache holds {self.length} tokens{self._without}"
             )
         length = self.reachable(length)
         if length == 0:
-            self._oldest = 0
+            self.oldest = 0
         if length == self.length and self.settled:
             self._rewind_states(length)
             return
-        slots = length if length <= self._zone.start else length - self._missing
+        slots = length if length <= self.evicted.start else length - self._missing
         kept = slots - self._last.start if self._last else 0
         if self._last and not self._last.chain and kept > 0 and not _is_chain(self._last.parents[:kept]):
             raise ValueError(f"cannot rewind to {length}, inside a tree: keep a path instead")
         self._rewind_states(length)
-        if length <= self._zone.start:
-            self._zone, self._missing = range(0), 0
-        self._slots = slots
+        if length <= self.evicted.start:
+            self.evicted, self._missing = range(0), 0
+        self.slots = slots
         self._last = None
 
     def _rewind_states(self, length: int) -> None:
@@ -186,28 +174,28 @@ class CacheBook:
         zone: once tokens were evicted, ``first`` is where they were, and [first, end) has all that stayed.
         """
         freed = end - first - kept
-        if not self.settled or not 0 <= first <= end <= self._slots or kept < 0 or freed < 1:
+        if not self.settled or not 0 <= first <= end <= self.slots or kept < 0 or freed < 1:
             raise ValueError(
-                f"cannot evict {freed} slots from {first}: {self._slots} are taken, or not settled"
+                f"cannot evict {freed} slots from {first}: {self.slots} are taken, or not settled"
             )
         if self._ring:
             raise ValueError("layers with a window would mistake the slots that are left for their window")
         if self.states:
             raise ValueError("the states of recurrent layers cannot forget a token")
-        zone = self._zone
+        zone = self.evicted
         if zone and (first != zone.start or end + self._missing < zone.stop):
             raise ValueError(
                 f"cannot evict slots {first} to {end - 1}: tokens were evicted from {zone.start}, and others"
                 f" stayed up to {zone.stop - self._missing - 1}"
             )
-        self._zone = range(first, end + self._missing)
+        self.evicted = range(first, end + self._missing)
         self._missing += freed
-        self._slots -= freed
+        self.slots -= freed
         self._last = None
 
     @property
     def _without(self) -> str:
-        zone = self._zone
+        zone = self.evicted
         return f", {self._missing} of {zone.start} to {zone.stop - 1} have left" if zone else ""
 
     def keep(self, nodes: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -229,7 +217,7 @@ class CacheBook:
                 sources.append(start + node)
                 targets.append(start + at)
             before = node
-        self._slots = start + len(nodes)
+        self.slots = start + len(nodes)
         self._last = None
         return sources, targets
 

@@ -6,7 +6,7 @@ import ctypes
 from typing import NamedTuple
 
 from edgedec.core.experts import Experts
-from edgedec.core_lib.memory import function, packed
+from edgedec.core_lib.memory import MEMORY, packed
 
 
 class ExpertRoom(NamedTuple):
@@ -32,5 +32,5 @@ def expert_room(
     sizes = experts.layers, experts.count, experts.chosen, experts.slot_bytes, experts.nbytes
     memory = (-1 if one is None else one for one in (budget, left))
     room = (ctypes.c_int64 * 2)()
-    where = function("expert_room")(packed(sizes), weights, packed([*memory, beside]), room)
+    where = MEMORY.expert_room(packed(sizes), weights, packed([*memory, beside]), room)
     return ExpertRoom(where > 1, *room) if where else None

@@ -12,7 +12,7 @@ from typing import Any
 from edgedec.core.cache_config import KvType
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.core_lib.memory import REST, function, int8, packed
+from edgedec.core_lib.memory import MEMORY, REST, int8, packed
 from edgedec.memory.sizes import numbers_of
 from edgedec.memory.speckv_bytes import LOOKAHEAD, WINDOW
 
@@ -106,7 +106,7 @@ class MemoryFacts:
 
 def longest_pass(choice: MemoryChoice, sequences: int = 1) -> int:
     """Tokens of the longest pass: a piece of one sequence's prompt, beside the drafts of all others."""
-    return int(function("longest_pass")(choice_numbers(choice), sequences))
+    return int(MEMORY.longest_pass(choice_numbers(choice), sequences))
 
 
 def footprint(facts: MemoryFacts, choice: MemoryChoice) -> dict[str, int]:
@@ -118,7 +118,7 @@ def footprint(facts: MemoryFacts, choice: MemoryChoice) -> dict[str, int]:
 def cache_bytes(spec: ModelSpec, context: int, kv: KvType, longest: int, sequences: int = 1) -> int:
     """Bytes of the pages that ``context`` tokens fill, in passes over at most ``longest`` tokens."""
     numbers = packed(numbers_of(spec))
-    return int(function("cache_bytes")(numbers, context, int8(kv), longest, sequences))
+    return int(MEMORY.cache_bytes(numbers, context, int8(kv), longest, sequences))
 
 
 def scratch_bytes(spec: ModelSpec, threads: int, tokens: int, context: int, exits: int = 0) -> int:
@@ -126,7 +126,7 @@ def scratch_bytes(spec: ModelSpec, threads: int, tokens: int, context: int, exit
 
     ``exits``: of a graph that has them.
     """
-    return int(function("scratch_bytes")(packed(numbers_of(spec)), threads, tokens, context, exits))
+    return int(MEMORY.scratch_bytes(packed(numbers_of(spec)), threads, tokens, context, exits))
 
 
 def draft_model_bytes(model: ModelMemory, choice: MemoryChoice, sequences: int, beside: int) -> int:
@@ -135,7 +135,7 @@ def draft_model_bytes(model: ModelMemory, choice: MemoryChoice, sequences: int, 
     ``beside``: tokens of each other conversation in a pass.
     """
     numbers = packed(_model_numbers(model))
-    return int(function("draft_model_bytes")(numbers, choice_numbers(choice), sequences, beside))
+    return int(MEMORY.draft_model_bytes(numbers, choice_numbers(choice), sequences, beside))
 
 
 def of_core(name: str, facts: MemoryFacts, choice: MemoryChoice, *more: int) -> Any:
@@ -154,7 +154,7 @@ def of_core(name: str, facts: MemoryFacts, choice: MemoryChoice, *more: int) -> 
 
     names = "\0".join([*(one.part for one in facts.drafters), facts.target.spec.name])
     encoded = names.encode(errors="surrogatepass")
-    found = function(name)(packed(_numbers(facts)), encoded, REST(rest), choice_numbers(choice), *more)
+    found = getattr(MEMORY, name)(packed(_numbers(facts)), encoded, REST(rest), choice_numbers(choice), *more)
     if failed:
         raise failed[0]
     return found

@@ -9,7 +9,7 @@ from functools import cache
 from edgedec.core.cache_config import KvType
 from edgedec.core.cache_kinds import Keys, States
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core_lib.memory import function, int8, packed, spec_numbers, states_numbers
+from edgedec.core_lib.memory import MEMORY, int8, packed, spec_numbers, states_numbers
 
 
 @cache
@@ -19,7 +19,7 @@ def ring_sizes() -> tuple[int, int]:
     Tokens that can be rewound, beyond which the cache is emptied; bytes of which a ring fills whole ones.
     """
     found = (c_int64 * 2)()
-    function("ring_sizes")(found)
+    MEMORY.ring_sizes(found)
     return found[0], found[1]
 
 
@@ -30,7 +30,7 @@ def numbers_of(spec: ModelSpec) -> tuple[int, ...]:
 
 def kv_row_bytes(head_dim: int, kv: KvType = "fp16") -> int:
     """Bytes of the key, or the value, of one token and head."""
-    return int(function("row_bytes")(head_dim, int8(kv)))
+    return int(MEMORY.row_bytes(head_dim, int8(kv)))
 
 
 def kv_row_name(head_dim: int) -> str:
@@ -60,7 +60,7 @@ def ring_slots(spec: ModelSpec, capacity: int, longest: int, kv: KvType = "fp16"
 
     Rounded up to whole pages, and at most ``capacity``, with which no ring goes round. 0 without such layers.
     """
-    return int(function("ring_slots")(packed(numbers_of(spec)), capacity, longest, int8(kv)))
+    return int(MEMORY.ring_slots(packed(numbers_of(spec)), capacity, longest, int8(kv)))
 
 
 def kv_bytes(spec: ModelSpec, capacity: int, kv: KvType = "fp16", ring: int = 0) -> int:
@@ -68,7 +68,7 @@ def kv_bytes(spec: ModelSpec, capacity: int, kv: KvType = "fp16", ring: int = 0)
 
     An upper bound on resident bytes: pages of positions never reached stay untouched.
     """
-    return int(function("kv_bytes")(packed(numbers_of(spec)), capacity, int8(kv), ring))
+    return int(MEMORY.kv_bytes(packed(numbers_of(spec)), capacity, int8(kv), ring))
 
 
 def slot_bytes(keys: Keys, kv: KvType = "fp16") -> int:
@@ -78,7 +78,7 @@ def slot_bytes(keys: Keys, kv: KvType = "fp16") -> int:
 
 def state_bytes(kinds: Sequence[States]) -> int:
     """Bytes that recurrent layers keep of one sequence: trails, states, and their checkpoint."""
-    return int(function("state_bytes")(packed(states_numbers(kinds))))
+    return int(MEMORY.state_bytes(packed(states_numbers(kinds))))
 
 
 def most_undone(kinds: Sequence[States]) -> int:

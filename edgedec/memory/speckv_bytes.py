@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core_lib.memory import function, packed
+from edgedec.core_lib.memory import MEMORY, packed
 from edgedec.memory.sizes import numbers_of
 
 WINDOW = 32
@@ -14,4 +14,4 @@ LOOKAHEAD = 16
 
 def choice_bytes(spec: ModelSpec, slots: int) -> int:
     """Return the bytes that a choice among ``slots`` takes for a moment, beside the attention to them."""
-    return int(function("choice_bytes")(packed(numbers_of(spec)), slots))
+    return int(MEMORY.choice_bytes(packed(numbers_of(spec)), slots))

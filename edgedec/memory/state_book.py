@@ -9,7 +9,7 @@ from ctypes import Structure, byref, c_int64
 from typing import ClassVar
 
 from edgedec.core_lib.library import error_of
-from edgedec.core_lib.memory import function
+from edgedec.core_lib.memory import MEMORY
 
 
 class StateBook(Structure):
@@ -29,21 +29,21 @@ class StateBook(Structure):
 
     def check(self, tokens: int, *, chain: bool) -> None:
         """Raise ValueError for a tree of more tokens than can be taken back."""
-        if code := function("states_check")(byref(self), tokens, chain):
+        if code := MEMORY.states_check(byref(self), tokens, chain):
             raise ValueError(error_of(-code).message)
 
     def passed(self, start: int, tokens: int, *, chain: bool) -> bool:
         """Record a pass; whether a checkpoint is worth its copy now: a prompt has been read."""
-        return bool(function("states_passed")(byref(self), start, tokens, chain))
+        return bool(MEMORY.states_passed(byref(self), start, tokens, chain))
 
     def reachable(self, length: int) -> int:
         """Return the tokens that a rewind to ``length`` leaves."""
-        return int(function("states_reachable")(byref(self), length))
+        return int(MEMORY.states_reachable(byref(self), length))
 
     def rewind(self, length: int) -> None:
         """Go back to ``length``, which is reachable."""
-        function("states_rewind")(byref(self), length)
+        MEMORY.states_rewind(byref(self), length)
 
     def lose(self) -> None:
         """Record that a pass failed midway: only the checkpoint is reachable."""
-        function("states_lose")(byref(self))
+        MEMORY.states_lose(byref(self))

@@ -1,4 +1,4 @@
-// Shares of tokens that were right, by the probability that they were stated with: edgedec/core/calibration.py.
+// Shares of tokens that were right, by the probability that they were stated with.
 #pragma once
 
 #include <algorithm>

@@ -28,7 +28,7 @@ class Cell:
 
 
 class FakeLlama:
-    """The ``LlamaRunner``. ``fails``: raise in the next pass, after half of it was done."""
+    """Behaves as ``LlamaCpp`` does. ``fails``: raise in the next pass, after half of it was done."""
 
     def __init__(self, cells: int, *, rewinds: bool = True) -> None:
         self._size = cells

@@ -74,9 +74,9 @@ def test_a_skip_of_all_layers_has_the_rows_of_the_exit(make_peeks: Make) -> None
     last = forward.caps.exits[-1]
     keep = np.arange(0, forward.spec.vocab_size, 2, dtype=np.int64)
     for exit in forward.caps.exits:
-        expected = forward.peek(CHAIN, exit=exit, rows=FULL, keep=keep)
+        expected = forward.peek(CHAIN, exit=exit, rows=Rows(full=True, keep=keep))
         forward.rewind(len(PROMPT))
-        found = forward.peek(CHAIN, exit=exit, rows=FULL, keep=keep, resume=last)
+        found = forward.peek(CHAIN, exit=exit, rows=Rows(full=True, keep=keep), resume=last)
         forward.rewind(len(PROMPT))
         assert make_peeks.same(found, expected)
 

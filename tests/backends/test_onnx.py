@@ -66,7 +66,7 @@ def test_generation_does_not_depend_on_the_pass_size(tiny_bundle: Bundles) -> No
     replies = []
     for most in (512, 7, 1):
         forward = opened(tiny_bundle("gemma3"))
-        forward._caps = replace(forward.caps, max_pass=most)
+        forward.caps = replace(forward.caps, max_pass=most)
         steps = Engine(forward).generate(list(range(30)), params, max_tokens=30, stop_ids=())
         replies.append([step.token for step in steps])
     assert replies[0] == replies[1] == replies[2]

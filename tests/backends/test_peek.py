@@ -205,7 +205,7 @@ def test_a_trimmed_head_gathers_the_rows_of_the_whole_one(make_peeks: Make, leas
     for exit in forward.caps.exits:
         whole = forward.peek(CHAIN, exit=exit, rows=Rows(full=True))
         forward.rewind(len(PROMPT))
-        trimmed = forward.peek(CHAIN, exit=exit, rows=Rows(full=True), keep=keep)
+        trimmed = forward.peek(CHAIN, exit=exit, rows=Rows(full=True, keep=keep))
         check_trimmed(trimmed, whole, keep)
         forward.rewind(len(PROMPT))
     whole, again = forward.extend(CHAIN, rows=Rows(full=True)), fed(make_peeks)
@@ -246,7 +246,7 @@ def test_a_head_trimmed_to_fewer_ids_than_it_returns(make_peeks: Make) -> None:
 def test_ids_that_cannot_be_kept_are_refused(make_peeks: Make, keep: list[int]) -> None:
     forward, ids = fed(make_peeks), np.array(keep, np.int64)
     with pytest.raises(ValueError, match="keep"):
-        forward.peek([1], exit=forward.caps.exits[0], keep=ids)
+        forward.peek([1], exit=forward.caps.exits[0], rows=Rows(keep=ids))
     with pytest.raises(ValueError, match="keep"):
         forward.extend([1], rows=Rows(keep=ids))
     assert (forward.length, forward.peeked) == (len(PROMPT), ())

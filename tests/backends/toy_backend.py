@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgedec.backends.backend import DEFAULT_CACHE, BackendBase
+from edgedec.backends.backend import DEFAULT_CACHE, Backend
 from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.head_rows import head_rows
 from edgedec.bundle.manifest import Manifest
@@ -18,7 +18,7 @@ from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 from edgedec.memory import CacheBook
 
 
-class ToyModel(BackendBase):
+class ToyModel(Backend):
     """Its weights are nothing; after a token comes the next id."""
 
     weight_bytes = 0

@@ -184,7 +184,7 @@ def test_exit_stands_for_every_exit_that_can_pay(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("edgedec.draft.exit.promising", lambda forward, trimmed: chosen)
     codec = load_parrot(tmp_path).codec
     forward = MarkovForward(vocab_size=codec.tokenizer.size)
-    forward._caps = replace(forward.caps, exits=(1, 3, 4))
+    forward.caps = replace(forward.caps, exits=(1, 3, 4))
     model = ready_of(forward, codec)
 
     def drafters(names: str) -> tuple[str, ...]:

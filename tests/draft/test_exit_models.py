@@ -16,6 +16,7 @@ from edgedec.assemble.runner import Runner
 from edgedec.backends.onnx.forward import OnnxForward
 from edgedec.bundle.manifest import Manifest
 from edgedec.control import CostCurve
+from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, Recycling
@@ -109,7 +110,9 @@ def test_a_model_drafts_with_the_trimmed_head_in_its_home(bundle: Path, tmp_path
     peek = runner.forward.peek
 
     def watched(tokens: list[int], **options: object) -> object:
-        kept.append(np.array(options["keep"]).tolist())
+        rows = options["rows"]
+        assert isinstance(rows, Rows)
+        kept.append(np.array(rows.keep).tolist())
         return peek(tokens, **options)  # type: ignore[arg-type]
 
     runner.forward.peek = watched  # type: ignore[method-assign, assignment]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ctypes import c_double, c_int
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from edgedec.assemble.config import RunConfig
 from edgedec.assemble.runner import Runner
 from edgedec.backends.fake import MarkovForward
 from edgedec.core.errors import UsageError
-from edgedec.core_lib.promises import _function as promise
+from edgedec.core_lib.binding import INT, REAL, Functions
 from edgedec.draft.exit import ExitDrafter, LayerSubset, promising
 from edgedec.draft.trimmed import TrimmedHead
 from edgedec.drafters.exit import _named, skips_of
@@ -60,7 +59,7 @@ def test_replies_with_skipped_layers_are_those_of_plain_decoding(bundle: Path, p
 
 
 def test_speed_of_a_chain_by_its_agreement_and_step() -> None:
-    speed = promise("speed", c_int, c_int, c_int, c_double)
+    speed = Functions("edgedec_promise_", speed=(REAL, INT, INT, INT, REAL)).speed
 
     def speed_of(layers: int, step: float) -> float:
         """Of layers of ten, which are supposed to be right as often."""
@@ -78,7 +77,7 @@ def test_only_ways_that_can_pay_are_tried(monkeypatch: pytest.MonkeyPatch) -> No
 
     def names(layers: int, head: float, *, kept: float | None) -> list[str]:
         forward = MarkovForward(vocab_size=24)
-        forward._caps = replace(forward.caps, exits=(layers // 4, layers // 2, layers - 2, layers))
+        forward.caps = replace(forward.caps, exits=(layers // 4, layers // 2, layers - 2, layers))
         monkeypatch.setattr("edgedec.draft.exit.read_bytes", lambda _: ((1 - head) / layers, head))
         trimmed = None if kept is None else TrimmedHead(np.arange(int(kept * 24), dtype=np.int64), 0.5)
         return [way.name for way in promising(forward, trimmed)]

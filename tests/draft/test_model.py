@@ -199,7 +199,7 @@ def test_what_follows_each_node_is_what_the_model_draws_there(params: DrawParams
 
 def test_a_model_without_trees_drafts_all_the_same() -> None:
     forward = MarkovForward()
-    forward._caps = Capabilities(max_pass=64, trees=False, exact=False)
+    forward.caps = Capabilities(max_pass=64, trees=False, exact=False)
     extend = forward.extend
 
     def chains_only(fed: Sequence[int], **options: object) -> object:
@@ -433,7 +433,7 @@ def test_noise_is_keyed_by_the_positions_of_the_target() -> None:
     counts = set()
     for seed in range(20):
         forward = MarkovForward(vocab_size=2, sharpness=0.0)  # both letters are as likely
-        forward._caps = Capabilities(max_pass=64, trees=False, exact=False)
+        forward.caps = Capabilities(max_pass=64, trees=False, exact=False)
         small = ModelDrafter("small", forward, TextBridge(target, own, {}, draft_size=2))  # type: ignore[arg-type]
         small.sampled(DrawParams(temperature=0.8, seed=seed))
         small.begin([2, 2, 1], 0)  # "ababb"

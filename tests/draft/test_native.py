@@ -14,7 +14,7 @@ from edgedec.core.errors import BackendError
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.draft import Lookup, Recycling
-from edgedec.draft.native import NativeDrafter, _library
+from edgedec.draft.native import _TABLES, NativeDrafter
 
 Make = Callable[[], NativeDrafter]
 MAKES: dict[str, Make] = {
@@ -141,21 +141,20 @@ def test_a_larger_tree_than_is_ever_fed() -> None:
 
 def test_parents_that_come_later() -> None:
     """DraftTree refuses them; the library is called without it."""
-    library, drafter = _library(), Recycling(memory=1 << 12)
+    drafter = Recycling(memory=1 << 12)
     numbers = struct.pack("3i", *[1, 2, 3]), struct.pack("3i", *[2, LEAST, MOST])
     ids, floats = struct.pack("16i", *range(16)), bytes(64)
-    library.edgedec_draft_learn(drafter.handle, 3, *numbers, 4, 4, ids, floats, floats, 1.0)
-    library.edgedec_draft_commit(drafter.handle, numbers[0], 3)
+    _TABLES.learn(drafter.handle, 3, *numbers, 4, 4, ids, floats, floats, 1.0)
+    _TABLES.commit(drafter.handle, numbers[0], 3)
     assert well_formed(drafter.propose(15), 15)
 
 
 def test_nothing_at_no_address(drafter: NativeDrafter) -> None:
-    library = _library()
-    library.edgedec_draft_begin(drafter.handle, None, -1, -1)
-    library.edgedec_draft_begin(drafter.handle, None, 0, 1)
-    library.edgedec_draft_commit(drafter.handle, None, -(1 << 40))
-    library.edgedec_draft_learn(drafter.handle, -1, None, None, -1, -1, None, None, None, 1.0)
-    library.edgedec_draft_destroy(None)
+    _TABLES.begin(drafter.handle, None, -1, -1)
+    _TABLES.begin(drafter.handle, None, 0, 1)
+    _TABLES.commit(drafter.handle, None, -(1 << 40))
+    _TABLES.learn(drafter.handle, -1, None, None, -1, -1, None, None, None, 1.0)
+    _TABLES.destroy(None)
     assert len(drafter.propose(4)) == 0
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from edgedec.core_lib.binding import LONG, POINTER, REAL, bind
+from edgedec.core_lib.binding import LONG, POINTER, REAL, Functions
 from edgedec.core_lib.promises import break_even
 from edgedec.draft import trimmed
 from edgedec.metrics.mbsu import Weights, mbsu
@@ -21,13 +21,11 @@ RARE = itertools.count(1000)
 """Ids that no text has had yet."""
 
 
-CALLS = bind(
+CALLS = Functions(
     "edgedec_core_trimmed_",
-    {
-        "begin": (None, POINTER),
-        "follow": (None, POINTER, POINTER, LONG),
-        "outside": (REAL, POINTER),
-    },
+    begin=(None, POINTER),
+    follow=(None, POINTER, POINTER, LONG),
+    outside=(REAL, POINTER),
 )
 
 
@@ -36,16 +34,16 @@ class TrimmedHead(trimmed.TrimmedHead):
 
     def begin(self) -> None:
         """Start another text. Its tokens so far are no replies and do not count."""
-        CALLS["begin"](self.handle)
+        CALLS.begin(self.handle)
 
     def follow(self, text: Sequence[int]) -> None:
         """Note the committed ``text``, in the drafter's ids; those since the last call count."""
-        CALLS["follow"](self.handle, (c_int32 * len(text))(*text), len(text))
+        CALLS.follow(self.handle, (c_int32 * len(text))(*text), len(text))
 
     @property
     def outside(self) -> float:
         """Recent rate of tokens outside the subset."""
-        return float(CALLS["outside"](self.handle))
+        return float(CALLS.outside(self.handle))
 
 
 def rare(count: int) -> list[int]:

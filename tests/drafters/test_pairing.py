@@ -375,7 +375,7 @@ def test_a_drafter_that_knows_the_text_is_right(
     target, draft = (vocabularies[name] for name in pair)
     tokens = target.encode_inside(text)
     parrot = load_parrot(folder(tmp_path, "parrot"), speak=Reads(draft, text)).forward
-    parrot._spec = replace(parrot.spec, vocab_size=draft.size)
+    parrot.spec = replace(parrot.spec, vocab_size=draft.size)
     small = ModelDrafter("small", parrot, between(vocabularies, *pair))
     at, drafted, accepted = 4, 0, 0
     small.begin(tokens[:at], 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -60,10 +61,12 @@ def check(forwards: tuple[Forward, Forward]) -> None:
     tokens = text(7, 1)
     for exit in gpu.caps.exits:
         for trimmed in (None, keep):
-            first = [one.peek(tokens[:1], exit=exit, rows=WIDE_ROW, keep=trimmed) for one in forwards]
+            first = [
+                one.peek(tokens[:1], exit=exit, rows=replace(WIDE_ROW, keep=trimmed)) for one in forwards
+            ]
             assert agree(*first), (exit, "peek")
             more = [
-                one.peek(tokens[1:5], parents=TREE[1:5], exit=exit, keep=trimmed, rows=Rows(temperature=0.7))
+                one.peek(tokens[1:5], parents=TREE[1:5], exit=exit, rows=Rows(temperature=0.7, keep=trimmed))
                 for one in forwards
             ]
             assert agree(*more), (exit, "further peek")
@@ -118,7 +121,7 @@ def test_other_ids_take_the_place_of_those_before(deep: Path) -> None:
 def test_more_rows_than_go_at_a_time_after_a_peek(deep: Path) -> None:
     forwards = both(deep)
     keep = some_ids(forwards[0])
-    assert agree(*(one.peek(text(20), exit=9, rows=Rows(full=True), keep=keep) for one in forwards))
+    assert agree(*(one.peek(text(20), exit=9, rows=Rows(full=True, keep=keep)) for one in forwards))
     assert agree(*(one.extend(text(40), rows=WIDE) for one in forwards))
 
 

@@ -36,16 +36,6 @@ def program(**changes: object) -> Program:
     return replace(given, **changes)  # type: ignore[arg-type]
 
 
-def test_a_program_comes_back_from_json() -> None:
-    assert Program.from_json(program().to_json()) == program()
-
-
-@pytest.mark.parametrize("text", ["{}", "[]", '{"format": 2}'])
-def test_other_json_is_refused(text: str) -> None:
-    with pytest.raises((ValueError, KeyError, TypeError, AttributeError)):
-        Program.from_json(text)
-
-
 def test_sizes_are_those_of_the_longest_pass_and_all_slots() -> None:
     one = program()
     assert one.buffer_bytes("x") == 64

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
-from edgedec.backends.backend import DEFAULT_CACHE, BackendBase
+from edgedec.backends.backend import DEFAULT_CACHE, Backend
 from edgedec.backends.fake import MarkovForward
 from edgedec.backends.gpu.recovering import RecoveringModel
 from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.errors import BackendError, DeviceLostError
 from edgedec.core.forward import Forward
 from edgedec.core.ledger import Ledger
-from edgedec.core.rows import LAST_ROW, HeadRows, Keep, Rows
+from edgedec.core.rows import LAST_ROW, HeadRows, Rows
 from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup
@@ -37,18 +38,9 @@ class LosingForward(MarkovForward):
         self._use()
         return super().extend(tokens, parents=parents, rows=rows)
 
-    def peek(
-        self,
-        tokens: Sequence[int],
-        *,
-        exit: int,
-        parents: Sequence[int] | None = None,
-        rows: Rows = LAST_ROW,
-        keep: Keep | None = None,
-        resume: int | None = None,
-    ) -> HeadRows:
+    def peek(self, tokens: Sequence[int], **how: Any) -> HeadRows:
         self._use()
-        return super().peek(tokens, exit=exit, parents=parents, rows=rows, keep=keep, resume=resume)
+        return super().peek(tokens, **how)
 
     def keep_path(self, nodes: Sequence[int]) -> None:
         self._use()
@@ -60,7 +52,7 @@ class LosingForward(MarkovForward):
             raise DeviceLostError("the GPU Toy was lost: it did not answer for 60 seconds")
 
 
-class Toy(BackendBase):
+class Toy(Backend):
     """A backend over Markov's model: on a device that is lost, or ``at`` 0 on the CPU."""
 
     def __init__(self, at: int = 0) -> None:

@@ -13,7 +13,7 @@ from edgedec.core.cache_kinds import Keys, States
 from edgedec.core.errors import BackendError, BadFileError, MemoryBudgetError, Remedy
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.units import size_up
-from edgedec.core_lib import memory as core_memory
+from edgedec.core_lib import binding
 from edgedec.drafters.model import draft_memory
 from edgedec.memory import KvType, kv_bytes, kv_row_bytes, ring_slots
 from edgedec.memory.footprint import (
@@ -391,6 +391,6 @@ def test_a_name_may_hold_anything() -> None:
 
 
 def test_a_kernel_library_without_these_functions_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core_memory, "_library", object)
+    monkeypatch.setattr(binding, "_library", object)
     with pytest.raises(BackendError, match="older version"):
-        core_memory.function.__wrapped__("least")
+        binding.Functions("edgedec_memory_", least=(binding.LONG,)).least()

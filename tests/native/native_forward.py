@@ -27,7 +27,7 @@ from edgedec.core.errors import (
     UsageError,
 )
 from edgedec.core.forward import Sink, Source
-from edgedec.core.rows import LAST_ROW, HeadRows, Keep, Rows
+from edgedec.core.rows import LAST_ROW, HeadRows, Parents, Rows
 from edgedec.memory import CacheBook
 from edgedec.native.probe import function
 
@@ -145,13 +145,12 @@ class NativeForward(CacheForward):
         tokens: Sequence[int],
         *,
         exit: int,
-        parents: Sequence[int] | None = None,
-        rows: Rows = LAST_ROW,
-        keep: Keep | None = None,
         resume: int | None = None,
+        parents: Parents = None,
+        rows: Rows = LAST_ROW,
     ) -> HeadRows:
         assert parents is None, "chains"
-        return self._pass(tokens, None, rows if keep is None else replace(rows, keep=keep), exit, resume or 0)
+        return self._pass(tokens, None, rows, exit, resume or 0)
 
     @property
     def parts(self) -> list[int]:
@@ -190,10 +189,10 @@ class NativeForward(CacheForward):
     def _rows(self, rows: Rows) -> HeadRows:
         count = len(self._found(2, np.float32))
         values, ids = (
-            self._found(at, kind).reshape(count, self._spec.head_k)
+            self._found(at, kind).reshape(count, self.spec.head_k)
             for at, kind in ((0, np.float32), (1, np.int32))
         )
-        logits = self._found(4, np.float32).reshape(count, self._spec.vocab_size) if rows.full else None
+        logits = self._found(4, np.float32).reshape(count, self.spec.vocab_size) if rows.full else None
         spread = self._found(2, np.float32), self._found(3, np.float32)
         return HeadRows(values, ids, *spread, logits, rows.temperature)
 

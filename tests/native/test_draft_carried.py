@@ -20,8 +20,8 @@ from edgedec.bundle.drafter_manifest import ASSISTANT, HEAD, MTP, TRIM
 from edgedec.core.errors import NotFoundError
 from edgedec.core.rows import Rows
 from edgedec.core.tree import DraftTree
-from edgedec.core_lib.drafters import DrafterHandle
 from edgedec.draft import Drafter
+from edgedec.draft.in_core import CoreDrafter
 from edgedec.drafters.trim import SAVED, ends_of, save_trim
 from edgedec.export import export_gguf
 from edgedec.export.device import DeviceOrder, choose_drafters, write_device_folder
@@ -97,6 +97,12 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return made
 
 
+class _Named(CoreDrafter):
+    def __init__(self, name: str, handle: int) -> None:
+        self.name = name
+        super().__init__(handle)
+
+
 class Native:
     """A model and its drafter in the native engine."""
 
@@ -110,7 +116,7 @@ class Native:
         assert self._model, why.value
         assert handle.value
         self._drafter = handle.value
-        self.handle: DrafterHandle | None = DrafterHandle(place.kind, handle.value)
+        self.handle: CoreDrafter | None = _Named(place.kind, handle.value)
 
     def feed(self, length: int, fed: Sequence[int]) -> None:
         call = probe.function("carried_feed", c_int, c_void_p, c_void_p, c_int64, c_char_p, c_size_t)
@@ -131,7 +137,7 @@ class Both:
         assert runner.engine.speculation
         (self.mine,) = runner.engine.speculation._places.values()
         assert self.native.handle
-        self.sides: tuple[Drafter | DrafterHandle, ...] = (self.mine, self.native.handle)
+        self.sides: tuple[Drafter, ...] = (self.mine, self.native.handle)
 
     def tell(self, name: str, *arguments: Any) -> None:
         for side in self.sides:

@@ -89,7 +89,7 @@ class History:
         above = [one for one in exits if one >= exit]
         resume = int(self.draw.choice(above)) if self.draw.random() < 0.4 else None
         for token in tokens:
-            self.same([token], name="peek", exit=exit, keep=keep, resume=resume)
+            self.same([token], name="peek", exit=exit, resume=resume, rows=Rows(last=True, keep=keep))
         if self.draw.random() < 0.1:
             self.rewind(self.reference.length)
             return []

@@ -16,7 +16,7 @@ from edgedec.assemble.config import RunConfig
 from edgedec.assemble.prepare import Bundles, prepare
 from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
-from edgedec.backends.backend import BackendBase, PassRequest
+from edgedec.backends.backend import Backend, PassRequest
 from edgedec.backends.onnx.sequences import _keep as kept_in_pass
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.rows import Keep
@@ -173,8 +173,8 @@ def test_a_draft_model_of_one_conversation_at_a_time_is_left_out(
         model = load_model(bundle, **how)  # type: ignore[arg-type]
         if bundle == small:
             backend = model.backend
-            assert isinstance(backend, BackendBase)
-            backend._caps = replace(backend.caps, sequences=1)
+            assert isinstance(backend, Backend)
+            backend.caps = replace(backend.caps, sequences=1)
             monkeypatch.setattr(backend, "sequences", None)
         return model
 

@@ -94,7 +94,7 @@ def assert_same(encoder: Encoder, folder: Path, texts: list[str]) -> None:
             assert encoder.encode(text, parse_special=special) == expected, (special, text)
     assert (encoder.size, encoder.facts, encoder.added) == (library.size, library.facts, library.added)
     assert encoder.vocabulary() == library.vocabulary()
-    for token in range(-1, encoder.table.ids + 2):
+    for token in range(-1, encoder.ids + 2):
         spelled = library.spelling(token) if token >= 0 else None
         assert encoder.spelling(token) == spelled
         assert encoder.added_token(token) == library.added_token(token)
@@ -292,11 +292,11 @@ def test_an_encoder_is_used_again_after_short_texts_only(tmp_path: Path) -> None
     assert isinstance(encoder, BpeTable)
     texts = [*soups(20), "x" * 5000, "the end"]
     first = [encoder.encode(text, parse_special=False) for text in texts]
-    assert len(encoder.table._idle) == 1
+    assert len(encoder._idle) == 1
     again = [BpeTable(tmp_path / FILE_NAME).encode(text, parse_special=False) for text in texts]
     assert first == again
     encoder.encode("x" * 5000, parse_special=False)
-    assert not encoder.table._idle
+    assert not encoder._idle
 
 
 def test_threads_encode_at_the_same_time(tmp_path: Path) -> None:
@@ -367,7 +367,7 @@ def test_a_hostile_table_gives_ids_or_one_line(
             for text in texts:
                 encoder.encode(text, parse_special=True)
                 encoder.id_of(text)
-            assert len(list(encoder.spellings())) <= encoder.table.ids
+            assert len(list(encoder.spellings())) <= encoder.ids
         except BadFileError:
             refused += 1
     assert refused > 0

@@ -6,22 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from edgedec.backends.cache_forward import CacheForward
-from edgedec.backends.checks import check_tokens
 from edgedec.backends.gpu.cache import GpuCache
 from edgedec.backends.gpu.executor import Executor
 from edgedec.backends.gpu.head import head_rows_of
 from edgedec.backends.gpu.inputs import GpuPass, Route, TrimmedIds
 from edgedec.backends.head_rows import check_finite
-from edgedec.backends.peeked import NOTHING, peek_rows
-from edgedec.core.errors import BadFileError
-from edgedec.core.forward import Capabilities, Copying, Forward, Peeking, Portable, Sink, Source
+from edgedec.backends.peeked import NOTHING, PeekingForward, check_peek
+from edgedec.core.forward import Capabilities, Copying, Forward, Portable, Sink, Source
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.rows import LAST_ROW, HeadRows, Keep, Rows
+from edgedec.core.rows import LAST_ROW, HeadRows, Parents, Rows
 from edgedec.memory import CacheBook, PlannedPass
 
 
-class GpuForward(CacheForward, Peeking, Portable, Copying):
+class GpuForward(CacheForward, Forward, PeekingForward, Portable, Copying):
     """The ``Forward`` over an ``Executor``; ``GpuModel.forward`` makes it.
 
     A DeviceLostError leaves the forward without its cache: make another one, and feed the committed tokens.
@@ -32,33 +30,23 @@ class GpuForward(CacheForward, Peeking, Portable, Copying):
     ) -> None:
         capacity = executor.program.capacity
         super().__init__(spec, caps, CacheBook(capacity, window=spec.window), ledger)
-        self._executor = executor
+        self.executor = executor
         assert executor.program.head is not None, "all layers are on the GPU"
         self._head = executor.program.head
         self._cache = GpuCache(executor.device, spec, capacity, executor.program.kv, executor.caches())
         self._weight_bytes = weight_bytes
-        self._peeked = NOTHING
         self._kept_taps: tuple[int, ...] = ()
         """Layers whose rows are kept of all peeked tokens."""
         self._tapped: tuple[int, ...] = ()
         self._trimmed: TrimmedIds | None = None
 
-    @property
-    def executor(self) -> Executor:
-        """The passes on the GPU, for measuring."""
-        return self._executor
-
-    def extend(
-        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
-    ) -> HeadRows:
+    def extend(self, tokens: Sequence[int], *, parents: Parents = None, rows: Rows = LAST_ROW) -> HeadRows:
         """See ``Forward.extend``.
 
         Raises DeviceLostError, BackendError when the GPU fails, and BadFileError when logits are not numbers;
         nothing is appended then.
         """
-        check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
-        self._check_rows(rows)
-        planned = self._book.plan(len(tokens), parents)
+        planned = self._placed(tokens, parents, rows)
         fed = self._pass(tokens, planned, rows)
         exit, count = self._peeked.exit, self._peeked.shared(tokens, planned.parents)
         if not {tap for tap in rows.taps if tap < exit} <= {*self._kept_taps}:
@@ -68,51 +56,32 @@ class GpuForward(CacheForward, Peeking, Portable, Copying):
         if count:
             rest = replace(fed, tokens=tokens[count:], first=count, rows=(), route=Route(exit, 0, exit - 1))
             if rest.tokens:
-                self._executor.advance(replace(rest, taps=self._kept_taps))
+                self.executor.advance(replace(rest, taps=self._kept_taps))
             fed = replace(fed, route=Route(0, exit, exit - 1))
         found = self._computed(fed)
         if rows.taps:
-            hidden = self._executor.states(len(tokens), rows.taps)
-            self._ledger.hold(hidden, "hidden", hidden.nbytes)
+            hidden = self.executor.states(len(tokens), rows.taps)
+            self.ledger.hold(hidden, "hidden", hidden.nbytes)
             found = replace(found, hidden=hidden)
         self._book.append(planned)
         return found
-
-    @property
-    def peeking(self) -> Peeking | None:
-        return self if self._caps.exits else None
-
-    @property
-    def portable(self) -> Portable | None:
-        return self
-
-    @property
-    def copying(self) -> Copying | None:
-        return self
-
-    @property
-    def peeked(self) -> tuple[int, ...]:
-        """See ``Peeking.peeked``."""
-        return self._peeked.tokens
 
     def peek(
         self,
         tokens: Sequence[int],
         *,
         exit: int,
-        parents: Sequence[int] | None = None,
-        rows: Rows = LAST_ROW,
-        keep: Keep | None = None,
         resume: int | None = None,
+        parents: Parents = None,
+        rows: Rows = LAST_ROW,
     ) -> HeadRows:
         """See ``Peeking.peek``. Raises as ``extend``."""
-        rows = peek_rows(rows, keep)
+        check_peek(rows)
         before = self._peeked.at(exit, resume)
-        peeked = before.joined(tokens, parents, self._caps)
-        check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
+        peeked = before.joined(tokens, parents, self.caps)
+        planned = self._placed(peeked.tokens, peeked.parents, Rows(()))
         self._check_rows(rows)
-        planned = self._book.plan(len(peeked), peeked.parents)
-        route = Route(exit, self._caps.exits[-1] if resume is None else resume, exit - 1)
+        route = Route(exit, self.caps.exits[-1] if resume is None else resume, exit - 1)
         kept = self._kept_taps if len(before) else self._kept_below(exit)
         fed = replace(self._pass(tokens, planned, rows), first=len(before), route=route, taps=kept)
         found = self._computed(fed)
@@ -139,7 +108,7 @@ class GpuForward(CacheForward, Peeking, Portable, Copying):
         )
 
     def _computed(self, fed: GpuPass) -> HeadRows:
-        found = head_rows_of(self._head, self._executor.run(fed), fed, self._ledger)
+        found = head_rows_of(self._head, self.executor.run(fed), fed, self.ledger)
         check_finite(found.logsumexp)
         return found
 
@@ -157,15 +126,15 @@ class GpuForward(CacheForward, Peeking, Portable, Copying):
         sources, targets = self._book.keep(nodes)
         if sources:
             start = targets[0]
-            self._executor.settle(start, [slot - start for slot in sources])
+            self.executor.settle(start, [slot - start for slot in sources])
 
     def copy_prefix(self, source: Forward, length: int) -> int:
         """See ``Copying.copy_prefix``."""
-        alike = isinstance(source, GpuForward) and source is not self and source._spec == self._spec
+        alike = isinstance(source, GpuForward) and source is not self and source.spec == self.spec
         if (
             not alike
             or not isinstance(source, GpuForward)
-            or source._executor.device is not self._executor.device
+            or source.executor.device is not self.executor.device
             or source.cache_layout != self.cache_layout
         ):
             raise ValueError(
@@ -191,9 +160,7 @@ class GpuForward(CacheForward, Peeking, Portable, Copying):
 
     def write_cache(self, sink: Sink, length: int) -> None:
         """See ``Portable.write_cache``."""
-        held = 0 <= length <= self.length and self.reachable(length) == length
-        if not self._book.settled or not held:
-            raise ValueError(f"cannot write {length} tokens: the cache does not hold them, or an open tree")
+        self._check_held(length)
         self._cache.write(sink, length, self._book.oldest)
 
     def read_cache(self, source: Source, length: int) -> None:
@@ -203,13 +170,11 @@ class GpuForward(CacheForward, Peeking, Portable, Copying):
             planned = self._book.plan(length, None)
             self._book.lose(self._cache.read(source, length))
             self._book.append(planned)
-            if self.reachable(length) != length:
-                self.rewind(0)
-                raise BadFileError(f"a saved cache of {length} tokens lacks some that the next one sees")
+            self._check_read(length)
 
     def nbytes(self) -> dict[str, int]:
         """Bytes on the GPU; ``weights`` are shared by all forwards of the model."""
-        program = self._executor.program
+        program = self.executor.program
         return {
             "weights": self._weight_bytes,
             "kv_cache": program.cache_bytes(),

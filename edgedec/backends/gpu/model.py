@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from edgedec.backends.backend import DEFAULT_CACHE, BackendBase
+from edgedec.backends.backend import DEFAULT_CACHE, Backend
 from edgedec.backends.gpu.adapter import Adapter, adapters, choose
 from edgedec.backends.gpu.arithmetic import Arithmetic, probe
 from edgedec.backends.gpu.build.build import KV_KINDS, build_program
@@ -50,7 +50,7 @@ class Loading:
 NOT_COUNTED = Loading()
 
 
-class GpuModel(BackendBase):
+class GpuModel(Backend):
     """The ``Backend`` of a bundle with EdgeDec's ops, on a GPU. Every forward over it shares the weights.
 
     ``device``: an open one; None: that of the adapter that ``choose`` returns. ``drafting``: with exits,
@@ -81,6 +81,7 @@ class GpuModel(BackendBase):
         if loading.ledger is not None:
             loading.ledger.hold(self, "weights", program.weight_bytes())
         self._weights = GpuWeights(self.device, program)
+        self.weight_bytes = self._weights.nbytes
         self._weights.load(bundle, loading.progress)
 
     @staticmethod
@@ -96,11 +97,6 @@ class GpuModel(BackendBase):
         """The adapter that runs, and whether its results have the CPU's bits."""
         return _described(self.device.adapter, self.arithmetic)
 
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of the weights on the device."""
-        return self._weights.nbytes
-
     def device_bytes(self, cache: CacheConfig = DEFAULT_CACHE) -> dict[str, int]:
         """See ``Backend.device_bytes``."""
         return parts_of(self.program(cache))
@@ -111,11 +107,11 @@ class GpuModel(BackendBase):
         assert kv is not None, "kv_kinds is not empty"
         binding = self.device.limits["max-storage-buffer-binding-size"]
         return self._built(
-            build_limits(self._spec, capacity, caps.max_pass, binding, kv, drafting=self._exits)
+            build_limits(self.spec, capacity, caps.max_pass, binding, kv, drafting=self._exits)
         )
 
     def _built(self, limits: BuildLimits) -> Program:
-        return build_program(self._graph, self._spec, limits)
+        return build_program(self._graph, self.spec, limits)
 
     def executor(self, cache: CacheConfig, ledger: Ledger) -> Executor:
         """Allocate a KV cache and what passes over it need. Raises as ``forward``."""
@@ -126,8 +122,8 @@ class GpuModel(BackendBase):
         """See ``Backend.forward``. Raises DeviceLostError too."""
         own = ledger or Ledger()
         executor = self.executor(cache, own)
-        caps = replace(self._caps, max_pass=executor.program.max_pass)
-        return GpuForward(executor, self._spec, caps, own, self.weight_bytes)
+        caps = replace(self.caps, max_pass=executor.program.max_pass)
+        return GpuForward(executor, self.spec, caps, own, self.weight_bytes)
 
     def _capabilities(self, spec: ModelSpec) -> Capabilities:
         return Capabilities(

@@ -27,7 +27,7 @@ with those rows. Its head has steps for a trimmed one too, which bind ``TRIM_TIL
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, field
 from typing import Any, Literal
 
@@ -217,20 +217,6 @@ class Program:
         """The program as one line of JSON; the steps' constants are as they are put into shaders."""
         return json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":"))
 
-    @classmethod
-    def from_json(cls, text: str) -> Program:
-        """Decode what ``to_json`` wrote. Raises ValueError, KeyError or TypeError for anything else."""
-        data = json.loads(text)
-        if data.pop("format") != FORMAT:
-            raise ValueError("a program of another format")
-        data["head"] = HeadEnding(**data["head"]) if data["head"] else None
-        data["tensors"] = {name: TensorPlace(**one) for name, one in data["tensors"].items()}
-        data["buffers"] = {name: BufferSize(**one) for name, one in data["buffers"].items()}
-        for name in ("steps", "settling"):
-            data[name] = tuple(_step(one) for one in data[name])
-        data["layers"] = tuple(LayerEnd(**one) for one in data["layers"])
-        return cls(**data)
-
 
 def kept_tap(layer: int) -> str:
     """The buffer with a layer's rows of all tokens of a draft."""
@@ -245,21 +231,3 @@ def is_cache(name: str) -> bool:
 def cache_row_bytes(head_dim: int, kv: KvType) -> int:
     """Bytes of a row of the KV cache: that of ``kv_row_bytes``, padded to whole words."""
     return -(-kv_row_bytes(head_dim, kv) // WORD) * WORD
-
-
-def _step(data: dict[str, Any]) -> KernelStep:
-    x, y, z = (GridCount(**one) for one in data["grid"])
-    tokens: Iterable[int] | None = data["tokens"]
-    return KernelStep(
-        data["kernel"],
-        data["consts"],
-        tuple(data["bind"]),
-        (x, y, z),
-        None if tokens is None else _pair(tokens),
-        data["when"],
-    )
-
-
-def _pair(numbers: Iterable[int]) -> tuple[int, int]:
-    least, most = numbers
-    return least, most

@@ -4,55 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from edgedec.backends.backend import DEFAULT_CACHE, Backend, ExpertSlots, Observe, SequenceBatch, unobserved
-from edgedec.backends.delegating import DelegatingForward
+from edgedec.backends.backend import DEFAULT_CACHE, Backend, SequenceBatch
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import DeviceLostError, UnsupportedError
-from edgedec.core.forward import Capabilities, Copying, Forward, Peeking, Portable, Sink, Source
+from edgedec.core.forward import Copying, Forward, Peeking, Portable, Sink, Source
 from edgedec.core.ledger import Ledger
-from edgedec.core.model_spec import ModelSpec
 from edgedec.core.progress import Notice
-from edgedec.core.rows import LAST_ROW, HeadRows, Keep, Rows
+from edgedec.core.rows import LAST_ROW, HeadRows, Parents, Rows
 
 Part = TypeVar("Part")
 """A part of a forward."""
 
 
-class RecoveringModel:
+class RecoveringModel(Backend):
     """The ``Backend`` of ``first``, and once its device is lost that of ``spare``, which is opened then.
 
     ``notice`` hears of it.
     """
 
     def __init__(self, first: Backend, spare: Callable[[], Backend], notice: Notice) -> None:
-        self._now, self._spare, self._notice = first, spare, notice
+        self._spare, self._notice = spare, notice
         self._lost = False
+        self._use(first)
 
-    @property
-    def spec(self) -> ModelSpec:
-        return self._now.spec
-
-    @property
-    def caps(self) -> Capabilities:
-        return self._now.caps
-
-    @property
-    def experts(self) -> ExpertSlots | None:
-        return self._now.experts
-
-    @property
-    def weight_bytes(self) -> int:
-        return self._now.weight_bytes
+    def _use(self, now: Backend) -> None:
+        self._now = now
+        self.spec, self.caps, self.threads = now.spec, now.caps, now.threads
+        self.weight_bytes, self.experts = now.weight_bytes, now.experts
 
     @property
     def runtime(self) -> str:
+        """See ``Backend.runtime``."""
         return self._now.runtime
-
-    @property
-    def threads(self) -> int:
-        return self._now.threads
 
     def device_bytes(self, cache: CacheConfig = DEFAULT_CACHE) -> dict[str, int]:
         """See ``Backend.device_bytes``."""
@@ -62,51 +47,45 @@ class RecoveringModel:
         """See ``Backend.forward``."""
         return RecoveringForward(self._now.forward(cache, ledger), self, cache)
 
-    def sequences(
-        self,
-        count: int,
-        cache: CacheConfig = DEFAULT_CACHE,
-        *,
-        batch_tokens: int,
-        ledger: Ledger | None = None,
-        observe: Observe = unobserved,
-    ) -> SequenceBatch:
+    def sequences(self, *given: Any, **named: Any) -> SequenceBatch:
         """See ``Backend.sequences``."""
-        return self._now.sequences(count, cache, batch_tokens=batch_tokens, ledger=ledger, observe=observe)
+        return self._now.sequences(*given, **named)
 
     def replacement(self, error: DeviceLostError) -> Backend:
         """Return the spare model, opened once. Raises the errors of opening it."""
         if not self._lost:
             exact = self._now.caps.exact
-            self._now = self._spare()
+            self._use(self._spare())
             self._lost = True
             bits = "" if exact else ", whose bits are others"
             self._notice(f"note: {error}; the model goes on on the CPU{bits}")
         return self._now
 
 
-class RecoveringForward(DelegatingForward, Peeking, Portable, Copying):
+class RecoveringForward(Forward, Peeking, Portable, Copying):
     """The ``Forward`` of a device, until that is lost; then one of the model's replacement.
 
     The call that finds the device lost raises its DeviceLostError with ``replaced``: the cache is empty then.
     """
 
     def __init__(self, now: Forward, model: RecoveringModel, cache: CacheConfig) -> None:
-        super().__init__(now)
+        self._use(now)
         self._model = model
         # Passes stay as long as they were: memory was planned for them.
         self._cache = CacheConfig(now.capacity, cache.kv, now.caps.max_pass)
 
-    def extend(
-        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
-    ) -> HeadRows:
+    def _use(self, now: Forward) -> None:
+        self._now = now
+        self.spec, self.caps, self.ledger, self.capacity = now.spec, now.caps, now.ledger, now.capacity
+
+    @property
+    def length(self) -> int:
+        return self._now.length
+
+    def extend(self, tokens: Sequence[int], *, parents: Parents = None, rows: Rows = LAST_ROW) -> HeadRows:
         """See ``Forward.extend``."""
         with self._recovery():
             return self._now.extend(tokens, parents=parents, rows=rows)
-
-    @property
-    def peeking(self) -> Peeking | None:
-        return None if self._now.peeking is None else self
 
     @property
     def portable(self) -> Portable | None:
@@ -126,18 +105,29 @@ class RecoveringForward(DelegatingForward, Peeking, Portable, Copying):
         tokens: Sequence[int],
         *,
         exit: int,
-        parents: Sequence[int] | None = None,
-        rows: Rows = LAST_ROW,
-        keep: Keep | None = None,
         resume: int | None = None,
+        parents: Parents = None,
+        rows: Rows = LAST_ROW,
     ) -> HeadRows:
         """See ``Peeking.peek``."""
         inner = self._part(self._now.peeking)
         with self._recovery():
-            return inner.peek(tokens, exit=exit, parents=parents, rows=rows, keep=keep, resume=resume)
+            return inner.peek(tokens, exit=exit, resume=resume, parents=parents, rows=rows)
+
+    def reachable(self, length: int) -> int:
+        """See ``KvCache.reachable``."""
+        return self._now.reachable(length)
+
+    def rewind(self, length: int) -> None:
+        """See ``KvCache.rewind``."""
+        self._now.rewind(length)
+
+    def nbytes(self) -> dict[str, int]:
+        """See ``KvCache.nbytes``."""
+        return self._now.nbytes()
 
     def keep_path(self, nodes: Sequence[int]) -> None:
-        """See ``Forward.keep_path``."""
+        """See ``KvCache.keep_path``."""
         with self._recovery():
             self._now.keep_path(nodes)
 
@@ -184,6 +174,6 @@ class RecoveringForward(DelegatingForward, Peeking, Portable, Copying):
             yield
         except DeviceLostError as error:
             ledger = self._now.ledger
-            self._now = self._model.replacement(error).forward(self._cache, ledger)
+            self._use(self._model.replacement(error).forward(self._cache, ledger))
             error.replaced = True
             raise

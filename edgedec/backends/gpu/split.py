@@ -25,7 +25,7 @@ from edgedec.core.errors import Remedy, UnsupportedError
 from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.rows import LAST_ROW, HeadRows, Rows
+from edgedec.core.rows import LAST_ROW, HeadRows, Parents, Rows
 
 
 class SplitForward(OnnxForward):
@@ -48,9 +48,7 @@ class SplitForward(OnnxForward):
         super().__init__(passes, kv, spec, caps, weight_bytes)
         self._lower, self._layers = lower, len(lower.caches())
 
-    def extend(
-        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
-    ) -> HeadRows:
+    def extend(self, tokens: Sequence[int], *, parents: Parents = None, rows: Rows = LAST_ROW) -> HeadRows:
         """See ``Forward.extend``. Raises DeviceLostError, and as ``OnnxForward.extend``."""
         planned, fed = self._planned(tokens, parents, rows)
         reached = self._lower.hidden(GpuPass(tokens, fed.positions, fed.parents, planned.start, ()))
@@ -83,7 +81,7 @@ class LowerModel(GpuModel):
         super().__init__(bundle, manifest, device=device, loading=Loading(device_ledger))
 
     def _built(self, limits: BuildLimits) -> Program:
-        return build_lower(self._graph, self._spec, limits, self.layers)
+        return build_lower(self._graph, self.spec, limits, self.layers)
 
 
 class SplitModel(OnnxModel):
@@ -106,13 +104,13 @@ class SplitModel(OnnxModel):
         self.layers = layers
         super().__init__(bundle, manifest, threads=threads, drafting=True)
         lower = self.lower.caps  # several sequences do not know of a second half, nor do exits
-        own = replace(self._caps, exits=(), taps=(), trims=False, sequences=1)
-        self._caps = replace(own, max_pass=lower.max_pass, exact=lower.exact)
+        own = replace(self.caps, exits=(), taps=(), trims=False, sequences=1)
+        self.caps = replace(own, max_pass=lower.max_pass, exact=lower.exact)
 
     @property
     def runtime(self) -> str:
         """The adapter and the kernel row, with the layers of each."""
-        rest = self._spec.n_layers - self.layers
+        rest = self.spec.n_layers - self.layers
         return f"{self.lower.runtime} for {self.layers} layers, {self.runtime_name()} for {rest}"
 
     def device_bytes(self, cache: CacheConfig = DEFAULT_CACHE) -> dict[str, int]:
@@ -127,7 +125,7 @@ class SplitModel(OnnxModel):
         caps = replace(caps, max_pass=lower.program.max_pass)
         memory = self._memory(capacity, kv, caps.max_pass, 1, ledger)
         passes = self._passes(memory, caps.max_pass, capacity, ledger)
-        return SplitForward(lower, passes, memory, self._spec, caps, self._weight_bytes)
+        return SplitForward(lower, passes, memory, self.spec, caps, self.weight_bytes)
 
 
 def layers_for(manifest: Manifest, wanted: int) -> int:

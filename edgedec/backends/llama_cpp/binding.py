@@ -124,7 +124,7 @@ class LlamaModel:
 
 
 class LlamaCpp:
-    """The ``LlamaRunner`` of ``model``: a cache with room for at least ``cells`` tokens.
+    """The batches of ``model``, and its cache: one with room for at least ``cells`` tokens.
 
     ``batch``: most tokens of a pass; ``sequences``: most leaves of a tree. Raises BackendError when llama.cpp
     cannot make the cache.
@@ -153,7 +153,7 @@ class LlamaCpp:
         sequences: Sequence[Sequence[int]],
         wanted: Sequence[int],
     ) -> FloatArray:
-        """See ``LlamaRunner.decode``."""
+        """Run a pass; logits f32[len(wanted), V] after the tokens of these indices. Raises BackendError."""
         status = llama_cpp.llama_decode(
             self._context, self._batch.filled(tokens, positions, sequences, wanted)
         )
@@ -168,23 +168,23 @@ class LlamaCpp:
         return rows
 
     def copy(self, source: int, target: int) -> None:
-        """See ``LlamaRunner.copy``."""
+        """Let the tokens of sequence ``source`` belong to ``target`` too."""
         llama_cpp.llama_memory_seq_cp(self._memory, source, target, -1, -1)
 
     def keep(self, sequence: int) -> None:
-        """See ``LlamaRunner.keep``."""
+        """Forget every other sequence."""
         llama_cpp.llama_memory_seq_keep(self._memory, sequence)
 
     def cut(self, sequence: int, length: int) -> bool:
-        """See ``LlamaRunner.cut``."""
+        """Forget the sequence's tokens from position ``length`` on; False where that is impossible."""
         return bool(llama_cpp.llama_memory_seq_rm(self._memory, sequence, length, -1))
 
     def clear(self) -> None:
-        """See ``LlamaRunner.clear``."""
+        """Forget everything."""
         llama_cpp.llama_memory_clear(self._memory, False)
 
     def nbytes(self) -> dict[str, int]:
-        """See ``LlamaRunner.nbytes``."""
+        """Bytes held, as ``KvCache.nbytes``."""
         return {"weights": self._model.weight_bytes, "kv_cache": 0, **self._buffers}
 
 

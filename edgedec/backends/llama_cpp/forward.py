@@ -4,65 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from edgedec.backends.cache_forward import CacheForward
-from edgedec.backends.checks import check_tokens
 from edgedec.backends.head_rows import head_rows
 from edgedec.backends.llama_cpp.branches import branches, sequences_of
 from edgedec.core.errors import UnsupportedError
-from edgedec.core.forward import Capabilities
+from edgedec.core.forward import Capabilities, Forward
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Rows
+from edgedec.core.rows import LAST_ROW, HeadRows, Parents, Rows
 from edgedec.memory import CacheBook
+
+if TYPE_CHECKING:
+    from edgedec.backends.llama_cpp.binding import LlamaCpp
 
 MAX_PASS_TOKENS = 256
 MOST_BRANCHES = 32
 """Leaves of a tree. llama.cpp keeps a row of logits per sequence, and slows down with their number."""
 
 
-class LlamaRunner(Protocol):
-    """The computation: llama.cpp's batches, and the operations of its cache on sequences."""
-
-    @property
-    def rewinds(self) -> bool:
-        """Whether the cache can forget the end of a sequence; the state of recurrent models cannot."""
-        ...
-
-    def decode(
-        self,
-        tokens: Sequence[int],
-        positions: Sequence[int],
-        sequences: Sequence[Sequence[int]],
-        wanted: Sequence[int],
-    ) -> FloatArray:
-        """Run a pass; logits f32[len(wanted), V] after the tokens of these indices. Raises BackendError."""
-        ...
-
-    def copy(self, source: int, target: int) -> None:
-        """Let the tokens of sequence ``source`` belong to ``target`` too."""
-        ...
-
-    def keep(self, sequence: int) -> None:
-        """Forget every other sequence."""
-        ...
-
-    def cut(self, sequence: int, length: int) -> bool:
-        """Forget the sequence's tokens from position ``length`` on; False where that is impossible."""
-        ...
-
-    def clear(self) -> None:
-        """Forget everything."""
-        ...
-
-    def nbytes(self) -> dict[str, int]:
-        """As ``Forward.nbytes``."""
-        ...
-
-
-class LlamaCppForward(CacheForward):
-    """The ``Forward`` over a ``LlamaRunner``. Between passes all resident tokens are sequence 0.
+class LlamaCppForward(CacheForward, Forward):
+    """The ``Forward`` over a ``LlamaCpp``. Between passes all resident tokens are sequence 0.
 
     Not exact: llama.cpp adds up in another order in passes of another size. Where the cache cannot forget
     (recurrent models) there are no trees, and a rewind makes the next pass compute the tokens that stay
@@ -70,7 +33,7 @@ class LlamaCppForward(CacheForward):
     """
 
     def __init__(
-        self, runner: LlamaRunner, spec: ModelSpec, capacity: int, ledger: Ledger | None = None
+        self, runner: LlamaCpp, spec: ModelSpec, capacity: int, ledger: Ledger | None = None
     ) -> None:
         caps = Capabilities(max_pass=min(MAX_PASS_TOKENS, capacity), trees=runner.rewinds, exact=False)
         super().__init__(spec, caps, CacheBook(capacity), ledger)
@@ -82,15 +45,11 @@ class LlamaCppForward(CacheForward):
         self._behind = False
         """Whether ``_tokens`` have to be computed again."""
 
-    def extend(
-        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
-    ) -> HeadRows:
+    def extend(self, tokens: Sequence[int], *, parents: Parents = None, rows: Rows = LAST_ROW) -> HeadRows:
         """See ``Forward.extend``. Raises UnsupportedError for a tree of more than 32 leaves, BackendError
         when llama.cpp fails and BadFileError when the logits are not numbers; nothing is appended then.
         """
-        check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
-        planned = self._book.plan(len(tokens), parents)
-        self._check_rows(rows)
+        planned = self._placed(tokens, parents, rows)
         chosen = rows.resolve(len(tokens))
         members = self._checked_members(planned.parents, planned.chain)
         if self._behind:
@@ -99,10 +58,10 @@ class LlamaCppForward(CacheForward):
             for sequence in range(1, branches(members)):
                 self._runner.copy(0, sequence)
             logits = self._runner.decode(tokens, planned.positions, members, chosen)
-            result = head_rows(logits, self._spec.head_k, full=rows.full, temperature=rows.temperature)
+            result = head_rows(logits, self.spec.head_k, full=rows.full, temperature=rows.temperature)
         self._book.append(planned)
         self._members = members
-        if not self._caps.trees:
+        if not self.caps.trees:
             self._tokens += tokens
         return result
 
@@ -125,8 +84,8 @@ class LlamaCppForward(CacheForward):
         return self._runner.nbytes()
 
     def _checked_members(self, parents: Sequence[int], chain: bool) -> list[list[int]]:
-        if not chain and not self._caps.trees:
-            raise UnsupportedError(f"{self._spec.name} cannot run a tree of tokens: its state is recurrent")
+        if not chain and not self.caps.trees:
+            raise UnsupportedError(f"{self.spec.name} cannot run a tree of tokens: its state is recurrent")
         members = sequences_of(parents)
         if branches(members) > MOST_BRANCHES:
             raise UnsupportedError(
@@ -151,8 +110,8 @@ class LlamaCppForward(CacheForward):
 
     def _catch_up(self) -> None:
         self._runner.clear()
-        for start in range(0, len(self._tokens), self._caps.max_pass):
-            part = self._tokens[start : start + self._caps.max_pass]
+        for start in range(0, len(self._tokens), self.caps.max_pass):
+            part = self._tokens[start : start + self.caps.max_pass]
             self._runner.decode(part, range(start, start + len(part)), [[0]] * len(part), [])
         self._behind = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from edgedec.backends.backend import DEFAULT_CACHE, BackendBase
+from edgedec.backends.backend import DEFAULT_CACHE, Backend
 from edgedec.backends.llama_cpp.forward import MAX_PASS_TOKENS, MOST_BRANCHES, LlamaCppForward
 from edgedec.backends.llama_cpp.probe import probe
 from edgedec.bundle.manifest import GGUF, Manifest
@@ -15,7 +15,7 @@ from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Ledger
 
 
-class LlamaCppModel(BackendBase):
+class LlamaCppModel(Backend):
     """The ``Backend`` of a GGUF file, tried in another process before this one loads it.
 
     Raises UsageError, BadFileError for another model than the manifest describes, and the errors of
@@ -36,17 +36,13 @@ class LlamaCppModel(BackendBase):
         from edgedec.backends.llama_cpp.binding import LlamaModel
 
         self._model = LlamaModel(bundle / GGUF)
-        self._caps = replace(caps, trees=self._model.rewinds)
+        self.weight_bytes = self._model.weight_bytes
+        self.caps = replace(caps, trees=self._model.rewinds)
 
     @staticmethod
     def runtime_name() -> str:
         """See ``BackendClass.runtime_name``."""
         return "llama.cpp"
-
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of the weights as llama.cpp reports them."""
-        return self._model.weight_bytes
 
     def forward(self, cache: CacheConfig = DEFAULT_CACHE, ledger: Ledger | None = None) -> LlamaCppForward:
         """See ``Backend.forward``."""
@@ -54,6 +50,6 @@ class LlamaCppModel(BackendBase):
 
         cells, _, _ = self._limits(cache)
         runner = LlamaCpp(
-            self._model, threads=self._threads, cells=cells, batch=MAX_PASS_TOKENS, sequences=MOST_BRANCHES
+            self._model, threads=self.threads, cells=cells, batch=MAX_PASS_TOKENS, sequences=MOST_BRANCHES
         )
-        return LlamaCppForward(runner, self._spec, cells, ledger)
+        return LlamaCppForward(runner, self.spec, cells, ledger)

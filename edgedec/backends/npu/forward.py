@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.backends.cache_forward import CacheForward
-from edgedec.backends.checks import check_tokens
 from edgedec.backends.head_rows import head_rows
 from edgedec.bundle.npu_facts import MASKS, NpuFacts
-from edgedec.core.forward import Capabilities
+from edgedec.core.forward import Capabilities, Forward
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Rows
+from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Parents, Rows
 from edgedec.memory import CacheBook, PlannedPass
 
 LOGITS = "logits"
@@ -40,7 +39,7 @@ class NpuRunner(Protocol):
     def embedded(self, tokens: list[int]) -> FloatArray: ...
 
 
-class NpuForward(CacheForward):
+class NpuForward(CacheForward, Forward):
     """The ``Forward`` over an ``NpuModel``.
 
     A pass is padded to the next length. The caller's side of the cache is here, in the device's integers: a
@@ -51,10 +50,10 @@ class NpuForward(CacheForward):
     def __init__(self, runner: NpuRunner, caps: Capabilities, book: CacheBook, ledger: Ledger | None) -> None:
         super().__init__(runner.spec, caps, book, ledger)
         self._runner, self._facts = runner, runner.facts
-        shape = (self._spec.n_kv_heads, self._facts.slots, self._spec.head_dim)
-        names = [f"{kind}.{layer}" for layer in range(self._spec.n_layers) for kind in ("keys", "values")]
+        shape = (self.spec.n_kv_heads, self._facts.slots, self.spec.head_dim)
+        names = [f"{kind}.{layer}" for layer in range(self.spec.n_layers) for kind in ("keys", "values")]
         nbytes = sum(self._facts.formats[name].bits // 8 for name in names) * int(np.prod(shape))
-        self._lease = self._ledger.lease("kv_cache", nbytes)
+        self._lease = self.ledger.lease("kv_cache", nbytes)
         self._lease.take()
         # An empty slot holds zero: a number that is hidden must still be one.
         self._cache = {
@@ -62,22 +61,18 @@ class NpuForward(CacheForward):
             for name in names
         }
 
-    def extend(
-        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
-    ) -> HeadRows:
+    def extend(self, tokens: Sequence[int], *, parents: Parents = None, rows: Rows = LAST_ROW) -> HeadRows:
         """See ``Forward.extend``. Raises BackendError when the device fails; nothing is appended then."""
-        check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
-        planned = self._book.plan(len(tokens), parents)
-        self._check_rows(rows)
+        planned = self._placed(tokens, parents, rows)
         chosen = list(rows.resolve(len(tokens)))
         length = self._length(len(tokens))
         made = {f"{name.replace('.', '_new.')}": name for name in self._cache}
         wanted = [*([LOGITS] if chosen else []), *made]
         found = self._runner.run(length, self._feeds(length, list(tokens), planned), wanted)
-        logits = np.empty((0, self._spec.vocab_size), np.float32)
+        logits = np.empty((0, self.spec.vocab_size), np.float32)
         if chosen:
             logits = self._facts.formats[LOGITS].floats(found[LOGITS][chosen])
-        result = head_rows(logits, self._spec.head_k, full=rows.full, temperature=rows.temperature)
+        result = head_rows(logits, self.spec.head_k, full=rows.full, temperature=rows.temperature)
         end = planned.start + len(tokens)
         for new, name in made.items():
             self._cache[name][:, planned.start : end] = found[new][:, : len(tokens)]
@@ -107,7 +102,7 @@ class NpuForward(CacheForward):
         facts = self._facts
         positions = np.zeros(length, np.int64)
         positions[: len(tokens)] = planned.positions
-        embedded = np.zeros((length, self._spec.hidden_size), np.float32)
+        embedded = np.zeros((length, self.spec.hidden_size), np.float32)
         embedded[: len(tokens)] = self._runner.embedded(tokens)
         feeds = {**self._cache, "embedding": embedded, "slots": self._slots(planned.start, length)}
         for name, table in facts.rotary.items():
@@ -129,7 +124,7 @@ class NpuForward(CacheForward):
         return np.tile(shown, (self._facts.group, 1))[None]
 
     def _slots(self, start: int, length: int) -> NDArray[np.int64]:
-        heads = self._spec.n_kv_heads
+        heads = self.spec.n_kv_heads
         found = np.empty((heads, length, 2), np.int64)
         found[..., 0] = np.arange(heads)[:, None]
         found[..., 1] = np.arange(start, start + length)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedec.backends.backend import DEFAULT_CACHE, BackendBase
+from edgedec.backends.backend import DEFAULT_CACHE, Backend
 from edgedec.backends.npu.forward import NpuForward
 from edgedec.backends.npu.plugins import CPU, SHARED, Plugin, open_session, plugin_for
 from edgedec.backends.npu.same_bits import same_bits
@@ -25,7 +25,7 @@ from edgedec.core.rows import FloatArray
 from edgedec.memory import CacheBook
 
 
-class NpuModel(BackendBase):
+class NpuModel(Backend):
     """The ``Backend`` of a bundle for an NPU.
 
     ``device``: "npu", or "cpu" to run the same passes by ONNX Runtime's own ops; ``plugin``: another device.
@@ -51,7 +51,7 @@ class NpuModel(BackendBase):
         self.weight_bytes = manifest.files[WEIGHTS].bytes
         self._table, self._scales = _embedding(bundle, manifest, self.facts)
         self._sessions = {
-            length: _session(bundle, manifest, length, self.plugin, self._threads) for length in lengths
+            length: _session(bundle, manifest, length, self.plugin, self.threads) for length in lengths
         }
         for length, session in self._sessions.items():
             _check_inputs(session, self.facts, length)
@@ -93,8 +93,8 @@ class NpuModel(BackendBase):
         every = dict(self._sessions)
         for first in range(len(every)):
             self._sessions = dict(list(every.items())[first:])
-            if same_bits(NpuForward(self, self._caps, CacheBook(self.facts.capacity), None), self.lengths):
-                self._caps = replace(self._caps, exact=True)
+            if same_bits(NpuForward(self, self.caps, CacheBook(self.facts.capacity), None), self.lengths):
+                self.caps = replace(self.caps, exact=True)
                 return
         self._sessions = every
 

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from traceback import clear_frames
-from types import TracebackType
 
 from edgedec.backends.backend import Observe, PassRequest, Submit, unobserved
 from edgedec.backends.onnx.pieces import SHORTEST, PieceSize, cut, spare_tokens
@@ -181,9 +180,7 @@ class Batcher:
     def __enter__(self) -> Batcher:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _work(self) -> None:

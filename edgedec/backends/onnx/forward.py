@@ -8,19 +8,18 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedec.backends.checks import check_tokens
 from edgedec.backends.onnx.bound_pass import Fed, States
 from edgedec.backends.onnx.kv_forward import KvForward
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.passes import OnnxPasses
-from edgedec.backends.peeked import NOTHING, peek_rows
-from edgedec.core.forward import Attending, Capabilities, Peeking
+from edgedec.backends.peeked import NOTHING, PeekingForward, check_peek
+from edgedec.core.forward import Attending, Capabilities, Forward
 from edgedec.core.model_spec import ModelSpec
-from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Keep, Rows
+from edgedec.core.rows import LAST_ROW, FloatArray, HeadRows, Parents, Rows
 from edgedec.memory import PlannedPass, ring_keys
 
 
-class OnnxForward(KvForward, Peeking, Attending):
+class OnnxForward(KvForward, Forward, PeekingForward, Attending):
     """The ``Forward`` over ``kv``, which ``passes`` read and write; ``OnnxModel.forward`` makes it."""
 
     def __init__(
@@ -28,15 +27,12 @@ class OnnxForward(KvForward, Peeking, Attending):
     ) -> None:
         super().__init__(kv, spec, caps, weight_bytes)
         self._passes, self._most = passes, spec.vocab_size
-        self._peeked = NOTHING
         self._below: States = {}
         """Outputs of lower layers, of all peeked tokens."""
         self._tapped: tuple[int, ...] = ()
         """Layers whose outputs the last pass returned: a peek remembers them for the next one."""
 
-    def extend(
-        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
-    ) -> HeadRows:
+    def extend(self, tokens: Sequence[int], *, parents: Parents = None, rows: Rows = LAST_ROW) -> HeadRows:
         """See ``Forward.extend``.
 
         Raises BackendError when the runtime fails and BadFileError when logits are not numbers; nothing is
@@ -83,36 +79,26 @@ class OnnxForward(KvForward, Peeking, Attending):
                 if tap < exit:
                     found[tap] = np.concatenate([below[tap][:count], found[tap]])
         whole = np.concatenate([found[tap] for tap in taps], axis=1)
-        self._ledger.hold(whole, "hidden", whole.nbytes)
+        self.ledger.hold(whole, "hidden", whole.nbytes)
         return replace(result, hidden=whole)
 
     @property
-    def peeking(self) -> Peeking | None:
-        return self if self._caps.exits else None
-
-    @property
     def attending(self) -> Attending | None:
-        return None if ring_keys(self._spec) or self._spec.states else self
-
-    @property
-    def peeked(self) -> tuple[int, ...]:
-        """See ``Peeking.peeked``."""
-        return self._peeked.tokens
+        return None if ring_keys(self.spec) or self.spec.states else self
 
     def peek(
         self,
         tokens: Sequence[int],
         *,
         exit: int,
-        parents: Sequence[int] | None = None,
-        rows: Rows = LAST_ROW,
-        keep: Keep | None = None,
         resume: int | None = None,
+        parents: Parents = None,
+        rows: Rows = LAST_ROW,
     ) -> HeadRows:
         """See ``Peeking.peek``. Raises BackendError and BadFileError as ``extend``."""
-        rows = peek_rows(rows, keep)
+        check_peek(rows)
         before = self._peeked.at(exit, resume)
-        peeked = before.joined(tokens, parents, self._caps)
+        peeked = before.joined(tokens, parents, self.caps)
         _, fed = self._planned(peeked.tokens, peeked.parents, Rows(()))
         self._check_rows(rows)
         fed = fed._replace(
@@ -130,7 +116,7 @@ class OnnxForward(KvForward, Peeking, Attending):
         if len(before):
             found = {layer: np.concatenate([self._below[layer], found[layer]]) for layer in found}
             for state in found.values():
-                self._ledger.hold(state, "hidden", state.nbytes)
+                self.ledger.hold(state, "hidden", state.nbytes)
         self._peeked, self._below = peeked, found
         return result
 
@@ -166,14 +152,9 @@ class OnnxForward(KvForward, Peeking, Attending):
     def _forget_peeked(self) -> None:
         self._peeked, self._below = NOTHING, {}
 
-    def _planned(
-        self, tokens: Sequence[int], parents: Sequence[int] | None, rows: Rows
-    ) -> tuple[PlannedPass, Fed]:
-        count = len(tokens)
-        self._check_rows(rows)
-        check_tokens(tokens, self._caps.max_pass, self._spec.vocab_size)
-        planned = self._plan(count, parents)
-        chosen = rows.resolve(count)
+    def _planned(self, tokens: Sequence[int], parents: Parents, rows: Rows) -> tuple[PlannedPass, Fed]:
+        planned = self._placed(tokens, parents, rows)
+        chosen = rows.resolve(len(tokens))
         fed = Fed(
             tokens,
             planned.positions,

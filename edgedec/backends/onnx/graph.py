@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 from pathlib import Path
 
 from edgedec.backends.onnx.graph_guard import check_graph
-from edgedec.backends.onnx.protobuf_wire import Value, WireError, fields, packed
+from edgedec.backends.onnx.protobuf_wire import Value, WireError, fields, grouped, packed
 from edgedec.bundle.manifest import MODEL
 from edgedec.core.errors import BadFileError
 from edgedec.core.quick_dataclass import dataclass
@@ -94,69 +95,50 @@ def read_metadata(bundle: Path, graph: str) -> dict[str, str]:
 
 
 def _graph(message: memoryview) -> OpGraph:
-    nodes, tensors = [], {}
-    for number, value in fields(message):
-        if number == 1:
-            nodes.append(_node(_message(value)))
-        elif number == 5:
-            name, tensor = _tensor(_message(value))
-            tensors[name] = tensor
-    return OpGraph(tuple(nodes), tensors)
+    parts = grouped(message)
+    nodes = tuple(_node(_message(one)) for one in parts[1])
+    return OpGraph(nodes, dict(_tensor(_message(one)) for one in parts[5]))
 
 
 def _node(message: memoryview) -> OpNode:
-    inputs, outputs, attributes, op = [], [], {}, ""
-    for number, value in fields(message):
-        if number == 1:
-            inputs.append(_text(value))
-        elif number == 2:
-            outputs.append(_text(value))
-        elif number == 4:
-            op = _text(value)
-        elif number == 5:
-            name, attribute = _attribute(_message(value))
-            if attribute is not None:
-                attributes[name] = attribute
-    return OpNode(op, tuple(inputs), tuple(outputs), attributes)
+    parts = grouped(message)
+    inputs, outputs, ops = (tuple(map(_text, parts[number])) for number in (1, 2, 4))
+    found = (_attribute(_message(one)) for one in parts[5])
+    attributes = {name: value for name, value in found if value is not None}
+    return OpNode("".join(ops[-1:]), inputs, outputs, attributes)
 
 
 def _attribute(message: memoryview) -> tuple[str, Attribute | None]:
-    name, kind, text = "", 0, ""
-    real, integer = 0.0, 0
-    integers: list[int] = []
-    for number, value in fields(message):
-        if number == 1:
-            name = _text(value)
-        elif number == 2:
-            (real,) = struct.unpack("<f", _message(value))
-        elif number == 3:
-            integer = _signed(value)
-        elif number == 4:
-            text = _text(value)
-        elif number == 8:
-            integers += [_signed(one) for one in ([value] if isinstance(value, int) else packed(value))]
-        elif number == 20 and isinstance(value, int):
-            kind = value
-    found: dict[int, Attribute] = {_FLOAT: real, _INT: integer, _STRING: text, _INTS: tuple(integers)}
-    return name, found.get(kind)
+    """Return name and value; None for a value of a kind that no op of EdgeDec's has."""
+    parts = grouped(message)
+    name, kind = "".join(map(_text, parts[1][-1:])), (parts[20] or [0])[-1]
+    if kind == _FLOAT:
+        return name, next((_real(one) for one in parts[2][-1:]), 0.0)
+    if kind == _INT:
+        return name, next((_signed(one) for one in parts[3][-1:]), 0)
+    if kind == _STRING:
+        return name, "".join(map(_text, parts[4][-1:]))
+    return name, tuple(map(_signed, _numbers(parts[8]))) if kind == _INTS else None
 
 
 def _tensor(message: memoryview) -> tuple[str, GraphTensor]:
-    dims: list[int] = []
-    name, data, place = "", b"", {}
-    for number, value in fields(message):
-        if number == 1:
-            dims += [value] if isinstance(value, int) else packed(value)
-        elif number == 8:
-            name = _text(value)
-        elif number == 9:
-            data = bytes(_message(value))
-        elif number == 13:
-            pair = dict(fields(_message(value)))
-            place[_text(pair[1])] = _text(pair[2])
-    if place:
-        return name, GraphTensor(tuple(dims), int(place["offset"]), int(place["length"]))
-    return name, GraphTensor(tuple(dims), nbytes=len(data), data=data)
+    parts = grouped(message)
+    name, dims = "".join(map(_text, parts[8][-1:])), tuple(_numbers(parts[1]))
+    pairs = [dict(fields(_message(one))) for one in parts[13]]
+    if place := {_text(pair[1]): _text(pair[2]) for pair in pairs}:
+        return name, GraphTensor(dims, int(place["offset"]), int(place["length"]))
+    data = b"".join(bytes(_message(one)) for one in parts[9][-1:])
+    return name, GraphTensor(dims, nbytes=len(data), data=data)
+
+
+def _numbers(values: Iterable[Value]) -> Iterator[int]:
+    """Yield repeated numbers, each of which may stand alone or be packed with others."""
+    for value in values:
+        yield from [value] if isinstance(value, int) else packed(value)
+
+
+def _real(value: Value) -> float:
+    return float(struct.unpack("<f", _message(value))[0])
 
 
 def _message(value: Value) -> memoryview:

@@ -12,9 +12,9 @@ from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.checks import check_kept
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.kv_states import KvStates
-from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Capabilities, Copying, Evicting, Forward, Portable, Sink, Source
 from edgedec.core.model_spec import ModelSpec
+from edgedec.core.rows import Parents
 from edgedec.memory import CacheBook, PlannedPass, ring_keys, whole_keys
 
 _WINDOWED = ("gemma2", "gemma3", "phi3")
@@ -36,7 +36,7 @@ class KvForward(CacheForward, Evicting, Portable, Copying):
         self._evicts = not (spec.architecture in _WINDOWED or rings or spec.states)
         """Whether tokens can leave the midst of the cache; asked at every pass."""
 
-    def _plan(self, tokens: int, parents: Sequence[int] | None) -> PlannedPass:
+    def _plan(self, tokens: int, parents: Parents) -> PlannedPass:
         """See ``CacheBook.plan``. Raises MemoryBudgetError too."""
         planned = self._book.plan(tokens, parents)
         if not planned.start:  # memory is given back where no slot is left
@@ -81,36 +81,18 @@ class KvForward(CacheForward, Evicting, Portable, Copying):
         return self if self._evicts else None
 
     @property
-    def portable(self) -> Portable | None:
-        return self
-
-    @property
-    def copying(self) -> Copying | None:
-        return self
-
-    @property
     def lent(self) -> Mapping[str, NDArray[np.float16]] | None:
         """See ``Forward.lent``."""
         return self._kv.arrays
 
-    @property
-    def resident(self) -> int:
-        """See ``Evicting.resident``."""
-        return self._book.slots
-
-    @property
-    def evicted(self) -> range:
-        """See ``Evicting.evicted``."""
-        return self._book.evicted
-
     def evict(self, first: int, count: int) -> None:
         """See ``Evicting.evict``."""
-        keys = whole_keys(self._spec)
+        keys = whole_keys(self.spec)
         self.select(first, first + count, np.empty((keys.layers, keys.kv_heads, 0), np.intp))
 
     def select(self, first: int, end: int, kept: NDArray[np.intp]) -> None:
         """See ``Evicting.select``."""
-        check_kept(self._spec, first, end, kept)
+        check_kept(self.spec, first, end, kept)
         slots = self._book.slots
         self._book.evict(first, end, kept.shape[2])
         self._reached = max(self._reached, slots)
@@ -157,9 +139,7 @@ class KvForward(CacheForward, Evicting, Portable, Copying):
 
     def write_cache(self, sink: Sink, length: int) -> None:
         """See ``Portable.write_cache``."""
-        held = 0 <= length <= self.length and self.reachable(length) == length
-        if not self._book.settled or self.evicted or not held:
-            raise ValueError(f"cannot write {length} tokens: the cache does not hold them, or an open tree")
+        self._check_held(length)
         self._kv.write(sink, length, self._book.oldest)
         if self._states and length:
             self._states.write(sink, length)
@@ -178,12 +158,10 @@ class KvForward(CacheForward, Evicting, Portable, Copying):
             self.rewind(0)
             raise
         self._book.fill(planned)
-        if self.reachable(length) != length:
-            self.rewind(0)
-            raise BadFileError(f"a saved cache of {length} tokens lacks some that the next one sees")
+        self._check_read(length)
 
     def _alike(self, other: KvForward) -> bool:
-        return self._spec == other._spec and self._kv.alike(other._kv)
+        return self.spec == other.spec and self._kv.alike(other._kv)
 
     def nbytes(self) -> dict[str, int]:
         """``weights``: mapped, shared by all forwards of the model; ``kv_cache``: reserved by this one, and

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgedec.backends.backend import DEFAULT_CACHE, BackendBase, Observe, Submit, unobserved
+from edgedec.backends.backend import DEFAULT_CACHE, Backend, Observe, Submit, unobserved
 from edgedec.backends.checks import check_sequences
 from edgedec.backends.onnx.drafting import NO_EXITS
 from edgedec.backends.onnx.expert_store import ExpertStore, experts_on_disk, from_store, keep_dense
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MAX_PASS_TOKENS = 512
 
 
-class OnnxModel(BackendBase):
+class OnnxModel(Backend):
     """The ``Backend`` of a bundle with EdgeDec's kernels. Every forward over it shares the weights.
 
     ``threads``: compute threads (None: one per physical core). ``spin``: they wait actively between ops,
@@ -58,10 +58,12 @@ class OnnxModel(BackendBase):
         place: DevicePlace = ON_CPU,
     ) -> None:
         super().__init__(manifest.spec, _capabilities(manifest.spec), threads)
-        self._experts = experts_on_disk(bundle / WEIGHTS, manifest, place.memory, place.beside)
-        if not self._experts:
+        self.experts: ExpertStore | None = experts_on_disk(
+            bundle / WEIGHTS, manifest, place.memory, place.beside
+        )
+        if not self.experts:
             # Few rows of a table of embeddings are read, and it lies first.
-            read_ahead(bundle / WEIGHTS, self._spec.table_bytes)
+            read_ahead(bundle / WEIGHTS, self.spec.table_bytes)
         before = mappings(bundle / WEIGHTS)
         graph = DRAFTING if drafting and DRAFTING in manifest.files else MODEL
         taps = () if isinstance(drafting, bool) else drafting
@@ -69,38 +71,28 @@ class OnnxModel(BackendBase):
         if taps and graph == DRAFTING:
             from edgedec.backends.onnx.tap_outputs import with_outputs
 
-            changes.append(partial(with_outputs, layers=taps, hidden=self._spec.hidden_size))
-        if self._experts:
-            changes.append(partial(from_store, store=self._experts.number))
+            changes.append(partial(with_outputs, layers=taps, hidden=self.spec.hidden_size))
+        if self.experts:
+            changes.append(partial(from_store, store=self.experts.number))
         self._session = open_session(bundle, threads, spin=spin, graph=graph, changes=changes)
-        if self._experts:
-            keep_dense(bundle / WEIGHTS, before, self._spec.table_bytes, short=self._experts.direct)
+        if self.experts:
+            keep_dense(bundle / WEIGHTS, before, self.spec.table_bytes, short=self.experts.direct)
         # Every tensor is mapped by itself, in whole pages: more than the file has.
-        on_disk = self._experts.experts.nbytes if self._experts else 0
+        on_disk = self.experts.experts.nbytes if self.experts else 0
         in_file = manifest.files[WEIGHTS].bytes - on_disk
         mapped = mapped_bytes(bundle / WEIGHTS) - sum(one.nbytes for one in before)
-        self._weight_bytes = max(mapped, in_file)
+        self.weight_bytes = max(mapped, in_file)
         if graph == DRAFTING:
             from edgedec.backends.onnx.exits import read_exits
 
-            self._exits = read_exits(self._session, self._spec, taps)
+            self._exits = read_exits(self._session, self.spec, taps)
             found = self._exits
             trims = bool(found.exits or found.taps)
-            self._caps = replace(self._caps, taps=found.taps, exits=found.exits, trims=trims)
+            self.caps = replace(self.caps, taps=found.taps, exits=found.exits, trims=trims)
         else:
             self._exits = NO_EXITS
-            check_shapes(self._session, self._spec)
+            check_shapes(self._session, self.spec)
         self._scratch: dict[Ledger, Lease] = {}
-
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of the weights as they are mapped."""
-        return self._weight_bytes
-
-    @property
-    def experts(self) -> ExpertStore | None:
-        """The store that reads experts from the disk; None where all are in memory."""
-        return self._experts
 
     @staticmethod
     def runtime_name() -> str:
@@ -113,7 +105,7 @@ class OnnxModel(BackendBase):
         ledger = ledger or Ledger()
         memory = self._memory(capacity, kv, caps.max_pass, 1, ledger)
         passes = self._passes(memory, caps.max_pass, capacity, ledger)
-        return OnnxForward(passes, memory, self._spec, caps, self._weight_bytes)
+        return OnnxForward(passes, memory, self.spec, caps, self.weight_bytes)
 
     def sequences(
         self,
@@ -145,20 +137,20 @@ class OnnxModel(BackendBase):
         """
         from edgedec.backends.onnx.sequences import SequenceModel, Sequences
 
-        check_sequences(self._spec, self._caps, count)
+        check_sequences(self.spec, self.caps, count)
         capacity, kv, caps = self._limits(cache)
         ledger = ledger or Ledger()
         memory = self._memory(capacity, kv, caps.max_pass, count, ledger)
         most = max(batch_tokens, caps.max_pass)
         passes = self._passes(memory, most, capacity, ledger)
         caps = replace(caps, taps=(), exits=())  # but a head can be trimmed in passes of several
-        shared = SequenceModel(self._spec, caps, self._weight_bytes)
+        shared = SequenceModel(self.spec, caps, self.weight_bytes)
         return Sequences(passes, memory, shared, count, most, submit)
 
     def _memory(self, capacity: int, kv: KvType | None, longest: int, count: int, ledger: Ledger) -> KvMemory:
         assert kv is not None, "kv_kinds is not empty"
-        ring = ring_slots(self._spec, capacity, longest, kv)
-        return KvMemory(self._spec, count * capacity, kv, count * ring, ledger, count)
+        ring = ring_slots(self.spec, capacity, longest, kv)
+        return KvMemory(self.spec, count * capacity, kv, count * ring, ledger, count)
 
     def _passes(self, memory: KvMemory, longest: int, capacity: int, ledger: Ledger) -> OnnxPasses:
         """Lease the memory of ONNX Runtime for passes over at most ``longest`` tokens.
@@ -168,9 +160,9 @@ class OnnxModel(BackendBase):
         """
         if ledger not in self._scratch:
             self._scratch[ledger] = ledger.lease("scratch", 0)
-        exits = len(self._caps.exits) + added_taps(self._caps.taps, self._caps.exits, self._spec.n_layers)
-        self._scratch[ledger].grow(scratch_bytes(self._spec, self._threads, longest, capacity, exits))
-        return OnnxPasses(self._session, self._spec, memory.arrays, ledger, self._exits, self._experts)
+        exits = len(self.caps.exits) + added_taps(self.caps.taps, self.caps.exits, self.spec.n_layers)
+        self._scratch[ledger].grow(scratch_bytes(self.spec, self.threads, longest, capacity, exits))
+        return OnnxPasses(self._session, self.spec, memory.arrays, ledger, self._exits, self.experts)
 
 
 def _capabilities(spec: ModelSpec) -> Capabilities:

@@ -5,7 +5,8 @@ Importing ``onnx`` would take longer than loading a model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 
 Value = int | memoryview
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -35,6 +36,17 @@ def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
             raise WireError("it is cut short")
         yield number, message[at : at + length]
         at += length
+
+
+def grouped(message: memoryview) -> Mapping[int, list[Value]]:
+    """Return the values of a message by the number of their field, which may have none.
+
+    Raises WireError as ``fields``.
+    """
+    found = defaultdict[int, list[Value]](list)
+    for number, value in fields(message):
+        found[number].append(value)
+    return found
 
 
 def packed(message: memoryview) -> list[int]:

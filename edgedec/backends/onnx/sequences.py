@@ -11,15 +11,14 @@ from contextlib import ExitStack
 from typing import NamedTuple
 
 from edgedec.backends.backend import PassRequest, Submit
-from edgedec.backends.checks import check_tokens
 from edgedec.backends.onnx.bound_pass import Fed
 from edgedec.backends.onnx.kv_forward import KvForward
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.passes import OnnxPasses
-from edgedec.core.forward import Capabilities
+from edgedec.core.forward import Capabilities, Forward
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.core.rows import LAST_ROW, HeadRows, Keep, Rows
+from edgedec.core.rows import LAST_ROW, HeadRows, Keep, Parents, Rows
 from edgedec.memory import PlannedPass
 
 
@@ -127,7 +126,7 @@ class Sequences:
         return found
 
 
-class SequenceForward(KvForward):
+class SequenceForward(KvForward, Forward):
     """The ``Forward`` of sequence ``number``; ``submit`` computes the requests of ``extend``."""
 
     def __init__(self, number: int, kv: KvMemory, model: SequenceModel, submit: Submit) -> None:
@@ -139,9 +138,7 @@ class SequenceForward(KvForward):
     def lent(self) -> None:
         """Nothing: the cache has the keys and values of other sequences, too."""
 
-    def extend(
-        self, tokens: Sequence[int], *, parents: Sequence[int] | None = None, rows: Rows = LAST_ROW
-    ) -> HeadRows:
+    def extend(self, tokens: Sequence[int], *, parents: Parents = None, rows: Rows = LAST_ROW) -> HeadRows:
         """See ``Forward.extend``. Raises BackendError when the runtime fails and BadFileError when the
         logits are not numbers; nothing is appended then.
         """
@@ -149,11 +146,9 @@ class SequenceForward(KvForward):
 
     def placed(self, request: PassRequest) -> _Placed:
         """Return where the tokens would go; nothing changes. Raises the errors of ``extend``."""
-        count = len(request.tokens)
-        check_tokens(request.tokens, self._caps.max_pass, self._spec.vocab_size)
-        self._check_rows(request.rows)
-        rows = request.rows.resolve(count)
-        return _Placed(self.number, request, self._plan(count, request.parents), rows)
+        rows = request.rows.resolve(len(request.tokens))
+        planned = self._placed(request.tokens, request.parents, request.rows)
+        return _Placed(self.number, request, planned, rows)
 
 
 class _Placed(NamedTuple):
