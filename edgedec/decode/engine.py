@@ -161,6 +161,7 @@ class Engine(CachedSequence):
                 passes.report(progress, self._committed)
             if not planned.piece:
                 break
+            del head  # the memory of its hidden states is planned for the next pass
         position, drafted = len(self._committed), planned.parents is not None
         try:
             found = reply.verified(head, None if drafted else time)

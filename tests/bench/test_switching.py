@@ -18,7 +18,7 @@ from edgedec.models import Store
 from tests.cli.support import run
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.switch.pairs import LARGE_ALONE, SMALL_ALONE
-from tests.switch.test_assembly import folder, opened  # noqa: F401 - a fixture
+from tests.switch.test_assembly import opened
 
 OFTEN = SwitchRule(7.4, 7.4, window=1, least_run=2)
 ASKED = [MathProblem("1", "hello", "1"), MathProblem("2", "the world", "2")]
@@ -44,7 +44,7 @@ def test_easy_problems_ask_for_a_number_at_the_end() -> None:
 
 
 @pytest.mark.usefixtures("often")
-def test_every_problem_is_asked_of_each_model_alone_and_of_both_in_turn(folder: Path) -> None:  # noqa: F811
+def test_every_problem_is_asked_of_each_model_alone_and_of_both_in_turn(folder: Path) -> None:
     report, seen = SwitchReport(), []
     with opened(folder, "gemma3", draft="off") as model:
         ask_in_turns(model, ASKED, 20, report, lambda stage, done, total: seen.append((done, total)))
@@ -59,7 +59,7 @@ def test_every_problem_is_asked_of_each_model_alone_and_of_both_in_turn(folder: 
     assert report.source.startswith("an estimate, not a measurement; ")
 
 
-def test_the_small_model_alone_costs_none_of_the_large_ones_work(folder: Path) -> None:  # noqa: F811
+def test_the_small_model_alone_costs_none_of_the_large_ones_work(folder: Path) -> None:
     with opened(folder, "gemma3", draft="off") as model:
         chat, marks = model.chat(max_tokens=20), []
         for rule in (SMALL_ALONE, LARGE_ALONE, OFTEN):
@@ -80,7 +80,7 @@ def test_the_small_model_alone_costs_none_of_the_large_ones_work(folder: Path) -
 
 
 @pytest.fixture
-def given(folder: Path, tmp_path: Path) -> tuple[str, ...]:  # noqa: F811
+def given(folder: Path, tmp_path: Path) -> tuple[str, ...]:
     questions = tmp_path / "two.jsonl"
     lines = [{"question": f"{number} and 1?", "answer": f"#### {number + 1}"} for number in (1, 2)]
     questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -89,7 +89,7 @@ def given(folder: Path, tmp_path: Path) -> tuple[str, ...]:  # noqa: F811
 
 
 @pytest.mark.usefixtures("often")
-def test_the_command_shows_each_side(folder: Path, given: tuple[str, ...]) -> None:  # noqa: F811
+def test_the_command_shows_each_side(folder: Path, given: tuple[str, ...]) -> None:
     services = Services(store=lambda: Store(folder / "home"))
     found = json.loads(run(services, *given, "--json").stdout)
     assert list(found["sides"]) == [SMALL, LARGE, TURNS]
@@ -102,7 +102,7 @@ def test_the_command_shows_each_side(folder: Path, given: tuple[str, ...]) -> No
 
 @pytest.mark.usefixtures("often")
 def test_ctrl_c_shows_the_questions_that_all_sides_answered(
-    folder: Path, given: tuple[str, ...], monkeypatch: pytest.MonkeyPatch  # noqa: F811
+    folder: Path, given: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = switching._asked
 

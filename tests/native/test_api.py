@@ -334,7 +334,7 @@ def test_faults_of_a_bundle_are_told(bundle: Path, tmp_path: Path) -> None:
         ("sdx", UsageError),
         ("", UsageError),
         ("exit-4", UsageError),
-        ("skip-1-2", UnsupportedError),
+        ("skip-1-2", UsageError),
     ):
         with pytest.raises(error):
             native.open(bundle, draft=wrong)

@@ -101,8 +101,9 @@ def test_another_reply_to_the_same_history_reads_nothing_of_it_again(bundle: Pat
     assert [reply.figures["reused_tokens"] for reply in replies] == [20, 20]
 
 
-def test_a_browser_answers_as_python_does(bundle: Path, python: PythonRuns) -> None:
+def test_a_browser_answers_as_python_does(bundle: Path) -> None:
     """Prompts that begin alike, edited and continued, with drafts that are right in part."""
+    python = PythonRuns(bundle, context=400)  # with an empty cache: what is reused is compared, too
     every = [replace(case, cancel=None) for case in cases(5, 40, VOCABULARY)]
     every += [Case(params, TEXT * 2, max_tokens=TOKENS) for params in (GREEDY, DRAWN)]
     runs = WebRuns(with_program(bundle), context=400, costs=CHEAP)
@@ -112,6 +113,7 @@ def test_a_browser_answers_as_python_does(bundle: Path, python: PythonRuns) -> N
         assert any(runs.run(case).drafted for _ in range(5) for case in every[-2:])
     finally:
         runs.close()
+        python.close()
 
 
 @pytest.mark.parametrize("kv", ["fp16", "int8"])
