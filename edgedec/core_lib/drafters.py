@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from ctypes import Structure, addressof, c_char_p, c_double, c_int, c_int32, c_int64, c_void_p
-from struct import pack, unpack_from
+from ctypes import Structure, c_char_p, c_double, c_int, c_int64, c_void_p
+from struct import pack
 
-from edgedec.core.tree import EMPTY, DraftTree
 from edgedec.core_lib.binding import INT, LONG, POINTER, REAL, Functions
 
 DRAFTER = Functions(
@@ -28,28 +26,6 @@ DOUBTS: tuple[float, float] | None = None
 
 For tests: random models are sure of nothing.
 """
-
-
-class DraftRoom:
-    """Memory for a draft of at most ``tokens`` tokens, which the core writes at ``addresses``."""
-
-    def __init__(self, tokens: int) -> None:
-        self.most = tokens
-        self._tokens, self._parents = (c_int32 * tokens)(), (c_int32 * tokens)()
-        self._probs = (c_double * tokens)()
-        self.addresses = addressof(self._tokens), addressof(self._parents), addressof(self._probs)
-
-    def tree(self, count: int, source: str) -> DraftTree:
-        """Return the first ``count`` tokens as a draft."""
-        if not count:
-            return EMPTY
-        ints = f"{count}i"
-        return DraftTree(
-            unpack_from(ints, self._tokens),
-            unpack_from(ints, self._parents),
-            unpack_from(f"{count}d", self._probs),
-            (source,) * count,
-        )
 
 
 class CExit(Structure):
@@ -88,8 +64,3 @@ class CModel(Structure):
 def doubts() -> bytes | None:
     """Return ``DOUBTS`` as the core takes them."""
     return pack("2d", *DOUBTS) if DOUBTS else None
-
-
-def ints(values: Collection[int]) -> bytes:
-    """Return i32 as the core takes them. Raises struct.error for others."""
-    return pack(f"{len(values)}i", *values)

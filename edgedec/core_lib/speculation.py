@@ -21,7 +21,7 @@ from edgedec.core.rows import HeadRows
 from edgedec.core_lib.binding import INT, LONG, POINTER, REAL, Functions, address
 from edgedec.core_lib.calls import Calls
 from edgedec.core_lib.costs import Costs
-from edgedec.core_lib.drafters import ints
+from edgedec.core_lib.draft_room import ints
 
 _CORE = Functions(
     "edgedec_core_speculation_",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from edgedec.core_lib.binding import INT, LONG, POINTER, Functions
 from edgedec.core_lib.calls import CalledBack, Calls
-from edgedec.core_lib.drafters import ints
+from edgedec.core_lib.draft_room import ints
 from edgedec.core_lib.library import error_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from ctypes import addressof, byref
 from edgedec.core.forward import Forward
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core_lib import promises
-from edgedec.core_lib.drafters import DRAFTER, CExit, doubts, ints
+from edgedec.core_lib.draft_room import ints
+from edgedec.core_lib.drafters import DRAFTER, CExit, doubts
 from edgedec.core_lib.host_forward import HostForward
 from edgedec.draft.drafter import DrafterCapabilities
 from edgedec.draft.in_core import CoreDrafter

@@ -11,7 +11,8 @@ import numpy as np
 from edgedec.core.rows import FloatArray
 from edgedec.core.tree import DraftTree
 from edgedec.core_lib.calls import CalledBack
-from edgedec.core_lib.drafters import DRAFTER, DraftRoom, ints
+from edgedec.core_lib.draft_room import DraftRoom, ints
+from edgedec.core_lib.drafters import DRAFTER
 from edgedec.core_lib.library import error_of
 from edgedec.core_lib.params import params_struct
 from edgedec.draft.drafter import Drafter

@@ -11,7 +11,7 @@ from edgedec.core.errors import BackendError
 from edgedec.core.rows import HeadRows
 from edgedec.core.tree import DraftTree
 from edgedec.core_lib.binding import INT, LONG, POINTER, REAL, SIZE, Functions
-from edgedec.core_lib.drafters import DraftRoom, ints
+from edgedec.core_lib.draft_room import DraftRoom, ints
 from edgedec.draft.drafter import Drafter, DrafterCapabilities
 
 _TABLES = Functions(
