@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <string>
 
@@ -26,6 +27,9 @@ __attribute__((visibility("hidden"))) void* __dso_handle = &__dso_handle;
   __android_log_write(kFatal, "edgedec", reason);
   abort();
 }
+
+// Whether shared pointers may count without atomic operations.
+__attribute__((visibility("hidden"))) char __libc_single_threaded = 0;
 
 [[noreturn]] void __cxa_pure_virtual() { give_up("a call of a function that does not exist"); }
 
@@ -62,6 +66,9 @@ template class basic_string<char>;  // headers expect it in the C++ library
 [[noreturn]] void __throw_out_of_range_fmt(const char* what, ...) { give_up(what); }
 [[noreturn]] void __throw_bad_alloc() { give_up("not enough memory"); }
 [[noreturn]] void __throw_bad_array_new_length() { give_up("not enough memory"); }
+
+// Asked where the tag of make_shared has another address, as in another library: none hands over shared pointers.
+bool _Sp_make_shared_tag::_S_eq(const type_info&) noexcept { return false; }
 
 }  // namespace std
 

@@ -3,8 +3,8 @@
 #include "common/capi.h"
 
 #ifdef __linux__
+#include <sys/auxv.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <climits>
@@ -46,7 +46,7 @@ void map_ahead(const char* path, uint64_t first) {
   char real[PATH_MAX], line[kMappingLine];
   FILE* maps = realpath(path, real) ? std::fopen("/proc/self/maps", "re") : nullptr;
   if (!maps) return;
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto page = static_cast<uintptr_t>(getauxval(AT_PAGESZ));
   Mapping one;
   while (std::fgets(line, sizeof line, maps)) {
     if (!parse_mapping(line, &one) || !one.path || std::strcmp(one.path, real) != 0) continue;

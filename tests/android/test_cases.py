@@ -12,7 +12,7 @@ from edgedec.export import export_gguf
 from edgedec.models.catalogue import CATALOGUE
 from tests.android.arm_engine import ArmRuns
 from tests.fixtures import twins
-from tests.fixtures.tiny_hybrid import PLAIN
+from tests.fixtures.tiny_hybrid import HYBRIDS, PLAIN
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.kernels.arm import needs_arm
 from tests.native.cases import Case, PythonRuns, cases, differences
@@ -42,7 +42,7 @@ def same_answers(bundle: Path, phone: ArmRuns, every: list[Case], context: int) 
         python.close()
 
 
-@pytest.fixture(scope="module", params=PLAIN)
+@pytest.fixture(scope="module", params=[*PLAIN, "gemma4", *HYBRIDS])
 def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_bundle(tmp_path_factory.mktemp(request.param), request.param)
 
@@ -57,9 +57,9 @@ def test_every_architecture_answers_as_python(bundle: Path, cpu: str, draft: str
         assert (phone.drafted > 20) == (draft != "off")
 
 
-@pytest.mark.parametrize("name", twins.EVERYWHERE)
+@pytest.mark.parametrize("name", CATALOGUE)
 def test_twins_of_the_catalogue_answer_as_python(name: str, tmp_path: Path) -> None:
-    """With their mixtures of formats, windows and positions; the context is short."""
+    """With their mixtures of formats, windows, states and experts; the context is short."""
     bundle = tmp_path / "bundle"
     export_gguf(twins.write_twin(tmp_path / "twin.gguf", CATALOGUE[name]), bundle)
     context = Manifest.load(bundle).spec.context_length

@@ -115,12 +115,13 @@ Status TextBridge::length(Span<const int32_t> tokens, int64_t* count) {
 Status TextBridge::cut(Span<const int32_t> tokens) {
   spelled_.clear();
   for (int32_t token : tokens) draft_.append_piece(token, &spelled_);
-  if (const auto known = cuts_.find(spelled_); known != cuts_.end()) {
-    cut_ = known->second;
+  for (const auto& [text, known] : cuts_) {
+    if (text != spelled_) continue;
+    cut_ = known;
     return {};
   }
   EDGEDEC_TRY(cut_text());
-  cuts_.emplace(spelled_, cut_);
+  cuts_.emplace_back(spelled_, cut_);
   return {};
 }
 

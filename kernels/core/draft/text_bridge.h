@@ -6,7 +6,6 @@
 #pragma once
 
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -63,7 +62,8 @@ class TextBridge final : public Bridge {
   std::vector<std::pair<size_t, size_t>> marks_;  // where stretches end: in target tokens, and in the drafter's
   std::string half_;              // the beginning of a character that the committed text ends inside of
   Cut cut_;                       // of the latest text
-  std::unordered_map<std::string, Cut> cuts_;  // since the text was read: sampled drafts ask for a path twice
+  // Since the text was read, by text: sampled drafts ask for a path twice. There are as many as a draft has nodes.
+  std::vector<std::pair<std::string, Cut>> cuts_;
   std::vector<int32_t> all_, encoded_, path_;
   std::string spelled_, text_, piece_;
 };
