@@ -51,6 +51,8 @@ def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.mark.parametrize("cpu", CPUS)
 def test_every_architecture_answers_as_python(bundle: Path, cpu: str, draft: str) -> None:
     seed = [*CPUS].index(cpu) * len(DRAFTS) + DRAFTS.index(draft)
+    if "exit" in draft and Manifest.load(bundle).spec.caches:
+        pytest.skip("its bundle has no early exits")
     with ArmRuns(bundle, cpu, draft) as phone:
         assert phone.stats()["isa"] == CPUS[cpu]
         same_answers(bundle, phone, requests(bundle, seed, 32, 120), context=256)

@@ -16,7 +16,7 @@ from edgedec.assemble.config import RunConfig
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
-from edgedec.core.errors import EdgeDecError
+from edgedec.core.errors import EdgeDecError, UnsupportedError
 from edgedec.core.forward import Forward
 from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine
@@ -99,6 +99,12 @@ def test_another_reply_to_the_same_history_reads_nothing_of_it_again(bundle: Pat
         assert "hello" + model.complete("hello", sampling=always, max_tokens=20).text == said
         replies = [model.complete(said + more, sampling=GREEDY, max_tokens=90) for more in (" is", " of")]
     assert [reply.figures["reused_tokens"] for reply in replies] == [20, 20]
+
+
+@pytest.mark.parametrize("draft", ["exit", "lookup,exit-2", "skip-1-2"])
+def test_drafts_by_layers_without_early_exits_are_refused(bundle: Path, draft: str) -> None:
+    with pytest.raises(UnsupportedError, match="its bundle has no early exits"):
+        native.open(bundle, draft=draft, context=128)
 
 
 def test_a_browser_answers_as_python_does(bundle: Path) -> None:

@@ -60,9 +60,7 @@ Status Run::load() {
     options.taps.insert(options.taps.end(), taps.begin(), taps.end());
   }
   if (options.drafting && !manifest_.file(kDraftingFile))
-    return {Code::kUnsupported,
-            manifest_.name + " cannot draft with its own layers: its bundle has no early exits",
-            "pull or export the model again, or use other drafters"};
+    return no_exits(manifest_.name);
   if (config_.runtime_api) EDGEDEC_TRY(Runtime::of(config_.runtime_api, &runtime_));
   else EDGEDEC_TRY(Runtime::load(config_.runtime_path, &runtime_));
   EDGEDEC_TRY(OnnxModel::open(runtime_, config_.folder, manifest_.spec, manifest_.file(kWeightsFile)->bytes,

@@ -37,6 +37,9 @@ struct RunConfig {
   std::string tables_folder;  // empty: those that the bundle carries
 };
 
+// The refusal of exits of a model whose bundle has none.
+Status no_exits(const std::string& model);
+
 // A model that is loaded and planned for. It is not moved once it is opened: its parts refer to each other.
 class Run {
  public:

@@ -46,6 +46,11 @@ bool is_left_out(Code code) {
 
 }  // namespace
 
+Status no_exits(const std::string& model) {
+  return {Code::kUnsupported, model + " cannot draft with its own layers: its bundle has no early exits",
+          "pull or export the model again, or use other drafters"};
+}
+
 bool Run::has(DrafterKind kind) const {
   return std::any_of(drafters_.begin(), drafters_.end(), [kind](const DrafterSpec& one) { return one.kind == kind; });
 }
@@ -108,7 +113,10 @@ Status Run::check_exits() const {
   const Exits& exits = model_->exits();
   for (const DrafterSpec& one : drafters_) {
     const LayerSubset layers = named_layers(one.name);
-    if (one.kind != DrafterKind::kExit || one.name == "exit" || has_layers(exits, layers)) continue;
+    if (one.kind != DrafterKind::kExit) continue;
+    if (exits.exits.empty())
+      return no_exits(manifest_.name);
+    if (one.name == "exit" || has_layers(exits, layers)) continue;
     std::string known = "there are exit";
     for (int exit : exits.exits) known += ", " + exit_name(exit);
     return {Code::kUsage, manifest_.name + " has no drafter " + one.name, layers.resume ? known_skips(exits.exits) : known};
