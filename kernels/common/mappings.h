@@ -1,4 +1,4 @@
-// What is mapped into this process, as /proc/self/maps and smaps of Linux say it: see proc_pid_maps(5).
+// Mappings of this process, as /proc/self/maps and smaps of Linux list them: see proc_pid_maps(5).
 #pragma once
 
 #include <cstddef>

@@ -144,7 +144,7 @@ def test_of_a_long_prompt_the_end_is_read() -> None:
 
 
 def test_a_floor_ends_the_draft() -> None:
-    """What is drafted below it is proposed all the same, and followed no further."""
+    """Tokens drafted below it are proposed all the same, and followed no further."""
     small = drafter(sharpness=4.0)
     small.begin([1, 2, 3], 0)
     deep, shallow = small.propose(15, 0.0), small.propose(15, 0.1)

@@ -102,7 +102,7 @@ class Forward : public DraftForward {
 
   // Numbers of layers after which peek() can compute logits, ascending; the last is all layers. None: it cannot.
   virtual Span<const int> exits() const { return {}; }
-  // What the latest pass read of experts on a disk; null: none are there.
+  // Counts of the experts that the latest pass read from a disk; null: none are there.
   virtual const PassReads* reads() const { return nullptr; }
   // Layers, ascending, whose outputs passes can return.
   virtual Span<const int> taps() const { return {}; }
