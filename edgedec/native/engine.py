@@ -33,19 +33,24 @@ FINISHES = (None, "stop", "length", "context", "loop", "interrupted")
 
 @dataclass(frozen=True, slots=True)
 class NativeToken:
-    """A token of a reply; ``id`` -1: text that was held back until its end. ``source``: its drafter."""
+    """A token of a reply; ``id`` -1: text that was held back until its end. ``source``: its drafter.
+
+    ``thought``: the text of the thinking part, which is not in ``text``.
+    """
 
     id: int
     text: str
     source: str | None
     seconds: float
+    thought: str = ""
 
 
 @dataclass(slots=True)
 class NativeReply:
-    """A reply and its figures."""
+    """A reply and its figures. ``thought``: its thinking part, which a reply to messages has apart."""
 
     text: str = ""
+    thought: str = ""
     tokens: list[int] = field(default_factory=list)
     sources: list[str | None] = field(default_factory=list)
     finish_reason: str | None = None
@@ -192,6 +197,7 @@ class NativeModel:
         def token(user: int, told: Any) -> int:
             one = _token(told.contents)
             found.text += one.text
+            found.thought += one.thought
             if one.id >= 0:
                 found.tokens.append(one.id)
                 found.sources.append(one.source)
@@ -216,7 +222,8 @@ class NativeModel:
 
 def _token(told: CToken) -> NativeToken:
     text = ctypes.string_at(told.text, told.text_size).decode()
-    return NativeToken(told.id, text, told.drafter.decode() if told.drafter else None, told.seconds)
+    thought = ctypes.string_at(told.thought, told.thought_size).decode()
+    return NativeToken(told.id, text, told.drafter.decode() if told.drafter else None, told.seconds, thought)
 
 
 def _bytes(text: str) -> bytes:

@@ -77,6 +77,8 @@ class CToken(Structure):
         ("text_size", c_size_t),
         ("drafter", c_char_p),
         ("seconds", c_double),
+        ("thought", c_void_p),
+        ("thought_size", c_size_t),
     ]
 
 

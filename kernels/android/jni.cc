@@ -68,8 +68,10 @@ struct Hearer {
   static int on_token(void* user, const edgedec_token* token) {
     auto* self = static_cast<Hearer*>(user);
     jbyteArray text = bytes_of(self->env, token->text, token->text_size);
-    if (!text) return 1;
-    const bool end = self->env->CallBooleanMethod(self->object, self->token, text, token->drafted != 0);
+    jbyteArray thought = text ? bytes_of(self->env, token->thought, token->thought_size) : nullptr;
+    if (!thought) return 1;
+    const bool end = self->env->CallBooleanMethod(self->object, self->token, text, thought, token->drafted != 0);
+    self->env->DeleteLocalRef(thought);
     self->env->DeleteLocalRef(text);
     return self->env->ExceptionCheck() || end;
   }
@@ -93,7 +95,7 @@ template <class Call>
 void compute(JNIEnv* env, jint most, jobject listener, jintArray counts, jdoubleArray seconds, Call call) {
   Hearer hearer{env, listener};
   jclass kind = env->GetObjectClass(listener);
-  hearer.token = env->GetMethodID(kind, "token", "([BZ)Z");
+  hearer.token = env->GetMethodID(kind, "token", "([B[BZ)Z");
   hearer.prompt = hearer.token ? env->GetMethodID(kind, "prompt", "(JJ)Z") : nullptr;
   if (env->ExceptionCheck()) return;
   edgedec_request request;

@@ -119,6 +119,8 @@ typedef struct edgedec_token {
   size_t text_size;     // its bytes
   const char* drafter;  // name of the drafter, such as "lookup"; NULL: the model itself
   double seconds;       // since the call began
+  const char* thought;  // text of the thinking part in front of the answer, where edgedec_reply or edgedec_more has one; it
+  size_t thought_size;  // is not in `text`, and its tags are in neither
 } edgedec_token;
 
 // Hears each token of a reply as it is committed. Not 0: the reply ends, as if edgedec_stop had been called; tokens of
@@ -213,7 +215,8 @@ EDGEDEC_API edgedec_code edgedec_decode(edgedec_engine* engine, const int32_t* t
 // the model's own preset has one; a first message "system" with empty content means none. Where the conversation is
 // too long for the context, the oldest turns are left out. The part that the KV cache holds is not read
 // again, so handing in the whole conversation each time costs only its new part. `request` and `result` may be NULL.
-// For a model without a chat template the contents are text to continue, one below the other.
+// For a model without a chat template the contents are text to continue, one below the other. Earlier replies are handed in
+// without their thinking parts, as the makers of such models ask.
 EDGEDEC_API edgedec_code edgedec_reply(edgedec_engine* engine, const edgedec_message* messages, size_t count,
                                        const edgedec_request* request, edgedec_result* result, edgedec_status* status);
 

@@ -41,7 +41,7 @@ PARTS = (
     "tests/sampling/test_core.py",
     "tests/verify/test_core.py",
     "tests/native/test_web.py",
-    "tests/native/test_web_thinking.py",
+    "tests/native/test_thinking.py",
     "tests/native/test_text.py",
     "tests/native/test_text_template.py",
     "tests/native/test_text_hostile.py",

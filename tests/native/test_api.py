@@ -69,7 +69,7 @@ def test_structs_are_those_of_the_header() -> None:
         made = struct()
         getattr(library(), f"edgedec_{init}")(ctypes.byref(made))
         assert made.size == ctypes.sizeof(struct)
-    assert [ctypes.sizeof(one) for one in (CStatus, CResult, CToken, CMessage)] == [2052, 56, 40, 16]
+    assert [ctypes.sizeof(one) for one in (CStatus, CResult, CToken, CMessage)] == [2052, 56, 56, 16]
     assert library().edgedec_version().decode() == __version__
 
 

@@ -18,6 +18,7 @@ Reply::Reply(const Tokenizer& tokenizer, const ReplyRequest& request, Span<const
 
 Status Reply::begin(Engine& engine, const ReplyStart& start) {
   EDGEDEC_TRY(TextStream::of(tokenizer_, request_.stops, start.tokens, start.shown, {}, &stream_));
+  if (start.tags) thoughts_.emplace(tokenizer_, *start.tags, start.text, start.tokens);
   before_.assign(start.tokens.begin(), start.tokens.end());
   shown_ = start.shown;
   bound_ = start.bound;
@@ -37,7 +38,12 @@ Status Reply::begin(Engine& engine, const ReplyStart& start) {
   return engine.begin(request);
 }
 
-void Reply::end() { say(-1, stream_.flush(finish_ != EDGEDEC_FINISH_INTERRUPTED), kTarget); }
+void Reply::end() {
+  const std::string rest = stream_.flush(finish_ != EDGEDEC_FINISH_INTERRUPTED);
+  if (!rest.empty()) say(-1, rest, kTarget);
+  // A part that was cut keeps what may begin a tag: the next part goes on there.
+  if (thoughts_ && finish_ == EDGEDEC_FINISH_STOP) tell(-1, thoughts_->flush(), kTarget);
+}
 
 bool Reply::progress(int64_t done, int64_t total) {
   if (request_.on_prompt && request_.on_prompt(request_.user, static_cast<size_t>(done), static_cast<size_t>(total)))
@@ -75,10 +81,16 @@ bool Reply::goes_round() const {
 
 void Reply::say(int32_t token, const std::string& text, Source source) {
   shown_ += text;
-  if (!request_.on_token || (token < 0 && text.empty())) return;
+  tell(token, thoughts_ ? thoughts_->push(token, text) : ThinkingSplitter::Parts{"", text}, source);
+}
+
+void Reply::tell(int32_t token, const ThinkingSplitter::Parts& parts, Source source) {
+  const auto& [thought, text] = parts;
+  if (!request_.on_token || (token < 0 && text.empty() && thought.empty())) return;
   const bool drafted = source != kTarget;
   const char* drafter = drafted && speculation_ ? speculation_->drafter(static_cast<size_t>(source)).name() : nullptr;
-  const edgedec_token told = {token, drafted, text.c_str(), text.size(), drafter, clock_.now() - started_};
+  const edgedec_token told = {token,   drafted, text.c_str(), text.size(), drafter, clock_.now() - started_,
+                              thought.c_str(), thought.size()};
   if (request_.on_token(request_.user, &told)) interrupted_ = true;
 }
 

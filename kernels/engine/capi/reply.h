@@ -13,6 +13,7 @@
 #include "core/decode/speculation.h"
 #include "engine/edgedec.h"
 #include "engine/text/text_stream.h"
+#include "engine/text/thought_reader.h"
 
 namespace edgedec::engine {
 
@@ -29,11 +30,14 @@ struct ReplyRequest {
 
 // The place where a reply begins: behind `prompt`, or further on, behind `tokens` of an earlier part that was cut. That was
 // shown as `shown`, and `bound` is mirostat's state. `room`: most tokens that the context has for it, 0: all that are left.
+// `tags`: those of the thinking part of a reply to a conversation, whose prompt is `text`; none: nothing is told apart.
 struct ReplyStart {
   Span<const int32_t> prompt, tokens;
   std::string_view shown;
   std::optional<double> bound;
   int64_t room = 0;
+  std::optional<ThinkingTags> tags = {};
+  std::string_view text = {};
 };
 
 class Reply final : public ReplyListener {
@@ -70,6 +74,7 @@ class Reply final : public ReplyListener {
   bool over(Finish finish);
   bool goes_round() const;
   void say(int32_t token, const std::string& text, Source source);
+  void tell(int32_t token, const ThinkingSplitter::Parts& parts, Source source);
 
   const Tokenizer& tokenizer_;
   const ReplyRequest& request_;
@@ -78,6 +83,7 @@ class Reply final : public ReplyListener {
   const Flag& stop_;
   Clock& clock_;
   TextStream stream_;
+  std::optional<ThoughtReader> thoughts_;
   std::vector<int32_t> before_, tokens_;
   std::string shown_;
   std::optional<double> bound_;

@@ -86,7 +86,10 @@ Status Turns::start(int64_t room, Engine& engine, const Speculation* speculation
   engine_ = &engine;
   speculation_ = speculation;
   reply_.emplace(tokenizer_, turn_.request, manifest_.spec.eos_ids, speculation, stop_, clock_);
-  return reply_->begin(engine, {turn_.prompt.ids, turn_.before, turn_.shown, turn_.bound, room});
+  ReplyStart begins = {turn_.prompt.ids, turn_.before, turn_.shown, turn_.bound, room};
+  if (turn_.chats) begins.tags = chat_ ? chat_->tags() : thinking_tags({});
+  begins.text = turn_.prompt.text;
+  return reply_->begin(engine, begins);
 }
 
 Status Turns::end(const Status& done) {

@@ -34,7 +34,7 @@ class Turns {
   // Everything handed in lives longer. `chat` may be null.
   Turns(const Tokenizer& tokenizer, const ChatTemplate* chat, const Manifest& manifest, int64_t capacity, Clock& clock,
         const Flag& stop)
-      : tokenizer_(tokenizer), manifest_(manifest), conversation_(tokenizer, chat, capacity), clock_(clock), stop_(stop),
+      : tokenizer_(tokenizer), manifest_(manifest), chat_(chat), conversation_(tokenizer, chat, capacity), clock_(clock), stop_(stop),
         params_(manifest.preset.sampling) {}
 
   // Begins a reply: to a conversation, behind a text, behind tokens, or where the latest reply was cut. `speculation` may be
@@ -51,8 +51,6 @@ class Turns {
     return {static_cast<int64_t>(turn_.prompt.ids.size() + turn_.before.size()), reply_->reused(),
             static_cast<int64_t>(turn_.dropped)};
   }
-  // The text of that prompt; none where it was no conversation.
-  std::string_view prompt_text() const { return turn_.prompt.text; }
   // Hears the tokens of the reply that began.
   ReplyListener& listener() { return *reply_; }
   // Ends the reply, whose passes came to `done`: keeps it for the next turn and tells its figures.
@@ -84,6 +82,7 @@ class Turns {
 
   const Tokenizer& tokenizer_;
   const Manifest& manifest_;
+  const ChatTemplate* chat_;
   Conversation conversation_;
   Clock& clock_;
   const Flag& stop_;

@@ -14,6 +14,7 @@ Status ChatTemplate::open(std::string_view program, std::string_view source, std
   EDGEDEC_TRY(TemplateProgram::open(program, source, &made->program_));
   made->bos_ = bos;
   made->eos_ = eos;
+  made->tags_ = thinking_tags(source);
   return {};
 }
 

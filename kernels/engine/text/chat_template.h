@@ -8,6 +8,7 @@
 #include "core/base/status.h"
 #include "engine/text/template_program.h"
 #include "engine/text/template_values.h"
+#include "engine/text/thinking.h"
 
 namespace edgedec::engine {
 
@@ -25,9 +26,13 @@ class ChatTemplate {
   // words), or exceeds its limits. kUnsupported: it needs a construct that the engine does not know.
   Status render(Span<const Message> messages, bool generation_prompt, std::string* prompt) const;
 
+  // The tags around the thinking part of a reply.
+  ThinkingTags tags() const { return tags_; }
+
  private:
   TemplateProgram program_;
   std::string bos_, eos_;
+  ThinkingTags tags_;
 };
 
 }  // namespace edgedec::engine

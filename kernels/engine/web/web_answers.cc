@@ -1,6 +1,5 @@
 // Answers of the engine: facts, tokens as they are committed, figures.
 #include "common/isa.h"
-#include "engine/text/white_space.h"
 #include "engine/web/web_engine.h"
 
 namespace edgedec::engine {
@@ -16,37 +15,11 @@ Status WebEngine::encode(std::string_view text, std::string* out) const {
   return {};
 }
 
-void WebEngine::begin_thinking(WebRequest::Kind kind) {
-  if (kind == WebRequest::kMore) return;
-  thinking_.reset();
-  if (kind != WebRequest::kMessages) return;
-  const ThinkingTags tags = thinking_tags(source_);
-  const std::string_view prompt = without_space_at_end(turns_->prompt_text());
-  const bool begun = prompt.size() >= tags.begin.size() && prompt.substr(prompt.size() - tags.begin.size()) == tags.begin;
-  thinking_.emplace(begun, tags);
-}
-
-// The spelling of a control token that is a tag, or the beginning of one; such tokens add nothing to a text.
-std::string_view WebEngine::tag_of(int64_t token) const {
-  const ThinkingTags tags = thinking_tags(source_);
-  for (const auto& [text, id] : tokenizer_->control()) {
-    if (id == token && !text.empty() && (text == tags.end || tags.begin.substr(0, text.size()) == text)) return text;
-  }
-  return {};
-}
-
 void WebEngine::hear(const edgedec_token& token) {
-  std::string text(token.text, token.text_size);
-  if (!thinking_) return say(token, {"", std::move(text)});
-  if (text.empty()) text = tag_of(token.id);
-  say(token, thinking_->push(text));
-}
-
-void WebEngine::say(const edgedec_token& token, const ThinkingSplitter::Parts& parts) {
   if (!any_piece_) pieces_.begin_list();
   any_piece_ = true;
-  pieces_.begin_object().key("id").whole(token.id).key("text").text(parts.answer);
-  if (!parts.thinking.empty()) pieces_.key("thought").text(parts.thinking);
+  pieces_.begin_object().key("id").whole(token.id).key("text").text({token.text, token.text_size});
+  if (token.thought_size) pieces_.key("thought").text({token.thought, token.thought_size});
   pieces_.key("drafter");
   token.drafter ? pieces_.text(token.drafter) : pieces_.null();
   pieces_.key("seconds").real(token.seconds).end_object();
@@ -77,12 +50,6 @@ std::string WebEngine::facts() const {
 std::string WebEngine::figures() {
   JsonWriter out(false);
   const ReplyFigures& reply = turns_->figures();
-  if (thinking_ && reply.result.finish == EDGEDEC_FINISH_STOP) {
-    const ThinkingSplitter::Parts rest = thinking_->flush();
-    edgedec_token none = {};
-    none.id = -1;
-    if (!rest.thinking.empty() || !rest.answer.empty()) say(none, rest);
-  }
   write_reply(reply, &out.begin_object());
   out.key("dropped_messages").whole(reply.result.dropped_messages).key("pieces").raw(heard());
   if (!drifted_.empty()) write_costs(drifted_, &out.key("costs"));

@@ -132,7 +132,6 @@ Status WebEngine::begin(std::string_view text, std::string* out) {
       break;
     case WebRequest::kMore: EDGEDEC_TRY(turns_->begin_more(std::move(reply), *engine_, speculation));
   }
-  begin_thinking(request.kind);
   doing_ = Doing::kReply;
   const Turns::Begun begun = turns_->begun();
   JsonWriter json;

@@ -15,7 +15,6 @@
 #include "core/decode/cost_series.h"
 #include "core/decode/engine.h"
 #include "engine/text/chat_template.h"
-#include "engine/text/thinking.h"
 #include "engine/text/tokenizer.h"
 #include "engine/web/awaited_forward.h"
 #include "engine/web/cpu_model.h"
@@ -59,11 +58,7 @@ class WebEngine final : private CostKeeper {
   Status end_measuring(std::string* out);
   std::string facts() const;
   std::string figures();
-  // Makes the splitter of a reply to a conversation; none for texts. A reply that goes on keeps its own.
-  void begin_thinking(WebRequest::Kind kind);
-  std::string_view tag_of(int64_t token) const;
   void hear(const edgedec_token& token);
-  void say(const edgedec_token& token, const ThinkingSplitter::Parts& parts);
   std::string heard();
   void keep(const Points& seconds) override { drifted_ = seconds; }
 
@@ -85,7 +80,6 @@ class WebEngine final : private CostKeeper {
 
   Doing doing_ = Doing::kNothing;
   bool announced_ = false;
-  std::optional<ThinkingSplitter> thinking_;
   JsonWriter pieces_{false};
   bool any_piece_ = false;
 

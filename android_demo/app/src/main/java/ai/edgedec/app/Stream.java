@@ -29,7 +29,7 @@ final class Stream implements Engine.Listener {
     }
 
     @Override
-    public boolean token(byte[] utf8, boolean drafted) {
+    public boolean token(byte[] utf8, byte[] thought, boolean drafted) {
         text.append(new String(utf8, StandardCharsets.UTF_8));
         long now = System.nanoTime();
         if (now - shown >= SHOW_EVERY_NS) {

@@ -23,8 +23,8 @@ public final class Engine implements AutoCloseable {
 
     /** Hears a reply while it is computed. A method that returns true ends it. */
     public interface Listener {
-        /** Text of a token, whole characters in UTF-8, perhaps none. */
-        boolean token(byte[] text, boolean drafted);
+        /** Text of a token, whole characters in UTF-8, perhaps none: of the answer, and of the thinking part in front of it. */
+        boolean token(byte[] text, byte[] thought, boolean drafted);
 
         /** How much of the prompt is read. */
         boolean prompt(long done, long total);

@@ -22,7 +22,7 @@ public final class EngineChecks {
         boolean breaks;
 
         @Override
-        public boolean token(byte[] utf8, boolean drafted) {
+        public boolean token(byte[] utf8, byte[] thought, boolean drafted) {
             text.append(new String(utf8, StandardCharsets.UTF_8));
             if (breaks) throw new IllegalStateException("a fault of the screen");
             return ++heard >= stopAfter;
