@@ -62,6 +62,7 @@ def build(chosen: argparse.Namespace) -> list[str]:
     ]
     return [
         f"{signed}: {signed.stat().st_size / 1e6:.1f} MB",
+        *app.library_sizes(signed),
         *schemes,
         f"without the signature: SHA-256 {hashlib.sha256(unsigned.read_bytes()).hexdigest()}",
     ]

@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from building import pages
 from building.tools import FRAMEWORK, require, run, say
 
 ABI = "arm64-v8a"
@@ -21,6 +22,8 @@ _DATE = (1981, 1, 1, 1, 1, 2)
 def assemble(demo: Path, work: Path, compilers: tuple[Path, Path], libraries: Sequence[Path]) -> Path:
     """Return the APK, aligned and without a signature. ``compilers``: d8, and the platform's declarations."""
     require("aapt2", "java", "javac", "zipalign", framework=True)
+    for library in libraries:
+        pages.check(library)
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     resources = _resources(demo, work)
@@ -32,6 +35,16 @@ def assemble(demo: Path, work: Path, compilers: tuple[Path, Path], libraries: Se
     _pack(entries, packed)
     run(["zipalign", "-p", "-f", "4", packed, aligned])
     return aligned
+
+
+def library_sizes(apk: Path) -> list[str]:
+    """Return a line for each library in an APK: its bytes on the phone, and in the APK."""
+    with zipfile.ZipFile(apk) as opened:
+        found = [one for one in opened.infolist() if one.filename.endswith(".so")]
+    return [
+        f"{one.filename}: {one.file_size / 1e6:.2f} MB, {one.compress_size / 1e6:.2f} MB in the APK"
+        for one in found
+    ]
 
 
 def _resources(demo: Path, work: Path) -> Path:

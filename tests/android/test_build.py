@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
+import struct
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from tests.conftest import ROOT
 
 DEMO = ROOT / "android_demo"
+MAIN = DEMO / "app" / "src" / "main"
+MANIFEST = MAIN / "AndroidManifest.xml"
 sys.path.insert(0, str(DEMO))
 building = pytest.importorskip("building")
-from building import app, downloads, signing, tools  # noqa: E402
+from building import app, downloads, pages, signing, tools  # noqa: E402
 
 PROGRAMS = ("aapt2", "apksigner", "java", "javac", "keytool", "zipalign")
 
@@ -99,8 +104,73 @@ def test_the_command_says_what_it_takes() -> None:
     assert failed.stderr.startswith("error: there is no file nowhere.so")
 
 
+def elf(align: int, address: int = 0) -> bytes:
+    """A 64-bit library with one segment."""
+    header = struct.pack(
+        "<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, 183, 1, 0, 64, 0, 0, 64, 56, 1, 0, 0, 0
+    )
+    return header + struct.pack("<IIQQQQQQ", 1, 5, 0, address, address, 120, 120, align)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (elf(4096), "aligned for pages of 4096 bytes"),
+        (elf(16384, 4096), "aligned for pages of"),
+        (elf(0), "aligned for pages of 0 bytes"),
+        (elf(16384)[:100], "is no 64-bit library"),
+        (b"\x7fELF\x01\x01" + elf(16384)[6:], "is no 64-bit library"),
+        (b"", "is no 64-bit library"),
+    ],
+)
+def test_a_library_for_smaller_pages_is_refused(data: bytes, said: str, tmp_path: Path) -> None:
+    library = tmp_path / "libonnxruntime.so"
+    library.write_bytes(data)
+    with pytest.raises(tools.BuildError, match=said):
+        pages.check(library)
+    library.write_bytes(elf(65536))
+    pages.check(library)
+
+
+@needs_downloads
+def test_the_runtime_of_the_app_is_for_pages_of_16_kb() -> None:
+    pages.check(cached() / downloads.RUNTIME.name)
+
+
+ANDROID = "{http://schemas.android.com/apk/res/android}"
+
+
+def elements(path: Path) -> list[ElementTree.Element]:
+    return list(ElementTree.parse(path).iter())
+
+
+def test_the_manifest_keeps_the_rules_of_android_16() -> None:
+    """Screens may have any size and direction, and nothing asks to be left out of the newer rules."""
+    every = elements(MANIFEST)
+    (sdk,) = (one for one in every if one.tag == "uses-sdk")
+    assert int(sdk.attrib[f"{ANDROID}targetSdkVersion"]) == 36
+    gradle = (DEMO / "app/build.gradle").read_text()
+    assert "targetSdk 36" in gradle
+    assert "compileSdk 36" in gradle
+    fixed = ("screenOrientation", "resizeableActivity", "maxAspectRatio", "minAspectRatio", "configChanges")
+    assert [one.tag for one in every for name in fixed if f"{ANDROID}{name}" in one.attrib] == []
+    styles = "".join(path.read_text() for path in MAIN.glob("res/values*/styles.xml"))
+    assert "OptOutEdgeToEdge" not in styles
+    sources = "".join(path.read_text() for path in MAIN.rglob("*.java"))
+    assert not re.search(r"onBackPressed|KEYCODE_BACK", sources)
+
+
+@pytest.mark.parametrize("screen", ["chat", "models"])
+def test_a_screen_makes_room_for_the_bars_of_the_system(screen: str) -> None:
+    """By a view without padding of its own, which that room would take the place of."""
+    first, *rest = elements(MAIN / f"res/layout/{screen}.xml")
+    assert first.attrib[f"{ANDROID}fitsSystemWindows"] == "true"
+    assert [name for name in first.attrib if "padding" in name] == []
+    assert [one.tag for one in rest if f"{ANDROID}fitsSystemWindows" in one.attrib] == []
+
+
 def test_the_app_asks_for_the_network_and_nothing_else() -> None:
-    manifest = (DEMO / "app/src/main/AndroidManifest.xml").read_text()
+    manifest = MANIFEST.read_text()
     assert manifest.count("<uses-permission") == 1
     assert "android.permission.INTERNET" in manifest
 
@@ -110,7 +180,7 @@ def test_the_app_asks_for_the_network_and_nothing_else() -> None:
 @needs_downloads
 def test_the_same_sources_give_the_same_bytes_and_a_signature_that_holds(tmp_path: Path) -> None:
     library = tmp_path / "libedgedec.so"
-    library.write_bytes(bytes(100_000))
+    library.write_bytes(elf(16384) + bytes(100_000))
     compilers = downloads.compilers(cached())
     made = []
     for name in ("one", "another folder"):
