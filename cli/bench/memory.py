@@ -10,7 +10,7 @@ import click
 
 from edgedec.bench.harness.memory_levels import FULL, Level
 from edgedec.bench.harness.pairing import by_field
-from edgedec.bench.harness.runtimes import EDGEDEC, OTHERS, OwnRun
+from edgedec.bench.harness.runtimes import EDGEDEC, NATIVE, PLAIN_PEERS, OwnRun
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
@@ -42,10 +42,11 @@ class MemoryOptions(PeerOptions):
     "memory",
     "edgedec bench memory -m qwen2.5-coder-1.5b --memory -65% --memory least",
     "edgedec bench memory -m model.gguf --peer llama.cpp,onnxruntime-genai --json",
+    "edgedec bench memory -m lfm2-8b-a1b --memory 3GB --peer native",
 )
 @opt.model_option
 @levels_option
-@peer_option(OTHERS)
+@peer_option(PLAIN_PEERS)
 @last_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
@@ -57,17 +58,22 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     of the model, also where they are read and not mapped, without libraries. "llama.cpp as mapped" runs
     without its faster copies of weights. --memory adds sides within budgets; the exit status is 10 if one
     went over.
+
+    "native" is the engine without Python, over the same bundle, without drafts; budgets that are sizes hold
+    for it too. It is started by a process of Python, which "charged" counts.
     """
     from edgedec.bench.harness.energy import EnergyProbe
     from edgedec.bench.harness.texts import PROMPTS
     from edgedec.bench.studies.peak_memory import measure_memory
 
     options = MemoryOptions(**given)
-    names = options.peer_names(OTHERS, "cannot take part")
+    names = options.peer_names(PLAIN_PEERS, "cannot take part")
     bundle, manifest = inputs.find_model(ctx, options.model)
     context = min(PROMPT_TOKENS + REPLY_TOKENS, manifest.spec.context_length)
     (prompt,) = inputs.prompt_ids(bundle, manifest, PROMPTS[:1], context - REPLY_TOKENS)
-    asked = _own_sides(ctx, options, bundle, context) + _peers(ctx, options, manifest, names, context)
+    asked = _own_sides(ctx, options, bundle, context)
+    asked += _native_sides(ctx, options, bundle, context) if NATIVE in names else []
+    asked += _peers(ctx, options, manifest, names, context)
     probe = EnergyProbe()
     with inputs.steps() as progress:
         found, replies = measure_memory(asked, prompt, REPLY_TOKENS, progress, probe)
@@ -83,9 +89,10 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         _show(found, f"{title}: {len(prompt)} + {REPLY_TOKENS} tokens, a context of {context}")
         show_energies(energies)
     for level in options.levels:
-        name = f"{EDGEDEC}+auto at {level.name}"
-        if level.kind == "size" and found[name].peak_rss_bytes > level.amount:
-            raise MemoryBudgetError(f"{name} took {size(found[name].peak_rss_bytes)}")
+        for name, one in found.items():
+            over = level.kind == "size" and name.endswith(f" at {level.name}")
+            if over and one.peak_rss_bytes > level.amount:
+                raise MemoryBudgetError(f"{name} took {size(one.peak_rss_bytes)}")
 
 
 def _energies(
@@ -115,6 +122,16 @@ def _own_sides(ctx: click.Context, options: MemoryOptions, bundle: Path, context
     ]
 
 
+def _native_sides(ctx: click.Context, options: MemoryOptions, bundle: Path, context: int) -> list[StudySide]:
+    from edgedec.bench.harness.study import StudySide
+
+    run = OwnRun(options.chosen_threads, inputs.home(ctx), context)
+    sizes = [level for level in options.levels if level.kind == "size"]
+    sides = [run.native_side(bundle)]
+    sides += [replace(run, level=one).native_side(bundle, f"{NATIVE} at {one.name}") for one in sizes]
+    return [StudySide.of(side) for side in sides]
+
+
 def _peers(
     ctx: click.Context, options: MemoryOptions, manifest: Manifest, names: list[str], context: int
 ) -> list[StudySide]:
@@ -122,7 +139,8 @@ def _peers(
     from edgedec.bench.harness.study import StudySide
 
     asked = []
-    for side in inputs.peer_sides(ctx, options, manifest, names, context=context):
+    others = [name for name in names if name != NATIVE]
+    for side in inputs.peer_sides(ctx, options, manifest, others, context=context):
         asked.append(StudySide.of(side))
         if side.name == _LLAMA:
             mapped = replace(side, name=_AS_MAPPED, settings={**side.settings, "repack": False})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgedec.bench.harness.runtimes import NATIVE, OTHERS
+from edgedec.bench.harness.runtimes import NATIVE, PLAIN_PEERS
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench import inputs
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from edgedec.bench.studies.speed import SideSpeed, SpeedReport
     from edgedec.bundle.manifest import Manifest
     from edgedec.metrics.roofline import Roofline
-
-
-ABLE = (NATIVE, *OTHERS)
-"""The sides that can take part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +41,7 @@ class SpeedOptions(PeerOptions):
 @input_option("Prompts, one per line; .jsonl: a string or an object with prompt, question, text or turns.")
 @count_option("--max-tokens", "Tokens decoded after every prompt; end tokens do not end it.", 64, least=2)
 @count_option("--repeat", "Rounds over all prompts, and loads of every side.", 3)
-@peer_option(ABLE)
+@peer_option(PLAIN_PEERS)
 @last_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
@@ -69,7 +65,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     from edgedec.bench.studies.speed import SpeedStudy, measure_speed
 
     options = SpeedOptions(**given)
-    names = options.peer_names(ABLE, "cannot take part")
+    names = options.peer_names(PLAIN_PEERS, "cannot take part")
     bundle, manifest = inputs.find_model(ctx, options.model)
     threads = options.chosen_threads
     texts = read_prompts(options.file) if options.file else PROMPTS

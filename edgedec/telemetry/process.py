@@ -101,17 +101,17 @@ def peak_rss_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024  # macOS counts bytes, others KiB
 
 
-def status_bytes(name: str) -> int:
-    """Read a number of bytes from Linux's /proc/self/status; 0 elsewhere."""
-    for line in _text("status").splitlines():
+def status_bytes(name: str, process: int | None = None) -> int:
+    """Read a number of bytes from Linux's /proc/PID/status, of this process by default; 0 elsewhere."""
+    for line in _text("status", process).splitlines():
         if line.startswith(name + ":"):
             return int(line.split()[1]) * 1024
     return 0
 
 
-def _text(name: str) -> str:
-    """Return a file of Linux's /proc/self; nothing elsewhere."""
+def _text(name: str, process: int | None = None) -> str:
+    """Return a file of Linux's /proc/PID, of this process by default; nothing elsewhere."""
     try:
-        return Path("/proc/self", name).read_text(encoding="utf-8", errors="replace")
+        return Path("/proc", str(process or "self"), name).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.bench.harness.memory_levels import Level
 from edgedec.bench.harness.runtimes import NATIVE, OwnRun
 from edgedec.bench.harness.worker import Worker
 from edgedec.core.errors import BackendError
@@ -61,6 +62,26 @@ def test_it_is_a_peer_of_the_command_and_reads_no_gguf_file(bundle: Path, tmp_pa
     assert facts["ratios"][NATIVE].keys() == {"decode", "prefill", "load", "peak_rss"}
     assert facts["roof"].keys() == {"edgedec", NATIVE}
     assert "ratio to native" in bench(tmp_path, *asked).stdout
+
+
+@pytest.mark.usefixtures("unmetered")
+def test_peaks_of_memory_are_those_of_its_program_also_within_a_budget(bundle: Path, tmp_path: Path) -> None:
+    asked = ["memory", "-m", str(bundle), "--threads", "1", "--memory", "300MB", "--memory", "-30%"]
+    facts = report(bench(tmp_path, *asked, "--peer", NATIVE, "--json"))
+    found = facts["sides"]
+    within = f"{NATIVE} at 300MB"
+    assert list(found)[-2:] == [NATIVE, within]  # a share is of memory that Python plans
+    assert facts["energy"]["sides"].keys() == found.keys()
+    for name in (NATIVE, within):
+        side = found[name]
+        assert 0 < side["private_bytes"] < found["edgedec"]["private_bytes"]
+        assert side["mapped_bytes"] + side["private_bytes"] <= 1.01 * side["peak_rss_bytes"] < 300_000_000
+
+
+def test_a_budget_that_is_too_small_is_refused(bundle: Path) -> None:
+    run = OwnRun(threads=1, context=CONTEXT, level=Level("size", 1_000_000))
+    with Worker(run.native_side(bundle)) as worker:
+        assert "does not fit 1.0 MB" in worker.open()["refused"]
 
 
 def test_without_its_program_it_is_refused(

@@ -182,7 +182,7 @@ def traffics(
     own = traffic_of(manifest.spec, weights, kv)
     found = {}
     for name in processes:
-        if name.startswith("edgedec") or name == NATIVE:
+        if name.startswith(("edgedec", NATIVE)):
             found[name] = own
         elif name in _GGUF_READERS and gguf is not None:
             found[name] = traffic_of(manifest.spec, gguf.stat().st_size, None)

@@ -31,6 +31,8 @@ EDGEDEC = "edgedec"
 NATIVE = "native"
 """EdgeDec's engine in a process without Python, over the same bundle."""
 OTHERS = ("llama.cpp", "onnxruntime-genai", "openvino-genai", "transformers")
+PLAIN_PEERS = (NATIVE, *OTHERS)
+"""Sides that decode plainly beside EdgeDec in Python."""
 WITH_LOGITS = ("llama.cpp", "transformers")
 """Runtimes that give whole rows of logits."""
 WITH_PASSES = ("llama.cpp",)
@@ -92,12 +94,17 @@ class OwnRun:
         """Return the side that runs the bundle so."""
         return Side(name, PROGRAMS / "edgedec_peer.py", bundle, settings={"run": asdict(self)})
 
-    def native_side(self, bundle: Path) -> Side:
-        """Return the side that runs the bundle plainly in a process without Python. Raises BackendError."""
+    def native_side(self, bundle: Path, name: str = NATIVE) -> Side:
+        """Return the side that runs the bundle plainly in a process without Python.
+
+        Its ``level`` is a size or no limit. Raises BackendError.
+        """
         make_ready(bundle)
-        started = {"host": str(host_path()), "runtime": runtime_path(), "version": __version__}
-        settings = {**started, "threads": self.threads, "context": self.context or 0}
-        return Side(NATIVE, PROGRAMS / "native_peer.py", bundle, settings=settings)
+        numbers = [self.threads, self.context or 0, int(self.level.amount) if self.level else 0]
+        settings = {
+            "host": str(host_path()), "runtime": runtime_path(), "version": __version__, "numbers": numbers,
+        }  # fmt: skip
+        return Side(name, PROGRAMS / "native_peer.py", bundle, settings=settings)
 
     @property
     def config(self) -> RunConfig:

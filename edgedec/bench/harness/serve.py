@@ -56,8 +56,9 @@ class Server:
             more = self._peer.memory() if hasattr(self._peer, "memory") else {}
             return {"peak_rss_bytes": process.peak_rss_bytes(), **more}
         if op == "resident":
+            own = getattr(self._peer, "process", None)  # the process that has the model, if not this one
             parts = {"mapped_bytes": "RssFile", "private_bytes": "RssAnon"}
-            return {name: process.status_bytes(field) for name, field in parts.items()}
+            return {name: process.status_bytes(field, own) for name, field in parts.items()}
         if op == "prepare":
             return module_at(self._path).Peer().prepare(**request)
         if op != "open":

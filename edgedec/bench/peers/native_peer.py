@@ -7,17 +7,26 @@ import subprocess
 import time
 from typing import Any
 
+_TOO_SMALL = 10
+"""Exit status of the program where its budget is too small, see ``edgedec_code`` in edgedec.h."""
+
 
 class Peer:
-    def open(
-        self, model: str, host: str, runtime: str, version: str, threads: int, context: int
-    ) -> dict[str, Any]:
-        """Start the program ``host``, see kernels/host/host.cc, with ONNX Runtime's library ``runtime``."""
+    def open(self, model: str, host: str, runtime: str, version: str, numbers: list[int]) -> dict[str, Any]:
+        """Start the program ``host``, see kernels/host/host.cc, with ONNX Runtime's library ``runtime``.
+
+        ``numbers`` are threads, context and budget. The answer has ``refused`` where that is too small.
+        """
         started = time.perf_counter()
-        command = [host, model, runtime, str(threads), str(context)]
+        command = [host, model, runtime, *map(str, numbers)]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
-        self._stats = self._line()
+        try:
+            self._stats = self._line()
+        except RuntimeError as error:
+            if self._process.wait() != _TOO_SMALL:
+                raise
+            return {"refused": str(error)}
         planned = {"weights": self._stats["weight_bytes"], "kv_cache": self._stats["kv_cache_bytes"]}
         return {
             "load_s": time.perf_counter() - started,
@@ -25,6 +34,11 @@ class Peer:
             "isa": self._stats["isa"],
             "planned_bytes": planned,
         }
+
+    @property
+    def process(self) -> int:
+        """The process that has the model."""
+        return self._process.pid
 
     def generate(self, tokens: list[int], max_tokens: int) -> dict[str, Any]:
         """Continue greedily by exactly ``max_tokens`` tokens from an empty cache. Times are in seconds."""
