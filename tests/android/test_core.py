@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -9,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from edgedec import native
+from edgedec.bundle.manifest import Manifest
 from tests.conftest import ROOT
+from tests.fixtures.streamed import sparse_bundle
+from tests.fixtures.tiny_experts import ExpertShape
 
 APP = ROOT / "android_demo" / "app" / "src"
 needs_jdk = pytest.mark.skipif(
@@ -19,20 +24,45 @@ needs_jdk = pytest.mark.skipif(
 pytestmark = [needs_jdk, pytest.mark.slow]
 
 
-def test_the_apps_logic_passes_its_checks(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("classes")
     sources = [
         str(path)
         for side in ("main", "test")
         for path in (APP / side / "java/ai/edgedec/core").glob("*.java")
     ]
-    subprocess.run(
-        ["javac", "--release", "17", "-Xlint:all", "-Werror", "-d", tmp_path, *sources], check=True
-    )
-    done = subprocess.run(
-        ["java", "-cp", tmp_path, "ai.edgedec.core.Checks"], capture_output=True, text=True, check=False
-    )
+    subprocess.run(["javac", "--release", "17", "-Xlint:all", "-Werror", "-d", folder, *sources], check=True)
+    return folder
+
+
+def java(classes: Path, name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = ["java", "-cp", classes, f"ai.edgedec.core.{name}", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_apps_logic_passes_its_checks(classes: Path) -> None:
+    done = java(classes, "Checks")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("\nok ") > 20
+
+
+def test_the_memory_that_the_app_shows_is_what_the_engine_counts(classes: Path, tmp_path: Path) -> None:
+    """Of a model whose experts do not all have a place."""
+    bundle = sparse_bundle(tmp_path, experts=ExpertShape(count=24, chosen=3, width=128))
+    experts = Manifest.load(bundle).spec.experts
+    assert experts is not None
+    planned = native.plan(bundle, threads=1, context=128, memory=500_000_000)["planned_bytes"]
+    budget = planned - experts.total // 2 * experts.slot_bytes
+    with native.open(bundle, threads=1, context=128, memory=budget) as engine:
+        engine.complete("hello world", max_tokens=8)
+        stats = engine.stats()
+    done = java(classes, "MemoryChecks", json.dumps(stats))
+    assert done.returncode == 0, done.stderr
+    used, most, held, every = map(int, done.stdout.split())
+    assert (used, most, every) == (stats["rss_bytes"], budget, experts.total)
+    assert 0 < held == stats["experts"]["slots"] < experts.total
+    assert 0 < used <= budget
 
 
 def test_every_native_method_of_java_has_a_function_in_c() -> None:

@@ -1,5 +1,6 @@
 package ai.edgedec.app;
 
+import ai.edgedec.core.Budget;
 import ai.edgedec.core.BundleStore;
 import ai.edgedec.core.Conversation;
 import ai.edgedec.core.Problem;
@@ -17,6 +18,8 @@ import java.util.List;
  * over to it. The screen shows this and hears of changes.
  */
 final class Chat implements Stream.Screen {
+    private static final Conversation.Message NOTHING = new Conversation.Message(Conversation.ASSISTANT, "", "", "", true);
+
     private final Context context;
     private final Handler main = new Handler(Looper.getMainLooper());
     private final EngineHost host = new EngineHost();
@@ -28,7 +31,7 @@ final class Chat implements Stream.Screen {
     private Conversation conversation;
     private Settings settings;
     private String status = "";
-    private String coming;
+    private Conversation.Message coming;
     private boolean busy;
     private volatile boolean stopping;
     /** Whether the engine can continue the last reply: it computed it, or has its state. */
@@ -58,8 +61,8 @@ final class Chat implements Stream.Screen {
         return conversation.messages();
     }
 
-    /** The text of the reply that is coming in; null: none is. */
-    String coming() {
+    /** The reply that is coming in, as far as it is here; null: none is. */
+    Conversation.Message coming() {
         return coming;
     }
 
@@ -73,6 +76,11 @@ final class Chat implements Stream.Screen {
 
     Settings settings() {
         return settings;
+    }
+
+    /** Bytes that a model may take. */
+    long budget() {
+        return Budget.of(settings.memory, Phone.memory(context));
     }
 
     boolean busy() {
@@ -117,11 +125,11 @@ final class Chat implements Stream.Screen {
 
     void send(String text) {
         if (busy || text.isEmpty()) return;
-        conversation.add(new Conversation.Message(Conversation.USER, text, "", false));
+        conversation.add(new Conversation.Message(Conversation.USER, text, "", "", false));
         keep();
         List<String> texts = conversation.texts();
         int most = settings.maxTokens;
-        compute("", "", (engine, listener, counts, seconds) -> engine.reply(texts, most, listener, counts, seconds));
+        compute(NOTHING, (engine, listener, counts, seconds) -> engine.reply(texts, most, listener, counts, seconds));
     }
 
     /** Continues the last reply, which was cut, as if it had not been. */
@@ -129,7 +137,7 @@ final class Chat implements Stream.Screen {
         if (!mayGoOn()) return;
         int most = settings.maxTokens;
         Conversation.Message before = conversation.takeBack();
-        compute(before.text, before.figures, (engine, listener, counts, seconds) -> engine.more(most, listener, counts, seconds));
+        compute(before, (engine, listener, counts, seconds) -> engine.more(most, listener, counts, seconds));
     }
 
     void stop() {
@@ -156,7 +164,7 @@ final class Chat implements Stream.Screen {
         continues = false;
         String folder = store.folder(model()).getPath();
         Engine.Options options = new Engine.Options();
-        options.memory = settings.memory;
+        options.memory = budget();
         options.context = settings.context;
         options.drafts = settings.drafts;
         options.runtime = "libonnxruntime.so";
@@ -185,30 +193,30 @@ final class Chat implements Stream.Screen {
         }
     }
 
-    /** Computes a reply, or the part of one that follows the text {@code before}, which had {@code figures}. */
-    private void compute(String before, String figures, Computation.Call call) {
+    /** Computes a reply, or the part of one that follows {@code before}. */
+    private void compute(Conversation.Message before, Computation.Call call) {
         Conversation of = conversation;
         coming = before;
         stopping = false;
         begin(context.getString(R.string.replying));
         Stream stream = new Stream(this, before);
-        Computation made = new Computation(context, battery, settings.memory, figures);
+        Computation made = new Computation(context, battery, before.figures);
         host.run(engine -> {
             kept.session.delete(); // it would be that of an earlier reply
             made.run(engine, call, stream);
-            main.post(() -> arrived(of, stream.text(), made));
+            main.post(() -> arrived(of, stream, made));
         }, why -> {
             fault(why);
-            main.post(() -> arrived(of, stream.text(), made)); // what came before the fault stays
+            main.post(() -> arrived(of, stream, made)); // what came before the fault stays
         }, () -> {
             fault(context.getString(R.string.not_open));
-            main.post(() -> arrived(of, before, made));
+            main.post(() -> arrived(of, stream, made));
         });
     }
 
     @Override
-    public void came(String text, boolean keep) {
-        main.post(() -> show(text, keep));
+    public void came(Conversation.Message reply, boolean keep) {
+        main.post(() -> show(reply, keep));
     }
 
     @Override
@@ -221,24 +229,25 @@ final class Chat implements Stream.Screen {
         return stopping;
     }
 
-    private void show(String text, boolean keep) {
+    private void show(Conversation.Message reply, boolean keep) {
         if (coming == null) return;
-        coming = text;
+        coming = reply;
         if (keep) keep();
         changed();
     }
 
-    private void arrived(Conversation of, String text, Computation made) {
+    private void arrived(Conversation of, Stream stream, Computation made) {
+        Conversation.Message reply = stream.reply(made.figures, made.cut);
         coming = null;
         busy = false;
         status = made.after;
         if (of == conversation) continues = made.whole;
-        if (of == conversation && !text.isEmpty()) {
-            conversation.add(new Conversation.Message(Conversation.ASSISTANT, text, made.figures, made.cut));
+        if (of == conversation && !reply.empty()) {
+            conversation.add(reply);
             keep();
-            audience.replied(text);
+            audience.replied(reply.text);
         }
-        if (of == conversation && text.isEmpty()) giveBack();
+        if (of == conversation && reply.empty()) giveBack();
         changed();
     }
 

@@ -1,10 +1,13 @@
 package ai.edgedec.app;
 
+import ai.edgedec.core.MemoryFigures;
+import ai.edgedec.core.Problem;
 import ai.edgedec.core.ReplyFigures;
 import ai.edgedec.core.Units;
 import ai.edgedec.engine.Engine;
 import android.content.Context;
-import android.os.Debug;
+import java.util.ArrayList;
+import java.util.List;
 
 /** A reply, or the next part of one, on the engine's thread: what came, and what it took. */
 final class Computation {
@@ -24,12 +27,10 @@ final class Computation {
 
     private final Context context;
     private final Battery battery;
-    private final long budget;
 
-    Computation(Context context, Battery battery, long budget, String figures) {
+    Computation(Context context, Battery battery, String figures) {
         this.context = context;
         this.battery = battery;
-        this.budget = budget;
         this.figures = figures;
     }
 
@@ -46,16 +47,24 @@ final class Computation {
         ReplyFigures found = new ReplyFigures(counts, seconds);
         figures = found.line(found.tokens > 0 ? joules / found.tokens : Double.NaN);
         cut = found.cut();
-        after = after();
+        after = after(engine.stats());
         whole = true;
     }
 
     /** Memory against the budget, and the battery's current. */
-    private String after() {
-        String used = Units.bytes(Debug.getPss() * 1024);
-        String line = budget > 0 ? context.getString(R.string.memory_of, used, Units.bytes(budget))
-                : context.getString(R.string.memory_used, used);
+    private String after(String stats) {
+        List<String> parts = new ArrayList<>();
+        try {
+            MemoryFigures memory = new MemoryFigures(stats);
+            String used = Units.bytes(memory.used);
+            parts.add(memory.budget > 0 ? context.getString(R.string.memory_of, used, Units.bytes(memory.budget))
+                    : context.getString(R.string.memory_used, used));
+            if (memory.streams()) parts.add(context.getString(R.string.experts, memory.experts, memory.allExperts));
+        } catch (Problem other) {
+            parts.add(other.getMessage());
+        }
         double amperes = battery.amperes();
-        return Double.isNaN(amperes) ? line : line + " · " + context.getString(R.string.current, Math.round(amperes * 1000));
+        if (!Double.isNaN(amperes)) parts.add(context.getString(R.string.current, Math.round(amperes * 1000)));
+        return String.join(" \u00b7 ", parts);
     }
 }

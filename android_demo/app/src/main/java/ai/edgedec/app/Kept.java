@@ -51,12 +51,12 @@ final class Kept {
     }
 
     /** Saves a conversation, with the reply that is coming in, if one is. */
-    void keep(Conversation conversation, String coming) throws Problem {
+    void keep(Conversation conversation, Conversation.Message coming) throws Problem {
         Conversation all = conversation;
-        if (coming != null && !coming.isEmpty()) {
+        if (coming != null && !coming.empty()) {
             all = new Conversation(conversation.model);
             for (Conversation.Message one : conversation.messages()) all.add(one);
-            all.add(new Conversation.Message(Conversation.ASSISTANT, coming, "", true));
+            all.add(coming);
         }
         conversations.save(all);
     }

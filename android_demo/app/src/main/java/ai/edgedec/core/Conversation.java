@@ -11,18 +11,28 @@ public final class Conversation {
     public static final String USER = "user";
     public static final String ASSISTANT = "assistant";
 
-    /** A message; {@code figures} is one line, empty for those of the user. {@code cut}: the reply may go on. */
+    /**
+     * A message; {@code thought}, the thinking part of a reply, and {@code figures}, one line, are empty for those of the
+     * user. {@code cut}: the reply may go on.
+     */
     public static final class Message {
         public final String role;
         public final String text;
+        public final String thought;
         public final String figures;
         public final boolean cut;
 
-        public Message(String role, String text, String figures, boolean cut) {
+        public Message(String role, String text, String thought, String figures, boolean cut) {
             this.role = role;
             this.text = text;
+            this.thought = thought;
             this.figures = figures;
             this.cut = cut;
+        }
+
+        /** Whether there is nothing of it yet. */
+        public boolean empty() {
+            return text.isEmpty() && thought.isEmpty();
         }
     }
 
@@ -38,7 +48,7 @@ public final class Conversation {
         return Collections.unmodifiableList(messages);
     }
 
-    /** Role and text of each message in turn, as the engine takes them. */
+    /** Role and text of each message in turn, as the engine takes them: thinking parts are not read again. */
     public List<String> texts() {
         List<String> found = new ArrayList<>();
         for (Message one : messages) {
@@ -67,6 +77,7 @@ public final class Conversation {
             Map<String, Object> facts = new LinkedHashMap<>();
             facts.put("role", one.role);
             facts.put("text", one.text);
+            facts.put("thought", one.thought);
             facts.put("figures", one.figures);
             facts.put("cut", one.cut);
             all.add(facts);
@@ -87,7 +98,9 @@ public final class Conversation {
             Map<String, Object> facts = Json.asObject(one, "a message");
             String role = string(facts, "role");
             if (!role.equals(USER) && !role.equals(ASSISTANT)) throw new Problem("a message has the role " + role);
-            found.add(new Message(role, string(facts, "text"), string(facts, "figures"),
+            // Conversations that were saved before there were thinking parts have none.
+            String thought = facts.containsKey("thought") ? string(facts, "thought") : "";
+            found.add(new Message(role, string(facts, "text"), thought, string(facts, "figures"),
                     Boolean.TRUE.equals(facts.get("cut"))));
         }
         return found;

@@ -5,7 +5,7 @@ import java.util.Map;
 
 /** How a model runs, as the user chose it. */
 public final class Settings {
-    /** The most bytes of the process; 0: no limit. */
+    /** The most bytes of the process; 0: as the phone has memory. */
     public final long memory;
     /** "auto", "off", or drafters by comma. */
     public final String drafts;

@@ -13,8 +13,8 @@ final class ChatChecks {
 
     private static Conversation conversation() {
         Conversation made = new Conversation("smollm2-135m");
-        made.add(new Conversation.Message(Conversation.USER, "What is 2+2? \ud83d\ude00\n\u0000", "", false));
-        made.add(new Conversation.Message(Conversation.ASSISTANT, "4", "9.1 tokens/s", true));
+        made.add(new Conversation.Message(Conversation.USER, "What is 2+2? \ud83d\ude00\n\u0000", "", "", false));
+        made.add(new Conversation.Message(Conversation.ASSISTANT, "4", "Two and two.\n", "9.1 tokens/s", true));
         return made;
     }
 
@@ -29,6 +29,22 @@ final class ChatChecks {
         same(store.load().messages().size(), 1);
         store.clear();
         same(store.load(), null);
+    }
+
+    static void testAThoughtIsSavedAndNotReadAgain(File folder) throws Exception {
+        Conversation again = Conversation.fromJson(conversation().toJson());
+        same(again.messages().get(1).thought, "Two and two.\n");
+        same(again.texts(), "[user, What is 2+2? \ud83d\ude00\n\u0000, assistant, 4]");
+        Conversation.Message cut = new Conversation.Message(Conversation.ASSISTANT, "", "So", "", true);
+        isTrue(!cut.empty() && new Conversation.Message(Conversation.ASSISTANT, "", "", "", true).empty(), "a thought is something");
+        same(Units.words(" So,  two\nand\ttwo. ") + " " + Units.words(" ") + " " + Units.words(""), "4 0 0");
+    }
+
+    static void testAConversationThatWasSavedBeforeThoughtsOpens(File folder) throws Exception {
+        String old = conversation().toJson().replaceAll("\"thought\":\"[^\"]*\",", "");
+        isTrue(!old.contains("thought"), "none is left");
+        same(Conversation.fromJson(old).messages().get(1).thought, "");
+        contains(problem(() -> Conversation.fromJson(conversation().toJson().replace("\"thought\":\"\"", "\"thought\":1"))), "thought is not a text");
     }
 
     static void testADamagedConversationIsKeptAside(File folder) throws Exception {

@@ -8,7 +8,8 @@ import java.util.Comparator;
 
 /** Runs every method "test..." of the classes below on a plain JVM, each with an empty folder. */
 public final class Checks {
-    private static final Class<?>[] CLASSES = {JsonChecks.class, StoreChecks.class, DownloaderChecks.class, ChatChecks.class};
+    private static final Class<?>[] CLASSES = {JsonChecks.class, StoreChecks.class, DownloaderChecks.class, ChatChecks.class,
+            MemoryChecks.class};
 
     private Checks() {}
 
