@@ -10,7 +10,7 @@ from typing import Any
 
 from edgedec.backends.gpu import arithmetic, shaders
 from edgedec.backends.gpu.build.build import build_program
-from edgedec.backends.gpu.model import build_limits
+from edgedec.backends.gpu.build.builder import BuildLimits
 from edgedec.backends.gpu.program import KernelStep, Program
 from edgedec.backends.onnx.graph import read_graph
 from edgedec.bundle.manifest import Manifest
@@ -36,7 +36,7 @@ def page_context(spec: ModelSpec) -> int:
 def write_gpu(directory: Path, bundle: Path) -> Program:
     """Write what a GPU needs, and return the program. Raises UnsupportedError, BadFileError."""
     spec = Manifest.load(bundle).spec
-    limits = build_limits(spec, page_context(spec), MAX_PASS, _BINDING)
+    limits = BuildLimits(page_context(spec), MAX_PASS, _BINDING)
     program = build_program(read_graph(bundle), spec, limits)
     _write(directory / PROGRAM, as_json(program))
     names = {_PROBE, *(step.kernel for step in (*program.steps, *program.settling))}

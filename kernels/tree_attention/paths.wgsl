@@ -1,4 +1,4 @@
-// A part of the kernels that follow paths. They declare `paths` (see scores.wgsl), WINDOW and STRIDE.
+// A part of the kernels that follow paths. They declare `paths` (see attend.wgsl) and WINDOW.
 
 // The path of a token: the indices [first, end) that take part, and where it is described.
 struct Path {

@@ -13,8 +13,7 @@ from tests.gpu.chain import ChainStep, follow
 from tests.kernels.attention import Model, bits, depths, path, run
 from tests.kernels.float_rows import F32, Array, same_bits
 
-KEYS_AT_ONCE = 64
-HEADS_AT_ONCE = 8
+HEADS_AT_ONCE = 4
 
 
 def paths(parents: Sequence[int]) -> Array:
@@ -33,42 +32,29 @@ def padded(model: Model, cache: Array) -> Array:
     return np.ascontiguousarray(np.pad(rows, [(0, 0)] * 3 + [(0, odd)])).view(np.uint32)
 
 
-def steps(model: Model, capacity: int, length: int, count: int) -> list[ChainStep]:
-    """Prepare, scores, weights, values."""
-    heads, kv_heads, dim, window = model.heads, model.kv_heads, model.dim, model.window
+def steps(model: Model, capacity: int, count: int) -> list[ChainStep]:
+    """Prepare and attend."""
+    heads, kv_heads, dim = model.heads, model.kv_heads, model.dim
     shape = {"HEADS": heads, "KV_HEADS": kv_heads, "DIM": dim, "CAPACITY": capacity, "LAYER": 0}
-    stride = min(capacity, window or capacity)
-    reach = {"WINDOW": window, "STRIDE": stride}
     norms: dict[str, Any] = {"Q_NORM": model.norms, "K_NORM": model.norms, "INTERLEAVED": model.interleaved}
     norms |= {"SCALE": 1 / dim**0.5, "EPSILON": 1e-6}
-    weigh = {"HEADS": heads, "SOFTCAP": model.softcap} | reach
-    keys, parts = min(length + count, window or capacity), -(-heads // kv_heads // HEADS_AT_ONCE)
+    softmax = {"WINDOW": model.window, "SOFTCAP": model.softcap, "SINKS": model.sinks}
+    parts = -(-heads // kv_heads // HEADS_AT_ONCE)
     kind = "_int8" if model.int8 else ""
-    prepared = ("qkv", "rotary", "q_norm", "k_norm", "queries", "cache")
-    scored, weighed = ("queries", "paths", "cache", "scores"), ("paths", "scores", "sums")
-    valued = ("paths", "scores", "sums", "cache", "out")
     return [
         ChainStep(
             f"tree_attention/prepare{kind}",
             shape | norms,
-            prepared,
+            ("qkv", "rotary", "q_norm", "k_norm", "queries", "cache"),
             ("queries", "cache"),
             (heads + 2 * kv_heads, count, 1),
         ),
         ChainStep(
-            f"tree_attention/scores{kind}",
-            shape | reach,
-            scored,
-            ("scores",),
-            (-(-keys // KEYS_AT_ONCE), heads, count),
-        ),
-        ChainStep("tree_attention/weights", weigh, weighed, ("scores", "sums"), (heads, count, 1)),
-        ChainStep(
-            f"tree_attention/values{kind}",
-            shape | reach,
-            valued,
+            f"tree_attention/attend{kind}",
+            shape | softmax,
+            ("queries", "paths", "cache", "sinks", "out"),
             ("out",),
-            (dim // 16, kv_heads * parts, count),
+            (kv_heads * parts, count, 1),
         ),
     ]
 
@@ -85,7 +71,7 @@ def check(
     count = len(parents)
     tokens = model.tokens(count) if tokens is None else tokens
     cache = model.cache(length, capacity)
-    q_norm, k_norm = model.norm_weights()
+    (q_norm, k_norm), sinks = model.norm_weights(), model.sink_logits()
     rotary = model.rotary([length + depth for depth in depths(parents)])
     buffers: dict[str, Array] = {
         "qkv": tokens,
@@ -95,13 +81,10 @@ def check(
         "queries": empty(count * model.heads * model.dim),
         "cache": padded(model, cache),
         "paths": paths(parents),
-        "scores": empty(count * model.heads * min(capacity, model.window or capacity)),
-        "sums": empty(count * model.heads),
+        "sinks": np.zeros(1, np.float32) if sinks is None else sinks,
         "out": empty(count * model.heads * model.dim),
     }
-    found = follow(
-        device, steps(model, capacity, length, count), buffers, {"tokens": count, "length": length}
-    )
+    found = follow(device, steps(model, capacity, count), buffers, {"tokens": count, "length": length})
     expected = run("scalar", model, tokens, parents, cache, length)
     assert same_bits(buffers["out"].reshape(expected.shape), expected)
     got, want = buffers["cache"], padded(model, cache)

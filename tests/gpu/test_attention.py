@@ -22,6 +22,8 @@ MODELS = [
     Model(heads=2, kv_heads=2, dim=112, window=1, interleaved=True),
     Model(heads=8, kv_heads=1, dim=32, window=70),
     Model(heads=3, kv_heads=1, dim=48, norms=True, interleaved=True),
+    Model(heads=7, kv_heads=1, dim=64, sinks=True, window=50),
+    Model(heads=4, kv_heads=1, dim=512, softcap=30.0, sinks=True),
 ]
 
 
@@ -40,8 +42,14 @@ def test_begins_with_an_empty_cache(device: GpuDevice) -> None:
     attention.check(device, MODELS[0], [-1], 0, 4)
 
 
-def test_many_keys_come_in_several_parts(device: GpuDevice) -> None:
-    attention.check(device, Model(heads=2, kv_heads=1, dim=32), [-1, 0, 0], 300, 310)
+@pytest.mark.parametrize(
+    ("model", "held"),
+    [(Model(heads=1, kv_heads=1, dim=16), 1536), (Model(heads=7, kv_heads=1, dim=32, sinks=True), 384)],
+)
+def test_more_keys_than_a_workgroup_holds(model: Model, held: int, device: GpuDevice) -> None:
+    """Scores of later keys are computed again: one key more than is held, and more than twice as many."""
+    for length in (held, 2 * held + 21):
+        attention.check(device, model, [-1, 0, 0], length, length + 3)
 
 
 @pytest.mark.parametrize("int8", [False, True])
@@ -88,7 +96,7 @@ def test_keeps_a_path(length: int, device: GpuDevice) -> None:
 def test_thousands_of_heads_have_the_bits_of_the_scalar_row(
     model: Model, int8: bool, device: GpuDevice
 ) -> None:
-    """A case is one head of one token; at least 1,250 for each of the eight shapes and both storages.
+    """A case is one head of one token; at least 1,250 for each of the shapes and both storages.
 
     Queries are not so large that weights fall below 2^-126, which some devices make zero.
     """

@@ -14,7 +14,7 @@ from edgedec.backends.gpu.build.build import build_program
 from edgedec.backends.gpu.build.builder import BuildLimits
 from edgedec.backends.gpu.device import GpuDevice
 from edgedec.backends.gpu.executor import Executor
-from edgedec.backends.gpu.model import GpuModel, build_limits
+from edgedec.backends.gpu.model import GpuModel
 from edgedec.backends.gpu.weights import GpuWeights
 from edgedec.backends.onnx.graph import read_graph
 from edgedec.backends.onnx.model import OnnxModel
@@ -193,7 +193,7 @@ def test_weights_that_are_cut_short_are_refused(bundle: Path, tmp_path: Path) ->
 
 
 def limits(binding: int, capacity: int = CAPACITY) -> BuildLimits:
-    return BuildLimits(capacity, 16, 16, binding)
+    return BuildLimits(capacity, 16, binding)
 
 
 def test_a_table_over_the_limit_of_a_binding_is_bound_in_parts(bundle: Path) -> None:
@@ -217,11 +217,10 @@ def test_a_context_over_the_limit_of_a_binding_is_refused(bundle: Path) -> None:
         build_program(read_graph(bundle), spec, limits(4096, 512))
 
 
-def test_long_contexts_have_shorter_passes(bundle: Path) -> None:
-    spec = Manifest.load(bundle).spec
-    assert build_limits(spec, 64, 256, 1 << 27).max_pass == 256
-    assert build_limits(spec, 1 << 16, 256, 1 << 24).max_pass == (1 << 24) // (spec.n_heads * 4 << 16)
-    assert build_limits(spec, 1 << 20, 256, 1 << 20).max_pass == 16
+def test_room_to_compute_in_does_not_grow_with_the_context(bundle: Path) -> None:
+    few, many = (gpu_model(bundle).program(CacheConfig(slots)) for slots in (128, 256))
+    assert few.max_pass == many.max_pass
+    assert few.scratch_bytes() == many.scratch_bytes()
 
 
 @pytest.mark.parametrize("kv", ["fp16", "int8"])

@@ -30,7 +30,7 @@ def step(*bind: str, when: When = "always") -> KernelStep:
 def program(**changes: object) -> Program:
     given = Program(
         {"name": "m"}, 100, 8, 4, HEAD, {"w": TensorPlace(256, 64)}, {"c": "AAAA"},
-        {"x": BufferSize("token", 8), "@kv.0": BufferSize("slot", 16), "s": BufferSize("score", 4)},
+        {"x": BufferSize("token", 8), "@kv.0": BufferSize("slot", 16)},
         (step("x", "y"), replace(step("y"), tokens=(1, 1))), (step("@kept"),),
     )  # fmt: skip
     return replace(given, **changes)  # type: ignore[arg-type]
@@ -39,9 +39,8 @@ def program(**changes: object) -> Program:
 def test_sizes_are_those_of_the_longest_pass_and_all_slots() -> None:
     one = program()
     assert one.buffer_bytes("x") == 64
-    assert one.buffer_bytes("s") == 8 * 100 * 4
     assert one.cache_bytes() == 1600
-    assert one.scratch_bytes() == 64 + 3200
+    assert one.scratch_bytes() == 64
     assert one.weight_bytes() == 64
 
 
@@ -56,13 +55,12 @@ def test_steps_are_for_passes_of_some_lengths() -> None:
     [
         (GridCount("tokens", 3, 2), 8),
         (GridCount("rows", over=4), 1),
-        (GridCount("keys", over=64), 2),
-        (GridCount("keys", over=64, most=32), 1),
+        (GridCount("kept", over=8), 12),
         (ONCE, 1),
     ],
 )
 def test_grids_count_workgroups(count: GridCount, expected: int) -> None:
-    assert count.of(5, 2, 90) == expected
+    assert count.of(5, 2, 90, 3) == expected
 
 
 BYTES = {"a": 100, "b": 50, "c": 100, "d": 40, "e": 10}

@@ -25,8 +25,6 @@ from edgedec.backends.gpu.weights import GpuWeights
 from edgedec.core.ledger import Ledger
 from edgedec.core.rows import FloatArray
 
-_KEYS = 64
-"""Keys after which grids may change: lists of dispatches are kept for as many."""
 _MOST_KEPT = 64
 _SHORT, _MOST_RECORDED = 16, 24
 """Tokens of passes that are recorded ahead, and passes that are."""
@@ -263,22 +261,19 @@ class Executor:
 
 _Bound = tuple[KernelStep, Kernel, Any]
 """A step, its compiled kernel, and its bound buffers."""
-_PassKind = tuple[int, int, int, bool, Route | None, tuple[int, ...], int, int, int]
+_PassKind = tuple[int, int, int, bool, Route | None, tuple[int, ...], int, int, bool]
 
 
 def _pass_kind(fed: GpuPass, rows: int, *, first: bool) -> _PassKind:
     """All that decides the commands and reads of a part of a pass."""
     tokens = len(fed.tokens)
-    keys = -(-(fed.length + fed.first + tokens) // _KEYS) if first else -1
     kept, tiles = (len(fed.keep.ids), len(fed.keep.tiles)) if fed.keep else (0, 0)
-    return tokens, fed.first, rows, fed.full, fed.route, fed.taps, kept, tiles, keys
+    return tokens, fed.first, rows, fed.full, fed.route, fed.taps, kept, tiles, first
 
 
 def _dispatch(one: _Bound, fed: GpuPass, rows: int) -> Dispatch:
     step, kernel, group = one
     tokens = len(fed.tokens)
-    # Grids that count keys are for all of ``_KEYS``: kernels leave out what there is not.
-    keys = -(-(fed.length + fed.first + tokens) // _KEYS) * _KEYS - tokens
     kept, tiles = (len(fed.keep.ids), len(fed.keep.tiles)) if fed.keep else (0, 0)
-    x, y, z = (count.of(tokens, rows, keys, kept, tiles) for count in step.grid)
+    x, y, z = (count.of(tokens, rows, kept, tiles) for count in step.grid)
     return Dispatch(kernel, group, (x, y, z))

@@ -21,7 +21,7 @@ from edgedec.backends.onnx.drafting import NO_EXITS, Exits, exits_of_bundle
 from edgedec.backends.onnx.graph import OpGraph, read_graph
 from edgedec.bundle.exits import LayerOutputs, out
 from edgedec.bundle.manifest import DRAFTING, Manifest
-from edgedec.core.cache_config import CacheConfig, KvType
+from edgedec.core.cache_config import CacheConfig
 from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
@@ -29,11 +29,6 @@ from edgedec.core.progress import Progress, silent
 from edgedec.core.quick_dataclass import dataclass
 
 MAX_PASS_TOKENS = 128
-MAX_ROWS = 16
-"""Rows of the head at a time, as on the CPU."""
-_SCORES_BYTES = 128 << 20
-"""Most bytes of a layer's scores; passes are shorter where the context is long."""
-_LEAST_PASS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +101,7 @@ class GpuModel(Backend):
         capacity, kv, caps = self._limits(cache)
         assert kv is not None, "kv_kinds is not empty"
         binding = self.device.limits["max-storage-buffer-binding-size"]
-        return self._built(
-            build_limits(self.spec, capacity, caps.max_pass, binding, kv, drafting=self._exits)
-        )
+        return self._built(BuildLimits(capacity, caps.max_pass, binding, kv, self._exits))
 
     def _built(self, limits: BuildLimits) -> Program:
         return build_program(self._graph, self.spec, limits)
@@ -149,24 +142,6 @@ def wanted_exits(bundle: Path, manifest: Manifest, graph: OpGraph, drafting: Lay
     made = {name for node in graph.nodes for name in node.outputs}
     more = () if isinstance(drafting, bool) else (tap for tap in drafting if out(tap) in made)
     return replace(found, taps=tuple(sorted({*found.taps, *more})))
-
-
-def build_limits(
-    spec: ModelSpec,
-    capacity: int,
-    wanted: int,
-    binding: int,
-    kv: KvType = "fp16",
-    *,
-    drafting: Exits = NO_EXITS,
-) -> BuildLimits:
-    """Return the sizes of a program whose passes are over at most ``wanted`` tokens.
-
-    The scores of a layer must be bound at once, in ``binding`` bytes.
-    """
-    each = spec.n_heads * capacity * 4
-    longest = max(min(wanted, min(binding, _SCORES_BYTES) // each), min(_LEAST_PASS, wanted))
-    return BuildLimits(capacity, longest, min(MAX_ROWS, longest), binding, kv, drafting)
 
 
 def _described(adapter: Adapter, arithmetic: Arithmetic) -> str:

@@ -10,8 +10,9 @@ from edgedec.backends.backend import Backend
 from edgedec.backends.checks import checked_capacity
 from edgedec.backends.gpu.adapter import adapters, choose
 from edgedec.backends.gpu.build.build import build_lower, build_program
+from edgedec.backends.gpu.build.builder import BuildLimits
 from edgedec.backends.gpu.device import GpuDevice
-from edgedec.backends.gpu.model import MAX_PASS_TOKENS, GpuModel, Loading, build_limits, wanted_exits
+from edgedec.backends.gpu.model import MAX_PASS_TOKENS, GpuModel, Loading, wanted_exits
 from edgedec.backends.gpu.program import Program
 from edgedec.backends.gpu.recovering import RecoveringModel
 from edgedec.backends.gpu.room import DeviceRoom
@@ -72,8 +73,7 @@ def _room(
     spec, graph = manifest.spec, read_graph(bundle)
     capacity = checked_capacity(spec, place.context)
     binding = device.limits["max-storage-buffer-binding-size"]
-    limits = build_limits(spec, capacity, min(MAX_PASS_TOKENS, capacity), binding, place.kv)
-
+    limits = BuildLimits(capacity, min(MAX_PASS_TOKENS, capacity), binding, place.kv)
     drafts = wanted_exits(bundle, manifest, graph, drafting)
 
     def program(layers: int) -> Program:

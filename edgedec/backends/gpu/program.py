@@ -38,8 +38,8 @@ from edgedec.memory import kv_row_bytes
 
 When = Literal["always", "rows", "whole", "kept"]
 """In every pass; where rows of the head are wanted; where they are of the whole head, or of a trimmed one."""
-GridUnit = Literal["once", "tokens", "rows", "keys", "kept", "tiles"]
-SizeUnit = Literal["once", "token", "row", "slot", "score"]
+GridUnit = Literal["once", "tokens", "rows", "kept", "tiles"]
+SizeUnit = Literal["once", "token", "row", "slot"]
 
 FORMAT = 1
 WORD = 4
@@ -62,8 +62,8 @@ class TensorPlace:
 class BufferSize:
     """``bytes`` for each token or row of the longest pass, or for each slot; "once" for all.
 
-    "score": for each token of the longest pass, times slots. Buffers of one ``memory`` share it, since no two
-    of them are needed at the same time; it is as large as the largest of them. Below 0 nothing is shared.
+    Buffers of one ``memory`` share it, since no two of them are needed at the same time; it is as large as
+    the largest of them. Below 0 nothing is shared.
     """
 
     per: SizeUnit
@@ -75,26 +75,17 @@ class BufferSize:
 class GridCount:
     """ceil(value * times / over) workgroups.
 
-    The value is 1, the tokens or rows of the pass, or its keys: resident tokens and those of the pass; or the
-    ids of a trimmed head, or the tiles that hold them. It is at most ``most`` where that is not 0.
+    The value is 1, the tokens or rows of the pass, the ids of a trimmed head, or the tiles that hold them.
     """
 
     per: GridUnit
     times: int = 1
     over: int = 1
-    most: int = 0
 
-    def of(self, tokens: int, rows: int, length: int, kept: int = 0, tiles: int = 0) -> int:
+    def of(self, tokens: int, rows: int, kept: int = 0, tiles: int = 0) -> int:
         """Workgroups of a pass."""
-        value = {
-            "once": 1,
-            "tokens": tokens,
-            "rows": rows,
-            "keys": length + tokens,
-            "kept": kept,
-            "tiles": tiles,
-        }[self.per]
-        return -(-(min(value, self.most) if self.most else value) * self.times // self.over)
+        value = {"once": 1, "tokens": tokens, "rows": rows, "kept": kept, "tiles": tiles}[self.per]
+        return -(-value * self.times // self.over)
 
 
 ONCE = GridCount("once")
@@ -177,14 +168,7 @@ class Program:
     def buffer_bytes(self, name: str) -> int:
         """Bytes of one buffer by itself."""
         size = self.buffers[name]
-        scores = self.max_pass * self.capacity
-        units = {
-            "once": 1,
-            "token": self.max_pass,
-            "row": self.max_rows,
-            "slot": self.capacity,
-            "score": scores,
-        }
+        units = {"once": 1, "token": self.max_pass, "row": self.max_rows, "slot": self.capacity}
         return units[size.per] * size.bytes
 
     def memories(self) -> dict[int, int]:

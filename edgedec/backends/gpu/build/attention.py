@@ -1,4 +1,4 @@
-"""TreeAttention: prepare, scores, weights, values; and the rows that a kept path moves."""
+"""TreeAttention: prepare and attend; and the rows that a kept path moves."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from edgedec.backends.onnx.graph import OpNode
 from edgedec.core.cache_config import KvType
 from edgedec.core.errors import Remedy, UnsupportedError
 
-_KEYS = 64
-_STRIP = 16
-_HEADS = 8
-"""Keys of a workgroup of scores; elements and query heads of one of values."""
+_HEADS = 4
+"""Query heads of a workgroup, at most."""
 _WORDS = 64
 """Words of a workgroup of copies."""
 _SUFFIXES: dict[KvType, str] = {"fp16": "", "int8": "_int8"}
@@ -41,23 +39,15 @@ def declare_cache(build: Builder) -> None:
 def tree_attention(build: Builder, node: OpNode) -> None:
     """Build the attention of one layer."""
     heads, kv_heads, dim = (node.integer(name) for name in ("num_heads", "num_kv_heads", "head_dim"))
-    limits, window = build.limits, node.integer("window")
+    limits = build.limits
     whole = build.spec.n_layers - build.spec.n_window_layers
     cache = cache_name(node.integer("layer") + whole * node.integer("ring"))
-    stride = min(window or limits.capacity, limits.capacity)
     shape = {"HEADS": heads, "KV_HEADS": kv_heads, "DIM": dim, "CAPACITY": limits.capacity, "LAYER": 0}
-    path = {"WINDOW": window, "STRIDE": stride}
     out = build.made(node.outputs[0], "token", heads * dim)
-    queries, scores, sums = (f"{out}.{name}" for name in ("queries", "scores", "sums"))
-    build.scratch(queries, "token", heads * dim * FLOAT)
-    if stride == limits.capacity:
-        build.scratch(scores, "score", heads * FLOAT)
-    else:
-        build.scratch(scores, "token", heads * stride * FLOAT)
-    build.scratch(sums, "token", heads * FLOAT)
+    queries = build.scratch(f"{out}.queries", "token", heads * dim * FLOAT)
     build.scratch("@paths", "token", (1 + limits.max_pass) * FLOAT)
-    rotary = node.input(1)
-    q_norm, k_norm = node.input(5), node.input(6)
+    rotary = rotary_input(build, node.input(1))
+    q_norm, k_norm, sinks = node.input(5), node.input(6), node.input(9)
     kind = _SUFFIXES[limits.kv]
     build.step(
         f"tree_attention/prepare{kind}",
@@ -71,32 +61,19 @@ def tree_attention(build: Builder, node: OpNode) -> None:
         },
         (
             node.input(0),
-            rotary_input(build, rotary),
-            build.weight(q_norm) if q_norm else rotary_input(build, rotary),
-            build.weight(k_norm) if k_norm else rotary_input(build, rotary),
+            rotary,
+            build.weight(q_norm) if q_norm else rotary,
+            build.weight(k_norm) if k_norm else rotary,
             queries,
             cache,
         ),
         (GridCount("once", heads + 2 * kv_heads), GridCount("tokens")),
     )
     build.step(
-        f"tree_attention/scores{kind}",
-        {**shape, **path},
-        (queries, "@paths", cache, scores),
-        (GridCount("keys", over=_KEYS, most=window), GridCount("once", heads), GridCount("tokens")),
-    )
-    build.step(
-        "tree_attention/weights",
-        {"HEADS": heads, **path, "SOFTCAP": node.real("softcap")},
-        ("@paths", scores, sums),
-        (GridCount("once", heads), GridCount("tokens")),
-    )
-    parts = -(-heads // kv_heads // _HEADS)
-    build.step(
-        f"tree_attention/values{kind}",
-        {**shape, **path},
-        ("@paths", scores, sums, cache, out),
-        (GridCount("once", dim // _STRIP), GridCount("once", kv_heads * parts), GridCount("tokens")),
+        f"tree_attention/attend{kind}",
+        {**shape, "WINDOW": node.integer("window"), "SOFTCAP": node.real("softcap"), "SINKS": bool(sinks)},
+        (queries, "@paths", cache, build.weight(sinks) if sinks else queries, out),
+        (GridCount("once", kv_heads * -(-heads // kv_heads // _HEADS)), GridCount("tokens")),
     )
 
 

@@ -25,6 +25,8 @@ from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.quick_dataclass import dataclass
 
+_MOST_ROWS = 16
+"""Rows of the head at a time, as on the CPU."""
 FLOAT = 4
 """Bytes of a float, and of a word."""
 Level = Literal["token", "row"]
@@ -37,12 +39,16 @@ class BuildLimits:
 
     capacity: int
     max_pass: int
-    max_rows: int
     binding: int
     kv: KvType = "fp16"
     """Format of the KV cache."""
     drafting: Exits = NO_EXITS
     """Exits and layers to tap; where there are any, the head can be trimmed too."""
+
+    @property
+    def max_rows(self) -> int:
+        """Rows of the head at a time."""
+        return min(_MOST_ROWS, self.max_pass)
 
 
 @dataclass

@@ -12,7 +12,7 @@ const PIECES_AT_ONCE = 4; // that wait for the GPU: the browser holds a copy of 
 /** Return the bytes of each buffer of its own, of each shared memory, and of each arena with its tensors' places. */
 export function planned(program, limits) {
   const { capacity, max_pass: pass, max_rows: rows } = program;
-  const units = { once: 1, token: pass, row: rows, slot: capacity, score: pass * capacity };
+  const units = { once: 1, token: pass, row: rows, slot: capacity };
   const own = new Map();
   const shared = new Map();
   for (const [name, { per, bytes, memory }] of Object.entries(program.buffers)) {

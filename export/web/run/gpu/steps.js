@@ -3,9 +3,9 @@
 import { sources } from "./shaders.js";
 
 /** Workgroups by one count: ceil(value * times / over), as GridCount of program.py. */
-function groups({ per, times, over, most }, facts) {
-  const value = { once: 1, tokens: facts.tokens, rows: facts.rows, keys: facts.length + facts.tokens }[per];
-  return Math.ceil(((most ? Math.min(value, most) : value) * times) / over);
+function groups({ per, times, over }, facts) {
+  const value = { once: 1, tokens: facts.tokens, rows: facts.rows }[per];
+  return Math.ceil((value * times) / over);
 }
 
 export class Steps {
