@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NoReturn
 
 from edgedec.backends.checks import check_keep, check_tokens
+from edgedec.backends.kv_states import KvStates
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.forward import Capabilities, KvCache
 from edgedec.core.ledger import Ledger
@@ -17,14 +19,19 @@ from edgedec.memory import CacheBook, PlannedPass
 class CacheForward(KvCache):
     """The bookkeeping part of ``Forward``.
 
-    ``book`` records which slots are taken. A subclass adds ``extend``, ``keep_path`` and ``nbytes``, and the
-    parts that it has.
+    ``book`` records which slots are taken, ``states`` has those of recurrent layers. A subclass adds
+    ``extend``, ``keep_path`` and ``nbytes``, and the parts that it has.
     """
 
     def __init__(
-        self, spec: ModelSpec, caps: Capabilities, book: CacheBook, ledger: Ledger | None = None
+        self,
+        spec: ModelSpec,
+        caps: Capabilities,
+        book: CacheBook,
+        ledger: Ledger | None = None,
+        states: KvStates | None = None,
     ) -> None:
-        self.spec, self.caps, self._book = spec, caps, book
+        self.spec, self.caps, self._book, self._states = spec, caps, book, states
         self.ledger = Ledger() if ledger is None else ledger
         self.capacity = book.capacity
         self._kept: Keep | None = None
@@ -51,6 +58,28 @@ class CacheForward(KvCache):
     def rewind(self, length: int) -> None:
         """See ``KvCache.rewind``."""
         self._book.rewind(length)
+        if self._states:
+            self._states.follow()
+
+    @contextmanager
+    def computing(self, planned: PlannedPass) -> Iterator[None]:
+        """Compute ``planned`` inside, which is recorded behind it.
+
+        A pass that fails may have changed recurrent states: then the cache goes back to their checkpoint.
+        """
+        if self._states is None:
+            yield
+            self._book.append(planned)
+            return
+        with self._states.lock:
+            self._states.begin()
+            try:
+                yield
+                self._states.done(keep=self._book.append(planned))
+            except BaseException:
+                self._states.book.lose()
+                self.rewind(self.length)
+                raise
 
     def _placed(self, tokens: Sequence[int], parents: Parents, rows: Rows) -> PlannedPass:
         """Check a pass, and place it; see ``CacheBook.plan``."""

@@ -15,7 +15,8 @@ list(APPEND WASM_SOURCES
      quant_linear/scalar.cc quant_linear/linear.cc quant_embedding/quant_embedding.cc gated_mlp/scalar.cc
      head_topk/refine.cc head_topk/finish.cc head_topk/scalar.cc rms_norm/scalar.cc rotary_table/scalar.cc
      tree_attention/scalar.cc tree_attention/attend.cc short_conv/scalar.cc gated_delta/scalar.cc
-     short_conv/short_conv.cc gated_delta/gated_delta.cc recurrent/steps.cc common/mapped_file.cc common/mappings.cc
+     short_conv/short_conv.cc gated_delta/gated_delta.cc recurrent/list_steps.cc recurrent/steps.cc
+     common/mapped_file.cc common/mappings.cc
      text/table.cc text/merger.cc text/split.cc text/words.cc text/compose.cc text/steps.cc
      wasm/files.cc wasm/system.cc
      quant_linear/wasm.cc gated_mlp/wasm.cc head_topk/wasm.cc rms_norm/wasm.cc rotary_table/wasm.cc tree_attention/wasm.cc

@@ -25,7 +25,7 @@ struct Pass {
   inverse: f32,  // 1 / temperature
   first: u32,    // tokens between those and this pass's, whose slots are filled already; `length` leaves them out
   kept: u32,     // ids of a trimmed head
-  spare: u32,
+  behind: u32,   // resident tokens that recurrent states do not cover; a pass begins with their steps
 }
 
 @group(0) @binding(0) var<uniform> this_pass: Pass;

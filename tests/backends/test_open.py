@@ -13,7 +13,6 @@ from edgedec.backends.open import BACKENDS, open_backend, runtime_of
 from edgedec.bundle.device_place import DevicePlace
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
-from edgedec.core.cache_kinds import Keys, States
 from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.core.experts import Experts
 from edgedec.core.ledger import Ledger
@@ -47,20 +46,6 @@ def test_a_new_backend_is_a_file_and_a_line(toy: Path, monkeypatch: pytest.Monke
 def test_a_kind_without_a_backend_is_one_line(toy: Path) -> None:
     with pytest.raises(UnsupportedError, match="runs bundles of the kind 'toy'"):
         open_backend(toy, Manifest.load(toy))
-
-
-def test_kinds_of_cache_that_a_gpu_does_not_have_are_named(toy: Path) -> None:
-    manifest = Manifest.load(toy)
-    place = DevicePlace("gpu")
-    for kinds, kept in (
-        ((Keys("kv_cache", 1, 2, 16), States("delta", 1, 8, 3, 64)), "recurrent states"),
-        ((Keys("kv_cache", 1, 2, 16), States("conv", 1, 8, 2)), "the newest inputs of short convolutions"),
-        ((Keys("kv_cache", 1, 2, 16), Keys("kv_window", 1, 2, 32, 8)), "keys of more than one size"),
-    ):
-        other = replace(manifest, kind="edgedec", spec=replace(manifest.spec, caches=kinds))
-        with pytest.raises(UnsupportedError, match=f"keeps {kept}, which a GPU does not have") as refused:
-            open_backend(toy, other, place=place)
-        assert refused.value.hint == "run it on the CPU"
 
 
 def test_experts_are_named_as_what_a_gpu_does_not_have(toy: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from edgedec.backends.onnx.kv_forward import KvForward
 from edgedec.backends.onnx.model import OnnxModel
+from edgedec.backends.state_store import states_file_bytes
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import EdgeDecError
@@ -189,7 +190,7 @@ def test_damaged_files_of_states_end_in_one_line(architecture: str, hybrid_bundl
     forward.extend(tokens)
     file = io.BytesIO()
     forward.write_cache(file, length)
-    first = forward._kv.nbytes(length) - forward._kv.states.file_bytes if forward._kv.states else 0
+    first = forward._kv.nbytes(length) - states_file_bytes(forward.spec.states)
     refused = 0
     for _ in range(200):
         data = bytearray(file.getvalue())

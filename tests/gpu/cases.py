@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 PASS = np.dtype(
     [(name, np.uint32) for name in ("tokens", "length", "rows", "zero")]
     + [("inverse", np.float32)]
-    + [(name, np.uint32) for name in ("first", "kept", "spare")]
+    + [(name, np.uint32) for name in ("first", "kept", "behind")]
 )
 
 

@@ -13,6 +13,7 @@ from edgedec.backends.gpu.program import (
     GridCount,
     HeadEnding,
     KernelStep,
+    PassSizes,
     Program,
     TensorPlace,
     When,
@@ -56,11 +57,12 @@ def test_steps_are_for_passes_of_some_lengths() -> None:
         (GridCount("tokens", 3, 2), 8),
         (GridCount("rows", over=4), 1),
         (GridCount("kept", over=8), 12),
+        (GridCount("steps", 2), 18),
         (ONCE, 1),
     ],
 )
 def test_grids_count_workgroups(count: GridCount, expected: int) -> None:
-    assert count.of(5, 2, 90, 3) == expected
+    assert count.of(PassSizes(5, 2, 90, 3, steps=9)) == expected
 
 
 BYTES = {"a": 100, "b": 50, "c": 100, "d": 40, "e": 10}

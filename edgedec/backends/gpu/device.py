@@ -226,6 +226,14 @@ class GpuDevice:
                 _copied(encoder, Copy(source, target))
             self._handle.queue.submit([encoder.finish()])
 
+    def clear(self, parts: Sequence[Slice]) -> None:
+        """Fill parts of buffers with zeros, ahead of the next dispatches."""
+        with self._errors("clearing"):
+            encoder = self._handle.create_command_encoder()
+            for part in parts:
+                encoder.clear_buffer(part.buffer, part.offset, part.nbytes)
+            self._handle.queue.submit([encoder.finish()])
+
     def wait(self) -> None:
         """Wait until everything submitted is done. Raises DeviceLostError."""
         # By reading what comes behind it: the package's own call for this fails (wgpu 0.32).

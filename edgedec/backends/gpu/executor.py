@@ -16,8 +16,10 @@ from edgedec.backends.gpu.program import (
     TRIM_TILES,
     WORD,
     KernelStep,
+    PassSizes,
     Program,
     is_cache,
+    is_state,
     kept_tap,
 )
 from edgedec.backends.gpu.shaders import source
@@ -60,6 +62,8 @@ class Executor:
             ledger.lease("kv_cache", program.cache_bytes()),
             ledger.lease("scratch", program.scratch_bytes()),
         ]
+        if program.state_bytes():
+            self._leases.append(ledger.lease("state", program.state_bytes()))
         for lease in self._leases:
             lease.take()
         self._buffers = dict(self._allocated())
@@ -154,6 +158,10 @@ class Executor:
         """The buffers of the KV cache, a layer each."""
         return [self._buffers[name].buffer for name in self.program.buffers if is_cache(name)]
 
+    def buffer(self, name: str) -> Slice:
+        """Return one buffer of the program."""
+        return self._buffers[name]
+
     def _allocated(self) -> Iterator[tuple[str, Slice]]:
         memories = {
             number: self.device.buffer(nbytes, "values of a pass")
@@ -164,7 +172,7 @@ class Executor:
             if size.memory >= 0:
                 yield name, Slice(memories[size.memory], 0, nbytes)
             else:
-                label = "the KV cache" if is_cache(name) else name
+                label = "the KV cache" if is_cache(name) else "states" if is_state(name) else name
                 yield name, Slice(self.device.buffer(nbytes, label), 0, nbytes)
 
     def _bound(self, step: KernelStep, variants: Mapping[str, str]) -> tuple[Kernel, Any]:
@@ -173,9 +181,7 @@ class Executor:
         return kernel, self.device.bound(kernel, self._uniform, slices)
 
     def _facts(self, fed: GpuPass, rows: int) -> None:
-        kept = len(fed.keep.ids) if fed.keep else 0
-        facts = inputs.uniform(len(fed.tokens), fed.length, rows, fed.temperature, first=fed.first, kept=kept)
-        self.device.write(self._uniform, facts)
+        self.device.write(self._uniform, inputs.uniform(fed, rows))
 
     def _feed(self, fed: GpuPass) -> None:
         if fed.keep is not None and fed.keep is not self._kept:
@@ -189,6 +195,8 @@ class Executor:
                 self._write(name, np.asarray(fed.positions, np.uint32))
             elif name == "@paths":
                 self._write(name, inputs.paths(fed.parents))
+            elif name == "@steps":
+                self._write(name, inputs.steps(fed, self.program.convolution))
             elif name.startswith(ROTARY):
                 self._write(name, self._rotary(name.removeprefix(ROTARY), fed.positions))
 
@@ -261,19 +269,20 @@ class Executor:
 
 _Bound = tuple[KernelStep, Kernel, Any]
 """A step, its compiled kernel, and its bound buffers."""
-_PassKind = tuple[int, int, int, bool, Route | None, tuple[int, ...], int, int, bool]
+_PassKind = tuple[int, int, int, int, bool, Route | None, tuple[int, ...], int, int, bool]
 
 
 def _pass_kind(fed: GpuPass, rows: int, *, first: bool) -> _PassKind:
     """All that decides the commands and reads of a part of a pass."""
     tokens = len(fed.tokens)
     kept, tiles = (len(fed.keep.ids), len(fed.keep.tiles)) if fed.keep else (0, 0)
-    return tokens, fed.first, rows, fed.full, fed.route, fed.taps, kept, tiles, first
+    return tokens, fed.behind, fed.first, rows, fed.full, fed.route, fed.taps, kept, tiles, first
 
 
 def _dispatch(one: _Bound, fed: GpuPass, rows: int) -> Dispatch:
     step, kernel, group = one
     tokens = len(fed.tokens)
     kept, tiles = (len(fed.keep.ids), len(fed.keep.tiles)) if fed.keep else (0, 0)
-    x, y, z = (count.of(tokens, rows, kept, tiles) for count in step.grid)
+    sizes = PassSizes(tokens, rows, kept, tiles, fed.behind + tokens)
+    x, y, z = (count.of(sizes) for count in step.grid)
     return Dispatch(kernel, group, (x, y, z))

@@ -10,8 +10,11 @@ from edgedec.backends.gpu.cache import GpuCache
 from edgedec.backends.gpu.executor import Executor
 from edgedec.backends.gpu.head import head_rows_of
 from edgedec.backends.gpu.inputs import GpuPass, Route, TrimmedIds
+from edgedec.backends.gpu.states import GpuStates
 from edgedec.backends.head_rows import check_finite
+from edgedec.backends.kv_states import KvStates
 from edgedec.backends.peeked import NOTHING, PeekingForward, check_peek
+from edgedec.backends.state_store import states_file_bytes, states_layout
 from edgedec.core.forward import Capabilities, Copying, Forward, Portable, Sink, Source
 from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
@@ -29,7 +32,9 @@ class GpuForward(CacheForward, Forward, PeekingForward, Portable, Copying):
         self, executor: Executor, spec: ModelSpec, caps: Capabilities, ledger: Ledger, weight_bytes: int
     ) -> None:
         capacity = executor.program.capacity
-        super().__init__(spec, caps, CacheBook(capacity, window=spec.window), ledger)
+        states = KvStates(GpuStates(executor, spec, ledger)) if spec.states else None
+        book = CacheBook(capacity, window=spec.window, states=states.book if states else None)
+        super().__init__(spec, caps, book, ledger, states)
         self.executor = executor
         assert executor.program.head is not None, "all layers are on the GPU"
         self._head = executor.program.head
@@ -39,6 +44,8 @@ class GpuForward(CacheForward, Forward, PeekingForward, Portable, Copying):
         """Layers whose rows are kept of all peeked tokens."""
         self._tapped: tuple[int, ...] = ()
         self._trimmed: TrimmedIds | None = None
+        self._applies = any(kind.state for kind in spec.states)
+        """Whether passes have steps of states, and not of convolutions alone."""
 
     def extend(self, tokens: Sequence[int], *, parents: Parents = None, rows: Rows = LAST_ROW) -> HeadRows:
         """See ``Forward.extend``.
@@ -47,6 +54,10 @@ class GpuForward(CacheForward, Forward, PeekingForward, Portable, Copying):
         nothing is appended then.
         """
         planned = self._placed(tokens, parents, rows)
+        with self.computing(planned):
+            return self._extended(tokens, planned, rows)
+
+    def _extended(self, tokens: Sequence[int], planned: PlannedPass, rows: Rows) -> HeadRows:
         fed = self._pass(tokens, planned, rows)
         exit, count = self._peeked.exit, self._peeked.shared(tokens, planned.parents)
         if not {tap for tap in rows.taps if tap < exit} <= {*self._kept_taps}:
@@ -63,7 +74,6 @@ class GpuForward(CacheForward, Forward, PeekingForward, Portable, Copying):
             hidden = self.executor.states(len(tokens), rows.taps)
             self.ledger.hold(hidden, "hidden", hidden.nbytes)
             found = replace(found, hidden=hidden)
-        self._book.append(planned)
         return found
 
     def peek(
@@ -95,6 +105,7 @@ class GpuForward(CacheForward, Forward, PeekingForward, Portable, Copying):
     def _pass(self, tokens: Sequence[int], planned: PlannedPass, rows: Rows) -> GpuPass:
         if rows.keep is not None and (self._trimmed is None or self._trimmed.ids is not rows.keep):
             self._trimmed = TrimmedIds.of(rows.keep)
+        behind = planned.start - self._states.book.applied if self._states and self._applies else 0
         return GpuPass(
             tokens,
             planned.positions,
@@ -105,6 +116,7 @@ class GpuForward(CacheForward, Forward, PeekingForward, Portable, Copying):
             rows.temperature,
             keep=self._trimmed if rows.keep is not None else None,
             taps=tuple(sorted({*rows.taps})),
+            behind=behind,
         )
 
     def _computed(self, fed: GpuPass) -> HeadRows:
@@ -141,36 +153,55 @@ class GpuForward(CacheForward, Forward, PeekingForward, Portable, Copying):
                 "tokens are copied from another cache of the same model and device only, in one format"
             )
         self.rewind(0)
+        try:
+            return self._copied(source, length)
+        except BaseException:
+            self.rewind(0)
+            raise
+
+    def _copied(self, source: GpuForward, length: int) -> int:
+        if self._states and source._states:
+            length = self._states.copy(source._states, length)
         if not length or not source._book.holds(length):
+            self.rewind(0)
             return 0
         planned = self._book.plan(length, None)
         self._cache.copy(source._cache, length)
         self._book.lose(source._book.oldest)
-        self._book.append(planned)
+        self._book.fill(planned)
         return self.length
 
     @property
     def cache_layout(self) -> str:
         """See ``Portable.cache_layout``."""
-        return self._cache.layout
+        return self._cache.layout + states_layout(self.spec.states)
 
     def cache_bytes(self, length: int) -> int:
         """See ``Portable.cache_bytes``."""
-        return self._cache.nbytes(length)
+        return self._cache.nbytes(length) + (states_file_bytes(self.spec.states) if length else 0)
 
     def write_cache(self, sink: Sink, length: int) -> None:
         """See ``Portable.write_cache``."""
         self._check_held(length)
         self._cache.write(sink, length, self._book.oldest)
+        if self._states and length:
+            self._states.write(sink, length)
 
     def read_cache(self, source: Source, length: int) -> None:
         """See ``Portable.read_cache``. As if one pass had fed all the tokens."""
         self.rewind(0)
-        if length:
-            planned = self._book.plan(length, None)
+        if not length:
+            return
+        planned = self._book.plan(length, None)
+        try:
             self._book.lose(self._cache.read(source, length))
-            self._book.append(planned)
-            self._check_read(length)
+            if self._states:
+                self._states.read(source, length)
+        except BaseException:
+            self.rewind(0)
+            raise
+        self._book.fill(planned)
+        self._check_read(length)
 
     def nbytes(self) -> dict[str, int]:
         """Bytes on the GPU; ``weights`` are shared by all forwards of the model."""
@@ -179,4 +210,5 @@ class GpuForward(CacheForward, Forward, PeekingForward, Portable, Copying):
             "weights": self._weight_bytes,
             "kv_cache": program.cache_bytes(),
             "scratch": program.scratch_bytes(),
+            **({"state": program.state_bytes()} if self._states else {}),
         }

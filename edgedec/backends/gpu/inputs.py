@@ -10,6 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from edgedec.backends.gpu.program import STEP_WORDS
+from edgedec.core.errors import BackendError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import FloatArray, Keep
 from edgedec.kernels import library
@@ -69,14 +71,15 @@ class GpuPass:
     """A trimmed head; None: the whole one."""
     taps: tuple[int, ...] = ()
     """Layers whose rows are kept behind those of the ``first`` tokens, ascending."""
+    behind: int = 0
+    """Resident tokens that recurrent states do not cover."""
 
 
-def uniform(
-    tokens: int, length: int, rows: int, temperature: float = 1.0, *, first: int = 0, kept: int = 0
-) -> bytes:
-    """Return the struct ``Pass`` of ``kernels/wgsl/pass.wgsl``."""
-    inverse = np.float32(1) / np.float32(temperature)
-    return struct.pack("<4If3I", tokens, length, rows, 0, inverse, first, kept, 0)
+def uniform(fed: GpuPass, rows: int) -> bytes:
+    """Return the struct ``Pass`` of ``kernels/wgsl/pass.wgsl`` for a pass and ``rows`` rows of the head."""
+    inverse = np.float32(1) / np.float32(fed.temperature)
+    kept = len(fed.keep.ids) if fed.keep else 0
+    return struct.pack("<4If3I", len(fed.tokens), fed.length, rows, 0, inverse, fed.first, kept, fed.behind)
 
 
 def paths(parents: Sequence[int]) -> NDArray[np.uint32]:
@@ -92,6 +95,18 @@ def paths(parents: Sequence[int]) -> NDArray[np.uint32]:
         chains.append([*(chains[parent] if parent >= 0 else ()), at])
         found[at, 0] = len(chains[at]) - 1
         found[at, 1 : 1 + len(chains[at])] = chains[at]
+    return found
+
+
+def steps(fed: GpuPass, taps: int) -> NDArray[np.uint32]:
+    """Return the steps of recurrent layers whose convolution has ``taps``: u32[steps, 12]."""
+    parents = np.asarray(fed.parents, np.int64)
+    found = np.empty((fed.behind + len(parents), STEP_WORDS), np.uint32)
+    sizes = [ctypes.c_size_t(size) for size in (len(parents), fed.length, fed.length - fed.behind, taps)]
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (parents, found)]
+    count = library.load().edgedec_recurrent_steps(pointers[0], *sizes, pointers[1])
+    if count != len(found):
+        raise BackendError("the steps of recurrent layers cannot be listed")
     return found
 
 

@@ -27,6 +27,7 @@ from edgedec.core.ledger import Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.progress import Progress, silent
 from edgedec.core.quick_dataclass import dataclass
+from edgedec.memory import most_undone
 
 MAX_PASS_TOKENS = 128
 
@@ -123,6 +124,7 @@ class GpuModel(Backend):
             max_pass=MAX_PASS_TOKENS,
             trees=True,
             exact=self.arithmetic.exact,
+            most_undone=most_undone(spec.states),
             reserves=True,
             kv_kinds=KV_KINDS,
             taps=self._exits.taps,

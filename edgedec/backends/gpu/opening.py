@@ -81,5 +81,6 @@ def _room(
             return build_program(graph, spec, replace(limits, drafting=drafts))
         return build_lower(graph, spec, limits, layers)
 
-    cuts = exits_of(spec.n_layers) if DRAFTING in manifest.files else ()
+    whole = DRAFTING not in manifest.files or spec.caches
+    cuts = () if whole else exits_of(spec.n_layers)
     return DeviceRoom(manifest.name, place.memory, cuts, program)

@@ -11,10 +11,15 @@ a pass the executor fills those of these buffers that a step binds:
 - ``@rotary.NAME`` f32[T][dim]: RotaryTable of the positions and the inline tensor NAME, by the host
 - ``@paths`` u32[T][1 + T]: the number of a token's ancestors within the pass, then these and the token
   itself, ascending
+- ``@steps`` u32[behind + T][12]: the steps of recurrent layers, see ``kernels/recurrent/list_steps.h``. The
+  ``behind`` first are of resident tokens that states do not cover
 - ``@rows`` u32[R]: indices of tokens
 
 ``@kv.L`` is the KV cache of a layer in the format ``kv``: [key, value][kv head][capacity] rows of whole u32
 words, see ``cache_row_bytes``. Layers with a window come after the others; all have all slots.
+
+``@trail.KIND.L`` f32[32][row] and ``@state.KIND.L`` are what a recurrent layer keeps, ``@checkpoint.KIND.L``
+has room for the tail's rows and the state. See ``States``; no step binds a checkpoint.
 
 ``settling`` are the steps that keep a path of the last pass, which drafts need: ``@kept`` u32[tokens] has the
 kept tokens, ``length`` is that of the pass, and slot length + kept[i] goes to slot length + i.
@@ -29,23 +34,28 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from edgedec.backends.gpu.shaders import Const
 from edgedec.core.cache_config import KvType
+from edgedec.core.cache_kinds import TRAIL_SLOTS
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.memory import kv_row_bytes
 
 When = Literal["always", "rows", "whole", "kept"]
 """In every pass; where rows of the head are wanted; where they are of the whole head, or of a trimmed one."""
-GridUnit = Literal["once", "tokens", "rows", "kept", "tiles"]
-SizeUnit = Literal["once", "token", "row", "slot"]
+GridUnit = Literal["once", "tokens", "rows", "kept", "tiles", "steps"]
+SizeUnit = Literal["once", "token", "row", "slot", "step"]
 
 FORMAT = 1
 WORD = 4
 """Bytes of what kernels read and write at once."""
 ROTARY = "@rotary."
 """The beginning of the names of rotary tables."""
+TRAIL, STATE, CHECKPOINT = "@trail.", "@state.", "@checkpoint."
+"""The beginnings of the names of what recurrent layers keep; the kind and the layer follow."""
+STEP_WORDS = 12
+"""Words of a step in ``@steps``."""
 TRIM_TILES, TRIM_IDS = "@trim.tiles", "@trim.ids"
 """Inputs for a trimmed head: see ``kernels/quant_linear/kept.wgsl``, and its ids u32[kept]."""
 
@@ -62,8 +72,8 @@ class TensorPlace:
 class BufferSize:
     """``bytes`` for each token or row of the longest pass, or for each slot; "once" for all.
 
-    Buffers of one ``memory`` share it, since no two of them are needed at the same time; it is as large as
-    the largest of them. Below 0 nothing is shared.
+    "step": for each step of the longest pass. Buffers of one ``memory`` share it, since no two of them are
+    needed at the same time; it is as large as the largest of them. Below 0 nothing is shared.
     """
 
     per: SizeUnit
@@ -71,20 +81,33 @@ class BufferSize:
     memory: int = -1
 
 
+class PassSizes(NamedTuple):
+    """Numbers of a pass that grids count.
+
+    ``kept``: ids of a trimmed head; ``tiles``: those that hold them. ``steps``: of recurrent layers.
+    """
+
+    tokens: int
+    rows: int
+    kept: int = 0
+    tiles: int = 0
+    steps: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class GridCount:
     """ceil(value * times / over) workgroups.
 
-    The value is 1, the tokens or rows of the pass, the ids of a trimmed head, or the tiles that hold them.
+    The value is 1 or one of ``PassSizes``.
     """
 
     per: GridUnit
     times: int = 1
     over: int = 1
 
-    def of(self, tokens: int, rows: int, kept: int = 0, tiles: int = 0) -> int:
+    def of(self, sizes: PassSizes) -> int:
         """Workgroups of a pass."""
-        value = {"once": 1, "tokens": tokens, "rows": rows, "kept": kept, "tiles": tiles}[self.per]
+        value = 1 if self.per == "once" else int(getattr(sizes, self.per))
         return -(-value * self.times // self.over)
 
 
@@ -158,6 +181,8 @@ class Program:
     """NAME of a rotary table -> the inline tensor f32[dim] that each of its rows is multiplied by."""
     kv: KvType = "fp16"
     """Format of the KV cache."""
+    convolution: int = 0
+    """Taps of the convolutions of recurrent layers; 0 without such layers."""
     layers: tuple[LayerEnd, ...] = ()
     """Ends of the layers that can be tapped, ascending. Empty: the program is not for drafting."""
 
@@ -168,7 +193,13 @@ class Program:
     def buffer_bytes(self, name: str) -> int:
         """Bytes of one buffer by itself."""
         size = self.buffers[name]
-        units = {"once": 1, "token": self.max_pass, "row": self.max_rows, "slot": self.capacity}
+        units = {
+            "once": 1,
+            "token": self.max_pass,
+            "row": self.max_rows,
+            "slot": self.capacity,
+            "step": self.max_pass + TRAIL_SLOTS,
+        }
         return units[size.per] * size.bytes
 
     def memories(self) -> dict[int, int]:
@@ -182,8 +213,7 @@ class Program:
     def scratch_bytes(self) -> int:
         """Bytes of all buffers but the KV cache."""
         own = (self.buffer_bytes(name) for name, one in self.buffers.items() if one.memory < 0)
-        cache = sum(self.buffer_bytes(name) for name in self.buffers if is_cache(name))
-        return sum(own) - cache + sum(self.memories().values())
+        return sum(own) - self.cache_bytes() - self.state_bytes() + sum(self.memories().values())
 
     def weight_bytes(self) -> int:
         """Bytes of all tensors."""
@@ -193,9 +223,14 @@ class Program:
         """Bytes of the KV cache."""
         return sum(self.buffer_bytes(name) for name in self.buffers if is_cache(name))
 
+    def state_bytes(self) -> int:
+        """Bytes that recurrent layers keep, with their checkpoint."""
+        return sum(self.buffer_bytes(name) for name in self.buffers if is_state(name))
+
     def inputs(self) -> tuple[str, ...]:
         """Buffers that the executor fills before a pass."""
-        return tuple(name for name in self.buffers if name.startswith("@") and not is_cache(name))
+        kept = (name for name in self.buffers if name.startswith("@") and not is_cache(name))
+        return tuple(name for name in kept if not is_state(name))
 
     def to_json(self) -> str:
         """The program as one line of JSON; the steps' constants are as they are put into shaders."""
@@ -210,6 +245,11 @@ def kept_tap(layer: int) -> str:
 def is_cache(name: str) -> bool:
     """Whether a buffer is a part of the KV cache."""
     return name.startswith("@kv.")
+
+
+def is_state(name: str) -> bool:
+    """Whether a buffer is a part of what recurrent layers keep."""
+    return name.startswith((TRAIL, STATE, CHECKPOINT))
 
 
 def cache_row_bytes(head_dim: int, kv: KvType) -> int:

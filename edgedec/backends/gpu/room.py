@@ -16,9 +16,11 @@ Programs = Callable[[int], Program]
 
 def parts_of(program: Program) -> dict[str, int]:
     """Return bytes on the device by purpose."""
+    states = program.state_bytes()
     return {
         "weights": program.weight_bytes(),
         "kv_cache": program.cache_bytes(),
+        **({"state": states} if states else {}),
         "scratch": program.scratch_bytes(),
     }
 

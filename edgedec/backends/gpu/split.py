@@ -133,11 +133,11 @@ def layers_for(manifest: Manifest, wanted: int) -> int:
 
     Raises UnsupportedError for a bundle that cannot be cut, or not as low as that.
     """
-    if DRAFTING not in manifest.files:
+    if DRAFTING not in manifest.files or manifest.spec.caches:
         raise UnsupportedError(
             f"{manifest.name} cannot be cut between its layers",
-            hint="export it again, or run all of it in one place",
-            remedy=(Remedy("export"), Remedy("gpu_layers")),
+            hint="run all of it in one place" + ("" if manifest.spec.caches else ", or export it again"),
+            remedy=(Remedy("gpu_layers"), *(() if manifest.spec.caches else (Remedy("export"),))),
         )
     cuts = exits_of(manifest.spec.n_layers)
     possible = [cut for cut in cuts if cut <= wanted]

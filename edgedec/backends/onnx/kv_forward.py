@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.checks import check_kept
+from edgedec.backends.kv_states import KvStates
 from edgedec.backends.onnx.kv_memory import KvMemory
-from edgedec.backends.onnx.kv_states import KvStates
 from edgedec.core.forward import Capabilities, Copying, Evicting, Forward, Portable, Sink, Source
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import Parents
@@ -25,11 +24,11 @@ class KvForward(CacheForward, Evicting, Portable, Copying):
     """The part of ``Forward`` that needs only ``kv``: all but ``extend``."""
 
     def __init__(self, kv: KvMemory, spec: ModelSpec, caps: Capabilities, weight_bytes: int) -> None:
-        self._states = KvStates(kv.states) if kv.states else None
+        states = KvStates(kv.states) if kv.states else None
         rings = ring_keys(spec)
-        window, states = rings.window if rings else 0, self._states.book if self._states else None
-        book = CacheBook(kv.capacity, window=window, ring=kv.ring, states=states)
-        super().__init__(spec, caps, book, kv.ledger)
+        window, stated = rings.window if rings else 0, states.book if states else None
+        book = CacheBook(kv.capacity, window=window, ring=kv.ring, states=stated)
+        super().__init__(spec, caps, book, kv.ledger, states)
         self._kv = kv
         self._weight_bytes = weight_bytes
         self._reached = 0
@@ -47,32 +46,10 @@ class KvForward(CacheForward, Evicting, Portable, Copying):
         """Record ``planned``, which was computed; for a model without recurrent states."""
         self._book.append(planned)
 
-    @contextmanager
-    def computing(self, planned: PlannedPass) -> Iterator[None]:
-        """Compute ``planned`` inside, which is recorded behind it.
-
-        A pass that fails may have changed recurrent states: then the cache goes back to their checkpoint.
-        """
-        if self._states is None:
-            yield
-            self.computed(planned)
-            return
-        with self._states.lock:
-            self._states.begin()
-            try:
-                yield
-                self._states.done(keep=self._book.append(planned))
-            except BaseException:
-                self._states.book.lose()
-                self.rewind(self.length)
-                raise
-
     def rewind(self, length: int) -> None:
         """See ``Forward.rewind``. A long way back returns memory to the operating system."""
         self._reached = max(self._reached, self._book.slots)
         super().rewind(length)
-        if self._states:
-            self._states.follow()
         if self._kv.release(self._book.slots, self._reached):
             self._reached = self._book.slots
 

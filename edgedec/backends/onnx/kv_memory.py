@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from edgedec.backends.onnx.kv_pages import KvPages
 from edgedec.backends.onnx.kv_rings import KvRings, fill
-from edgedec.backends.onnx.state_memory import StateMemory
+from edgedec.backends.state_memory import StateMemory
+from edgedec.backends.state_store import states_file_bytes, states_layout
 from edgedec.core.cache_kinds import Keys
 from edgedec.core.errors import BackendError, Remedy
 from edgedec.core.forward import Sink, Source
@@ -154,11 +155,11 @@ class KvMemory:
         sizes = [(*part.array.shape[:3], part.array.shape[4] * 2) for part in self._parts]
         texts = ["x".join(map(str, size)) for size in sizes]
         keys = f"{self._kv} {' '.join(texts)}" + (f"x{self._rings.kept}" if self._rings else "")
-        return keys + (self.states.layout if self.states else "")
+        return keys + (states_layout(self.states.kinds) if self.states else "")
 
     def nbytes(self, slots: int) -> int:
         """Bytes of ``slots`` slots, as written."""
-        states = self.states.file_bytes if self.states and slots else 0
+        states = states_file_bytes(self.states.kinds) if self.states and slots else 0
         return self._whole.slot_bytes * slots + (self._rings.nbytes(slots) if self._rings else 0) + states
 
     def write(self, sink: Sink, slots: int, oldest: int = 0) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from edgedec.backends.gpu.build.builder import FLOAT, Builder
+from collections.abc import Iterator
+
+from edgedec.backends.gpu.build.builder import FLOAT, Builder, BuildLimits
 from edgedec.backends.gpu.program import ONCE, ROTARY, WORD, GridCount, KernelStep, cache_row_bytes
 from edgedec.backends.onnx.graph import OpNode
 from edgedec.core.cache_config import KvType
+from edgedec.core.cache_kinds import Keys
 from edgedec.core.errors import Remedy, UnsupportedError
+from edgedec.core.model_spec import ModelSpec
+from edgedec.memory import ring_keys, whole_keys
 
 _HEADS = 4
 """Query heads of a workgroup, at most."""
@@ -23,8 +28,22 @@ def cache_name(layer: int) -> str:
 
 def declare_cache(build: Builder) -> None:
     """Declare the KV cache, a buffer for each layer. Raises UnsupportedError where one cannot be bound."""
-    spec, limits = build.spec, build.limits
-    slot = 2 * spec.n_kv_heads * cache_row_bytes(spec.head_dim, limits.kv)
+    limits = build.limits
+    for name, keys in cached_layers(build.spec):
+        slot = 2 * keys.kv_heads * cache_row_bytes(keys.head_dim, limits.kv)
+        _check_bound(slot, limits)
+        build.scratch(name, "slot", slot)
+
+
+def cached_layers(spec: ModelSpec) -> Iterator[tuple[str, Keys]]:
+    """Yield the buffer of each layer that keeps keys and values, and their kind; those with a window last."""
+    kinds = (whole_keys(spec), *filter(None, (ring_keys(spec),)))
+    layers = (keys for keys in kinds for _ in range(keys.layers))
+    return ((cache_name(number), keys) for number, keys in enumerate(layers))
+
+
+def _check_bound(slot: int, limits: BuildLimits) -> None:
+    """Raise UnsupportedError where the slots of a layer cannot be bound at once."""
     if slot * limits.capacity > limits.binding:
         most = limits.binding // slot
         raise UnsupportedError(
@@ -32,16 +51,14 @@ def declare_cache(build: Builder) -> None:
             hint="use a smaller context",
             remedy=Remedy("shorter_context"),
         )
-    for layer in range(spec.n_layers):
-        build.scratch(cache_name(layer), "slot", slot)
 
 
 def tree_attention(build: Builder, node: OpNode) -> None:
     """Build the attention of one layer."""
     heads, kv_heads, dim = (node.integer(name) for name in ("num_heads", "num_kv_heads", "head_dim"))
     limits = build.limits
-    whole = build.spec.n_layers - build.spec.n_window_layers
-    cache = cache_name(node.integer("layer") + whole * node.integer("ring"))
+    before = whole_keys(build.spec).layers if node.integer("ring") else 0
+    cache = cache_name(before + node.integer("layer"))
     shape = {"HEADS": heads, "KV_HEADS": kv_heads, "DIM": dim, "CAPACITY": limits.capacity, "LAYER": 0}
     out = build.made(node.outputs[0], "token", heads * dim)
     queries = build.scratch(f"{out}.queries", "token", heads * dim * FLOAT)
@@ -91,14 +108,13 @@ def rotary_input(build: Builder, name: str) -> str:
 
 def settling(build: Builder) -> tuple[KernelStep, ...]:
     """Return the steps that keep a path of the last pass. They bind its tokens as ``@kept``."""
-    spec = build.spec
-    words = cache_row_bytes(spec.head_dim, build.limits.kv) // WORD
     build.scratch("@kept", "token", FLOAT)
-    planes = 2 * spec.n_kv_heads
+    layers = [one for one in cached_layers(build.spec) if one[0] in build.buffers]
+    return tuple(_copied_rows(build, name, keys) for name, keys in layers)
+
+
+def _copied_rows(build: Builder, name: str, keys: Keys) -> KernelStep:
+    words, planes = cache_row_bytes(keys.head_dim, build.limits.kv) // WORD, 2 * keys.kv_heads
     consts = {"PLANES": planes, "CAPACITY": build.limits.capacity, "ROW_WORDS": words}
     grid = (GridCount("once", planes * words, _WORDS), ONCE, ONCE)
-    return tuple(
-        KernelStep("tree_attention/copy_rows", consts, ("@kept", cache_name(layer)), grid)
-        for layer in range(spec.n_layers)
-        if cache_name(layer) in build.buffers
-    )
+    return KernelStep("tree_attention/copy_rows", consts, ("@kept", name), grid)

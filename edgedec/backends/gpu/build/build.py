@@ -11,7 +11,8 @@ from edgedec.backends.gpu.build.embedding import quant_embedding
 from edgedec.backends.gpu.build.head import head_topk
 from edgedec.backends.gpu.build.linear import gated_mlp, quant_linear
 from edgedec.backends.gpu.build.memory import share_memory
-from edgedec.backends.gpu.build.rows import gather, rms_norm
+from edgedec.backends.gpu.build.recurrent import declare_states, gated_delta, moving_trails, short_conv
+from edgedec.backends.gpu.build.rows import gated_product, gather, rms_norm
 from edgedec.backends.gpu.program import HeadEnding, LayerEnd, Program, is_cache, kept_tap
 from edgedec.backends.onnx.graph import OpGraph, OpNode
 from edgedec.bundle.exits import out
@@ -27,7 +28,10 @@ _OPS: dict[str, Callable[[Builder, OpNode], None]] = {
     "RMSNorm": rms_norm,
     "QuantLinear": quant_linear,
     "GatedMLP": gated_mlp,
+    "GatedProduct": gated_product,
     "TreeAttention": tree_attention,
+    "GatedDelta": gated_delta,
+    "ShortConv": short_conv,
     "Gather": gather,
 }
 _HOST = ("RotaryTable", "Mul", "Concat")
@@ -43,9 +47,7 @@ def check_bundle(graph: OpGraph, spec: ModelSpec, limits: BuildLimits) -> None:
     why = ""
     missing = next((node.op for node in graph.nodes if node.op not in (*_OPS, *_HOST, _HEAD)), None)
     alike = all((keys.kv_heads, keys.head_dim) == (spec.n_kv_heads, spec.head_dim) for keys in spec.keys)
-    if spec.states:
-        why = "the memory of recurrent layers has"
-    elif not alike or sum(keys.layers for keys in spec.keys) != spec.n_layers:
+    if not alike or sum(kind.layers for kind in spec.kinds) != spec.n_layers:
         why = "keys that layers share, or of different sizes, have"
     elif missing is not None:
         why = f"the op {missing:.40} has"
@@ -64,10 +66,11 @@ def build_program(graph: OpGraph, spec: ModelSpec, limits: BuildLimits) -> Progr
     check_bundle(graph, spec, limits)
     build = Builder(graph, spec, limits)
     declare_cache(build)
+    declare_states(build)
     head = _steps(build, graph.nodes)
     if head is None:
         raise BadFileError("the graph of the bundle has no head")
-    moves = settling(build)
+    moves = (*settling(build), *moving_trails(build))
     _declare_drafting(build)
     program = replace(_program(build, head), layers=tuple(build.layers))
     kept = frozenset((*head.results.values(), head.logits))
@@ -146,4 +149,5 @@ def _program(build: Builder, head: HeadEnding | None) -> Program:
         tuple(build.steps),
         rotary_scale=build.rotary_scale,
         kv=limits.kv,
+        convolution=max((kind.tail + 1 for kind in build.spec.states), default=0),
     )

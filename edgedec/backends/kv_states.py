@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from edgedec.backends.onnx.state_memory import StateMemory
+from edgedec.backends.state_store import StateStore
 from edgedec.core.forward import Sink, Source
 from edgedec.memory import StateBook, most_undone
 
@@ -18,7 +18,7 @@ class KvStates:
     draft, began, and may begin again.
     """
 
-    def __init__(self, memory: StateMemory) -> None:
+    def __init__(self, memory: StateStore) -> None:
         self._memory = memory
         applies = any(kind.state for kind in memory.kinds)
         self.book = StateBook(most_undone(memory.kinds), applies=applies)
@@ -29,12 +29,12 @@ class KvStates:
 
     @property
     def lock(self) -> threading.RLock:
-        """See ``StateMemory``."""
+        """See ``StateStore``."""
         return self._memory.lock
 
     def begin(self) -> None:
         """Tell the pass that comes how many tokens the states cover. Until ``done`` nobody knows."""
-        self._memory.applied[0] = self.book.applied
+        self._memory.begin(self.book.applied)
         self._covered = _UNKNOWN
 
     def done(self, *, keep: bool) -> None:

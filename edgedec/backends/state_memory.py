@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from copy import copy
 from typing import Any
@@ -11,16 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgedec.backends.onnx.kv_rings import fill
+from edgedec.backends.state_store import APPLIED_BYTES, StateStore, tail_rows
 from edgedec.core.cache_kinds import TRAIL_SLOTS, States
 from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Sink, Source
 from edgedec.core.rows import FloatArray
 
-_APPLIED = 8
-"""Bytes in which a file says how many tokens its states cover."""
 
-
-class _Kind:
+class KindMemory:
     """The arrays of one kind, for ``sequences`` sequences. A checkpoint has the tail's rows and the state."""
 
     def __init__(self, kind: States, sequences: int) -> None:
@@ -41,7 +38,7 @@ class _Kind:
         arrays = (self.trail, self.state, self.kept_rows, self.kept_state)
         return sum(array.nbytes for array in arrays)
 
-    def part(self, number: int, count: int) -> _Kind:
+    def part(self, number: int, count: int) -> KindMemory:
         mine = copy(self)
         mine.trail, mine.state, mine.kept_rows, mine.kept_state = (
             _part(array, number, count) for array in (self.trail, self.state, self.kept_rows, self.kept_state)
@@ -49,103 +46,90 @@ class _Kind:
         return mine
 
     def tail(self, applied: int) -> list[int]:
-        """The rows of the trail that the token behind the first ``applied`` reads."""
-        return [slot % TRAIL_SLOTS for slot in range(applied - self.kind.tail, applied)]
+        """See ``tail_rows``."""
+        return tail_rows(self.kind, applied)
 
 
-class StateMemory:
+class StateMemory(StateStore):
     """Trails and states of ``kinds`` for a number of sequences.
 
-    ``applied`` says for each sequence how many tokens its states cover. ``lock`` is held during passes, which
-    change states in place, and by those who copy states meanwhile.
+    ``applied`` says for each sequence how many tokens its states cover.
     """
 
     def __init__(self, kinds: Sequence[States], sequences: int = 1) -> None:
-        self.kinds = tuple(kinds)
+        super().__init__(kinds)
         self.applied: NDArray[np.int64] = np.zeros(sequences, np.int64)
-        self.lock = threading.RLock()
-        self._all = [_Kind(kind, sequences) for kind in kinds]
+        self.all = [KindMemory(kind, sequences) for kind in kinds]
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Inputs of the graph."""
         found: dict[str, NDArray[Any]] = {"applied": self.applied}
-        for one in self._all:
+        for one in self.all:
             found |= one.inputs
         return found
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        return sum(one.nbytes for one in self._all)
+        return sum(one.nbytes for one in self.all)
 
     def part(self, number: int, count: int) -> StateMemory:
         """The states of sequence ``number`` of ``count``."""
         mine = copy(self)
         mine.applied = self.applied[number : number + 1]
-        mine._all = [one.part(number, count) for one in self._all]
+        mine.all = [one.part(number, count) for one in self.all]
         return mine
 
     def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         """Copy rows of the trail of slots ``sources`` to ``targets``; all are read before any is written."""
         rows, places = ([slot % TRAIL_SLOTS for slot in slots] for slots in (sources, targets))
-        for one in self._all:
+        for one in self.all:
             one.trail[:, places] = one.trail[:, rows]
 
     def move_bytes(self, slots: int) -> int:
         """Bytes that ``move`` takes for a moment for so many slots."""
-        return max((4 * slots * one.kind.layers * one.kind.trail for one in self._all), default=0)
+        return max((4 * slots * one.kind.layers * one.kind.trail for one in self.all), default=0)
+
+    def begin(self, applied: int) -> None:
+        """See ``StateStore.begin``."""
+        self.applied[0] = applied
 
     def clear(self) -> None:
-        """Let the states cover no token. Rows before the first one are zeros."""
-        for one in self._all:
+        """See ``StateStore.clear``. Rows before the first one are zeros."""
+        for one in self.all:
             one.trail[:] = 0
             one.state[:] = 0
 
     def keep(self, applied: int) -> None:
-        """Take the checkpoint of states that cover ``applied`` tokens."""
-        for one in self._all:
+        """See ``StateStore.keep``."""
+        for one in self.all:
             one.kept_state[:] = one.state
             one.kept_rows[:] = one.trail[:, one.tail(applied)]
 
     def restore(self, applied: int) -> None:
-        """Go back to the checkpoint, which covers ``applied`` tokens."""
-        for one in self._all:
+        """See ``StateStore.restore``."""
+        for one in self.all:
             one.state[:] = one.kept_state
             one.trail[:, one.tail(applied)] = one.kept_rows
 
     def copy(self, source: StateMemory) -> None:
-        """Copy trails and states of another sequence of the same model."""
-        for one, other in zip(self._all, source._all, strict=True):
+        """See ``StateStore.copy``."""
+        for one, other in zip(self.all, source.all, strict=True):
             one.trail[:] = other.trail
             one.state[:] = other.state
 
     def copy_kept(self, source: StateMemory, applied: int) -> None:
-        """Copy the checkpoint of another sequence, which covers ``applied`` tokens."""
-        for one, other in zip(self._all, source._all, strict=True):
+        """See ``StateStore.copy_kept``."""
+        for one, other in zip(self.all, source.all, strict=True):
             one.state[:] = other.kept_state
             one.trail[:, one.tail(applied)] = other.kept_rows
 
-    @property
-    def layout(self) -> str:
-        """Name, then layers x numbers of a trail's row x numbers of a state, of each kind."""
-        return "".join(f" {kind.name} {kind.layers}x{kind.trail}x{kind.state}" for kind in self.kinds)
-
-    @property
-    def file_bytes(self) -> int:
-        """Bytes of one sequence, as written."""
-        return _APPLIED + sum(
-            4 * kind.layers * (TRAIL_SLOTS * kind.trail + kind.state) for kind in self.kinds
-        )
-
     def write(self, sink: Sink, applied: int, slots: int, *, kept: bool) -> None:
-        """Write states that cover ``applied`` tokens, and the rows of the trail up to ``slots``.
-
-        They are those of the checkpoint if ``kept``. Rows that nothing reads are written as zeros.
-        """
-        sink.write(memoryview(applied.to_bytes(_APPLIED, "little")))
+        """See ``StateStore.write``. Rows that nothing reads are written as zeros."""
+        sink.write(memoryview(applied.to_bytes(APPLIED_BYTES, "little")))
         behind = [slot % TRAIL_SLOTS for slot in range(applied, slots)]
-        for one in self._all:
+        for one in self.all:
             tail = one.tail(applied)
             for layer in range(one.kind.layers):
                 rows = np.zeros_like(one.trail[layer])
@@ -155,16 +139,13 @@ class StateMemory:
                     sink.write(_bytes_of(array))
 
     def read(self, source: Source, slots: int, undone: int) -> int:
-        """Fill trail and states from a file of ``slots`` tokens, and return how many the states cover.
-
-        Raises EOFError when ``source`` ends early, BadFileError when they cannot cover so many.
-        """
-        said = bytearray(_APPLIED)
+        """See ``StateStore.read``."""
+        said = bytearray(APPLIED_BYTES)
         fill(source, [memoryview(said)], slots)
         applied = int.from_bytes(said, "little")
         if not max(slots - undone, 0) <= applied <= slots:
             raise BadFileError(f"saved states of {slots} tokens cannot cover {applied}")
-        for one in self._all:
+        for one in self.all:
             for layer in range(one.kind.layers):
                 fill(source, [_bytes_of(one.trail[layer]), _bytes_of(one.state[layer])], slots)
         return applied
