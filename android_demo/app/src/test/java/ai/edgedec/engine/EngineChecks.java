@@ -15,6 +15,7 @@ public final class EngineChecks {
 
     private static final class Reply implements Engine.Listener {
         final StringBuilder text = new StringBuilder();
+        final StringBuilder thought = new StringBuilder();
         final int[] counts = new int[8];
         final double[] seconds = new double[2];
         int stopAfter = Integer.MAX_VALUE;
@@ -24,6 +25,7 @@ public final class EngineChecks {
         @Override
         public boolean token(byte[] utf8, byte[] thought, boolean drafted) {
             text.append(new String(utf8, StandardCharsets.UTF_8));
+            this.thought.append(new String(thought, StandardCharsets.UTF_8));
             if (breaks) throw new IllegalStateException("a fault of the screen");
             return ++heard >= stopAfter;
         }
@@ -44,6 +46,7 @@ public final class EngineChecks {
             List<String> messages = Arrays.asList("user", arguments[4]);
             Reply whole = reply(engine, messages, new Reply());
             System.out.println("reply " + hex(whole.text));
+            System.out.println("thought " + hex(whole.thought));
             System.out.println("tokens " + whole.counts[3]);
             stops(engine, messages, whole);
             faults(engine, messages);
@@ -71,6 +74,7 @@ public final class EngineChecks {
         Reply rest = new Reply();
         engine.more(TOKENS - stopped.counts[3], rest, rest.counts, rest.seconds);
         same(stopped.text.toString() + rest.text, whole.text, "a reply that goes on");
+        same(stopped.thought.toString() + rest.thought, whole.thought, "a thought that goes on");
     }
 
     private static void faults(Engine engine, List<String> messages) throws Exception {
