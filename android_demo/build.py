@@ -17,11 +17,11 @@ from pathlib import Path
 DEMO = Path(__file__).resolve().parent
 sys.path.insert(0, str(DEMO))
 
-from building import app, downloads, native, signing  # noqa: E402
+from building import app, downloads, models, native, signing  # noqa: E402
 from building.tools import BuildError  # noqa: E402
 
 ROOT = DEMO.parent
-STUDIO = DEMO / "app" / "src" / "main" / "jniLibs" / app.ABI
+STUDIO = DEMO / "app" / "src" / "main"
 
 
 def options(arguments: list[str]) -> argparse.Namespace:
@@ -41,7 +41,11 @@ def options(arguments: list[str]) -> argparse.Namespace:
         metavar="FILE",
         help="libonnxruntime.so for Android, or onnxruntime-android.aar",
     )
-    add("--libraries", action="store_true", help="only put both libraries where Android Studio finds them")
+    add(
+        "--libraries",
+        action="store_true",
+        help="only put both libraries and the list of models where Android Studio finds them",
+    )
     return parser.parse_args(arguments)
 
 
@@ -50,11 +54,11 @@ def build(chosen: argparse.Namespace) -> list[str]:
     out: Path = chosen.out.resolve()
     cache = out / "downloads"
     runtime = downloads.own_runtime(chosen.runtime, cache) if chosen.runtime else downloads.runtime(cache)
-    engine = native.build(ROOT, out / "native")
+    listed = models.listed()
+    libraries = [native.build(ROOT, out / "native"), runtime]
     if chosen.libraries:
-        STUDIO.mkdir(parents=True, exist_ok=True)
-        return [f"{shutil.copy2(library, STUDIO / library.name)}" for library in (engine, runtime)]
-    unsigned = app.assemble(DEMO, out / "app", downloads.compilers(cache), [engine, runtime])
+        return for_studio(libraries, listed)
+    unsigned = app.assemble(DEMO, out / "app", downloads.compilers(cache), libraries, listed)
     signed = out / "edgedec-chat.apk"
     verdict = signing.sign(unsigned, signed, chosen.keystore, out / "trial.keystore")
     schemes = [
@@ -66,6 +70,15 @@ def build(chosen: argparse.Namespace) -> list[str]:
         *schemes,
         f"without the signature: SHA-256 {hashlib.sha256(unsigned.read_bytes()).hexdigest()}",
     ]
+
+
+def for_studio(libraries: list[Path], listed: bytes) -> list[str]:
+    """Put what is not a source where Android Studio finds it; return the paths."""
+    folder, models_file = STUDIO / "jniLibs" / app.ABI, STUDIO / models.ASSET
+    for one in (folder, models_file.parent):
+        one.mkdir(parents=True, exist_ok=True)
+    models_file.write_bytes(listed)
+    return [*(str(shutil.copy2(one, folder / one.name)) for one in libraries), str(models_file)]
 
 
 def main() -> int:

@@ -76,6 +76,14 @@ class Entry:
         """Estimate the bytes that a conversation has resident at most, in ``stated_context`` tokens."""
         return estimated_memory(self.spec, self.recipe.bytes - self.spec.table_bytes)
 
+    def streamed_memory(self) -> int:
+        """Estimate the same where as many experts as passes allow come from the disk."""
+        experts = self.spec.experts
+        if experts is None:
+            return self.memory()
+        weights = self.recipe.bytes - self.spec.table_bytes - experts.nbytes
+        return estimated_memory(self.spec, weights + experts.least * experts.slot_bytes)
+
 
 _FAMILY, _MODEL = "[[family]]\n", "[[family.model]]\n"
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from building import pages
+from building.models import ASSET
 from building.tools import FRAMEWORK, require, run, say
 
 ABI = "arm64-v8a"
@@ -19,8 +20,13 @@ _DATE = (1981, 1, 1, 1, 1, 2)
 """The date that Android's own tools write into archives."""
 
 
-def assemble(demo: Path, work: Path, compilers: tuple[Path, Path], libraries: Sequence[Path]) -> Path:
-    """Return the APK, aligned and without a signature. ``compilers``: d8, and the platform's declarations."""
+def assemble(
+    demo: Path, work: Path, compilers: tuple[Path, Path], libraries: Sequence[Path], models: bytes
+) -> Path:
+    """Return the APK, aligned and without a signature.
+
+    ``compilers``: d8, and the platform's declarations. ``models``: the list of those to take.
+    """
     require("aapt2", "java", "javac", "zipalign", framework=True)
     for library in libraries:
         pages.check(library)
@@ -29,7 +35,7 @@ def assemble(demo: Path, work: Path, compilers: tuple[Path, Path], libraries: Se
     resources = _resources(demo, work)
     dex = _classes(demo, work, compilers)
     say("packing the APK")
-    entries = _read(resources) | {"classes.dex": dex.read_bytes()}
+    entries = _read(resources) | {"classes.dex": dex.read_bytes(), ASSET: models}
     entries |= {f"lib/{ABI}/{library.name}": library.read_bytes() for library in libraries}
     packed, aligned = work / "packed.apk", work / "unsigned.apk"
     _pack(entries, packed)

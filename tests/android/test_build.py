@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from edgedec.models.catalogue import CATALOGUE
 from tests.conftest import ROOT
 
 DEMO = ROOT / "android_demo"
@@ -22,7 +24,7 @@ MAIN = DEMO / "app" / "src" / "main"
 MANIFEST = MAIN / "AndroidManifest.xml"
 sys.path.insert(0, str(DEMO))
 building = pytest.importorskip("building")
-from building import app, downloads, pages, signing, tools  # noqa: E402
+from building import app, downloads, models, pages, signing, tools  # noqa: E402
 
 PROGRAMS = ("aapt2", "apksigner", "java", "javac", "keytool", "zipalign")
 
@@ -137,6 +139,24 @@ def test_the_runtime_of_the_app_is_for_pages_of_16_kb() -> None:
     pages.check(cached() / downloads.RUNTIME.name)
 
 
+def test_the_list_of_models_is_that_of_the_catalogue() -> None:
+    """Models to chat with; those with experts may have them in storage."""
+    listed = {one["name"]: one for one in json.loads(models.listed())["models"]}
+    assert listed.keys() == {name for name, one in CATALOGUE.items() if one.chats and one.base is None}
+    for name, one in listed.items():
+        entry = CATALOGUE[name]
+        assert (one["bytes"], one["memory"]) == (entry.recipe.bytes, entry.memory())
+        assert (one["least"] < one["memory"]) == (entry.spec.experts is not None), name
+    assert listed["gemma4-e2b"]["memory"] < 1_500_000_000
+    assert listed["lfm2-8b-a1b"]["least"] < 3_000_000_000 < listed["lfm2-8b-a1b"]["memory"]
+
+
+def test_a_build_without_edgedec_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "edgedec.models.catalogue", None)
+    with pytest.raises(tools.BuildError, match=r"needs EdgeDec itself.*pip install"):
+        models.listed()
+
+
 ANDROID = "{http://schemas.android.com/apk/res/android}"
 
 
@@ -181,16 +201,18 @@ def test_the_app_asks_for_the_network_and_nothing_else() -> None:
 def test_the_same_sources_give_the_same_bytes_and_a_signature_that_holds(tmp_path: Path) -> None:
     library = tmp_path / "libedgedec.so"
     library.write_bytes(elf(16384) + bytes(100_000))
-    compilers = downloads.compilers(cached())
+    compilers, listed = downloads.compilers(cached()), models.listed()
     made = []
     for name in ("one", "another folder"):
-        unsigned = app.assemble(DEMO, tmp_path / name, compilers, [library])
+        unsigned = app.assemble(DEMO, tmp_path / name, compilers, [library], listed)
         made.append(unsigned.read_bytes())
         verdict = signing.sign(unsigned, tmp_path / name / "a.apk", None, tmp_path / name / "trial.keystore")
         assert "v2 scheme (APK Signature Scheme v2): true" in verdict
     assert made[0] == made[1]
     permissions = tools.run(["aapt2", "dump", "permissions", tmp_path / "one" / "a.apk"])
     assert permissions.count("uses-permission") == 1
+    with zipfile.ZipFile(tmp_path / "one" / "a.apk") as opened:
+        assert opened.read(models.ASSET) == listed
     signed = bytearray((tmp_path / "one" / "a.apk").read_bytes())
     signed[200] ^= 1
     (tmp_path / "one" / "a.apk").write_bytes(signed)

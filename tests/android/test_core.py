@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from tests.conftest import ROOT
 from tests.fixtures.streamed import sparse_bundle
 from tests.fixtures.tiny_experts import ExpertShape
 
+sys.path.insert(0, str(ROOT / "android_demo"))
+models = pytest.importorskip("building.models")
 APP = ROOT / "android_demo" / "app" / "src"
 needs_jdk = pytest.mark.skipif(
     shutil.which("javac") is None, reason="needs a JDK (Debian: default-jdk-headless)"
@@ -63,6 +66,23 @@ def test_the_memory_that_the_app_shows_is_what_the_engine_counts(classes: Path, 
     assert (used, most, every) == (stats["rss_bytes"], budget, experts.total)
     assert 0 < held == stats["experts"]["slots"] < experts.total
     assert 0 < used <= budget
+
+
+def test_the_models_of_the_catalogue_are_shown_by_the_memory_of_a_phone(
+    classes: Path, tmp_path: Path
+) -> None:
+    """Those that fit first. In 3 GB an 8B has its experts in storage, and a dense 4B does not fit."""
+    shown = tmp_path / "models.json"
+    shown.write_bytes(models.listed())
+    done = java(classes, "ModelChecks", shown, "3000000000")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    fits = {name: fit for name, fit, *_ in rows}
+    assert [fit for _, fit, *_ in rows] == sorted(fits.values(), key=["WHOLE", "STREAMED", "NOT"].index)
+    assert fits["lfm2-8b-a1b"] == "STREAMED"
+    assert (fits["gemma4-e2b"], fits["qwen3-4b"]) == ("WHOLE", "NOT")
+    whole = [int(memory) for _, fit, memory, _ in rows if fit == "WHOLE"]
+    assert whole == sorted(whole, reverse=True)
 
 
 def test_every_native_method_of_java_has_a_function_in_c() -> None:

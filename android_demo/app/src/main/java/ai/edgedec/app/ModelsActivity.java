@@ -4,17 +4,20 @@ import ai.edgedec.core.BundleStore;
 import ai.edgedec.core.Downloader;
 import ai.edgedec.core.FileList;
 import ai.edgedec.core.LineBroken;
+import ai.edgedec.core.Model;
+import ai.edgedec.core.ModelList;
 import ai.edgedec.core.Problem;
 import ai.edgedec.core.Units;
 import android.app.Activity;
 import android.app.AlertDialog;
 import android.content.ActivityNotFoundException;
+import android.content.ClipData;
+import android.content.ClipboardManager;
 import android.content.Intent;
 import android.net.Uri;
 import android.os.Bundle;
 import android.text.InputType;
 import android.view.View;
-import android.widget.ArrayAdapter;
 import android.widget.EditText;
 import android.widget.ListView;
 import android.widget.ProgressBar;
@@ -25,27 +28,35 @@ import java.io.InputStream;
 import java.util.ArrayList;
 import java.util.List;
 
-/** The screen of the models on this phone: use, check, remove; take in a folder, or fetch one. */
+/** The screen of the models: use, check or remove one that is here; take in a folder, or fetch one. */
 public final class ModelsActivity extends Activity implements Transfer.Watcher {
     private static final int PICK = 1;
     private static final int PAUSE_MS = 1000;
     private static final String OPEN_TREE = "android.intent.action.OPEN_DOCUMENT_TREE";
 
     private final Transfer transfer = Transfer.ONLY;
-    private final List<File> models = new ArrayList<>();
+    private List<Model> listed = new ArrayList<>();
+    private List<File> models;
     private BundleStore store;
-    private ArrayAdapter<String> names;
+    private ModelRows rows;
 
     @Override
     protected void onCreate(Bundle state) {
         super.onCreate(state);
         setContentView(R.layout.models);
         store = App.chat(this).store;
-        names = new ArrayAdapter<>(this, android.R.layout.simple_list_item_1);
+        rows = new ModelRows(this);
         ListView list = (ListView) findViewById(R.id.list);
-        list.setAdapter(names);
-        list.setEmptyView(findViewById(R.id.empty));
-        list.setOnItemClickListener((parent, view, at, id) -> ask(models.get(at)));
+        list.setAdapter(rows);
+        list.setOnItemClickListener((parent, view, at, id) -> {
+            if (rows.row(at).here != null) ask(rows.row(at).here.folder);
+            else tell(rows.row(at).toTake, rows.row(at).line);
+        });
+        try (InputStream in = getAssets().open("models.json")) {
+            listed = Model.listed(BundleStore.readList(in, "models.json"));
+        } catch (IOException | Problem missing) { // an app that was built without it shows what is here
+            failed(getString(R.string.no_list, missing.getMessage()));
+        }
         findViewById(R.id.folder).setOnClickListener(view -> pick());
         findViewById(R.id.fetch).setOnClickListener(view -> askAddress());
         findViewById(R.id.stop).setOnClickListener(view -> transfer.stop());
@@ -67,10 +78,12 @@ public final class ModelsActivity extends Activity implements Transfer.Watcher {
     @Override
     public void changed() {
         boolean running = transfer.running();
-        models.clear();
-        models.addAll(store.models());
-        names.clear();
-        for (File one : models) names.add(one.getName());
+        List<File> now = store.models();
+        if (!now.equals(models)) {
+            models = now;
+            long budget = App.chat(this).budget();
+            rows.show(new ModelList(listed, models, budget), budget);
+        }
         TextView line = (TextView) findViewById(R.id.transfer);
         line.setText(!running || transfer.total() == 0 ? transfer.line() : getString(R.string.coming, transfer.name(),
                 Units.bytes(transfer.done()), Units.bytes(transfer.total())));
@@ -95,6 +108,19 @@ public final class ModelsActivity extends Activity implements Transfer.Watcher {
             else if (which == 1) check(model);
             else askToRemove(model);
         }).show();
+    }
+
+    /** Says how a model gets here. */
+    private void tell(Model model, String fit) {
+        String text = getString(R.string.how_to_take, model.title, model.goodFor, fit, model.commands(), model.name);
+        new AlertDialog.Builder(this).setTitle(model.name).setMessage(text).setNegativeButton(R.string.cancel, null)
+                .setNeutralButton(R.string.copy, (dialog, which) -> copy(model.commands()))
+                .setPositiveButton(R.string.fetch, (dialog, which) -> askAddress()).show();
+    }
+
+    private void copy(String commands) {
+        ClipboardManager clipboard = (ClipboardManager) getSystemService(CLIPBOARD_SERVICE);
+        clipboard.setPrimaryClip(ClipData.newPlainText(getString(R.string.copy), commands));
     }
 
     private void use(File model) {
