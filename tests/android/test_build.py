@@ -180,6 +180,11 @@ def test_the_manifest_keeps_the_rules_of_android_16() -> None:
     assert not re.search(r"onBackPressed|KEYCODE_BACK", sources)
 
 
+def test_other_apps_may_share_text_and_nothing_else() -> None:
+    types = [one.attrib for one in elements(MANIFEST) if one.tag == "data"]
+    assert types == [{f"{ANDROID}mimeType": "text/plain"}]
+
+
 @pytest.mark.parametrize("screen", ["chat", "models"])
 def test_a_screen_makes_room_for_the_bars_of_the_system(screen: str) -> None:
     """By a view without padding of its own, which that room would take the place of."""

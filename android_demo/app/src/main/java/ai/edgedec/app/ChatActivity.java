@@ -1,5 +1,7 @@
 package ai.edgedec.app;
 
+import ai.edgedec.core.Incoming;
+import ai.edgedec.core.Problem;
 import ai.edgedec.core.Settings;
 import android.app.Activity;
 import android.app.AlertDialog;
@@ -20,7 +22,7 @@ public final class ChatActivity extends Activity implements Watcher {
     private Chat chat;
     private MessageList list;
     private TextView status;
-    private EditText input;
+    private TextField input;
     private Button send;
     private Button more;
 
@@ -30,13 +32,35 @@ public final class ChatActivity extends Activity implements Watcher {
         chat = App.chat(this);
         setContentView(R.layout.chat);
         status = (TextView) findViewById(R.id.status);
-        input = (EditText) findViewById(R.id.input);
+        input = (TextField) findViewById(R.id.input);
+        input.onRefused(this::failed);
         send = (Button) findViewById(R.id.send);
         more = (Button) findViewById(R.id.more);
         list = new MessageList(this, chat);
         ((ListView) findViewById(R.id.messages)).setAdapter(list);
         send.setOnClickListener(view -> sendOrStop());
         more.setOnClickListener(view -> chat.goOn());
+        if (state == null) takeIn(getIntent());
+    }
+
+    @Override
+    protected void onNewIntent(Intent intent) {
+        takeIn(intent);
+    }
+
+    /** Puts text that another app shares into the field, where the user may change it before it is sent. */
+    private void takeIn(Intent intent) {
+        boolean again = (intent.getFlags() & Intent.FLAG_ACTIVITY_LAUNCHED_FROM_HISTORY) != 0;
+        if (again || !Intent.ACTION_SEND.equals(intent.getAction())) return;
+        try {
+            String text = Incoming.shared(intent.getType(), intent.getCharSequenceExtra(Intent.EXTRA_TEXT));
+            if (input.getText().length() > 0) input.append("\n");
+            input.append(text);
+        } catch (Problem problem) {
+            failed(problem.text());
+        } catch (RuntimeException broken) { // what another app put there cannot be unpacked
+            failed(broken.toString());
+        }
     }
 
     @Override

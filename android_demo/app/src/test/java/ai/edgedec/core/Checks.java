@@ -9,7 +9,7 @@ import java.util.Comparator;
 /** Runs every method "test..." of the classes below on a plain JVM, each with an empty folder. */
 public final class Checks {
     private static final Class<?>[] CLASSES = {JsonChecks.class, StoreChecks.class, DownloaderChecks.class, ChatChecks.class,
-            MemoryChecks.class, ModelChecks.class};
+            MemoryChecks.class, ModelChecks.class, IncomingChecks.class};
 
     private Checks() {}
 
