@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from edgedec.bundle.drafter_manifest import TABLES
 from edgedec.bundle.web_folder import WEB
 from edgedec.cli import progress, screen
 from edgedec.cli.services import services
-from edgedec.core.errors import NotFoundError, UsageError
+from edgedec.core.errors import NotFoundError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
 from edgedec.disk.files import storage_errors, temporary_beside
@@ -72,18 +71,14 @@ def write_folder(ctx: click.Context, options: DeviceFolderOptions, source: Path,
 
 
 def _write_page(options: DeviceFolderOptions, bundle: Path, out: Path, home: Path) -> None:
-    """Write a folder for browsers; without names of drafters it carries the tables, if there are some."""
-    from edgedec.export.device import choose_drafters
-    from edgedec.export.web import WebOrder, write_web_folder
+    """Write a folder for browsers, and show what is in it."""
+    from edgedec.export.device import DeviceOrder, choose_drafters
+    from edgedec.export.web import write_web_folder
 
-    if options.model:
-        raise UsageError("a small model does not draft in a browser", hint="leave it out")
     chosen = choose_drafters(options.drafters, bundle, home)
-    if not options.drafters:
-        chosen = tuple(one for one in chosen if one.kind == TABLES)
     with progress.reporter() as report:
-        made = write_web_folder(WebOrder(bundle, chosen, home), out, report)
-    drafters = [one.kind for one in chosen]
+        made = write_web_folder(DeviceOrder(WEB, bundle, chosen, options.model, home), out, report)
+    drafters = [*(one.kind for one in chosen), *([options.model.name] if options.model else [])]
     if options.as_json:
         files = {name: entry.bytes for name, entry in made.files.items()}
         facts = {"name": made.name, "device": WEB, "path": str(out), "bytes": made.total_bytes}

@@ -60,7 +60,7 @@ from edgedec.models.hub_names import may_name_hub
 @click.option("--with-draft", "drafters", multiple=True, metavar="NAME",
               help="Small model, by name or path, that drafts in that folder. It carries the head, trim and "
               "tables that belong to the model, too; a name of these, or the folder of one, chooses among "
-              "them, and off leaves them out; browsers take tables. May be given several times.")  # fmt: skip
+              "them, and off leaves them out. May be given several times.")  # fmt: skip
 @opt.json_option
 @click.pass_context
 def command(

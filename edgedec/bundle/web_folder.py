@@ -26,7 +26,7 @@ WEB = "web"
 PIECE = 4 << 20
 """Bytes that are fetched, hashed and kept at once."""
 
-_FOLDER = FolderKind(CONTENTS, "web folder", "export it again", "edgedec-web", depth=5)
+_FOLDER = FolderKind(CONTENTS, "web folder", "export it again", "edgedec-web", depth=6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,15 @@ class PageParts:
 
 @dataclass(frozen=True, slots=True)
 class WebModel:
-    """Facts of the page's model. ``context``: slots of the KV cache; ``max_pass``: tokens of a pass."""
+    """Facts of the page's model. ``context``: slots of the KV cache; ``max_pass``: tokens of a pass.
+
+    ``drafters``: kinds of those with files, which draft on the CPU alone.
+    """
 
     manifest: Manifest
     context: int
     max_pass: int
+    drafters: tuple[str, ...] = ()
 
 
 def save_contents(directory: Path, model: WebModel, parts: PageParts) -> WebFolder:
@@ -85,6 +89,7 @@ def save_contents(directory: Path, model: WebModel, parts: PageParts) -> WebFold
         "name": manifest.name,
         "context": model.context,
         "max_pass": model.max_pass,
+        "drafters": model.drafters,
         "chat": manifest.tokenizer.chat_template,
         "preset": manifest.preset.as_json(),
         "piece": PIECE,

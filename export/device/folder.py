@@ -55,25 +55,38 @@ def write_device_folder(order: DeviceOrder, out: Path, report: Progress = silent
     Raises UsageError for an ``out`` that is none, UnsupportedError for models that a device cannot run or
     that cannot draft for the target, BadFileError for a damaged file, StorageError.
     """
-    bundles = [order.bundle, *([order.model] if order.model else [])]
     check_target(out)
+    check_order(order, out, report)
+    with atomic_path(out, directory=True) as directory, storage_errors(str(out)):
+        return place_parts(order, directory, report)
+
+
+def place_parts(order: DeviceOrder, directory: Path, report: Progress) -> DeviceFolder:
+    """Put all parts into the empty ``directory``, and return the table of contents, which is there too.
+
+    Raises as ``write_device_folder`` does.
+    """
+    work = _Work(directory, report)
+    target = work.bundle(order.bundle, "")
+    for found in order.drafters:
+        work.drafter(found, "")
+    if order.model:
+        work.model(order.model, target, order.bundle, order.home)
+    made = DeviceFolder(order.device, Target.of(target), tuple(work.drafters), work.files)
+    DeviceFolder.from_json(made.to_json())  # one that cannot be loaded must not be written
+    made.save(directory)
+    return made
+
+
+def check_order(order: DeviceOrder, out: Path, report: Progress) -> None:
+    """Check the bundles of an order, and that there is room. Raises as ``write_device_folder`` does."""
+    bundles = [order.bundle, *([order.model] if order.model else [])]
     check_apart(out, bundles)
     for bundle in bundles:
         manifest = Manifest.load(bundle)
         check_suits(manifest)
         verify(bundle, manifest, order.home, progress=report)
     _check_room(out, bundles)
-    with atomic_path(out, directory=True) as directory, storage_errors(str(out)):
-        work = _Work(directory, report)
-        target = work.bundle(order.bundle, "")
-        for found in order.drafters:
-            work.drafter(found, "")
-        if order.model:
-            work.model(order.model, target, order.bundle, order.home)
-        made = DeviceFolder(order.device, Target.of(target), tuple(work.drafters), work.files)
-        DeviceFolder.from_json(made.to_json())  # one that cannot be loaded must not be written
-        made.save(directory)
-    return made
 
 
 class _Work:

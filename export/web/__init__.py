@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from edgedec.export.web.folder import WebOrder, write_web_folder
+from edgedec.export.web.folder import write_web_folder
 
-__all__ = ["WebOrder", "write_web_folder"]
+__all__ = ["write_web_folder"]

@@ -13,10 +13,12 @@ from edgedec.backends.gpu.build.build import build_program
 from edgedec.backends.gpu.build.builder import BuildLimits
 from edgedec.backends.gpu.program import KernelStep, Program
 from edgedec.backends.onnx.graph import read_graph
+from edgedec.bundle.device_folder import MODEL as SMALL
+from edgedec.bundle.device_folder import DeviceFolder
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.model_spec import ModelSpec
 from edgedec.export.web import wasm
-from edgedec.export.web.cpu import CPU_PROGRAM, write_cpu_program
+from edgedec.export.web.cpu import CPU_PROGRAM, write_cpu_program, write_drafter_programs
 from edgedec.export.web.wasm import wasm_path
 
 SHADERS, PROBE, PROGRAM = "run/shaders.json", "run/probe.json", "model/program.json"
@@ -77,8 +79,8 @@ def _write(path: Path, data: dict[str, Any]) -> None:
     path.write_text(json.dumps(data, separators=(",", ":")), encoding="utf-8")
 
 
-def write_cpu(directory: Path, bundle: Path) -> None:
-    """Write what the CPU needs into ``directory``.
+def write_cpu(directory: Path, bundle: Path, placed: DeviceFolder) -> None:
+    """Write what the CPU needs into ``directory``: programs of the model in ``bundle`` and of its drafters.
 
     Raises NotFoundError where this installation has no ``edgedec.wasm``, UnsupportedError for a graph that
     the browser's CPU cannot run.
@@ -86,3 +88,7 @@ def write_cpu(directory: Path, bundle: Path) -> None:
     for name in (WASM, FAST):
         shutil.copyfile(wasm_path(Path(name).name), directory / name)
     write_cpu_program(bundle, directory / CPU)
+    write_drafter_programs(bundle)
+    for one in placed.drafters:
+        if one.kind == SMALL:
+            write_cpu_program(bundle / one.path, bundle / one.path / CPU_PROGRAM)

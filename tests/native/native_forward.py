@@ -99,11 +99,14 @@ class NativeForward(CacheForward):
     def __init__(self, model: NativeModel, cache: CacheConfig) -> None:
         self._model = model
         self._handle = c_void_p()
-        call = function("forward_open", c_int, c_void_p, c_int64, c_int, c_int64, c_void_p)
-        config = cache.capacity or 0, cache.kv == "int8", cache.max_pass or 0
-        checked(call(model._handle, *config, byref(self._handle)))
+        self._open(cache)
         caps = _capabilities(model.spec)
         super().__init__(model.spec, caps, CacheBook(self._facts()[0]))
+
+    def _open(self, cache: CacheConfig) -> None:
+        call = function("forward_open", c_int, c_void_p, c_int64, c_int, c_int64, c_void_p)
+        config = cache.capacity or 0, cache.kv == "int8", cache.max_pass or 0
+        checked(call(self._model._handle, *config, byref(self._handle)))
 
     def __del__(self) -> None:
         if self._handle:

@@ -17,6 +17,7 @@ import pytest
 from edgedec import native
 from edgedec.assemble.runner import Runner
 from edgedec.bundle.drafter_manifest import ASSISTANT, HEAD, MTP, TRIM
+from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import NotFoundError
 from edgedec.core.rows import Rows
 from edgedec.core.tree import DraftTree
@@ -26,6 +27,7 @@ from edgedec.drafters.trim import SAVED, ends_of, save_trim
 from edgedec.export import export_gguf
 from edgedec.export.device import DeviceOrder, choose_drafters, write_device_folder
 from edgedec.export.draft_head.bundle import export_head
+from edgedec.export.web.cpu import write_drafter_programs
 from edgedec.native import probe
 from edgedec.native.library import runtime_path
 from edgedec.sampling import DrawParams
@@ -34,6 +36,8 @@ from tests.fixtures.draft_heads import random_head, varied
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_hybrid import DeltaShape
 from tests.native.test_api_drafters import SETTINGS, plain, tokens
+from tests.native.web_forward import WebForward
+from tests.native.web_runs import with_program
 
 CAPACITY = 300
 VOCABULARY = 200
@@ -127,11 +131,28 @@ class Native:
         probe.function("carried_close", None, c_void_p)(self._model)
 
 
+class Browser:
+    """The same in the engine of browsers."""
+
+    def __init__(self, place: Place) -> None:
+        with_program(place.bundle)
+        write_drafter_programs(place.bundle)
+        self._forward = WebForward(place.bundle, CacheConfig(CAPACITY, "fp16", 64))
+        self.handle: CoreDrafter | None = self._forward.drafter(place.kind)
+
+    def feed(self, length: int, fed: Sequence[int]) -> None:
+        assert self.handle
+        self._forward.feed(self.handle, length, fed)
+
+    def close(self) -> None:
+        self.handle = None
+
+
 class Both:
     """The same calls of both engines."""
 
-    def __init__(self, place: Place) -> None:
-        self.native, runner = Native(place), place.runner(context=CAPACITY)
+    def __init__(self, place: Place, other: Callable[[Place], Native | Browser]) -> None:
+        self.native, runner = other(place), place.runner(context=CAPACITY)
         self.runner: Runner = runner
         self.forward = runner.engine.forward
         assert runner.engine.speculation
@@ -166,12 +187,15 @@ class Both:
         return found
 
 
-def test_random_texts_have_the_same_drafts(place: Place) -> None:
-    draw, both, drafted = random.Random(5), Both(place), 0
+@pytest.mark.parametrize("other", [Native, Browser])
+def test_random_texts_have_the_same_drafts(place: Place, other: Callable[[Place], Native | Browser]) -> None:
+    draw, both, drafted = random.Random(5), Both(place, other), 0
+    # The rate above which a full head drafts depends on the bytes that a host maps of weights.
+    most = KEPT if other is Browser and (place.bundle / "drafters" / TRIM).exists() else VOCABULARY
     text: list[int] = []
     for turn in range(8):
         kept = draw.randrange(len(text)) if text else 0
-        text = [*text[:kept], *(draw.randrange(VOCABULARY) for _ in range(draw.choice((2, 9, 70))))][:250]
+        text = [*text[:kept], *(draw.randrange(most) for _ in range(draw.choice((2, 9, 70))))][:250]
         params = DrawParams(temperature=0.8, seed=turn) if turn % 2 else DrawParams()
         if turn == 5:
             params = DrawParams(temperature=0.5, repetition_penalty=1.2, frequency_penalty=0.3, seed=1)
@@ -181,7 +205,7 @@ def test_random_texts_have_the_same_drafts(place: Place) -> None:
         both.feed_up_to(text, len(text) - 1, kept)
         for _ in range(6):
             drafted += len(both.propose(draw.choice((1, 4, 12)), draw.choice((0.0, 0.2))))
-            more = [draw.randrange(VOCABULARY) for _ in range(draw.choice((1, 3)))]
+            more = [draw.randrange(most) for _ in range(draw.choice((1, 3)))]
             both.tell("commit", more)
             text += more
             both.feed_up_to(text, len(text) - 1, len(text) - 1 - len(more))

@@ -11,7 +11,7 @@ import pytest
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.bundle.exits import taps_of
 from edgedec.bundle.manifest import DRAFTING, MODEL, Manifest
-from edgedec.core.cache_config import CacheConfig
+from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.forward import Forward
 from edgedec.core.rows import ALL_ROWS, HeadRows, Rows
@@ -19,6 +19,8 @@ from edgedec.export import export_gguf
 from tests.fixtures.paths import path_to
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.native.native_forward import NativeForward, NativeModel
+from tests.native.web_forward import WebForward
+from tests.native.web_runs import with_program
 
 CAPACITY, LONGEST, VOCABULARY = 200, 24, 250
 KEEP = np.arange(0, VOCABULARY, 2, dtype=np.int64)
@@ -37,6 +39,13 @@ def pair(bundle: Path) -> tuple[NativeForward, Forward]:
     manifest, cache = Manifest.load(bundle), CacheConfig(CAPACITY, "fp16", LONGEST)
     reference = OnnxModel(bundle, manifest, threads=2, spin=False, drafting=True).forward(cache)
     return NativeModel(bundle, manifest, drafting=True).forward(cache), reference
+
+
+def in_browser(bundle: Path, kv: KvType = "fp16") -> tuple[NativeForward, Forward]:
+    """The same, with the passes of browsers."""
+    manifest, cache = Manifest.load(bundle), CacheConfig(CAPACITY, kv, LONGEST)
+    reference = OnnxModel(bundle, manifest, threads=2, spin=False, drafting=True).forward(cache)
+    return WebForward(with_program(bundle), cache), reference
 
 
 def bits(rows: HeadRows) -> list[bytes]:
@@ -109,6 +118,15 @@ def test_random_histories_have_the_same_bits(bundle: Path) -> None:
         assert sides[0].length == sides[1].length
     assert history.warm > 20
     assert sides[0].parts[2] > 0
+
+
+@pytest.mark.parametrize("kv", ["fp16", "int8"])
+def test_random_histories_have_the_same_bits_in_a_browser(bundle: Path, kv: KvType) -> None:
+    history = History(in_browser(bundle, kv), 3)
+    history.same(history.tokens(20), rows=ALL_ROWS)
+    for _ in range(60):
+        history.step()
+    assert history.warm > 20
 
 
 def test_kept_ids_may_grow_where_they_lie(bundle: Path) -> None:

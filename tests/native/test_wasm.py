@@ -26,8 +26,8 @@ from tests.native.web_runs import CHEAP, with_program
 SCRIPT = Path(__file__).with_name("wasm_runs.mjs")
 TEXT = "hello world hello world hello"
 PLAIN = {"context": 64, "draft": "off"}
-DRAFTED = {"context": 64, "costs": CHEAP}
-"""Drafts depend on times, so passes differ."""
+DRAFTED = {"context": 64, "costs": CHEAP, "flat": True}
+"""Passes differ from those without drafts."""
 REQUESTS = [
     {"text": TEXT, "max_tokens": 25, "sampling": {"temperature": 0}},
     {"text": TEXT + " é", "max_tokens": 9, "sampling": {"temperature": 0.9, "min_p": 0.0}, "seed": 6},

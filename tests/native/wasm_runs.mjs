@@ -1,11 +1,13 @@
 // Runs requests in edgedec.wasm: node wasm_runs.mjs WASM FOLDER OPTIONS REQUESTS. Prints, for each request, its tokens, text
-// and figures, and a hash over the results of all passes. The option `threads` is for edgedec-fast.wasm.
+// and figures, and a hash over the results of all passes. The option `threads` is for edgedec-fast.wasm; with
+// `flat` nothing but passes takes time, so that drafts do not depend on how busy the machine is.
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Worker, isMainThread, workerData } from "node:worker_threads";
 
-const now = { edgedec_now: () => performance.now() / 1000 };
+let passed = null; // seconds, where passes alone take time
+const now = { edgedec_now: () => passed ?? performance.now() / 1000 };
 if (!isMainThread) {
   const { module, memory, stack, tls } = workerData;
   const { exports } = new WebAssembly.Instance(module, { env: { memory, ...now } });
@@ -15,10 +17,7 @@ if (!isMainThread) {
 }
 
 const [wasm, folder, options, requests] = process.argv.slice(2);
-const FILES = [
-  "manifest.json", "tokenizer.table", "chat_template.jinja", "chat_template.program", "cpu.json", "weights.bin",
-  "drafters/tables/drafter.json", "drafters/tables/lookup.table", "drafters/tables/recycling.table",
-];
+const FILES = readdirSync(folder, { recursive: true }).filter((name) => !/\.onnx$|tokenizer\.json$/.test(name));
 const module = new WebAssembly.Module(readFileSync(wasm));
 const shared = WebAssembly.Module.imports(module).some(({ kind }) => kind === "memory");
 const own = shared ? { memory: new WebAssembly.Memory({ initial: 512, maximum: 65535, shared: true }) } : {};
@@ -52,17 +51,19 @@ function turns(engine, hash, pieces) {
     call("compute", engine);
     hashed(hash, exports.edgedec_web_pass_of(engine));
     call("give", engine, 0.01);
+    if (passed !== null) passed += 0.01;
     pieces.push(...said());
   }
   if (state < 0) throw Error(JSON.stringify(said()));
   return said();
 }
 
-for (const name of FILES.filter((one) => existsSync(join(folder, one)))) {
+for (const name of FILES.filter((one) => statSync(join(folder, one)).isFile())) {
   const data = readFileSync(join(folder, name)), text = Buffer.from(name);
   call("file", put(text), text.length, put(data), data.length);
 }
-const { threads = 1, ...others } = JSON.parse(options);
+const { threads = 1, flat = false, ...others } = JSON.parse(options);
+if (flat) passed = 0;
 const helpers = Array.from({ length: threads - 1 }, () => {
   const stack = exports.edgedec_web_alloc(1 << 18) + (1 << 18), tls = exports.edgedec_web_alloc(exports.__tls_size.value + 64);
   return new Worker(new URL(import.meta.url), { workerData: { module, memory, stack, tls } });
@@ -77,6 +78,8 @@ for (const request of JSON.parse(requests)) {
   const figures = turns(engine, hash, pieces);
   pieces.push(...figures.pieces);
   const tokens = pieces.filter((one) => one.id >= 0).map((one) => one.id);
-  console.log(JSON.stringify({ tokens, text: pieces.map((one) => one.text).join(""), bits: hash.digest("hex"), figures }));
+  call("stats", engine);
+  const drafted = said().drafted_by ?? {};
+  console.log(JSON.stringify({ tokens, drafted, text: pieces.map((one) => one.text).join(""), bits: hash.digest("hex"), figures }));
 }
 for (const helper of helpers) helper.terminate();

@@ -20,6 +20,7 @@ from edgedec.bundle.web_folder import CONTENTS, WebFolder
 from edgedec.cli.app import app
 from edgedec.core.units import size
 from edgedec.export.web import computing
+from tests.fixtures.tiny_models import tiny_bundle
 from tests.patience import PATIENCE_S
 from tests.web.played import WEIGHTS, played_folder
 
@@ -140,6 +141,10 @@ def test_export_for_web(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert done.exit_code == 0, done.output
     total = WebFolder.load(out).total_bytes
     assert done.stdout == f"Tiny llama: {size(total)} in {out}. `edgedec web {out}` serves it.\n"
+    small = tiny_bundle(tmp_path, seed=4)
+    done = run("export", str(tiny), "--for", "web", "--with-draft", str(small), "-o", str(out))
+    assert done.exit_code == 0, done.output
+    assert f", with {small.name}." in done.stdout
     done = run("export", str(tiny), "--for", "web", "--with-draft", "head", "-o", str(out))
     assert done.exit_code == 3
     assert "has no drafter head" in done.stderr

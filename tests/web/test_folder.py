@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 
 from edgedec.backends.gpu import shaders
-from edgedec.bundle.drafter_manifest import TABLES
+from edgedec.bundle.drafter_manifest import MTP, TABLES
 from edgedec.bundle.manifest import Manifest
-from edgedec.bundle.web_folder import CONTENTS, PIECE, WebFolder
+from edgedec.bundle.web_folder import CONTENTS, PIECE, WEB, WebFolder
 from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError, UsageError
 from edgedec.draft import Recycling
 from edgedec.drafters.artifacts import new_artifact
 from edgedec.drafters.tables import write_table
-from edgedec.export.device import choose_drafters
-from edgedec.export.web import WebOrder, computing, write_web_folder
+from edgedec.export.device import DeviceOrder, choose_drafters
+from edgedec.export.web import computing, write_web_folder
+from tests.fixtures.carried import MtpPlace
 from tests.fixtures.tiny_models import CONTEXT, tiny_bundle
 from tests.web.played import played_folder
 
@@ -49,7 +50,7 @@ def contents(folder: Path) -> dict[str, Any]:
 def test_everything_is_listed_with_its_hash(tiny: Path, home: Path, tmp_path: Path) -> None:
     out = tmp_path / "page"
     drafters = choose_drafters((), tiny, home)
-    made = write_web_folder(WebOrder(tiny, drafters, home), out)
+    made = write_web_folder(DeviceOrder(WEB, tiny, drafters, None, home), out)
     assert WebFolder.load(out) == made
     there = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
     assert there == {*made.files, CONTENTS}
@@ -98,7 +99,7 @@ def test_the_program_and_the_sources_are_those_of_python(tiny: Path, tmp_path: P
 
 
 def test_what_is_there_already_is_replaced_or_kept(tiny: Path, tmp_path: Path) -> None:
-    order = WebOrder(tiny, (), tmp_path / "home")
+    order = DeviceOrder(WEB, tiny, (), None, tmp_path / "home")
     write_web_folder(order, tmp_path / "page")
     write_web_folder(order, tmp_path / "page")
     other = tmp_path / "other"
@@ -107,7 +108,7 @@ def test_what_is_there_already_is_replaced_or_kept(tiny: Path, tmp_path: Path) -
     with pytest.raises(UsageError, match="is no folder of a page"):
         write_web_folder(order, other)
     with pytest.raises(UsageError, match="would be replaced"):
-        write_web_folder(WebOrder(tmp_path / "page/model", (), tmp_path), tmp_path / "page")
+        write_web_folder(DeviceOrder(WEB, tmp_path / "page/model", (), None, tmp_path), tmp_path / "page")
     assert sorted(one.name for one in tmp_path.iterdir() if "partial" in one.name) == []
 
 
@@ -119,7 +120,7 @@ def test_a_page_without_its_engine_is_not_written(
 
     monkeypatch.setattr(computing, "wasm_path", missing)
     with pytest.raises(NotFoundError, match=r"no edgedec\.wasm"):
-        write_web_folder(WebOrder(tiny, (), tmp_path), tmp_path / "page")
+        write_web_folder(DeviceOrder(WEB, tiny, (), None, tmp_path), tmp_path / "page")
     assert not (tmp_path / "page").exists()
 
 
@@ -128,12 +129,31 @@ def test_a_model_with_states_or_keys_of_two_sizes_runs_on_the_cpu_alone(
     architecture: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "page"
-    made = write_web_folder(WebOrder(tiny_bundle(tmp_path, architecture), (), tmp_path), out)
+    made = write_web_folder(DeviceOrder(WEB, tiny_bundle(tmp_path, architecture), (), None, tmp_path), out)
     found = contents(out)
     assert [found["parts"][name] for name in ("shaders", "probe", "program")] == [None] * 3
     assert found["parts"]["cpu"] == [computing.CPU]
     assert {computing.SHADERS, computing.PROBE, computing.PROGRAM}.isdisjoint(made.files)
     assert (found["context"], found["max_pass"]) == (CONTEXT, computing.MAX_PASS)
+
+
+def test_drafters_with_files_are_for_the_cpu(tmp_path: Path) -> None:
+    place = MtpPlace(tmp_path)
+    (tmp_path / "other").mkdir()
+    small = tiny_bundle(tmp_path / "other", "gemma3")
+    drafters = choose_drafters((), place.bundle, place.home)
+    write_web_folder(DeviceOrder(WEB, place.bundle, drafters, small, place.home), tmp_path / "page")
+    found = contents(tmp_path / "page")
+    assert found["drafters"] == [MTP, "model"]
+    name = f"model/models/{small.name}"
+    assert {
+        "model/cpu/mtp.json", "model/drafters/mtp/weights.bin", "model/device.json", f"{name}/cpu.json",
+        f"{name}/weights.bin", f"{name}/tokenizer.table", f"model/maps/{small.name}/to_draft.i32",
+    } <= {*found["parts"]["cpu"]}  # fmt: skip
+    assert not [one for one in found["parts"]["cpu"] if one.endswith(".onnx")]
+    assert not [one for one in found["parts"]["engine"] if "mtp" in one]
+    WebFolder.load(tmp_path / "page")
+    Manifest.load(tmp_path / "page/model", verify=True)
 
 
 def test_a_damaged_folder_is_refused(tiny: Path, tmp_path: Path) -> None:

@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 import edgedec
+from edgedec.bundle.web_folder import WEB
 from edgedec.core.errors import NotFoundError
-from edgedec.export.web import WebOrder, write_web_folder
+from edgedec.export.device import DeviceOrder, choose_drafters
+from edgedec.export.web import write_web_folder
 from edgedec.export.web.wasm import FAST, WASM, wasm_path
+from tests.fixtures.carried import MtpPlace
 from tests.fixtures.real_models import installed
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.patience import PATIENCE_S
@@ -43,6 +46,19 @@ FLAT = """() => {
   };
 }"""
 """A clock that each read-back moves on: all passes cost the same, so every draft pays."""
+FLAT_ON_CPU = """() => {
+  let now = 0;
+  performance.now = () => now;
+  const { instantiate } = WebAssembly;
+  WebAssembly.instantiate = async (...given) => {
+    const { exports } = await instantiate(...given);
+    const edgedec_web_compute = (engine) => {
+      now += 1000;
+      return exports.edgedec_web_compute(engine);
+    };
+    return { exports: { ...exports, edgedec_web_compute } };
+  };
+}"""
 
 
 SIX = "() => Object.defineProperty(navigator, 'hardwareConcurrency', { get: () => 6 })"
@@ -56,12 +72,14 @@ def url(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-def _written(bundle: Path, place: Path) -> Path:
+def _written(bundle: Path, place: Path, home: Path | None = None) -> Path:
+    """A folder for browsers; with a home it has the drafters of the bundle."""
     try:
         wasm_path()
     except NotFoundError as error:
         pytest.skip(f"{error.message}: {error.hint}")
-    write_web_folder(WebOrder(bundle, (), place), place / "web")
+    drafters = choose_drafters((), bundle, home) if home else ()
+    write_web_folder(DeviceOrder(WEB, bundle, drafters, None, home or place), place / "web")
     return place / "web"
 
 
@@ -130,6 +148,28 @@ def test_drafts_that_a_gpu_verifies_change_no_token(opened: Callable[..., Any], 
             ask(page, QUESTION)
             assert accepted(page) > 0
             assert as_written(page) == python_reply(tiny, way, "off", QUESTION, LONG)
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_an_mtp_layer_drafts_on_the_cpu_and_the_page_says_so_on_a_gpu(
+    opened: Callable[..., Any], tmp_path: Path, device: str
+) -> None:
+    place = MtpPlace(tmp_path)
+    with (
+        serving(_written(place.bundle, tmp_path, place.home)) as url,
+        opened(url, gpu=device == "gpu", device=device, accept_downloads=True) as page,
+    ):
+        (worker,) = page.workers
+        worker.evaluate(FLAT if device == "gpu" else FLAT_ON_CPU)
+        begun(page)
+        names = "lookup, recycling, mtp" if device == "cpu" else "lookup, recycling; mtp on the CPU alone"
+        assert f"Drafts by{names}" in page.locator("#device-facts").text_content()
+        for way in WAYS:
+            page.keyboard.press("Control+k")
+            settings(page, way, LONG)
+            ask(page, QUESTION)
+            assert accepted(page) > 0
+            assert as_written(page) == python_reply(place.bundle, way, "off", QUESTION, LONG)
 
 
 def test_a_gpu_is_lost_in_the_middle_of_a_reply_and_the_cpu_goes_on_with_the_same_tokens(

@@ -36,6 +36,7 @@ export class Engine {
   /** Have the module compute passes itself. */
   useCpu() {
     this.check("cpu");
+    this.facts = this.#wasm.json();
     this.use(new Cpu(this));
   }
 

@@ -112,12 +112,19 @@ export class Model {
     this.#costs = costsName(gpu);
     const costs = JSON.parse((await this.#store?.text(this.#costs)) ?? "null");
     const { context, max_pass } = this.#list;
-    this.engine = new Engine(this.#wasm, { context, max_pass, ...(costs && { costs }) });
+    this.engine = new Engine(this.#wasm, { context, max_pass, memory: this.#wasm.most, ...(costs && { costs }) });
     this.engine.onlost = (error) => this.#goOnWithoutGpu(error);
     if (gpu) await this.#useGpu(gpu);
     else await this.#useCpu(why);
     await this.#prune();
     if (!this.engine.facts.costs) await this.#measure();
+    this.#tell(gpu !== null);
+  }
+
+  /** Say which drafters draft, and what the engine goes without. */
+  #tell(gpu) {
+    const { draft, kv = "fp16", notes = [] } = this.engine.facts;
+    this.#state.set({ drafters: draft, cpuDrafters: gpu ? this.#list.drafters : [], kv, notes });
   }
 
   async #useGpu(gpu) {
@@ -134,7 +141,7 @@ export class Model {
     const threads = this.#wasm.hire();
     this.engine.useCpu();
     const title = threads > 1 ? `CPU, ${threads} threads` : "CPU";
-    const memory = { used: this.#wasm.bytes, planned: null };
+    const memory = { used: this.#wasm.bytes, planned: this.engine.facts.memory };
     this.#state.set({ device: { kind: "cpu", title, exact: true, failed: [], why }, memory });
   }
 
@@ -142,6 +149,7 @@ export class Model {
     await this.#fetching(this.#needed(false));
     await this.#useCpu(error.message);
     this.#costs = costsName(null);
+    this.#tell(false);
     this.#state.set({ phase: "ready" });
   }
 

@@ -5,7 +5,10 @@ export class State {
   #due = null;
 
   /** `phase`: absent, waiting (for another tab), fetching, preparing, ready, failed. */
-  now = { phase: "absent", done: 0, total: 0, waiting: false, device: null, memory: null, notice: null, fault: null };
+  now = {
+    phase: "absent", done: 0, total: 0, waiting: false, device: null, memory: null, notice: null, fault: null,
+    drafters: [], cpuDrafters: [], kv: "fp16", notes: [],
+  };
 
   constructor(send) {
     this.#send = send;

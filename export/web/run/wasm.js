@@ -8,16 +8,17 @@ const PASS_FIELDS = [
   "chosen", "from", "to", "values", "ids", "logsumexp", "entropy", "logits",
 ];
 const INITIAL = 512; // pages, as kernels/wasm/library.cmake says
+const [PAGE, MOST] = [65536, 65535];
 const STACK = 1 << 18;
 const MOST_THREADS = 8;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** Shared memory of as many pages as this browser lets grow; phones reserve fewer. */
+/** Shared memory of as many pages as this browser lets grow, and their number; phones reserve fewer. */
 function sharedMemory() {
-  for (let maximum = 65535; ; maximum >>= 1) {
+  for (let maximum = MOST; ; maximum >>= 1) {
     try {
-      return new WebAssembly.Memory({ initial: INITIAL, maximum, shared: true });
+      return [new WebAssembly.Memory({ initial: INITIAL, maximum, shared: true }), maximum];
     } catch (error) {
       if (maximum <= 2 * INITIAL) throw error;
     }
@@ -30,9 +31,11 @@ export class Wasm {
   #memory;
   #named = new Set();
   #helpers = [];
+  #most;
 
-  constructor(instance, memory, module) {
+  constructor(instance, memory, module, most = MOST) {
     this.#exports = instance.exports;
+    this.#most = most * PAGE;
     this.#module = module;
     this.#memory = memory ?? this.#exports.memory;
     this.#exports._initialize?.();
@@ -42,9 +45,9 @@ export class Wasm {
     try {
       const module = await WebAssembly.compile(bytes);
       const shared = WebAssembly.Module.imports(module).some(({ kind }) => kind === "memory");
-      const memory = shared ? sharedMemory() : null;
+      const [memory, most] = shared ? sharedMemory() : [null, MOST];
       const env = { ...(memory && { memory }), edgedec_now: () => performance.now() / 1000 };
-      return new Wasm(await WebAssembly.instantiate(module, { env }), memory, module);
+      return new Wasm(await WebAssembly.instantiate(module, { env }), memory, module, most);
     } catch (error) {
       throw new Fault("unsupported", `edgedec.wasm cannot run here: ${error.message}`.slice(0, 300),
         "use a newer browser, with WebAssembly SIMD");
@@ -76,6 +79,11 @@ export class Wasm {
   /** Bytes of memory that the module has taken. */
   get bytes() {
     return this.#memory.buffer.byteLength;
+  }
+
+  /** Bytes that it may take. */
+  get most() {
+    return this.#most;
   }
 
   floats(address, count) {

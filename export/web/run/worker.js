@@ -70,6 +70,7 @@ const CALLS = {
     };
     const figures = await replies.ask(engine, id, given, (tokens) => postMessage({ event: "tokens", id, tokens }));
     if (figures.costs) await model.keepCosts(figures.costs);
+    if (figures.notes) state.set({ notes: [...state.now.notes, ...figures.notes] });
     return figures;
   },
 

@@ -8,6 +8,7 @@
 #include "core/base/format.h"
 #include "engine/base/version.h"
 #include "engine/decode/table_drafters.h"
+#include "engine/drafters/own_layers.h"
 #include "engine/memory/process.h"
 #include "core/memory/units.h"
 #include "core/sampling/needs.h"

@@ -37,9 +37,6 @@ struct RunConfig {
   std::string tables_folder;  // empty: those that the bundle carries
 };
 
-// The refusal of exits of a model whose bundle has none.
-Status no_exits(const std::string& model);
-
 // A model that is loaded and planned for. It is not moved once it is opened: its parts refer to each other.
 class Run {
  public:
@@ -75,7 +72,6 @@ class Run {
   bool has(DrafterKind kind) const;
   int64_t beside() const;
   Status open_drafters();
-  Status check_exits() const;
   bool unnamed() const;
   bool spares(const MemoryFacts& facts, const MemoryWish& wish);
   Status open_carried();

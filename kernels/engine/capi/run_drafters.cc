@@ -6,38 +6,11 @@
 #include "engine/bundle/drafter_manifest.h"
 #include "engine/capi/run.h"
 #include "engine/decode/table_drafters.h"
-#include "core/draft/exit_drafter.h"
+#include "engine/drafters/own_layers.h"
 #include "core/memory/units.h"
 
 namespace edgedec::engine {
 namespace {
-
-// Whether a model has an exit, or all layers around a span. The first and the last layers always run.
-bool has_layers(const Exits& exits, LayerSubset layers) {
-  if (!layers.resume) return exits.has(layers.exit);
-  const auto inner = [&](int exit) { return exits.has(exit) && exit != exits.exits.back(); };
-  return inner(layers.exit) && inner(layers.resume) && layers.resume > layers.exit;
-}
-
-// The names of drafters that leave out layers, as a hint.
-std::string known_skips(const std::vector<int>& exits) {
-  constexpr size_t kShown = 3;
-  std::string known;
-  size_t shown = 0;
-  for (size_t from = 0; from + 2 < exits.size(); ++from)
-    for (size_t to = from + 1; to + 1 < exits.size() && shown < kShown; ++to, ++shown)
-      known += (shown ? ", " : "there are names like ") + layers_name({exits[from], exits[to]});
-  return shown ? known : "it has too few layers to leave some out";
-}
-
-// Bytes that a pass over one token reads of a layer and of the head.
-ReadBytes parts_read(const ModelSpec& spec, int64_t weights, int64_t kv_cache) {
-  const auto hidden = static_cast<double>(spec.hidden_size);
-  const auto heads = static_cast<double>(spec.head_dim * (2 * spec.n_heads + 2 * spec.n_kv_heads));
-  const double gates = 3.0 * taken_rows(spec) / static_cast<double>(spec.n_layers);
-  return ReadBytes::of({spec.n_layers, hidden * (heads + gates), hidden * static_cast<double>(spec.vocab_size),
-                        read_bytes(spec, weights - spec.table_bytes), static_cast<double>(kv_cache)});
-}
 
 // Whether a drafter that fails so is left out; after other errors nothing runs.
 bool is_left_out(Code code) {
@@ -45,11 +18,6 @@ bool is_left_out(Code code) {
 }
 
 }  // namespace
-
-Status no_exits(const std::string& model) {
-  return {Code::kUnsupported, model + " cannot draft with its own layers: its bundle has no early exits",
-          "pull or export the model again, or use other drafters"};
-}
 
 bool Run::has(DrafterKind kind) const {
   return std::any_of(drafters_.begin(), drafters_.end(), [kind](const DrafterSpec& one) { return one.kind == kind; });
@@ -69,7 +37,7 @@ int64_t Run::beside() const {
 
 // Opens what drafters need beside the target. One that cannot be used costs a line.
 Status Run::open_drafters() {
-  EDGEDEC_TRY(check_exits());
+  EDGEDEC_TRY(check_exits(manifest_.name, model_->exits().exits, drafters_));
   if (has(DrafterKind::kExit))
     if (const Status read = read_trim(config_.folder, manifest_, 1.0, &trimmed_); !read.ok())
       tell(manifest_.name + " drafts with its full head: " + read.message());
@@ -104,22 +72,6 @@ Status Run::open_carried() {
     if (!is_left_out(opened.code())) return opened;
     tell(manifest_.name + " runs without its " + kind->title + ": " + opened.message());
     close(one.kind);
-  }
-  return {};
-}
-
-// Fails for layers that the model does not have.
-Status Run::check_exits() const {
-  const Exits& exits = model_->exits();
-  for (const DrafterSpec& one : drafters_) {
-    const LayerSubset layers = named_layers(one.name);
-    if (one.kind != DrafterKind::kExit) continue;
-    if (exits.exits.empty())
-      return no_exits(manifest_.name);
-    if (one.name == "exit" || has_layers(exits, layers)) continue;
-    std::string known = "there are exit";
-    for (int exit : exits.exits) known += ", " + exit_name(exit);
-    return {Code::kUsage, manifest_.name + " has no drafter " + one.name, layers.resume ? known_skips(exits.exits) : known};
   }
   return {};
 }
@@ -171,27 +123,12 @@ Status Run::make_drafters(Drafters* drafters) {
 }
 
 Status Run::make_exits(const DrafterSpec& spec, Drafters* drafters) {
-  const ModelSpec& model = manifest_.spec;
-  const ReadBytes bytes = parts_read(model, model_->weight_bytes(), budget_->ledger().held("kv_cache"));
-  const Span<const int> exits = forward_->exits();
-  std::vector<LayerSubset> chosen = {named_layers(spec.name)};
-  if (spec.name == "exit") {
-    chosen.clear();
-    const auto kept = trimmed_ ? static_cast<double>(trimmed_->keep().size()) : static_cast<double>(model.vocab_size);
-    for (int exit : promising_exits(exits, bytes, kept / static_cast<double>(model.vocab_size))) chosen.push_back({exit, 0});
-  }
   const auto trimmed = trimmed_ ? trimmed_->again() : nullptr;
   if (trimmed) {
     if (!kept_.bytes()) kept_ = Lease(&budget_->ledger(), kSlack);
     EDGEDEC_TRY(kept_.grow(kept_.bytes() + static_cast<int64_t>(trimmed->nbytes())));
   }
-  const int last = exits[exits.size() - 1];
-  for (const LayerSubset& layers : chosen) {
-    const int count = layers.exit + (layers.resume ? last - layers.resume : 0);
-    ExitSetting setting{layers, last, manifest_.tokenizer.eos_ids, count * bytes.layer, bytes.head,
-                        model.table_bytes, model.vocab_size, {}};
-    drafters->push_back(std::make_unique<ExitDrafter>(*forward_, std::move(setting), trimmed));
-  }
+  add_exits(spec, {manifest_, model_->weight_bytes(), budget_->ledger().held("kv_cache")}, *forward_, trimmed, drafters);
   return {};
 }
 

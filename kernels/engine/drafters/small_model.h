@@ -8,9 +8,9 @@
 
 #include "engine/bundle/manifest.h"
 #include "core/decode/drafter.h"
-#include "engine/drafters/prepared_maps.h"
 #include "engine/drafters/registry.h"
 #include "engine/drafters/trim.h"
+#include "engine/drafters/vocabulary_pair.h"
 #include "engine/memory/budget.h"
 #include "engine/model/onnx_model.h"
 #include "engine/text/tokenizer.h"
@@ -38,16 +38,11 @@ class SmallModel {
 
  private:
   SmallModel() = default;
-  Status pair(const DraftTarget& target, const DrafterSpec& spec);
-  std::unique_ptr<Bridge> bridge();
 
   std::string name_;
-  const Tokenizer* target_ = nullptr;
   Manifest manifest_;
-  int64_t shared_ids_ = 0;  // ids that both models have
   std::unique_ptr<OnnxModel> model_;
-  std::unique_ptr<Tokenizer> tokenizer_;  // none where both have the same vocabulary
-  PreparedMaps maps_;
+  VocabularyPair vocabulary_;
   std::shared_ptr<TrimmedHead> trimmed_;
   ModelMemory memory_;
   std::unique_ptr<Ledger> ledger_;

@@ -10,25 +10,10 @@
 #include "core/base/span.h"
 #include "core/base/status.h"
 #include "core/model_spec.h"
+#include "engine/model/layer_states.h"
 #include "engine/model/runtime.h"
 
 namespace edgedec::engine {
-
-// Outputs of layers, [tokens, hidden size] each: of those tokens of a pass that went through the layer.
-struct LayerStates {
-  std::vector<int> layers;
-  std::vector<std::vector<float>> rows;  // by the place of a layer
-
-  void clear();
-  // The output of `layer`, or null.
-  const std::vector<float>* of(int layer) const;
-  size_t bytes() const;
-};
-
-constexpr size_t kUsualTaps = 3;
-
-// Layers, ascending, whose outputs are a model's hidden states where a drafter does not say others.
-std::array<int, kUsualTaps> usual_taps(int64_t layers);
 
 struct Exits {
   std::vector<int> exits;  // numbers of layers, the last of them all; none: the graph has no exits

@@ -8,6 +8,7 @@
 #include "engine/bundle/manifest.h"
 #include "engine/model/onnx_model.h"
 #include "engine/model/session_file.h"
+#include "engine/probes/open_forward.h"
 #include "engine/probes/report.h"
 
 using namespace edgedec::engine;
@@ -19,20 +20,7 @@ struct OpenModel {
   std::unique_ptr<OnnxModel> model;
 };
 
-// A forward with the rows of its last pass.
-struct OpenForward {
-  Ledger ledger;
-  std::unique_ptr<Forward> forward;
-  HeadRows rows;
-  std::string text;
-};
-
 Status last;
-
-int noted(Status status) {
-  last = std::move(status);
-  return static_cast<int>(last.code());
-}
 
 struct BytesSink : CacheSink {
   uint8_t* data;
@@ -60,6 +48,11 @@ struct BytesSource : CacheSource {
 };
 
 }  // namespace
+
+int edgedec::engine::noted(Status status) {
+  last = std::move(status);
+  return static_cast<int>(last.code());
+}
 
 // The message of the last failed call of any probe of the model; `hint`: how to mend it.
 EDGEDEC_EXPORT const char* edgedec_probe_model_said(int hint) {

@@ -16,6 +16,10 @@ StateBook book_of(const ModelSpec& spec) {
   return {most_undone(spec.states), applies};
 }
 
+Status damaged() {
+  return {Code::kBadFile, "the model computes values that are not numbers: its weights are damaged", "pull or export the model again"};
+}
+
 }  // namespace
 
 AwaitedForward::AwaitedForward(const ModelSpec& spec, int64_t capacity, int64_t max_pass)
@@ -27,7 +31,8 @@ Status AwaitedForward::announce(const WantedPass& wanted) {
   if (!tokens || static_cast<int64_t>(tokens) > max_pass_)
     return {Code::kUsage, decimal(uint64_t{tokens}) + " tokens in one pass: at most " + decimal(max_pass_)};
   EDGEDEC_TRY(book_.plan(static_cast<int64_t>(tokens), wanted.parents, &planned_));
-  choose(wanted.rows, tokens);
+  EDGEDEC_TRY(choose(wanted.rows, tokens));
+  rows_ = wanted.rows;
   positions_.assign(planned_.positions.begin(), planned_.positions.end());
   find_paths();
   from_.assign(moves_.from.begin(), moves_.from.end());
@@ -59,11 +64,15 @@ void AwaitedForward::cover() {
   covered_ = kUnknown;
 }
 
-void AwaitedForward::choose(const Rows& rows, size_t tokens) {
+Status AwaitedForward::choose(const Rows& rows, size_t tokens) {
   chosen_.clear();
   if (rows.which == Rows::kChosen) chosen_.assign(rows.indices.begin(), rows.indices.end());
   if (rows.which == Rows::kLast) chosen_.push_back(static_cast<int32_t>(tokens) - 1);
   for (size_t at = 0; rows.which == Rows::kAll && at < tokens; ++at) chosen_.push_back(static_cast<int32_t>(at));
+  for (int32_t row : chosen_)
+    if (row < 0 || static_cast<size_t>(row) >= tokens)
+      return {Code::kUsage, "row " + decimal(int64_t{row}) + " is outside a pass over " + decimal(uint64_t{tokens}) + " tokens"};
+  return {};
 }
 
 // Each token's path is its parent's and itself; its number of ancestors is its place in the path.
@@ -105,18 +114,21 @@ void AwaitedForward::make_room(const Rows& rows, HeadRows* found) {
   pass_.logits = pass_.full ? found->logits.data() : nullptr;
 }
 
-Status AwaitedForward::arrived() {
+// Whether results are numbers, and ids of the vocabulary; rows of few ids end with -1.
+bool AwaitedForward::sound(bool padded) const {
   const auto finite = [](float one) { return std::isfinite(one); };
-  const auto known = [this](int32_t id) { return id >= 0 && id < spec_.vocab_size; };
-  const bool sound = std::all_of(found_->logsumexp.begin(), found_->logsumexp.end(), finite) &&
-                     std::all_of(found_->ids.begin(), found_->ids.end(), known);
-  if (!sound) {
+  const auto known = [&](int32_t id) { return id >= -static_cast<int32_t>(padded) && id < spec_.vocab_size; };
+  return std::all_of(found_->logsumexp.begin(), found_->logsumexp.end(), finite) &&
+         std::all_of(found_->ids.begin(), found_->ids.end(), known);
+}
+
+Status AwaitedForward::arrived() {
+  if (!sound(!rows_.keep.empty())) {
     if (!spec_.states.empty()) {
       states_.lose();
       EDGEDEC_TRY(rewind(length()));
     }
-    return {Code::kBadFile, "the model computes values that are not numbers: its weights are damaged",
-            "pull or export the model again"};
+    return damaged();
   }
   book_.append(planned_);
   if (pass_.keep) states_.checkpoint = states_.applied;
@@ -133,12 +145,66 @@ void AwaitedForward::lost() {
 }
 
 Status AwaitedForward::rewind(int64_t length) {
+  forget_peeked();
   EDGEDEC_TRY(book_.rewind(length));
   due_ = true;
   if (!book_.length()) moves_ = {};
   return {};
 }
 
-Status AwaitedForward::keep_path(Span<const int> nodes) { return book_.keep(nodes, &moves_); }
+Status AwaitedForward::keep_path(Span<const int> nodes) {
+  forget_peeked();
+  return book_.keep(nodes, &moves_);
+}
+
+void AwaitedForward::settle() {
+  cpu_->model().caches().move(moves_);
+  moves_ = {};
+}
+
+void AwaitedForward::forget_peeked() {
+  if (cpu_) cpu_->forget();
+}
+
+void AwaitedForward::use(CpuModel& model) {
+  cpu_ = std::make_unique<CpuPasses>(model);
+  lost();
+}
+
+Status AwaitedForward::compute() {
+  if (!cpu_) return {Code::kUsage, "the engine has no CPU passes yet", "call edgedec_web_cpu first"};
+  return cpu_->run(pass_, rows_.taps, rows_.keep, &found_->hidden);
+}
+
+Status AwaitedForward::extend(Span<const int32_t> tokens, Span<const int> parents, const Rows& rows, HeadRows* found) {
+  if (!cpu_) return elsewhere();
+  EDGEDEC_TRY(announce({tokens, parents, rows, found}));
+  EDGEDEC_TRY(compute());
+  return arrived();
+}
+
+Status AwaitedForward::peek(Span<const int32_t> tokens, LayerSubset layers, const Rows& rows, HeadRows* found) {
+  const Span<const int> had = exits();
+  if (had.empty()) return Forward::peek(tokens, layers, rows, found);
+  for (int one : {layers.exit, layers.resume ? layers.resume : layers.exit})
+    if (!std::binary_search(had.begin(), had.end(), one))
+      return {Code::kUsage, "no exit after " + decimal(int64_t{one}) + " layers"};
+  if ((layers.resume && layers.resume < layers.exit) || tokens.empty())
+    return {Code::kUsage, "a peek needs a token, and goes on above the layers that it begins with"};
+  const size_t before = cpu_->follows(layers) ? cpu_->peeked().size() : 0, total = before + tokens.size();
+  if (static_cast<int64_t>(total) > max_pass_)
+    return {Code::kUsage, decimal(uint64_t{total}) + " peeked tokens: at most " + decimal(max_pass_)};
+  EDGEDEC_TRY(choose(rows, tokens.size()));
+  EDGEDEC_TRY(book_.plan(static_cast<int64_t>(total), {}, &planned_));
+  make_room(rows, found);
+  settle();
+  CpuPass pass;
+  pass.chosen = chosen_;
+  pass.keep = rows.keep;
+  pass.inverse = pass_.inverse;
+  pass.result = {pass_.values, pass_.ids, pass_.logsumexp, pass_.entropy, pass_.logits};
+  EDGEDEC_TRY(cpu_->peek(planned_, tokens, layers, pass));
+  return sound(!rows.keep.empty()) ? Status() : damaged();
+}
 
 }  // namespace edgedec::engine

@@ -1,11 +1,14 @@
-// A model whose passes somebody else computes: the bookkeeping of its KV cache, and the description of each pass.
+// A model whose passes somebody else computes: the bookkeeping of its KV cache, and the description of each pass. A CPU model
+// can compute them here; then drafters read its hidden states, and run some of its layers.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "core/decode/passes.h"
 #include "core/memory/cache_book.h"
 #include "core/decode/forward.h"
+#include "engine/web/cpu_passes.h"
 #include "engine/web/edgedec_web.h"
 
 namespace edgedec::engine {
@@ -25,6 +28,13 @@ class AwaitedForward final : public Forward {
   // The slots are gone.
   void lost();
 
+  // Lets `model`, which outlives this, compute passes from now on; the slots are gone.
+  void use(CpuModel& model);
+  // Makes the copies of slots there that the next pass would begin with: somebody reads them before it.
+  void settle();
+  // Computes the announced pass there.
+  Status compute();
+
   const ModelSpec& spec() const override { return spec_; }
   int64_t max_pass() const override { return max_pass_; }
   int64_t capacity() const override { return book_.capacity(); }
@@ -33,7 +43,11 @@ class AwaitedForward final : public Forward {
   int64_t reachable(int64_t length) const override { return book_.reachable(length); }
   Status rewind(int64_t length) override;
   Status keep_path(Span<const int> nodes) override;
-  Status extend(Span<const int32_t>, Span<const int>, const Rows&, HeadRows*) override { return elsewhere(); }
+  Status extend(Span<const int32_t> tokens, Span<const int> parents, const Rows& rows, HeadRows* found) override;
+  Span<const int> exits() const override { return cpu_ ? Span<const int>(cpu_->model().exits()) : Span<const int>(); }
+  Span<const int> taps() const override { return cpu_ ? Span<const int>(cpu_->model().taps()) : Span<const int>(); }
+  Status peek(Span<const int32_t> tokens, LayerSubset layers, const Rows& rows, HeadRows* found) override;
+  Span<const int32_t> peeked() const override { return cpu_ ? cpu_->peeked() : Span<const int32_t>(); }
   std::string cache_layout() const override { return "elsewhere"; }
   int64_t cache_bytes(int64_t) const override { return 0; }
   Status write_cache(CacheSink&, int64_t) override { return elsewhere(); }
@@ -41,10 +55,12 @@ class AwaitedForward final : public Forward {
 
  private:
   static Status elsewhere() { return {Code::kUnsupported, "passes of this model are computed elsewhere"}; }
-  void choose(const Rows& rows, size_t tokens);
+  Status choose(const Rows& rows, size_t tokens);
+  void forget_peeked();
   void cover();
   void find_paths();
   void make_room(const Rows& rows, HeadRows* found);
+  bool sound(bool padded) const;
 
   const ModelSpec& spec_;
   int64_t max_pass_;
@@ -57,7 +73,9 @@ class AwaitedForward final : public Forward {
   std::vector<int32_t> positions_, chosen_;
   std::vector<uint32_t> paths_, from_, to_;
   HeadRows* found_ = nullptr;
+  Rows rows_;  // of the announced pass
   edgedec_web_pass pass_ = {};
+  std::unique_ptr<CpuPasses> cpu_;
 };
 
 }  // namespace edgedec::engine

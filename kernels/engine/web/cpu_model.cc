@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "common/isa.h"
 #include "core/base/format.h"
@@ -16,6 +17,7 @@ namespace edgedec::engine {
 namespace {
 
 constexpr size_t kMostProgram = size_t{8} << 20;
+constexpr const char* kPrograms = "cpu";  // the folder with those of drafters
 constexpr size_t kAlignedFloats = 64 / sizeof(float);
 
 size_t aligned(size_t floats) { return (floats + kAlignedFloats - 1) / kAlignedFloats * kAlignedFloats; }
@@ -40,32 +42,45 @@ const Rows16& kernels() {
 
 }  // namespace
 
-Status CpuModel::open(const std::string& folder, const ModelSpec& spec, int64_t capacity, int64_t max_pass,
+CpuFiles CpuFiles::of_model(const std::string& folder) { return {path_in(folder, "cpu.json"), folder, {}, {}}; }
+
+CpuFiles CpuFiles::of_drafter(const std::string& target, const std::string& folder, const char* kind) {
+  const std::string beside = path_in(path_in(target, kPrograms), kind);
+  return {beside + ".json", folder, beside + ".i32", target};
+}
+
+Status CpuModel::open(const CpuFiles& files, const CpuShape& shape, size_t most, CpuCaches* caches,
                       std::unique_ptr<CpuModel>* made) {
   std::unique_ptr<CpuModel> model(new CpuModel);
   std::string text;
-  EDGEDEC_TRY(read_file(path_in(folder, kCpuProgram), kMostProgram, &text));
-  EDGEDEC_TRY(model->weights_.open(path_in(folder, "weights.bin")));
-  EDGEDEC_TRY(CpuProgram::read(text, {model->weights_.data(), model->weights_.size()}, spec, &model->program_));
-  model->capacity_ = static_cast<size_t>(capacity);
-  EDGEDEC_TRY(model->take_memory(spec, static_cast<size_t>(max_pass)));
+  EDGEDEC_TRY(read_file(files.program, kMostProgram, &text));
+  EDGEDEC_TRY(model->weights_.open(path_in(files.folder, "weights.bin")));
+  if (shape.hidden) EDGEDEC_TRY(model->shared_.open(path_in(files.target, "weights.bin")));
+  const Span<const uint8_t> own = {model->weights_.data(), model->weights_.size()};
+  EDGEDEC_TRY(CpuProgram::read(text, own, {model->shared_.data(), model->shared_.size()}, shape, &model->program_));
+  EDGEDEC_TRY(model->read_ids(files.ids, shape.scored));
+  for (const CpuLayerOut& one : model->program_.outs) model->taps_.push_back(one.layer);
+  model->caches_ = caches;
+  EDGEDEC_TRY(model->take_memory(most));
   model->thread_ = page_threads();
   *made = std::move(model);
   return {};
 }
 
-// Takes memory for the caches, and for passes of at most `most` tokens.
-Status CpuModel::take_memory(const ModelSpec& spec, size_t most) {
-  size_t slot = 0;
-  for (const Keys& kind : keys_of(spec)) {
-    keys_.push_back({static_cast<size_t>(kind.layers), static_cast<size_t>(kind.kv_heads), static_cast<size_t>(kind.head_dim), slot});
-    slot += keys_.back().numbers();
-  }
-  if (slot > SIZE_MAX / 4 / sizeof(uint16_t) / capacity_)
-    return {Code::kNoMemory, "a context of " + decimal(uint64_t{capacity_}) + " tokens is more than a program can address",
-            "use a smaller context"};
-  if (slot) EDGEDEC_TRY(kv_.allocate(slot * sizeof(uint16_t) * capacity_, "the KV cache"));
-  if (!spec.states.empty()) EDGEDEC_TRY(states_.allocate(spec.states));
+// Reads the tokens that rows of the head stand for, where there is a list of them.
+Status CpuModel::read_ids(const std::string& path, int64_t rows) {
+  std::string data;
+  const auto bytes = static_cast<size_t>(rows) * sizeof(int32_t);
+  if (path.empty() || file_size(path) < 0) return {};
+  if (!read_file(path, bytes, &data).ok() || data.size() != bytes)
+    return {Code::kBadFile, path + " does not list the rows of the head", "export the model again"};
+  ids_.resize(static_cast<size_t>(rows));
+  std::memcpy(ids_.data(), data.data(), bytes);
+  return {};
+}
+
+// Takes memory for passes of at most `most` tokens.
+Status CpuModel::take_memory(size_t most) {
   size_t own = 0;
   for (const CpuNode& node : program_.nodes) own = std::max({own, node.attention.heads * node.attention.dim, node.conv.hidden});
   size_t floats = aligned(own * most);
@@ -80,44 +95,75 @@ Status CpuModel::take_memory(const ModelSpec& spec, size_t most) {
   return {};
 }
 
-size_t CpuModel::Run::count(CpuRows over) const {
-  if (over == CpuRows::kAll) return pass.tokens;
-  return over == CpuRows::kChosen ? pass.rows : pass.tokens - first;
+bool CpuModel::attends_to(size_t kind) const {
+  return std::any_of(program_.nodes.begin(), program_.nodes.end(),
+                     [kind](const CpuNode& node) { return node.op == CpuOp::kAttention && node.kind == kind; });
 }
 
-Status CpuModel::run(const edgedec_web_pass& pass) {
-  move(pass);
-  Run run{pass, {pass.positions, pass.positions + pass.tokens}, {pass.parents, pass.parents + pass.tokens}, pass.tokens};
-  for (size_t row = 0; row < pass.rows; ++row) run.first = std::min(run.first, static_cast<size_t>(pass.chosen[row]));
-  EDGEDEC_TRY(follow(run));
-  for (const CpuNode& node : program_.nodes)
-    if (run.count(node.over)) this->run(node, run);
-  if (pass.keep) states_.keep(pass.keep);
+size_t CpuModel::Run::count(CpuRows over) const {
+  if (over == CpuRows::kChosen) return pass.chosen.size();
+  if (over == CpuRows::kCommitted) return width ? pass.taps.size() / width : 0;
+  return pass.tokens.size() - before(over);
+}
+
+CpuModel::Run CpuModel::begun(const CpuPass& pass) const {
+  size_t first = pass.tokens.size();
+  for (int32_t row : pass.chosen) first = std::min(first, static_cast<size_t>(row));
+  const CpuNode& node = program_.nodes.front();
+  return {pass, pass.outs ? pass.done : first, node.op == CpuOp::kTaps ? node.width : 0};
+}
+
+Status CpuModel::run(const CpuPass& pass, int from, int to) {
+  const Run run = begun(pass);
+  EDGEDEC_TRY(check_states(run));
+  const size_t begin = from ? program_.out_of(from - 1)->node + 1 : 0;
+  return run_nodes(run, begin, to ? program_.out_of(to - 1)->node + 1 : program_.nodes.size());
+}
+
+Status CpuModel::run_nodes(const Run& run, size_t begin, size_t end) {
+  for (size_t at = begin; at < end; ++at) {
+    const CpuNode& node = program_.nodes[at];
+    if (node.op == CpuOp::kRotary || run.count(node.over)) this->run(node, run);
+    take_out(at, run);
+  }
   if (!thread_->lacks_memory()) return {};
   thread_ = page_threads();
   return {Code::kNoMemory, "there is no memory for a pass", "close other programs, or use a smaller context"};
 }
 
-// Copies the slots that settling the pass before has moved.
-void CpuModel::move(const edgedec_web_pass& pass) {
-  if (!pass.moves) return;
-  for (const KeysPlace& keys : keys_) {
-    moved_.resize(pass.moves * keys.dim);
-    for (size_t part = 0; part < keys.layers * 2 * keys.heads; ++part) {
-      uint16_t* rows = layer(keys, 0) + part * capacity_ * keys.dim;
-      for (size_t at = 0; at < pass.moves; ++at)
-        std::copy_n(rows + pass.from[at] * keys.dim, keys.dim, moved_.data() + at * keys.dim);
-      for (size_t at = 0; at < pass.moves; ++at)
-        std::copy_n(moved_.data() + at * keys.dim, keys.dim, rows + pass.to[at] * keys.dim);
-    }
-  }
-  states_.move({{pass.from, pass.from + pass.moves}, {pass.to, pass.to + pass.moves}});
+void CpuModel::enter(int exit, Span<const float> rows, size_t behind) {
+  const CpuNode& node = program_.nodes[program_.out_of(exit - 1)->node];
+  float* at = buffer(node.out);
+  std::memmove(at + rows.size(), at, behind * node.width * sizeof(float));
+  std::copy(rows.begin(), rows.end(), at);
 }
 
-// Brings the states to the tokens before the pass.
-Status CpuModel::follow(const Run& run) {
-  if (run.pass.restore == EDGEDEC_WEB_RESTORE) states_.restore(run.pass.applied);
-  if (run.pass.restore == EDGEDEC_WEB_CLEAR) states_.clear();
+Status CpuModel::end(const CpuPass& pass, Span<const float> rows) {
+  const CpuNode& gather = program_.nodes[program_.ending];
+  for (size_t at = 0; at < pass.chosen.size(); ++at)
+    std::copy_n(rows.data() + static_cast<size_t>(pass.chosen[at]) * gather.width, gather.width,
+                buffer(gather.out) + at * gather.width);
+  return run_nodes(begun(pass), program_.ending + 1, program_.nodes.size());
+}
+
+// Copies what others read of the value that a node has just written.
+void CpuModel::take_out(size_t at, const Run& run) {
+  const CpuNode& node = program_.nodes[at];
+  if (static_cast<int>(at) == program_.out) {
+    out_.clear();
+    for (int32_t row : run.pass.chosen) {
+      const float* from = buffer(node.out) + static_cast<size_t>(row) * node.width;
+      out_.insert(out_.end(), from, from + node.width);
+    }
+  }
+  LayerStates* outs = run.pass.outs;
+  for (size_t place = 0; outs && place < outs->layers.size(); ++place)
+    if (const CpuLayerOut* out = program_.out_of(outs->layers[place]); out && out->node == at)
+      outs->rows[place].assign(buffer(node.out), buffer(node.out) + run.count(node.over) * node.width);
+}
+
+// Fails where the states do not lie before the pass.
+Status CpuModel::check_states(const Run& run) {
   for (const CpuNode& node : program_.nodes) {
     if (node.op != CpuOp::kShortConv && node.op != CpuOp::kGatedDelta) continue;
     const size_t taps = node.op == CpuOp::kShortConv ? node.conv.taps : node.delta.taps;
@@ -134,11 +180,13 @@ void CpuModel::run(const CpuNode& node, const Run& run) {
   float* out = buffer(node.out);
   switch (node.op) {
     case CpuOp::kEmbedding: {
-      const std::vector<int64_t> ids(run.pass.token_ids, run.pass.token_ids + count);
+      const Span<const int32_t> tokens = run.pass.tokens.from(run.pass.done);
+      const std::vector<int64_t> ids(tokens.begin(), tokens.end());
       if (!quant_embedding::embed(node.weights[0], ids.data(), m, node.scale, out)) thread_->lack_memory();
       return;
     }
-    case CpuOp::kRotary: return rows.rotary.run(run.positions.data(), node.floats[0], out, 0, count, node.width);
+    case CpuOp::kRotary:
+      return rows.rotary.run(run.pass.positions.data(), node.floats[0], out, 0, run.pass.tokens.size(), node.width);
     case CpuOp::kNorm:
       return rows.norm.run(in, node.floats[0], other, out, 0, count * (node.width / node.cols), node.cols, node.epsilon);
     case CpuOp::kLinear:
@@ -153,39 +201,63 @@ void CpuModel::run(const CpuNode& node, const Run& run) {
     case CpuOp::kAttention: return attend(node, run, out);
     case CpuOp::kShortConv: return convolve(node, run, out);
     case CpuOp::kGatedDelta: return apply_delta(node, run, out);
+    case CpuOp::kNearest: return choose_rows(node);
+    case CpuOp::kHead: return head(node, run);
+    default: return place(node, run, out);
+  }
+}
+
+// Ops that copy rows, or compute single numbers.
+void CpuModel::place(const CpuNode& node, const Run& run, float* out) {
+  const size_t count = run.count(node.over);
+  const float *in = buffer(node.in), *other = buffer(node.other);
+  switch (node.op) {
     case CpuOp::kColumns:
       for (size_t at = 0; at < count; ++at) std::copy_n(in + at * node.cols + node.first, node.width, out + at * node.width);
       return;
     case CpuOp::kScale:
       for (size_t at = 0; at < count * node.width; ++at) out[at] = in[at] * *node.floats[0];
       return;
-    case CpuOp::kFromFirst: return static_cast<void>(std::copy_n(in + run.first * node.width, count * node.width, out));
-    case CpuOp::kGather:
+    case CpuOp::kAdd:
+      for (size_t at = 0; at < count * node.width; ++at) out[at] = in[at] + other[at];
+      return;
+    case CpuOp::kFromFirst:
+      std::copy_n(in + (run.first - run.pass.done) * node.width, count * node.width, out);
+      return;
+    case CpuOp::kTaps: std::copy(run.pass.taps.begin(), run.pass.taps.end(), out); return;
+    case CpuOp::kWithStates:
+      out = std::copy_n(in, run.count(CpuRows::kCommitted) * node.width, out);
+      std::copy(run.pass.states.begin(), run.pass.states.end(), out);
+      return;
+    case CpuOp::kBeside:
       for (size_t at = 0; at < count; ++at) {
-        const size_t row = static_cast<size_t>(run.pass.chosen[at]) - (node.from == CpuRows::kFromFirst ? run.first : 0);
-        std::copy_n(in + row * node.width, node.width, out + at * node.width);
+        std::copy_n(in + at * node.cols, node.cols, out + at * node.width);
+        std::copy_n(other + at * (node.width - node.cols), node.width - node.cols, out + at * node.width + node.cols);
       }
       return;
-    case CpuOp::kHead: return head(node, run);
+    default:  // kGather
+      for (size_t at = 0; at < count; ++at)
+        std::copy_n(in + (static_cast<size_t>(run.pass.chosen[at]) - run.before(node.from)) * node.width, node.width,
+                    out + at * node.width);
   }
 }
 
 void CpuModel::attend(const CpuNode& node, const Run& run, float* out) {
   const tree_attention::Row& row = kernels().attention;
-  const KeysPlace& keys = keys_[node.kind];
   tree_attention::Cache cache;
-  tree_attention::lay_out(node.attention, layer(keys, node.layer), capacity_, keys.dim, &cache);
-  const size_t first = run.pass.tokens - run.count(node.over);
-  const tree_attention::Pass pass{run.parents.data(), run.pass.tokens, run.pass.length, first};
-  row.prepare(node.attention, cache, pass.length + first, buffer(node.in), buffer(node.rotary) + first * keys.dim,
+  caches_->lay_out(node.kind, node.layer, node.attention, &cache);
+  const size_t tokens = run.pass.tokens.size(), first = tokens - run.count(node.over);
+  const tree_attention::Pass pass{run.pass.parents.data(), tokens, run.pass.length, first};
+  row.prepare(node.attention, cache, pass.length + first, buffer(node.in), buffer(node.rotary) + first * node.attention.dim,
               node.floats[0], node.floats[1], scratch_, 0, pass.computed());
   tree_attention::attend(row, *thread_, node.attention, cache, pass, scratch_, out, split_for(node.attention, pass), {});
 }
 
 recurrent::Sequence CpuModel::sequence(const CpuNode& node, const Run& run, size_t token_row) {
-  const auto row = static_cast<size_t>(states_.kinds()[node.kind].row);
-  return {run.parents.data(), run.pass.tokens, run.pass.length, run.pass.applied,
-          states_.trail(node.kind) + node.layer * recurrent::kTrailSlots * row, row, buffer(node.in), token_row};
+  StateMemory& states = caches_->states;
+  const auto row = static_cast<size_t>(states.kinds()[node.kind].row);
+  return {run.pass.parents.data(), run.pass.tokens.size(), run.pass.length, run.pass.applied,
+          states.trail(node.kind) + node.layer * recurrent::kTrailSlots * row, row, buffer(node.in), token_row};
 }
 
 void CpuModel::convolve(const CpuNode& node, const Run& run, float* out) {
@@ -196,16 +268,39 @@ void CpuModel::convolve(const CpuNode& node, const Run& run, float* out) {
 
 void CpuModel::apply_delta(const CpuNode& node, const Run& run, float* out) {
   const gated_delta::Config& config = node.delta;
-  const gated_delta::Job job = {sequence(node, run, config.token_row()), states_.state(node.kind) + node.layer * config.state(), out};
+  float* state = caches_->states.state(node.kind) + node.layer * config.state();
+  const gated_delta::Job job = {sequence(node, run, config.token_row()), state, out};
   const gated_delta::Weights weights = {node.floats[0], node.floats[1], node.floats[2], node.floats[3]};
   gated_delta::run(kernels().delta, *thread_, config, weights, &job, 1);
 }
 
+// Chooses the rows of the nearest clusters, ascending. Of those that are as near the first ones are taken.
+void CpuModel::choose_rows(const CpuNode& node) {
+  const size_t clusters = node.width, each = node.first;
+  const float* near = buffer(node.in);
+  std::vector<size_t> order(clusters);
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto nearer = [near](size_t a, size_t b) { return near[a] != near[b] ? near[a] > near[b] : a < b; };
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(node.cols), order.end(), nearer);
+  order.resize(node.cols);
+  std::sort(order.begin(), order.end());
+  nearest_.clear();
+  for (size_t cluster : order)
+    for (size_t row = 0; row < each; ++row) nearest_.push_back(static_cast<int64_t>(cluster * each + row));
+}
+
 void CpuModel::head(const CpuNode& node, const Run& run) {
-  const edgedec_web_pass& pass = run.pass;
-  const head_topk::Result result = {pass.values, pass.ids, pass.logsumexp, pass.entropy, pass.logits};
-  head_topk::head_topk(kernels().linear, kernels().head, *thread_, node.weights[0], buffer(node.in), static_cast<int>(pass.rows),
-                       node.refine, {node.softcap, pass.inverse}, nullptr, 0, node.k, result);
+  const CpuPass& pass = run.pass;
+  const Span<const int64_t> keep = nearest_.empty() ? pass.keep : Span<const int64_t>(nearest_);
+  const size_t rows = pass.chosen.size();
+  head_topk::head_topk(kernels().linear, kernels().head, *thread_, node.weights[0], buffer(node.in), static_cast<int>(rows),
+                       node.refine, {node.softcap, pass.inverse}, keep.empty() ? nullptr : keep.data(),
+                       static_cast<int>(keep.size()), node.k, pass.result);
+  if (ids_.empty()) return;
+  for (size_t at = 0; at < rows * static_cast<size_t>(node.k); ++at) {
+    int32_t& id = pass.result.ids[at];
+    if (id >= 0) id = ids_[static_cast<size_t>(id)];
+  }
 }
 
 }  // namespace edgedec::engine

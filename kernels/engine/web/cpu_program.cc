@@ -2,32 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
+#include "core/base/format.h"
 #include "engine/model/state_memory.h"
+#include "engine/web/cpu_values.h"
 #include "head_topk/head_topk.h"
 
 namespace edgedec::engine {
 namespace {
 
 constexpr JsonLimits kProgramLimits = {size_t{8} << 20, 16, size_t{1} << 19};
-constexpr int64_t kMostSize = 1 << 20;  // of a vocabulary, and of what layers hand on
+constexpr size_t kMostExits = 64;
 
-Status damaged(const std::string& why) {
-  return {Code::kBadFile, "cpu.json is damaged: " + why, "export the model again"};
-}
-
-struct ProgramValue {
-  std::string name;
-  size_t width;
-  CpuRows over;
-  size_t last = 0;  // the last node that reads it
-};
-
-class Reader {
+class Reader : private CpuValues {
  public:
-  Reader(JsonValue root, Span<const uint8_t> weights, const ModelSpec& spec, CpuProgram* program)
-      : root_(root), weights_(weights), spec_(spec), keys_(keys_of(spec)), program_(*program) {}
+  Reader(JsonValue root, Span<const uint8_t> weights, Span<const uint8_t> shared, const CpuShape& shape, CpuProgram* program)
+      : CpuValues(root, weights, shared, program), shape_(shape) {}
 
   Status read() {
     if (root_["format"].text() != "edgedec-cpu" || root_["version"].whole() != 1) return damaged("it is of another format");
@@ -35,9 +25,12 @@ class Reader {
     for (size_t at = 0; at < nodes.size(); ++at) EDGEDEC_TRY(read_node(nodes.at(at)));
     if (program_.nodes.empty() || program_.nodes.back().op != CpuOp::kHead) return damaged("it does not end with a head");
     size_t layers = 0;
-    for (const Keys& kind : keys_) layers += static_cast<size_t>(kind.layers);
-    for (const States& kind : spec_.states) layers += static_cast<size_t>(kind.layers);
-    if (written_.size() != layers) return damaged("it has another number of layers");
+    for (const Keys& kind : shape_.keys) layers += static_cast<size_t>(kind.layers);
+    for (const States& kind : shape_.states) layers += static_cast<size_t>(kind.layers);
+    if (!shape_.lent && written_.size() != layers) return damaged("it has another number of layers");
+    if (shape_.hidden) EDGEDEC_TRY(find_out());
+    find_outs();
+    EDGEDEC_TRY(find_exits());
     share_buffers();
     return {};
   }
@@ -49,7 +42,9 @@ class Reader {
         {"QuantLinear", &Reader::linear},       {"GatedMLP", &Reader::mlp},           {"TreeAttention", &Reader::attention},
         {"GatedProduct", &Reader::product},     {"ShortConv", &Reader::short_conv},   {"GatedDelta", &Reader::gated_delta},
         {"Columns", &Reader::columns},          {"Scale", &Reader::scale},            {"FromFirst", &Reader::from_first},
-        {"Gather", &Reader::gather},            {"HeadTopK", &Reader::head}};
+        {"Taps", &Reader::taps},                {"WithStates", &Reader::with_states}, {"Beside", &Reader::beside},
+        {"Add", &Reader::add},                  {"Nearest", &Reader::nearest},        {"Gather", &Reader::gather},
+        {"HeadTopK", &Reader::head}};
     const std::string_view op = json["op"].text().value_or("");
     for (const auto& [name, reader] : kReaders) {
       if (name != op) continue;
@@ -57,11 +52,11 @@ class Reader {
       EDGEDEC_TRY((this->*reader)(json, &node));
       for (int value : {node.in, node.other, node.rotary})
         if (value >= 0) values_[static_cast<size_t>(value)].last = program_.nodes.size();
-      if (node.op != CpuOp::kHead) {
+      if (node.op != CpuOp::kHead && node.op != CpuOp::kNearest) {
         const std::string_view out = json["out"].text().value_or("");
         if (out.empty() || find(out) >= 0 || !node.width || node.width > kMostSize) return damaged("a node writes nothing");
         node.out = static_cast<int>(values_.size());
-        values_.push_back({std::string(out), node.width, node.over, program_.nodes.size()});
+        values_.push_back({std::string(out), node.width, node.over, program_.nodes.size(), program_.nodes.size()});
       }
       program_.nodes.push_back(std::move(node));
       return {};
@@ -69,96 +64,12 @@ class Reader {
     return damaged("unknown op " + quoted(op));
   }
 
-  static std::string quoted(std::string_view text) { return "'" + std::string(text.substr(0, 40)) + "'"; }
-
-  static std::string_view input(JsonValue json, size_t at) {
-    const JsonValue in = json["in"];
-    return at < in.size() ? in.at(at).text().value_or("") : "";
-  }
-
-  int find(std::string_view name) const {
-    for (size_t at = values_.size(); at-- > 0;)
-      if (values_[at].name == name) return static_cast<int>(at);
-    return -1;
-  }
-
-  // A value of `width` floats (0: any) that the node reads; the first one says over which tokens it runs.
-  Status value(JsonValue json, size_t at, size_t width, CpuNode* node, int* found) {
-    *found = find(input(json, at));
-    if (*found < 0) return damaged("a node reads what is not there");
-    const ProgramValue& value = values_[static_cast<size_t>(*found)];
-    if (width && value.width != width) return damaged("a node reads values of another width");
-    if (found == &node->in) node->over = node->from = value.over;
-    else if (value.over != node->over && found != &node->rotary) return damaged("a node reads values of different tokens");
-    return {};
-  }
-
-  Status maybe_value(JsonValue json, size_t at, size_t width, CpuNode* node, int* found) {
-    return input(json, at).empty() ? Status() : value(json, at, width, node, found);
-  }
-
-  // A size of the node, at least 1.
-  static Status size(JsonValue json, size_t* found) {
-    const int64_t value = json.whole().value_or(0);
-    if (value < 1 || value > kMostSize) return damaged("a node has an impossible size");
-    *found = static_cast<size_t>(value);
-    return {};
-  }
-
-  static float real(JsonValue json, float otherwise) { return static_cast<float>(json.number().value_or(otherwise)); }
-
-  // Bytes of a tensor in weights.bin; null: it is none, or not inside.
-  const uint8_t* tensor(std::string_view name, size_t bytes) const {
-    const JsonValue place = root_["tensors"][name];
-    if (place.size() != 2) return nullptr;
-    const int64_t offset = place.at(0).whole().value_or(-1), size = place.at(1).whole().value_or(-1);
-    const bool inside = offset >= 0 && size >= 0 && static_cast<uint64_t>(offset) <= weights_.size() &&
-                        static_cast<uint64_t>(size) <= weights_.size() - static_cast<uint64_t>(offset);
-    return inside && static_cast<uint64_t>(size) == bytes ? weights_.data() + offset : nullptr;
-  }
-
-  Status weight(std::string_view name, std::string_view format, int64_t rows, size_t cols, CpuNode* node) {
-    Weight made;
-    made.format = format_by_name(std::string(format).c_str());
-    if (made.format == FormatId::kCount || rows < 1 || rows > kMostSize) return damaged("a matrix has no known format");
-    made.rows = static_cast<int>(rows);
-    made.cols = static_cast<int>(cols);
-    made.data = tensor(name, made.bytes());
-    if (!made.data) return damaged("the weights of " + quoted(name) + " have another size");
-    node->weights.push_back(made);
-    return {};
-  }
-
-  // `count` floats out of the file or out of the program itself.
-  Status floats(std::string_view name, size_t count, const float** found) {
-    const JsonValue bits = root_["constants"][name];
-    if (bits.missing()) {
-      const uint8_t* bytes = tensor(name, count * sizeof(float));
-      if (!bytes || reinterpret_cast<uintptr_t>(bytes) % alignof(float)) return damaged(quoted(name) + " is not there");
-      *found = reinterpret_cast<const float*>(bytes);
-      return {};
-    }
-    if (bits.size() != count) return damaged(quoted(name) + " has another size");
-    std::vector<float> made(count);
-    for (size_t at = 0; at < count; ++at) {
-      const auto one = static_cast<uint32_t>(bits.at(at).whole().value_or(0));
-      std::memcpy(&made[at], &one, sizeof one);
-    }
-    program_.constants.push_back(std::move(made));
-    *found = program_.constants.back().data();
-    return {};
-  }
-
-  Status maybe_floats(std::string_view name, size_t count, const float** found) {
-    return name.empty() ? Status() : floats(name, count, found);
-  }
-
   Status embedding(JsonValue json, CpuNode* node) {
     node->op = CpuOp::kEmbedding;
     EDGEDEC_TRY(size(json["cols"], &node->width));
-    if (json["rows"].whole() != spec_.vocab_size || input(json, 0) != "tokens") return damaged("it embeds something else");
+    if (json["rows"].whole() != shape_.vocabulary || input(json, 0) != "tokens") return damaged("it embeds something else");
     node->scale = real(json["scale"], 1.0f);
-    return weight(input(json, 1), json["format"].text().value_or(""), spec_.vocab_size, node->width, node);
+    return weight(input(json, 1), json["format"].text().value_or(""), shape_.vocabulary, node->width, node);
   }
 
   Status rotary(JsonValue json, CpuNode* node) {
@@ -259,10 +170,10 @@ class Reader {
   // The layer whose keys an attention writes, or reads where they are shared.
   Status keys(JsonValue json, CpuNode* node) {
     const bool ring = input(json, 4) == "kv_window";
-    while (node->kind < keys_.size() && (keys_[node->kind].window != 0) != ring) ++node->kind;
+    while (node->kind < shape_.keys.size() && (shape_.keys[node->kind].window != 0) != ring) ++node->kind;
     const int64_t layer = json["layer"].whole().value_or(-1);
-    if (node->kind == keys_.size() || layer < 0 || layer >= keys_[node->kind].layers) return damaged("its keys have no place");
-    const Keys& kind = keys_[node->kind];
+    if (node->kind == shape_.keys.size() || layer < 0 || layer >= shape_.keys[node->kind].layers) return damaged("its keys have no place");
+    const Keys& kind = shape_.keys[node->kind];
     if (static_cast<int64_t>(node->attention.kv_heads) != kind.kv_heads || static_cast<int64_t>(node->attention.dim) != kind.head_dim)
       return damaged("its heads are not those of the model");
     node->layer = static_cast<size_t>(layer);
@@ -271,7 +182,7 @@ class Reader {
 
   // Notes that a layer is written, which happens once; `before`: or that it was.
   Status writes(std::pair<size_t, size_t> layer, bool before) {
-    const bool known = std::find(written_.begin(), written_.end(), layer) != written_.end();
+    const bool known = std::find(written_.begin(), written_.end(), layer) != written_.end() || (before && shape_.lent);
     if (known != before) return damaged("a layer is written twice, or read before it is written");
     if (!known) written_.push_back(layer);
     return {};
@@ -279,7 +190,7 @@ class Reader {
 
   // The layer of a recurrent op, whose trail has rows of so many numbers.
   Status recurrence(JsonValue json, size_t taps, size_t row, size_t state, CpuNode* node) {
-    const std::vector<States>& kinds = spec_.states;
+    const std::vector<States>& kinds = shape_.states;
     while (node->kind < kinds.size() && input(json, 4) != trail_input(kinds[node->kind])) ++node->kind;
     const int64_t layer = json["layer"].whole().value_or(-1);
     if (node->kind == kinds.size() || layer < 0 || layer >= kinds[node->kind].layers) return damaged("its states have no place");
@@ -289,7 +200,7 @@ class Reader {
       return damaged("its states are not those of the model");
     if (node->over != CpuRows::kAll) return damaged("a recurrence runs over rows");
     node->layer = static_cast<size_t>(layer);
-    return writes({keys_.size() + node->kind, node->layer}, false);
+    return writes({shape_.keys.size() + node->kind, node->layer}, false);
   }
 
   Status short_conv(JsonValue json, CpuNode* node) {
@@ -350,11 +261,57 @@ class Reader {
     return {};
   }
 
+  // Hidden states of the target, which a pass gives for its first tokens.
+  Status taps(JsonValue json, CpuNode* node) {
+    node->op = CpuOp::kTaps;
+    node->over = CpuRows::kCommitted;
+    EDGEDEC_TRY(size(json["cols"], &node->width));
+    return node->width == shape_.taps ? Status() : damaged("it reads other hidden states");
+  }
+
+  Status with_states(JsonValue json, CpuNode* node) {
+    node->op = CpuOp::kWithStates;
+    EDGEDEC_TRY(value(json, 0, shape_.hidden, node, &node->in));
+    if (!shape_.hidden || node->over != CpuRows::kCommitted) return damaged("states come behind something else");
+    node->width = shape_.hidden;
+    node->over = CpuRows::kAll;
+    return {};
+  }
+
+  Status beside(JsonValue json, CpuNode* node) {
+    node->op = CpuOp::kBeside;
+    EDGEDEC_TRY(same_width(json, node));
+    EDGEDEC_TRY(value(json, 1, 0, node, &node->other));
+    node->cols = node->width;
+    node->width += values_[static_cast<size_t>(node->other)].width;
+    return {};
+  }
+
+  Status add(JsonValue json, CpuNode* node) {
+    node->op = CpuOp::kAdd;
+    EDGEDEC_TRY(same_width(json, node));
+    return value(json, 1, node->width, node, &node->other);
+  }
+
+  // The clusters, of as many rows of the head each, that one token is nearest to.
+  Status nearest(JsonValue json, CpuNode* node) {
+    node->op = CpuOp::kNearest;
+    EDGEDEC_TRY(same_width(json, node));
+    EDGEDEC_TRY(size(json["chosen"], &node->cols));
+    const auto rows = static_cast<size_t>(shape_.scored);
+    if (!shape_.lent || node->over != CpuRows::kAll || node->cols > node->width || node->width > rows)
+      return damaged("it chooses clusters that are none");
+    node->first = rows / node->width;
+    return {};
+  }
+
   Status gather(JsonValue json, CpuNode* node) {
     node->op = CpuOp::kGather;
     EDGEDEC_TRY(same_width(json, node));
-    if (node->over == CpuRows::kChosen || input(json, 1) != "rows") return damaged("it gathers something else than rows");
+    if (node->over == CpuRows::kChosen || node->over == CpuRows::kCommitted || input(json, 1) != "rows" || program_.ending)
+      return damaged("it gathers something else than rows");
     node->over = CpuRows::kChosen;
+    program_.ending = program_.nodes.size();
     return {};
   }
 
@@ -362,14 +319,51 @@ class Reader {
     node->op = CpuOp::kHead;
     size_t cols;
     EDGEDEC_TRY(size(json["cols"], &cols));
-    if (json["rows"].whole() != spec_.vocab_size || json["k"].whole() != spec_.head_k || spec_.head_k > head_topk::kBlock)
+    if (json["rows"].whole() != shape_.scored || json["k"].whole() != shape_.k || shape_.k > head_topk::kBlock)
       return damaged("its head is not that of the model");
-    node->k = static_cast<int>(spec_.head_k);
+    node->k = static_cast<int>(shape_.k);
     node->refine = json["refine"].whole().value_or(0) != 0;
     node->softcap = real(json["softcap"], 0.0f);
     EDGEDEC_TRY(value(json, 0, cols, node, &node->in));
-    if (node->over != CpuRows::kChosen || !(node->softcap >= 0.0f)) return damaged("its head does not read rows");
-    return weight(input(json, 1), json["format"].text().value_or(""), spec_.vocab_size, cols, node);
+    const bool one = shape_.lent && node->over == CpuRows::kAll;  // a step over one token
+    if ((node->over != CpuRows::kChosen && !one) || !(node->softcap >= 0.0f)) return damaged("its head does not read rows");
+    return weight(input(json, 1), json["format"].text().value_or(""), shape_.scored, cols, node);
+  }
+
+  Status find_out() {
+    const int at = find("out");
+    if (at < 0 || values_[static_cast<size_t>(at)].width != shape_.hidden) return damaged("it has no states behind tokens");
+    program_.out = static_cast<int>(values_[static_cast<size_t>(at)].node);
+    return values_[static_cast<size_t>(at)].over == CpuRows::kAll ? Status() : damaged("it has states of some tokens");
+  }
+
+  // Finds the outputs of layers, by their names in the graph.
+  void find_outs() {
+    for (int layer = 0;; ++layer) {
+      const int at = find("blk." + decimal(int64_t{layer}) + ".out");
+      if (at < 0 || shape_.hidden) return;
+      program_.outs.push_back({layer, values_[static_cast<size_t>(at)].node});
+    }
+  }
+
+  // Checks that all that goes on behind an exit is the output of its last layer.
+  Status find_exits() {
+    const JsonValue exits = root_["exits"];
+    for (size_t at = 0; at < exits.size(); ++at) {
+      const int64_t exit = exits.at(at).whole().value_or(0);
+      if (at == kMostExits || !program_.ending || exit < 1 || exit > static_cast<int64_t>(program_.outs.size()) || !shape_.states.empty() ||
+          (at && exit <= program_.exits.back()))
+        return damaged("its exits are none");
+      program_.exits.push_back(static_cast<int>(exit));
+      const size_t node = program_.out_of(static_cast<int>(exit) - 1)->node;
+      for (const CpuValue& value : values_)
+        if (value.node < node && value.last > node && program_.nodes[value.node].op != CpuOp::kRotary)
+          return damaged("an exit cuts values");
+      if (program_.nodes[node].over != CpuRows::kAll || program_.nodes[node].width != program_.nodes[program_.ending].width)
+        return damaged("an exit has other rows than the head");
+    }
+    const bool whole = program_.exits.empty() || program_.exits.back() == static_cast<int>(program_.outs.size());
+    return whole ? Status() : damaged("its exits do not end with all layers");
   }
 
   // Gives every value a buffer that nothing needs any more while it lives.
@@ -381,7 +375,7 @@ class Reader {
       for (int* value : {&node.in, &node.other, &node.rotary})
         if (*value >= 0) *value = buffer_of[static_cast<size_t>(*value)];
       if (node.out < 0) continue;
-      const ProgramValue& made = values_[static_cast<size_t>(node.out)];
+      const CpuValue& made = values_[static_cast<size_t>(node.out)];
       size_t buffer = 0;
       while (buffer < free_from.size() && free_from[buffer] > at) ++buffer;
       if (buffer == free_from.size()) {
@@ -395,22 +389,31 @@ class Reader {
     }
   }
 
-  JsonValue root_;
-  Span<const uint8_t> weights_;
-  const ModelSpec& spec_;
-  const std::vector<Keys> keys_;
-  CpuProgram& program_;
-  std::vector<ProgramValue> values_;
+  const CpuShape& shape_;
   std::vector<std::pair<size_t, size_t>> written_;  // layers of caches: the kind, states behind keys, and the layer
 };
 
 }  // namespace
 
-Status CpuProgram::read(std::string_view text, Span<const uint8_t> weights, const ModelSpec& spec, CpuProgram* program) {
+CpuShape CpuShape::of(const ModelSpec& spec) {
+  CpuShape shape;
+  shape.vocabulary = shape.scored = spec.vocab_size;
+  shape.k = spec.head_k;
+  shape.keys = keys_of(spec);
+  shape.states = spec.states;
+  return shape;
+}
+
+Status CpuProgram::read(std::string_view text, Span<const uint8_t> weights, Span<const uint8_t> shared, const CpuShape& shape,
+                        CpuProgram* program) {
   *program = {};
   Json json;
-  if (!json.parse(text, kProgramLimits)) return damaged("it is not JSON");
-  return Reader(json.root(), weights, spec, program).read();
+  if (!json.parse(text, kProgramLimits)) return {Code::kBadFile, "cpu.json is damaged: it is not JSON", "export the model again"};
+  return Reader(json.root(), weights, shared, shape, program).read();
+}
+
+const CpuLayerOut* CpuProgram::out_of(int layer) const {
+  return layer >= 0 && static_cast<size_t>(layer) < outs.size() ? &outs[static_cast<size_t>(layer)] : nullptr;
 }
 
 }  // namespace edgedec::engine

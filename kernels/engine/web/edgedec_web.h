@@ -95,12 +95,14 @@ EDGEDEC_WEB_API int32_t edgedec_web_file(const char* name, size_t name_size, uin
 // Opens the bundle; NULL: the text is an error. Options are an object, all of whose members can be left out:
 //   context       tokens of the KV cache; default: the model's limit, at most 4096
 //   max_pass      most tokens of one pass, 16 to 128; default 128
-//   draft         "auto", "off", or names of "lookup" and "recycling" by comma
+//   draft         "auto", "off", or names by comma as edgedec.h has them; those with files draft once edgedec_web_cpu was called
+//   memory        bytes that the module may take; with less than passes on the CPU need, keys and values are kept as int8
 //   draft_tokens  most tokens drafted for one pass, 1 to 15
 //   costs         what edgedec_web_measure found at an earlier start with the same model and device: [[tokens, seconds], ..]
 //   folder        where the files lie, for programs that have files; edgedec.wasm reads those of edgedec_web_file
 // The text is then an object of facts: model, architecture, vocabulary, k, layers, kv_heads, head_dim, context, max_pass,
-// chat_template, draft (a list of names), costs (whether they are known), sampling (the model's preset), cpu (false).
+// chat_template, draft (a list of names), costs (whether they are known), sampling (the model's preset), cpu (whether it computes
+// passes itself); then also kv ("fp16" or "int8"), memory (bytes that were planned) and notes (a list of lines).
 EDGEDEC_WEB_API edgedec_web* edgedec_web_open(const char* options, size_t size);
 EDGEDEC_WEB_API void edgedec_web_close(edgedec_web* engine);
 
@@ -123,8 +125,8 @@ EDGEDEC_WEB_API int32_t edgedec_web_begin(edgedec_web* engine, const char* reque
 // Returns 1: a pass is wanted, see edgedec_web_pass_of; 0: what was begun is over, and the text is an object of its figures;
 // -1: it failed, and the text is an error. A reply's figures have the names of `edgedec generate --json`: finish_reason
 // ("stop", "length", "context", "loop", "interrupted"), prompt_tokens, reused_tokens, completion_tokens, dropped_messages,
-// prefill_s, decode_s, passes, drafted_tokens, accepted_tokens; `pieces`, text that was held back until the end; and `costs`
-// where the reply corrected them, to be kept like those of edgedec_web_measure.
+// prefill_s, decode_s, passes, drafted_tokens, accepted_tokens; `pieces`, text that was held back until the end; `costs` where
+// the reply corrected them, to be kept like those of edgedec_web_measure; and `notes`, lines about drafters that failed.
 EDGEDEC_WEB_API int32_t edgedec_web_next(edgedec_web* engine);
 
 // Where the pass that edgedec_web_next announced is described. The address is the same for the life of the engine; the
@@ -155,7 +157,8 @@ EDGEDEC_WEB_API int32_t edgedec_web_encode(edgedec_web* engine, const char* text
 // ---- Passes on the CPU
 
 // Makes the engine ready to compute passes itself, with a KV cache of its own: reads cpu.json, which `edgedec export`
-// makes of model.onnx, and uses weights.bin where it lies. It may follow edgedec_web_lost.
+// makes of model.onnx, and uses weights.bin where it lies. The text is the facts of edgedec_web_open. Unless a conversation is
+// under way, drafters with files draft from then on; a note says which cannot. It may follow edgedec_web_lost.
 EDGEDEC_WEB_API int32_t edgedec_web_cpu(edgedec_web* engine);
 // Computes the pass that was announced, its copies included, and writes the results. edgedec_web_give follows.
 EDGEDEC_WEB_API int32_t edgedec_web_compute(edgedec_web* engine);

@@ -4,7 +4,6 @@
 
 #include "core/base/format.h"
 #include "core/decode/passes.h"
-#include "engine/decode/table_drafters.h"
 #include "core/sampling/check.h"
 #include "core/base/utf8_decoder.h"
 
@@ -14,7 +13,6 @@ namespace {
 constexpr JsonLimits kRequestLimits = {size_t{64} << 20, 16, size_t{1} << 22};
 constexpr int64_t kLeastPass = 16, kMostDrafted = 15;
 constexpr size_t kMostStops = 64, kMostCosts = 64;
-constexpr std::string_view kDrafters[] = {"lookup", "recycling"};
 
 Status wrong(std::string_view name, std::string_view what) {
   return {Code::kUsage, "'" + std::string(name) + "' is no " + std::string(what), "see edgedec_web.h"};
@@ -38,25 +36,6 @@ Status read_costs(JsonValue list, Points* costs) {
     costs->emplace_back(static_cast<int>(tokens), *pair.at(1).number());
   }
   return list.missing() || list.is_null() || list.is_list() ? Status() : wrong("costs", "list of costs");
-}
-
-Status read_drafters(JsonValue value, std::vector<std::string>* found) {
-  if (!value.missing() && !value.text()) return wrong("draft", "text");
-  const std::string_view names = value.text().value_or("auto");
-  if (names == "off") return {};
-  if (names == "auto") {
-    found->assign(std::begin(kDrafters), std::end(kDrafters));
-    return {};
-  }
-  for (size_t from = 0; from <= names.size();) {
-    const size_t end = std::min(names.find(',', from), names.size());
-    const std::string_view name = names.substr(from, end - from);
-    if (std::find(std::begin(kDrafters), std::end(kDrafters), name) == std::end(kDrafters))
-      return {Code::kUsage, "there is no drafter " + quoted(name), "there are auto, off, lookup, recycling"};
-    if (std::find(found->begin(), found->end(), name) == found->end()) found->emplace_back(name);
-    from = end + 1;
-  }
-  return {};
 }
 
 Status read_messages(JsonValue list, Texts* messages) {
@@ -141,8 +120,12 @@ Status read_options(std::string_view text, WebOptions* options) {
   EDGEDEC_TRY(whole(root, "context", 2, INT32_MAX, &options->context));
   EDGEDEC_TRY(whole(root, "max_pass", kLeastPass, kLongestPass, &options->max_pass));
   EDGEDEC_TRY(whole(root, "draft_tokens", 1, kMostDrafted, &options->draft_tokens));
+  EDGEDEC_TRY(whole(root, "memory", 0, INT64_MAX / 2, &options->memory));
   EDGEDEC_TRY(read_costs(root["costs"], &options->costs));
-  return read_drafters(root["draft"], &options->drafters);
+  const JsonValue draft = root["draft"];
+  if (!draft.missing() && !draft.text()) return wrong("draft", "text");
+  options->draft = std::string(draft.text().value_or("auto"));
+  return {};
 }
 
 Status read_request(std::string_view text, const Preset& preset, WebRequest* request) {

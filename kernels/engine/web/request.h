@@ -18,7 +18,8 @@ struct WebOptions {
   int64_t context = 0;  // 0: the model's, at most 4096
   int64_t max_pass = 128;
   int64_t draft_tokens = 15;
-  std::vector<std::string> drafters;
+  int64_t memory = 0;  // bytes; 0: no limit but that of addresses
+  std::string draft = "auto";
   Points costs;  // empty: not known
 };
 

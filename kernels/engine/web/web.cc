@@ -105,7 +105,7 @@ int32_t edgedec_web_encode(edgedec_web* engine, const char* text, size_t size) {
 }
 
 int32_t edgedec_web_cpu(edgedec_web* engine) {
-  return answered([&](std::string*) { return engine->engine.use_cpu(); });
+  return answered([&](std::string* out) { return engine->engine.use_cpu(out); });
 }
 
 int32_t edgedec_web_compute(edgedec_web* engine) {

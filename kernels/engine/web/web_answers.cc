@@ -1,5 +1,6 @@
 // Answers of the engine: facts, tokens as they are committed, figures.
 #include "common/isa.h"
+#include "core/memory/sizes.h"
 #include "engine/web/web_engine.h"
 
 namespace edgedec::engine {
@@ -41,9 +42,13 @@ std::string WebEngine::facts() const {
   out.key("vocabulary").whole(spec.vocab_size).key("k").whole(spec.head_k).key("layers").whole(spec.n_layers);
   out.key("kv_heads").whole(spec.n_kv_heads).key("head_dim").whole(spec.head_dim).key("context").whole(forward_->capacity());
   out.key("max_pass").whole(forward_->max_pass()).key("chat_template").flag(template_ != nullptr).key("draft").begin_list();
-  for (const std::string& name : options_.drafters) out.text(name);
+  for (const std::string& name : drafters_.names()) out.text(name);
   write_sampling(manifest_.preset.sampling, &out.end_list().key("costs").flag(costs_known_).key("sampling").begin_object());
-  return out.end_object().key("cpu").flag(cpu_ != nullptr).end_object().take();
+  out.end_object().key("cpu").flag(cpu_ != nullptr);
+  if (!cpu_) return out.end_object().take();
+  out.key("kv").text(kv_name(caches_->kv())).key("memory").whole(planned()).key("notes").begin_list();
+  for (const std::string& line : drafters_.notes()) out.text(line);
+  return out.end_list().end_object().take();
 }
 
 // The figures of a reply that is over, with what was held back, and costs that it corrected.
@@ -54,6 +59,12 @@ std::string WebEngine::figures() {
   out.key("dropped_messages").whole(reply.result.dropped_messages).key("pieces").raw(heard());
   if (!drifted_.empty()) write_costs(drifted_, &out.key("costs"));
   drifted_.clear();
+  if (!told_.empty()) {
+    out.key("notes").begin_list();
+    for (const std::string& line : told_) out.text(line);
+    out.end_list();
+  }
+  told_.clear();
   return out.end_object().take();
 }
 

@@ -6,7 +6,6 @@
 #include "common/isa.h"
 #include "engine/base/files.h"
 #include "core/base/format.h"
-#include "engine/decode/table_drafters.h"
 #include "core/memory/sizes.h"
 #include "head_topk/finish.h"
 #include "head_topk/head_topk.h"
@@ -16,7 +15,6 @@ namespace edgedec::engine {
 namespace {
 
 constexpr size_t kMostManifest = 1 << 20, kMostTemplate = 1 << 20;
-constexpr const char* kTables = "drafters/tables";
 
 const char* isa() { return selected_isa() ? selected_isa() : "scalar"; }
 
@@ -31,6 +29,7 @@ Status WebEngine::open(std::string_view options, std::string* out) {
   EDGEDEC_TRY(open_template());
   int64_t capacity;
   EDGEDEC_TRY(checked_capacity(manifest_.spec, options_.context, &capacity));
+  EDGEDEC_TRY(drafters_.resolve(options_.draft, options_.folder, manifest_));
   forward_ = std::make_unique<AwaitedForward>(manifest_.spec, capacity, std::min(options_.max_pass, capacity));
   costs_known_ = !options_.costs.empty();
   if (costs_known_) EDGEDEC_TRY(CostCurve::make(options_.costs, true, &costs_));
@@ -69,14 +68,16 @@ Status WebEngine::open_template() {
 // Makes drafters, where their costs are known, and an engine with an empty cache.
 Status WebEngine::begin_engine() {
   speculation_.reset();
-  if (costs_known_ && !options_.drafters.empty()) {
-    Drafters drafters;
-    EDGEDEC_TRY(make_drafters(&drafters));
+  const std::optional<CpuTarget> target = cpu_target();
+  Drafters drafters;
+  if (costs_known_) EDGEDEC_TRY(drafters_.make(options_.folder, manifest_, target ? &*target : nullptr, &drafters));
+  if (!drafters.empty()) {
     Speculation::Setting setting;
     setting.costs = &costs_;
     setting.limit = static_cast<int>(options_.draft_tokens);
     setting.clock = &clock_;
     setting.keeper = this;
+    setting.notice = this;
     speculation_ = std::make_unique<Speculation>(std::move(drafters), setting);
   }
   Engine::Setting setting;
@@ -85,16 +86,10 @@ Status WebEngine::begin_engine() {
   return engine_->reset();
 }
 
-Status WebEngine::make_drafters(Drafters* drafters) {
-  for (const std::string& name : options_.drafters) {
-    std::unique_ptr<Drafter> made;
-    EDGEDEC_TRY(make_table_drafter(name, useful_bytes(name), &made));
-    drafters->push_back(std::move(made));
-  }
-  const std::string folder = path_in(options_.folder, kTables);
-  const FileEntry* weights = manifest_.file(kWeightsFile);
-  if (!weights || file_size(path_in(folder, "drafter.json")) < 0) return {};
-  return restore_prepared(folder, weights->sha256, manifest_.spec.vocab_size, drafters);
+// The model on the CPU, if there is one.
+std::optional<CpuTarget> WebEngine::cpu_target() {
+  if (!cpu_) return std::nullopt;
+  return CpuTarget{options_.folder, {manifest_, *tokenizer_}, *cpu_, *forward_};
 }
 
 Status WebEngine::measure() {
@@ -221,16 +216,44 @@ Status WebEngine::forget() {
   return engine_->reset();
 }
 
-Status WebEngine::use_cpu() {
+// Keys and values are kept as int8 where those of fp16 do not fit.
+Status WebEngine::use_cpu(std::string* out) {
   if (announced_) return busy();
-  forward_->lost();
-  return CpuModel::open(options_.folder, manifest_.spec, forward_->capacity(), forward_->max_pass(), &cpu_);
+  Status opened = open_cpu(KvType::kFp16);
+  const bool tight = opened.ok() ? options_.memory && planned() > options_.memory : opened.code() == Code::kNoMemory;
+  if (tight) opened = open_cpu(KvType::kInt8);
+  EDGEDEC_TRY(opened);
+  if (doing_ == Doing::kNothing && !turns_->figures().any) {  // else the conversation goes on with the drafters that it has
+    EDGEDEC_TRY(drafters_.resolve(options_.draft, options_.folder, manifest_));
+    EDGEDEC_TRY(drafters_.open(*cpu_target(), options_.memory ? options_.memory - planned() : INT64_MAX));
+    EDGEDEC_TRY(begin_engine());
+  }
+  *out = facts();
+  return {};
+}
+
+Status WebEngine::open_cpu(KvType kv) {
+  const CpuShape shape = CpuShape::of(manifest_.spec);
+  auto caches = std::make_unique<CpuCaches>();
+  EDGEDEC_TRY(caches->allocate(shape, forward_->capacity(), kv));
+  std::unique_ptr<CpuModel> made;
+  const auto most = static_cast<size_t>(forward_->max_pass());
+  EDGEDEC_TRY(CpuModel::open(CpuFiles::of_model(options_.folder), shape, most, caches.get(), &made));
+  forward_->use(*made);
+  cpu_ = std::move(made);
+  caches_ = std::move(caches);
+  return {};
+}
+
+// Bytes of the model, its caches and passes, and its drafters; and what the module takes beside them.
+int64_t WebEngine::planned() const {
+  constexpr int64_t kModule = 16 << 20;
+  return cpu_->weight_bytes() + cpu_->pass_bytes() + caches_->bytes() + drafters_.bytes() + kModule;
 }
 
 Status WebEngine::compute() {
   EDGEDEC_TRY(announced());
-  if (!cpu_) return {Code::kUsage, "the engine has no CPU passes yet", "call edgedec_web_cpu first"};
-  return cpu_->run(forward_->pass());
+  return forward_->compute();
 }
 
 Status WebEngine::rotary(const float* inv_freq, size_t half, float* table) const {

@@ -19,11 +19,12 @@
 #include "engine/web/awaited_forward.h"
 #include "engine/web/cpu_model.h"
 #include "engine/web/request.h"
+#include "engine/web/web_drafters.h"
 
 namespace edgedec::engine {
 
 // Each call that answers writes JSON to `out`.
-class WebEngine final : private CostKeeper {
+class WebEngine final : private CostKeeper, private Notice {
  public:
   Status open(std::string_view options, std::string* out);
   Status measure();
@@ -38,7 +39,7 @@ class WebEngine final : private CostKeeper {
   std::string stats() const;
   Status encode(std::string_view text, std::string* out) const;
 
-  Status use_cpu();
+  Status use_cpu(std::string* out);
   Status compute();
   Status rotary(const float* inv_freq, size_t half, float* table) const;
   Status head(uint32_t row, const float* sums, size_t blocks, Span<const int32_t> ids, const float* coarse, const float* fine,
@@ -52,7 +53,9 @@ class WebEngine final : private CostKeeper {
   Status load();
   Status open_template();
   Status begin_engine();
-  Status make_drafters(Drafters* drafters);
+  std::optional<CpuTarget> cpu_target();
+  Status open_cpu(KvType kv);
+  int64_t planned() const;
   Status next_of_reply(const WantedPass** pass, std::string* out);
   Status next_of_measuring(const WantedPass** pass, std::string* out);
   Status end_measuring(std::string* out);
@@ -61,6 +64,7 @@ class WebEngine final : private CostKeeper {
   void hear(const edgedec_token& token);
   std::string heard();
   void keep(const Points& seconds) override { drifted_ = seconds; }
+  void tell(const std::string& line) override { told_.push_back(line); }
 
   WebOptions options_;
   Manifest manifest_;
@@ -68,12 +72,15 @@ class WebEngine final : private CostKeeper {
   std::string program_, source_;  // of the chat template
   std::unique_ptr<ChatTemplate> template_;
   std::unique_ptr<AwaitedForward> forward_;
+  std::unique_ptr<CpuCaches> caches_;
   std::unique_ptr<CpuModel> cpu_;
+  WebDrafters drafters_;
   SystemClock clock_;
   Flag stop_;
   CostCurve costs_;
   bool costs_known_ = false;
   Points drifted_;  // costs that replies corrected
+  std::vector<std::string> told_;  // lines of drafters since the last figures
   std::unique_ptr<Speculation> speculation_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Turns> turns_;

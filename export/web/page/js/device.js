@@ -17,8 +17,14 @@ function deviceWords({ device }) {
   return `${device.title}: ${device.exact ? "same bits as the CPU" : "not the CPU's bits"}`;
 }
 
+/** Return which drafters draft, and which do not on a GPU. */
+function drafterWords({ drafters, cpuDrafters }) {
+  const missing = cpuDrafters.length ? `; ${cpuDrafters.join(", ")} on the CPU alone` : "";
+  return `${drafters.join(", ") || "none"}${missing}`;
+}
+
 /** Return the facts of the dialog. */
-function facts({ device, memory, phase, notice }, about) {
+function facts({ device, memory, phase, notice, kv, notes, ...drafting }, about) {
   const found = [];
   if (about) found.push(["Model", `${about.name}, ${bytes(about.total)}`]);
   if (device) found.push(["Computes on", device.kind === "cpu" ? deviceWords({ device }) : device.title]);
@@ -27,7 +33,11 @@ function facts({ device, memory, phase, notice }, about) {
   if (device?.kind === "cpu" && !globalThis.crossOriginIsolated) {
     found.push(["Threads", "one: this page's server does not isolate it from other sites"]);
   }
-  if (phase === "ready") found.push(["Kept", notice ?? "in this browser"]);
+  if (phase === "ready") found.push(["Drafts by", drafterWords(drafting)], ["Kept", notice ?? "in this browser"]);
+  if (phase === "ready" && kv === "int8") {
+    found.push(["Keys and values", "int8, because memory is short: replies may differ from those of other devices"]);
+  }
+  for (const line of phase === "ready" ? notes : []) found.push(["Note", line]);
   if (memory) found.push(["Memory", memory.planned ? `${bytes(memory.used)}; planned ${bytes(memory.planned)}` : bytes(memory.used)]);
   return found;
 }
