@@ -82,6 +82,43 @@ class NativeConfig:
         )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeRequest:
+    """The settings of a reply, as ``edgedec_request`` has them; see ``NativeModel.generate``."""
+
+    sampling: DrawParams | None = None
+    max_tokens: int = 0
+    stops: Sequence[str] = ()
+    schema: str | None = None
+    choices: Sequence[str] = ()
+    on_token: Callable[[NativeToken], bool] | None = None
+    on_prompt: Callable[[int, int], bool] | None = None
+
+    def struct(self, found: NativeReply, kept: list[object]) -> CRequest:
+        """Return them as the struct, whose callbacks add to ``found``. It points to what ``kept`` holds."""
+
+        def token(user: int, told: Any) -> int:
+            one = _token(told.contents)
+            found.text += one.text
+            found.thought += one.thought
+            if one.id >= 0:
+                found.tokens.append(one.id)
+                found.sources.append(one.source)
+            return int(self.on_token is not None and not self.on_token(one))
+
+        def read(user: int, done: int, total: int) -> int:
+            return int(self.on_prompt is not None and not self.on_prompt(done, total))
+
+        params = struct_of(self.sampling) if self.sampling is not None else None
+        stops, choices = ((c_char_p * len(all))(*map(_bytes, all)) for all in (self.stops, self.choices))
+        kept += [params, stops, choices]
+        return CRequest(
+            ctypes.sizeof(CRequest), self.max_tokens, ctypes.pointer(params) if params else None, stops,
+            len(stops), ON_TOKEN(token), ON_PROMPT(read), None,
+            None if self.schema is None else _bytes(self.schema), choices, len(choices),
+        )  # fmt: skip
+
+
 def open(folder: str | Path, *, notice: Notice = ignore, **settings: Any) -> NativeModel:
     """Open the bundle in ``folder``; ``settings`` are fields of ``NativeConfig``.
 
@@ -156,7 +193,8 @@ class NativeModel:
         """Continue tokens.
 
         ``sampling``: a ``DrawParams``; None: the model's preset. ``max_tokens``: 0 for as many as the context
-        has room for. ``stops``: strings that end the reply. ``on_token`` hears each ``NativeToken``, and
+        has room for. ``stops``: strings that end the reply. ``schema``: the text of a JSON schema that the
+        reply keeps to; ``choices``: texts of which it is one. ``on_token`` hears each ``NativeToken``, and
         ``on_prompt`` the tokens of the prompt that were read and all of them; both return whether to go on.
         """
         return self._asked("generate", (c_int32 * len(prompt))(*prompt), len(prompt), **asked)
@@ -182,38 +220,12 @@ class NativeModel:
         """Read such a file."""
         call("restore", self._handle, _path(path))
 
-    def _asked(
-        self,
-        name: str,
-        *prompt: Any,
-        sampling: DrawParams | None = None,
-        max_tokens: int = 0,
-        stops: Sequence[str] = (),
-        on_token: Callable[[NativeToken], bool] | None = None,
-        on_prompt: Callable[[int, int], bool] | None = None,
-    ) -> NativeReply:
-        found = NativeReply()
-
-        def token(user: int, told: Any) -> int:
-            one = _token(told.contents)
-            found.text += one.text
-            found.thought += one.thought
-            if one.id >= 0:
-                found.tokens.append(one.id)
-                found.sources.append(one.source)
-            return int(on_token is not None and not on_token(one))
-
-        def read(user: int, done: int, total: int) -> int:
-            return int(on_prompt is not None and not on_prompt(done, total))
-
-        params = struct_of(sampling) if sampling is not None else None
-        texts = (c_char_p * len(stops))(*map(_bytes, stops))
-        request = CRequest(
-            ctypes.sizeof(CRequest), max_tokens, ctypes.pointer(params) if params else None, texts,
-            len(stops), ON_TOKEN(token), ON_PROMPT(read), None,
-        )  # fmt: skip
+    def _asked(self, name: str, *prompt: Any, **asked: Any) -> NativeReply:
+        request, found = NativeRequest(**asked), NativeReply()
+        kept: list[object] = []  # as long as the call takes
+        struct = request.struct(found, kept)
         result = CResult(ctypes.sizeof(CResult))
-        call(name, self._handle, *prompt, byref(request), byref(result))
+        call(name, self._handle, *prompt, byref(struct), byref(result))
         found.finish_reason = FINISHES[result.finish]
         names = [one[0] for one in CResult._fields_ if one[0] not in ("size", "finish", "reserved")]
         found.figures = {name: getattr(result, name) for name in names}

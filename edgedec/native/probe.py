@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_size_t, c_void_p
 from functools import cache
-from json import loads
+from json import dumps, loads
 from typing import Any
 
 from edgedec.kernels.library import library_path
@@ -93,3 +93,14 @@ def bundle(folder: str, *, verify: bool = False) -> dict[str, Any]:
 def _object(text: bytes) -> dict[str, Any]:
     found: dict[str, Any] = loads(text)
     return found
+
+
+def grammar(**request: Any) -> dict[str, Any]:
+    """Return how a form takes tokens, one after the other, or its error.
+
+    ``schema`` or ``choices`` name the form. ``pieces``: the bytes of each token; ``silent`` ones have no text
+    of a reply, and ``ends`` end it. ``tokens`` are followed: as committed ones (``commits``), or only ahead.
+    ``masks``: all that may come next is told, too.
+    """
+    text = dumps(request).encode()
+    return _object(text_function("grammar", *_TEXT)(text, len(text)))

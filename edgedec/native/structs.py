@@ -96,6 +96,9 @@ class CRequest(Structure):
         ("on_token", ON_TOKEN),
         ("on_prompt", ON_PROMPT),
         ("user", c_void_p),
+        ("schema", c_char_p),
+        ("choices", POINTER(c_char_p)),
+        ("choice_count", c_size_t),
     ]
 
 

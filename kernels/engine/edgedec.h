@@ -130,6 +130,11 @@ typedef int (*edgedec_on_token)(void* user, const edgedec_token* token);
 typedef int (*edgedec_on_prompt)(void* user, size_t done, size_t total);
 
 // Settings of a reply, beside its prompt.
+//
+// With a schema or choices only tokens that the form allows are drawn, and the reply ends where nothing may follow; an end
+// token is allowed where it is whole. EDGEDEC_USAGE: the form cannot be used, and the message names the keyword and its place.
+// A reply that max_tokens, the context or a stop string cuts is the beginning of one: edgedec_more with the same form goes on.
+// Drafts change no token here either.
 typedef struct edgedec_request {
   uint32_t size;
   uint32_t max_tokens;               // 0: as far as the context reaches; loops are then cut
@@ -139,6 +144,9 @@ typedef struct edgedec_request {
   edgedec_on_token on_token;         // NULL: nobody hears tokens
   edgedec_on_prompt on_prompt;       // NULL: nobody hears of the prompt
   void* user;                        // handed to both
+  const char* schema;                // a JSON schema: the reply is JSON of it; {"type": "object"}: any object. NULL: none
+  const char* const* choices;        // texts: the reply is exactly one of them; beside them there is no schema
+  size_t choice_count;
 } edgedec_request;
 
 // Why a reply ended.

@@ -4,11 +4,12 @@
 # edgedec-fast.wasm is the same for browsers of today: threads that help over shared memory, and relaxed SIMD, with a fused
 # multiply-add in place of an exact one made of doubles, and products of bytes. A page takes it where a test finds it exact.
 file(GLOB WASM_SOURCES CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}
-     core/*.cc core/base/*.cc core/control/*.cc core/decode/*.cc core/draft/*.cc core/memory/*.cc core/sampling/*.cc core/tables/*.cc
+     core/*.cc core/base/*.cc core/control/*.cc core/decode/*.cc core/draft/*.cc core/grammar/*.cc
+     core/memory/*.cc core/sampling/*.cc core/tables/*.cc
      engine/base/*.cc engine/bundle/*.cc engine/decode/*.cc engine/text/*.cc engine/web/*.cc)
 list(FILTER WASM_SOURCES EXCLUDE REGEX "^engine/(base/(files|clock|cores|block)|decode/(cost_file|pass_costs))\\.cc$")
 list(APPEND WASM_SOURCES
-     engine/capi/conversation.cc engine/capi/figures.cc engine/capi/loops.cc engine/capi/reply.cc engine/capi/turns.cc
+     engine/capi/conversation.cc engine/capi/figures.cc engine/capi/form.cc engine/capi/loops.cc engine/capi/reply.cc engine/capi/turns.cc
      engine/drafters/device_folder.cc engine/drafters/own_layers.cc engine/drafters/prepared_maps.cc engine/drafters/registry.cc
      engine/drafters/trim.cc engine/drafters/vocabulary_pair.cc
      engine/model/layer_graph.cc engine/model/layer_states.cc engine/model/state_memory.cc

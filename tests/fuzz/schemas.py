@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+from functools import cache
 from pathlib import Path
 
 from edgedec.cli.options import read_text_file
 from edgedec.core.errors import UsageError
 from edgedec.decode.constrained import go_on
 from edgedec.grammar.spec import GrammarSpec
+from edgedec.native import probe
 from tests.fuzz.mutate import mutate_json
 from tests.fuzz.target import Files
 from tests.grammar.numeric_schemas import numeric_schema
@@ -99,3 +101,31 @@ def read(folder: Path) -> None:
             break
         go_on(one, token)
         ids.append(token)
+
+
+@cache
+def _pieces() -> list[list[int]]:
+    control = tokenizer().control_ids().values()
+    return [[] if one in control else [*tokenizer().token_bytes(one)] for one in range(tokenizer().size)]
+
+
+def read_native(folder: Path) -> None:
+    """Compile the schema as the native engine does, and draw a reply; a whole one is JSON."""
+    text = read_text_file(folder / SCHEMA, "form of a reply")
+    tokens: list[int] = []
+    rng = random.Random(len(text))
+    while len(tokens) < _MOST_TOKENS:
+        found = probe.grammar(
+            schema=text, pieces=_pieces(), silent=[], ends=[END, 0], tokens=tokens, masks=True
+        )
+        if "message" in found:
+            raise UsageError(found["message"], hint=found["hint"] or None)
+        assert found["refused_at"] == -1, "a token that may come next was refused"
+        last = found["steps"][-1]
+        if last["accepts"]:
+            json.loads(tokenizer().decode(tokens))
+        if last["finished"]:
+            break
+        may = [one for one in last["mask"] if one not in (END, 0)]
+        assert may, "a reply under the schema can go neither on nor end"
+        tokens.append(rng.choice(may))

@@ -211,6 +211,7 @@ _ALL = (
     Target("makers", makers.seeds, makers.mutate, makers.read, (*_MODEL_PARTS, "assistant")),
     Target("drafts", drafts.seeds, drafts.mutate, drafts.read, ("history",)),
     Target("schema", schemas.seeds, schemas.mutate, schemas.read, ("schema", schemas.SCHEMA)),
+    Target("form", schemas.seeds, schemas.mutate, schemas.read_native, ("schema", schemas.SCHEMA, "form of")),
     Target("questions", bench.question_seeds, bench.mutate, bench.read_question_file, (bench.QUESTIONS,)),
     Target("saved", bench.saved_seeds, bench.mutate, bench.read_saved, (bench.SAVED,)),
     Target("store", store.store_seeds, store.mutate_store, store.read_store, (store.HOME, "toy")),

@@ -32,6 +32,7 @@ REQUESTS = [
     {"text": TEXT, "max_tokens": 25, "sampling": {"temperature": 0}},
     {"text": TEXT + " é", "max_tokens": 9, "sampling": {"temperature": 0.9, "min_p": 0.0}, "seed": 6},
     {"messages": [{"role": "user", "content": "héllo"}], "max_tokens": 9, "stop": ["xyz"]},
+    {"text": TEXT, "max_tokens": 20, "schema": '{"properties": {"name": {"type": "string"}}}'},
 ]
 FORMATS = (
     "Q4_0",

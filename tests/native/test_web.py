@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from edgedec.assemble.config import RunConfig
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.bundle.manifest import Manifest
 from edgedec.bundle.preset import Preset
+from edgedec.core.errors import GrammarError
 from edgedec.core.forward import Forward
 from edgedec.core.rows import Rows
 from edgedec.export import ModelCard, export_gguf
@@ -94,6 +96,34 @@ def test_passes_have_the_bits_of_onnx_runtime(tmp_path: Path, architecture: str)
         engine.reply(text=TEXT + " hello", max_tokens=10, **request_of(SAMPLED))
     assert {(True, False, 0), (True, False, 1)} <= shapes
     assert architecture != "llama" or (True, True, 0) in shapes  # a draft was right in part
+
+
+@pytest.mark.parametrize("form", [{"schema": {"type": "object"}}, {"regex": "yes|no|yesterday"}])
+@pytest.mark.parametrize("options", [{"draft": "off"}, {"costs": CHEAP}])
+def test_a_reply_of_a_form_is_the_one_of_python(
+    bundle: Path, form: dict[str, Any], options: dict[str, Any]
+) -> None:
+    asked = (
+        {"schema": json.dumps(form["schema"])} if "schema" in form else {"choices": form["regex"].split("|")}
+    )
+    with Model(prepared_run(bundle, RunConfig(threads=1, context=256, draft="off"))) as python:
+        theirs = python.complete(TEXT, sampling=SAMPLED, max_tokens=40, **form)
+        with suppress(GrammarError):
+            theirs.read()
+    with WebEngine(bundle, context=256, **options) as engine:
+        engine.call("cpu")
+        engine.reply(text=TEXT, max_tokens=40, **asked, **request_of(SAMPLED))
+        assert [piece["id"] for piece in engine.pieces if piece["id"] >= 0] == theirs.tokens
+        assert {piece["drafter"] for piece in engine.pieces} <= {None, "lookup", "recycling", "grammar"}
+        for wrong in (
+            {"schema": {}},
+            {"schema": ""},
+            {"schema": '{"not": {}}'},
+            {"choices": [3]},
+            {"choices": "a"},
+        ):
+            with pytest.raises(WebError):
+                engine.reply(text=TEXT, max_tokens=3, **wrong)
 
 
 def settle(slots: list[int], one: Pass) -> None:

@@ -45,8 +45,8 @@ export class Replies {
     try {
       if (continues === null) return await engine.reply(request, onward);
       if (this.#latest?.engine === engine && this.#latest.key === key && same(this.#latest, continues)) {
-        const { max_tokens, sampling, seed, stop, draft } = request;
-        return await engine.reply({ continue: true, max_tokens, sampling, seed, stop, draft }, onward);
+        const { max_tokens, sampling, seed, stop, draft, schema, choices } = request;
+        return await engine.reply({ continue: true, max_tokens, sampling, seed, stop, draft, schema, choices }, onward);
       }
       return await this.#again(engine, request, continues, onward);
     } finally {

@@ -51,6 +51,9 @@ class JsonValue {
   std::string_view key() const;  // its own, in the object around it
   JsonValue operator[](std::string_view key) const;
 
+  // Tells values of one document apart.
+  uint32_t id() const { return node_; }
+
   // The text that json.dumps(value, sort_keys=True) writes, without the member `omitted`.
   std::string canonical(std::string_view omitted = {}) const;
 

@@ -13,14 +13,14 @@ ReplyPlan::ReplyPlan(const ModelSpec& spec, const DrawParams& params, DrawHistor
       history_(std::move(history)) {}
 
 int64_t ReplyPlan::drawing() const {
-  return spec_.vocab_size * static_cast<int64_t>(drawing_bytes(params_, static_cast<size_t>(spec_.head_k)));
+  return spec_.vocab_size * static_cast<int64_t>(drawing_bytes(params_, static_cast<size_t>(spec_.head_k), {false, grammar_ != nullptr}));
 }
 
 Rows ReplyPlan::rows(int last, size_t drafted) {
   indices_.clear();
   for (size_t at = 0; at <= drafted; ++at) indices_.push_back(last + static_cast<int>(at));
   Rows rows = Rows::chosen(indices_);
-  rows.full = needs_logits(params_, static_cast<size_t>(spec_.head_k));
+  rows.full = needs_logits(params_, static_cast<size_t>(spec_.head_k), {false, grammar_ != nullptr});
   rows.temperature = head_temperature(params_);
   return rows;
 }

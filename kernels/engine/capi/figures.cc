@@ -28,10 +28,12 @@ void write_drafts(const Speculation& speculation, JsonWriter* out) {
   out->key("acceptance_by_depth").begin_list();
   for (const Count& count : tally.by_depth) rate(count.accepted, count.drafted, out);
   out->end_list().key("drafted_by").begin_object();
-  for (size_t at = 0; at < speculation.count(); ++at) {
+  for (size_t at = 0; at <= speculation.count(); ++at) {
     const Count& count = tally.by_source[at];
-    const Effort& effort = tally.by_drafter[at];
-    out->key(speculation.drafter(at).name()).begin_object().key("drafted").whole(count.drafted);
+    const bool certain = at == speculation.count();  // tokens that a form leaves no choice of
+    if (certain && !count.drafted) break;
+    const Effort effort = certain ? Effort() : tally.by_drafter[at];
+    out->key(certain ? "grammar" : speculation.drafter(at).name()).begin_object().key("drafted").whole(count.drafted);
     out->key("accepted").whole(count.accepted).key("queries").whole(effort.queries);
     out->key("proposed").whole(effort.proposed);
     rounded(effort.draft_s, &out->key("draft_s"));

@@ -1,5 +1,7 @@
 #include "engine/capi/model.h"
 
+#include <cstddef>
+
 #include "engine/base/files.h"
 #include "core/base/format.h"
 #include "engine/capi/convert.h"
@@ -8,6 +10,19 @@ namespace edgedec::engine {
 namespace {
 
 constexpr size_t kMostTemplateBytes = 1 << 20, kMostStops = 64;
+constexpr size_t kLeastRequest = offsetof(edgedec_request, schema);  // programs may be older than forms
+
+Status form_of(const edgedec_request& given, ReplyForm* form) {
+  if (given.size < sizeof given) return {};
+  if (given.schema && !*given.schema) return {Code::kUsage, "the JSON schema is empty", "hand in one, or NULL"};
+  if (given.schema) form->schema = given.schema;
+  if (given.choice_count && !given.choices) return {Code::kUsage, "the choices are missing", "hand in texts"};
+  for (size_t at = 0; at < given.choice_count; ++at) {
+    if (!given.choices[at]) return {Code::kUsage, "a choice is missing", "hand in texts"};
+    form->choices.push_back(valid_utf8(given.choices[at]));
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -55,7 +70,8 @@ Status Model::requested(const edgedec_request* given, const edgedec_result* resu
   request->params = preset().sampling;
   request->stops = preset().stops;
   if (!given) return {};
-  if (given->size < sizeof *given) return {Code::kUsage, "the request has no size", "call edgedec_request_init first"};
+  if (given->size < kLeastRequest) return {Code::kUsage, "the request has no size", "call edgedec_request_init first"};
+  EDGEDEC_TRY(form_of(*given, &request->form));
   if (given->sampling) EDGEDEC_TRY(params_of(*given->sampling, &request->params));
   if (given->stop_count && (!given->stops || given->stop_count > kMostStops))
     return {Code::kUsage, decimal(uint64_t{given->stop_count}) + " stop strings are not possible", "hand in at most 64"};
@@ -85,7 +101,7 @@ Status Model::reply(Span<const edgedec_message> given, const edgedec_request* as
 Status Model::more(const edgedec_request* asked, edgedec_result* result) {
   ReplyRequest request;
   EDGEDEC_TRY(requested(asked, result, &request));
-  EDGEDEC_TRY(run_.make_room_for(request.params));
+  EDGEDEC_TRY(run_.make_room_for(request.params, request.form.any()));
   EDGEDEC_TRY(turns_->begin_more(std::move(request), run_.engine(), run_.speculation()));
   return finish(result);
 }
@@ -104,7 +120,7 @@ Status Model::generate(Span<const int32_t> prompt, const edgedec_request* asked,
 
 template <class Prompt>
 Status Model::compute(Prompt prompt, ReplyRequest request, edgedec_result* result) {
-  EDGEDEC_TRY(run_.make_room_for(request.params));
+  EDGEDEC_TRY(run_.make_room_for(request.params, request.form.any()));
   EDGEDEC_TRY(turns_->begin(std::move(prompt), std::move(request), run_.engine(), run_.speculation()));
   return finish(result);
 }

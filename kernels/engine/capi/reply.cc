@@ -8,6 +8,7 @@ namespace edgedec::engine {
 namespace {
 
 constexpr size_t kLookEvery = 32;
+constexpr const char* kCertain = "grammar";  // the drafter of tokens that a form leaves no choice of
 
 }  // namespace
 
@@ -33,6 +34,8 @@ Status Reply::begin(Engine& engine, const ReplyStart& start) {
   request.bound = start.bound;
   request.stop_ids.assign(end_ids_.begin(), end_ids_.end());
   request.drafts = request_.drafts;
+  request.grammar = grammar_ = start.grammar;
+  request.filter = start.grammar;
   started_ = clock_.now();
   if (!fed.empty()) reused_ = engine.reusable(fed);
   return engine.begin(request);
@@ -57,7 +60,13 @@ bool Reply::step(const Step& step) {
   tokens_.push_back(step.token);
   bound_ = step.bound;
   say(step.token, ends(step.token) ? std::string() : stream_.push(step.token), step.source);
-  return !over(step.finish);
+  return commit(step.token) && !over(step.finish);
+}
+
+// Lets the form of the reply go on behind a token; false where it cannot.
+bool Reply::commit(int32_t token) {
+  if (grammar_ && !ends(token)) failure_ = grammar_->commit(token);
+  return failure_.ok();
 }
 
 bool Reply::ends(int32_t token) const { return std::find(end_ids_.begin(), end_ids_.end(), token) != end_ids_.end(); }
@@ -88,7 +97,10 @@ void Reply::tell(int32_t token, const ThinkingSplitter::Parts& parts, Source sou
   const auto& [thought, text] = parts;
   if (!request_.on_token || (token < 0 && text.empty() && thought.empty())) return;
   const bool drafted = source != kTarget;
-  const char* drafter = drafted && speculation_ ? speculation_->drafter(static_cast<size_t>(source)).name() : nullptr;
+  const bool certain = drafted && speculation_ && source == speculation_->certain();
+  const char* drafter = nullptr;
+  if (certain) drafter = kCertain;
+  else if (drafted && speculation_) drafter = speculation_->drafter(static_cast<size_t>(source)).name();
   const edgedec_token told = {token,   drafted, text.c_str(), text.size(), drafter, clock_.now() - started_,
                               thought.c_str(), thought.size()};
   if (request_.on_token(request_.user, &told)) interrupted_ = true;

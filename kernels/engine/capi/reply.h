@@ -8,6 +8,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/lock.h"
+#include "engine/capi/form.h"
 #include "core/base/status.h"
 #include "core/decode/engine.h"
 #include "core/decode/speculation.h"
@@ -23,6 +24,7 @@ struct ReplyRequest {
   int64_t max_tokens = 0;  // 0: as far as the context reaches
   std::vector<std::string> stops;
   bool drafts = true;
+  ReplyForm form;
   edgedec_on_token on_token = nullptr;
   edgedec_on_prompt on_prompt = nullptr;
   void* user = nullptr;
@@ -31,6 +33,7 @@ struct ReplyRequest {
 // The place where a reply begins: behind `prompt`, or further on, behind `tokens` of an earlier part that was cut. That was
 // shown as `shown`, and `bound` is mirostat's state. `room`: most tokens that the context has for it, 0: all that are left.
 // `tags`: those of the thinking part of a reply to a conversation, whose prompt is `text`; none: nothing is told apart.
+// `grammar`: its form, which stands there too; null: it has none.
 struct ReplyStart {
   Span<const int32_t> prompt, tokens;
   std::string_view shown;
@@ -38,6 +41,7 @@ struct ReplyStart {
   int64_t room = 0;
   std::optional<ThinkingTags> tags = {};
   std::string_view text = {};
+  TokenGrammar* grammar = nullptr;
 };
 
 class Reply final : public ReplyListener {
@@ -63,6 +67,8 @@ class Reply final : public ReplyListener {
   // Mirostat's state behind the tokens so far.
   const std::optional<double>& bound() const { return bound_; }
   int64_t reused() const { return reused_; }
+  // Why the form of the reply let it go no further.
+  const Status& failure() const { return failure_; }
   double prefill_s() const { return tokens_.empty() ? 0.0 : first_ - started_; }
   double decode_s() const { return tokens_.empty() ? 0.0 : last_ - first_; }
 
@@ -72,6 +78,7 @@ class Reply final : public ReplyListener {
  private:
   bool ends(int32_t token) const;
   bool over(Finish finish);
+  bool commit(int32_t token);
   bool goes_round() const;
   void say(int32_t token, const std::string& text, Source source);
   void tell(int32_t token, const ThinkingSplitter::Parts& parts, Source source);
@@ -90,6 +97,8 @@ class Reply final : public ReplyListener {
   edgedec_finish finish_ = EDGEDEC_FINISH_INTERRUPTED;
   bool interrupted_ = false;
   int64_t reused_ = 0;
+  TokenGrammar* grammar_ = nullptr;
+  Status failure_;
   double started_ = 0.0, first_ = 0.0, last_ = 0.0;
 };
 

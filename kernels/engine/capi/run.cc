@@ -12,6 +12,7 @@
 #include "engine/memory/process.h"
 #include "core/memory/units.h"
 #include "core/sampling/needs.h"
+#include "engine/capi/form.h"
 
 namespace edgedec::engine {
 namespace {
@@ -149,9 +150,10 @@ Status Run::begin_engine() {
   return engine_->reset();
 }
 
-Status Run::make_room_for(const DrawParams& params) {
+Status Run::make_room_for(const DrawParams& params, bool formed) {
   const size_t before = budget_->plan().given_up.size();
-  EDGEDEC_TRY(budget_->draw(static_cast<int64_t>(drawing_bytes(params, 64))));
+  const auto drawing = static_cast<int64_t>(drawing_bytes(params, 64, {false, formed}));
+  EDGEDEC_TRY(budget_->draw(drawing, formed ? Forms::nbytes(manifest_.spec) : 0));
   const MemoryPlan& plan = budget_->plan();
   for (size_t at = before; at < plan.given_up.size(); ++at)
     tell("memory budget " + size_text(plan.budget) + ", " + plan.given_up[at]);

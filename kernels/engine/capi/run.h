@@ -48,8 +48,8 @@ class Run {
   Status prepare(const RunConfig& config);
   // Allocates the KV cache, times passes where costs are not known, and makes drafters and engine. After prepare().
   Status start();
-  // Plans for replies that are drawn so; a line says what that costs.
-  Status make_room_for(const DrawParams& params);
+  // Plans for replies that are drawn so, perhaps in a form; a line says what that costs.
+  Status make_room_for(const DrawParams& params, bool formed);
   Status measure_again();
 
   const Manifest& manifest() const { return manifest_; }

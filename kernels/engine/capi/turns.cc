@@ -38,6 +38,7 @@ Status Turns::begin(Texts messages, ReplyRequest request, Engine& engine, const 
   turn.chats = true;
   turn.messages = std::move(messages);
   turn.request = std::move(request);
+  EDGEDEC_TRY(form(&turn));
   EDGEDEC_TRY(fit(&turn, 0));
   turn_ = std::move(turn);
   return start(turn_.request.max_tokens ? 0 : conversation_.reply_room(turn_.prompt.ids.size()), engine, speculation);
@@ -47,14 +48,17 @@ Status Turns::begin(std::string_view text, ReplyRequest request, Engine& engine,
   Turn turn;
   EDGEDEC_TRY(conversation_.of_text(text, &turn.prompt.ids));
   turn.request = std::move(request);
+  EDGEDEC_TRY(form(&turn));
   turn_ = std::move(turn);
   return start(0, engine, speculation);
 }
 
 Status Turns::begin(Span<const int32_t> prompt, ReplyRequest request, Engine& engine, const Speculation* speculation) {
-  turn_ = {};
-  turn_.prompt.ids.assign(prompt.begin(), prompt.end());
-  turn_.request = std::move(request);
+  Turn turn;
+  turn.prompt.ids.assign(prompt.begin(), prompt.end());
+  turn.request = std::move(request);
+  EDGEDEC_TRY(form(&turn));
+  turn_ = std::move(turn);
   return start(0, engine, speculation);
 }
 
@@ -68,6 +72,7 @@ Status Turns::begin_more(ReplyRequest request, Engine& engine, const Speculation
   turn.shown = unfinished_->shown;
   turn.bound = unfinished_->bound;
   turn.request = std::move(request);
+  EDGEDEC_TRY(form(&turn));
   const int64_t capacity = engine.forward().capacity();
   if (static_cast<int64_t>(turn.prompt.ids.size() + turn.before.size()) >= capacity) {
     EDGEDEC_TRY(fit(&turn, turn.before.size()));
@@ -89,11 +94,15 @@ Status Turns::start(int64_t room, Engine& engine, const Speculation* speculation
   ReplyStart begins = {turn_.prompt.ids, turn_.before, turn_.shown, turn_.bound, room};
   if (turn_.chats) begins.tags = chat_ ? chat_->tags() : thinking_tags({});
   begins.text = turn_.prompt.text;
+  begins.grammar = turn_.grammar.get();
   return reply_->begin(engine, begins);
 }
 
 Status Turns::end(const Status& done) {
+  const Status failed = turn_.grammar && done.ok() ? turn_.grammar->failure() : Status();
   EDGEDEC_TRY(engine_->end(done));
+  EDGEDEC_TRY(failed);
+  EDGEDEC_TRY(reply_->failure());
   reply_->end();
   figures_.any = true;
   figures_.params = params_ = turn_.request.params;

@@ -14,6 +14,7 @@
 #include "core/base/status.h"
 #include "engine/capi/conversation.h"
 #include "engine/capi/figures.h"
+#include "engine/capi/form.h"
 #include "engine/capi/reply.h"
 #include "engine/bundle/manifest.h"
 
@@ -34,8 +35,8 @@ class Turns {
   // Everything handed in lives longer. `chat` may be null.
   Turns(const Tokenizer& tokenizer, const ChatTemplate* chat, const Manifest& manifest, int64_t capacity, Clock& clock,
         const Flag& stop)
-      : tokenizer_(tokenizer), manifest_(manifest), chat_(chat), conversation_(tokenizer, chat, capacity), clock_(clock), stop_(stop),
-        params_(manifest.preset.sampling) {}
+      : tokenizer_(tokenizer), manifest_(manifest), chat_(chat), conversation_(tokenizer, chat, capacity),
+        forms_(tokenizer, manifest.spec), clock_(clock), stop_(stop), params_(manifest.preset.sampling) {}
 
   // Begins a reply: to a conversation, behind a text, behind tokens, or where the latest reply was cut. `speculation` may be
   // null. After a failure nothing has begun.
@@ -70,6 +71,7 @@ class Turns {
     std::vector<int32_t> before;  // tokens of the reply that is continued
     std::string shown;
     std::optional<double> bound;
+    std::unique_ptr<TokenGrammar> grammar;
     size_t dropped = 0;
     bool chats = false, more = false;
   };
@@ -77,6 +79,8 @@ class Turns {
   Status checked(Texts* messages) const;
   // Makes the prompt of the turn's messages, without the oldest ones that do not fit; `said`: tokens behind it already.
   Status fit(Turn* turn, size_t said);
+  // Makes the form of its reply.
+  Status form(Turn* turn) { return forms_.begin(turn->request.form, turn->before, &turn->grammar); }
   Status start(int64_t room, Engine& engine, const Speculation* speculation);
   void keep();
 
@@ -84,6 +88,7 @@ class Turns {
   const Manifest& manifest_;
   const ChatTemplate* chat_;
   Conversation conversation_;
+  Forms forms_;
   Clock& clock_;
   const Flag& stop_;
   Turn turn_;

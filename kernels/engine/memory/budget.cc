@@ -61,8 +61,8 @@ Status Budget::make(const MemoryFacts& facts, const MemoryWish& wish, std::uniqu
   return {};
 }
 
-Status Budget::draw(int64_t drawing) {
-  EDGEDEC_TRY(plan_drawing(drawing, 0, &facts_, &plan_));
+Status Budget::draw(int64_t drawing, int64_t grammar) {
+  EDGEDEC_TRY(plan_drawing(drawing, grammar, &facts_, &plan_));
   experts_.shrink(plan_.choice.experts * facts_.target.slot_bytes);
   ledger_.reshare(plan_.parts);
   return {};

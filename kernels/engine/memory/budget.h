@@ -48,10 +48,10 @@ class Budget {
   // Tokens of the longest pass.
   int64_t longest_pass() const { return edgedec::engine::longest_pass(plan_.choice); }
 
-  // Makes room for replies whose draws take `drawing` bytes per entry of a whole row of logits. Everything else keeps its
-  // bytes; fewer experts may be in memory, and fewer tokens drafted for a pass, of which the plan has another line then.
+  // Makes room for replies whose draws take `drawing` bytes per entry of a whole row of logits, and for `grammar` bytes of
+  // their forms. Everything else keeps its bytes; fewer experts may be in memory, and fewer tokens drafted for a pass, of which the plan has another line then.
   // kMemoryBudget.
-  Status draw(int64_t drawing);
+  Status draw(int64_t drawing, int64_t grammar);
 
  private:
   Budget() = default;

@@ -118,7 +118,8 @@ EDGEDEC_WEB_API int32_t edgedec_web_measure(edgedec_web* engine);
 //   continue  true: the latest reply goes on where it ended
 // and, all optional, max_tokens (0: as far as the context reaches), sampling (an object of the names that a preset has; a
 // name that is missing has the preset's value, or is off where temperature is named and 0), seed (a number, or its digits
-// as a text), logit_bias ([[id, value], ..]), stop (a list of texts), draft (false: nothing is drafted). The text is an
+// as a text), logit_bias ([[id, value], ..]), stop (a list of texts), draft (false: nothing is drafted), and one of schema (the
+// text of a JSON schema) and choices (a list of texts): the form of the reply, as edgedec_request has it. The text is an
 // object with prompt_tokens, reused_tokens and dropped_messages.
 EDGEDEC_WEB_API int32_t edgedec_web_begin(edgedec_web* engine, const char* request, size_t size);
 

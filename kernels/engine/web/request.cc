@@ -110,6 +110,20 @@ Status read_params(JsonValue root, DrawParams* params) {
   return check_params(params);
 }
 
+Status read_form(JsonValue root, ReplyForm* form) {
+  const JsonValue schema = root["schema"], choices = root["choices"];
+  if (!schema.missing() && !schema.is_null()) {
+    if (schema.text().value_or("").empty()) return wrong("schema", "text of a JSON schema");
+    form->schema = *schema.text();
+  }
+  if (!choices.missing() && !choices.is_null() && !choices.is_list()) return wrong("choices", "list of texts");
+  for (size_t at = 0; at < choices.size(); ++at) {
+    if (!choices.at(at).text()) return wrong("choices", "list of texts");
+    form->choices.push_back(valid_utf8(*choices.at(at).text()));
+  }
+  return {};
+}
+
 }  // namespace
 
 Status read_options(std::string_view text, WebOptions* options) {
@@ -142,7 +156,7 @@ Status read_request(std::string_view text, const Preset& preset, WebRequest* req
     request->reply.stops.push_back(valid_utf8(*stops.at(at).text()));
   }
   request->reply.drafts = root["draft"].flag().value_or(true);
-  return {};
+  return read_form(root, &request->reply.form);
 }
 
 void write_costs(const Points& costs, JsonWriter* out) {

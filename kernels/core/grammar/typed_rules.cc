@@ -1,0 +1,215 @@
+#include "core/grammar/typed_rules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "core/base/span.h"
+
+namespace edgedec::engine {
+namespace {
+
+constexpr int64_t kMostInteger = INT64_MAX - 1023;  // the largest of 64 bits that is a float64
+constexpr int64_t kMostCount = int64_t{1} << 31;
+constexpr size_t kMostKeys = 4096;
+// Keywords that cannot be kept to where a value may be of their type.
+constexpr std::string_view kTextRefused[] = {"pattern"};
+constexpr std::string_view kObjectRefused[] = {"patternProperties", "minProperties", "maxProperties"};
+constexpr std::string_view kFractionRefused[] = {"multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};
+constexpr std::string_view kIntegerRefused[] = {"multipleOf"};
+// Formats that Python keeps to; others are notes.
+constexpr std::string_view kFormats[] = {"date-time", "time", "date", "duration", "email",
+                                         "hostname",  "ipv4", "ipv6", "uuid",     "uri"};
+
+Status none_of(const Conjunction& all, Span<const std::string_view> keywords) {
+  for (const SchemaPart& part : all.parts)
+    for (std::string_view keyword : keywords)
+      if (!part.value[keyword].missing()) return refused(keyword, part.place, "cannot be kept to", "leave it out");
+  return {};
+}
+
+// Narrows `least` and `most` by the counts that two keywords state.
+Status counts(const Conjunction& all, std::string_view lower, std::string_view upper, int64_t* least, int64_t* most) {
+  for (const SchemaPart& part : all.parts) {
+    for (std::string_view keyword : {lower, upper}) {
+      const JsonValue value = part.value[keyword];
+      if (value.missing()) continue;
+      const double number = value.number().value_or(-1.0);
+      if (!(number >= 0.0) || std::floor(number) != number)
+        return refused(keyword, part.place, "is no count", "use a whole number");
+      const auto count = static_cast<int64_t>(std::min(number, static_cast<double>(kMostCount)));
+      if (keyword == lower) *least = std::max(*least, count);
+      else if (count < kMostCount) *most = std::min(*most, count);
+    }
+  }
+  return {};
+}
+
+Status text_rule(const Conjunction& all, Rule* rule) {
+  EDGEDEC_TRY(none_of(all, {kTextRefused, std::size(kTextRefused)}));
+  for (const SchemaPart& part : all.parts) {
+    const auto format = part.value["format"].text();
+    if (std::find(std::begin(kFormats), std::end(kFormats), format) != std::end(kFormats))
+      return refused("format", part.place, "cannot be kept to", "leave it out");
+  }
+  rule->kind = RuleKind::kString;
+  return counts(all, "minLength", "maxLength", &rule->least, &rule->most);
+}
+
+// Narrows a range of integers by a bound. Only a bound of 53 bits can have a fraction.
+void narrow(JsonValue bound, bool lower, bool exclusive, Rule* rule) {
+  int64_t value;
+  if (bound.whole()) {
+    value = *bound.whole();
+  } else {
+    const double number = lower ? std::ceil(*bound.number()) : std::floor(*bound.number());
+    exclusive = exclusive && number == *bound.number();
+    if (std::fabs(number) > static_cast<double>(kMostInteger)) {
+      const bool leaves = lower == (number < 0.0);
+      if (leaves) return;
+      rule->least = 1, rule->most = 0;
+      return;
+    }
+    value = static_cast<int64_t>(number);
+  }
+  if (lower) rule->least = std::max(rule->least, value + (exclusive && value < INT64_MAX));
+  else rule->most = std::min(rule->most, value - (exclusive && value > INT64_MIN));
+}
+
+Status bounds(const SchemaPart& part, std::string_view keyword, std::string_view exclusive, bool lower, Rule* rule) {
+  const JsonValue bound = part.value[keyword], other = part.value[exclusive];
+  if (!bound.missing() && !bound.number()) return refused(keyword, part.place, "is no number", "use one");
+  if (!other.missing() && !other.number() && !other.flag()) return refused(exclusive, part.place, "is no number", "use one");
+  if (!bound.missing()) narrow(bound, lower, other.flag() == true, rule);  // a flag, as draft 4 has it
+  if (other.number()) narrow(other, lower, true, rule);
+  return {};
+}
+
+Status integer_rule(const Conjunction& all, Rule* rule) {
+  EDGEDEC_TRY(none_of(all, {kIntegerRefused, std::size(kIntegerRefused)}));
+  rule->kind = RuleKind::kInteger;
+  rule->least = -kMostInteger;
+  rule->most = kMostInteger;
+  for (const SchemaPart& part : all.parts) {
+    EDGEDEC_TRY(bounds(part, "minimum", "exclusiveMinimum", true, rule));
+    EDGEDEC_TRY(bounds(part, "maximum", "exclusiveMaximum", false, rule));
+  }
+  return {};
+}
+
+// The schemas of first items and of further ones; `items` was a list before 2020.
+struct ItemSchemas {
+  std::string_view first = "prefixItems", rest = "items";
+
+  explicit ItemSchemas(JsonValue schema) {
+    if (schema["items"].is_list()) first = "items", rest = "additionalItems";
+  }
+};
+
+Status array_rule(const Conjunction& all, RuleSource& source, Rule* rule) {
+  rule->kind = RuleKind::kArray;
+  EDGEDEC_TRY(counts(all, "minItems", "maxItems", &rule->least, &rule->most));
+  size_t first = 0;
+  for (const SchemaPart& part : all.parts) {
+    const JsonValue list = part.value[ItemSchemas(part.value).first];
+    if (!list.missing() && !list.is_list()) return refused("prefixItems", part.place, "is no list", "hand in a list of schemas");
+    first = std::max(first, list.size());
+  }
+  const auto item = [&](size_t at) {
+    Conjunction found;
+    for (const SchemaPart& part : all.parts) {
+      const ItemSchemas names(part.value);
+      if (at < part.value[names.first].size()) found.parts.push_back(part.at(names.first, at));
+      else if (!part.value[names.rest].missing()) found.parts.push_back(part.at(names.rest));
+    }
+    return source.rule_of(std::move(found));
+  };
+  for (size_t at = 0; at < first; ++at) rule->parts.push_back(item(at));
+  rule->rest = item(first);
+  return {};
+}
+
+// A key that a schema names, and its place in the order of all of them.
+struct NamedKey {
+  std::string_view name;
+  size_t order;
+  bool required;
+};
+
+Status read_keys(const Conjunction& all, std::vector<NamedKey>* keys) {
+  for (const SchemaPart& part : all.parts) {
+    const JsonValue named = part.value["properties"];
+    if (!named.missing() && !named.is_object()) return refused("properties", part.place, "is no object", "hand in one");
+    for (size_t at = 0; at < named.size(); ++at) keys->push_back({named.at(at).key(), keys->size(), false});
+  }
+  for (const SchemaPart& part : all.parts) {
+    const JsonValue list = part.value["required"];
+    const bool sound = list.missing() || list.is_list();
+    for (size_t at = 0; sound && at < list.size(); ++at) {
+      if (!list.at(at).text()) return refused("required", part.place, "names no key", "hand in a list of keys");
+      keys->push_back({*list.at(at).text(), keys->size(), true});
+    }
+    if (!sound) return refused("required", part.place, "is no list", "hand in a list of keys");
+  }
+  return {};
+}
+
+// Leaves each key once, where it stands first.
+void merge_keys(std::vector<NamedKey>* keys) {
+  std::stable_sort(keys->begin(), keys->end(), [](const NamedKey& a, const NamedKey& b) { return a.name < b.name; });
+  std::vector<NamedKey> merged;
+  for (const NamedKey& key : *keys) {
+    if (merged.empty() || merged.back().name != key.name) merged.push_back(key);
+    else merged.back().required |= key.required;
+  }
+  std::sort(merged.begin(), merged.end(), [](const NamedKey& a, const NamedKey& b) { return a.order < b.order; });
+  *keys = std::move(merged);
+}
+
+Status object_rule(const Conjunction& all, RuleSource& source, Rule* rule) {
+  EDGEDEC_TRY(none_of(all, {kObjectRefused, std::size(kObjectRefused)}));
+  rule->kind = RuleKind::kObject;
+  std::vector<NamedKey> keys;
+  EDGEDEC_TRY(read_keys(all, &keys));
+  merge_keys(&keys);
+  if (keys.size() > kMostKeys) return refused("properties", all.parts[0].place, "has too many keys", "use fewer");
+  const auto value = [&](const std::string_view* name) {
+    Conjunction found;
+    for (const SchemaPart& part : all.parts) {
+      const JsonValue own = name ? part.value["properties"][*name] : JsonValue();
+      if (!own.missing()) found.parts.push_back({own, part.place + "/properties/" + std::string(*name)});
+      else if (!part.value["additionalProperties"].missing()) found.parts.push_back(part.at("additionalProperties"));
+    }
+    return source.rule_of(std::move(found));
+  };
+  for (const NamedKey& key : keys) {
+    const std::string name(key.name);
+    if (!is_utf8(name)) return refused("properties", all.parts[0].place, "has half a character in a key", "use whole ones");
+    rule->fields.push_back({quoted_json(name), value(&key.name), key.required});
+  }
+  rule->rest = value(nullptr);
+  return {};
+}
+
+}  // namespace
+
+Status typed_rule(const Conjunction& all, RuleSource& source, Rule* rule) {
+  rule->kind = RuleKind::kLiteral;
+  if (all.types & kTypeText) return text_rule(all, rule);
+  if (all.types & kTypeList) return array_rule(all, source, rule);
+  if (all.types & kTypeObject) return object_rule(all, source, rule);
+  if (all.types & kTypeFlag) {
+    rule->kind = RuleKind::kChoice;
+    for (const char* word : {"true", "false"}) rule->parts.push_back(source.word(word));
+    return {};
+  }
+  if (all.types == kTypeNull) {
+    rule->text = "null";
+    return {};
+  }
+  if (!(all.types & kTypeFraction)) return integer_rule(all, rule);
+  rule->kind = RuleKind::kNumber;
+  return none_of(all, {kFractionRefused, std::size(kFractionRefused)});
+}
+
+}  // namespace edgedec::engine

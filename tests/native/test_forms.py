@@ -1,0 +1,177 @@
+"""Forms of replies in the native engine: texts and tokens that llguidance allows under the same schema."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from tests.native.forms import BYTES, LONGER, Vocabulary, bytes_only, python, random_schema, takes, walk
+
+OBJECT: dict[str, Any] = {"type": "object"}
+STRING: dict[str, Any] = {"type": "string"}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_masks_and_certain_tokens_are_those_of_python(seed: int) -> None:
+    rng = random.Random(seed)
+    compared = forced = 0
+    for _ in range(20):
+        schema = json.dumps(random_schema(rng))
+        vocabulary = Vocabulary([*BYTES, *rng.sample(LONGER, rng.randint(10, len(LONGER)))])
+        one = python(schema, vocabulary)
+        if one is None:
+            continue
+        tokens, steps = walk(one, vocabulary, rng)
+        found = vocabulary.native(tokens, schema=schema, masks=True, commits=rng.random() < 0.5)
+        if "message" in found:  # fewer schemas can be used here
+            assert '"oneOf"' in found["message"] or "beside const or enum" in found["message"], schema
+            continue
+        assert found["steps"][: len(steps)] == steps, schema
+        compared += len(steps)
+        forced += sum(bool(step["forced"]) for step in steps)
+    assert compared > 100
+    assert forced
+
+
+SAME = [
+    (
+        OBJECT,
+        '{}|{ }|{  }| {}|{} |{\n}|{\n  }|{\n \n}|{\t}|{\r\n}|{"a":1,"a":2}|{"a":-0}|{"a":01}|{"\\u0041":1}',
+    ),
+    (STRING, '"a"|"\\u0041"|"\\u000a"|"\\u001F"|"\\u007f"|"\\/"|"/"|"\x7f"|"é"|"\\ud83d\\ude00"|"\t"|"\\"'),
+    (
+        {**STRING, "minLength": 1, "maxLength": 2},
+        '""|"a"|"ab"|"abc"|"\\n\\n"|"\\u0001\\u0001"|"éé"|"😀😀"|"😀😀😀"',
+    ),
+    ({"type": "integer"}, "0|-0|00|9223372036854774784|9223372036854774785|-9223372036854774784|1.0|1e3"),
+    ({"type": "integer", "minimum": 1.5, "maximum": 30}, "1|2|3|30|31|-2|0|04"),
+    ({"type": "number"}, "0|-0|1.|.5|1.5|1e5|1E+05|-1.50e-0|01|1e400"),
+    ({"enum": [1e5, 1e-7, 0.1, 2.0]}, "100000|0.0000001|1e-7|0.1|2|2.0"),
+    ({"type": ["string", "null"], "enum": ["a", None, 3]}, '"a"|null|3'),
+    (
+        {"properties": {"a": {"type": "null"}}, **OBJECT},
+        '{"\\u0062":1}|{"\\ud83d":1}|{"\\ud83d\\ude00":1}|{"a":1}|{"aa":1}',
+    ),
+    ({"properties": {"a": False}, **OBJECT}, '{"a":1}|{"b":1}|{}'),
+    ({"type": "array", "prefixItems": [{}, False, {}]}, "[]|[1]|[1,1]"),
+    ({"type": "array", "items": [{"type": "null"}], "additionalItems": False}, "[]|[null]|[1]|[null,null]"),
+    ({"minLength": 2}, '"a"|"ab"|1|{}'),
+]
+
+
+@pytest.mark.parametrize(("schema", "texts"), SAME)
+def test_a_text_is_taken_where_python_takes_it(schema: dict[str, Any], texts: str) -> None:
+    for text in texts.split("|"):
+        one = python(json.dumps(schema), bytes_only())
+        assert one is not None
+        theirs = all(one.advance(byte) for byte in text.encode()) and one.accepts
+        assert takes({"schema": json.dumps(schema)}, text.encode()) == theirs, text
+
+
+def test_bytes_that_are_no_characters_are_in_no_text() -> None:
+    for wrong in (b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xff", b"\xc3", b"\xe0\x80\x80"):
+        assert takes({"schema": '{"type": "string"}'}, b'"' + wrong + b'"') is False
+    assert takes({"schema": '{"type": "string"}'}, '"ÿ߿ࠀ퟿￿𐀀􏿿"'.encode()) is True
+
+
+@pytest.mark.parametrize("bounds", [(-123, 45), (7, 7), (0, 9), (-9, -3), (95, 2040), (-1, 0)])
+def test_integers_are_those_of_the_range(bounds: tuple[int, int]) -> None:
+    schema = json.dumps({"type": "integer", "minimum": bounds[0], "maximum": bounds[1]})
+    for number in {*range(-150, 150), *range(90, 2100, 13), 2040, 2041}:
+        assert takes({"schema": schema}, str(number).encode()) is (bounds[0] <= number <= bounds[1]), number
+
+
+def test_choices_are_texts_themselves() -> None:
+    form = {"choices": ["yes", "yesterday", "ä"]}
+    assert [takes(form, text.encode()) for text in ("yes", "yesterday", "ä")] == [True] * 3
+    assert [takes(form, text.encode()) for text in ("", "ye", '"yes"', "yes ", "no")] == [False] * 5
+    assert bytes_only().native([*b"ye"], **form)["steps"][-1]["forced"] == [ord("s")]
+
+
+def test_what_is_deeper_nested_than_possible_is_not_begun() -> None:
+    deep = b"[" * 258 + b"]" * 258
+    assert takes({"schema": "{}"}, deep) is False
+    assert takes({"schema": "{}"}, deep[1:-1]) is True
+    inner = {
+        "type": "array",
+        "items": {"type": "array", "items": {"$ref": "#"}, "minItems": 1},
+        "minItems": 1,
+    }
+    chain = json.dumps({"type": "array", "items": inner})
+    assert takes({"schema": chain}, b"[" * 256 + b"]" * 256) is True
+    ahead = bytes_only().native([*b"[" * 257], schema=chain)
+    assert ahead["refused_at"] == 256, "a value that could not end was begun"
+
+
+def test_alternatives_of_one_value_are_told_apart() -> None:
+    kinds = [{"type": "object", "properties": {"kind": {"const": one}}, "required": ["kind"]} for one in "ab"]
+    named = {"$defs": {"a": kinds[0], "b": kinds[1]}, "oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}]}
+    assert takes({"schema": json.dumps(named)}, b'{"kind": "b"}') is True
+    assert "oneOf" in str(takes({"schema": json.dumps({"oneOf": [STRING, {"const": "a"}]})}, b""))
+
+
+def _deep(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(levels):
+        schema = {"anyOf": [schema, {"type": "null"}]}
+    return schema
+
+
+HOSTILE: list[tuple[Any, str]] = [
+    ({"allOf": [{"$ref": "#"}]}, "no value that ends"),
+    (
+        {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
+        "no value that ends",
+    ),
+    ({"type": "array", "minItems": 1, "items": {"$ref": "#"}}, "no value that ends"),
+    ({"type": "array", "minItems": 3, "maxItems": 2}, "no value that ends"),
+    ({"type": "string", "enum": [1]}, "no value that ends"),
+    ({"enum": [[[[["a"]]]]] * 9000}, "too large"),
+    ({"properties": {str(key): {} for key in range(5000)}}, "too many keys"),
+    ({"anyOf": [{"minLength": n} for n in range(1001)]}, "1 to 1000"),
+    ({"allOf": [{"anyOf": [{"minLength": n}, {"maxLength": n}]} for n in range(40)]}, "too large"),
+    ({"allOf": [{} for _ in range(300)]}, "too many parts"),
+    (_deep(120), "nested too deep"),
+    ({"properties": {"\ud800": {}}}, "half a character"),
+    ({"const": "\ud800"}, "half a character"),
+    ({"minItems": -1}, "is no count"),
+    ({"type": "integer", "minimum": "1"}, "is no number"),
+    ({"required": "a", "type": "object"}, "is no list"),
+    ({"items": 3, "type": "array"}, "is no schema"),
+    ({"$ref": 3}, "leads to nothing"),
+    ({"$ref": "#/allOf/9999999999999999999", "allOf": [{}]}, "leads to nothing"),
+]
+
+
+@pytest.mark.parametrize(("schema", "says"), HOSTILE)
+def test_a_hostile_schema_is_a_line(schema: Any, says: str) -> None:
+    found = str(takes({"schema": json.dumps(schema)}, b""))
+    assert says in found
+    assert "\n" not in found
+    assert len(found) < 400
+
+
+def test_bounds_without_end_cost_nothing() -> None:
+    for schema in (
+        {"type": "array", "minItems": 10**9},
+        {"type": "string", "minLength": 10**9, "maxLength": 10**12},
+        {"type": "array", "maxItems": 10**15, "items": {"type": "string", "maxLength": 10**9}},
+    ):
+        assert takes({"schema": json.dumps(schema)}, b"1") is False
+
+
+def test_a_form_with_too_many_ways_to_go_on_ends_in_a_line() -> None:
+    ways = [{"type": "array", "items": {"$ref": "#"}, "maxItems": n} for n in range(2, 14)]
+    found = bytes_only().native([*b"[[[[[[[["], schema=json.dumps({"anyOf": ways}), masks=True)
+    assert "too complex" in found["message"]
+
+
+def test_a_long_text_lets_go_of_states_behind_it() -> None:
+    text = b'["' + b"ab" * 3000 + b'", ' + b"[" * 40 + b"]" * 40 + b"]"
+    schema = {"type": "array", "items": {"anyOf": [{"type": "string", "maxLength": 6000}, {"type": "array"}]}}
+    assert takes({"schema": json.dumps(schema)}, text) is True
+    longer = text.replace(b'"', b'"a', 1)
+    assert takes({"schema": json.dumps(schema)}, longer) is False
