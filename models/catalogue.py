@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from edgedec.bundle.preset import Preset
 from edgedec.core.cache_kinds import kinds_from_json
@@ -16,6 +16,9 @@ from edgedec.core.experts import experts_from_json
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.models.recipes import HubFile, Licence, Recipe, Wheel
+
+if TYPE_CHECKING:
+    from edgedec.memory.footprint import ExpertMemory, MemoryFacts
 
 DEFAULT_MODEL = "qwen2.5-coder-0.5b"
 """The model of commands that name none: of those that any package index has, the best by everyday prompts."""
@@ -76,13 +79,17 @@ class Entry:
         """Estimate the bytes that a conversation has resident at most, in ``stated_context`` tokens."""
         return estimated_memory(self.spec, self.recipe.bytes - self.spec.table_bytes)
 
-    def streamed_memory(self) -> int:
-        """Estimate the same where as many experts as passes allow come from the disk."""
-        experts = self.spec.experts
-        if experts is None:
-            return self.memory()
-        weights = self.recipe.bytes - self.spec.table_bytes - experts.nbytes
-        return estimated_memory(self.spec, weights + experts.least * experts.slot_bytes)
+    def least_memory(self) -> int:
+        """Estimate the smallest budget it opens in: the shortest context of use, experts from the disk."""
+        from edgedec.memory.footprint import ExpertMemory, MemoryChoice
+        from edgedec.memory.plan import least
+
+        weights, room = self.recipe.bytes - self.spec.table_bytes, None
+        if experts := self.spec.experts:
+            weights -= experts.nbytes
+            room = ExpertMemory(experts.slot_bytes, experts.least, experts.total)
+        wanted = MemoryChoice(stated_context(self.spec), experts=room.least if room else 0)
+        return least(_facts(self.spec, weights, room), wanted)
 
 
 _FAMILY, _MODEL = "[[family]]\n", "[[family.model]]\n"
@@ -212,11 +219,16 @@ def estimated_memory(spec: ModelSpec, weights: int) -> int:
 
     By the formulas of a memory plan; only the process is not measured. ``weights``: bytes that a pass reads.
     """
-    from edgedec.memory.footprint import MemoryChoice, MemoryFacts, ModelMemory, footprint
+    from edgedec.memory.footprint import MemoryChoice, footprint
+
+    return sum(footprint(_facts(spec, weights), MemoryChoice(stated_context(spec))).values())
+
+
+def _facts(spec: ModelSpec, weights: int, experts: ExpertMemory | None = None) -> MemoryFacts:
+    from edgedec.memory.footprint import MemoryFacts, ModelMemory
 
     process = _PROCESS_BYTES + _PROCESS_BYTES_PER_TOKEN * spec.vocab_size
-    facts = MemoryFacts(ModelMemory(spec, weights, _THREADS), process)
-    return sum(footprint(facts, MemoryChoice(stated_context(spec))).values())
+    return MemoryFacts(ModelMemory(spec, weights, _THREADS, experts=experts), process)
 
 
 def stated_context(spec: ModelSpec) -> int:

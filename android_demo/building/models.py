@@ -27,7 +27,8 @@ def listed() -> bytes:
                 "good_for": entry.good_for,
                 "bytes": entry.recipe.bytes,
                 "memory": entry.memory(),
-                "least": entry.streamed_memory(),
+                "least": entry.least_memory(),
+                "experts": entry.spec.experts is not None,
             }
             for name, entry in CATALOGUE.items()
             if entry.chats and entry.base is None

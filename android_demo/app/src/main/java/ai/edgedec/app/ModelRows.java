@@ -56,7 +56,7 @@ final class ModelRows extends BaseAdapter {
         Budget.Fit fit = one.fit(budget);
         String memory = Units.bytes(fit == Budget.Fit.NOT ? one.least : one.memory);
         if (fit == Budget.Fit.NOT) return activity.getString(R.string.too_large, memory, Units.bytes(budget));
-        if (fit == Budget.Fit.STREAMED) return activity.getString(R.string.streams, memory);
+        if (fit == Budget.Fit.REDUCED) return activity.getString(one.experts ? R.string.streams : R.string.shorter, memory);
         return activity.getString(one.known() ? R.string.fits : R.string.weights_fit, memory);
     }
 

@@ -5,8 +5,8 @@ public final class Budget {
     /** How a model runs within a budget. */
     public enum Fit {
         WHOLE,
-        /** Experts that have no place are read from storage, which is slower. */
-        STREAMED,
+        /** With less: a shorter context, or experts that have no place are read from storage. */
+        REDUCED,
         NOT
     }
 
@@ -20,8 +20,8 @@ public final class Budget {
         return chosen > 0 ? chosen : total / PART;
     }
 
-    /** {@code whole}: bytes that a model takes; {@code least}: those with its experts read from storage. */
+    /** {@code whole}: bytes that a model takes; {@code least}: the smallest budget in which it opens. */
     public static Fit fit(long budget, long whole, long least) {
-        return whole <= budget ? Fit.WHOLE : least <= budget ? Fit.STREAMED : Fit.NOT;
+        return whole <= budget ? Fit.WHOLE : least <= budget ? Fit.REDUCED : Fit.NOT;
     }
 }

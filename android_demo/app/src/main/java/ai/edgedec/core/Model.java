@@ -16,16 +16,19 @@ public final class Model {
     public final long bytes;
     /** Bytes of memory that it takes; for one that is not in the list, those of its weights. */
     public final long memory;
-    /** The same with its experts read from storage. */
+    /** The smallest budget in which it opens. */
     public final long least;
+    /** Whether it has experts, which may be read from storage. */
+    public final boolean experts;
 
-    private Model(String name, String title, String goodFor, long bytes, long memory, long least) {
+    private Model(String name, String title, String goodFor, long bytes, long memory, long least, boolean experts) {
         this.name = name;
         this.title = title;
         this.goodFor = goodFor;
         this.bytes = bytes;
         this.memory = memory;
         this.least = least;
+        this.experts = experts;
     }
 
     /** The models in the list that the build made. */
@@ -36,7 +39,7 @@ public final class Model {
         for (Object one : (List<?>) top.get("models")) {
             Map<String, Object> facts = Json.asObject(one, "a model");
             found.add(new Model(text(facts, "name"), text(facts, "title"), text(facts, "good_for"), number(facts, "bytes"),
-                    number(facts, "memory"), number(facts, "least")));
+                    number(facts, "memory"), number(facts, "least"), Boolean.TRUE.equals(facts.get("experts"))));
         }
         return found;
     }
@@ -52,12 +55,13 @@ public final class Model {
         long weights = number(Json.asObject(files.get("weights.bin"), "weights.bin"), "bytes")
                 - (spec.containsKey("table_bytes") ? number(spec, "table_bytes") : 0);
         long least = weights;
-        if (spec.get("experts") != null) {
+        boolean sparse = spec.get("experts") != null;
+        if (sparse) {
             Map<String, Object> experts = Json.asObject(spec.get("experts"), "experts");
             long all = number(experts, "layers") * number(experts, "count");
             least += Math.min(4 * number(experts, "chosen"), all) * number(experts, "slot_bytes") - number(experts, "nbytes");
         }
-        return new Model(name, "", "", bytes, weights, Math.max(least, 0));
+        return new Model(name, "", "", bytes, weights, Math.max(least, 0), sparse);
     }
 
     public Budget.Fit fit(long budget) {

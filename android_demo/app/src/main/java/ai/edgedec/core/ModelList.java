@@ -23,7 +23,7 @@ public final class ModelList {
     }
 
     public final List<Here> here = new ArrayList<>();
-    /** Those that fit come first, the largest of them before the others; then those that stream; then the rest. */
+    /** Those that fit come first, the largest of them before the others; then those that lack least. */
     public final List<Model> toTake = new ArrayList<>();
 
     public ModelList(List<Model> listed, List<File> folders, long budget) {
@@ -39,7 +39,8 @@ public final class ModelList {
     }
 
     private static long wanted(Model one, long budget) {
-        return one.fit(budget) == Budget.Fit.NOT ? one.least : -one.memory;
+        Budget.Fit fit = one.fit(budget);
+        return fit == Budget.Fit.WHOLE ? -one.memory : fit == Budget.Fit.REDUCED ? one.memory : one.least;
     }
 
     private static Model read(File folder) {

@@ -21,10 +21,10 @@ final class MemoryChecks {
         same(Budget.of(0, 8_000_000_000L), 4_000_000_000L);
     }
 
-    static void testAModelFitsWholeOrWithExpertsFromStorageOrNot(File folder) {
+    static void testAModelFitsWholeOrReducedOrNot(File folder) {
         same(Budget.fit(3_000, 3_000, 3_000), Budget.Fit.WHOLE);
         same(Budget.fit(2_999, 3_000, 3_000), Budget.Fit.NOT);
-        same(Budget.fit(2_999, 3_000, 1_000), Budget.Fit.STREAMED);
+        same(Budget.fit(2_999, 3_000, 1_000), Budget.Fit.REDUCED);
         same(Budget.fit(999, 3_000, 1_000), Budget.Fit.NOT);
     }
 
