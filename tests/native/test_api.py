@@ -122,7 +122,9 @@ def test_messages_that_are_no_conversation_are_refused(model: native.NativeModel
     for wrong in ([], [system], [user, system, user], [user, {"role": "assistant", "content": "c"}]):
         with pytest.raises(UsageError):
             model.reply(wrong)
-    with pytest.raises(UsageError, match="unknown role 'tool'"):
+    with pytest.raises(UsageError, match="unknown role 'critic'"):
+        model.reply([{"role": "critic", "content": "a"}])
+    with pytest.raises(UnsupportedError, match="has no tools"):
         model.reply([{"role": "tool", "content": "a"}])
     with pytest.raises(ContextFullError):
         model.reply([{"role": "user", "content": "hello " * 5000}])

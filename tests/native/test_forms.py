@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import re
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -82,6 +84,58 @@ def test_integers_are_those_of_the_range(bounds: tuple[int, int]) -> None:
     schema = json.dumps({"type": "integer", "minimum": bounds[0], "maximum": bounds[1]})
     for number in {*range(-150, 150), *range(90, 2100, 13), 2040, 2041}:
         assert takes({"schema": schema}, str(number).encode()) is (bounds[0] <= number <= bounds[1]), number
+
+
+RANGES = [
+    {"minimum": 0, "maximum": 1},
+    {"exclusiveMinimum": 0, "exclusiveMaximum": 1},
+    {"minimum": -1.5, "maximum": 2.25},
+    {"minimum": 0.25, "exclusiveMaximum": 0.75},
+    {"exclusiveMinimum": 99.5},
+    {"maximum": -0.05},
+    {"exclusiveMaximum": 0},
+    {"minimum": 7.5, "maximum": 7.5},
+    {"minimum": 1, "exclusiveMinimum": 1, "maximum": 12},
+    {"minimum": 1e-7, "maximum": 12345678.5},
+]
+
+
+@pytest.mark.parametrize("bounds", RANGES)
+def test_numbers_are_decimals_within_their_bounds(bounds: dict[str, float]) -> None:
+    rng = random.Random(str(bounds))
+    schema = json.dumps({"type": "number", **bounds})
+    lows = [(Decimal(str(value)), name[0] == "e") for name, value in bounds.items() if "inimum" in name]
+    highs = [(Decimal(str(value)), name[0] == "e") for name, value in bounds.items() if "aximum" in name]
+    near = [Decimal(str(value)) for value in bounds.values()]
+    texts = {f"{one + Decimal(step) / 1000:f}" for one in near for step in range(-1500, 1500, 61)}
+    texts |= {f"{one + step:f}" for one in near for step in (-1, Decimal("1e-8"), Decimal("-1e-8"), 0, 1, 90)}
+    texts |= {text + rng.choice(("0", "00", ".0", "5")) for text in sorted(texts) if rng.random() < 0.3}
+    for text in sorted(texts):
+        sound = re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", text) is not None
+        number = Decimal(text) if sound else Decimal(0)
+        within = all(number > low or (number == low and not is_open) for low, is_open in lows)
+        within = within and all(number < high or (number == high and not is_open) for high, is_open in highs)
+        negative_zero = number == 0 and text.startswith("-")
+        expected = sound and within and not negative_zero
+        assert takes({"schema": schema}, text.encode()) is expected, text
+        theirs = python(schema, bytes_only())
+        assert theirs is not None
+        if all(theirs.advance(byte) for byte in text.encode()) and theirs.accepts:
+            assert expected or negative_zero, text
+
+
+def test_a_number_that_is_begun_can_end() -> None:
+    rng = random.Random(3)
+    for bounds in RANGES * 3:
+        schema, vocabulary = json.dumps({"type": "number", **bounds}), bytes_only()
+        tokens: list[int] = []
+        while len(tokens) < 12:
+            last = vocabulary.native(tokens, schema=schema, masks=True)["steps"][-1]
+            may = [token for token in last["mask"] if token != vocabulary.end]
+            assert may or last["accepts"], (bounds, tokens)
+            if not may:
+                break
+            tokens.append(rng.choice(may))
 
 
 def test_choices_are_texts_themselves() -> None:

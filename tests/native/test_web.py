@@ -126,6 +126,25 @@ def test_a_reply_of_a_form_is_the_one_of_python(
                 engine.reply(text=TEXT, max_tokens=3, **wrong)
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"messages": [{"role": "user", "content": "a"}], "tools": [{"type": "function"}]},
+        {
+            "messages": [
+                {"role": "assistant", "content": "", "tool_calls": []},
+                {"role": "user", "content": "a"},
+            ]
+        },
+        {"messages": [{"role": "tool", "content": "a"}]},
+    ],
+)
+def test_tools_are_refused_in_a_line(engine: WebEngine, asked: dict[str, Any]) -> None:
+    with pytest.raises(WebError, match="has no tools") as caught:
+        engine.reply(**asked)
+    assert caught.value.hint
+
+
 def settle(slots: list[int], one: Pass) -> None:
     """Move and cut the tokens of slots as a pass says."""
     moved = [(one.to[at], slots[one.start[at]]) for at in range(one.moves)]

@@ -16,6 +16,7 @@ ValueKind value_kind(const Rule& rule) {
     case RuleKind::kQuoted:
     case RuleKind::kString: return ValueKind::kText;
     case RuleKind::kInteger:
+    case RuleKind::kDecimal:
     case RuleKind::kNumber: return ValueKind::kNumber;
     case RuleKind::kArray: return ValueKind::kList;
     case RuleKind::kObject: return ValueKind::kObject;

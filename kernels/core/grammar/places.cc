@@ -18,6 +18,9 @@ enum ObjectPhase : uint32_t { kFirstKey, kNextKey, kInKey, kInOtherKey, kColon, 
 constexpr int kKeyShift = 24, kNodeShift = 8;
 
 enum IntegerPhase : uint32_t { kNegative, kPositive, kSignOnly };
+// Of decimals: behind the sign, behind whole digits (`at`), the point, and digits behind it (`at`: how many matter, and
+// whether they are those of the bounds). Below zero the phase is one more.
+enum DecimalPhase : uint32_t { kBehindSign = 0, kWholeDigits = 2, kBehindPoint = 4, kFractionDigits = 6 };
 
 uint32_t child_of(const std::vector<KeyNode>& keys, uint32_t at, uint8_t byte) {
   uint32_t child = keys[at].child;
@@ -31,12 +34,12 @@ uint64_t hash_of(const Place& place) {
   return mixed(hash, static_cast<uint64_t>(place.at));
 }
 
-struct Magnitudes {
+struct WholeRange {
   uint64_t least, most;
 };
 
 // The magnitudes of the integers of one sign; `least` above `most` where there are none.
-Magnitudes magnitudes(const Rule& rule, bool negative) {
+WholeRange magnitudes(const Rule& rule, bool negative) {
   if (negative) {
     if (rule.least >= 0) return {1, 0};
     return {rule.most < 0 ? 0 - static_cast<uint64_t>(rule.most) : 0, 0 - static_cast<uint64_t>(rule.least)};
@@ -94,6 +97,7 @@ void Places::step(const Place& from, uint8_t byte, std::vector<Place>* found) {
     case RuleKind::kString: return string(from, byte);
     case RuleKind::kInteger: return integer(from, byte);
     case RuleKind::kNumber: return number(from, number_step(static_cast<NumberPhase>(from.phase), byte));
+    case RuleKind::kDecimal: return decimal(from, byte);
     case RuleKind::kArray: return array(from, byte);
     case RuleKind::kObject: return object(from, byte);
     default: return;
@@ -120,6 +124,10 @@ void Places::enter_one(RuleId id, uint32_t stack, uint8_t byte) {
       if (byte >= '0' && byte <= '9') digit({id, stack, kPositive, 0}, byte - uint64_t{'0'});
       return;
     case RuleKind::kNumber: return number({id, stack, 0, 0}, number_begin(byte));
+    case RuleKind::kDecimal:
+      if (byte == '-' && !rule.signs[1].none()) return put({id, stack, kBehindSign + 1, 0});
+      if (!rule.signs[0].none()) decimal({id, stack, kBehindSign, 0}, byte);
+      return;
     case RuleKind::kArray:
       if (byte == '[') put({id, stack, kFirstItem, 0});
       return;
@@ -196,6 +204,39 @@ void Places::number(const Place& at, NumberPhase phase) {
   if (phase == kNoNumber) return;
   put({at.rule, at.stack, phase, 0});
   if (is_number(phase)) leave(at.stack);
+}
+
+void Places::decimal(const Place& from, uint8_t byte) {
+  const uint32_t sign = from.phase & 1, phase = from.phase & ~1u, value = byte - uint32_t{'0'};
+  const Magnitudes& magnitudes = rules_[from.rule].signs[sign];
+  const auto whole = static_cast<uint64_t>(from.at);
+  const auto put_fraction = [&](uint32_t next, const Magnitudes::Fraction& place) {
+    const int64_t at = int64_t{place.digits} << 2 | int64_t{place.at_least} << 1 | int64_t{place.at_most};
+    put({from.rule, from.stack, next + sign, at});
+  };
+  if (phase == kWholeDigits && byte == '.') {
+    if (magnitudes.takes_point(whole)) put_fraction(kBehindPoint, magnitudes.point(whole));
+    return;
+  }
+  if (value > 9) return;
+  if (phase == kBehindSign) return whole_digits({from.rule, from.stack, kWholeDigits + sign, 0}, value);
+  if (phase == kWholeDigits) {
+    const bool huge = whole > (UINT64_MAX - 9) / 10;  // of a range without end
+    if (magnitudes.begins(whole)) whole_digits(from, huge ? UINT64_MAX : 10 * whole + value);
+    return;
+  }
+  Magnitudes::Fraction place = {static_cast<uint32_t>(from.at >> 2), (from.at & 2) != 0, (from.at & 1) != 0};
+  if (!magnitudes.digit(value, &place)) return;
+  put_fraction(kFractionDigits, place);
+  if (magnitudes.ends(place)) leave(from.stack);
+}
+
+void Places::whole_digits(Place at, uint64_t whole) {
+  const Magnitudes& magnitudes = rules_[at.rule].signs[at.phase & 1];
+  whole = magnitudes.kept(whole);
+  at.at = static_cast<int64_t>(whole);
+  if (magnitudes.begins(whole) || magnitudes.takes_point(whole)) put(at);
+  if (magnitudes.ends(whole)) leave(at.stack);
 }
 
 // Whether `byte` is white space that may stand here.

@@ -66,6 +66,8 @@ class Places {
   void integer(const Place& from, uint8_t byte);
   void digit(Place at, uint64_t value);
   void number(const Place& at, NumberPhase phase);
+  void decimal(const Place& from, uint8_t byte);
+  void whole_digits(Place at, uint64_t whole);
   bool gap(const Place& from, uint8_t byte);
   void value(const Place& from, RuleId rule, const Place& back, uint8_t byte);
   RuleId item(const Rule& rule, int64_t count) const;

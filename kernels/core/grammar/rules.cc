@@ -30,6 +30,7 @@ uint32_t height_of(const Rules& rules, const Rule& rule) {
       for (const Field& field : rule.fields)
         if (field.required) found = std::max(found, field.value == kNoRule ? kEndless : above(rules[field.value].height));
       return found;
+    case RuleKind::kDecimal: return rule.signs[0].none() && rule.signs[1].none() ? kEndless : 0;
     default: return rule.least > rule.most ? kEndless : 0;
   }
 }

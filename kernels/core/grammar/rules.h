@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/grammar/decimals.h"
+
 namespace edgedec::engine {
 
 using RuleId = uint32_t;
@@ -19,6 +21,7 @@ enum class RuleKind : uint8_t {
   kString,   // a JSON string of `least` to `most` characters
   kInteger,  // from `least` to `most`
   kNumber,
+  kDecimal,  // a number without an exponent, with one of the magnitudes of `signs`
   kArray,    // `least` to `most` items: those of `parts`, then of `rest`
   kObject,   // `fields` in order, then keys of others with values of `rest`
 };
@@ -42,6 +45,7 @@ struct Rule {
   std::vector<RuleId> parts;
   std::vector<Field> fields;
   std::vector<KeyNode> keys;  // the first one is the root
+  std::vector<Magnitudes> signs;  // of numbers from zero on, and of those below it
   RuleId rest = kNoRule;      // kNoRule: there are no further items or keys
   int64_t least = 0, most = INT64_MAX;
   uint32_t height = kEndless;  // nested values in its flattest text; kEndless: it has none that ends

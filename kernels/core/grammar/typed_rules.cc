@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <optional>
+#include <utility>
 
 #include "core/base/span.h"
 
@@ -15,8 +17,7 @@ constexpr size_t kMostKeys = 4096;
 // Keywords that cannot be kept to where a value may be of their type.
 constexpr std::string_view kTextRefused[] = {"pattern"};
 constexpr std::string_view kObjectRefused[] = {"patternProperties", "minProperties", "maxProperties"};
-constexpr std::string_view kFractionRefused[] = {"multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};
-constexpr std::string_view kIntegerRefused[] = {"multipleOf"};
+constexpr std::string_view kNumberRefused[] = {"multipleOf"};
 // Formats that Python keeps to; others are notes.
 constexpr std::string_view kFormats[] = {"date-time", "time", "date", "duration", "email",
                                          "hostname",  "ipv4", "ipv6", "uuid",     "uri"};
@@ -86,7 +87,7 @@ Status bounds(const SchemaPart& part, std::string_view keyword, std::string_view
 }
 
 Status integer_rule(const Conjunction& all, Rule* rule) {
-  EDGEDEC_TRY(none_of(all, {kIntegerRefused, std::size(kIntegerRefused)}));
+  EDGEDEC_TRY(none_of(all, {kNumberRefused, std::size(kNumberRefused)}));
   rule->kind = RuleKind::kInteger;
   rule->least = -kMostInteger;
   rule->most = kMostInteger;
@@ -94,6 +95,49 @@ Status integer_rule(const Conjunction& all, Rule* rule) {
     EDGEDEC_TRY(bounds(part, "minimum", "exclusiveMinimum", true, rule));
     EDGEDEC_TRY(bounds(part, "maximum", "exclusiveMaximum", false, rule));
   }
+  return {};
+}
+
+// Takes a bound that leaves less than the one before.
+void take(std::optional<Bound>* found, const Bound& bound, bool lower) {
+  const bool narrower = !*found || (lower ? bound.value > (*found)->value : bound.value < (*found)->value);
+  if (narrower) *found = bound;
+  else if (bound.value == (*found)->value) (*found)->open |= bound.open;
+}
+
+Status take_bounds(const SchemaPart& part, std::string_view keyword, std::string_view exclusive, bool lower,
+                   std::optional<Bound>* found) {
+  const JsonValue bound = part.value[keyword], other = part.value[exclusive];
+  for (const auto& [name, value] : {std::pair(keyword, bound), std::pair(exclusive, other)}) {
+    if (value.missing() || (name == exclusive && value.flag())) continue;
+    if (!value.number()) return refused(name, part.place, "is no number", "use one");
+    if (std::fabs(*value.number()) > static_cast<double>(kMostInteger))
+      return refused(name, part.place, "cannot be kept to", "numbers have at most the digits of 64 bits");
+    const bool open = name == exclusive || other.flag() == true;  // a flag, as draft 4 has it
+    take(found, {*value.number(), open}, lower);
+  }
+  return {};
+}
+
+Status number_rule(const Conjunction& all, Rule* rule) {
+  EDGEDEC_TRY(none_of(all, {kNumberRefused, std::size(kNumberRefused)}));
+  std::optional<Bound> least, most;
+  for (const SchemaPart& part : all.parts) {
+    EDGEDEC_TRY(take_bounds(part, "minimum", "exclusiveMinimum", true, &least));
+    EDGEDEC_TRY(take_bounds(part, "maximum", "exclusiveMaximum", false, &most));
+  }
+  rule->kind = least || most ? RuleKind::kDecimal : RuleKind::kNumber;
+  if (rule->kind == RuleKind::kNumber) return {};
+  const auto turned = [](const Bound& bound) { return Bound{std::fabs(bound.value), bound.open}; };
+  const std::optional<Bound> below = least ? std::optional(turned(*least)) : std::nullopt;
+  const Bound none = {1.0, true};
+  const bool positive = !most || most->value >= 0.0, negative = !least || least->value < 0.0;
+  const Bound from = least && least->value >= 0.0 ? turned(*least) : Bound();
+  const std::optional<Bound> to = most ? std::optional(turned(*most)) : most;
+  if (positive) rule->signs.emplace_back(from, to);
+  else rule->signs.emplace_back(none, none);
+  if (negative) rule->signs.emplace_back(most && most->value < 0.0 ? turned(*most) : Bound{0.0, true}, below);
+  else rule->signs.emplace_back(none, none);
   return {};
 }
 
@@ -208,8 +252,7 @@ Status typed_rule(const Conjunction& all, RuleSource& source, Rule* rule) {
     return {};
   }
   if (!(all.types & kTypeFraction)) return integer_rule(all, rule);
-  rule->kind = RuleKind::kNumber;
-  return none_of(all, {kFractionRefused, std::size(kFractionRefused)});
+  return number_rule(all, rule);
 }
 
 }  // namespace edgedec::engine

@@ -6,12 +6,17 @@
 
 namespace edgedec::engine {
 
+Status no_tools() {
+  return {Code::kUnsupported, "the engine without Python has no tools", "bind the reply to the schema of a call, or run it with Python"};
+}
+
 // Checks the order of messages, and puts the preset's system message in front where none is named.
 Status Turns::checked(Texts* messages) const {
   const bool named = !messages->empty() && messages->front().first == "system";
   for (size_t at = 0; at < messages->size(); ++at) {
     const std::string& role = (*messages)[at].first;
     if (role == "system" && at) return {Code::kUsage, "a system message stands after another message", "put it first"};
+    if (role == "tool") return no_tools();
     if (role != "system" && role != "user" && role != "assistant")
       return {Code::kUsage, "unknown role " + quoted(role), "there are system, user, assistant"};
   }

@@ -30,6 +30,9 @@ struct SavedConversation {
   std::optional<Unfinished> unfinished = {};
 };
 
+// The refusal of tools, and of messages with their calls and results.
+Status no_tools();
+
 class Turns {
  public:
   // Everything handed in lives longer. `chat` may be null.

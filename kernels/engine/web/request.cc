@@ -41,6 +41,7 @@ Status read_costs(JsonValue list, Points* costs) {
 Status read_messages(JsonValue list, Texts* messages) {
   if (!list.is_list()) return wrong("messages", "list");
   for (size_t at = 0; at < list.size(); ++at) {
+    if (!list.at(at)["tool_calls"].missing()) return no_tools();
     const auto role = list.at(at)["role"].text(), content = list.at(at)["content"].text();
     if (!role || !content) return {Code::kUsage, "a message has no role or no content", "hand in both"};
     messages->emplace_back(valid_utf8(*role), valid_utf8(*content));
@@ -146,6 +147,7 @@ Status read_request(std::string_view text, const Preset& preset, WebRequest* req
   Json json;
   if (!json.parse(text, kRequestLimits) || !json.root().is_object()) return {Code::kUsage, "the request is no JSON object", "hand in one"};
   const JsonValue root = json.root(), stops = root["stop"];
+  if (root["tools"].size()) return no_tools();
   EDGEDEC_TRY(read_prompt(root, request));
   request->reply.params = preset.sampling;
   request->reply.stops = preset.stops;
