@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 _LOADING_BYTES, _LOADING_BYTES_PER_TOKENIZER_BYTE = 4_000_000, 7
 """Bytes that opening a small model takes beyond its weights: twice those of SmolLM2 beside another model."""
+_NO_ROOM = "its experts have no room in memory, and those of a model that drafts are read from there"
 
 
 class ModelKind(DrafterKind):
@@ -100,6 +101,8 @@ class ModelKind(DrafterKind):
         target = opening.target
         try:
             draft = opening.load(name)
+            if draft.backend.experts is not None:  # their slots are in no memory plan
+                raise UnsupportedError(_NO_ROOM)
             if not same_tokenizer(target, draft):
                 require(paired(target.tokenizer, draft.tokenizer), target.name, name)
         except (BackendError, BadFileError, UnsupportedError) as error:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from edgedec.assemble.config import RunConfig
+from edgedec.assemble.run_context import RunContext
 from edgedec.backends.onnx import expert_store
 from edgedec.bundle.drafter_manifest import ASSISTANT, MTP, DrafterManifest
 from edgedec.bundle.manifest import WEIGHTS
@@ -16,6 +18,7 @@ from tests.fixtures.replies import always, check_replies, check_turns
 from tests.fixtures.streamed import BESIDE
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_hybrid import DeltaShape
+from tests.fixtures.tiny_models import prepared_run
 
 TARGETS = {ASSISTANT: "gemma4moe", MTP: "qwen35moe"}
 
@@ -99,6 +102,21 @@ def test_experts_make_room_for_the_weights_of_drafters(place: Place, monkeypatch
         assert (drafted.target.backend.experts is not None) == on_disk
         assert place.kind in [spec.name for spec in drafted.drafting.drafters]
         assert place.runner("off").prepared.target.backend.experts is None
+
+
+def test_a_draft_model_whose_experts_have_no_room_is_left_out(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No memory plan has slots of a drafter."""
+    monkeypatch.setattr(expert_store, "available_bytes", lambda: 1)
+    told: list[str] = []
+    context = RunContext(place.home, told.append)
+    config = RunConfig(draft="small", threads=1, context=256)
+    prepared = prepared_run(place.bundle, config, context, small=place.bundle)
+    assert prepared.target.backend.experts
+    assert not prepared.drafting.drafters
+    why = "runs without small, which drafts for it: its experts have no room in memory"
+    assert [line for line in told if why in line]
 
 
 def test_a_budget_counts_the_weights_of_drafters_too(place: Place) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 from collections.abc import Iterator
@@ -232,6 +233,20 @@ def test_a_budget_that_is_too_small_says_what_would_do(one: Path) -> None:
         native.plan(one, memory=50_000_000, **SETTINGS)
     assert caught.value.hint
     assert "allow at least" in caught.value.hint
+
+
+def test_a_small_model_whose_experts_have_no_room_does_not_draft(one: Path, tmp_path: Path) -> None:
+    """Its file is larger than any machine's memory, and no memory plan has slots of a drafter."""
+    small = Path(shutil.copytree(one, tmp_path / "small"))
+    os.truncate(small / "weights.bin", 1 << 42)
+    edit(small / "manifest.json", ("files", "weights.bin", "bytes"), 1 << 42)
+    told: list[str] = []
+    settings = SETTINGS | {"draft": str(small), "notice": told.append}
+    with native.open(one, **settings) as model:
+        assert model.complete(TEXT, sampling=GREEDY, max_tokens=40).tokens == python_says(one)[0][:40]
+        assert model.stats()["draft"] == []
+    why = f"runs without {small}, which drafts for it: its experts have no room in memory"
+    assert [line for line in told if why in line]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ Status SmallModel::open(const Runtime& runtime, const DrafterSpec& spec, const D
   EDGEDEC_TRY(OnnxModel::open(runtime, spec.bundle, manifest.spec, manifest.file(kWeightsFile)->bytes,
                               {target.model.threads(), true, trimmed}, &made->model_));
   const OnnxModel& own = *made->model_;
+  if (own.experts())
+    return {Code::kUnsupported, "its experts have no room in memory, and those of a model that drafts are read from there", ""};
   if (trimmed) {
     const double whole = std::max(read_bytes(target.manifest.spec, target.model.weight_bytes()), 1.0);
     const double step = read_bytes(manifest.spec, own.weight_bytes()) / whole;
