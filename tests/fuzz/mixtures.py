@@ -200,14 +200,19 @@ def _exported(folder: Path) -> Iterator[Path]:
         shutil.rmtree(out, ignore_errors=True)
 
 
+def bundles(folder: Path) -> list[Path]:
+    """Bundles of all architectures, made once."""
+    for name in _MODELS:
+        if not (folder / f"{name}-bundle").exists():
+            export_gguf(_gguf(folder, name), folder / f"{name}-bundle")
+    return [folder / f"{name}-bundle" for name in _MODELS]
+
+
 def streamed_seeds(folder: Path) -> list[tuple[Files, Files]]:
     """Bundles of all architectures."""
     out: list[tuple[Files, Files]] = []
     damaged = (MANIFEST, MODEL, WEIGHTS)
-    for name in _MODELS:
-        bundle = folder / f"{name}-bundle"
-        if not bundle.exists():
-            export_gguf(_gguf(folder, name), bundle)
+    for bundle in bundles(folder):
         files = {path.name: path.read_bytes() for path in bundle.iterdir() if path.is_file()}
         out.append(({one: files.pop(one) for one in damaged}, files))
     return out

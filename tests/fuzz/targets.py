@@ -15,8 +15,21 @@ from edgedec.bundle.manifest import CHAT_TEMPLATE, MANIFEST, MODEL, TOKENIZER, W
 from edgedec.core.version import __version__
 from edgedec.disk.listed_files import sealed
 from edgedec.export import export_gguf
+from edgedec.export.web.cpu import CPU_PROGRAM
 from tests.fixtures.tiny_decoder import write_decoder_bundle
-from tests.fuzz import bench, drafts, eagle3, huggingface, makers, mixtures, op_cases, places, schemas, store
+from tests.fuzz import (
+    bench,
+    drafts,
+    eagle3,
+    huggingface,
+    makers,
+    mixtures,
+    native,
+    op_cases,
+    places,
+    schemas,
+    store,
+)  # fmt: skip
 from tests.fuzz.mutate import mutate_json, mutate_template
 from tests.fuzz.mutate_gguf import mutate_gguf
 from tests.fuzz.mutate_onnx import mutate_bundle
@@ -62,6 +75,7 @@ _HEAD_PARTS = (
     "layers",
 )
 _OP_PARTS = ("ai.edgedec", "Node", "node", "input", "output", "OrtValue", MODEL, op_cases.CALL)
+_NATIVE_PARTS = (*_MODEL_PARTS, *_OP_PARTS, "expert", "drafter", "runs without", "device", WEIGHTS)
 _MESSAGES = (
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "Hello <|im_end|> <bos>"},
@@ -191,6 +205,10 @@ _ALL = (
         mixtures.read_streamed,
         (*_MODEL_PARTS, "expert"),
     ),
+    Target("native", native.bundle_seeds, native.mutate_bundle_of_kinds, native.read_bundle, _NATIVE_PARTS),
+    Target("carried", native.drafter_seeds, native.mutate_drafter, native.read_drafter, _NATIVE_PARTS),
+    Target("restored", native.talk_seeds, native.mutate_talk, native.read_talk, (native.TALK, "saved cache")),
+    Target("program", native.web_seeds, native.mutate_web, native.read_web, (*_NATIVE_PARTS, CPU_PROGRAM)),
     Target("bundle", parts_of_bundles(MODEL, WEIGHTS), mutate_bundle, read_bundle, _MODEL_PARTS),
     Target("decoder", _decoder_seeds, mutate_bundle, read_bundle, _MODEL_PARTS),
     Target("places", parts_of_bundles(MODEL, WEIGHTS), places.mutate, places.read, _MODEL_PARTS),
