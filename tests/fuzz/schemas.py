@@ -6,6 +6,7 @@ import json
 import random
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from edgedec.cli.options import read_text_file
 from edgedec.core.errors import UsageError
@@ -58,6 +59,18 @@ _SEEDS = (
     },
 )
 
+_PLAIN = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 1, "maxLength": 20},
+        "size": {"type": "number", "exclusiveMinimum": 0.5, "maximum": 12.25},
+        "tags": {"type": "array", "items": {"enum": ["a", "b", 3, None]}, "minItems": 1, "maxItems": 3},
+        "kind": {"oneOf": [{"const": "x"}, {"type": "object", "required": ["kind"]}]},
+    },
+    "required": ["name"],
+    "additionalProperties": {"type": "integer", "maximum": 7},
+}
+
 
 def seeds(folder: Path) -> list[tuple[Files, Files]]:
     numeric = [numeric_schema(random.Random(seed)) for seed in range(_NUMERIC)]
@@ -109,15 +122,23 @@ def _pieces() -> list[list[int]]:
     return [[] if one in control else [*tokenizer().token_bytes(one)] for one in range(tokenizer().size)]
 
 
+def native_seeds(folder: Path) -> list[tuple[Files, Files]]:
+    """Those of ``seeds`` that the native engine keeps to, and parts of the others."""
+    own = [*seeds(folder), ({SCHEMA: json.dumps(_PLAIN).encode()}, {})]
+    return [one for one in own if "message" not in _asked(one[0][SCHEMA].decode(), [])]
+
+
+def _asked(text: str, tokens: list[int]) -> dict[str, Any]:
+    return probe.grammar(schema=text, pieces=_pieces(), silent=[], ends=[END, 0], tokens=tokens, masks=True)
+
+
 def read_native(folder: Path) -> None:
     """Compile the schema as the native engine does, and draw a reply; a whole one is JSON."""
     text = read_text_file(folder / SCHEMA, "form of a reply")
     tokens: list[int] = []
     rng = random.Random(len(text))
     while len(tokens) < _MOST_TOKENS:
-        found = probe.grammar(
-            schema=text, pieces=_pieces(), silent=[], ends=[END, 0], tokens=tokens, masks=True
-        )
+        found = _asked(text, tokens)
         if "message" in found:
             raise UsageError(found["message"], hint=found["hint"] or None)
         assert found["refused_at"] == -1, "a token that may come next was refused"
