@@ -414,7 +414,8 @@ class Chat:
         return Reply(self.engine, self.tokenizer, start, settings, ended=ended, clock=self._host.clock)
 
     def _reader(self, prompt: Prompt, messages: Sequence[Message]) -> Callable[[], ReplyReader]:
-        return partial(self.syntax.reader, prompt.text[-_PROMPT_END_CHARS:], list(messages))
+        end, form = prompt.text[-_PROMPT_END_CHARS:], self._settings.grammar
+        return partial(self.syntax.reader, end, list(messages), form)
 
     @property
     def _settings(self) -> Settings:

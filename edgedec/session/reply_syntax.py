@@ -112,10 +112,18 @@ class ReplySyntax:
         ids = self.codec.tokenizer.encode(FINAL, add_bos=False, parse_special=True)
         return replace(prompt, text=prompt.text + FINAL, ids=[*prompt.ids, *ids])
 
-    def reader(self, prompt: str = "", messages: Iterable[Message] = ()) -> ReplyReader:
-        """Return a reader of one reply to a rendered prompt of ``messages``."""
+    def reader(
+        self, prompt: str = "", messages: Iterable[Message] = (), form: GrammarSpec | None = None
+    ) -> ReplyReader:
+        """Return a reader of one reply to a rendered prompt of ``messages``.
+
+        A reply of a ``form`` is all answer, also where the prompt begins a thinking part; beside tools the
+        form has that part, too.
+        """
         from edgedec.text.reply_reader import reader_of
 
+        if form and not self.inputs.tools:
+            prompt = ""
         calls = [call.id for message in messages for call in message.tool_calls]
         return reader_of(self.codec.template, self.inputs, prompt=prompt, calls=calls)
 

@@ -90,9 +90,15 @@ struct Hearer {
   }
 };
 
+// The settings of a reply. `schema` may be null.
+struct Asked {
+  jint most;
+  jbyteArray schema;
+};
+
 // Runs a call that replies, tells `listener`, and writes the numbers of its result.
 template <class Call>
-void compute(JNIEnv* env, jint most, jobject listener, jintArray counts, jdoubleArray seconds, Call call) {
+void compute(JNIEnv* env, const Asked& asked, jobject listener, jintArray counts, jdoubleArray seconds, Call call) {
   Hearer hearer{env, listener};
   jclass kind = env->GetObjectClass(listener);
   hearer.token = env->GetMethodID(kind, "token", "([B[BZ)Z");
@@ -100,7 +106,9 @@ void compute(JNIEnv* env, jint most, jobject listener, jintArray counts, jdouble
   if (env->ExceptionCheck()) return;
   edgedec_request request;
   edgedec_request_init(&request);
-  request.max_tokens = static_cast<uint32_t>(most);
+  request.max_tokens = static_cast<uint32_t>(asked.most);
+  const std::string schema = asked.schema ? text_of(env, asked.schema) : std::string();
+  if (asked.schema) request.schema = schema.c_str();
   request.on_token = Hearer::on_token;
   request.on_prompt = Hearer::on_prompt;
   request.user = &hearer;
@@ -152,18 +160,19 @@ ENGINE(jlong, open)(JNIEnv* env, jclass, jbyteArray folder, jlongArray numbers, 
 }
 
 // messages: role, text, role, text and so on.
-ENGINE(void, reply)(JNIEnv* env, jclass, jlong handle, jobjectArray messages, jint most, jobject listener,
-                    jintArray counts, jdoubleArray seconds) {
+ENGINE(void, reply)(JNIEnv* env, jclass, jlong handle, jobjectArray messages, jint most, jbyteArray schema,
+                    jobject listener, jintArray counts, jdoubleArray seconds) {
   const Texts text(env, messages);
   std::vector<edgedec_message> all;
   for (size_t i = 0; i + 1 < text.at.size(); i += 2) all.push_back({text.at[i], text.at[i + 1]});
-  compute(env, most, listener, counts, seconds, [&](const edgedec_request* request, edgedec_result* result, edgedec_status* status) {
+  compute(env, {most, schema}, listener, counts, seconds, [&](const edgedec_request* request, edgedec_result* result, edgedec_status* status) {
     return edgedec_reply(engine_of(handle), all.data(), all.size(), request, result, status);
   });
 }
 
-ENGINE(void, more)(JNIEnv* env, jclass, jlong handle, jint most, jobject listener, jintArray counts, jdoubleArray seconds) {
-  compute(env, most, listener, counts, seconds, [&](const edgedec_request* request, edgedec_result* result, edgedec_status* status) {
+ENGINE(void, more)(JNIEnv* env, jclass, jlong handle, jint most, jbyteArray schema, jobject listener, jintArray counts,
+                   jdoubleArray seconds) {
+  compute(env, {most, schema}, listener, counts, seconds, [&](const edgedec_request* request, edgedec_result* result, edgedec_status* status) {
     return edgedec_more(engine_of(handle), request, result, status);
   });
 }

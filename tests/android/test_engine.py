@@ -61,7 +61,12 @@ def compared(java: Path, model: Path, session: Path) -> native.NativeReply:
     assert "WARNING in native method" not in done.stdout
     facts = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
     with native.open(model, context=512) as engine:
-        expected = engine.reply([{"role": "user", "content": QUESTION}], max_tokens=TOKENS)
+        turns = [{"role": "user", "content": QUESTION}]
+        formed = engine.reply(turns, max_tokens=TOKENS, schema='{"enum": ["yes", "no"]}')
+        expected = engine.reply(turns, max_tokens=TOKENS)
+    assert bytes.fromhex(facts["form"]).decode() == formed.text
+    assert formed.text in ('"yes"', '"no"')
+    assert formed.thought == ""
     assert bytes.fromhex(facts["reply"]).decode() == expected.text
     assert bytes.fromhex(facts["thought"]).decode() == expected.thought
     assert int(facts["tokens"]) == len(expected.tokens)

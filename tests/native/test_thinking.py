@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
 from edgedec import native
+from edgedec.api import Model
+from edgedec.assemble.config import RunConfig
 from edgedec.bundle.manifest import Manifest
 from edgedec.export import export_gguf
 from edgedec.sampling import DrawParams
 from edgedec.text.tokenizer import Tokenizer
 from tests.fixtures import tiny_vocab
 from tests.fixtures.tiny_gguf import write_tiny
+from tests.fixtures.tiny_models import prepared_run
 from tests.native.web import WebEngine
 from tests.native.web_runs import request_of, with_program
 
@@ -123,6 +127,23 @@ def test_a_prompt_that_ends_with_the_tag_begins_the_thinking(
     assert template != tiny_vocab.CHATML
     speaks = speaker(kind, tmp_path, monkeypatch, template)
     assert speaks.say(*"So</think>Two") == ("So", "Two")
+
+
+def test_a_reply_of_a_form_is_all_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader of Python took JSON for the thinking part where the prompt begins one."""
+    template = tiny_vocab.CHATML.replace(SPEAKS, f"{SPEAKS}<think>\\n")
+    speaks = speaker("browser", tmp_path, monkeypatch, template)
+    folder, form = tmp_path / "bundle", {"enum": ["<think>yes", "<think>no"]}
+    with Model(prepared_run(folder, RunConfig(threads=1, context=256, draft="off"))) as python:
+        message = python.chat(schema=form).reply("hello").message
+    assert (message.content in ('"<think>yes"', '"<think>no"'), message.reasoning) == (True, "")
+    with native.open(folder, context=256, draft="off") as engine:
+        reply = engine.reply(ASKED, schema=json.dumps(form))
+    assert (reply.text, reply.thought) == (message.content, "")
+    assert isinstance(speaks.host, Browser)
+    web = speaks.host.engine
+    web.reply(messages=ASKED, schema=json.dumps(form), **request_of(DrawParams()))
+    assert (web.text, any("thought" in one for one in web.pieces)) == (message.content, False)
 
 
 def test_tags_may_be_control_tokens(

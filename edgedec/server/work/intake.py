@@ -136,8 +136,8 @@ class Intake:
             prompt = prompts.build(messages)
             form = syntax.grammar(prompt.text, request.grammar)
             prompt = syntax.opened(prompt, form)
-            start = Start(prompt.ids, room=room, reader=partial(syntax.reader, prompt.text, messages))
-            return start, form
+            reader = partial(syntax.reader, prompt.text, messages, form)
+            return Start(prompt.ids, room=room, reader=reader), form
         if messages[-1].uses_tools:
             raise UsageError("a reply with tool calls cannot be continued", hint="give their results")
         shown = messages[-1].content
@@ -146,7 +146,7 @@ class Intake:
             raise UsageError("there is nothing before the reply to continue", hint="give the user's message")
         prompt = prompts.build(messages[:-1])
         tokens = tuple(self._tokenizer.encode_inside(shown))
-        reader = partial(syntax.reader, prompt.text, messages)
+        reader = partial(syntax.reader, prompt.text, messages, request.grammar)
         return Start(prompt.ids, tokens, shown, room, reader=reader), request.grammar
 
     def _ordered(self, messages: Sequence[Message]) -> list[Message]:

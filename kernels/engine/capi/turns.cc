@@ -97,7 +97,7 @@ Status Turns::start(int64_t room, Engine& engine, const Speculation* speculation
   speculation_ = speculation;
   reply_.emplace(tokenizer_, turn_.request, manifest_.spec.eos_ids, speculation, stop_, clock_);
   ReplyStart begins = {turn_.prompt.ids, turn_.before, turn_.shown, turn_.bound, room};
-  if (turn_.chats) begins.tags = chat_ ? chat_->tags() : thinking_tags({});
+  if (turn_.chats && !turn_.grammar) begins.tags = chat_ ? chat_->tags() : thinking_tags({});  // a form is all answer
   begins.text = turn_.prompt.text;
   begins.grammar = turn_.grammar.get();
   return reply_->begin(engine, begins);

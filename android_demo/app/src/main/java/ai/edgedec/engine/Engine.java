@@ -51,6 +51,9 @@ public final class Engine implements AutoCloseable {
     private long handle;
 
     /** Opens the bundle in a folder. */
+    /** The JSON schema that replies keep to from now on; null: none. */
+    public String schema;
+
     public Engine(String folder, Options options) throws Failure {
         handle = open(bytes(folder), new long[] {options.memory, options.context, options.threads, options.verify ? 1 : 0},
                 new byte[][] {bytes(options.drafts), bytes(options.runtime), bytes(options.costFolder), bytes(options.tablesFolder)},
@@ -68,12 +71,12 @@ public final class Engine implements AutoCloseable {
     public void reply(List<String> messages, int maxTokens, Listener listener, int[] counts, double[] seconds) throws Failure {
         byte[][] texts = new byte[messages.size()][];
         for (int i = 0; i < texts.length; ++i) texts[i] = bytes(messages.get(i));
-        reply(handle, texts, maxTokens, listener, counts, seconds);
+        reply(handle, texts, maxTokens, bytes(schema), listener, counts, seconds);
     }
 
     /** Continues the latest reply, which a limit or a stop cut. Fills the numbers of the new part. */
     public void more(int maxTokens, Listener listener, int[] counts, double[] seconds) throws Failure {
-        more(handle, maxTokens, listener, counts, seconds);
+        more(handle, maxTokens, bytes(schema), listener, counts, seconds);
     }
 
     /** Ends the reply that is being computed; from any thread. The caller makes sure that the engine is open. */
@@ -118,11 +121,11 @@ public final class Engine implements AutoCloseable {
 
     private static native long open(byte[] folder, long[] numbers, byte[][] texts, Notices notices) throws Failure;
 
-    private static native void reply(long handle, byte[][] messages, int maxTokens, Listener listener, int[] counts,
-            double[] seconds) throws Failure;
+    private static native void reply(long handle, byte[][] messages, int maxTokens, byte[] schema, Listener listener,
+            int[] counts, double[] seconds) throws Failure;
 
-    private static native void more(long handle, int maxTokens, Listener listener, int[] counts, double[] seconds)
-            throws Failure;
+    private static native void more(long handle, int maxTokens, byte[] schema, Listener listener, int[] counts,
+            double[] seconds) throws Failure;
 
     private static native void stop(long handle);
 

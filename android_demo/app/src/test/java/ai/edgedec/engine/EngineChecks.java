@@ -49,6 +49,7 @@ public final class EngineChecks {
             System.out.println("thought " + hex(whole.thought));
             System.out.println("tokens " + whole.counts[3]);
             stops(engine, messages, whole);
+            System.out.println("form " + hex(formed(engine, messages)));
             faults(engine, messages);
             engine.save(arguments[3]);
             engine.measureAgain();
@@ -63,6 +64,21 @@ public final class EngineChecks {
     private static Reply reply(Engine engine, List<String> messages, Reply reply) throws Engine.Failure {
         engine.reply(messages, TOKENS, reply, reply.counts, reply.seconds);
         return reply;
+    }
+
+    private static CharSequence formed(Engine engine, List<String> messages) throws Engine.Failure {
+        engine.schema = "{\"enum\": [\"yes\", \"no\"]}";
+        CharSequence answer = reply(engine, messages, new Reply()).text;
+        engine.schema = "{\"not\": {}}";
+        try {
+            reply(engine, messages, new Reply());
+            throw new AssertionError("a schema that cannot be kept to was taken");
+        } catch (Engine.Failure right) {
+            check(right.code == 2 && right.getMessage().contains("not"), right.getMessage());
+        }
+        engine.schema = null;
+        reply(engine, messages, new Reply());
+        return answer;
     }
 
     private static void stops(Engine engine, List<String> messages, Reply whole) throws Exception {
