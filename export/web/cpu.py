@@ -36,6 +36,7 @@ _OPS = frozenset(
         "QuantLinear",
         "GatedMLP",
         "GatedProduct",
+        "Experts",
         "TreeAttention",
         "ShortConv",
         "GatedDelta",

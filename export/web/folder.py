@@ -9,8 +9,9 @@ from edgedec.bundle.device_folder import MODEL as SMALL
 from edgedec.bundle.drafter_manifest import DRAFTER, TABLES, TRIM
 from edgedec.bundle.manifest import CHAT_TEMPLATE, MANIFEST, TOKENIZER_TABLE, WEIGHTS, Manifest
 from edgedec.bundle.web_folder import CONTENTS, PageParts, WebFolder, WebModel, save_contents
-from edgedec.core.model_spec import refuse_experts
+from edgedec.core.errors import UnsupportedError
 from edgedec.core.progress import Progress, silent
+from edgedec.core.units import size
 from edgedec.disk.files import atomic_path, storage_errors
 from edgedec.disk.home import ARTIFACTS
 from edgedec.export.device.folder import DeviceOrder, check_order, place_parts
@@ -31,6 +32,8 @@ from edgedec.export.writer import check_target
 from edgedec.text.template_program import FILE_NAME as TEMPLATE_PROGRAM
 
 MODEL = "model"
+MOST_WEIGHTS = 3_500_000_000
+"""Bytes of weights that fit into what WebAssembly addresses."""
 _READ = (MANIFEST, TOKENIZER_TABLE, CHAT_TEMPLATE, TEMPLATE_PROGRAM)
 """Files of a bundle that the engine in the browser reads."""
 
@@ -43,8 +46,7 @@ def write_web_folder(order: DeviceOrder, out: Path, report: Progress = silent) -
     """
     check_target(out, CONTENTS, "folder of a page")
     check_order(order, out, report)
-    for bundle in (order.bundle, *([order.model] if order.model else [])):
-        refuse_experts(Manifest.load(bundle).spec, "a browser", "run it on the CPU with Python")
+    gpu = _runs_on_gpus(Manifest.load(order.bundle))
     with atomic_path(out, directory=True) as directory, storage_errors(str(out)):
         write_page(directory)
         model = directory / MODEL
@@ -52,11 +54,22 @@ def write_web_folder(order: DeviceOrder, out: Path, report: Progress = silent) -
         placed = place_parts(order, model, report)
         write_cpu(directory, model, placed)
         manifest, longest = Manifest.load(model), MAX_PASS
-        if gpu := not manifest.spec.caches:
+        if gpu:
             longest = write_gpu(directory, model).max_pass
         drafters = tuple(one.kind for one in placed.drafters if one.kind != TABLES)
         facts = WebModel(manifest, page_context(manifest.spec), longest, drafters)
         return save_contents(directory, facts, _parts(directory, placed, gpu))
+
+
+def _runs_on_gpus(manifest: Manifest) -> bool:
+    """Say whether GPUs run the model. Raises UnsupportedError for one that fits neither them nor the CPU."""
+    if not manifest.spec.caches and not manifest.spec.experts:
+        return True
+    weights = manifest.files[WEIGHTS].bytes
+    if weights > MOST_WEIGHTS:
+        message = f"{manifest.name} has {size(weights)} of weights, and a browser's CPU addresses 4GB"
+        raise UnsupportedError(message, hint="run it on the CPU with Python")
+    return False
 
 
 def _parts(directory: Path, placed: DeviceFolder, gpu: bool) -> PageParts:

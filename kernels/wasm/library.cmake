@@ -23,7 +23,8 @@ list(APPEND WASM_SOURCES
      text/table.cc text/merger.cc text/split.cc text/words.cc text/compose.cc text/steps.cc
      wasm/files.cc wasm/system.cc
      quant_linear/wasm.cc gated_mlp/wasm.cc head_topk/wasm.cc rms_norm/wasm.cc rotary_table/wasm.cc tree_attention/wasm.cc
-     short_conv/wasm.cc gated_delta/wasm.cc)
+     short_conv/wasm.cc gated_delta/wasm.cc
+     experts/choose.cc experts/experts.cc experts/select.cc experts/scalar.cc experts/waves.cc experts/wasm.cc wasm/experts.cc)
 file(STRINGS engine/web/edgedec_web.h lines REGEX "^EDGEDEC_WEB_API")
 foreach(line ${lines})
   string(REGEX MATCH "edgedec_web_[a-z_]+\\(" name "${line}")

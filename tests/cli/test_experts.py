@@ -108,7 +108,6 @@ def test_lines_of_a_batch_end_in_one_line(home: Home, bundle: Path, tmp_path: Pa
     assert errors(result) == [said]
 
 
-WEB = "has experts, which a browser does not have"
 REFUSED = {
     "a GPU": (
         ("generate", "-m", "@", "-p", "x", "--device", "gpu"),
@@ -116,8 +115,6 @@ REFUSED = {
     ),
     "a chat on a GPU": (("chat", "-m", "@", "--device", "gpu"), "has experts, which a GPU does not have"),
     "an NPU": (("export", "@.gguf", "-o", "out", "--for", "npu"), "has experts, which an NPU does not have"),
-    "the web": (("export", "@.gguf", "-o", "out", "--for", "web"), WEB),
-    "the web from a bundle": (("export", "@", "-o", "out", "--for", "web"), WEB),
     "training a head": (("draft", "train", "-m", "@"), "has experts: no head can be trained for it yet"),
     "training a small one": (
         ("draft", "train", "-m", "@", "--from", "@.gguf"),

@@ -50,8 +50,8 @@ function turns(engine, hash, pieces) {
   while ((state = exports.edgedec_web_next(engine)) === 1) {
     call("compute", engine);
     hashed(hash, exports.edgedec_web_pass_of(engine));
-    call("give", engine, 0.01);
-    if (passed !== null) passed += 0.01;
+    call("give", engine, 1.0);
+    if (passed !== null) passed += 1.0;
     pieces.push(...said());
   }
   if (state < 0) throw Error(JSON.stringify(said()));

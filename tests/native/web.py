@@ -112,7 +112,7 @@ class WebEngine:
         one = library().edgedec_web_pass_of(self.handle).contents
         self.passes.append(one.tokens)
         self._compute(self, one)
-        self.call("give", 0.01 if seconds is None else seconds)
+        self.call("give", 1.0 if seconds is None else seconds)
         self.pieces += said()
         return True
 

@@ -20,6 +20,7 @@ from edgedec.drafters.artifacts import new_artifact
 from edgedec.drafters.tables import write_table
 from edgedec.export.device import DeviceOrder, choose_drafters
 from edgedec.export.web import computing, write_web_folder
+from edgedec.export.web import folder as writing
 from tests.fixtures.carried import MtpPlace
 from tests.fixtures.tiny_models import CONTEXT, tiny_bundle
 from tests.web.played import played_folder
@@ -124,8 +125,8 @@ def test_a_page_without_its_engine_is_not_written(
     assert not (tmp_path / "page").exists()
 
 
-@pytest.mark.parametrize("architecture", ["gemma4", "qwen35", "lfm2"])
-def test_a_model_with_states_or_keys_of_two_sizes_runs_on_the_cpu_alone(
+@pytest.mark.parametrize("architecture", ["gemma4", "qwen35", "lfm2", "granitemoe"])
+def test_a_model_with_states_keys_of_two_sizes_or_experts_runs_on_the_cpu_alone(
     architecture: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "page"
@@ -135,6 +136,16 @@ def test_a_model_with_states_or_keys_of_two_sizes_runs_on_the_cpu_alone(
     assert found["parts"]["cpu"] == [computing.CPU]
     assert {computing.SHADERS, computing.PROBE, computing.PROGRAM}.isdisjoint(made.files)
     assert (found["context"], found["max_pass"]) == (CONTEXT, computing.MAX_PASS)
+
+
+def test_a_model_that_no_part_of_a_browser_runs_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = tiny_bundle(tmp_path, "granitemoe")
+    monkeypatch.setattr(writing, "MOST_WEIGHTS", 1000)
+    with pytest.raises(UnsupportedError, match="of weights, and a browser's CPU addresses 4GB"):
+        write_web_folder(DeviceOrder(WEB, bundle, (), None, tmp_path), tmp_path / "page")
+    assert not (tmp_path / "page").exists()
 
 
 def test_drafters_with_files_are_for_the_cpu(tmp_path: Path) -> None:

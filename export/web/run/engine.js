@@ -134,8 +134,8 @@ class Cpu {
 
 const MOST_WEIGHTS = 3.5e9; // wasm32 addresses 4 GiB
 
-/** Throw where WebAssembly cannot hold so many bytes of weights. */
+/** Throw where WebAssembly cannot hold so many bytes of files. */
 export function checkFits(bytes) {
   if (bytes <= MOST_WEIGHTS) return;
-  throw new Fault("unsupported", "the model has more bytes than WebAssembly addresses", "compute on the GPU");
+  throw new Fault("unsupported", "the model and its drafters have more bytes than WebAssembly addresses", "compute on the GPU");
 }

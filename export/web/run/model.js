@@ -136,7 +136,7 @@ export class Model {
 
   async #useCpu(why) {
     const { cpu, weights } = this.#list.parts;
-    checkFits(this.#files.entry(weights).bytes);
+    checkFits([...cpu, weights].reduce((sum, name) => sum + this.#files.entry(name).bytes, 0));
     await this.#hand([...cpu, weights]);
     const threads = this.#wasm.hire();
     this.engine.useCpu();

@@ -27,6 +27,7 @@ struct Rows16 {
   const char* isa = selected_isa() ? selected_isa() : "scalar";
   const quant_linear::Row& linear = *quant_linear::find_row(isa);
   const gated_mlp::Row& mlp = *gated_mlp::find_row(float_row(isa));
+  const experts::Row& experts = *experts::find_row(float_row(isa));
   const head_topk::Row& head = *head_topk::find_row(float_row(isa));
   const rms_norm::Row& norm = *rms_norm::find_row(float_row(isa));
   const rotary_table::Row& rotary = *rotary_table::find_row(float_row(isa));
@@ -198,6 +199,7 @@ void CpuModel::run(const CpuNode& node, const Run& run) {
       const int width = static_cast<int>(node.width);
       return rows.mlp.activate(node.activation, other, in, node.width, m, width, out, node.width);
     }
+    case CpuOp::kExperts: return mix(node, m, out);
     case CpuOp::kAttention: return attend(node, run, out);
     case CpuOp::kShortConv: return convolve(node, run, out);
     case CpuOp::kGatedDelta: return apply_delta(node, run, out);
@@ -242,12 +244,19 @@ void CpuModel::place(const CpuNode& node, const Run& run, float* out) {
   }
 }
 
+void CpuModel::mix(const CpuNode& node, int m, float* out) {
+  const Rows16& rows = kernels();
+  const experts::Inputs inputs = {buffer(node.in), buffer(node.other), node.floats[0], node.floats[1], buffer(node.rotary), m};
+  const experts::Weights weights = {node.shapes, node.experts};
+  experts::experts({rows.linear, rows.mlp, rows.experts}, *thread_, node.routing, weights, node.activation, inputs, out);
+}
+
 void CpuModel::attend(const CpuNode& node, const Run& run, float* out) {
   const tree_attention::Row& row = kernels().attention;
   tree_attention::Cache cache;
   caches_->lay_out(node.kind, node.layer, node.attention, &cache);
   const size_t tokens = run.pass.tokens.size(), first = tokens - run.count(node.over);
-  const tree_attention::Pass pass{run.pass.parents.data(), tokens, run.pass.length, first};
+  const tree_attention::Pass pass{run.pass.parents.data(), tokens, run.pass.length, first, node.floats[2]};
   row.prepare(node.attention, cache, pass.length + first, buffer(node.in), buffer(node.rotary) + first * node.attention.dim,
               node.floats[0], node.floats[1], scratch_, 0, pass.computed());
   tree_attention::attend(row, *thread_, node.attention, cache, pass, scratch_, out, split_for(node.attention, pass), {});

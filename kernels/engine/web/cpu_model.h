@@ -87,6 +87,7 @@ class CpuModel {
   void run(const CpuNode& node, const Run& run);
   void take_out(size_t at, const Run& run);
   void place(const CpuNode& node, const Run& run, float* out);
+  void mix(const CpuNode& node, int m, float* out);
   void attend(const CpuNode& node, const Run& run, float* out);
   recurrent::Sequence sequence(const CpuNode& node, const Run& run, size_t token_row);
   void convolve(const CpuNode& node, const Run& run, float* out);

@@ -42,6 +42,7 @@ class Reader : private CpuValues {
         {"QuantLinear", &Reader::linear},       {"GatedMLP", &Reader::mlp},           {"TreeAttention", &Reader::attention},
         {"GatedProduct", &Reader::product},     {"ShortConv", &Reader::short_conv},   {"GatedDelta", &Reader::gated_delta},
         {"Columns", &Reader::columns},          {"Scale", &Reader::scale},            {"FromFirst", &Reader::from_first},
+        {"Experts", &Reader::experts_of_layer},
         {"Taps", &Reader::taps},                {"WithStates", &Reader::with_states}, {"Beside", &Reader::beside},
         {"Add", &Reader::add},                  {"Nearest", &Reader::nearest},        {"Gather", &Reader::gather},
         {"HeadTopK", &Reader::head}};
@@ -128,6 +129,43 @@ class Reader : private CpuValues {
     return value(json, 0, cols, node, &node->in);
   }
 
+  // Experts whose weights lie one after the other. The router's scores come as the second value, a residual as the last one.
+  Status experts_of_layer(JsonValue json, CpuNode* node) {
+    node->op = CpuOp::kExperts;
+    experts::Routing& routing = node->routing;
+    size_t width, all, some;
+    EDGEDEC_TRY(size(json["experts"], &all));
+    EDGEDEC_TRY(size(json["chosen"], &some));
+    EDGEDEC_TRY(size(json["rows"], &width));
+    EDGEDEC_TRY(size(json["cols"], &node->width));
+    EDGEDEC_TRY(activation(json, node));
+    const std::string_view gating = json["gating"].text().value_or("");
+    if (all > experts::kMostExperts || some > all || some > experts::kMostChosen || (gating != "softmax" && gating != "sigmoid"))
+      return damaged("its experts are impossible");
+    routing = {static_cast<int>(all), static_cast<int>(some),
+               gating == "sigmoid" ? experts::Gating::kSigmoid : experts::Gating::kSoftmax,
+               json["normalise"].whole().value_or(0) != 0, real(json["epsilon"], 0.0f), real(json["scale"], 1.0f)};
+    Weight shapes[3];
+    for (size_t at = 0; at < 3; ++at) {
+      const auto format = std::string(json["formats"].at(at).text().value_or(""));
+      shapes[at].format = format_by_name(format.c_str());
+      if (json["formats"].size() != 3 || shapes[at].format == FormatId::kCount) return damaged("an expert has no known format");
+      shapes[at].rows = static_cast<int>(at == 2 ? node->width : width);
+      shapes[at].cols = static_cast<int>(at == 2 ? width : node->width);
+    }
+    node->shapes = experts::Shapes(shapes[0], shapes[1], shapes[2], json["biases"].whole().value_or(0) != 0);
+    node->experts = tensor(input(json, 2), uint64_t{all} * node->shapes.stride);
+    if (!node->experts) return damaged("its experts have another size");
+    EDGEDEC_TRY(value(json, 0, node->width, node, &node->in));
+    EDGEDEC_TRY(value(json, 1, all, node, &node->other));
+    if (!input(json, 5).empty()) {
+      EDGEDEC_TRY(value(json, 5, node->width, node, &node->rotary));
+      if (values_[static_cast<size_t>(node->rotary)].over != node->over) return damaged("a node reads values of different tokens");
+    }
+    EDGEDEC_TRY(maybe_floats(input(json, 3), all, &node->floats[0]));
+    return maybe_floats(input(json, 4), all, &node->floats[1]);
+  }
+
   static Status activation(JsonValue json, CpuNode* node) {
     const std::string_view name = json["activation"].text().value_or("");
     return gated_mlp::activation_by_name(name, &node->activation) ? Status() : damaged("unknown activation " + quoted(name));
@@ -155,7 +193,6 @@ class Reader : private CpuValues {
     config.shared = json["shared"].whole().value_or(0) != 0;
     config.ring = false;  // every layer has a slot for every token here
     if (const char* wrong = tree_attention::problem(config, {nullptr, 0, 0, 0}, 1)) return damaged(wrong);
-    if (!input(json, 9).empty()) return damaged("its attention has sinks");
     EDGEDEC_TRY(keys(json, node));
     node->width = config.heads * config.dim;
     EDGEDEC_TRY(value(json, 0, config.qkv_heads() * config.dim, node, &node->in));
@@ -164,7 +201,8 @@ class Reader : private CpuValues {
         (node->over != CpuRows::kAll && !config.shared))
       return damaged("attention runs over rows");
     EDGEDEC_TRY(maybe_floats(input(json, 5), config.dim, &node->floats[0]));
-    return maybe_floats(input(json, 6), config.dim, &node->floats[1]);
+    EDGEDEC_TRY(maybe_floats(input(json, 6), config.dim, &node->floats[1]));
+    return maybe_floats(input(json, 9), config.heads, &node->floats[2]);
   }
 
   // The layer whose keys an attention writes, or reads where they are shared.

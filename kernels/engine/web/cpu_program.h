@@ -21,6 +21,7 @@
 #include "core/base/span.h"
 #include "core/base/status.h"
 #include "core/model_spec.h"
+#include "experts/experts.h"
 #include "gated_delta/gated_delta.h"
 #include "gated_mlp/gated_mlp.h"
 #include "packing/formats.h"
@@ -31,7 +32,7 @@ namespace edgedec::engine {
 
 enum class CpuOp {
   kEmbedding, kRotary, kNorm, kLinear, kMlp, kProduct, kAttention, kShortConv, kGatedDelta, kColumns, kScale, kFromFirst,
-  kTaps, kWithStates, kBeside, kAdd, kNearest, kGather, kHead
+  kExperts, kTaps, kWithStates, kBeside, kAdd, kNearest, kGather, kHead
 };
 
 // The tokens over which a node runs: all, those from the first chosen one on, the chosen ones, or those with hidden states of
@@ -42,11 +43,11 @@ enum class CpuRows { kAll, kFromFirst, kChosen, kCommitted };
 struct CpuNode {
   CpuOp op;
   int out = -1;                       // value that it writes; none: the head, and what it chooses
-  int in = -1, other = -1, rotary = -1;  // values that it reads; -1: none
+  int in = -1, other = -1, rotary = -1;  // values that it reads; -1: none; experts have a residual in place of a rotary table
   CpuRows over = CpuRows::kAll;
   CpuRows from = CpuRows::kAll;  // of the value that it reads; kGather
   std::vector<Weight> weights;
-  const float* floats[4] = {};  // bias; norm; norms of heads; frequencies; factor; convolution, decay, dt_bias, norm
+  const float* floats[4] = {};  // bias; norm; norms of heads, sinks; frequencies; factor; convolution, decay, dt_bias, norm; choice, factor of experts
   size_t width = 0;             // floats of a row that it writes
   size_t cols = 0, first = 0;   // columns that are normed together; the first of those taken, and of how many
   int terms = 1, k = 0;
@@ -56,6 +57,9 @@ struct CpuNode {
   tree_attention::Config attention = {};
   short_conv::Config conv = {};
   gated_delta::Config delta = {};
+  experts::Routing routing = {};
+  experts::Shapes shapes = {};
+  const uint8_t* experts = nullptr;  // packed
   size_t kind = 0, layer = 0;  // of the keys, or of the states
 };
 

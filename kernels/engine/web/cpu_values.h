@@ -70,7 +70,7 @@ class CpuValues {
   static float real(JsonValue json, float otherwise) { return static_cast<float>(json.number().value_or(otherwise)); }
 
   // Bytes of a tensor in weights.bin, its own or the target's; null: it is none, or not inside.
-  const uint8_t* tensor(std::string_view name, size_t bytes) const {
+  const uint8_t* tensor(std::string_view name, uint64_t bytes) const {
     const JsonValue own = root_["tensors"][name], place = own.size() ? own : root_["shared"][name];
     const Span<const uint8_t> all = own.size() ? weights_ : shared_;
     if (place.size() != 2) return nullptr;

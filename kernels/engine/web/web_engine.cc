@@ -43,8 +43,6 @@ Status WebEngine::load() {
   std::string text;
   EDGEDEC_TRY(read_file(path_in(options_.folder, "manifest.json"), kMostManifest, &text));
   EDGEDEC_TRY(Manifest::from_json(text, &manifest_));
-  if (manifest_.spec.experts.count)
-    return {Code::kUnsupported, manifest_.spec.name + " has experts, which a browser does not have", "run it on the CPU with Python"};
   if (manifest_.kind != "edgedec")
     return {Code::kUnsupported, "the engine does not run bundles of the kind " + quoted(manifest_.kind),
             "export the model for EdgeDec's kernels"};
