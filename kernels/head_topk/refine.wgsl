@@ -16,6 +16,10 @@
 @group(0) @binding(3) var<storage, read> candidates: array<u32>;
 @group(0) @binding(4) var<storage, read_write> fine: array<f32>;
 
+fn packed(at: u32) -> u32 {
+  return weights[at];
+}
+
 const TILE: u32 = 16u;
 const THREADS: u32 = 64u;
 const ALL: u32 = RECORDS * PER_RECORD;  // groups of the table's row

@@ -13,6 +13,10 @@
 @group(0) @binding(2) var<storage, read> ids: array<u32>;
 @group(0) @binding(3) var<storage, read_write> out: array<f32>;
 
+fn packed(at: u32) -> u32 {
+  return weights[at];
+}
+
 const TILE: u32 = 16u;
 const THREADS: u32 = 64u;
 

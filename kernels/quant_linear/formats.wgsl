@@ -1,7 +1,7 @@
 // Reads quants and scales of packed weights: element.h, four inputs at a time. packing/layout.py defines the records.
 //
-// A kernel that includes this declares `weights: array<u32>`, a tensor as it lies in the bundle. `record` is the index
-// of a record's first word. Constants (edgedec/backends/gpu/formats.py has those of each format):
+// A kernel that includes this has `fn packed(at: u32) -> u32`, a word of a tensor as it lies in the bundle. `record` is
+// the index of a record's first word. Constants (edgedec/backends/gpu/formats.py has those of each format):
 //   WORDS, words of a record; PER_RECORD, groups of a record; BITS of a quant; OFFSET, still to be subtracted from what
 //   quants() returns; LO and HI, the first words of the fields; VALUES, 0, or the table of quants that are indices:
 //   1 IQ4_NL, 2 MXFP4; MINIMA, whether there are some; SCALES: 0 fp16 of a group, 1 exponents, 2 fp16 times six bits,
@@ -10,11 +10,11 @@
 const HALVES: bool = SCALES >= 3u;
 
 fn weight_byte(record: u32, index: u32) -> u32 {
-  return (weights[record + index / 4u] >> (8u * (index & 3u))) & 255u;
+  return (packed(record + index / 4u) >> (8u * (index & 3u))) & 255u;
 }
 
 fn weight_half(record: u32, index: u32) -> f32 {
-  return half_to_float((weights[record + index / 2u] >> (16u * (index & 1u))) & 0xffffu);
+  return half_to_float((packed(record + index / 2u) >> (16u * (index & 1u))) & 0xffffu);
 }
 
 // The int8 that four indices stand for.
@@ -33,19 +33,19 @@ fn weight_values(indices: u32) -> u32 {
 
 // Quants of inputs 4 step .. 4 step + 3 of a group, as four int8. OFFSET is not yet subtracted.
 fn quants(record: u32, group: u32, step: u32, column: u32) -> u32 {
-  if (BITS == 8u) { return weights[record + LO + (group * 8u + step) * 16u + column] ^ 0x80808080u; }
+  if (BITS == 8u) { return packed(record + LO + (group * 8u + step) * 16u + column) ^ 0x80808080u; }
   let crumb = 2u * (step & 3u);
   let crumbs = group * 32u + step / 4u * 16u + column;
   let bits = group * 16u + column;
   if (BITS < 4u) {
-    let low = (weights[record + LO + crumbs] >> crumb) & 0x03030303u;
+    let low = (packed(record + LO + crumbs) >> crumb) & 0x03030303u;
     if (BITS == 2u) { return low; }
-    return low | (((weights[record + HI + bits] >> step) & 0x01010101u) << 2u);
+    return low | (((packed(record + HI + bits) >> step) & 0x01010101u) << 2u);
   }
-  let low = (weights[record + LO + group / 2u * 128u + step * 16u + column] >> (4u * (group & 1u))) & 0x0f0f0f0fu;
+  let low = (packed(record + LO + group / 2u * 128u + step * 16u + column) >> (4u * (group & 1u))) & 0x0f0f0f0fu;
   if (VALUES != 0u) { return weight_values(low); }
-  if (BITS == 5u) { return low | (((weights[record + HI + bits] >> step) & 0x01010101u) << 4u); }
-  if (BITS == 6u) { return low | (((weights[record + HI + crumbs] >> crumb) & 0x03030303u) << 4u); }
+  if (BITS == 5u) { return low | (((packed(record + HI + bits) >> step) & 0x01010101u) << 4u); }
+  if (BITS == 6u) { return low | (((packed(record + HI + crumbs) >> crumb) & 0x03030303u) << 4u); }
   return low;
 }
 

@@ -1,11 +1,4 @@
-// Parts that the kernels of QuantLinear in integers share: bindings, a group's scales, its term t, and the end of an output.
-// quant_linear.wgsl says which constants and bindings these are.
-
-@group(0) @binding(1) var<storage, read> weights: array<u32>;
-@group(0) @binding(2) var<storage, read> acts: array<vec4<u32>>;
-@group(0) @binding(3) var<storage, read> bias: array<u32>;
-@group(0) @binding(4) var<storage, read> residual: array<f32>;
-@group(0) @binding(5) var<storage, read_write> out: array<f32>;
+// A group's scales and its term t, for the kernels of products in integers.
 
 struct Scales {
   scale: vec2<f32>,  // and the minimum with its sign changed
@@ -41,12 +34,4 @@ fn term(w0: vec4<u32>, w1: vec4<u32>, w: Scales, x0: vec4<u32>, x1: vec4<u32>, s
   let t = ed_mul(f32(sum), w.scale.x);
   if (!MINIMA) { return t; }
   return ed_fma(w.scale.y, f32(low), t);
-}
-
-fn finish(token: u32, column: u32, sum: f32) {
-  let at = FIRST + column;
-  var value = sum;
-  if (BIAS) { value = ed_add(value, bitcast<f32>(bias[at])); }
-  if (RESIDUAL) { value = ed_add(value, residual[token * STRIDE + at]); }
-  out[token * STRIDE + at] = value;
 }

@@ -1,14 +1,18 @@
 // with quant_linear/formats
 // with quant_linear/term
+// with quant_linear/ends
+// with quant_linear/sides
+// with gated_mlp/activation
 //
 // QuantLinear of a weight in integers for the many tokens of a prompt; the same results as quant_linear.wgsl.
 //
-// A workgroup computes two tiles, 32 outputs, for 64 rows of activations, a row being a term of a token. For two groups
+// A workgroup computes two tiles, 32 outputs, for 64 rows of activations, a row being a term of a token. Both are of one
+// weight, or one of each side. For two groups
 // at a time it unpacks the weights and copies the activations into workgroup memory; then invocation (column, y) adds
 // what four rows, 4 y and on, get from the column of each tile.
 //
 // Constants and bindings: those of quant_linear.wgsl without ROWS.
-// Grid: (OUTPUTS / 32 rounded up, tokens * TERMS / 64 rounded up, 1).
+// Grid: (OUTPUTS * SIDES / 32 rounded up, tokens * TERMS / 64 rounded up, 1).
 
 const SPAN: u32 = 64u;  // rows
 
@@ -24,8 +28,10 @@ fn unpack_weights(lane: u32, first: u32, tile: u32) {
   let side = (lane >> 5u) & 1u;
   let g = (lane >> 6u) & 1u;
   let group = first + g;
-  if (lane >= 128u || group >= groups || (tile + side) * 16u >= OUTPUTS) { return; }
-  let record = ((tile + side) * RECORDS + group / PER_RECORD) * WORDS;
+  let own_tile = select(tile + side, tile, SIDES == 2u);
+  if (lane >= 128u || group >= groups || own_tile * 16u >= OUTPUTS) { return; }
+  second = side == 1u;
+  let record = (own_tile * RECORDS + group / PER_RECORD) * WORDS;
   let inside = group % PER_RECORD;
   quant[((g * 2u + side) * 2u + part) * 16u + column] = four_quants(record, inside, part * 4u, column);
   if (part == 0u) {
@@ -59,7 +65,7 @@ fn main(@builtin(local_invocation_id) local: vec3<u32>, @builtin(workgroup_id) p
   let all = select(this_pass.tokens, this_pass.rows, HEAD) * TERMS;
   let first_row = place.y * SPAN;
   let rows = min(SPAN, all - min(first_row, all));
-  let tile = place.x * 2u;
+  let tile = select(place.x * 2u, place.x, SIDES == 2u);
   let groups = RECORDS * PER_RECORD;
   var acc: array<f32, 8>;  // [tile][row]
   for (var first = 0u; first < groups; first += 2u) {
@@ -74,7 +80,12 @@ fn main(@builtin(local_invocation_id) local: vec3<u32>, @builtin(workgroup_id) p
     }
     workgroupBarrier();
   }
-  for (var i = 0u; i < 8u; i += TERMS) {
+  for (var i = 0u; i < 4u && SIDES == 2u; i++) {
+    let row = first_row + local.y * 4u + i;
+    let output = tile * 16u + column;
+    if (row < all && output < OUTPUTS) { finish(row, output, gated(acc[i], acc[i + 4u])); }
+  }
+  for (var i = 0u; i < 8u && SIDES == 1u; i += TERMS) {
     let row = first_row + local.y * 4u + (i & 3u);
     let output = (tile + i / 4u) * 16u + column;
     if (row < all && output < OUTPUTS) {

@@ -16,6 +16,8 @@ from tests.kernels.quant_rows import SCALAR, Packed, random_packed
 
 F32 = npt.NDArray[np.float32]
 MOST_ROWS, TILED = 16, 64
+_ALONE: dict[str, Const] = {"SIDES": 1, "ACTIVATION": 0}
+_ACTIVATIONS = ("silu", "gelu_tanh", "clamped_silu")
 Array = npt.NDArray[Any]
 
 
@@ -55,8 +57,8 @@ def linear_consts(w: Packed, terms: int, rows: int) -> tuple[str, dict[str, Cons
     """The kernel of a weight and its constants, without those of its surroundings."""
     spec = FORMATS[w.format]
     if spec.is_float:
-        return "quant_linear/float_linear", {"KIND": FLOAT_KINDS[w.format], "COLS": w.cols}
-    sizes: dict[str, Const] = {"RECORDS": spec.records(w.cols), "GROUPS": activation_groups(w.cols)}
+        return "quant_linear/float_linear", {"KIND": FLOAT_KINDS[w.format], "COLS": w.cols, **_ALONE}
+    sizes: dict[str, Const] = {"RECORDS": spec.records(w.cols), "GROUPS": activation_groups(w.cols), **_ALONE}
     if rows > MOST_ROWS:
         return "quant_linear/tiles", {**constants(w.format), **sizes, "TERMS": terms}
     return "quant_linear/quant_linear", {**constants(w.format), **sizes, "TERMS": terms, "ROWS": rows}
@@ -107,22 +109,39 @@ def linear_case(
     return KernelCase(kernel, consts, inputs, {5: expected.reshape(-1)}, grid, {"tokens": m}, subnormals=tiny)
 
 
-def gated_case(columns: int, m: int, gelu: bool, rng: np.random.Generator) -> KernelCase:
+def gated_case(columns: int, m: int, activation: int, rng: np.random.Generator) -> KernelCase:
     """act(gate) * up of one-column products: the reference multiplies by weights of one input."""
     gate = (rng.normal(0, 1, (m, columns)) * np.exp2(rng.integers(-9, 6, (m, columns)))).astype(np.float32)
     up = rng.normal(0, 2, (m, columns)).astype(np.float32)
     flat, factors = (np.ascontiguousarray(one.reshape(-1)) for one in (gate, up))
-    expected = _gated(flat, factors, gelu)
+    expected = _gated(flat, factors, _ACTIVATIONS[activation])
     both = np.concatenate([gate, up], axis=1)
     grid = (-(-columns // 64), m, 1)
-    consts: dict[str, Const] = {"COLUMNS": columns, "GELU": gelu}
+    consts: dict[str, Const] = {"COLUMNS": columns, "ACTIVATION": activation, "EACH": 1}
     inputs = (both, empty(flat.size))
     return KernelCase(
         "gated_mlp/gated_mlp", consts, inputs, {2: expected}, grid, {"tokens": m}, subnormals=True
     )
 
 
-def _gated(gate: F32, up: F32, gelu: bool) -> F32:
+def gated_linear_case(
+    gate: Packed, up: Packed, x: F32, activation: int, rows: int, first: int = 0
+) -> KernelCase:
+    """Both products and the activation in one dispatch; ``rows`` and ``first`` as in ``linear_case``."""
+    m, stride = len(x), first + gate.rows
+    kernel, consts = linear_consts(gate, 1, rows)
+    consts |= {"OUTPUTS": gate.rows, "FIRST": first, "STRIDE": stride, "HEAD": False, "KEPT": False}
+    consts |= {"BIAS": False, "RESIDUAL": False, "SIDES": 2, "ACTIVATION": activation}
+    expected = empty(m * stride).reshape(m, stride).copy()
+    expected[:, first:] = SCALAR.gated_mlp(gate, up, x, _ACTIVATIONS[activation])
+    is_float = FORMATS[gate.format].is_float
+    inputs = (gate.data, x if is_float else quantised(x, 1), up.data, gate.data, empty(m * stride))
+    grid = (-(-gate.rows // TILE), -(-m // (16 if is_float else rows)), 1)
+    outputs = {5: expected.reshape(-1)}
+    return KernelCase(kernel, consts, inputs, outputs, grid, {"tokens": m}, subnormals=True)
+
+
+def _gated(gate: F32, up: F32, activation: str) -> F32:
     """The op itself over f32 weights of one input, which is 1: then both products are the weights."""
 
     def column(values: F32) -> Packed:
@@ -130,7 +149,6 @@ def _gated(gate: F32, up: F32, gelu: bool) -> F32:
         data.reshape(-1)[: values.size] = values
         return Packed("f32", values.size, 1, data.view(np.uint8))
 
-    activation = "gelu_tanh" if gelu else "silu"
     return SCALAR.gated_mlp(column(gate), column(up), np.ones((1, 1), np.float32), activation)[0]
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from edgedec.backends.gpu.device import GpuDevice
 from tests.gpu import adapters, cases, linear_cases
+from tests.kernels.quant_rows import random_packed
 
-GELU = pytest.mark.parametrize("gelu", [False, True], ids=["silu", "gelu"])
+ACTIVATION = pytest.mark.parametrize("activation", [0, 1, 2], ids=["silu", "gelu", "clamped"])
 
 
 @pytest.fixture(params=adapters.found(), ids=lambda one: one.name.split()[0])
@@ -16,18 +17,36 @@ def device(request: pytest.FixtureRequest) -> GpuDevice:
     return adapters.opened(request.param)
 
 
-@GELU
-def test_the_activation_has_the_bits_of_the_cpu(device: GpuDevice, gelu: bool) -> None:
+@ACTIVATION
+def test_the_activation_has_the_bits_of_the_cpu(device: GpuDevice, activation: int) -> None:
     rng = np.random.default_rng(0)
     made = [
-        linear_cases.gated_case(columns, m, gelu, rng) for columns, m in ((1, 1), (63, 3), (64, 2), (200, 9))
+        linear_cases.gated_case(columns, m, activation, rng) for columns, m in ((1, 1), (63, 3), (64, 2), (200, 9))
     ]
     assert list(cases.differences(device, made)) == []
 
 
+@pytest.mark.parametrize(("activation", "format"), enumerate(["q4_k", "q8_0", "mxfp4"]))
+@pytest.mark.parametrize(("rows", "m"), [(1, 1), (16, 19), (64, 70)])
+def test_both_products_in_one_dispatch_have_the_bits_of_the_op(
+    device: GpuDevice, activation: int, format: str, rows: int, m: int
+) -> None:
+    gate, up = (random_packed(format, 37, 256, seed) for seed in (1, 2))
+    x = linear_cases.activations(m, 256, np.random.default_rng(m))
+    case = linear_cases.gated_linear_case(gate, up, x, activation, rows, first=5)
+    assert list(cases.differences(device, [case])) == []
+
+
+@pytest.mark.parametrize("format", ["f16", "bf16"])
+def test_products_in_floats_too(device: GpuDevice, format: str) -> None:
+    gate, up = (random_packed(format, 37, 100, seed) for seed in (1, 2))
+    x = linear_cases.activations(19, 100, np.random.default_rng(3))
+    assert list(cases.differences(device, [linear_cases.gated_linear_case(gate, up, x, 0, 16)])) == []
+
+
 @pytest.mark.slow
-@GELU
-def test_ten_thousand_rows(device: GpuDevice, gelu: bool) -> None:
+@ACTIVATION
+def test_ten_thousand_rows(device: GpuDevice, activation: int) -> None:
     rng = np.random.default_rng(1)
-    made = (linear_cases.gated_case(columns, 100, gelu, rng) for columns in (33, 128) for _ in range(50))
+    made = (linear_cases.gated_case(columns, 100, activation, rng) for columns in (33, 128) for _ in range(50))
     assert list(cases.differences(device, made)) == []

@@ -29,7 +29,7 @@ def test_activations_and_gates(page: Browser) -> None:
     rng = np.random.default_rng(0)
     shapes = [(m, cols, terms) for m in (1, 7) for cols in (33, 576) for terms in (1, 2)]
     made = [linear_cases.quantise_case(linear_cases.activations(m, c, rng), t) for m, c, t in shapes]
-    made += [linear_cases.gated_case(100, 50, gelu, rng) for gelu in (False, True)]
+    made += [linear_cases.gated_case(100, 50, activation, rng) for activation in range(3)]
     assert list(page.differences(made)) == []
 
 

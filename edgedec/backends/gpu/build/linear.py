@@ -26,11 +26,23 @@ _ACTS_BYTES = 48
 _THREADS = 64
 
 
+ACTIVATIONS = {"silu": 0, "gelu_tanh": 1, "clamped_silu": 2}
+"""The constant ``ACTIVATION`` of ``gated_mlp/activation.wgsl``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """The other side of a gated product: a weight of the same format and shape, and the activation."""
+
+    up: str
+    activation: int
+
+
 @dataclass(frozen=True, slots=True)
 class Product:
     """A weight in a product. ``first``: its first column in the output, which has ``stride`` columns.
 
-    ``when``: the passes that have it; None: all that have its input.
+    ``when``: the passes that have it; None: all that have its input. ``gated``: it is a gated MLP's.
     """
 
     weight: str
@@ -41,6 +53,7 @@ class Product:
     stride: int
     terms: int
     when: When | None = None
+    gated: Gated | None = None
 
     @property
     def integer(self) -> bool:
@@ -62,20 +75,25 @@ def quant_linear(build: Builder, node: OpNode) -> None:
 
 
 def gated_mlp(build: Builder, node: OpNode) -> None:
-    """Build GatedMLP: both products side by side, then the activation."""
+    """Build GatedMLP: one step over both weights where they are of one format and each is bound whole."""
     level, columns, cols = build.level(node), node.integer("rows"), node.integer("cols")
-    formats = node.text("formats").split(",")
-    both = build.made(f"{node.outputs[0]}.both", level, 2 * columns)
+    gate, up = node.text("formats").split(",")
+    activation = ACTIVATIONS[node.text("activation")]
+    out = node.outputs[0]
+    if gate == up and build.stored(node.inputs[1]).nbytes <= build.limits.binding:
+        product = Product(node.inputs[1], gate, columns, cols, 0, columns, 1, gated=Gated(node.inputs[2], activation))
+        multiply(build, node.input(0), [product], build.made(out, level, columns))
+        return
+    both = build.made(f"{out}.both", level, 2 * columns)
     products = [
         Product(weight, format, columns, cols, first, 2 * columns, 1)
-        for weight, format, first in zip(node.inputs[1:3], formats, (0, columns), strict=True)
+        for weight, format, first in zip(node.inputs[1:3], (gate, up), (0, columns), strict=True)
     ]
     multiply(build, node.input(0), products, both)
-    out = build.made(node.outputs[0], level, columns)
     build.step(
         "gated_mlp/gated_mlp",
-        {"COLUMNS": columns, "GELU": node.text("activation") == "gelu_tanh"},
-        (both, out),
+        {"COLUMNS": columns, "ACTIVATION": activation, "EACH": 1},
+        (both, build.made(out, level, columns)),
         (GridCount("once", columns, _THREADS), build.count(level)),
     )
 
@@ -98,8 +116,12 @@ def multiply(
                 "RESIDUAL": bool(residual),
                 "HEAD": level == "row",
                 "KEPT": product.when == "kept",
+                "SIDES": 2 if product.gated else 1,
+                "ACTIVATION": product.gated.activation if product.gated else 0,
             }
             added = TRIM_TILES if product.when == "kept" else build.weight(bias) if bias else weight
+            if product.gated:
+                added = build.weight(product.gated.up)
             when = product.when or _usual(level)
             made = _Made(consts, (weight, added, residual or weight, out), level, when)
             if product.integer:
