@@ -13,7 +13,6 @@ from edgedec.bundle.exits import LayerOutputs
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import Device
 from edgedec.core.errors import Remedy, UnsupportedError
-from edgedec.core.model_spec import refuse_experts
 from edgedec.core.progress import Progress, silent
 
 BACKENDS = {
@@ -71,7 +70,6 @@ def open_backend(
     if place.device == "gpu" and manifest.kind == EDGEDEC:
         from edgedec.backends.gpu.opening import place_on_gpu
 
-        refuse_experts(manifest.spec, "a GPU", "run it on the CPU")
         followed = replace(place, progress=progress)
         return place_on_gpu(bundle, manifest, followed, threads=threads, drafting=drafting)
     if place.device != "cpu":

@@ -16,7 +16,8 @@
 // where few tokens come (TERMS for one token); BIAS, RESIDUAL, whether there are any; HEAD, as in quantise.wgsl; KEPT,
 // see kept.wgsl; SIDES, see sides.wgsl; ACTIVATION, see gated_mlp/activation.wgsl. With two sides TERMS is 1, and there are
 // neither bias, residual nor KEPT.
-// Bindings: 1 weights; 2 activations, from quantise.wgsl; 3 bias f32[STRIDE], as words, or the second side; 4 residual f32[tokens][STRIDE];
+// Bindings: 1 weights; 2 activations, from quantise.wgsl; 3 bias f32[STRIDE], as words, or the second side;
+// 4 residual f32[tokens][STRIDE];
 // 5 out f32[tokens][STRIDE]. Bind the weights for a bias or residual that is not there.
 // Grid: (OUTPUTS / 16 rounded up, or the tiles of a trimmed head; tokens * TERMS / ROWS rounded up, 1).
 

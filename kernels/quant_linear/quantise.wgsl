@@ -5,7 +5,7 @@
 // The second term quantises the error of the first. Inputs past COLS are zeros.
 //
 // Constants: COLS, inputs of a token; GROUPS, groups of a row: (COLS + 255) / 256 * 8; TERMS, 1 or 2; HEAD, whether the
-// tokens are the rows of a head (this_pass.rows) and not those of the pass.
+// tokens are the rows of a head (this_pass.rows) and not those of the pass; EACH, rows of a token, which count as tokens.
 // Bindings: 1 x f32[tokens][COLS]; 2 out u32[tokens * TERMS][GROUPS][12].
 // Grid: (GROUPS / 8, tokens, 1). Eight invocations a group, four inputs each.
 
@@ -23,7 +23,7 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) place
   let group = place.x * 8u + lane / 8u;
   let part = lane & 7u;
   let first = group * 32u + part * 4u;
-  let there = token < select(this_pass.tokens, this_pass.rows, HEAD);
+  let there = token < select(this_pass.tokens, this_pass.rows, HEAD) * EACH;
   var value = array<f32, 4>();
   for (var i = 0u; i < 4u; i++) {
     if (there && first + i < COLS) { value[i] = x[token * COLS + first + i]; }

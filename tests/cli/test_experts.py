@@ -109,11 +109,6 @@ def test_lines_of_a_batch_end_in_one_line(home: Home, bundle: Path, tmp_path: Pa
 
 
 REFUSED = {
-    "a GPU": (
-        ("generate", "-m", "@", "-p", "x", "--device", "gpu"),
-        "has experts, which a GPU does not have",
-    ),
-    "a chat on a GPU": (("chat", "-m", "@", "--device", "gpu"), "has experts, which a GPU does not have"),
     "an NPU": (("export", "@.gguf", "-o", "out", "--for", "npu"), "has experts, which an NPU does not have"),
     "training a head": (("draft", "train", "-m", "@"), "has experts: no head can be trained for it yet"),
     "training a small one": (

@@ -82,7 +82,7 @@ def refined(device: GpuDevice, w: Packed, x: F32, candidates: Array) -> tuple[F3
         "candidates": candidates,
         "fine": np.zeros((r, k), np.float32),
     }
-    quantise = {"COLS": w.cols, "GROUPS": groups, "TERMS": 2, "HEAD": True}
+    quantise = {"COLS": w.cols, "GROUPS": groups, "TERMS": 2, "HEAD": True, "EACH": 1}
     shape = {**constants(w.format), "RECORDS": spec.records(w.cols), "GROUPS": groups, "K": k}
     cut = w.rows // 2 // TILE * TILE  # the table is bound in two parts
     buffers["rest"] = w.data[cut // TILE :]

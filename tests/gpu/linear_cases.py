@@ -46,7 +46,7 @@ def quantise_case(x: F32, terms: int) -> KernelCase:
     m, cols = x.shape
     groups = activation_groups(cols)
     expected = quantised(x, terms).reshape(-1)
-    consts: dict[str, Const] = {"COLS": cols, "GROUPS": groups, "TERMS": terms, "HEAD": False}
+    consts: dict[str, Const] = {"COLS": cols, "GROUPS": groups, "TERMS": terms, "HEAD": False, "EACH": 1}
     inputs = (x, np.full_like(expected, 0xABABABAB))
     return KernelCase(
         "quant_linear/quantise", consts, inputs, {2: expected}, (groups // 8, m, 1), {"tokens": m}

@@ -21,7 +21,8 @@ def device(request: pytest.FixtureRequest) -> GpuDevice:
 def test_the_activation_has_the_bits_of_the_cpu(device: GpuDevice, activation: int) -> None:
     rng = np.random.default_rng(0)
     made = [
-        linear_cases.gated_case(columns, m, activation, rng) for columns, m in ((1, 1), (63, 3), (64, 2), (200, 9))
+        linear_cases.gated_case(columns, m, activation, rng)
+        for columns, m in ((1, 1), (63, 3), (64, 2), (200, 9))
     ]
     assert list(cases.differences(device, made)) == []
 
@@ -48,5 +49,7 @@ def test_products_in_floats_too(device: GpuDevice, format: str) -> None:
 @ACTIVATION
 def test_ten_thousand_rows(device: GpuDevice, activation: int) -> None:
     rng = np.random.default_rng(1)
-    made = (linear_cases.gated_case(columns, 100, activation, rng) for columns in (33, 128) for _ in range(50))
+    made = (
+        linear_cases.gated_case(columns, 100, activation, rng) for columns in (33, 128) for _ in range(50)
+    )
     assert list(cases.differences(device, made)) == []

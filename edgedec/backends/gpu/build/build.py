@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from edgedec.backends.gpu.build.attention import declare_cache, settling, tree_attention
 from edgedec.backends.gpu.build.builder import FLOAT, Builder, BuildLimits
 from edgedec.backends.gpu.build.embedding import quant_embedding
+from edgedec.backends.gpu.build.experts import experts
 from edgedec.backends.gpu.build.head import head_topk
 from edgedec.backends.gpu.build.linear import gated_mlp, quant_linear
 from edgedec.backends.gpu.build.memory import share_memory
@@ -28,6 +29,7 @@ _OPS: dict[str, Callable[[Builder, OpNode], None]] = {
     "RMSNorm": rms_norm,
     "QuantLinear": quant_linear,
     "GatedMLP": gated_mlp,
+    "Experts": experts,
     "GatedProduct": gated_product,
     "TreeAttention": tree_attention,
     "GatedDelta": gated_delta,

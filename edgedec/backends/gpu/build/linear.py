@@ -81,7 +81,8 @@ def gated_mlp(build: Builder, node: OpNode) -> None:
     activation = ACTIVATIONS[node.text("activation")]
     out = node.outputs[0]
     if gate == up and build.stored(node.inputs[1]).nbytes <= build.limits.binding:
-        product = Product(node.inputs[1], gate, columns, cols, 0, columns, 1, gated=Gated(node.inputs[2], activation))
+        both_sides = Gated(node.inputs[2], activation)
+        product = Product(node.inputs[1], gate, columns, cols, 0, columns, 1, gated=both_sides)
         multiply(build, node.input(0), [product], build.made(out, level, columns))
         return
     both = build.made(f"{out}.both", level, 2 * columns)
@@ -130,16 +131,16 @@ def multiply(
                 _floats(build, product, made, x)
 
 
-def quantised(build: Builder, x: str, cols: int, terms: int, level: Level) -> str:
-    """Build the quantised activations of ``x`` and return their name."""
+def quantised(build: Builder, x: str, cols: int, terms: int, level: Level, each: int = 1) -> str:
+    """Build the quantised activations of ``x``, of ``each`` rows a token, and return their name."""
     acts = f"{x}.int8x{terms}"
     groups = activation_groups(cols)
-    build.scratch(acts, level, terms * groups * _ACTS_BYTES)
+    build.scratch(acts, level, each * terms * groups * _ACTS_BYTES)
     build.step(
         "quant_linear/quantise",
-        {"COLS": cols, "GROUPS": groups, "TERMS": terms, "HEAD": level == "row"},
+        {"COLS": cols, "GROUPS": groups, "TERMS": terms, "HEAD": level == "row", "EACH": each},
         (x, acts),
-        (GridCount("once", groups, _GROUPS_AT_ONCE), build.count(level)),
+        (GridCount("once", groups, _GROUPS_AT_ONCE), build.count(level, each)),
         when=_usual(level),
     )
     return acts
