@@ -143,8 +143,8 @@ def test_a_reply_that_was_cut_goes_on_in_its_form(
         ({"schema": "3"}, "the JSON schema is no object"),
         ({"schema": '{"type": "text"}'}, '"type" is none'),
         ({"schema": '{"properties": {"a": {"not": {}}}}'}, "\"not\" at '/properties/a' cannot be kept to"),
-        ({"schema": '{"type": "string", "pattern": "a+"}'}, '"pattern" cannot be kept to'),
-        ({"schema": '{"type": "string", "format": "date"}'}, '"format" cannot be kept to'),
+        ({"schema": '{"type": "string", "pattern": "a(?=b)"}'}, '"pattern" has what cannot be kept to'),
+        ({"schema": '{"type": "string", "format": "uri"}'}, '"format" cannot be kept to'),
         ({"schema": '{"type": "number", "multipleOf": 3}'}, '"multipleOf" cannot be kept to'),
         ({"schema": '{"$ref": "#/$defs/none"}'}, '"\\$ref" leads to nothing'),
         ({"schema": '{"$ref": "#"}'}, "no value that ends keeps to it"),
@@ -184,6 +184,6 @@ def test_the_memory_of_a_form_is_planned(bundle: Path) -> None:
         with pytest.raises(MemoryBudgetError, match="structured output"):
             model.complete(TEXT, max_tokens=3, schema="{}")
         assert len(model.complete(TEXT, max_tokens=3).tokens) == 3
-    with native.open(bundle, threads=1, context=256, draft="off", memory=least + 40_000_000) as model:
+    with native.open(bundle, threads=1, context=256, draft="off", memory=least + 60_000_000) as model:
         assert model.complete(TEXT, max_tokens=3, schema="{}").tokens
-        assert model.stats()["memory"]["parts"]["grammar"] > 12_000_000
+        assert model.stats()["memory"]["parts"]["grammar"] > 20_000_000

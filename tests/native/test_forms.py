@@ -86,6 +86,95 @@ def test_integers_are_those_of_the_range(bounds: tuple[int, int]) -> None:
         assert takes({"schema": schema}, str(number).encode()) is (bounds[0] <= number <= bounds[1]), number
 
 
+PATTERNS = [
+    "^[a-z]{1,5}$",
+    "abc",
+    "^a|b$",
+    "^(?:yes|no)+$",
+    "^\\d{3}-\\d{4}$",
+    "^\\w+\\s?\\w*$",
+    '^[^a-z"]{2}$',
+    "^a.c$",
+    "x?y*z+",
+    "^(a(b(c)?)?)?$",
+    "é+",
+    "^[à-ÿ]{2,3}$",
+    "^[\\n\\t]$",
+    "^😀?$",
+    "\\D",
+    "^[\\s\\S]{2}$",
+    "^$",
+    "",
+    "^a{0}b$",
+    "^(?:a|ab)(?:c|bcd)$",
+    "^[^\\x00-\\x7f]$",
+    "^(\\+\\d{1,3})?[ -]?\\d{2,}$",
+    "^[\\w.-]+$",
+    "^\\/[a-z]+\\/?$",
+]
+STRINGS = [
+    *({"type": "string", "pattern": one} for one in PATTERNS),
+    *({"type": "string", "format": one} for one in ("date", "time", "date-time", "uuid", "ipv4", "hostname")),
+]
+
+
+@pytest.mark.parametrize("string", STRINGS)
+def test_strings_of_a_pattern_are_those_of_python(string: dict[str, str]) -> None:
+    rng = random.Random(str(string))
+    for schema in (
+        json.dumps(string),
+        json.dumps({"properties": {"a": string}, "required": ["a"], **OBJECT}),
+    ):
+        vocabulary = Vocabulary([*BYTES, *rng.sample(LONGER, rng.randint(10, len(LONGER)))])
+        one = python(schema, vocabulary)
+        assert one is not None
+        tokens, steps = walk(one, vocabulary, rng, 40)
+        found = vocabulary.native(tokens, schema=schema, masks=True)
+        assert found["steps"][: len(steps)] == steps
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        ("a(?=b)", "(?"),
+        ("(a)\\1", "\\1"),
+        ("\\bword", "\\b"),
+        ("[[:alpha:]]", "such a set"),
+        ("(a", "a group without end"),
+        ("a)", ")"),
+        ("[a", "a set without end"),
+        ("a**", "a repetition of a repetition"),
+        ("(^a)", "an unexpected ^"),
+        ("a{2000}", "more than 1000 repetitions"),
+        ("((((a{1000}){1000}){1000}){1000})", "too many characters"),
+        ("((((){1000}){1000}){1000}){1000}", "too many repetitions"),
+        ("(" * 40 + ")" * 40, "too many nested groups"),
+        ("\\ud800", "half a character"),
+        ("(?:a|b|c|d){400}(?:a|b|c|d){400}", "too many characters"),
+    ],
+)
+def test_a_pattern_that_cannot_be_kept_to_says_why(pattern: str, says: str) -> None:
+    found = str(takes({"schema": json.dumps({"type": "string", "pattern": pattern})}, b""))
+    assert says in found
+    assert '"pattern"' in found
+
+
+def test_a_pattern_that_tells_too_many_texts_apart_ends_in_a_line() -> None:
+    words = [bytes(97 + (number >> bit & 1) for bit in range(14)) for number in range(1 << 14)]
+    schema = json.dumps({"type": "string", "pattern": "^[ab]*a[ab]{300}$"})
+    found = Vocabulary([*BYTES, *words]).native([ord('"')], schema=schema, masks=True)
+    assert "too complex" in found["message"]
+
+
+def test_an_address_is_one() -> None:
+    form = {"schema": '{"type": "string", "format": "email"}'}
+    assert takes(form, b'"a.b+c@example.org"') is True
+    assert [takes(form, text) for text in (b'"a@"', b'"@b.c"', b'"a b@c.d"', b'"a@-b.c"')] == [False] * 4
+    assert "no value that ends" in str(
+        takes({"schema": '{"type": "string", "pattern": "^[^\\\\s\\\\S]$"}'}, b"")
+    )
+
+
 RANGES = [
     {"minimum": 0, "maximum": 1},
     {"exclusiveMinimum": 0, "exclusiveMaximum": 1},

@@ -146,9 +146,7 @@ def test_a_reply_of_a_form_is_all_answer(tmp_path: Path, monkeypatch: pytest.Mon
     assert (web.text, any("thought" in one for one in web.pieces)) == (message.content, False)
 
 
-def test_tags_may_be_control_tokens(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tags_may_be_control_tokens(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     template = tiny_vocab.CHATML + "{# [THINK] [/THINK] #}"
     speaks = speaker(kind, tmp_path, monkeypatch, template, "[THINK]", "[/THINK]")
     assert speaks.say("[THINK]", *"So", "[/THINK]", *"Two") == ("So", "Two")

@@ -21,7 +21,7 @@ StateId ByteAutomaton::make(StateId from, uint8_t byte) {
   }
   std::sort(found_.begin(), found_.end());
   found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
-  const bool too_many = found_.size() > kMostPlaces;
+  const bool too_many = found_.size() > kMostPlaces || states_.size() >= kMostMade || all_.size() > kMostAllMade;
   too_complex_ |= too_many;
   const StateId to = found_.empty() || too_many ? kDeadState : intern(&found_);
   next_[static_cast<size_t>(from) * kBytes + byte] = to;

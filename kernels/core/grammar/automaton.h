@@ -20,6 +20,8 @@ class ByteAutomaton {
   static constexpr size_t kMostPlaces = 2048;
   // States that are kept; beyond them those that nobody stands in are forgotten.
   static constexpr size_t kMostStates = 2048;
+  // States that are made between two chances to forget them. A pattern that tells too many texts apart needs more.
+  static constexpr size_t kMostMade = 8192;
 
   explicit ByteAutomaton(Rules rules) : rules_(std::move(rules)), places_(rules_) { clear(); }
 
@@ -33,7 +35,7 @@ class ByteAutomaton {
   // Whether the text may end here, and whether it has to.
   bool accepts(StateId at) const { return states_[static_cast<size_t>(at)].accepts; }
   bool finished(StateId at) const { return accepts(at) && states_[static_cast<size_t>(at)].count == 1; }
-  // Whether a state had too many places; what leads there counts as not possible.
+  // Whether there were too many places or states; what leads there counts as not possible.
   bool too_complex() const { return too_complex_; }
 
   bool full() const { return states_.size() > kMostStates || all_.size() > kMostAll || places_.frames() > kMostAll; }
@@ -41,7 +43,7 @@ class ByteAutomaton {
   void keep(std::vector<StateId>* kept);
 
  private:
-  static constexpr size_t kBytes = 256, kMostAll = 1 << 17;
+  static constexpr size_t kBytes = 256, kMostAll = 1 << 17, kMostAllMade = 1 << 18;
   static constexpr StateId kUnknown = -2;
 
   struct State {

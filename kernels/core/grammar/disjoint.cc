@@ -14,6 +14,7 @@ ValueKind value_kind(const Rule& rule) {
       return first == 'n' ? ValueKind::kNull : first == 't' || first == 'f' ? ValueKind::kFlag : ValueKind::kNumber;
     }
     case RuleKind::kQuoted:
+    case RuleKind::kPattern:
     case RuleKind::kString: return ValueKind::kText;
     case RuleKind::kInteger:
     case RuleKind::kDecimal:

@@ -95,6 +95,7 @@ void Places::step(const Place& from, uint8_t byte, std::vector<Place>* found) {
     case RuleKind::kLiteral: return literal(from, byte);
     case RuleKind::kQuoted: return quoted(from, byte);
     case RuleKind::kString: return string(from, byte);
+    case RuleKind::kPattern: return pattern(from, byte);
     case RuleKind::kInteger: return integer(from, byte);
     case RuleKind::kNumber: return number(from, number_step(static_cast<NumberPhase>(from.phase), byte));
     case RuleKind::kDecimal: return decimal(from, byte);
@@ -117,6 +118,7 @@ void Places::enter_one(RuleId id, uint32_t stack, uint8_t byte) {
     case RuleKind::kLiteral: return literal({id, stack, 0, 0}, byte);
     case RuleKind::kQuoted:
     case RuleKind::kString:
+    case RuleKind::kPattern:
       if (byte == '"') put({id, stack, kPlain, 0});
       return;
     case RuleKind::kInteger:
@@ -181,6 +183,26 @@ void Places::string(const Place& from, uint8_t byte) {
   if (from.phase == kPlain && from.at >= rule.most) return;
   const int64_t last = rule.most == INT64_MAX ? rule.least : rule.most;
   put({from.rule, from.stack, phase, std::min(from.at + (phase == kPlain), last)});
+}
+
+// `at`: the position in the pattern, and above it the bits of a character so far.
+void Places::pattern(const Place& from, uint8_t byte) {
+  constexpr int kCodeShift = 16;
+  const Pattern& pattern = rules_[from.rule].patterns[0];
+  const auto at = static_cast<uint32_t>(from.at & ((1 << kCodeShift) - 1));
+  const TextPhase phase = text_step(static_cast<TextPhase>(from.phase), byte, false);
+  if (phase == kNoText || (phase == kTextEnd && !pattern.ends(at))) return;
+  if (phase == kTextEnd) return leave(from.stack);
+  PartialCode code = {static_cast<uint32_t>(from.at >> kCodeShift)};
+  code.add(static_cast<TextPhase>(from.phase), phase, byte);
+  if (phase == kPlain) {
+    for (uint32_t next : pattern.follow(at))
+      if (pattern.takes(next, code.bits)) put({from.rule, from.stack, kPlain, next});
+    return;
+  }
+  const auto may = [&](const CodeRange& range) { return pattern.may_follow(at, range.low, range.high); };
+  const CodeRanges open = code.open(phase);
+  if (std::any_of(open.begin(), open.end(), may)) put({from.rule, from.stack, phase, int64_t{code.bits} << kCodeShift | at});
 }
 
 // `at`: the magnitude so far.

@@ -63,6 +63,7 @@ class Places {
   void literal(const Place& from, uint8_t byte);
   void quoted(const Place& from, uint8_t byte);
   void string(const Place& from, uint8_t byte);
+  void pattern(const Place& from, uint8_t byte);
   void integer(const Place& from, uint8_t byte);
   void digit(Place at, uint64_t value);
   void number(const Place& at, NumberPhase phase);

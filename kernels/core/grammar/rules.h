@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/grammar/decimals.h"
+#include "core/grammar/pattern.h"
 
 namespace edgedec::engine {
 
@@ -19,6 +20,7 @@ enum class RuleKind : uint8_t {
   kLiteral,  // `text` itself
   kQuoted,   // `text` as a JSON string, characters that need it escaped
   kString,   // a JSON string of `least` to `most` characters
+  kPattern,  // a JSON string whose text has a pattern, that of `patterns`
   kInteger,  // from `least` to `most`
   kNumber,
   kDecimal,  // a number without an exponent, with one of the magnitudes of `signs`
@@ -45,6 +47,7 @@ struct Rule {
   std::vector<RuleId> parts;
   std::vector<Field> fields;
   std::vector<KeyNode> keys;  // the first one is the root
+  std::vector<Pattern> patterns;  // one
   std::vector<Magnitudes> signs;  // of numbers from zero on, and of those below it
   RuleId rest = kNoRule;      // kNoRule: there are no further items or keys
   int64_t least = 0, most = INT64_MAX;

@@ -78,6 +78,41 @@ TextPhase text_step(TextPhase phase, uint8_t byte, bool general) {
   return phase < kTextEnd ? code_step(phase, byte) : kNoText;
 }
 
+void PartialCode::add(TextPhase from, TextPhase to, uint8_t byte) {
+  const auto digit = static_cast<uint32_t>(hex_value(byte));
+  if (from == kEscape) {
+    constexpr std::string_view kLetters = "bfnrt\"\\", kCharacters = "\b\f\n\r\t\"\\";
+    const size_t place = kLetters.find(static_cast<char>(byte));
+    bits = place == std::string_view::npos ? 0 : static_cast<uint32_t>(kCharacters[place]);
+  } else if (from != kPlain) {
+    if (from >= kTail1) bits = bits << 6 | (byte & 0x3F);
+    else bits = from == kControl || from == kControl1 ? 0 : bits << 4 | digit;
+  } else {
+    const bool three = to == kTail2 || to == kAfterE0 || to == kAfterED;
+    bits = to == kPlain ? byte : to == kEscape ? 0 : byte & (to == kTail1 ? 0x1F : three ? 0x0F : 0x07);
+  }
+}
+
+CodeRanges PartialCode::open(TextPhase at) const {
+  constexpr uint32_t kLastControl = 0x1F;
+  const auto tail = [&](int bytes) { return CodeRange{bits << 6 * bytes, ((bits + 1) << 6 * bytes) - 1}; };
+  switch (at) {
+    case kEscape: return {{0, kLastControl}, {'"', '"'}, {'\\', '\\'}, {kRubout, kRubout}};
+    case kControl:
+    case kControl1:
+    case kControl2: return {{0, kLastControl}, {kRubout, kRubout}};
+    case kControlAny: return {{bits << 4, bits << 4 | 15}};
+    case kControl7: return {{kRubout, kRubout}};
+    case kTail1: return {tail(1)};
+    case kAfterE0: return {{0x800, 0xFFF}};
+    case kAfterED: return {{0xD000, 0xD7FF}};
+    case kTail2: return {tail(2)};
+    case kAfterF0: return {{0x10000, 0x3FFFF}};
+    case kAfterF4: return {{0x100000, 0x10FFFF}};
+    default: return {tail(3)};
+  }
+}
+
 NumberPhase number_begin(uint8_t byte) {
   if (byte == '-') return kMinus;
   return byte == '0' ? kZero : is_digit(byte) ? kWhole : kNoNumber;

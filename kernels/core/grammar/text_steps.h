@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace edgedec::engine {
 
@@ -38,6 +39,22 @@ enum TextPhase : uint8_t {
 
 // The place behind `byte`. `general`: \u may spell any character.
 TextPhase text_step(TextPhase phase, uint8_t byte, bool general);
+
+// Characters from `low` to `high`.
+struct CodeRange {
+  uint32_t low, high;
+};
+using CodeRanges = std::vector<CodeRange>;
+
+// A character of a string as far as it was read, of which \u spells those alone that need it.
+struct PartialCode {
+  uint32_t bits = 0;
+
+  // Adds the byte that leads from one place to the next.
+  void add(TextPhase from, TextPhase to, uint8_t byte);
+  // The characters that it may become.
+  CodeRanges open(TextPhase at) const;
+};
 
 // A place within a number.
 enum NumberPhase : uint8_t { kMinus, kZero, kWhole, kPoint, kFraction, kExponent, kSign, kPower, kNoNumber };

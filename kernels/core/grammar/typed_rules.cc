@@ -15,17 +15,45 @@ constexpr int64_t kMostInteger = INT64_MAX - 1023;  // the largest of 64 bits th
 constexpr int64_t kMostCount = int64_t{1} << 31;
 constexpr size_t kMostKeys = 4096;
 // Keywords that cannot be kept to where a value may be of their type.
-constexpr std::string_view kTextRefused[] = {"pattern"};
 constexpr std::string_view kObjectRefused[] = {"patternProperties", "minProperties", "maxProperties"};
 constexpr std::string_view kNumberRefused[] = {"multipleOf"};
-// Formats that Python keeps to; others are notes.
-constexpr std::string_view kFormats[] = {"date-time", "time", "date", "duration", "email",
-                                         "hostname",  "ipv4", "ipv6", "uuid",     "uri"};
+// Formats that Python keeps to, as patterns; others are notes. Those without a pattern cannot be kept to.
+#define EDGEDEC_DATE                                                                                        \
+  "\\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|02-(?:0[1-9]|[12]\\d))"
+#define EDGEDEC_TIME "(?:[01]\\d|2[0-3]):[0-5]\\d:(?:[0-5]\\d|60)(?:\\.\\d+)?(?:[zZ]|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)"
+#define EDGEDEC_OCTET "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
+#define EDGEDEC_LABEL "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+#define EDGEDEC_ATOM "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+struct Format {
+  std::string_view name, pattern;
+};
+constexpr Format kFormats[] = {
+    {"date-time", "^" EDGEDEC_DATE "[tT]" EDGEDEC_TIME "$"},
+    {"time", "^" EDGEDEC_TIME "$"},
+    {"date", "^" EDGEDEC_DATE "$"},
+    {"email", "^" EDGEDEC_ATOM "(?:\\." EDGEDEC_ATOM ")*@" EDGEDEC_LABEL "(?:\\." EDGEDEC_LABEL ")+$"},
+    {"hostname", "^" EDGEDEC_LABEL "(?:\\." EDGEDEC_LABEL ")*$"},
+    {"ipv4", "^" EDGEDEC_OCTET "(?:\\." EDGEDEC_OCTET "){3}$"},
+    {"uuid", "^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"},
+    {"duration", ""},
+    {"ipv6", ""},
+    {"uri", ""}};
+#undef EDGEDEC_DATE
+#undef EDGEDEC_TIME
+#undef EDGEDEC_OCTET
+#undef EDGEDEC_LABEL
+#undef EDGEDEC_ATOM
 
 Status none_of(const Conjunction& all, Span<const std::string_view> keywords) {
   for (const SchemaPart& part : all.parts)
     for (std::string_view keyword : keywords)
       if (!part.value[keyword].missing()) return refused(keyword, part.place, "cannot be kept to", "leave it out");
+  return {};
+}
+
+Status none_of_one(const Conjunction& all, std::string_view keyword) {
+  for (const SchemaPart& part : all.parts)
+    if (!part.value[keyword].missing()) return refused(keyword, part.place, "cannot be kept to beside a pattern", "leave it out");
   return {};
 }
 
@@ -46,15 +74,32 @@ Status counts(const Conjunction& all, std::string_view lower, std::string_view u
   return {};
 }
 
+// Makes a rule the one of a pattern, which a schema at `place` has by `keyword`.
+Status pattern_rule(std::string_view pattern, std::string_view keyword, const std::string& place, Rule* rule) {
+  if (rule->kind == RuleKind::kPattern) return refused(keyword, place, "cannot be kept to beside another pattern", "use one");
+  if (pattern.empty() && keyword == "format") return refused(keyword, place, "cannot be kept to", "leave it out");
+  rule->kind = RuleKind::kPattern;
+  rule->patterns.assign(1, {});
+  const Status read = Pattern::parse(pattern, &rule->patterns[0]);
+  if (!read.ok()) return refused(keyword, place, "has what cannot be kept to: " + read.message(), "use a simpler one");
+  if (!rule->patterns[0].trim()) rule->least = 1, rule->most = 0;
+  return {};
+}
+
 Status text_rule(const Conjunction& all, Rule* rule) {
-  EDGEDEC_TRY(none_of(all, {kTextRefused, std::size(kTextRefused)}));
-  for (const SchemaPart& part : all.parts) {
-    const auto format = part.value["format"].text();
-    if (std::find(std::begin(kFormats), std::end(kFormats), format) != std::end(kFormats))
-      return refused("format", part.place, "cannot be kept to", "leave it out");
-  }
   rule->kind = RuleKind::kString;
-  return counts(all, "minLength", "maxLength", &rule->least, &rule->most);
+  for (const SchemaPart& part : all.parts) {
+    const JsonValue pattern = part.value["pattern"];
+    if (!pattern.missing() && !pattern.text()) return refused("pattern", part.place, "is no text", "hand in one");
+    if (pattern.text() && !is_utf8(*pattern.text())) return refused("pattern", part.place, "has half a character", "use whole ones");
+    if (pattern.text()) EDGEDEC_TRY(pattern_rule(*pattern.text(), "pattern", part.place, rule));
+    const auto format = part.value["format"].text();
+    for (const Format& one : kFormats)
+      if (format == one.name) EDGEDEC_TRY(pattern_rule(one.pattern, "format", part.place, rule));
+  }
+  if (rule->kind == RuleKind::kString) return counts(all, "minLength", "maxLength", &rule->least, &rule->most);
+  for (const char* keyword : {"minLength", "maxLength"}) EDGEDEC_TRY(none_of_one(all, keyword));
+  return {};
 }
 
 // Narrows a range of integers by a bound. Only a bound of 53 bits can have a fraction.

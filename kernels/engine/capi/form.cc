@@ -6,7 +6,7 @@
 namespace edgedec::engine {
 namespace {
 
-constexpr int64_t kAutomatonBytes = 12 << 20;  // states, their places, and masks
+constexpr int64_t kAutomatonBytes = 20 << 20;  // states, their places, and masks
 constexpr size_t kMostChoices = 1000, kMostChoiceBytes = 100'000;
 
 }  // namespace
