@@ -105,8 +105,11 @@ class PythonRuns:
                     messages=messages, sampling=case.params, max_tokens=case.max_tokens, stop=case.stops
                 )
                 reply = chat.reply()
-            for _ in reply:
-                if case.cancel is not None and len(reply.tokens) >= case.cancel:
+            # The other hosts tell text of an answer once it is certain that no tag of thinking begins there.
+            reader = reply.start.reader() if reply.start.reader else None
+            for piece in reply:
+                told = reader.push(piece).content if reader else piece
+                if told and case.cancel is not None and len(reply.tokens) >= case.cancel:
                     reply.interrupt()
         except EdgeDecError as error:
             return Outcome((error.exit_code, error.message, error.hint or ""))

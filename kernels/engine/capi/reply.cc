@@ -44,8 +44,7 @@ Status Reply::begin(Engine& engine, const ReplyStart& start) {
 void Reply::end() {
   const std::string rest = stream_.flush(finish_ != EDGEDEC_FINISH_INTERRUPTED);
   if (!rest.empty()) say(-1, rest, kTarget);
-  // A part that was cut keeps what may begin a tag: the next part goes on there.
-  if (thoughts_ && finish_ == EDGEDEC_FINISH_STOP) tell(-1, thoughts_->flush(), kTarget);
+  if (thoughts_) tell(-1, thoughts_->flush(), kTarget);
 }
 
 bool Reply::progress(int64_t done, int64_t total) {

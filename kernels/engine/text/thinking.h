@@ -29,6 +29,8 @@ class ThinkingSplitter {
   Parts flush();
 
   bool thinking() const { return thinking_; }
+  // Text that may begin a tag.
+  const std::string& held() const { return held_; }
 
  private:
   Parts inside();

@@ -18,13 +18,17 @@ class ThoughtReader {
 
   // Takes the text that a token completes; returns the parts that are certain now. A tag that is a control token counts.
   ThinkingSplitter::Parts push(int32_t token, std::string_view text);
-  // Ends the reply; returns what was held back.
-  ThinkingSplitter::Parts flush() { return splitter_.flush(); }
+  // Ends the reply, or a part of it; returns what was held back. The next part tells none of it again.
+  ThinkingSplitter::Parts flush() { return untold(splitter_.flush()); }
 
  private:
+  ThinkingSplitter::Parts untold(ThinkingSplitter::Parts parts);
+
   const Tokenizer* tokenizer_;
   ThinkingTags tags_;
   ThinkingSplitter splitter_;
+  std::string told_;  // held back, and told when the earlier part ended
+  bool told_thinking_ = false;
 };
 
 }  // namespace edgedec::engine
