@@ -190,6 +190,7 @@ class RunConfig:
             self.context,
             self.kv,
             self.gpu_layers,
+            sequences=self.sequences,
         )
 
     @property

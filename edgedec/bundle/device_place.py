@@ -26,6 +26,8 @@ class DevicePlace:
     """Hears of a device that was lost."""
     progress: Progress = silent
     """Follows how the weights get there."""
+    sequences: int = 1
+    """Conversations at once, each with a KV cache."""
     beside: int = 0
     """Bytes of weights that drafters have beside the model: with ``memory`` they decide about experts."""
 

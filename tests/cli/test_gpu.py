@@ -119,6 +119,11 @@ def test_options_of_a_gpu_need_one(services: Services, ask: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_several_conversations_need_the_cpu(services: Services, ask: list[str]) -> None:
-    given = ["plan", *ask[1:3], "--context", "64", "--batch", "2", "--device", "gpu"]
-    assert_one_line(run(services, *given), 5, "one conversation at a time", "on the CPU")
+def test_several_conversations_need_all_layers_in_one_place(services: Services, ask: list[str]) -> None:
+    given = ["plan", *ask[1:3], "--context", "64", "--device", "gpu", "--json"]
+    one, two = (run(services, *given, "--batch", count) for count in ("1", "2"))
+    parts = [json.loads(result.stdout)["device"]["parts"] for result in (one, two)]
+    assert parts[1]["kv_cache"] == 2 * parts[0]["kv_cache"]
+    assert parts[1]["weights"] == parts[0]["weights"]
+    split = run(services, *given, "--batch", "2", "--gpu-layers", "1")
+    assert_one_line(split, 5, "one conversation at a time", "on the CPU")

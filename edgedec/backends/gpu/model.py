@@ -37,10 +37,12 @@ class Loading:
     """Counts memory on a device, and follows how weights get there.
 
     ``ledger`` None: the ledger of each forward counts its memory, and nothing counts the weights.
+    ``sequences``: conversations at once.
     """
 
     ledger: Ledger | None = None
     progress: Progress = silent
+    sequences: int = 1
 
 
 NOT_COUNTED = Loading()
@@ -72,7 +74,7 @@ class GpuModel(Backend):
         self._exits = wanted_exits(bundle, manifest, self._graph, drafting)
         super().__init__(manifest.spec, self._capabilities(manifest.spec), threads)
         self._bundle = bundle
-        self._device_ledger = loading.ledger
+        self._device_ledger, self._sequences = loading.ledger, loading.sequences
         program = self.program(CacheConfig())
         if loading.ledger is not None:
             loading.ledger.hold(self, "weights", program.weight_bytes())
@@ -95,7 +97,7 @@ class GpuModel(Backend):
 
     def device_bytes(self, cache: CacheConfig = DEFAULT_CACHE) -> dict[str, int]:
         """See ``Backend.device_bytes``."""
-        return parts_of(self.program(cache))
+        return parts_of(self.program(cache), self._sequences)
 
     def program(self, cache: CacheConfig = DEFAULT_CACHE) -> Program:
         """Return the program for a KV cache; allocates nothing. Raises UnsupportedError, UsageError."""

@@ -22,6 +22,7 @@ from edgedec.backends.onnx.model import OnnxModel
 from edgedec.bundle.device_place import DevicePlace
 from edgedec.bundle.exits import LayerOutputs, exits_of
 from edgedec.bundle.manifest import DRAFTING, Manifest
+from edgedec.core.cache_config import MOST_SEQUENCES
 
 
 def place_on_gpu(
@@ -59,12 +60,12 @@ def place_on_gpu(
             manifest,
             threads=threads,
             device=device,
-            loading=Loading(ledger, place.progress),
+            loading=Loading(ledger, place.progress, place.sequences),
             drafting=drafting,
         )
     whole = drafting if layers == every else False
     spare = partial(OnnxModel, bundle, manifest, threads=threads, drafting=whole)
-    return RecoveringModel(first, spare, place.notice)
+    return RecoveringModel(first, spare, place.notice, MOST_SEQUENCES if layers == every else 1)
 
 
 def _room(
@@ -83,4 +84,4 @@ def _room(
 
     whole = DRAFTING not in manifest.files or spec.caches
     cuts = () if whole else exits_of(spec.n_layers)
-    return DeviceRoom(manifest.name, place.memory, cuts, program)
+    return DeviceRoom(manifest.name, place.memory, cuts, program, place.sequences)

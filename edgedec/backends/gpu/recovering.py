@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from typing import TypeVar
 
-from edgedec.backends.backend import DEFAULT_CACHE, Backend, SequenceBatch
+from edgedec.backends.backend import (
+    DEFAULT_CACHE,
+    Backend,
+    Observe,
+    PassRequest,
+    SequenceBatch,
+    unobserved,
+)
+from edgedec.backends.checks import check_sequences
+from edgedec.backends.gpu.turns import SequencesInTurn, Turn
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import DeviceLostError, UnsupportedError
 from edgedec.core.forward import Copying, Forward, Peeking, Portable, Sink, Source
 from edgedec.core.ledger import Ledger
 from edgedec.core.progress import Notice
+from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.rows import LAST_ROW, HeadRows, Parents, Rows
 
 Part = TypeVar("Part")
@@ -21,13 +33,16 @@ Part = TypeVar("Part")
 class RecoveringModel(Backend):
     """The ``Backend`` of ``first``, and once its device is lost that of ``spare``, which is opened then.
 
-    ``notice`` hears of it.
+    ``notice`` hears of it. ``sequences``: most conversations at once.
     """
 
-    def __init__(self, first: Backend, spare: Callable[[], Backend], notice: Notice) -> None:
+    def __init__(
+        self, first: Backend, spare: Callable[[], Backend], notice: Notice, sequences: int = 1
+    ) -> None:
         self._spare, self._notice = spare, notice
         self._lost = False
         self._use(first)
+        self.caps = replace(first.caps, sequences=sequences)
 
     def _use(self, now: Backend) -> None:
         self._now = now
@@ -47,9 +62,27 @@ class RecoveringModel(Backend):
         """See ``Backend.forward``."""
         return RecoveringForward(self._now.forward(cache, ledger), self, cache)
 
-    def sequences(self, *given: Any, **named: Any) -> SequenceBatch:
-        """See ``Backend.sequences``."""
-        return self._now.sequences(*given, **named)
+    def sequences(
+        self,
+        count: int,
+        cache: CacheConfig = DEFAULT_CACHE,
+        *,
+        batch_tokens: int,
+        ledger: Ledger | None = None,
+        observe: Observe = unobserved,
+    ) -> SequenceBatch:
+        """See ``Backend.sequences``. On a device passes run one after another, over a cache for each."""
+        if self._lost:
+            return self._now.sequences(
+                count, cache, batch_tokens=batch_tokens, ledger=ledger, observe=observe
+            )
+        check_sequences(self.spec, self.caps, count)
+        turn, own = Turn(), ledger or Ledger()
+        forwards = tuple(
+            RecoveringForward(self._now.forward(cache, own), self, cache, InTurn(number, turn, observe))
+            for number in range(count)
+        )
+        return SequencesInTurn(forwards, turn)
 
     def replacement(self, error: DeviceLostError) -> Backend:
         """Return the spare model, opened once. Raises the errors of opening it."""
@@ -62,13 +95,28 @@ class RecoveringModel(Backend):
         return self._now
 
 
+@dataclass(frozen=True, slots=True)
+class InTurn:
+    """The place of a sequence among others on one device; ``observe`` sees its passes."""
+
+    number: int
+    turn: Turn
+    observe: Observe
+
+
 class RecoveringForward(Forward, Peeking, Portable, Copying):
     """The ``Forward`` of a device, until that is lost; then one of the model's replacement.
 
     The call that finds the device lost raises its DeviceLostError with ``replaced``: the cache is empty then.
+
+    ``among``: the place among others, whose drafters have neither exits nor hidden states.
     """
 
-    def __init__(self, now: Forward, model: RecoveringModel, cache: CacheConfig) -> None:
+    def __init__(
+        self, now: Forward, model: RecoveringModel, cache: CacheConfig, among: InTurn | None = None
+    ) -> None:
+        self._among = among
+        self._turn: AbstractContextManager[None] = among.turn if among else nullcontext()
         self._use(now)
         self._model = model
         # Passes stay as long as they were: memory was planned for them.
@@ -76,7 +124,8 @@ class RecoveringForward(Forward, Peeking, Portable, Copying):
 
     def _use(self, now: Forward) -> None:
         self._now = now
-        self.spec, self.caps, self.ledger, self.capacity = now.spec, now.caps, now.ledger, now.capacity
+        self.spec, self.ledger, self.capacity = now.spec, now.ledger, now.capacity
+        self.caps = replace(now.caps, taps=(), exits=()) if self._among else now.caps
 
     @property
     def length(self) -> int:
@@ -85,7 +134,12 @@ class RecoveringForward(Forward, Peeking, Portable, Copying):
     def extend(self, tokens: Sequence[int], *, parents: Parents = None, rows: Rows = LAST_ROW) -> HeadRows:
         """See ``Forward.extend``."""
         with self._recovery():
-            return self._now.extend(tokens, parents=parents, rows=rows)
+            start = time.perf_counter()
+            found = self._now.extend(tokens, parents=parents, rows=rows)
+            if self._among:
+                request = PassRequest(self._among.number, tokens, parents, rows)
+                self._among.observe([request], time.perf_counter() - start)
+            return found
 
     @property
     def portable(self) -> Portable | None:
@@ -116,11 +170,13 @@ class RecoveringForward(Forward, Peeking, Portable, Copying):
 
     def reachable(self, length: int) -> int:
         """See ``KvCache.reachable``."""
-        return self._now.reachable(length)
+        with self._turn:
+            return self._now.reachable(length)
 
     def rewind(self, length: int) -> None:
         """See ``KvCache.rewind``."""
-        self._now.rewind(length)
+        with self._recovery():
+            self._now.rewind(length)
 
     def nbytes(self) -> dict[str, int]:
         """See ``KvCache.nbytes``."""
@@ -170,10 +226,11 @@ class RecoveringForward(Forward, Peeking, Portable, Copying):
 
     @contextmanager
     def _recovery(self) -> Iterator[None]:
-        try:
-            yield
-        except DeviceLostError as error:
-            ledger = self._now.ledger
-            self._use(self._model.replacement(error).forward(self._cache, ledger))
-            error.replaced = True
-            raise
+        with self._turn:
+            try:
+                yield
+            except DeviceLostError as error:
+                ledger = self._now.ledger
+                self._use(self._model.replacement(error).forward(self._cache, ledger))
+                error.replaced = True
+                raise
