@@ -14,6 +14,7 @@ from edgedec.core.errors import BackendError
 from edgedec.kernels.library import library_path
 from tests.bench.test_commands import bench, report
 from tests.cli.support import assert_one_line
+from tests.fixtures.streamed import sparse_bundle
 
 CONTEXT = 128
 PROMPTS = ([5, 17, 3, 3, 42, 8], [5, 17, 9], [0, 0, 1], [7, 7, 8])
@@ -76,6 +77,18 @@ def test_peaks_of_memory_are_those_of_its_program_also_within_a_budget(bundle: P
         side = found[name]
         assert 0 < side["private_bytes"] < found["edgedec"]["private_bytes"]
         assert side["mapped_bytes"] + side["private_bytes"] <= 1.01 * side["peak_rss_bytes"] < 300_000_000
+
+
+def test_within_a_size_experts_come_from_the_disk_on_both_sides(tmp_path: Path) -> None:
+    bundle = sparse_bundle(tmp_path)
+    run = OwnRun(threads=1, context=CONTEXT, level=Level("size", 500_000_000))
+    found = []
+    for side in (run.side(bundle), run.native_side(bundle)):
+        with Worker(side) as worker:
+            facts = worker.open()
+            found.append(worker.request("generate", tokens=[5, 17, 3], max_tokens=20)["tokens"])
+            assert "native" in side.name or facts["memory"]["parts"]["experts"] > 0
+    assert found[0] == found[1]
 
 
 def test_a_budget_that_is_too_small_is_refused(bundle: Path) -> None:

@@ -38,6 +38,9 @@ PARTS = (
     "tests/native/test_model.py",
     "tests/native/test_model_hostile.py",
     "tests/native/test_session_file.py",
+    "tests/native/test_experts_passes.py",
+    "tests/native/test_cache_kinds.py",
+    "tests/native/test_draft_carried.py",
     "tests/sampling/test_core.py",
     "tests/verify/test_core.py",
     "tests/native/test_web.py",
@@ -96,7 +99,7 @@ def test_no_report(sanitized: Path, part: str) -> None:
     assert " passed" in done.stdout
 
 
-@pytest.mark.parametrize("target", ["op", "drafts", "streamed"])
+@pytest.mark.parametrize("target", ["op", "drafts", "streamed", "native", "carried", "restored", "program"])
 def test_hostile_inputs(sanitized: Path, target: str) -> None:
     fuzz = ("-m", "tests.fuzz", "--target", target, "--inputs", "2000", "--limit", "60", "--workers", "1")
     command = [sys.executable, *fuzz, "--kernels", str(sanitized)]

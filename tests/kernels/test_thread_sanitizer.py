@@ -27,6 +27,7 @@ PARTS = (
     "tests/kernels/test_region.py",
     "tests/native/test_api.py",
     "tests/native/test_api_drafters.py",
+    "tests/native/test_experts_passes.py",
     "tests/backends/test_contract.py",
 )
 

@@ -111,7 +111,10 @@ class OwnRun:
         """The settings as ``RunConfig`` has them."""
         names = ("threads", "context", "kv", "device", "draft", "when_full", "conversations", "sampling")
         same = {name: getattr(self, name) for name in names}
-        return RunConfig(memory=self.level.budget if self.level else None, **same)
+        level = self.level
+        # A size is known before the model is open, which decides where experts are.
+        memory = int(level.amount) if level and level.kind == "size" else level.budget if level else None
+        return RunConfig(memory=memory, **same)
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Self:
