@@ -10,7 +10,7 @@ from edgedec.bundle.manifest import PART_HASH, Manifest, Scalar
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.progress import Progress, counted, silent
 from edgedec.disk.files import sha256_of
-from edgedec.export.architectures import ARCHITECTURES, Architecture
+from edgedec.export.architectures import ARCHITECTURES, NO_OPS, Architecture
 from edgedec.export.bundle import About, Contents, printable_name, write_bundle
 from edgedec.export.drafters.kinds import refuse_drafter
 from edgedec.export.gguf_parts import model_stem
@@ -99,9 +99,8 @@ def _architecture(gguf: GgufSource) -> Architecture:
     if not isinstance(name, str):
         raise BadFileError("the GGUF metadata lacks general.architecture")
     if name not in ARCHITECTURES:
-        raise UnsupportedError(
-            f"architecture {name[:40]!r} is not supported", hint=f"supported are {', '.join(ARCHITECTURES)}"
-        )
+        hint = NO_OPS.get(name, f"supported are {', '.join(ARCHITECTURES)}")
+        raise UnsupportedError(f"architecture {name[:40]!r} is not supported", hint=hint)
     return ARCHITECTURES[name]
 
 

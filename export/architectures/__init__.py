@@ -21,7 +21,7 @@ from edgedec.export.architectures.qwen35 import QWEN35
 from edgedec.export.architectures.qwen35moe import QWEN35MOE
 from edgedec.export.architectures.smollm3 import SMOLLM3
 
-__all__ = ["ARCHITECTURES", "Architecture"]
+__all__ = ["ARCHITECTURES", "NO_OPS", "Architecture"]
 
 ARCHITECTURES: dict[str, Architecture] = {
     a.name: a
@@ -45,3 +45,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         GEMMA4,
     )
 }
+NO_OPS = {
+    "granitehybrid": "there is no op for Mamba-2 layers",
+    "gemma3n": "there is no op for AltUp layers",
+}
+"""Architectures of GGUF files that need an op which is not here, and which."""

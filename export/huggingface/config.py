@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.export.architectures import ARCHITECTURES, Architecture
+from edgedec.export.architectures import ARCHITECTURES, NO_OPS, Architecture
 from edgedec.export.fields import Fields
 from edgedec.export.huggingface.by_layer import sizes_by_layer
 from edgedec.export.huggingface.conversion import SHORT_CONV, Conversions, delta_conversions
@@ -113,9 +113,9 @@ _REFUSED = {
     "gemma3": "the text-only models, gemma3_text, are supported",
     "qwen3_vl_moe": "the dense models, qwen3_vl, are supported",
     "qwen3_vl_moe_text": "the dense models, qwen3_vl, are supported",
-    "granitemoehybrid": "there is no op for Mamba-2 layers; llama.cpp runs GGUF files of it",
-    "gemma3n": "there is no op for its AltUp layers; llama.cpp runs GGUF files of it",
-    "gemma3n_text": "there is no op for its AltUp layers; llama.cpp runs GGUF files of it",
+    "granitemoehybrid": f"{NO_OPS['granitehybrid']}; llama.cpp runs GGUF files of it",
+    "gemma3n": f"{NO_OPS['gemma3n']}; llama.cpp runs GGUF files of it",
+    "gemma3n_text": f"{NO_OPS['gemma3n']}; llama.cpp runs GGUF files of it",
 }
 _ACTIVATIONS = {
     "silu": ("silu",),

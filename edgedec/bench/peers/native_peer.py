@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import subprocess
 import time
@@ -21,6 +22,7 @@ class Peer:
         command = [host, model, runtime, *map(str, numbers)]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+        atexit.register(self._process.communicate)  # its memory is given back before another side is measured
         try:
             self._stats = self._line()
         except RuntimeError as error:
