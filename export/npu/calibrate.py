@@ -119,7 +119,7 @@ def pieces_of(graph: StaticGraph) -> list[GraphPiece]:
 def rotary_tables(graph: StaticGraph) -> dict[str, Rotary]:
     """Return the tables that the graph's inputs are taken of, by name."""
     found = {}
-    for name in {wanted.rsplit(".", 1)[0] for wanted in graph.inputs if wanted.endswith(".cos")}:
+    for name in (wanted.removesuffix(".cos") for wanted in graph.inputs if wanted.endswith(".cos")):
         frequencies = graph.vectors[graph.rotary[name]].tolist()
         ones = np.ones(2 * len(frequencies), dtype=np.float32)
         factors = graph.vectors[graph.factors[name]] if name in graph.factors else ones

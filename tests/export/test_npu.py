@@ -14,7 +14,9 @@ from edgedec.bundle.manifest import WEIGHTS, Manifest
 from edgedec.bundle.npu_facts import graph_name
 from edgedec.core.errors import UsageError
 from edgedec.export import NpuPlan, export_for_npu
+from edgedec.export.npu.calibrate import rotary_tables
 from edgedec.export.npu.scheme import affine_over, quantised_rows
+from edgedec.export.npu.static_graph import StaticGraph
 from tests.fixtures.tiny_gguf import write_tiny
 
 
@@ -98,3 +100,13 @@ def test_rows_are_rounded_to_the_nearest_of_255_levels() -> None:
     integers, scale = quantised_rows(rows)
     assert (np.abs(integers[[0, 1, 3, 4]].astype(int)).max(axis=1) == 127).all()
     np.testing.assert_allclose(integers * scale[:, None], rows, rtol=0, atol=0.51 * scale.max())
+
+
+def test_rotary_tables_stand_in_the_order_of_the_inputs() -> None:
+    """Whatever hashes the process has: the same model gives the same bytes."""
+    names = [f"table{number}" for number in range(20)]
+    inputs = {f"{name}.{part}": (1, [1]) for name in names for part in ("cos", "sin")}
+    graph = StaticGraph(
+        1, 4, inputs=inputs, rotary=dict.fromkeys(names, "f"), vectors={"f": np.ones(2, "f4")}
+    )
+    assert list(rotary_tables(graph)) == names
