@@ -80,7 +80,11 @@ class WebEngine:
         self.pieces: list[dict[str, Any]] = []
         self.passes: list[int] = []
         if compute is None:
-            self.call("cpu")
+            try:
+                self.call("cpu")
+            except WebError:
+                self.close()
+                raise
 
     def close(self) -> None:
         library().edgedec_web_close(self.handle)
