@@ -112,6 +112,13 @@ def test_the_twin_of_every_model_has_the_bits_of_the_cpu(name: str, tmp_path: Pa
     agree([model.forward(CacheConfig(capacity)), on_cpu(twin, capacity)])
 
 
+def test_all_columns_of_a_gated_product_are_computed_whatever_the_pass(bundle: Path) -> None:
+    """Each kernel of products takes another share of the columns."""
+    forwards = on_gpu(bundle), on_cpu(bundle)
+    for tokens in (33, 2, 1):
+        assert same(*(one.extend(text(tokens), rows=FULL) for one in forwards)), tokens
+
+
 def test_more_rows_than_go_at_a_time(bundle: Path) -> None:
     gpu, cpu = on_gpu(bundle), on_cpu(bundle)
     assert same(gpu.extend(text(40), rows=FULL), cpu.extend(text(40), rows=FULL))

@@ -194,7 +194,7 @@ def _integers(build: Builder, product: Product, made: _Made, acts: str) -> None:
             consts,
             (weight, acts, *rest),
             (
-                GridCount("once", int(consts["OUTPUTS"]), 2 * TILE),
+                GridCount("once", int(consts["OUTPUTS"]) * int(consts["SIDES"]), 2 * TILE),
                 build.count(level, product.terms, _TILE_ROWS),
             ),
             tokens=(few + 1, build.limits.max_pass),
