@@ -2,7 +2,7 @@
 
 import { Fault } from "./errors.js";
 
-const FACTS = { model: "played", context: 256, max_pass: 128, draft: ["lookup"], costs: false };
+const FACTS = { model: "played", context: 256, max_pass: 128, draft: ["lookup"], costs: false, memory: 60e6 };
 const DRAFTERS = [null, "lookup", "recycling", null, "tables"];
 const PASS_MS = 4;
 
@@ -20,14 +20,22 @@ function replyTo(messages) {
 export class Wasm {
   #text = "null";
   #files = new Map();
+  #facts = FACTS;
   #task = null;
   #latest = null;
   bytes = 64e6;
+  most = 4e9;
 
   static async load(bytes) {
     if (!bytes.length) throw new Fault("unsupported", "edgedec.wasm cannot run here", "");
     return new Wasm();
   }
+
+  hire() {
+    return 1;
+  }
+
+  close() {}
 
   json() {
     return JSON.parse(this.#text);
@@ -58,10 +66,11 @@ export class Wasm {
     if (name === "compute") for (const began = performance.now(); performance.now() - began < PASS_MS; );
     if (name === "give") this.#give();
     if (name === "stats") this.#say({ drafters: {} });
+    if (name === "cpu") this.#say(this.#facts);
   }
 
   call(name, engine, given) {
-    if (name === "open") this.#say({ ...FACTS, costs: Boolean(JSON.parse(given).costs) });
+    if (name === "open") this.#say((this.#facts = { ...FACTS, costs: Boolean(JSON.parse(given).costs) }));
     if (name === "stop" && this.#task) this.#task.stopped = true;
     if (name === "next") return this.#next();
     return 1;
