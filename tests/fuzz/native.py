@@ -256,7 +256,7 @@ def _leaves(value: Any) -> Any:
 
 def _state_sizes(manifest: Path) -> None:
     """Let a list of files state the sizes that they have: what is tested lies behind that check."""
-    with suppress(ValueError, TypeError, AttributeError, RecursionError, OSError):
+    with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError, OSError):
         document = json.loads(manifest.read_bytes())
         for name, entry in document["files"].items():
             entry["bytes"] = (manifest.parent / name).stat().st_size
