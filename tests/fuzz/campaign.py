@@ -80,6 +80,10 @@ class Died(Exception):  # noqa: N818 - a worker that dies is news, no error
     """A worker ended or had to be ended; says how."""
 
 
+class NotStarted(RuntimeError):
+    """A worker ended before its first input, which the next one would do as well: the campaign ends."""
+
+
 class _Worker:
     def __init__(self, corpus: Path, plan: Plan) -> None:
         self._limit_s = plan.limit_s
@@ -101,8 +105,10 @@ class _Worker:
         assert out is not None
         if not self._ready:
             if not self._within(_START_S):
-                raise Died(f"it did not start within {_START_S:.0f} s")
-            self._ready = self._line() == b"ready\n"
+                raise NotStarted(f"a worker did not start within {_START_S:.0f} s")
+            if self._line() != b"ready\n":
+                raise NotStarted(f"a worker did not start: {self._last_words()}")
+            self._ready = True
         if not self._within(self._limit_s):
             raise Died("hang")
         line = self._line()

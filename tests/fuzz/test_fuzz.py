@@ -10,7 +10,7 @@ import pytest
 
 from edgedec.core.errors import BadFileError
 from tests.fixtures.nightly import every
-from tests.fuzz import worker
+from tests.fuzz import campaign, worker
 from tests.fuzz.__main__ import table
 from tests.fuzz.campaign import Plan, run
 from tests.fuzz.mutate_gguf import fields
@@ -34,6 +34,12 @@ def test_a_hundred_thousand_damaged_files() -> None:
     print(table(summary))
     assert summary.findings == [], table(summary)
     assert sum(tally.inputs for tally in summary.tallies.values()) >= 100_000
+
+
+def test_a_worker_that_does_not_start_ends_the_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaign, "WORKER", ("-c", "raise SystemExit('a seed is refused')"))
+    with pytest.raises(campaign.NotStarted, match="a seed is refused"):
+        run(Plan(ALL[:1], inputs=40))
 
 
 @pytest.mark.parametrize("name", every(4, ALL))
@@ -78,7 +84,7 @@ def test_what_is_a_finding(tmp_path: Path, number: int, outcome: str, finding: s
 BROKEN = """
 import os, signal, sys, time
 from dataclasses import replace
-from tests.fuzz import worker
+from tests.fuzz import campaign, worker
 def read(folder):
     number = folder.joinpath("talk.json").read_bytes()[0]
     if ready and number == {first}:
