@@ -80,7 +80,7 @@ class Died(Exception):  # noqa: N818 - a worker that dies is news, no error
     """A worker ended or had to be ended; says how."""
 
 
-class NotStarted(RuntimeError):
+class NotStartedError(RuntimeError):
     """A worker ended before its first input, which the next one would do as well: the campaign ends."""
 
 
@@ -105,9 +105,9 @@ class _Worker:
         assert out is not None
         if not self._ready:
             if not self._within(_START_S):
-                raise NotStarted(f"a worker did not start within {_START_S:.0f} s")
+                raise NotStartedError(f"a worker did not start within {_START_S:.0f} s")
             if self._line() != b"ready\n":
-                raise NotStarted(f"a worker did not start: {self._last_words()}")
+                raise NotStartedError(f"a worker did not start: {self._last_words()}")
             self._ready = True
         if not self._within(self._limit_s):
             raise Died("hang")

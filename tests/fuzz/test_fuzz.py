@@ -38,7 +38,7 @@ def test_a_hundred_thousand_damaged_files() -> None:
 
 def test_a_worker_that_does_not_start_ends_the_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(campaign, "WORKER", ("-c", "raise SystemExit('a seed is refused')"))
-    with pytest.raises(campaign.NotStarted, match="a seed is refused"):
+    with pytest.raises(campaign.NotStartedError, match="a seed is refused"):
         run(Plan(ALL[:1], inputs=40))
 
 
