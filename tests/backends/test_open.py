@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 from edgedec.backends.open import BACKENDS, open_backend, runtime_of
-from edgedec.bundle.device_place import DevicePlace
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import UnsupportedError, UsageError
-from edgedec.core.experts import Experts
 from edgedec.core.ledger import Ledger
 from edgedec.decode.engine import Engine
 from edgedec.sampling import DrawParams
@@ -46,13 +44,6 @@ def test_a_new_backend_is_a_file_and_a_line(toy: Path, monkeypatch: pytest.Monke
 def test_a_kind_without_a_backend_is_one_line(toy: Path) -> None:
     with pytest.raises(UnsupportedError, match="runs bundles of the kind 'toy'"):
         open_backend(toy, Manifest.load(toy))
-
-
-def test_experts_are_named_as_what_a_gpu_does_not_have(toy: Path) -> None:
-    manifest = Manifest.load(toy)
-    spec = replace(manifest.spec, experts=Experts(2, 8, 2, 32, 4096, 65536))
-    with pytest.raises(UnsupportedError, match="has experts, which a GPU does not have"):
-        open_backend(toy, replace(manifest, kind="edgedec", spec=spec), place=DevicePlace("gpu"))
 
 
 def test_a_model_has_no_cache_until_it_is_asked_for(tiny_bundle: Bundles) -> None:
