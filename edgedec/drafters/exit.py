@@ -62,7 +62,7 @@ class ExitKind(DrafterKind):
     def open(self, name: str, opening: OpenContext) -> OpenDrafter:
         """See ``DrafterKind.open``."""
         model, caps = opening.target, opening.target.backend.caps
-        if not caps.exits and model.backend.device_bytes():
+        if not caps.exits and model.backend.device_bytes() and not model.spec.caches:
             raise UnsupportedError(
                 f"{model.name} cannot draft with its own layers: they run on two devices",
                 hint="run all of them on one, or use other drafters",

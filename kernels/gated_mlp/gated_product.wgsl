@@ -1,7 +1,8 @@
 // GatedProduct: out = act(gate) * values, as gated_mlp/impl.h computes it.
 //
-// Constants: COLUMNS of a row; GELU, SIGMOID bool, whether act is one of these and not silu.
-// Bindings: 1 values f32[tokens][COLUMNS]; 2 gate f32[tokens][COLUMNS]; 3 out f32[tokens][COLUMNS].
+// Constants: COLUMNS of a row; FIRST, STRIDE: where a row of values begins within those of its buffer; GELU, SIGMOID bool,
+//            whether act is one of these and not silu.
+// Bindings: 1 values f32[tokens][STRIDE]; 2 gate f32[tokens][COLUMNS]; 3 out f32[tokens][COLUMNS].
 // Grid: (COLUMNS / 64 rounded up, tokens, 1).
 
 @group(0) @binding(1) var<storage, read> values: array<f32>;
@@ -20,5 +21,5 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   } else {
     acted = ed_silu(gate[at]);
   }
-  out[at] = ed_mul(acted, values[at]);
+  out[at] = ed_mul(acted, values[id.y * STRIDE + FIRST + id.x]);
 }

@@ -14,8 +14,8 @@ var<workgroup> turned: array<f32, DIM>;
 var<workgroup> sums: array<f32, LANES>;
 var<workgroup> factor: f32;
 
-// The norm of the head in `head`, in place. All threads call it.
-fn normalise(thread: u32, is_query: bool) {
+// The norm of the head in `head`, in place; a value's has no weight. All threads call it.
+fn normalise(thread: u32, is_query: bool, is_value: bool) {
   if (thread < LANES) {
     var sum = 0.0;
     for (var i = thread; i < DIM; i += LANES) {
@@ -30,8 +30,9 @@ fn normalise(thread: u32, is_query: bool) {
   }
   workgroupBarrier();
   for (var i = thread; i < DIM; i += THREADS) {
+    let normed = ed_mul(head[i], factor);
     let weight = select(k_norm[i], q_norm[i], is_query);
-    head[i] = ed_mul(ed_mul(head[i], factor), weight);
+    head[i] = select(ed_mul(normed, weight), normed, is_value);
   }
   workgroupBarrier();
 }
@@ -57,13 +58,13 @@ fn rotate(thread: u32, token: u32, scale: f32) {
 fn turn_head(thread: u32, token: u32, part: u32) {
   let is_query = part < HEADS;
   let is_value = part >= HEADS + KV_HEADS;
-  let begin = (token * (HEADS + 2u * KV_HEADS) + part) * DIM;
+  let begin = (token * select(HEADS + 2u * KV_HEADS, HEADS, SHARED) + part) * DIM;
   for (var i = thread; i < DIM; i += THREADS) {
     head[i] = qkv[begin + i];
   }
   workgroupBarrier();
-  if ((Q_NORM && is_query) || (K_NORM && !is_query && !is_value)) {
-    normalise(thread, is_query);
+  if ((Q_NORM && is_query) || (K_NORM && !is_query && !is_value) || (VALUE_NORM && is_value)) {
+    normalise(thread, is_query, is_value);
   }
   if (is_value) {
     for (var i = thread; i < DIM; i += THREADS) {

@@ -4,14 +4,16 @@
 // The first step of TreeAttention over an fp16 cache: head norms, rotation, scaled queries, and keys and values into
 // their slots. Order of arithmetic: tree_attention/tree_attention.h. A workgroup takes one head of one token.
 //
-// Bindings: 1 qkv f32[tokens][(HEADS + 2 KV_HEADS) DIM]; 2 rotary f32[first + tokens][DIM], cosines, then sines;
+// Bindings: 1 qkv f32[tokens][(HEADS + 2 KV_HEADS) DIM], HEADS DIM where SHARED;
+//           2 rotary f32[first + tokens][DIM], cosines, then sines;
 //           3 q_norm f32[DIM], not read unless Q_NORM; 4 k_norm f32[DIM], not read unless K_NORM (bind rotary);
 //           5 queries f32[tokens][HEADS][DIM], written;
 //           6 cache u32[layers][2][KV_HEADS][CAPACITY][DIM / 2], two fp16 numbers a word: slot this_pass.length +
 //           this_pass.first + token written.
 // Constants: HEADS, KV_HEADS, DIM, CAPACITY u32; LAYER u32, the layers in the binding before this one; SCALE, EPSILON
-//            f32; INTERLEAVED, Q_NORM, K_NORM bool.
-// Grid: (HEADS + 2 KV_HEADS, tokens, 1). Of `this_pass`: length, first.
+//            f32; INTERLEAVED, Q_NORM, K_NORM, VALUE_NORM bool; SHARED bool, whether another layer writes keys and
+//            values.
+// Grid: (HEADS + 2 KV_HEADS, tokens, 1), HEADS where SHARED. Of `this_pass`: length, first.
 
 @group(0) @binding(6) var<storage, read_write> cache: array<u32>;
 

@@ -37,7 +37,7 @@ def steps(model: Model, capacity: int, count: int) -> list[ChainStep]:
     heads, kv_heads, dim = model.heads, model.kv_heads, model.dim
     shape = {"HEADS": heads, "KV_HEADS": kv_heads, "DIM": dim, "CAPACITY": capacity, "LAYER": 0}
     norms: dict[str, Any] = {"Q_NORM": model.norms, "K_NORM": model.norms, "INTERLEAVED": model.interleaved}
-    norms |= {"SCALE": 1 / dim**0.5, "EPSILON": 1e-6}
+    norms |= {"SCALE": 1 / dim**0.5, "EPSILON": 1e-6, "VALUE_NORM": model.value_norm, "SHARED": model.shared}
     softmax = {"WINDOW": model.window, "SOFTCAP": model.softcap, "SINKS": model.sinks}
     parts = -(-heads // kv_heads // HEADS_AT_ONCE)
     kind = "_int8" if model.int8 else ""
@@ -47,7 +47,7 @@ def steps(model: Model, capacity: int, count: int) -> list[ChainStep]:
             shape | norms,
             ("qkv", "rotary", "q_norm", "k_norm", "queries", "cache"),
             ("queries", "cache"),
-            (heads + 2 * kv_heads, count, 1),
+            (heads + (0 if model.shared else 2 * kv_heads), count, 1),
         ),
         ChainStep(
             f"tree_attention/attend{kind}",
@@ -70,7 +70,9 @@ def check(
     """One pass whose outputs and cache must have the bits of the scalar row; its steps as cases."""
     count = len(parents)
     tokens = model.tokens(count) if tokens is None else tokens
-    cache = model.cache(length, capacity)
+    if model.shared:  # queries alone: the keys and values of the tokens are there
+        tokens = np.ascontiguousarray(tokens[:, : model.heads * model.dim])
+    cache = model.cache(length + count if model.shared else length, capacity)
     (q_norm, k_norm), sinks = model.norm_weights(), model.sink_logits()
     rotary = model.rotary([length + depth for depth in depths(parents)])
     buffers: dict[str, Array] = {

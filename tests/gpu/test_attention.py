@@ -38,6 +38,14 @@ def test_has_the_bits_of_the_scalar_row(model: Model, int8: bool, device: GpuDev
     attention.check(device, replace(model, seed=1, int8=int8), random_tree(model.dim, 6), 41, 70)
 
 
+@pytest.mark.parametrize("int8", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_values_have_a_norm_and_layers_share_keys(shared: bool, int8: bool, device: GpuDevice) -> None:
+    model = Model(heads=6, kv_heads=2, dim=48, window=20, norms=True, int8=int8)
+    varied = replace(model, value_norm=not shared, shared=shared)
+    attention.check(device, varied, random_tree(3, 9), 33, 50)
+
+
 def test_begins_with_an_empty_cache(device: GpuDevice) -> None:
     attention.check(device, MODELS[0], [-1], 0, 4)
 

@@ -8,6 +8,7 @@ import pytest
 from edgedec.backends.gpu.device import GpuDevice
 from tests.gpu import adapters, cases, linear_cases
 from tests.kernels.quant_rows import random_packed
+from tests.kernels.test_gated_product import run, session
 
 ACTIVATION = pytest.mark.parametrize("activation", [0, 1, 2], ids=["silu", "gelu", "clamped"])
 
@@ -53,3 +54,25 @@ def test_ten_thousand_rows(device: GpuDevice, activation: int) -> None:
         linear_cases.gated_case(columns, 100, activation, rng) for columns in (33, 128) for _ in range(50)
     )
     assert list(cases.differences(device, made)) == []
+
+
+@pytest.mark.parametrize("activation", ["silu", "gelu_tanh", "sigmoid"])
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_product_reads_values_out_of_wider_rows(device: GpuDevice, activation: str, parts: int) -> None:
+    rng, columns, rows = np.random.default_rng(0), 70, 4
+    wide = rng.normal(0, 2, (rows, parts * columns)).astype(np.float32)
+    gate = rng.normal(0, 3, (rows, columns)).astype(np.float32)
+    first = (parts - 1) * columns
+    values = np.ascontiguousarray(wide[:, first : first + columns])
+    expected = run(session(activation, kernels=True), values, gate)
+    consts = {"COLUMNS": columns, "FIRST": first, "STRIDE": parts * columns}
+    kind = {"GELU": activation == "gelu_tanh", "SIGMOID": activation == "sigmoid"}
+    case = cases.KernelCase(
+        "gated_mlp/gated_product",
+        consts | kind,
+        (wide, gate, cases.empty(gate.size)),
+        {3: expected},
+        (2, rows, 1),
+        {"tokens": rows},
+    )
+    assert list(cases.differences(device, [case])) == []

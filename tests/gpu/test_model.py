@@ -36,11 +36,14 @@ from tests.gpu.adapters import gpu_model
 CAPACITY = 64
 FULL = Rows(full=True)
 TREE = [-1, -1, 0, 0, 2, 1, 4]
+ARCHITECTURES = ["llama", "gemma3", "gemma4"]
 
 
 @pytest.fixture(scope="module")
-def windowed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("gpu"), "gemma3")
+def made(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Bundles by architecture: all keys alike, with a window, of two sizes of which some are shared."""
+    folder = tmp_path_factory.mktemp("made")
+    return {"llama": bundle} | {name: tiny_bundle(folder, name) for name in ("gemma3", "gemma4")}
 
 
 def on_cpu(bundle: Path, capacity: int = CAPACITY, kv: KvType = "fp16") -> Forward:
@@ -81,9 +84,9 @@ def agree(forwards: Sequence[Forward]) -> None:
                 one.keep_path([0, 2, 4])
 
 
-@pytest.mark.parametrize(("architecture", "kv"), diagonal(["llama", "gemma3"], ["fp16", "int8"]))
-def test_passes_have_the_bits_of_the_cpu(architecture: str, kv: KvType, bundle: Path, windowed: Path) -> None:
-    path = bundle if architecture == "llama" else windowed
+@pytest.mark.parametrize(("architecture", "kv"), diagonal(ARCHITECTURES, ["fp16", "int8"]))
+def test_passes_have_the_bits_of_the_cpu(architecture: str, kv: KvType, made: dict[str, Path]) -> None:
+    path = made[architecture]
     agree([on_gpu(path, kv=kv), on_cpu(path, kv=kv)])
 
 
@@ -133,11 +136,9 @@ def saved(forward: Forward, length: int) -> bytes:
     return sink.getvalue()
 
 
-@pytest.mark.parametrize(("architecture", "kv"), diagonal(["llama", "gemma3"], ["fp16", "int8"]))
-def test_saved_caches_move_between_gpu_and_cpu(
-    architecture: str, kv: KvType, bundle: Path, windowed: Path
-) -> None:
-    path = bundle if architecture == "llama" else windowed
+@pytest.mark.parametrize(("architecture", "kv"), diagonal(ARCHITECTURES, ["fp16", "int8"]))
+def test_saved_caches_move_between_gpu_and_cpu(architecture: str, kv: KvType, made: dict[str, Path]) -> None:
+    path = made[architecture]
     first = [on_gpu(path, kv=kv), on_cpu(path, kv=kv)]
     assert first[0].cache_layout == first[1].cache_layout
     for one in first:

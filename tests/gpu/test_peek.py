@@ -126,7 +126,7 @@ def test_more_rows_than_go_at_a_time_after_a_peek(deep: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EVERYWHERE)
+@pytest.mark.parametrize("name", [name for name in EVERYWHERE if not CATALOGUE[name].spec.caches])
 def test_the_twin_of_every_model_drafts_with_the_bits_of_the_cpu(name: str, tmp_path: Path) -> None:
     export_gguf(write_twin(tmp_path / "twin.gguf", CATALOGUE[name]), tmp_path / "twin")
     spec = Manifest.load(tmp_path / "twin").spec

@@ -44,6 +44,15 @@ def test_rows_are_copied(device: GpuDevice) -> None:
     assert not list(differences(device, [case]))
 
 
+def test_rows_are_scaled(device: GpuDevice) -> None:
+    x, _, _ = make(0, 5, 70)
+    factor = np.float32([0.3])
+    case = KernelCase(
+        "rms_norm/scale", {"COLUMNS": 70}, (x, factor, empty(x.size)), {3: x * factor}, (2, 5, 1)
+    )
+    assert not list(differences(device, [case]))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dim", [16, 33, 576, 640, 1536])
 def test_thousands_of_norms_have_the_bits_of_the_scalar_row(dim: int, device: GpuDevice) -> None:

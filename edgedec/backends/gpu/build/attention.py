@@ -65,7 +65,7 @@ def tree_attention(build: Builder, node: OpNode) -> None:
     build.scratch("@paths", "token", (1 + limits.max_pass) * FLOAT)
     rotary = rotary_input(build, node.input(1))
     q_norm, k_norm, sinks = node.input(5), node.input(6), node.input(9)
-    kind = _SUFFIXES[limits.kv]
+    kind, shared = _SUFFIXES[limits.kv], bool(node.integer("shared"))
     build.step(
         f"tree_attention/prepare{kind}",
         {
@@ -75,6 +75,8 @@ def tree_attention(build: Builder, node: OpNode) -> None:
             "INTERLEAVED": bool(node.integer("interleaved")),
             "Q_NORM": bool(q_norm),
             "K_NORM": bool(k_norm),
+            "VALUE_NORM": bool(node.integer("value_norm")),
+            "SHARED": shared,
         },
         (
             node.input(0),
@@ -84,7 +86,7 @@ def tree_attention(build: Builder, node: OpNode) -> None:
             queries,
             cache,
         ),
-        (GridCount("once", heads + 2 * kv_heads), GridCount("tokens")),
+        (GridCount("once", heads + (0 if shared else 2 * kv_heads)), GridCount("tokens")),
     )
     build.step(
         f"tree_attention/attend{kind}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, replace
 
 from edgedec.backends.gpu.build.attention import declare_cache, settling, tree_attention
@@ -13,7 +13,8 @@ from edgedec.backends.gpu.build.head import head_topk
 from edgedec.backends.gpu.build.linear import gated_mlp, quant_linear
 from edgedec.backends.gpu.build.memory import share_memory
 from edgedec.backends.gpu.build.recurrent import declare_states, gated_delta, moving_trails, short_conv
-from edgedec.backends.gpu.build.rows import gated_product, gather, rms_norm
+from edgedec.backends.gpu.build.rows import gated_product, gather, rms_norm, scale
+from edgedec.backends.gpu.build.views import Views
 from edgedec.backends.gpu.program import HeadEnding, LayerEnd, Program, is_cache, kept_tap
 from edgedec.backends.onnx.graph import OpGraph, OpNode
 from edgedec.bundle.exits import out
@@ -35,9 +36,10 @@ _OPS: dict[str, Callable[[Builder, OpNode], None]] = {
     "GatedDelta": gated_delta,
     "ShortConv": short_conv,
     "Gather": gather,
+    "Mul": scale,
 }
-_HOST = ("RotaryTable", "Mul", "Concat")
-"""Ops without steps: the host computes and scales tables, and nothing reads all rows of the cache at once."""
+_HOST = ("RotaryTable", "Concat")
+"""Ops without steps: the host computes tables, and nothing reads all rows of the cache at once."""
 _HEAD = "HeadTopK"
 
 
@@ -47,16 +49,20 @@ def check_bundle(graph: OpGraph, spec: ModelSpec, limits: BuildLimits) -> None:
     Raises UnsupportedError.
     """
     why = ""
-    missing = next((node.op for node in graph.nodes if node.op not in (*_OPS, *_HOST, _HEAD)), None)
-    alike = all((keys.kv_heads, keys.head_dim) == (spec.n_kv_heads, spec.head_dim) for keys in spec.keys)
-    if not alike or sum(kind.layers for kind in spec.kinds) != spec.n_layers:
-        why = "keys that layers share, or of different sizes, have"
-    elif missing is not None:
+    views = Views.of(graph.nodes)
+    missing = next((node.op for node in views.nodes if not _runs(node, views.columns)), None)
+    if missing is not None:
         why = f"the op {missing:.40} has"
     elif limits.kv not in KV_KINDS:
         why = f"a KV cache in {limits.kv} has"
     if why:
         raise UnsupportedError(f"{why} no kernel for GPUs", hint="run the model on the CPU")
+
+
+def _runs(node: OpNode, columns: Collection[str]) -> bool:
+    """Whether there is a kernel for an op and its inputs: one alone reads parts of rows."""
+    known = node.op in (*_OPS, *_HOST, _HEAD)
+    return known and (node.op == "GatedProduct" or not any(name in columns for name in node.inputs))
 
 
 def build_program(graph: OpGraph, spec: ModelSpec, limits: BuildLimits) -> Program:
@@ -66,10 +72,11 @@ def build_program(graph: OpGraph, spec: ModelSpec, limits: BuildLimits) -> Progr
     that is none of a bundle's.
     """
     check_bundle(graph, spec, limits)
-    build = Builder(graph, spec, limits)
+    views = Views.of(graph.nodes)
+    build = Builder(graph, spec, limits, columns=views.columns)
     declare_cache(build)
     declare_states(build)
-    head = _steps(build, graph.nodes)
+    head = _steps(build, views.nodes)
     if head is None:
         raise BadFileError("the graph of the bundle has no head")
     moves = (*settling(build), *moving_trails(build))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
+from edgedec.backends.gpu.build.views import Columns
 from edgedec.backends.gpu.program import (
     ONCE,
     BufferSize,
@@ -65,6 +66,8 @@ class Builder:
     levels: dict[str, Level] = field(default_factory=dict)
     rotary_scale: dict[str, str] = field(default_factory=dict)
     layers: list[LayerEnd] = field(default_factory=list)
+    columns: Mapping[str, Columns] = field(default_factory=dict)
+    """Values that are parts of others' rows."""
 
     def level(self, node: OpNode) -> Level:
         """The level of an op: that of its first input."""
