@@ -63,7 +63,7 @@ def write_web_folder(order: DeviceOrder, out: Path, report: Progress = silent) -
 
 def _runs_on_gpus(manifest: Manifest) -> bool:
     """Say whether GPUs run the model. Raises UnsupportedError for one that fits neither them nor the CPU."""
-    if not manifest.spec.caches and not manifest.spec.experts:
+    if not manifest.spec.experts:
         return True
     weights = manifest.files[WEIGHTS].bytes
     if weights > MOST_WEIGHTS:

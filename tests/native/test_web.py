@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from ctypes import POINTER, c_uint32
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import pytest
 
 from edgedec.api import Model
 from edgedec.assemble.config import RunConfig
+from edgedec.backends.gpu import inputs
+from edgedec.backends.gpu.inputs import GpuPass
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.bundle.manifest import Manifest
 from edgedec.bundle.preset import Preset
@@ -96,6 +99,32 @@ def test_passes_have_the_bits_of_onnx_runtime(tmp_path: Path, architecture: str)
         engine.reply(text=TEXT + " hello", max_tokens=10, **request_of(SAMPLED))
     assert {(True, False, 0), (True, False, 1)} <= shapes
     assert architecture != "llama" or (True, True, 0) in shapes  # a draft was right in part
+
+
+@pytest.mark.parametrize("architecture", ["qwen35", "lfm2"])
+def test_the_steps_of_recurrent_layers_are_those_of_python(tmp_path: Path, architecture: str) -> None:
+    bundle = with_program(tiny_bundle(tmp_path, architecture))
+    taps = Manifest.load(bundle).spec.states[0].tail + 1
+    counts: set[int] = set()
+
+    def compute(engine: WebEngine, one: Pass) -> None:
+        behind = one.length - one.applied
+        parents = one.parents[: one.tokens]
+        expected = inputs.steps(GpuPass(parents, (), parents, one.length, (), behind=behind), taps)
+        found = np.empty_like(expected)
+        engine.call("steps", behind, taps, found.ctypes.data_as(POINTER(c_uint32)))
+        assert found.tobytes() == expected.tobytes()
+        with pytest.raises(WebError, match="fewer tokens are resident"):
+            engine.call("steps", one.length + 1, taps, None)
+        with pytest.raises(WebError, match="kernel must be 1 to 8"):
+            engine.call("steps", behind, 9, None)
+        counts.add(behind)
+        engine.call("compute")
+
+    with WebEngine(bundle, compute, context=100, costs=CHEAP) as engine:
+        engine.call("cpu")
+        engine.reply(text=TEXT * 3, max_tokens=25, sampling={"temperature": 0})
+    assert {0, 1} <= counts or architecture == "lfm2"
 
 
 @pytest.mark.parametrize("form", [{"schema": {"type": "object"}}, {"regex": "yes|no|yesterday"}])

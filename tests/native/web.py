@@ -37,6 +37,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "lost": (None, c_void_p), "forget": (c_int32, c_void_p), "stats": (c_int32, c_void_p),
     "encode": (c_int32, c_void_p, *_TEXT), "cpu": (c_int32, c_void_p), "compute": (c_int32, c_void_p),
     "rotary": (c_int32, c_void_p, _FLOATS, c_size_t, _FLOATS),
+    "steps": (c_int32, c_void_p, c_uint32, c_uint32, POINTER(c_uint32)),
     "head": (
         c_int32, c_void_p, c_uint32, _FLOATS, c_size_t, POINTER(c_int32), _FLOATS, _FLOATS, c_size_t, c_float,
     ),

@@ -125,12 +125,21 @@ def test_a_page_without_its_engine_is_not_written(
     assert not (tmp_path / "page").exists()
 
 
-@pytest.mark.parametrize("architecture", ["gemma4", "qwen35", "lfm2", "granitemoe"])
-def test_a_model_with_states_keys_of_two_sizes_or_experts_runs_on_the_cpu_alone(
+@pytest.mark.parametrize("architecture", ["gemma4", "qwen35", "lfm2"])
+def test_a_model_with_states_or_keys_of_two_sizes_runs_on_cpus_and_gpus(
     architecture: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "page"
     made = write_web_folder(DeviceOrder(WEB, tiny_bundle(tmp_path, architecture), (), None, tmp_path), out)
+    parts = contents(out)["parts"]
+    named = [*parts["cpu"], *(parts[name] for name in ("shaders", "probe", "program"))]
+    assert named == [computing.CPU, computing.SHADERS, computing.PROBE, computing.PROGRAM]
+    assert set(named) <= set(made.files)
+
+
+def test_a_model_with_experts_runs_on_the_cpu_alone(tmp_path: Path) -> None:
+    out = tmp_path / "page"
+    made = write_web_folder(DeviceOrder(WEB, tiny_bundle(tmp_path, "granitemoe"), (), None, tmp_path), out)
     found = contents(out)
     assert [found["parts"][name] for name in ("shaders", "probe", "program")] == [None] * 3
     assert found["parts"]["cpu"] == [computing.CPU]

@@ -5,7 +5,7 @@ import { Fault } from "./errors.js";
 
 const PASS_FIELDS = [
   "tokens", "rows", "length", "full", "moves", "k", "vocabulary", "inverse", "tokenIds", "positions", "parents", "paths",
-  "chosen", "from", "to", "values", "ids", "logsumexp", "entropy", "logits",
+  "chosen", "from", "to", "values", "ids", "logsumexp", "entropy", "logits", "applied", "restore", "keep",
 ];
 const INITIAL = 512; // pages, as kernels/wasm/library.cmake says
 const [PAGE, MOST] = [65536, 65535];

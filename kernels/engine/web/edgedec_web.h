@@ -172,6 +172,10 @@ EDGEDEC_WEB_API void edgedec_web_help(void);
 // RotaryTable (kernels/rotary_table): table[T][2 * half] for the positions of the announced pass; cosines, then sines.
 EDGEDEC_WEB_API int32_t edgedec_web_rotary(edgedec_web* engine, const float* inv_freq, size_t half, float* table);
 
+// The steps of recurrent layers whose convolution has `taps` (kernels/recurrent/list_steps.h) for the announced pass, of which
+// states cover all but `behind` resident tokens: steps[behind + T][12].
+EDGEDEC_WEB_API int32_t edgedec_web_steps(edgedec_web* engine, uint32_t behind, uint32_t taps, uint32_t* steps);
+
 // Ends row `row` of HeadTopK (kernels/head_topk) of the announced pass, and writes its values, ids, logsumexp and entropy.
 // sums[blocks][3]: maximum, sum and weighted sum of each block. ids, coarse [count]: the best logits, by descending value,
 // then ascending id, `count` of them at most k. `fine`: their logits of two terms, or NULL where the head is not refined;

@@ -118,6 +118,10 @@ int32_t edgedec_web_rotary(edgedec_web* engine, const float* inv_freq, size_t ha
   return answered([&](std::string*) { return engine->engine.rotary(inv_freq, half, table); });
 }
 
+int32_t edgedec_web_steps(edgedec_web* engine, uint32_t behind, uint32_t taps, uint32_t* steps) {
+  return answered([&](std::string*) { return engine->engine.steps(behind, taps, steps); });
+}
+
 int32_t edgedec_web_head(edgedec_web* engine, uint32_t row, const float* sums, size_t blocks, const int32_t* ids,
                          const float* coarse, const float* fine, size_t count, float capped) {
   return answered([&](std::string*) { return engine->engine.head(row, sums, blocks, {ids, count}, coarse, fine, capped); });

@@ -9,6 +9,7 @@
 #include "core/memory/sizes.h"
 #include "head_topk/finish.h"
 #include "head_topk/head_topk.h"
+#include "recurrent/list_steps.h"
 #include "rotary_table/rotary_table.h"
 
 namespace edgedec::engine {
@@ -259,6 +260,16 @@ Status WebEngine::rotary(const float* inv_freq, size_t half, float* table) const
   const std::vector<int64_t>& positions = forward_->positions();
   rotary_table::find_row(float_row(isa()))->run(positions.data(), inv_freq, table, 0, positions.size(), 2 * half);
   return {};
+}
+
+Status WebEngine::steps(size_t behind, size_t taps, uint32_t* steps) const {
+  EDGEDEC_TRY(announced());
+  const edgedec_web_pass& pass = forward_->pass();
+  const std::vector<int64_t> parents(pass.parents, pass.parents + pass.tokens);
+  if (behind > pass.length) return {Code::kUsage, "fewer tokens are resident", "see edgedec_web.h"};
+  const recurrent::Walked one = {parents.data(), pass.tokens, pass.length, pass.length - behind};
+  if (const char* wrong = recurrent::listing_problem(one, taps)) return {Code::kUsage, wrong, "see edgedec_web.h"};
+  return recurrent::list_steps(one, taps, steps) ? Status() : Status(Code::kNoMemory, "there is no memory for a pass");
 }
 
 // Ends a row by the function that programs with GPUs call for all rows.

@@ -42,6 +42,7 @@ class WebEngine final : private CostKeeper, private Notice {
   Status use_cpu(std::string* out);
   Status compute();
   Status rotary(const float* inv_freq, size_t half, float* table) const;
+  Status steps(size_t behind, size_t taps, uint32_t* steps) const;
   Status head(uint32_t row, const float* sums, size_t blocks, Span<const int32_t> ids, const float* coarse, const float* fine,
               float softcap);
   // The announced pass; kUsage where there is none.

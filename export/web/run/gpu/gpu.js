@@ -2,7 +2,8 @@
 // it adds doubles. The same rules as executor.py.
 
 import { Memory } from "./memory.js";
-import { probe } from "./probe.js";
+import { bytesOf, probe } from "./probe.js";
+import { STEP_BYTES, States, TRAIL_SLOTS } from "./states.js";
 import { Steps, compiler } from "./steps.js";
 
 const ROTARY = "@rotary.";
@@ -17,6 +18,7 @@ export class Gpu {
   #memory;
   #steps;
   #settling;
+  #states;
   #uniform;
   #read;
   #host;
@@ -51,11 +53,14 @@ export class Gpu {
   async compute(pass) {
     this.#device.check();
     if (pass.moves) this.#settle(pass);
-    this.#feed(pass);
+    if (pass.restore) this.#encode((encoder) => this.#states.follow(encoder, pass));
+    const behind = this.#states.applies ? pass.length - pass.applied : 0;
+    this.#feed(pass, behind);
     const most = this.#program.max_rows;
     for (let first = 0; first === 0 || first < pass.rows; first += most) {
-      await this.#part(pass, first, Math.min(most, pass.rows - first));
+      await this.#part({ ...pass, behind }, first, Math.min(most, pass.rows - first));
     }
+    if (pass.keep) this.#encode((encoder) => this.#states.keep(encoder, pass.keep));
   }
 
   close() {
@@ -73,6 +78,7 @@ export class Gpu {
     const row = this.#results(true).reduce((sum, one) => sum + one.bytes, 0);
     this.#read = await this.#device.buffer(row * program.max_rows, MAP_READ | COPY_DST, "results of a pass");
     this.#host = this.#hostMemory();
+    this.#states = new States(program, this.#memory);
   }
 
   /** Take memory of the module: tables of sines and cosines, and one row of the head's results. */
@@ -85,11 +91,14 @@ export class Gpu {
       const inverse = take(text.length);
       wasm.view(inverse, text.length).set(Uint8Array.from(text, (one) => one.charCodeAt(0)));
       const half = text.length / 4;
-      return { name, inverse, half, table: take(program.max_pass * 2 * text.length) };
+      const scale = program.rotary_scale[name.slice(ROTARY.length)];
+      const factors = scale && new Float32Array(bytesOf(program.inline[scale]).buffer);
+      return { name, inverse, half, factors, table: take(program.max_pass * 2 * text.length) };
     });
     const { blocks, k, refined } = program.head;
     const row = { sums: take(12 * blocks), ids: take(4 * k), coarse: take(4 * k), fine: refined ? take(4 * k) : 0 };
-    return { all, tables, row };
+    const steps = "@steps" in program.buffers ? take((program.max_pass + TRAIL_SLOTS) * STEP_BYTES) : 0;
+    return { all, tables, row, steps };
   }
 
   /** Names, buffers and bytes a row of what is read back. */
@@ -104,26 +113,33 @@ export class Gpu {
     const start = this.#wasm.words(to, moves)[0];
     const kept = this.#wasm.words(from, moves).map((slot) => slot - start);
     this.#write("@kept", kept);
-    this.#facts({ tokens: moves, length: start, rows: 0, inverse: 1 });
-    this.#submit((pass) => this.#settling.dispatch(pass, { tokens: moves, length: start, rows: 0 }, true));
+    const facts = { tokens: moves, length: start, rows: 0, inverse: 1, behind: 0 };
+    this.#facts(facts);
+    this.#submit((pass) => this.#settling.dispatch(pass, facts, true));
   }
 
-  #feed(pass) {
+  #feed(pass, behind) {
     const { tokens, tokenIds, positions, paths } = pass;
     this.#write("@tokens", this.#wasm.words(tokenIds, tokens));
     this.#write("@positions", this.#wasm.words(positions, tokens));
     this.#write("@paths", this.#wasm.words(paths, tokens * (1 + tokens)));
-    for (const { name, inverse, half, table } of this.#host.tables) {
+    const { steps } = this.#host;
+    if (steps) {
+      this.#engine.check("steps", behind, this.#program.convolution, steps);
+      this.#write("@steps", this.#wasm.view(steps, (behind + tokens) * STEP_BYTES));
+    }
+    for (const { name, inverse, half, factors, table } of this.#host.tables) {
       this.#engine.check("rotary", inverse, half, table);
-      this.#write(name, this.#wasm.floats(table, tokens * 2 * half));
+      const rows = this.#wasm.floats(table, tokens * 2 * half);
+      if (factors) rows.forEach((value, at) => (rows[at] = value * factors[at % factors.length]));
+      this.#write(name, rows);
     }
   }
 
   /** Run the steps for some rows of the head, the first time with all before the head. */
   async #part(pass, first, rows) {
-    const { tokens, length, inverse } = pass;
-    const facts = { tokens, length, rows };
-    this.#facts({ tokens, length, rows, inverse });
+    const facts = { ...pass, rows };
+    this.#facts(facts);
     if (rows) this.#write("@rows", this.#wasm.words(pass.chosen, pass.rows).subarray(first, first + rows));
     const reads = rows ? this.#results(pass.full === 1) : [];
     const bytes = reads.reduce((sum, one) => sum + one.bytes * rows, 0);
@@ -183,19 +199,26 @@ export class Gpu {
     this.#device.handle.queue.writeBuffer(buffer, offset, data);
   }
 
-  #facts({ tokens, length, rows, inverse }) {
+  #facts({ tokens, length, rows, inverse, behind }) {
     const facts = new DataView(new ArrayBuffer(UNIFORM));
     [tokens, length, rows, 0].forEach((value, index) => facts.setUint32(4 * index, value, true));
     facts.setFloat32(16, inverse, true);
+    facts.setUint32(28, behind, true);
     this.#device.handle.queue.writeBuffer(this.#uniform, 0, facts);
   }
 
   #submit(dispatch, after = () => {}) {
+    this.#encode((encoder) => {
+      const pass = encoder.beginComputePass();
+      dispatch(pass);
+      pass.end();
+      after(encoder);
+    });
+  }
+
+  #encode(act) {
     const encoder = this.#device.handle.createCommandEncoder();
-    const pass = encoder.beginComputePass();
-    dispatch(pass);
-    pass.end();
-    after(encoder);
+    act(encoder);
     this.#device.handle.queue.submit([encoder.finish()]);
   }
 }

@@ -4,6 +4,7 @@
 import { Fault } from "../errors.js";
 import { roundUp } from "./adapter.js";
 import { bytesOf } from "./probe.js";
+import { TRAIL_SLOTS } from "./states.js";
 
 const ALIGNMENT = 256;
 const ARENA = 2 ** 30;
@@ -12,7 +13,7 @@ const PIECES_AT_ONCE = 4; // that wait for the GPU: the browser holds a copy of 
 /** Return the bytes of each buffer of its own, of each shared memory, and of each arena with its tensors' places. */
 export function planned(program, limits) {
   const { capacity, max_pass: pass, max_rows: rows } = program;
-  const units = { once: 1, token: pass, row: rows, slot: capacity };
+  const units = { once: 1, token: pass, row: rows, slot: capacity, step: pass + TRAIL_SLOTS };
   const own = new Map();
   const shared = new Map();
   for (const [name, { per, bytes, memory }] of Object.entries(program.buffers)) {

@@ -4,7 +4,7 @@ import { sources } from "./shaders.js";
 
 /** Workgroups by one count: ceil(value * times / over), as GridCount of program.py. */
 function groups({ per, times, over }, facts) {
-  const value = { once: 1, tokens: facts.tokens, rows: facts.rows }[per];
+  const value = { once: 1, tokens: facts.tokens, rows: facts.rows, steps: facts.behind + facts.tokens }[per];
   return Math.ceil((value * times) / over);
 }
 
@@ -24,7 +24,7 @@ export class Steps {
     return made;
   }
 
-  /** Dispatch the steps of a pass. `facts`: tokens, rows, length; `first`: with those that are not the head's. */
+  /** Dispatch the steps of a pass. `facts`: tokens, rows, behind; `first`: with those that are not the head's. */
   dispatch(pass, facts, first) {
     for (const { tokens, when, grid, pipeline, group } of this.#steps) {
       if (tokens && (facts.tokens < tokens[0] || facts.tokens > tokens[1])) continue;
