@@ -92,7 +92,7 @@ class OnDevice:
         build = Builder(
             OpGraph((), tensors),
             ModelSpec("toy", "toy", 8, 1, 1, 1, 16, 16, 64, caches=(kind,)),
-            BuildLimits(64, LONGEST, 16, 1 << 27),
+            BuildLimits(64, LONGEST, 1 << 27),
         )
         declare_states(build)
         if isinstance(layer, ShortConvLayer):
