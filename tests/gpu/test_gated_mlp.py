@@ -33,7 +33,7 @@ def test_the_activation_has_the_bits_of_the_cpu(device: GpuDevice, activation: i
 def test_both_products_in_one_dispatch_have_the_bits_of_the_op(
     device: GpuDevice, activation: int, format: str, rows: int, m: int
 ) -> None:
-    if format == "q4_k" and "SwiftShader" in device.adapter.name:
+    if "SwiftShader" in device.adapter.name and (format == "q4_k" or rows == 64):
         pytest.skip("SwiftShader's compiler takes minutes and over 13 GB for this kernel")
     gate, up = (random_packed(format, 37, 256, seed) for seed in (1, 2))
     x = linear_cases.activations(m, 256, np.random.default_rng(m))
