@@ -1,4 +1,4 @@
-"""What holds the states of recurrent layers, on the host or on a device, and the form of its file."""
+"""Places for the states of recurrent layers, on the host or on a device, and the form of their file."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ namespace edgedec::recurrent {
 
 constexpr size_t kStepWords = 4 + kMostTaps;
 constexpr uint32_t kNoCopy = 0xffffffff;
-// Of a step's flags: it follows the step before; no step begins from its state; it is the last committed one.
+// Flags of a step: it follows the step before; no step begins from its state; it is the last committed one.
 constexpr uint32_t kFollows = 1, kLeaf = 2, kSettles = 4;
 
 // The steps of a sequence that lies elsewhere.

@@ -51,7 +51,7 @@ def test_the_apps_logic_passes_its_checks(classes: Path) -> None:
 
 
 def test_the_memory_that_the_app_shows_is_what_the_engine_counts(classes: Path, tmp_path: Path) -> None:
-    """Of a model whose experts do not all have a place."""
+    """Figures of a model whose experts do not all have a place."""
     bundle = sparse_bundle(tmp_path, experts=ExpertShape(count=24, chosen=3, width=128))
     experts = Manifest.load(bundle).spec.experts
     assert experts is not None

@@ -203,7 +203,7 @@ class PatternParser {
     return found;
   }
 
-  // What follows a backslash.
+  // Reads the escape behind a backslash.
   CharClass escape() {
     if (!more()) {
       fail("a backslash at the end");

@@ -18,7 +18,7 @@ enum ObjectPhase : uint32_t { kFirstKey, kNextKey, kInKey, kInOtherKey, kColon, 
 constexpr int kKeyShift = 24, kNodeShift = 8;
 
 enum IntegerPhase : uint32_t { kNegative, kPositive, kSignOnly };
-// Of decimals: behind the sign, behind whole digits (`at`), the point, and digits behind it (`at`: how many matter, and
+// Phases of a decimal: behind the sign, behind whole digits (`at`), the point, and digits behind it (`at`: how many matter, and
 // whether they are those of the bounds). Below zero the phase is one more.
 enum DecimalPhase : uint32_t { kBehindSign = 0, kWholeDigits = 2, kBehindPoint = 4, kFractionDigits = 6 };
 

@@ -58,7 +58,7 @@ class TokenGrammar final : public Grammar, public AnswerFilter {
   const GrammarVocabulary& vocabulary_;
   std::vector<Standing> places_;  // behind the committed tokens, then behind each of those that are followed
   std::vector<int32_t> followed_;
-  // What is certain in the standing that was asked for last.
+  // Tokens that are certain in the standing that was asked for last.
   Standing certain_at_ = {kDeadState, -1};
   std::vector<int32_t> certain_;
   std::vector<Mask> masks_;

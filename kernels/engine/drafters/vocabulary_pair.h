@@ -22,7 +22,7 @@ class VocabularyPair {
   // where nothing says so.
   Status open(const Target& target, const Manifest& draft, const DrafterSpec& spec);
 
-  // What reads and writes the target's tokens for one conversation; this outlives it.
+  // Reads and writes the target's tokens for one conversation; this outlives it.
   std::unique_ptr<Bridge> bridge();
   // Bytes of a tokenizer of the small model's own.
   size_t mapped_bytes() const { return tokenizer_ ? tokenizer_->mapped_bytes() : 0; }

@@ -1,4 +1,4 @@
-// What probes of forwards share.
+// Shared parts of the probes of forwards.
 #pragma once
 
 #include <memory>

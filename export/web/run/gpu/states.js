@@ -1,4 +1,4 @@
-// What recurrent layers keep on a device: trails of the newest tokens, states, and a checkpoint of both, as states.py has them.
+// The data of recurrent layers on a device: trails of the newest tokens, states, and a checkpoint of both, as states.py has them.
 
 export const TRAIL_SLOTS = 32;
 export const STEP_BYTES = 48;

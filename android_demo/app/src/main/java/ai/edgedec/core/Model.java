@@ -51,7 +51,7 @@ public final class Model {
         long bytes = 0;
         for (FileList.Entry file : FileList.parse(FileList.MANIFEST, manifest).entries) bytes += file.bytes;
         Map<String, Object> files = Json.asObject(top.get("files"), "files");
-        // Of a table of embeddings a token needs one row, so it takes no memory.
+        // A token needs one row of a table of embeddings, so the table takes no memory.
         long weights = number(Json.asObject(files.get("weights.bin"), "weights.bin"), "bytes")
                 - (spec.containsKey("table_bytes") ? number(spec, "table_bytes") : 0);
         long least = weights;
