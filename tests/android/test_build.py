@@ -148,7 +148,7 @@ def test_the_list_of_models_is_that_of_the_catalogue() -> None:
         assert (one["bytes"], one["memory"]) == (entry.recipe.bytes, entry.memory())
         assert one["least"] == entry.least_memory() < one["memory"], name
         assert one["experts"] == (entry.spec.experts is not None), name
-    assert listed["gemma4-e2b"]["memory"] < 1_500_000_000
+    assert listed["gemma4-e2b"]["memory"] < 2_000_000_000  # its rows for each layer stay in storage
     assert listed["lfm2-8b-a1b"]["least"] < 3_000_000_000 < listed["lfm2-8b-a1b"]["memory"]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import tempfile
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -112,10 +113,12 @@ def talk_seeds(folder: Path) -> list[tuple[Files, Files]]:
     """Conversations that the native engine saved: the document, and the bytes of the cache behind it."""
     out: list[tuple[Files, Files]] = []
     for bundle in [tiny_bundle(folder, *kind) for kind in _KINDS] + mixtures.bundles(folder)[:2]:
-        model, file = _opened(bundle), folder / "saved"
+        model = _opened(bundle)
         model.complete("hello", max_tokens=4)
-        model.save(file)
-        _, document, cache = file.read_bytes()[:-32].split(b"\n", 2)
+        with tempfile.TemporaryDirectory() as own:  # other workers save theirs at the same time
+            file = Path(own, "saved")
+            model.save(file)
+            _, document, cache = file.read_bytes()[:-32].split(b"\n", 2)
         out.append(({TALK: document, _CACHE: cache}, {_WHERE: str(bundle).encode()}))
     return out
 

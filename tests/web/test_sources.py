@@ -11,6 +11,7 @@ LISTS = (KERNELS / "wasm" / "library.cmake").read_text(encoding="utf-8").partiti
 REPLACED = {
     # By wasm/files.cc and wasm/system.cc:
     *("engine/base/files.cc", "engine/base/clock.cc", "engine/base/block.cc", "common/scratch.cc"),
+    "experts/store.cc",  # by wasm/experts.cc: browsers stream no experts
     *("common/sequences.cc", "common/capi.cc"),  # a constant and a word of their headers alone are used
 }
 
