@@ -95,7 +95,7 @@ def mutate(files: Files, rng: random.Random) -> None:
         document = json.loads(files[SCHEMA])
         document["properties"] = {"a": numeric_schema(rng)} | document.get("properties", {})
         files[SCHEMA] = json.dumps(document).encode()
-    except (ValueError, TypeError, RecursionError):
+    except (AttributeError, ValueError, TypeError, RecursionError):
         files[SCHEMA] = json.dumps(numeric_schema(rng)).encode()
 
 
