@@ -34,6 +34,7 @@ SOURCE_FOLDERS = {"edgedec", "export", "kernels", "models", "cli", "tests", "doc
 LIBRARY = "edgedec/kernels/libedgedec_kernels.so"
 HOST = "edgedec/kernels/edgedec_host"
 WASM = ("edgedec/kernels/edgedec.wasm", "edgedec/kernels/edgedec-fast.wasm")
+NOTICES = "edgedec/kernels/NOTICES.txt"
 CATALOGUE = "edgedec/models/catalogue.toml"
 DRAFTERS = "edgedec/models/drafters/"
 PAGE = "edgedec/server/page/"
@@ -84,14 +85,21 @@ def build_wasm(python: Path) -> list[Path]:
     return [folder / "kernels" / Path(name).name for name in WASM]
 
 
-def build_wheel(python: Path, architecture: str, wasm: list[Path]) -> Path:
-    """Compile the kernels for an architecture, pack a wheel, and tag it."""
+def write_notices(python: Path) -> Path:
+    """Write the licences of what the compiler links into the files of a wheel."""
+    path = WORK / Path(NOTICES).name
+    path.write_text(run(python, ROOT / "kernels" / "notices.py"), encoding="utf-8")
+    return path
+
+
+def build_wheel(python: Path, architecture: str, beside: list[Path]) -> Path:
+    """Compile the kernels for an architecture, pack a wheel with the files ``beside`` them, and tag it."""
     defines = {
         "CMAKE_TOOLCHAIN_FILE": ROOT / "kernels" / "zig.cmake",
         "EDGEDEC_ARCH": architecture,
         "EDGEDEC_PYTHON": python,
         "EDGEDEC_ROWS": "all",
-        "EDGEDEC_WASM": ";".join(map(str, wasm)),
+        "EDGEDEC_BESIDE": ";".join(map(str, beside)),
     }
     settings = {
         "build-dir": WORK / architecture,
@@ -138,14 +146,21 @@ def faults_of_wheel(wheel: Path) -> list[str]:
         names = file.namelist()
         (info,) = (file.read(name).decode() for name in names if name.endswith(".dist-info/WHEEL"))
     faults = [] if f"Tag: py3-none-{tag}\n" in info else [f"is not tagged py3-none-{tag}"]
-    needed = (LIBRARY, HOST, *WASM, CATALOGUE, PROBE, f"{PAGE}index.html", "/licenses/LICENSE")
+    needed = (LIBRARY, HOST, *WASM, NOTICES, CATALOGUE, PROBE, f"{PAGE}index.html", "/licenses/LICENSE")
     faults += [f"lacks {part}" for part in needed if not any(part in n for n in names)]
     return faults + [f"has {name}" for name in names if ".dist-info/" not in name and unwanted(name)]
 
 
 def unwanted(name: str) -> bool:
     """Say whether a wheel should not have this file: all but sources, what is compiled, and data."""
-    wanted = name.endswith((".py", "/py.typed", "/")) or name in (LIBRARY, HOST, *WASM, CATALOGUE, PROBE)
+    wanted = name.endswith((".py", "/py.typed", "/")) or name in (
+        LIBRARY,
+        HOST,
+        *WASM,
+        NOTICES,
+        CATALOGUE,
+        PROBE,
+    )
     wanted = wanted or (name.startswith((PAGE, WEB)) and name.endswith((".html", ".css", ".js", ".svg")))
     wanted = wanted or (name.startswith(SHADERS) and name.endswith(".wgsl"))
     return not name.startswith("edgedec/") or not (wanted or name.startswith(DRAFTERS))
@@ -166,11 +181,11 @@ def main(arguments: list[str]) -> None:
     source = build_source(python)
     refuse(source, faults_of_source(source))
     print(f"{source.relative_to(ROOT)}: {source.stat().st_size / 1e6:.1f} MB", flush=True)
-    wasm = build_wasm(python)
+    wasm, notices = build_wasm(python), write_notices(python)
     for file in wasm:
         print(f"{file.name}: {file.stat().st_size / 1e6:.1f} MB", flush=True)
     for architecture in architectures:
-        wheel = build_wheel(python, architecture, wasm)
+        wheel = build_wheel(python, architecture, [*wasm, notices])
         refuse(wheel, faults_of_wheel(wheel))
         print(f"{wheel.relative_to(ROOT)}: {wheel.stat().st_size / 1e6:.1f} MB", flush=True)
     if given.check:

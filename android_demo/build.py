@@ -17,7 +17,7 @@ from pathlib import Path
 DEMO = Path(__file__).resolve().parent
 sys.path.insert(0, str(DEMO))
 
-from building import app, downloads, models, native, signing  # noqa: E402
+from building import app, downloads, models, native, notices, signing  # noqa: E402
 from building.tools import BuildError  # noqa: E402
 
 ROOT = DEMO.parent
@@ -44,7 +44,7 @@ def options(arguments: list[str]) -> argparse.Namespace:
     add(
         "--libraries",
         action="store_true",
-        help="only put both libraries and the list of models where Android Studio finds them",
+        help="only put both libraries, the list of models and the licences where Android Studio finds them",
     )
     return parser.parse_args(arguments)
 
@@ -54,11 +54,11 @@ def build(chosen: argparse.Namespace) -> list[str]:
     out: Path = chosen.out.resolve()
     cache = out / "downloads"
     runtime = downloads.own_runtime(chosen.runtime, cache) if chosen.runtime else downloads.runtime(cache)
-    listed = models.listed()
+    assets = {models.ASSET: models.listed(), notices.ASSET: notices.runtime_licences()}
     libraries = [native.build(ROOT, out / "native"), runtime]
     if chosen.libraries:
-        return for_studio(libraries, listed)
-    unsigned = app.assemble(DEMO, out / "app", downloads.compilers(cache), libraries, listed)
+        return for_studio(libraries, assets)
+    unsigned = app.assemble(DEMO, out / "app", downloads.compilers(cache), libraries, assets)
     signed = out / "edgedec-chat.apk"
     verdict = signing.sign(unsigned, signed, chosen.keystore, out / "trial.keystore")
     schemes = [
@@ -72,13 +72,15 @@ def build(chosen: argparse.Namespace) -> list[str]:
     ]
 
 
-def for_studio(libraries: list[Path], listed: bytes) -> list[str]:
+def for_studio(libraries: list[Path], assets: dict[str, bytes]) -> list[str]:
     """Put what is not a source where Android Studio finds it; return the paths."""
-    folder, models_file = STUDIO / "jniLibs" / app.ABI, STUDIO / models.ASSET
-    for one in (folder, models_file.parent):
-        one.mkdir(parents=True, exist_ok=True)
-    models_file.write_bytes(listed)
-    return [*(str(shutil.copy2(one, folder / one.name)) for one in libraries), str(models_file)]
+    folder = STUDIO / "jniLibs" / app.ABI
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in assets.items():
+        (STUDIO / name).parent.mkdir(parents=True, exist_ok=True)
+        (STUDIO / name).write_bytes(data)
+    copied = [str(shutil.copy2(one, folder / one.name)) for one in libraries]
+    return [*copied, *(str(STUDIO / name) for name in assets)]
 
 
 def main() -> int:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import shutil
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from building import pages
-from building.models import ASSET
+from building import notices, pages
 from building.tools import FRAMEWORK, require, run, say
 
 ABI = "arm64-v8a"
@@ -21,11 +20,15 @@ _DATE = (1981, 1, 1, 1, 1, 2)
 
 
 def assemble(
-    demo: Path, work: Path, compilers: tuple[Path, Path], libraries: Sequence[Path], models: bytes
+    demo: Path,
+    work: Path,
+    compilers: tuple[Path, Path],
+    libraries: Sequence[Path],
+    assets: Mapping[str, bytes],
 ) -> Path:
     """Return the APK, aligned and without a signature.
 
-    ``compilers``: d8, and the platform's declarations. ``models``: the list of those to take.
+    ``compilers``: d8, and the platform's declarations. ``assets``: further files, by name.
     """
     require("aapt2", "java", "javac", "zipalign", framework=True)
     for library in libraries:
@@ -35,7 +38,7 @@ def assemble(
     resources = _resources(demo, work)
     dex = _classes(demo, work, compilers)
     say("packing the APK")
-    entries = _read(resources) | {"classes.dex": dex.read_bytes(), ASSET: models}
+    entries = _read(resources) | {"classes.dex": dex.read_bytes(), **assets}
     entries |= {f"lib/{ABI}/{library.name}": library.read_bytes() for library in libraries}
     packed, aligned = work / "packed.apk", work / "unsigned.apk"
     _pack(entries, packed)
@@ -59,6 +62,8 @@ def _resources(demo: Path, work: Path) -> Path:
     run(["aapt2", "compile", "--dir", main / "res", "-o", compiled])
     manifest = main / "AndroidManifest.xml"
     flags: list[str | Path] = ["--java", work / "generated", "-o", linked]
+    name, code = notices.version()
+    flags += ["--version-name", name, "--version-code", str(code)]
     run(["aapt2", "link", "-I", FRAMEWORK, "--manifest", manifest, *flags, compiled])
     return linked
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from edgedec import kernels
 from edgedec.core.errors import BackendError, EdgeDecError, NotFoundError, UnsupportedError
 from edgedec.disk.installing import clone
-from edgedec.export.web.wasm import FAST, INSTALL, WASM
+from edgedec.export.web.wasm import FAST, INSTALL, NOTICES, WASM
+from edgedec.kernels import notices
 
 _TOOLCHAIN = Path("kernels") / "wasm" / "toolchain.cmake"
 
@@ -76,7 +77,8 @@ def main() -> int:
     except EdgeDecError as error:
         print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)  # noqa: T201
         return error.exit_code
-    for name in (FAST, WASM):
+    (made / NOTICES).write_text(notices.text(), encoding="utf-8")
+    for name in (FAST, WASM, NOTICES):
         shutil.copyfile(made / name, folder / f"{name}.partial")
         (folder / f"{name}.partial").replace(folder / name)
         print(folder / name)  # noqa: T201

@@ -85,7 +85,7 @@ def write_cpu(directory: Path, bundle: Path, placed: DeviceFolder) -> None:
     Raises NotFoundError where this installation has no ``edgedec.wasm``, UnsupportedError for a graph that
     the browser's CPU cannot run.
     """
-    for name in (WASM, FAST):
+    for name in (WASM, FAST, f"run/{wasm.NOTICES}"):
         shutil.copyfile(wasm_path(Path(name).name), directory / name)
     write_cpu_program(bundle, directory / CPU)
     write_drafter_programs(bundle)

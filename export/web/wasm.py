@@ -6,10 +6,13 @@ from pathlib import Path
 
 from edgedec import kernels
 from edgedec.core.errors import NotFoundError
+from edgedec.kernels import notices
 
 WASM = "edgedec.wasm"
 FAST = "edgedec-fast.wasm"
 """The same with threads and relaxed SIMD, for browsers where that is exact."""
+NOTICES = notices.NAME
+"""Licences of what others wrote in both."""
 INSTALL = "pip install cmake ninja ziglang==0.17.1"
 """The compiler that makes it."""
 _COMMAND = "python -P -m edgedec.export.web.build"
@@ -17,7 +20,7 @@ _COMMAND = "python -P -m edgedec.export.web.build"
 
 
 def wasm_path(name: str = WASM) -> Path:
-    """Return the engine for browsers. Raises NotFoundError where this installation has none."""
+    """Return the engine for browsers, or what is beside it. Raises NotFoundError where there is none."""
     path = Path(str(kernels.__file__)).parent / name
     if path.is_file():
         return path

@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from edgedec.core.version import __version__
 from edgedec.models.catalogue import CATALOGUE
 from tests.conftest import ROOT
 
@@ -24,7 +25,7 @@ MAIN = DEMO / "app" / "src" / "main"
 MANIFEST = MAIN / "AndroidManifest.xml"
 sys.path.insert(0, str(DEMO))
 building = pytest.importorskip("building")
-from building import app, downloads, models, pages, signing, tools  # noqa: E402
+from building import app, downloads, models, notices, pages, signing, tools  # noqa: E402
 
 PROGRAMS = ("aapt2", "apksigner", "java", "javac", "keytool", "zipalign")
 
@@ -158,6 +159,20 @@ def test_a_build_without_edgedec_says_what_to_install(monkeypatch: pytest.Monkey
         models.listed()
 
 
+def test_licences_are_those_of_the_runtime_and_of_its_parts() -> None:
+    text = notices.runtime_licences().decode()
+    assert "Copyright (c) Microsoft Corporation" in text
+    assert len(text) > 100_000
+
+
+def test_the_version_is_that_of_the_package_also_as_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert notices.version()[0] == __version__
+    monkeypatch.setattr("edgedec.core.version.__version__", "1.20.3")
+    assert notices.version() == ("1.20.3", 12_003)
+    assert "edgedec/core/version.py" in (DEMO / "app/build.gradle").read_text()
+    assert "versionName" not in MANIFEST.read_text()
+
+
 ANDROID = "{http://schemas.android.com/apk/res/android}"
 
 
@@ -207,10 +222,11 @@ def test_the_app_asks_for_the_network_and_nothing_else() -> None:
 def test_the_same_sources_give_the_same_bytes_and_a_signature_that_holds(tmp_path: Path) -> None:
     library = tmp_path / "libedgedec.so"
     library.write_bytes(elf(16384) + bytes(100_000))
-    compilers, listed = downloads.compilers(cached()), models.listed()
+    compilers = downloads.compilers(cached())
+    assets = {models.ASSET: models.listed(), notices.ASSET: notices.runtime_licences()}
     made = []
     for name in ("one", "another folder"):
-        unsigned = app.assemble(DEMO, tmp_path / name, compilers, [library], listed)
+        unsigned = app.assemble(DEMO, tmp_path / name, compilers, [library], assets)
         made.append(unsigned.read_bytes())
         verdict = signing.sign(unsigned, tmp_path / name / "a.apk", None, tmp_path / name / "trial.keystore")
         assert "v2 scheme (APK Signature Scheme v2): true" in verdict
@@ -218,7 +234,10 @@ def test_the_same_sources_give_the_same_bytes_and_a_signature_that_holds(tmp_pat
     permissions = tools.run(["aapt2", "dump", "permissions", tmp_path / "one" / "a.apk"])
     assert permissions.count("uses-permission") == 1
     with zipfile.ZipFile(tmp_path / "one" / "a.apk") as opened:
-        assert opened.read(models.ASSET) == listed
+        assert {name: opened.read(name) for name in assets} == assets
+    assert f"versionName='{__version__}'" in tools.run(
+        ["aapt2", "dump", "badging", tmp_path / "one" / "a.apk"]
+    )
     signed = bytearray((tmp_path / "one" / "a.apk").read_bytes())
     signed[200] ^= 1
     (tmp_path / "one" / "a.apk").write_bytes(signed)

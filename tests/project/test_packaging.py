@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import io
 import platform
@@ -11,6 +12,7 @@ import tarfile
 import tomllib
 import zipfile
 from collections.abc import Iterable
+from importlib.metadata import version as installed_version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +20,7 @@ from typing import Any
 import pytest
 
 from edgedec.core.version import __version__
-from edgedec.kernels import library
+from edgedec.kernels import library, notices
 from tests.conftest import ROOT
 from tests.project.sources import documents, modules
 
@@ -68,7 +70,8 @@ SOURCE = ("LICENSE", "CMakeLists.txt", "edgedec/api.py", "kernels/library.py", "
 
 
 def test_the_version_and_the_pythons_are_those_of_the_metadata() -> None:
-    assert METADATA["version"] == __version__
+    assert METADATA["dynamic"] == ["version"]
+    assert installed_version("edgedec-runtime") == __version__
     oldest = tuple(int(part) for part in METADATA["requires-python"].removeprefix(">=").split("."))
     assert oldest <= sys.version_info[:2]
     named = [name.rsplit(" ", 1)[1] for name in METADATA["classifiers"] if ":: Python :: 3." in name]
@@ -84,6 +87,22 @@ def test_the_licence_is_in_the_tree_and_no_classifier_repeats_it() -> None:
         "Apache License"
     ]
     assert not [name for name in METADATA["classifiers"] if name.startswith("License")]
+
+
+def test_licences_of_what_the_compiler_links_come_from_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    with pytest.raises(ModuleNotFoundError, match="ziglang"):
+        notices.text()
+    folder = tmp_path / "ziglang"
+    for _, name in notices._PARTS:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"licence in {name}")
+    (folder / "__init__.py").touch()
+    importlib.invalidate_caches()
+    written = notices.text()
+    assert [name for _, name in notices._PARTS if f"licence in {name}" not in written] == []
 
 
 def test_every_extra_that_a_message_or_a_page_names_exists() -> None:
@@ -130,6 +149,7 @@ WHOLE = (
     wheels.LIBRARY,
     wheels.HOST,
     *wheels.WASM,
+    wheels.NOTICES,
     wheels.CATALOGUE,
     wheels.PROBE,
     f"{wheels.PAGE}index.html",

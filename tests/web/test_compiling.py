@@ -13,7 +13,8 @@ import pytest
 from edgedec import kernels
 from edgedec.core.errors import NotFoundError, UnsupportedError
 from edgedec.export.web import build
-from edgedec.export.web.wasm import FAST, WASM, wasm_path
+from edgedec.export.web.wasm import FAST, NOTICES, WASM, wasm_path
+from edgedec.kernels import notices
 from tests.conftest import ROOT
 
 
@@ -75,12 +76,13 @@ def test_the_file_lies_where_export_finds_it(
     for name in (WASM, FAST):
         (tmp_path / name).write_text(name)
     monkeypatch.setattr(build, "build", lambda source, folder: tmp_path)
+    monkeypatch.setattr(notices, "text", lambda: NOTICES)
     assert build.main() == 0
-    for name in (WASM, FAST):
+    for name in (WASM, FAST, NOTICES):
         assert wasm_path(name) == installed / name
         assert wasm_path(name).read_text() == name
-    assert capsys.readouterr().out.splitlines() == [str(installed / FAST), str(installed / WASM)]
-    assert {file.name for file in installed.iterdir()} == {WASM, FAST}
+    assert capsys.readouterr().out.splitlines() == [str(installed / name) for name in (FAST, WASM, NOTICES)]
+    assert {file.name for file in installed.iterdir()} == {WASM, FAST, NOTICES}
 
 
 def test_tools_of_an_environment_that_is_not_activated_count(

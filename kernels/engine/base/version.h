@@ -2,6 +2,6 @@
 
 namespace edgedec::engine {
 
-constexpr const char* kVersionText = "0.1.0";  // as in edgedec/core/version.py
+constexpr const char* kVersionText = EDGEDEC_VERSION;  // CMake reads it in edgedec/core/version.py
 
 }  // namespace edgedec::engine
