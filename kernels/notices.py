@@ -1,6 +1,6 @@
 """Licences of the libraries that Zig's compiler links into the kernels of wheels and browsers.
 
-``python kernels/notices.py`` prints them; the texts are those of Zig's own package, so that has to be installed.
+``python kernels/notices.py`` prints them, as Zig's package has them, which has to be installed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _PARTS = (
     ("The C library of browsers: musl, part of wasi-libc", "lib/libc/wasi/libc-top-half/musl/COPYRIGHT"),
     ("The C library of Windows: mingw-w64", "lib/libc/mingw/COPYING"),
 )
-_HEAD = """EdgeDec is under the Apache License 2.0. Its compiled files contain parts of the libraries below, under the
-licences that stand under their names.
+_HEAD = """EdgeDec is under the Apache License 2.0. Its compiled files contain parts of these libraries,
+each under the licence that follows its name.
 """
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from building.tools import BuildError
 
 ASSET = "assets/NOTICES.txt"
-_HEAD = "This app contains ONNX Runtime, under the licence below; behind it stand those of what ONNX Runtime contains.\n"
+_HEAD = "This app contains ONNX Runtime. Its licence comes first, those of what it contains come after it.\n"
 
 
 def runtime_licences() -> bytes:

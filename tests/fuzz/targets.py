@@ -76,6 +76,7 @@ _HEAD_PARTS = (
 )
 _OP_PARTS = ("ai.edgedec", "Node", "node", "input", "output", "OrtValue", MODEL, op_cases.CALL)
 _NATIVE_PARTS = (*_MODEL_PARTS, *_OP_PARTS, "expert", "drafter", "runs without", "device", WEIGHTS)
+_WEB_PARTS = (*_NATIVE_PARTS, CPU_PROGRAM, "KV cache")
 _MESSAGES = (
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "Hello <|im_end|> <bos>"},
@@ -214,7 +215,7 @@ _ALL = (
         native.read_talk,
         (native.TALK, "saved cache", "not numbers"),
     ),
-    Target("program", native.web_seeds, native.mutate_web, native.read_web, (*_NATIVE_PARTS, CPU_PROGRAM)),
+    Target("program", native.web_seeds, native.mutate_web, native.read_web, _WEB_PARTS),
     Target("bundle", parts_of_bundles(MODEL, WEIGHTS), mutate_bundle, read_bundle, _MODEL_PARTS),
     Target("decoder", _decoder_seeds, mutate_bundle, read_bundle, _MODEL_PARTS),
     Target("places", parts_of_bundles(MODEL, WEIGHTS), places.mutate, places.read, _MODEL_PARTS),
