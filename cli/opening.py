@@ -41,8 +41,8 @@ def run_config(size: BatchSizeOptions, sampling: SamplingParams | None = None) -
     from edgedec.assemble.config import RunConfig
 
     given = asdict(size)
-    device, most = given.pop("device", (ON_CPU.device, None))
-    return RunConfig(**given, device=device, device_memory=most, sampling=sampling)
+    del given["device"]
+    return RunConfig(**given, **size.device.settings(), sampling=sampling)
 
 
 def fetch_bundles(ctx: click.Context, name: str, config: RunConfig) -> Bundles:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
@@ -132,20 +133,38 @@ draft_option = option(
 
 
 DEVICES = ("cpu", "gpu", "npu")
+_LAYERS = re.compile(r"(\d{1,9})layers?")
 
 
-class DevicePlaceType(click.ParamType[tuple[str, int | None]]):
-    """A device, and the most bytes of a GPU that a model may take there: ``gpu``, ``gpu:2GB``."""
+class DeviceChoice(NamedTuple):
+    """A device, the most bytes of a GPU that a model may take there, and the most layers; None: all."""
+
+    device: Device = "cpu"
+    memory: int | None = None
+    layers: int | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """Return the fields of ``RunConfig`` that say this."""
+        return {"device": self.device, "device_memory": self.memory, "gpu_layers": self.layers}
+
+
+class DeviceChoiceType(click.ParamType[DeviceChoice]):
+    """A device, and bounds of a GPU behind colons: ``gpu``, ``gpu:2GB``, ``gpu:14layers``, or both."""
 
     name = "device"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, tuple):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> DeviceChoice:
+        if isinstance(value, DeviceChoice):
             return value
-        device, colon, most = str(value).partition(":")
-        if device not in DEVICES or (colon and device != "gpu"):
-            self.fail(f"{value!r:.40} is none of cpu, gpu, gpu:SIZE and npu", param, ctx)
-        return device, Size().convert(most, param, ctx) if colon else None
+        device, *bounds = str(value).split(":")
+        layers = [found[1] for one in bounds if (found := _LAYERS.fullmatch(one))]
+        sizes = [one for one in bounds if not _LAYERS.fullmatch(one)]
+        if device not in DEVICES or (bounds and device != "gpu") or max(len(layers), len(sizes)) > 1:
+            self.fail(f"{value!r:.40} is none of cpu, gpu, gpu:SIZE, gpu:14layers and npu", param, ctx)
+        if layers and not int(layers[0]):
+            self.fail(f"{value!r:.40} has no layer on the GPU", param, ctx)
+        memory = Size().convert(sizes[0], param, ctx) if sizes else None
+        return DeviceChoice(cast("Device", device), memory, int(layers[0]) if layers else None)
 
 
 device_option = option(
@@ -154,16 +173,12 @@ device_option = option(
     help="Where the model runs: cpu, gpu, or npu for one that `edgedec export --for npu` made.",
 )  # fmt: skip
 
-device_place_option = option(
-    "--device", type=DevicePlaceType(), default="cpu", show_default=True, metavar="DEVICE",
+device_choice_option = option(
+    "--device", type=DeviceChoiceType(), default="cpu", show_default=True, metavar="DEVICE",
     heading=COST, rare=True,
-    help="Where the model runs: cpu, gpu, gpu:2GB for at most so much of its memory, or npu for a model that "
-    "`edgedec export --for npu` made.",
-)  # fmt: skip
-
-gpu_layers_option = option(
-    "--gpu-layers", type=click.IntRange(min=1), metavar="N", heading=COST, rare=True,
-    help="Run about the first N layers on the GPU and the others on the CPU; tokens stay the same.",
+    help="Where the model runs: cpu, gpu, gpu:2GB for at most so much of its memory, gpu:14layers for about "
+    "the first 14 layers there and the others on the CPU, or npu for a model that `edgedec export --for npu` "
+    "made.",
 )  # fmt: skip
 
 switch_option = option(
@@ -188,6 +203,7 @@ class BatchSizeOptions:
     threads: int | None = declared(threads_option)
     draft: str = declared(draft_option)
     kv: KvType = declared(kv_option)
+    device: DeviceChoice = declared(device_choice_option)
     # fmt: on
 
 
@@ -197,8 +213,6 @@ class SizeOptions(BatchSizeOptions):
 
     # fmt: off
     switch: str | None = declared(switch_option)
-    device: tuple[Device, int | None] = declared(device_place_option)
-    gpu_layers: int | None = declared(gpu_layers_option)
     # fmt: on
 
 

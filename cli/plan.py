@@ -127,7 +127,7 @@ def command(
     _show(run.target.name, budget, size.memory)
     if worth:
         show_experts(*worth)
-    _show_device(device, size.device[1])
+    _show_device(device, size.device.memory)
 
 
 def _streams(model: LoadedModel) -> bool:

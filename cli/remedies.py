@@ -12,7 +12,7 @@ _KNOWN = "`edgedec list --all` shows the names; owner/repo of the model hub, a f
 _SET: dict[str, Callable[[int | str], str]] = {
     "memory": lambda least: f"use --memory {size_up(int(least))} or more",
     "device_memory": lambda least: f"use --device gpu:{size_up(int(least))} or more",
-    "gpu_layers": lambda most: f"use --gpu-layers {most} or fewer",
+    "gpu_layers": lambda most: f"use --device gpu:{most}layer{'s' if most != 1 else ''} or fewer",
     "context": lambda least: f"use --context {least} or more",
     "threads": lambda most: f"use --threads {most}{' or fewer' if most != 1 else ''}, or leave out --threads",
     "draft": lambda choice: f"use --draft {choice}",
@@ -33,7 +33,7 @@ _CHANGE: dict[str, str] = {
     "objective": "aim at time",
     "history": "leave out --history",
     "when_full": "leave out --when-full",
-    "conversations": "leave out --batch",
+    "conversations": "use --batch 1 or, of a server, --parallel 1",
     "stop": "leave out --stop to have none",
     "quant": "leave out --quant",
     "raw": "`edgedec generate --raw` does without the template",
@@ -42,7 +42,7 @@ _CHANGE: dict[str, str] = {
     "without_bandwidth": "is enough memory free? `edgedec doctor --fast` does not measure it",
     "gpu": "use --device gpu",
     "device_memory": "use --device gpu without a size",
-    "gpu_layers": "leave out --gpu-layers",
+    "gpu_layers": "use --device gpu without layers",
     "known_model": _KNOWN,
     "save": "in a chat, /save writes a conversation and /load reads it",
 }
@@ -51,6 +51,7 @@ _CHANGE: dict[str, str] = {
 GONE = {
     "--kind": "--from GGUF alone for a small model",
     "--device-memory": "--device gpu:SIZE",
+    "--gpu-layers": "--device gpu:14layers, with the number of layers",
     "--cold": "--mode cold",
     "--gguf": "-m FILE",
     "--grammar": "--form FILE",

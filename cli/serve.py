@@ -87,6 +87,7 @@ class SlotOptions:
     ))
     draft: str = declared(opt.draft_option)
     threads: int | None = declared(opt.threads_option)
+    device: opt.DeviceChoice = declared(opt.device_choice_option)
     # fmt: on
 
     def config(self) -> RunConfig:
@@ -95,7 +96,7 @@ class SlotOptions:
 
         return RunConfig(
             memory=self.memory, context=self.context, conversations=self.parallel, draft=self.draft,
-            threads=self.threads,
+            threads=self.threads, **self.device.settings(),
         )  # fmt: skip
 
 
@@ -179,7 +180,7 @@ def command(
 
         def ready() -> None:
             log.flush()  # the address is the last line
-            _announce(hub, address_of(listening), slots.parallel)
+            _announce(hub, address_of(listening))
 
         server.serve_on(listening, ready)
 
@@ -201,11 +202,11 @@ def _hub(
     return hub
 
 
-def _announce(hub: Hub, url: str, parallel: int) -> None:
+def _announce(hub: Hub, url: str) -> None:
     """Say where the server is, and what it has."""
-    named = [one for one in hub.models() if one.loaded]
+    named, slots = [one for one in hub.models() if one.loaded], hub.status().slots
     for one in named:
-        replies = f"{parallel} replies at once" if parallel > 1 else "one reply at a time"
+        replies = f"{slots} replies at once" if slots > 1 else "one reply at a time"
         click.echo(f"{one.name}: {one.context} tokens of context, {replies}")
     click.echo(f"Chat at {url}, clients at {url}/v1. Ctrl-C ends the server.")
 

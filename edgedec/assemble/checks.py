@@ -24,7 +24,8 @@ def check_batch(model: LoadedModel, count: int) -> None:
     if model.backend.device_bytes():
         raise UnsupportedError(
             f"{model.name} runs on {model.isa}, one conversation at a time",
-            hint="run it on the CPU, or run one conversation",
+            hint="run all layers in one place, or run one conversation",
+            remedy=(Remedy("gpu_layers"), Remedy("conversations")),
         )
     raise UnsupportedError(
         f"{model.name} runs in {model.isa}, one conversation at a time",

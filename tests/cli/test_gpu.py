@@ -10,6 +10,7 @@ import pytest
 from edgedec.backends.gpu import adapter as gpus
 from edgedec.backends.gpu import opening as placed
 from edgedec.backends.gpu.adapter import CHOICE, Adapter
+from edgedec.cli.options import DeviceChoiceType
 from edgedec.cli.services import Services
 from edgedec.core.errors import DeviceLostError
 from edgedec.disk.installing import pip_install
@@ -84,7 +85,10 @@ def test_plan_shows_the_memory_of_the_gpu_and_generate_keeps_to_it(
     needed = json.loads(planned.stdout)["device"]["planned_bytes"]
     ran(services, *ask, "--device", f"gpu:{needed}")
     refused = run(services, *ask, "--device", f"gpu:{needed - 1}")
-    assert_one_line(refused, 10, "of the GPU's memory", "--device gpu:", "--gpu-layers")
+    assert_one_line(refused, 10, "of the GPU's memory", "--device gpu:", "--device gpu:1layer or fewer")
+    cut = run(services, *ask, "--device", f"gpu:{needed - 1}:1layer", "--json")
+    whole = run(services, *ask, "--json")
+    assert json.loads(cut.stdout)["tokens"] == json.loads(whole.stdout)["tokens"]
 
 
 def test_a_software_adapter_must_be_named(
@@ -97,22 +101,62 @@ def test_a_software_adapter_must_be_named(
     assert_one_line(run(services, *ask, "--device", "gpu"), 2, CHOICE, "llvmpipe")
 
 
+@pytest.mark.parametrize("command", ["generate", "batch", "serve"])
 def test_without_the_package_the_line_says_what_installs_it(
-    services: Services, ask: list[str], monkeypatch: pytest.MonkeyPatch
+    services: Services, ask: list[str], lines: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     def missing(name: str) -> None:
         raise ImportError(name)
 
     monkeypatch.setattr(gpus, "import_module", missing)
     monkeypatch.setattr(gpus, "_entry", gpus._entry.__wrapped__)  # the answer of an earlier call is kept
-    assert_one_line(run(services, *ask, "--device", "gpu"), 5, pip_install("gpu"))
+    bundle = Path(ask[2])
+    (services.store().home / "models").mkdir(parents=True, exist_ok=True)
+    bundle.rename(services.store().home / "models" / "tiny")
+    given = {
+        "generate": ["generate", "-m", "tiny", "-p", "a"],
+        "batch": ["batch", "-m", "tiny", "--input", str(lines)],
+        "serve": ["serve", "tiny", "--port", "0"],
+    }
+    refused = run(services, *given[command], "--device", "gpu")
+    assert_one_line(refused, 5, pip_install("gpu"))
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    path = tmp_path / "lines.txt"
+    path.write_text("a b a b\nOnce upon a time\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("drafts", ["off", "lookup,recycling"])
+def test_a_batch_has_the_replies_of_the_cpu(
+    services: Services, ask: list[str], lines: Path, drafts: str
+) -> None:
+    given = ["batch", *ask[1:3], "--input", str(lines), *ask[5:], "--draft", drafts, "--json"]
+    alone, there = (ran(services, *given, "--device", device) for device in ("cpu", "gpu"))
+    said = [[json.loads(line)["tokens"] for line in one.stdout.splitlines()] for one in (alone, there)]
+    assert len(said[0]) == 2
+    assert said[0] == said[1]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_batch_needs_all_layers_in_one_place(services: Services, ask: list[str], lines: Path) -> None:
+    given = ["batch", *ask[1:3], "--input", str(lines), *ask[5:], "--device", "gpu:1layers"]
+    refused = run(services, *given)
+    assert_one_line(refused, 5, "one conversation at a time", "--device gpu without layers, or --batch 1")
+    assert ran(services, *given, "--batch", "1").stdout == ran(services, *given[:-2]).stdout
 
 
 def test_options_of_a_gpu_need_one(services: Services, ask: list[str]) -> None:
-    assert_one_line(run(services, *ask, "--gpu-layers", "1"), 2, "--device gpu")
+    gone = run(services, *ask, "--device", "gpu", "--gpu-layers", "1")
+    assert_one_line(gone, 2, "no such option: --gpu-layers", "give --device gpu:14layers")
     for study in ("kernels", "report"):  # they measure a device, without a bound on its memory
         assert_one_line(run(services, "bench", study, "--device", "gpu:1GB"), 2, "--device")
-    for device in ("cpu:1GB", "npu:1GB", "tpu", "gpu:", "gpu:much"):
+    none = "cpu:1GB npu:1GB tpu gpu: gpu:much gpu:1GB:1GB gpu:0layers gpu:1layer:2layers"
+    more = "gpu:layers gpu:-1layers gpu:1GB: gpu:14 cpu:1layer gpu:2layers:much"
+    for device in f"{none} {more}".split():
         assert_one_line(run(services, *ask, "--device", device), 2, "--device")
     gone = run(services, *ask, "--device", "gpu", "--device-memory", "1GB")
     assert_one_line(gone, 2, "no such option: --device-memory", "give --device gpu:SIZE")
@@ -125,5 +169,21 @@ def test_several_conversations_need_all_layers_in_one_place(services: Services, 
     parts = [json.loads(result.stdout)["device"]["parts"] for result in (one, two)]
     assert parts[1]["kv_cache"] == 2 * parts[0]["kv_cache"]
     assert parts[1]["weights"] == parts[0]["weights"]
-    split = run(services, *given, "--batch", "2", "--gpu-layers", "1")
-    assert_one_line(split, 5, "one conversation at a time", "on the CPU")
+    split = run(services, *given, "--batch", "2", "--device", "gpu:1layers")
+    assert_one_line(split, 5, "one conversation at a time", "--device gpu without layers, or --batch 1")
+
+
+@pytest.mark.parametrize(
+    ("text", "memory", "layers"),
+    [
+        ("gpu", None, None),
+        ("gpu:2GB", 2_000_000_000, None),
+        ("gpu:14layers", None, 14),
+        ("gpu:1layer", None, 1),
+        ("gpu:14layers:2GB", 2_000_000_000, 14),
+        ("gpu:2GB:14layers", 2_000_000_000, 14),
+    ],
+)
+def test_bounds_of_a_gpu_come_behind_colons(text: str, memory: int | None, layers: int | None) -> None:
+    given = DeviceChoiceType().convert(text, None, None)
+    assert given.settings() == {"device": "gpu", "device_memory": memory, "gpu_layers": layers}

@@ -12,15 +12,19 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
+from edgedec.backends.gpu.adapter import CHOICE
 from edgedec.disk.installing import pip_install
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.tiny_models import tiny_bundle
+from tests.gpu.adapters import adapter
 from tests.patience import PATIENCE_S
 
 ASKED = {"prompt": "a b c", "max_tokens": 4, "temperature": 0}
@@ -88,6 +92,31 @@ def test_a_reply_in_progress_is_cut_at_the_end(store: Path) -> None:
     assert process.returncode == 0
     assert rest[-1] == "data: [DONE]"
     assert json.loads(rest[-2].removeprefix("data: "))["choices"][0]["finish_reason"] in ("length", "stop")
+
+
+@pytest.mark.parametrize("draft", ["off", "auto"])
+def test_a_server_on_a_gpu_answers_two_conversations_with_the_tokens_of_the_cpu(
+    store: Path, monkeypatch: pytest.MonkeyPatch, draft: str
+) -> None:
+    monkeypatch.setenv(CHOICE, adapter().name)
+    asked = [{**ASKED, "prompt": prompt, "max_tokens": 12} for prompt in ("a b c a b c a b", "Once upon a")]
+
+    def answers(device: str) -> tuple[list[str], str]:
+        with (
+            serving(store, "--parallel", "2", "--draft", draft, "--device", device) as (process, url),
+            ThreadPoolExecutor(2) as pool,
+        ):
+            ask = partial(httpx.post, f"{url}/v1/completions", trust_env=False, timeout=PATIENCE_S)
+            told = list(pool.map(lambda one: ask(json=one), asked))
+            process.send_signal(signal.SIGTERM)
+            _, errors = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0, errors
+        return [one.json()["choices"][0]["text"] for one in told], errors
+
+    there, errors = answers("gpu")
+    assert f"tiny runs on {adapter().name}" in errors
+    assert there == answers("cpu")[0]
+    assert all(there)
 
 
 def test_a_port_in_use_is_one_line(home: Home) -> None:

@@ -24,7 +24,7 @@ from edgedec.server.work.request import (
     QueueLimits,
     Status,
 )
-from edgedec.server.work.room import ModelRoom
+from edgedec.server.work.room import GpuRoom, ModelRoom
 from edgedec.server.work.ticket import Ticket
 from edgedec.telemetry.process import rss_bytes
 
@@ -64,8 +64,9 @@ class Hub:
         self._requests = self._refused = self._failed = self._cancelled = 0
         self._room = None if memory is None else ModelRoom(memory)
         opening = open_model or opener_of(store, notice)
+        on_gpu = GpuRoom(config.placement.memory if config.device == "gpu" else None)
         self._loading = LoadingThread(
-            SchedulerOpener(config, self.limits, opening, self._room, notice), notice
+            SchedulerOpener(config, self.limits, opening, self._room, on_gpu, notice), notice
         )
 
     @property

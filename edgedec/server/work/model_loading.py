@@ -143,8 +143,7 @@ class LoadingThread:
         del scheduler
         self._forget(entry)
         _release()
-        if self._opener.room:
-            self._opener.room.closed(entry.name)
+        self._opener.closed(entry.name)
         self._notice(f"closed {entry.name} to make room")
 
     def _forget(self, entry: ModelEntry) -> None:

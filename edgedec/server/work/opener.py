@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgedec.core.errors import UnsupportedError
+from edgedec.core.cache_config import CacheConfig
+from edgedec.core.errors import MemoryBudgetError, UnsupportedError
 from edgedec.core.progress import Notice
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.sampling import DrawParams
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from edgedec.assemble.config import RunConfig
     from edgedec.models import Store
     from edgedec.server.work.request import QueueLimits
-    from edgedec.server.work.room import ModelRoom
+    from edgedec.server.work.room import GpuRoom, ModelRoom
 
 OpenModel = Callable[[Path, "RunConfig"], "Model"]
 """Opens the model of a bundle."""
@@ -29,12 +30,16 @@ WHOLE_ROWS = DrawParams(temperature=1.0, top_p=0.9, repetition_penalty=1.1, typi
 
 @dataclass(frozen=True, slots=True)
 class SchedulerOpener:
-    """Opens models that all run as ``config`` says; ``room`` is the budget that they share."""
+    """Opens models that all run as ``config`` says.
+
+    ``room`` and ``gpu_room`` are budgets that they share, of the process and of its GPU.
+    """
 
     config: RunConfig
     limits: QueueLimits
     open_model: OpenModel
     room: ModelRoom | None
+    gpu_room: GpuRoom
     notice: Notice
 
     def may_open(self, bundle: Path, others: int, *, idle: bool) -> bool:
@@ -55,11 +60,32 @@ class SchedulerOpener:
         if self.room:
             rule = self.room.rule(elastic=config.context is None)
             config = replace(config, memory=rule, sampling=WHOLE_ROWS, structured=True)
-        model = self._with_slots(bundle, config)
+        model = self._beside(bundle, config)
         if self.room and model.budget:
             self.room.opened(name, model.budget.plan)
+        on_gpu = model.loaded.backend.device_bytes(CacheConfig(model.context, model.runner.kv))
+        self.gpu_room.opened(name, sum(on_gpu.values()))
+        if on_gpu:
+            self.notice(f"{name} runs on {model.loaded.isa}")
         params = self.config.sampling_for(model.preset)
         return Scheduler(model, params, self.limits, idle, self.notice)
+
+    def closed(self, name: str) -> None:
+        """Count a model no more; its memory was released."""
+        self.gpu_room.closed(name)
+        if self.room:
+            self.room.closed(name)
+
+    def _beside(self, bundle: Path, config: RunConfig) -> Model:
+        """Open a model in what those that are open leave of the GPU."""
+        left = self.gpu_room.left
+        if left == self.gpu_room.budget:
+            return self._with_slots(bundle, config)
+        try:
+            return self._with_slots(bundle, replace(config, device_memory=left))
+        except MemoryBudgetError as error:
+            self.gpu_room.refuse(error)
+        return self._with_slots(bundle, config)  # is refused, with the whole bound in its words
 
     def _with_slots(self, bundle: Path, config: RunConfig) -> Model:
         """Open a model with the slots of ``config``; with one, and a notice, where it cannot have several."""

@@ -1,4 +1,4 @@
-"""One memory budget for all models of a process.
+"""One memory budget for all models of a process, and one for those on its GPU.
 
 Each model is planned as if it were alone, so that its context does not depend on the others. It is opened
 beside them if that plan fits there.
@@ -99,3 +99,30 @@ class ModelRoom:
     def closed(self, name: str) -> None:
         """Count a model no more; its memory was released."""
         del self._planned[name], self._own[name]
+
+
+class GpuRoom:
+    """Counts the memory of a GPU that models take of ``budget`` bytes; None: no bound. Used by one thread."""
+
+    def __init__(self, budget: int | None) -> None:
+        self.budget = budget
+        self._taken: dict[str, int] = {}
+
+    @property
+    def left(self) -> int | None:
+        """Bytes that the next model may take."""
+        return None if self.budget is None else self.budget - sum(self._taken.values())
+
+    def refuse(self, error: MemoryBudgetError) -> None:
+        """Raise NoRoomBeside where a model was refused ``left`` bytes, and ``budget`` would do."""
+        needed = next((one.value for one in error.remedies if one.name == "device_memory"), None)
+        if self._taken and self.budget is not None and isinstance(needed, int) and needed <= self.budget:
+            raise NoRoomBeside from None
+
+    def opened(self, name: str, nbytes: int) -> None:
+        """Count a model that takes so much."""
+        self._taken[name] = nbytes
+
+    def closed(self, name: str) -> None:
+        """Count a model no more."""
+        self._taken.pop(name, None)
