@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
 from typing import Any, Self
 
@@ -71,7 +71,14 @@ class TextProbe:
         """Open a template's program. Raises NativeError."""
         self.ask("template", beside=program, text=source, bos=bos, eos=eos)
 
-    def render(self, messages: Sequence[dict[str, str]], *, generation_prompt: bool = True) -> str:
-        """Return a prompt. Raises NativeError."""
-        found: str = self.ask("render", messages=list(messages), generation_prompt=generation_prompt)["text"]
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] = (),
+        *,
+        generation_prompt: bool = True,
+    ) -> str:
+        """Return a prompt; ``tools`` are as templates see them. Raises NativeError."""
+        given: dict[str, Any] = {"messages": list(messages), "tools": list(tools)}
+        found: str = self.ask("render", generation_prompt=generation_prompt, **given)["text"]
         return found

@@ -2,13 +2,13 @@
 
 Jinja's own parser reads the template, so the library has no parser. The program is the tree of its nodes;
 ``kernels/engine/text/template_program.h`` has its layout. A construct that the engine does not know becomes a
-node that refuses: a prompt is never another than Jinja's. It fails only where a conversation reaches it, so
-the parts for tools, which the engine has none of, may use what they like.
+node that refuses: a prompt is never another than Jinja's. It fails only where a conversation reaches it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 from collections.abc import Sequence
 from enum import IntEnum
@@ -21,7 +21,7 @@ from edgedec.disk.files import atomic_path
 from edgedec.text.program_renderer import PROGRAM
 
 FILE_NAME = PROGRAM
-MAGIC = b"EDGETPL2"
+MAGIC = b"EDGETPL3"
 _HASH_BYTES = 32
 NONE = 0xFFFFFFFF
 _HEADER = struct.Struct("<8s32sIIII")
@@ -66,12 +66,21 @@ class Op(IntEnum):
     BLOCK = 33
     NAMESPACE = 34
     OPAQUE = 35
+    SET_PAIR = 36
+    SELECT = 37
+    DICT = 38
+    MACRO = 39
+    PARAMETER = 40
+    KEYWORD = 41
+    CALL_MACRO = 42
+    REAL = 43
 
 
 COMPARISONS = ("eq", "ne", "lt", "lteq", "gt", "gteq", "in", "notin")
 FILTERS: tuple[str, ...] = (
     *("trim", "length", "upper", "lower", "capitalize", "title", "string"),
     *("default", "first", "last", "join", "list", "replace", "tojson"),
+    *("items", "dictsort", "safe"),
 )
 TESTS: tuple[str, ...] = (
     *("defined", "undefined", "none", "string", "mapping", "iterable", "sequence"),
@@ -81,9 +90,13 @@ TESTS: tuple[str, ...] = (
 METHODS: tuple[str, ...] = (
     *("strip", "lstrip", "rstrip", "startswith", "endswith", "split", "replace"),
     *("upper", "lower", "capitalize", "title", "join", "get", "rsplit"),
-    *("find", "count"),
+    *("find", "count", "items", "keys", "values"),
 )
 FUNCTIONS = ("raise_exception", "range", "strftime_now")
+_JSON = ("indent", "ensure_ascii", "sort_keys", "separators")
+"""Arguments of the filter ``tojson``, in their order; one that is left out is None."""
+_OF_CALLS = {"caller", "varargs", "kwargs"}
+"""Names with a meaning of their own within a macro."""
 _SAME = {"count": "length", "d": "default", "==": "equalto", "eq": "equalto", "!=": "ne"}
 
 
@@ -91,8 +104,9 @@ def program_of(source: str) -> bytes:
     """Return the program of a template. Raises TemplateError, naming the line, if it is not valid Jinja."""
     from edgedec.text.sandbox import parsed
 
-    writer = _Writer()
-    writer.block(parsed(source).body)
+    tree = parsed(source)
+    writer = _Writer(tree)
+    writer.block(tree.body)
     header = (len(writer.nodes) // 6, len(writer.lists), len(writer.texts), len(writer.names))
     words = struct.pack(f"<{len(writer.nodes) + len(writer.lists)}I", *writer.nodes, *writer.lists)
     return sealed(_HEADER.pack(MAGIC, bytes(_HASH_BYTES), *header) + words + bytes(writer.texts), source)
@@ -129,12 +143,15 @@ def keep_program(bundle: Path, source: str) -> None:
 class _Writer:
     """Writes nodes after their children. Each method returns the number of its node."""
 
-    def __init__(self) -> None:
+    def __init__(self, tree: nodes.Template) -> None:
         self.nodes: list[int] = []
         self.lists: list[int] = []
         self.texts = bytearray()
         self.names: dict[str, int] = {}
         self._line = 0
+        self._macros = {one.name for one in tree.find_all(nodes.Macro)}
+        self._inside = 0
+        """Scopes around a statement; a macro within one would see its variables."""
 
     def block(self, body: Sequence[nodes.Node]) -> int:
         return self._node(Op.BLOCK, *self._list([self.statement(one) for one in body]))
@@ -146,21 +163,23 @@ class _Writer:
                 return self._node(Op.OUTPUT, *self._list([self.expression(one) for one in node.nodes]))
             case nodes.If():
                 return self._if(node)
-            case nodes.For(recursive=False, test=None):
+            case nodes.For(recursive=False):
                 return self._for(node)
             case nodes.Assign(target=nodes.Name(name=name)):
                 return self._node(Op.SET, self._name(name), self.expression(node.node))
+            case nodes.Assign(target=nodes.Tuple(items=[nodes.Name(name=one), nodes.Name(name=two)])):
+                return self._node(Op.SET_PAIR, self._name(one), self._name(two), self.expression(node.node))
             case nodes.Assign(target=nodes.NSRef(name=name, attr=attribute)):
                 value = self.expression(node.node)
                 return self._node(Op.SET_ATTRIBUTE, self._name(name), value, *self._text(attribute))
             case nodes.AssignBlock(target=nodes.Name(name=name), filter=None):
-                return self._node(Op.SET_BLOCK, self._name(name), self.block(node.body))
+                return self._node(Op.SET_BLOCK, self._name(name), self._scope(node.body))
             case nodes.Break():
                 return self._node(Op.BREAK)
             case nodes.Continue():
                 return self._node(Op.CONTINUE)
-            case nodes.Macro():  # a call of it is refused
-                return self._node(Op.SET, self._name(node.name), self._node(Op.OPAQUE))
+            case nodes.Macro():
+                return self._node(Op.SET, self._name(node.name), self._macro(node))
             case _:
                 return self._refused(f"the statement {type(node).__name__}")
 
@@ -182,7 +201,11 @@ class _Writer:
                 value = self.expression(node.node)
                 return self._node(Op.ITEM, value, self.expression(node.arg))
             case nodes.List() | nodes.Tuple():
-                return self._node(Op.LIST, *self._list([self.expression(one) for one in node.items]))
+                items = self._list([self.expression(one) for one in node.items])
+                return self._node(Op.LIST, *items, int(isinstance(node, nodes.Tuple)))
+            case nodes.Dict():
+                pairs = [self.expression(one) for item in node.items for one in (item.key, item.value)]
+                return self._node(Op.DICT, *self._list(pairs))
             case nodes.Concat():
                 return self._node(Op.JOIN, *self._list([self.expression(one) for one in node.nodes]))
             case nodes.Compare():
@@ -191,7 +214,7 @@ class _Writer:
                 parts = (self.expression(node.test), self.expression(node.expr1), self._maybe(node.expr2))
                 return self._node(Op.CHOOSE, *parts)
             case nodes.Filter():
-                return self._applied(Op.FILTER, FILTERS, node, "filter")
+                return self._filter(node)
             case nodes.Test():
                 return self._applied(Op.TEST, TESTS, node, "test")
             case nodes.Call():
@@ -218,6 +241,8 @@ class _Writer:
             return self._node(Op.INT, value & NONE, value >> 32)
         if isinstance(value, str):
             return self._node(Op.TEXT, *self._text(value))
+        if isinstance(value, float) and math.isfinite(value):
+            return self._node(Op.REAL, *self._text(repr(value)))
         return self._refused(f"the constant {value!r:.40}")
 
     def _compare(self, node: nodes.Compare) -> int:
@@ -225,6 +250,39 @@ class _Writer:
             return self._refused("a chain of comparisons")
         first, second = self.expression(node.expr), self.expression(node.ops[0].expr)
         return self._node(Op.COMPARE, first, second, COMPARISONS.index(node.ops[0].op))
+
+    def _filter(self, node: nodes.Filter) -> int:
+        plain = node.node is not None and not node.dyn_args and not node.dyn_kwargs
+        given: dict[Any, Any] = {one.key: one.value for one in node.kwargs}
+        match node.name, node.args:
+            case "tojson", args if plain and given and not args and given.keys() <= set(_JSON):
+                arguments = [self._maybe_nothing(given.get(name)) for name in _JSON]
+                value = self.expression(node.node)
+                return self._node(Op.FILTER, value, FILTERS.index("tojson"), *self._list(arguments))
+            case ("select" | "reject") as name, [*test] if plain and not given:
+                return self._select(node, name == "select", "", test)
+            case ("selectattr" | "rejectattr") as name, [nodes.Const(value=str(key)), *test] if (
+                plain and not given and key.isidentifier()
+            ):
+                return self._select(node, name == "selectattr", key, test)
+        return self._applied(Op.FILTER, FILTERS, node, "filter")
+
+    def _select(self, node: nodes.Filter, wanted: bool, key: str, test: list[Any]) -> int:
+        """Write the items of a list for which a test of them, or of an attribute, holds or does not."""
+        values = self._node(Op.OR, self.expression(node.node), self._node(Op.LIST, *self._list([])))
+        hidden = f" of {node.name}"
+        one = self._node(Op.NAME, self._name(hidden), *self._text(hidden))
+        if key:
+            one = self._node(Op.ITEM, one, self._node(Op.TEXT, *self._text(key)))
+        if test:
+            name = _SAME.get(test[0].value, test[0].value) if isinstance(test[0], nodes.Const) else None
+            if name not in TESTS:
+                return self._refused(f"the filter {node.name} with such a test")
+            arguments = self._list([self.expression(given) for given in test[1:]])
+            one = self._node(Op.TEST, one, TESTS.index(name), *arguments)
+        if not wanted:
+            one = self._node(Op.NOT, one)
+        return self._node(Op.SELECT, self._name(hidden), values, one)
 
     def _applied(self, op: Op, known: tuple[str, ...], node: Any, kind: str) -> int:
         name = _SAME.get(node.name, node.name)
@@ -244,6 +302,11 @@ class _Writer:
             case nodes.Name() if plain and called.name in FUNCTIONS:
                 arguments = self._list([self.expression(one) for one in node.args])
                 return self._node(Op.CALL, FUNCTIONS.index(called.name), self._name(called.name), *arguments)
+            case nodes.Name() if called.name in self._macros and not node.dyn_args and not node.dyn_kwargs:
+                given = [self.expression(one) for one in node.args]
+                for one in node.kwargs:
+                    given.append(self._node(Op.KEYWORD, *self._text(one.key), self.expression(one.value)))
+                return self._node(Op.CALL_MACRO, self._name(called.name), *self._list(given))
             case nodes.Name(name="namespace") if not node.args and not node.dyn_args and not node.dyn_kwargs:
                 pairs: list[int] = []
                 for one in node.kwargs:
@@ -268,14 +331,54 @@ class _Writer:
 
     def _for(self, node: nodes.For) -> int:
         target = node.target
-        if not isinstance(target, nodes.Name):
-            return self._refused("a loop over several names")
+        match target:
+            case nodes.Name():
+                name, pair = target.name, None
+            case nodes.Tuple(items=[nodes.Name(name=one), nodes.Name(name=two)]):
+                name, pair = f" {one}, {two}", (one, two)
+            case _:
+                return self._refused("a loop over several names")
         values = self.expression(node.iter)
-        body, rest = self.block(node.body), self.block(node.else_)
-        return self._node(Op.FOR, self._name(target.name), values, body, rest)
+        if node.test is not None:
+            test = self.expression(node.test)
+            if pair:
+                test = self._node(Op.AND, self._split(name, pair), test)
+            values = self._node(Op.SELECT, self._name(name), values, test)
+        body, rest = self._scope(node.body, name, pair), self.block(node.else_)
+        return self._node(Op.FOR, self._name(name), values, body, rest)
+
+    def _scope(
+        self, body: Sequence[nodes.Node], name: str = "", pair: tuple[str, str] | None = None
+    ) -> int:
+        """Write a block with a scope of its own, which begins with ``name`` taken apart into a ``pair``."""
+        self._inside += 1
+        block = self.block(body)
+        self._inside -= 1
+        if pair is None:
+            return block
+        return self._node(Op.BLOCK, *self._list([self._split(name, pair), block]))
+
+    def _split(self, name: str, pair: tuple[str, str]) -> int:
+        whole = self._node(Op.NAME, self._name(name), *self._text(name))
+        return self._node(Op.SET_PAIR, self._name(pair[0]), self._name(pair[1]), whole)
+
+    def _macro(self, node: nodes.Macro) -> int:
+        names = {one.name for one in node.find_all(nodes.Name)}
+        if self._inside or names & _OF_CALLS:  # a call of it is refused
+            return self._node(Op.OPAQUE)
+        defaults = [None] * (len(node.args) - len(node.defaults)) + list(node.defaults)
+        parameters = []
+        for one, default in zip(node.args, defaults, strict=True):
+            value = self._maybe(default)
+            parameters.append(self._node(Op.PARAMETER, self._name(one.name), *self._text(one.name), value))
+        body = self._scope(node.body)
+        return self._node(Op.MACRO, *self._list(parameters), body)
 
     def _maybe(self, node: Any) -> int:
         return NONE if node is None else self.expression(node)
+
+    def _maybe_nothing(self, node: Any) -> int:
+        return self._node(Op.NOTHING) if node is None else self.expression(node)
 
     def _refused(self, construct: str) -> int:
         return self._node(Op.REFUSE, *self._text(construct))

@@ -359,7 +359,7 @@ def test_a_bundle_without_tables_is_made_ready(
     copy = tmp_path / "copy"
     shutil.copytree(bundle, copy)
     (copy / "tokenizer.table").unlink()
-    (copy / "chat_template.program").write_bytes(b"EDGETPL2 of another template")
+    (copy / "chat_template.program").write_bytes(b"EDGETPL3 of another template")
     messages = [{"role": "user", "content": "hello"}]
     with native.open(copy, threads=1, context=256) as opened:
         asked = {"sampling": GREEDY, "max_tokens": 5}

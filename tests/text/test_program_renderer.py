@@ -81,7 +81,7 @@ def test_messages_with_more_than_a_text_are_for_jinja(message: dict[str, Any], t
     assert outcome(with_program(tmp_path, source), [message]) == outcome(by_jinja(source), [message])
 
 
-@pytest.mark.parametrize("damage", [b"", b"EDGETPL2", b"\xff" * 400])
+@pytest.mark.parametrize("damage", [b"", b"EDGETPL3", b"\xff" * 400])
 def test_a_program_that_is_damaged_or_of_another_template_is_not_used(damage: bytes, tmp_path: Path) -> None:
     expected = by_jinja(REAL["gemma2"]).render(TALK[1:])
     assert with_program(tmp_path, REAL["gemma2"], damage).render(TALK[1:]) == expected
@@ -89,7 +89,7 @@ def test_a_program_that_is_damaged_or_of_another_template_is_not_used(damage: by
 
 
 def test_a_program_of_an_earlier_version_is_written_again_with_the_first_prompt(tmp_path: Path) -> None:
-    old = b"EDGETPL1" + program_of(REAL["smollm2"])[8:]
+    old = b"EDGETPL2" + program_of(REAL["smollm2"])[8:]
     expected = with_program(tmp_path, REAL["smollm2"], old).render(TALK)
     assert (tmp_path / PROGRAM).read_bytes() == program_of(REAL["smollm2"])
     template = ChatTemplate(REAL["smollm2"], bos="<bos>", eos="<eos>", bundle=tmp_path)

@@ -110,19 +110,36 @@ Status open_template(Text& text, std::string_view program, JsonValue request) {
   return ChatTemplate::open(text.program, text.source, text_in(request["bos"]), text_in(request["eos"]), &text.chat);
 }
 
+// Messages, of which the fields beside role and content are values, and tools.
 struct Turns {
-  explicit Turns(JsonValue list) {
-    for (size_t i = 0; i < list.size(); ++i) texts.push_back({text_in(list.at(i)["role"]), text_in(list.at(i)["content"])});
-    for (const auto& [role, content] : texts) messages.push_back({role, content});
+  Status read(JsonValue request) {
+    const JsonValue list = request["messages"], given = request["tools"];
+    values.resize(list.size());
+    tools.resize(given.size());
+    for (size_t i = 0; i < tools.size(); ++i) EDGEDEC_TRY(plain_value(given.at(i), &tools[i]));
+    for (size_t i = 0; i < list.size(); ++i) {
+      texts.push_back({text_in(list.at(i)["role"]), text_in(list.at(i)["content"])});
+      values[i] = PlainValue::object();
+      for (size_t j = 0; j < list.at(i).size(); ++j) {
+        const JsonValue field = list.at(i).at(j);
+        PlainValue value;
+        EDGEDEC_TRY(plain_value(field, &value));
+        if (field.key() != "role" && field.key() != "content") values[i].set(field.key(), value);
+      }
+    }
+    for (size_t i = 0; i < texts.size(); ++i) messages.push_back({texts[i].first, texts[i].second, &values[i]});
+    return {};
   }
   std::vector<std::pair<std::string, std::string>> texts;
+  std::vector<PlainValue> values, tools;
   std::vector<Message> messages;
 };
 
 Status render(Text& text, JsonValue request, JsonWriter* out) {
-  const Turns turns(request["messages"]);
+  Turns turns;
   std::string prompt;
-  EDGEDEC_TRY(text.chat.render(turns.messages, request["generation_prompt"].flag().value_or(true), &prompt));
+  EDGEDEC_TRY(turns.read(request));
+  EDGEDEC_TRY(text.chat.render({turns.messages, turns.tools}, request["generation_prompt"].flag().value_or(true), &prompt));
   out->key("text").text(prompt);
   return {};
 }
@@ -131,8 +148,9 @@ Status prompt(Text& text, JsonValue request, JsonWriter* out) {
   if (!text.prompts) text.prompts = std::make_unique<Prompts>(*text.tokenizer, text.source.empty() ? nullptr : &text.chat);
   if (request["take_back"].flag().value_or(false)) text.prompts->take_back();
   if (!request["seen"].missing()) text.prompts->remember(text_in(request["seen"]), ids_in(request["ids"]));
-  const Turns turns(request["messages"]);
+  Turns turns;
   Prompt found;
+  EDGEDEC_TRY(turns.read(request));
   EDGEDEC_TRY(text.prompts->build(turns.messages, &found));
   out->key("text").text(found.text);
   write_prompt_ids(found.ids, out);
@@ -160,7 +178,7 @@ EDGEDEC_EXPORT char* edgedec_probe_text(void* handle, const char* request, size_
                                         size_t* out_size) {
   Text& text = *static_cast<Text*>(handle);
   Json json;
-  if (!json.parse({request, size}, {64 << 20, 16, 8 << 20})) return reported({Code::kUsage, "no request"}, out_size);
+  if (!json.parse({request, size}, {64 << 20, 100, 8 << 20})) return reported({Code::kUsage, "no request"}, out_size);
   const JsonValue root = json.root();
   const std::string act = text_in(root["do"]);
   JsonWriter out;

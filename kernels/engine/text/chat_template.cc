@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "common/capi.h"
-#include "engine/text/template_renderer.h"
 
 namespace edgedec::engine {
 
@@ -18,13 +17,12 @@ Status ChatTemplate::open(std::string_view program, std::string_view source, std
   return {};
 }
 
-Status ChatTemplate::render(Span<const Message> messages, bool generation_prompt, std::string* prompt) const {
-  TemplateRenderer renderer(program_, messages);
-  renderer.set_messages();
+Status ChatTemplate::render(const Talk& talk, bool generation_prompt, std::string* prompt) const {
+  TemplateRenderer renderer(program_, talk);
+  renderer.set_talk();
   renderer.set("add_generation_prompt", Value::flag(generation_prompt));
   renderer.set("bos_token", Value::string(bos_));
   renderer.set("eos_token", Value::string(eos_));
-  renderer.set("tools", Value::none());
   renderer.set("documents", Value::none());
   Value builtin = Value::of(Kind::kOpaque);
   builtin.number = 1;
@@ -47,7 +45,7 @@ EDGEDEC_EXPORT char* edgedec_render_template(const char* const* texts, const siz
   std::vector<Message> messages;
   for (size_t at = 4; at + 1 < count; at += 2) messages.push_back({text(at), text(at + 1)});
   std::string prompt;
-  if (!chat.render(messages, generation_prompt != 0, &prompt).ok()) return nullptr;
+  if (!chat.render({messages, {}}, generation_prompt != 0, &prompt).ok()) return nullptr;
   auto* copy = static_cast<char*>(std::malloc(prompt.size() + 1));
   if (copy) std::memcpy(copy, prompt.data(), prompt.size());
   *size = prompt.size();

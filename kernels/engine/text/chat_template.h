@@ -7,7 +7,7 @@
 #include "core/base/span.h"
 #include "core/base/status.h"
 #include "engine/text/template_program.h"
-#include "engine/text/template_values.h"
+#include "engine/text/template_renderer.h"
 #include "engine/text/thinking.h"
 
 namespace edgedec::engine {
@@ -22,9 +22,9 @@ class ChatTemplate {
   static Status open(std::string_view program, std::string_view source, std::string_view bos, std::string_view eos,
                      ChatTemplate* made);
 
-  // Writes the prompt for `messages`, whose texts are UTF-8. kBadFile: the template fails, refuses the messages (in its own
+  // Writes the prompt for a conversation, whose texts are UTF-8. `tools` are as templates see them. kBadFile: the template fails, refuses the messages (in its own
   // words), or exceeds its limits. kUnsupported: it needs a construct that the engine does not know.
-  Status render(Span<const Message> messages, bool generation_prompt, std::string* prompt) const;
+  Status render(const Talk& talk, bool generation_prompt, std::string* prompt) const;
 
   // The tags around the thinking part of a reply.
   ThinkingTags tags() const { return tags_; }

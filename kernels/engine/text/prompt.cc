@@ -97,7 +97,7 @@ Status Prompts::render(Span<const Message> messages, GuardedText* rendered) cons
   std::vector<std::string> texts = texts_of(messages);
   std::string marker, text;
   EDGEDEC_TRY(guard(tokenizer_->control(), &texts, &marker));
-  EDGEDEC_TRY(chat_->render(messages_of(texts), true, &text));
+  EDGEDEC_TRY(chat_->render({messages_of(texts), {}}, true, &text));
   *rendered = without_markers(valid_utf8(text), marker);
   return {};
 }

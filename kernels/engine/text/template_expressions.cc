@@ -2,23 +2,45 @@
 #include <algorithm>
 
 #include "core/base/format.h"
+#include "core/base/json.h"
 #include "engine/text/template_renderer.h"
 #include "engine/text/template_text.h"
 
 namespace edgedec::engine {
 namespace {
 
-// Attributes of Python's dict, which come before the fields of a message.
-constexpr std::string_view kOfDict[] = {"clear", "copy",    "fromkeys", "get",        "items",  "keys",
-                                        "pop",   "popitem", "setdefault", "update", "values"};
+// Attributes of Python's texts and lists.
+constexpr std::string_view kOfText =
+    " capitalize casefold center count encode endswith expandtabs find format format_map index isalnum isalpha isascii isdecimal "
+    "isdigit isidentifier islower isnumeric isprintable isspace istitle isupper join ljust lower lstrip maketrans partition "
+    "removeprefix removesuffix replace rfind rindex rjust rpartition rsplit rstrip split splitlines startswith strip swapcase "
+    "title translate upper zfill ";
+constexpr std::string_view kOfList = " append clear copy count extend index insert pop remove reverse sort ";
+constexpr std::string_view kOfNumber =
+    " as_integer_ratio bit_count bit_length conjugate denominator from_bytes fromhex hex imag is_integer numerator real to_bytes ";
 
 bool is_private(std::string_view name) { return name.substr(0, 1) == "_"; }
+
+// Whether a value certainly has no such attribute.
+bool has_no_attribute(const Value& of, std::string_view name) {
+  if (is_private(name) || of.is_safe()) return false;
+  if (of.is(Kind::kNone) || of.is(Kind::kBound)) return true;
+  const std::string_view known = of.is(Kind::kText) ? kOfText : of.is(Kind::kList) ? kOfList : kOfNumber;
+  return of.kind >= Kind::kBool && of.kind <= Kind::kList && known.find(" " + std::string(name) + " ") == known.npos;
+}
+
+bool bound(Value* value) {
+  *value = Value::of(Kind::kBound);
+  return true;
+}
 
 }  // namespace
 
 bool TemplateRenderer::value_of(uint32_t number, Value* value) {
   const Node& node = program_.node(number);
+  const Level level(&depth_);
   if (!work(1)) return false;
+  if (depth_ > kMostLevels) return fail("too deep a recursion");
   line_ = node.line;
   const uint32_t* v = node.values;
   Value a;
@@ -55,7 +77,14 @@ bool TemplateRenderer::value_of(uint32_t number, Value* value) {
     case Op::kSlice:
       return slice(node, value);
     case Op::kList:
-      return arguments(node, 0, &list) && made(std::move(list), value);
+      if (!arguments(node, 0, &list) || !made(std::move(list), value)) return false;
+      value->number = v[2] ? kTuple : kPlainList;
+      return true;
+    case Op::kReal: {
+      const std::optional<double> real = parse_real(program_.text(v[0], v[1]));
+      *value = Value::fraction(real.value_or(0.0));
+      return real || fail("a constant is no number");
+    }
     case Op::kAnd:
     case Op::kOr:
       if (!value_of(v[0], value) || !truth(*value, &holds)) return false;
@@ -82,6 +111,19 @@ bool TemplateRenderer::value_of(uint32_t number, Value* value) {
       return arguments(node, 2, &list) && call(static_cast<Function>(v[0]), list, value);
     case Op::kNamespace:
       return new_namespace(node, value);
+    case Op::kSelect:
+      return select(node, value);
+    case Op::kDict:
+      return dictionary(node, value);
+    case Op::kSetPair:  // in front of a test that both names are for
+      *value = Value::flag(true);
+      return set_pair(node);
+    case Op::kMacro:
+      *value = Value::of(Kind::kMacro);
+      value->number = number;
+      return true;
+    case Op::kCallMacro:
+      return call_macro(node, value);
     default:
       return operation(node, value);
   }
@@ -137,19 +179,30 @@ bool TemplateRenderer::operation(const Node& node, Value* value) {
 
 bool TemplateRenderer::arithmetic(const Node& node, const Value& a, const Value& b, Value* value) {
   if (node.op == Op::kAdd && a.is(Kind::kText) && b.is(Kind::kText)) {
-    std::string joined(a.text);
-    return made(joined.append(b.text), value);
+    const bool safe = a.is_safe() || b.is_safe();
+    std::string joined = safe && !a.is_safe() ? escaped(a.text) : std::string(a.text);
+    if (!made(joined.append(safe && !b.is_safe() ? escaped(b.text) : b.text), value)) return false;
+    value->number = safe;
+    return true;
   }
   if (node.op == Op::kAdd && a.is(Kind::kList) && b.is(Kind::kList)) {
     List joined = *a.list;
     joined.insert(joined.end(), b.list->begin(), b.list->end());
     return made(std::move(joined), value);
   }
+  if (node.op == Op::kMultiply && a.is(Kind::kText) && !a.is_safe() && b.is_number()) {
+    std::string repeated;
+    for (int64_t left = a.text.empty() ? 0 : b.number; left > 0; --left) {
+      if (!work(1 + a.text.size() / 16) || repeated.size() > most_bytes_) return fail("it takes too much memory");
+      repeated += a.text;
+    }
+    return made(std::move(repeated), value);
+  }
   if (a.is(Kind::kUndefined)) return fail("'" + std::string(a.text) + "' is undefined");
   if (b.is(Kind::kUndefined) && b.text.size() && !a.is(Kind::kText)) return fail("'" + std::string(b.text) + "' is undefined");
   if (!a.is_number() || !b.is_number()) {
     const bool certain = node.op == Op::kAdd && (a.is(Kind::kText) || b.is(Kind::kText)) && !a.is(Kind::kOpaque) && !b.is(Kind::kOpaque);
-    return certain ? fail("text is joined with something else") : unknown("arithmetic of other things than numbers");
+    return certain ? fail("text is joined with something else") : unknown("arithmetic of other things than whole numbers");
   }
   int64_t result = 0;
   bool overflow = false;
@@ -170,13 +223,12 @@ bool TemplateRenderer::arithmetic(const Node& node, const Value& a, const Value&
   return true;
 }
 
-bool TemplateRenderer::message_field(const Value& message, std::string_view name, Value* value) {
-  if (std::find(std::begin(kOfDict), std::end(kOfDict), name) != std::end(kOfDict) || is_private(name)) {
-    return unknown("the attribute " + std::string(name));
-  }
-  *value = name == "role"      ? Value::string(message.message->role)
-           : name == "content" ? Value::string(message.message->content)
-                               : Value::undefined(name);
+bool TemplateRenderer::field(const Value& object, std::string_view name, Value* value) {
+  if (!work(1 + object.object->fields.size() / 16)) return false;
+  const Value* found = object.object->find(name);
+  if (is_private(name)) return unknown("the attribute " + std::string(name));
+  if (!found && is_of_dict(name)) return bound(value);
+  *value = found ? *found : Value::undefined(name);
   return true;
 }
 
@@ -186,9 +238,9 @@ bool TemplateRenderer::attribute(const Node& node, Value* value) {
   line_ = node.line;
   const std::string_view name = program_.text(node.values[1], node.values[2]);
   if (of.is(Kind::kUndefined)) return fail("'" + std::string(of.text) + "' is undefined");
-  if (of.is(Kind::kMessage)) return message_field(of, name, value);
+  if (of.is(Kind::kObject)) return is_of_dict(name) ? bound(value) : field(of, name, value);
   if (of.is(Kind::kLoop)) return loop_attribute(*of.loop, name, value);
-  if (of.is(Kind::kNone) && !is_private(name)) {
+  if (has_no_attribute(of, name)) {
     *value = Value::undefined(name);
     return true;
   }
@@ -223,15 +275,17 @@ bool TemplateRenderer::item(const Node& node, Value* value) {
   if (!value_of(node.values[0], &of) || !value_of(node.values[1], &key)) return false;
   line_ = node.line;
   if (of.is(Kind::kUndefined)) return fail("'" + std::string(of.text) + "' is undefined");
-  if (of.is(Kind::kMessage) && key.is(Kind::kText)) return message_field(of, key.text, value);
-  if (of.is(Kind::kNone)) {
-    *value = Value::undefined("an item of none");
+  if (of.is(Kind::kObject) && key.is(Kind::kText)) return field(of, key.text, value);
+  if (of.is(Kind::kNone) || (of.is(Kind::kObject) && key.is(Kind::kUndefined)) ||
+      (key.is(Kind::kText) && has_no_attribute(of, key.text))) {
+    *value = Value::undefined("an item that is not there");
     return true;
   }
   if (!key.is_number() || !(of.is(Kind::kList) || of.is(Kind::kText))) return unknown("an item of another kind");
   const int64_t size = of.is(Kind::kList) ? static_cast<int64_t>(of.list->size()) : characters(of.text);
   const int64_t at = key.number < 0 ? key.number + size : key.number;
   if (!work(of.text.size() / 16)) return false;
+  if (of.is_safe()) return unknown("an item of a text that is marked as safe");
   *value = at < 0 || at >= size ? Value::undefined("an item that is not there")
            : of.is(Kind::kList) ? (*of.list)[static_cast<size_t>(at)]
                                 : Value::string(part(of.text, at, at + 1));
@@ -248,7 +302,8 @@ bool TemplateRenderer::slice(const Node& node, Value* value) {
   }
   line_ = node.line;
   if (of.is(Kind::kUndefined)) return fail("'" + std::string(of.text) + "' is undefined");
-  if (!of.is(Kind::kList) && !of.is(Kind::kText)) return unknown("a slice of another kind");
+  if (of.is(Kind::kNone) || of.is_number()) return fail("a slice of something that is no list");
+  if (of.is_safe() || (!of.is(Kind::kList) && !of.is(Kind::kText))) return unknown("a slice of another kind");
   const int64_t size = of.is(Kind::kList) ? static_cast<int64_t>(of.list->size()) : characters(of.text);
   const int64_t step = bounds[2].is(Kind::kNone) ? 1 : bounds[2].number;
   if (step == 0) return fail("slice step cannot be zero");
@@ -266,7 +321,10 @@ bool TemplateRenderer::slice(const Node& node, Value* value) {
   }
   List items;
   for (int64_t at = first; step < 0 ? at > last : at < last; at += step) items.push_back((*of.list)[static_cast<size_t>(at)]);
-  return made(std::move(items), value);
+  if (of.number == kView) return unknown("a slice of another kind");
+  if (!made(std::move(items), value)) return false;
+  value->number = of.number;
+  return true;
 }
 
 }  // namespace edgedec::engine

@@ -15,13 +15,13 @@ bool letter(char byte) { return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && 
 }  // namespace
 
 bool TemplateRenderer::length(const Value& value, int64_t* length) {
-  if (value.is(Kind::kNone) || value.is_number()) return fail("something without a length is measured");
+  if (value.is(Kind::kNone) || value.is_number() || value.is(Kind::kReal)) return fail("something without a length is measured");
   if (value.is(Kind::kText) && !work(value.text.size() / 16)) return false;
   *length = value.is(Kind::kText)      ? characters(value.text)
             : value.is(Kind::kList)    ? static_cast<int64_t>(value.list->size())
-            : value.is(Kind::kMessage) ? 2
+            : value.is(Kind::kObject)  ? static_cast<int64_t>(value.object->fields.size())
                                        : 0;
-  return value.kind <= Kind::kMessage || unknown("the length of an object");
+  return value.kind <= Kind::kObject || unknown("the length of an object");
 }
 
 bool TemplateRenderer::filter(Filter filter, const Value& value, const List& arguments, Value* result) {
@@ -29,7 +29,8 @@ bool TemplateRenderer::filter(Filter filter, const Value& value, const List& arg
   int64_t size;
   bool holds = false;
   const List* items;
-  const size_t most = filter == Filter::kReplace || filter == Filter::kDefault ? 2
+  const size_t most = filter == Filter::kToJson ? 4
+                      : filter == Filter::kReplace || filter == Filter::kDefault ? 2
                       : filter == Filter::kTrim || filter == Filter::kJoin     ? 1
                                                                                : 0;
   if (arguments.size() > most) return unknown("a filter with such arguments");
@@ -60,10 +61,14 @@ bool TemplateRenderer::filter(Filter filter, const Value& value, const List& arg
       *result = Value::sequence(items);
       return true;
     case Filter::kToJson:
-      return to_json(value, result);
+      return to_json(value, arguments, result);
+    case Filter::kItems:
+    case Filter::kDictSort:
+      return pairs_of(value, filter == Filter::kDictSort, result);
     default:
       break;
   }
+  if (value.is_safe() && filter != Filter::kString && filter != Filter::kSafe) return unknown("a filter of a text that is marked as safe");
   if (!text_of(value, &text)) return false;
   switch (filter) {
     case Filter::kTrim:
@@ -81,6 +86,7 @@ bool TemplateRenderer::filter(Filter filter, const Value& value, const List& arg
       return in_case(text, 'c', result);
     default:
       *result = Value::string(text);
+      result->number = filter == Filter::kSafe || value.is_safe();
       return true;
   }
 }
@@ -98,13 +104,13 @@ bool TemplateRenderer::test(Test test, const Value& value, const List& arguments
     case Test::kUndefined: holds = kind == Kind::kUndefined; break;
     case Test::kNone: holds = kind == Kind::kNone; break;
     case Test::kString: holds = kind == Kind::kText; break;
-    case Test::kMapping: holds = kind == Kind::kMessage; break;
+    case Test::kMapping: holds = kind == Kind::kObject; break;
     case Test::kIterable:
     case Test::kSequence:
       if (kind == Kind::kNamespace || kind == Kind::kLoop) return unknown("a test of an object");
-      holds = kind == Kind::kText || kind == Kind::kList || kind == Kind::kMessage || kind == Kind::kUndefined;
+      holds = kind == Kind::kText || kind == Kind::kList || kind == Kind::kObject || kind == Kind::kUndefined;
       break;
-    case Test::kNumber: holds = value.is_number(); break;
+    case Test::kNumber: holds = value.is_number() || kind == Kind::kReal; break;
     case Test::kInteger: holds = kind == Kind::kInt; break;
     case Test::kBoolean: holds = kind == Kind::kBool; break;
     case Test::kTrue: holds = kind == Kind::kBool && value.number; break;
@@ -127,18 +133,12 @@ bool TemplateRenderer::test(Test test, const Value& value, const List& arguments
 
 bool TemplateRenderer::method(Method method, const Value& value, const List& arguments, Value* result) {
   if (value.is(Kind::kUndefined)) return fail("'" + std::string(value.text) + "' is undefined");
-  if (value.is(Kind::kMessage) && method == Method::kGet && !arguments.empty() && arguments.size() <= 2 &&
-      arguments[0].is(Kind::kText)) {
-    const std::string_view key = arguments[0].text;
-    *result = key == "role"          ? Value::string(value.message->role)
-              : key == "content"     ? Value::string(value.message->content)
-              : arguments.size() > 1 ? arguments[1]
-                                     : Value::none();
-    return true;
-  }
+  if (value.is(Kind::kObject)) return object_method(method, value, arguments, result);
   const bool plain = std::all_of(arguments.begin(), arguments.end(), [](const Value& one) { return one.is(Kind::kText); });
   const std::string_view text = value.text;
-  if (!value.is(Kind::kText)) return unknown("a method of something that is no text");
+  const bool no_text = value.kind < Kind::kText || (value.is(Kind::kList) && method != Method::kCountOf);
+  if (no_text) return fail("something that is no text has no such method");
+  if (!value.is(Kind::kText) || value.is_safe()) return unknown("a method of something that is no plain text");
   if (!work(1 + text.size() / 16)) return false;
   switch (method) {
     case Method::kStrip:
@@ -169,6 +169,11 @@ bool TemplateRenderer::method(Method method, const Value& value, const List& arg
     case Method::kCapitalize:
       if (!arguments.empty()) return unknown("a method with such arguments");
       return in_case(text, method == Method::kUpper ? 'u' : method == Method::kLower ? 'l' : 'c', result);
+    case Method::kItems:
+    case Method::kKeys:
+    case Method::kValues:
+    case Method::kGet:
+      return fail("a text has no such method");
     default:
       return unknown("such a method of a text");
   }
@@ -185,12 +190,16 @@ bool TemplateRenderer::call(Function function, const List& arguments, Value* res
     return time_now(arguments[0].text, result);
   }
   const bool numbers = std::all_of(arguments.begin(), arguments.end(), [](const Value& one) { return one.is_number(); });
-  if (arguments.empty() || arguments.size() > 2 || !numbers) return unknown("such a range");
-  const int64_t first = arguments.size() == 2 ? arguments[0].number : 0, last = arguments.back().number;
-  int64_t count;
-  if (__builtin_sub_overflow(last, first, &count) || count > kMostRange) return fail("the range is too large");
+  if (arguments.empty() || arguments.size() > 3 || !numbers) return unknown("such a range");
+  const int64_t first = arguments.size() > 1 ? arguments[0].number : 0, last = arguments[arguments.size() > 1].number;
+  const int64_t step = arguments.size() > 2 ? arguments[2].number : 1;
+  int64_t way;
+  if (step == 0) return fail("range() arg 3 must not be zero");
+  if (__builtin_sub_overflow(last, first, &way) || step < -kMostRange || step > kMostRange) return fail("the range is too large");
+  const int64_t count = way / step + (way % step != 0);
+  if (count > kMostRange) return fail("the range is too large");
   List items;
-  for (int64_t at = 0; at < count; ++at) items.push_back(Value::whole(first + at));
+  for (int64_t at = 0; at < count; ++at) items.push_back(Value::whole(first + at * step));
   return made(std::move(items), result);
 }
 

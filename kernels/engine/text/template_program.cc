@@ -21,7 +21,7 @@ struct Header {
 constexpr const char* kShapes[static_cast<size_t>(Op::kCount)] = {
     "t", "", "x", "xx", "t", "vt", "nt", "nn", "n???", "l", "l", "nn", "nn", "nn", "nn",
     "n", "n", "nn", "nn", "nnx", "nn?", "nxl", "nxl", "nxl", "xvl", "l", "nnn", "vnnn", "vn", "vnt",
-    "vn", "", "", "l", "vl", ""};
+    "vn", "", "", "l", "vl", "", "vvn", "vnn", "l", "ln", "vt?", "tn", "vl", "t"};
 
 struct Bound {
   Op op;
@@ -40,7 +40,7 @@ Status damaged_program() { return {Code::kBadFile, "chat_template.program is dam
 
 Status TemplateProgram::open(std::string_view content, std::string_view source, TemplateProgram* program) {
   if (content.size() < sizeof(Header) || content.size() > kMostBytes || reinterpret_cast<uintptr_t>(content.data()) % 4 ||
-      content.substr(0, 8) != "EDGETPL2")
+      content.substr(0, 8) != "EDGETPL3")
     return damaged_program();
   const auto& header = *reinterpret_cast<const Header*>(content.data());
   Sha256 hash;

@@ -14,12 +14,14 @@ namespace edgedec::engine {
 enum class Op : uint32_t {
   kRefuse, kNothing, kBool, kInt, kText, kName, kAttribute, kItem, kSlice, kList, kJoin, kAdd, kSubtract, kMultiply, kModulo,
   kNegate, kNot, kAnd, kOr, kCompare, kChoose, kFilter, kTest, kMethod, kCall, kOutput, kIf, kFor, kSet, kSetAttribute,
-  kSetBlock, kBreak, kContinue, kBlock, kNamespace, kOpaque,
+  kSetBlock, kBreak, kContinue, kBlock, kNamespace, kOpaque, kSetPair, kSelect, kDict, kMacro, kParameter, kKeyword, kCallMacro,
+  kReal,
   kCount
 };
 enum class Comparison : uint32_t { kEqual, kUnequal, kBelow, kAtMost, kAbove, kAtLeast, kIn, kNotIn, kCount };
 enum class Filter : uint32_t {
   kTrim, kLength, kUpper, kLower, kCapitalize, kTitle, kString, kDefault, kFirst, kLast, kJoin, kList, kReplace, kToJson,
+  kItems, kDictSort, kSafe,
   kCount
 };
 enum class Test : uint32_t {
@@ -29,7 +31,7 @@ enum class Test : uint32_t {
 };
 enum class Method : uint32_t {
   kStrip, kLeftStrip, kRightStrip, kStartsWith, kEndsWith, kSplit, kReplace, kUpper, kLower, kCapitalize, kTitle, kJoin, kGet,
-  kRightSplit, kFind, kCountOf,
+  kRightSplit, kFind, kCountOf, kItems, kKeys, kValues,
   kCount
 };
 enum class Function : uint32_t { kRaise, kRange, kTimeNow, kCount };

@@ -9,20 +9,22 @@ constexpr size_t kMostCharacters = 1'000'000;  // of the result, beyond four tim
 constexpr size_t kMostStored = 8 << 20;        // bytes of values, beyond 64 times those of the messages
 constexpr uint64_t kMostSteps = 2'000'000;     // beyond 64 for each byte of the messages
 
-size_t bytes_of(Span<const Message> messages) {
+size_t bytes_of(const Talk& talk) {
   size_t bytes = 0;
-  for (const Message& message : messages) bytes += message.role.size() + message.content.size();
+  for (const Message& message : talk.messages)
+    bytes += message.role.size() + message.content.size() + (message.fields ? message.fields->bytes() : 0);
+  for (const PlainValue& tool : talk.tools) bytes += tool.bytes();
   return bytes;
 }
 
 }  // namespace
 
-TemplateRenderer::TemplateRenderer(const TemplateProgram& program, Span<const Message> messages)
+TemplateRenderer::TemplateRenderer(const TemplateProgram& program, const Talk& talk)
     : program_(program),
-      messages_(messages),
-      store_(kMostStored + 64 * bytes_of(messages)),
-      steps_(kMostSteps + 64 * bytes_of(messages)),
-      most_bytes_(4 * (kMostCharacters + 4 * bytes_of(messages))) {}
+      talk_(talk),
+      store_(kMostStored + 64 * bytes_of(talk)),
+      steps_(kMostSteps + 64 * bytes_of(talk)),
+      most_bytes_(4 * (kMostCharacters + 4 * bytes_of(talk))) {}
 
 void TemplateRenderer::set(std::string_view name, Value value) {
   for (uint32_t number = 0; number <= program_.root(); ++number) {
@@ -32,15 +34,46 @@ void TemplateRenderer::set(std::string_view name, Value value) {
   }
 }
 
-void TemplateRenderer::set_messages() {
-  List turns;
-  for (const Message& message : messages_) {
-    Value turn = Value::of(Kind::kMessage);
-    turn.message = &message;
-    turns.push_back(turn);
-  }
+void TemplateRenderer::set_talk() {
+  List turns, tools;
   Value value;
+  for (const Message& message : talk_.messages) {
+    Object turn;
+    turn.fields = {{"role", Value::string(message.role)}, {"content", Value::string(message.content)}};
+    for (size_t at = 0; message.fields && at < message.fields->items.size(); ++at) {
+      if (!value_from(message.fields->items[at], &value)) return;
+      turn.fields.emplace_back(message.fields->keys[at], value);
+    }
+    if (!made(std::move(turn), &value)) return;
+    turns.push_back(value);
+  }
+  for (const PlainValue& tool : talk_.tools) {
+    if (!value_from(tool, &value)) return;
+    tools.push_back(value);
+  }
   if (made(std::move(turns), &value)) set("messages", value);
+  value = Value::none();
+  if (talk_.tools.empty() || made(std::move(tools), &value)) set("tools", value);
+}
+
+bool TemplateRenderer::value_from(const PlainValue& plain, Value* value) {
+  List items;
+  Object object;
+  switch (plain.kind) {
+    case PlainValue::Kind::kNull: *value = Value::none(); return true;
+    case PlainValue::Kind::kFlag: *value = Value::flag(plain.whole != 0); return true;
+    case PlainValue::Kind::kWhole: *value = Value::whole(plain.whole); return true;
+    case PlainValue::Kind::kReal: *value = Value::fraction(plain.real); return true;
+    case PlainValue::Kind::kText: *value = Value::string(plain.text); return true;
+    default: break;
+  }
+  Value item;
+  for (size_t at = 0; at < plain.items.size(); ++at) {
+    if (!value_from(plain.items[at], &item)) return false;
+    if (plain.is(PlainValue::Kind::kList)) items.push_back(item);
+    else object.fields.emplace_back(plain.keys[at], item);
+  }
+  return plain.is(PlainValue::Kind::kList) ? made(std::move(items), value) : made(std::move(object), value);
 }
 
 Status TemplateRenderer::render(std::string* prompt) {
@@ -89,6 +122,13 @@ bool TemplateRenderer::made(List list, Value* result) {
   return true;
 }
 
+bool TemplateRenderer::made(Object object, Value* result) {
+  if (!work(1 + object.fields.size())) return false;
+  *result = Value::of(Kind::kObject);
+  result->object = store_.object(std::move(object));
+  return result->object || fail("it takes too much memory");
+}
+
 void TemplateRenderer::assign(uint32_t name, const Value& value) {
   for (size_t at = bindings_.size(); at-- > scope_;) {
     if (bindings_[at].name != name) continue;
@@ -99,18 +139,20 @@ void TemplateRenderer::assign(uint32_t name, const Value& value) {
 }
 
 bool TemplateRenderer::look_up(uint32_t name, Value* value) const {
-  for (size_t at = bindings_.size(); at-- > 0;) {
-    if (bindings_[at].name != name) continue;
-    *value = bindings_[at].value;
-    return true;
-  }
-  return false;
+  const auto found = [&](size_t first, size_t end) {
+    while (end > first && bindings_[end - 1].name != name) --end;
+    if (end > first) *value = bindings_[end - 1].value;
+    return end > first;
+  };
+  return found(frame_, bindings_.size()) || (frame_ && found(0, outer_));  // a macro sees no scope of its caller
 }
 
 TemplateRenderer::Flow TemplateRenderer::run(uint32_t number) {
   const Node& node = program_.node(number);
   const auto done = [](bool fine) { return fine ? Flow::kGoesOn : Flow::kFailed; };
+  const Level level(&depth_);
   if (!work(1)) return Flow::kFailed;
+  if (depth_ > kMostLevels) return fail("too deep a recursion"), Flow::kFailed;
   Value value;
   bool holds;
   switch (node.op) {
@@ -128,6 +170,8 @@ TemplateRenderer::Flow TemplateRenderer::run(uint32_t number) {
       if (!value_of(node.values[1], &value)) return Flow::kFailed;
       assign(node.values[0], value);
       return Flow::kGoesOn;
+    case Op::kSetPair:
+      return done(set_pair(node));
     case Op::kSetAttribute:
       return done(set_attribute(node));
     case Op::kSetBlock:
@@ -159,8 +203,7 @@ TemplateRenderer::Flow TemplateRenderer::run_loop(const Node& node) {
   Loop* loop = store_.loop(items);
   if (!loop) return fail("it takes too much memory"), Flow::kFailed;
   state.loop = loop;
-  const size_t outer = scope_;
-  scope_ = bindings_.size();
+  const Scope scope(this);
   Flow flow = Flow::kGoesOn;
   for (; loop->index < items->size() && flow != Flow::kBreak && flow != Flow::kFailed; ++loop->index) {
     bindings_.resize(scope_);
@@ -168,8 +211,6 @@ TemplateRenderer::Flow TemplateRenderer::run_loop(const Node& node) {
     bindings_.push_back({node.values[0], (*items)[loop->index]});
     flow = run(node.values[2]);
   }
-  bindings_.resize(scope_);
-  scope_ = outer;
   return flow == Flow::kFailed ? flow : Flow::kGoesOn;
 }
 
@@ -189,16 +230,25 @@ bool TemplateRenderer::set_block(const Node& node) {
   std::string content;
   std::string* const outer = out_;
   out_ = &content;
-  const size_t outer_scope = scope_, bound = bindings_.size();
-  scope_ = bound;
-  const Flow flow = run(node.values[1]);
-  bindings_.resize(bound);
-  scope_ = outer_scope;
+  Flow flow;
+  {
+    const Scope scope(this);
+    flow = run(node.values[1]);
+  }
   out_ = outer;
   if (flow != Flow::kGoesOn) return flow != Flow::kFailed && unknown("a loop that ends within a block");
   Value value;
   if (!made(std::move(content), &value)) return false;
   assign(node.values[0], value);
+  return true;
+}
+
+bool TemplateRenderer::set_pair(const Node& node) {
+  Value pair;
+  const List* items;
+  if (!value_of(node.values[2], &pair) || !items_of(pair, &items)) return false;
+  if (items->size() != 2) return fail("there are not two values for two names");
+  for (uint32_t at : {0u, 1u}) assign(node.values[at], (*items)[at]);
   return true;
 }
 

@@ -1,7 +1,6 @@
-// Texts in chat templates: their case, parts and joins, as Python's str has them, and JSON.
+// Texts in chat templates: their case, parts and joins, as Python's str has them.
 #include <algorithm>
 
-#include "core/base/json.h"
 #include "engine/text/template_renderer.h"
 #include "engine/text/white_space.h"
 
@@ -88,25 +87,6 @@ bool TemplateRenderer::split(Method method, std::string_view text, const List& a
   }
   parts.push_back(Value::string(text));
   return work(text.size()) && made(std::move(parts), result);
-}
-
-bool TemplateRenderer::to_json(const Value& value, Value* result) {
-  JsonWriter out(false);
-  if (value.is(Kind::kText)) {
-    out.text(value.text);
-  } else if (value.is(Kind::kMessage)) {
-    out.begin_object().key("role").text(value.message->role);
-    out.key("content").text(value.message->content).end_object();
-  } else if (value.is(Kind::kInt)) {
-    out.whole(value.number);
-  } else if (value.is(Kind::kBool)) {
-    out.flag(value.number != 0);
-  } else if (value.is(Kind::kNone)) {
-    out.null();
-  } else {
-    return unknown("a list or another object as JSON");
-  }
-  return made(out.take(), result);
 }
 
 }  // namespace edgedec::engine

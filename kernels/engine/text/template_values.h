@@ -8,27 +8,37 @@
 #include <utility>
 #include <vector>
 
+#include "engine/text/plain_value.h"
+
 namespace edgedec::engine {
 
-// One turn of a conversation.
+// One turn of a conversation; `fields` is an object with those beside role and content, or null.
 struct Message {
   std::string_view role, content;
+  const PlainValue* fields = nullptr;
 };
 
-enum class Kind : uint8_t { kUndefined, kNone, kBool, kInt, kText, kList, kMessage, kNamespace, kLoop, kOpaque };
+enum class Kind : uint8_t {
+  kUndefined, kNone, kBool, kInt, kReal, kText, kList, kObject, kBound, kNamespace, kLoop, kMacro, kOpaque
+};
 
+// kBound is a method of Python's dict that nobody calls, such as that of an object without a field "items".
 struct Value;
 using List = std::vector<Value>;
+// Lists, tuples, and what Python makes items of as they are asked for: it has no text.
+enum ListKind : int64_t { kPlainList, kTuple, kView };
+struct Object;
 struct Namespace;
 struct Loop;
 
 struct Value {
   Kind kind = Kind::kUndefined;
-  int64_t number = 0;     // of kBool and kInt
+  int64_t number = 0;     // of kBool and kInt; of kText, whether it is marked as safe; of kList, ListKind; of kMacro, its node
   std::string_view text;  // of kText; of kUndefined, the name that is not defined
   union {
     const List* list = nullptr;
-    const Message* message;
+    double real;
+    const Object* object;
     Namespace* space;
     const Loop* loop;
   };
@@ -49,6 +59,11 @@ struct Value {
     value.number = number;
     return value;
   }
+  static Value fraction(double number) {
+    Value value = of(Kind::kReal);
+    value.real = number;
+    return value;
+  }
   static Value string(std::string_view text) {
     Value value = of(Kind::kText);
     value.text = text;
@@ -67,6 +82,17 @@ struct Value {
 
   bool is(Kind one) const { return kind == one; }
   bool is_number() const { return is(Kind::kInt) || is(Kind::kBool); }
+  bool is_safe() const { return is(Kind::kText) && number; }
+};
+
+struct Object {
+  std::vector<std::pair<std::string_view, Value>> fields;
+
+  const Value* find(std::string_view key) const {
+    for (const auto& [name, value] : fields)
+      if (name == key) return &value;
+    return nullptr;
+  }
 };
 
 struct Namespace {
@@ -90,6 +116,9 @@ class ValueStore {
   const List* list(List items) {
     return take(sizeof(List) + items.size() * sizeof(Value)) ? keep(lists_, std::move(items)) : nullptr;
   }
+  const Object* object(Object one) {
+    return take(sizeof(Object) + one.fields.size() * sizeof(one.fields[0])) ? keep(objects_, std::move(one)) : nullptr;
+  }
   Namespace* space() { return take(sizeof(Namespace)) ? keep(spaces_, Namespace{}) : nullptr; }
   Loop* loop(const List* items) { return take(sizeof(Loop)) ? keep(loops_, Loop{items, 0}) : nullptr; }
 
@@ -109,6 +138,7 @@ class ValueStore {
   size_t left_;
   std::vector<std::unique_ptr<std::string>> texts_;
   std::vector<std::unique_ptr<List>> lists_;
+  std::vector<std::unique_ptr<Object>> objects_;
   std::vector<std::unique_ptr<Namespace>> spaces_;
   std::vector<std::unique_ptr<Loop>> loops_;
 };
