@@ -137,7 +137,7 @@ def read_ahead(file: Path, first: int) -> None:
     """Read a file from byte ``first`` on into the page cache in large pages, where the system can.
 
     It is much quicker than the page faults of a mapping, and passes over it are too
-    (``kernels/common/read_ahead.h``). Raises BackendError for a library of an older version.
+    (``kernels/common/os/files.h``). Raises BackendError for a library of an older version.
     """
     read = function("edgedec_read_ahead")
     read.argtypes, read.restype = (ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64), None

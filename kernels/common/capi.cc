@@ -1,4 +1,4 @@
-// C ABI: the rows that this CPU can run, and the bandwidth of its memory.
+// C ABI: the rows that this CPU can run, the bandwidth of its memory, and pages of this process.
 #include "common/capi.h"
 
 #include <algorithm>
@@ -6,13 +6,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
-
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
 
 #include "common/isa.h"
+#include "common/os/clock.h"
+#include "common/os/files.h"
+#include "common/os/memory.h"
+#include "common/os/process.h"
 #include "common/threads.h"
 
 EDGEDEC_EXPORT int edgedec_cpu_has(const char* row) { return edgedec::cpu_has(row); }
@@ -59,12 +58,6 @@ uint64_t sum_words(const uint64_t* p, size_t n, size_t streams) {
   return all;
 }
 
-double seconds() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 double seconds_to_read(const uint64_t* data, size_t words, int threads, size_t streams) {
   const size_t share = words / static_cast<size_t>(threads);
   std::atomic<uint64_t> sink{0};
@@ -72,15 +65,15 @@ double seconds_to_read(const uint64_t* data, size_t words, int threads, size_t s
   auto work = [&] {
     for (int t; (t = next.fetch_add(1)) < threads;) sink += sum_words(data + share * static_cast<size_t>(t), share, streams);
   };
-  const double start = seconds();
+  const double start = edgedec::os::monotonic_s();
   edgedec::on_threads(threads, work);
-  return seconds() - start;
+  return edgedec::os::monotonic_s() - start;
 }
 
 }  // namespace
 
 // Seconds of the clock that time.perf_counter reads, for those who are handed a function.
-EDGEDEC_EXPORT double edgedec_monotonic_s() { return seconds(); }
+EDGEDEC_EXPORT double edgedec_monotonic_s() { return edgedec::os::monotonic_s(); }
 
 // Streaming read bandwidth in GB/s over `bytes` of memory (choose more than the caches hold), in large pages where the
 // system has them: the best of five passes each with one stream a thread and with four. Negative when the memory cannot be
@@ -88,15 +81,21 @@ EDGEDEC_EXPORT double edgedec_monotonic_s() { return seconds(); }
 EDGEDEC_EXPORT double edgedec_read_bandwidth(size_t bytes, int threads) {
   if (threads < 1 || bytes < 4096) return -1.0;
   constexpr size_t kLargePage = 2 << 20;
-  void* data = nullptr;
-  if (posix_memalign(&data, kLargePage, bytes) != 0) return -1.0;
-#ifdef __linux__
-  madvise(data, bytes, MADV_HUGEPAGE);
-#endif
+  void* data = edgedec::os::take_aligned(kLargePage, bytes);
+  if (!data) return -1.0;
+  edgedec::os::prefer_large_pages(data, bytes);
   std::memset(data, 1, bytes);
   double best = 1e30;
   for (int i = 0; i < 10; ++i)
     best = std::min(best, seconds_to_read(static_cast<uint64_t*>(data), bytes / 8, threads, i % 2 ? 4 : 1));
-  std::free(data);
+  edgedec::os::free_aligned(data);
   return static_cast<double>(bytes) / best / 1e9;
 }
+
+EDGEDEC_EXPORT void edgedec_read_ahead(const char* path, uint64_t first, uint64_t bytes) {
+  edgedec::os::read_ahead(path, first, bytes);
+}
+
+EDGEDEC_EXPORT void edgedec_release_code() { edgedec::os::release_code(); }
+
+EDGEDEC_EXPORT void edgedec_map_ahead(const char* path, uint64_t first) { edgedec::os::map_ahead(path, first); }

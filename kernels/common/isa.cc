@@ -6,11 +6,8 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
-#if defined(__linux__)
-#include <sys/auxv.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
+
+#include "common/os/features.h"
 
 namespace edgedec {
 namespace {
@@ -27,29 +24,19 @@ unsigned long long xcr0() {
   return (static_cast<unsigned long long>(hi) << 32) | lo;
 }
 
-// Linux gives a process its tile registers only on request (arch_prctl ARCH_REQ_XCOMP_PERM, feature 18).
-bool request_tiles() {
-#if defined(__linux__)
-  constexpr long kArchReqXcompPerm = 0x1023, kXtileData = 18;
-  return syscall(SYS_arch_prctl, kArchReqXcompPerm, kXtileData) == 0;
-#else
-  return false;
-#endif
-}
-
 Features detect() {
   Features f;
   unsigned a, b, c, d;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return f;  // OSXSAVE
   const bool fma = c >> 12 & 1, f16c = c >> 29 & 1, avx = c >> 28 & 1;
-  const unsigned long long os = xcr0();
-  if ((os & 0x6) != 0x6 || !avx || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return f;
+  const unsigned long long enabled = xcr0();
+  if ((enabled & 0x6) != 0x6 || !avx || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return f;
   f.avx2 = (b >> 5 & 1) && fma && f16c;
   const bool f512 = b >> 16 & 1, dq = b >> 17 & 1, bw = b >> 30 & 1, vl = b >> 31 & 1;
   const bool vnni512 = c >> 11 & 1, tile = d >> 24 & 1, tile_int8 = d >> 25 & 1;
-  f.avx512 = f.avx2 && (os & 0xe0) == 0xe0 && f512 && dq && bw && vl;
+  f.avx512 = f.avx2 && (enabled & 0xe0) == 0xe0 && f512 && dq && bw && vl;
   f.avx512_vnni = f.avx512 && vnni512;
-  f.amx = f.avx512_vnni && tile && tile_int8 && (os & 0x60000) == 0x60000 && request_tiles();
+  f.amx = f.avx512_vnni && tile && tile_int8 && (enabled & 0x60000) == 0x60000 && os::may_use_tiles();
   if (__get_cpuid_count(7, 1, &a, &b, &c, &d)) f.avx_vnni = f.avx2 && (a >> 4 & 1);
   return f;
 }
@@ -63,21 +50,6 @@ const Features& features() {
   static const Features f = detect();
   return f;
 }
-
-#elif defined(__aarch64__)
-
-// Bits of Linux (asm/hwcap.h), by value: older C libraries do not name all of them.
-bool kernel_says(unsigned long type, int bit) {
-#if defined(__linux__)
-  return getauxval(type) >> bit & 1;
-#else
-  (void)type, (void)bit;
-  return false;
-#endif
-}
-
-bool has_dotprod() { return kernel_says(16, 20); }                  // AT_HWCAP, HWCAP_ASIMDDP
-bool has_i8mm() { return has_dotprod() && kernel_says(26, 13); }    // AT_HWCAP2, HWCAP2_I8MM
 
 #endif
 
@@ -101,8 +73,8 @@ bool cpu_has(const char* row) {
   if (same(row, "amx")) return f.amx;
 #elif defined(__aarch64__)
   if (same(row, "neon")) return true;  // every 64-bit Arm has it
-  if (same(row, "neon_dotprod")) return has_dotprod();
-  if (same(row, "neon_i8mm")) return has_i8mm();
+  if (same(row, "neon_dotprod")) return os::arm_features().dotprod;
+  if (same(row, "neon_i8mm")) return os::arm_features().dotprod && os::arm_features().i8mm;
 #elif defined(__wasm_simd128__)
   if (same(row, "wasm")) return true;
 #endif

@@ -7,26 +7,28 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/os/files.h"
+
 namespace edgedec {
 
 class MappedFile {
  public:
-  // The file that [data, data + size) is mapped from. Without a readable file, and on other systems than Linux, read()
-  // returns the bytes in memory.
+  // The file that [data, data + size) is mapped from. Without a readable file, and where the system does not say
+  // which one it is, read() returns the bytes in memory.
   MappedFile(const uint8_t* data, size_t size);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
-  bool holds(const uint8_t* data) const { return file_ >= 0 && data == data_; }
+  bool holds(const uint8_t* data) const { return file_ != os::kNoFile && data == data_; }
 
   // n bytes from offset `at`: copied into `room`, or in place in the mapping.
   const uint8_t* read(size_t at, size_t n, uint8_t* room) const;
 
  private:
   const uint8_t* data_;
-  int file_ = -1;
   uint64_t start_ = 0;  // offset of `data` in the file
+  os::File file_;
 };
 
 }  // namespace edgedec

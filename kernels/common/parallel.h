@@ -1,11 +1,10 @@
 // Splits work over threads that the caller provides: ONNX Runtime's pool, or common/threads.h in the C ABI.
 #pragma once
 
-#include <sched.h>
-
 #include <atomic>
 #include <cstddef>
 
+#include "common/os/threads.h"
 #include "common/scratch.h"
 
 namespace edgedec {
@@ -70,7 +69,7 @@ class SharedPieces {
     for (size_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count_; ++own) body(i);
     if (own) done_.fetch_add(own, std::memory_order_release);
     for (int spins = 0; done_.load(std::memory_order_acquire) != count_; ++spins)
-      spins < kSpins ? relax() : static_cast<void>(sched_yield());
+      spins < kSpins ? relax() : os::yield();
   }
 
  private:

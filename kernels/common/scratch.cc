@@ -1,9 +1,9 @@
 #include "common/scratch.h"
 
-#include <pthread.h>
-
-#include <cstdlib>
 #include <new>
+
+#include "common/os/memory.h"
+#include "common/os/threads.h"
 
 namespace edgedec {
 namespace {
@@ -11,13 +11,13 @@ namespace {
 // Memory that grows to exactly the requested size; the old block is freed before the new one is allocated.
 class Buffer {
  public:
-  ~Buffer() { std::free(data_); }
+  ~Buffer() { os::free_aligned(data_); }
 
   void* at_least(size_t bytes) {
     if (bytes <= size_) return data_;
-    std::free(data_);
-    size_ = posix_memalign(&data_, kAlignment, bytes) == 0 ? bytes : 0;
-    if (!size_) data_ = nullptr;
+    os::free_aligned(data_);
+    data_ = os::take_aligned(kAlignment, bytes);
+    size_ = data_ ? bytes : 0;
     return data_;
   }
 
@@ -32,26 +32,25 @@ struct Buffers {
   Buffer all[static_cast<int>(Scratch::kCount)];
 };
 
-// A key and not thread_local: Android has thread-local variables of a library only from its tenth version on. The
-// library is linked so that it stays loaded, as the key keeps a pointer to its code.
-pthread_key_t key;
-bool have_key = false;
-pthread_once_t once = PTHREAD_ONCE_INIT;
+// The library stays loaded, as the slot keeps a pointer to its code.
+os::ThreadSlot slot_of_thread;
+bool have_slot = false;
+os::OnceFlag once = os::kNotYet;
 
-void make_key() {
-  have_key = pthread_key_create(&key, [](void* buffers) { delete static_cast<Buffers*>(buffers); }) == 0;
+void make_slot() {
+  have_slot = slot_of_thread.make([](void* buffers) { delete static_cast<Buffers*>(buffers); });
 }
 
 }  // namespace
 
 void* scratch_bytes(Scratch slot, size_t bytes) {
-  pthread_once(&once, make_key);
-  if (!have_key) return nullptr;
-  auto* buffers = static_cast<Buffers*>(pthread_getspecific(key));
+  os::call_once(&once, make_slot);
+  if (!have_slot) return nullptr;
+  auto* buffers = static_cast<Buffers*>(slot_of_thread.get());
   if (!buffers) {
     buffers = new (std::nothrow) Buffers;
     if (!buffers) return nullptr;
-    if (pthread_setspecific(key, buffers) != 0) {
+    if (!slot_of_thread.set(buffers)) {
       delete buffers;
       return nullptr;
     }

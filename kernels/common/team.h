@@ -2,8 +2,6 @@
 // they meet at words in memory, and a word that two threads write costs more than a task's own work: each has its own.
 #pragma once
 
-#include <pthread.h>
-
 #include <atomic>
 
 #include "common/lock.h"
@@ -19,12 +17,12 @@ class Team : public Parallel {
 
   // At most `threads` threads will join; beyond kMost they stay idle.
   Team(size_t threads, void (*work)(void* context), void* context)
-      : shares_(threads < kMost ? threads : kMost), work_(work), context_(context), maker_(pthread_self()) {}
+      : shares_(threads < kMost ? threads : kMost), work_(work), context_(context), maker_(os::this_thread()) {}
 
   // A thread joins the team, and stays until `work` is done. The maker of the team leads where it comes in time: its
   // scratch is large already.
   void join() {
-    const bool maker = pthread_equal(pthread_self(), maker_) != 0;
+    const bool maker = os::same(os::this_thread(), maker_);
     for (int spins = 0; !maker && !led_.load(std::memory_order_relaxed) && spins < kSpins; ++spins) relax();
     if (led_.exchange(true, std::memory_order_relaxed)) return help();
     work_(context_);
@@ -114,12 +112,12 @@ class Team : public Parallel {
   // For the destructor alone: a team lies on a stack, and a phone's library has no such function for aligned memory.
   static void operator delete(void*) {}
 
-  static void wait(int spins) { spins < kSpins ? relax() : static_cast<void>(sched_yield()); }
+  static void wait(int spins) { spins < kSpins ? relax() : os::yield(); }
 
   const size_t shares_;
   void (*const work_)(void*);
   void* const context_;
-  const pthread_t maker_;
+  const os::ThreadId maker_;
   uint64_t sections_ = 0;
   std::atomic<bool> led_{false}, over_{false}, paused_{false};
   Mutex mutex_;

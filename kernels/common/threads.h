@@ -1,8 +1,6 @@
 // Threads for the C ABI, which has no pool: started for each parallel section, ended with it. Only for tests.
 #pragma once
 
-#include <pthread.h>
-
 #include <atomic>
 
 #include "common/parallel.h"
@@ -16,15 +14,15 @@ inline int threads_per_call = 1;
 template <class Work>
 void on_threads(int count, Work& work) {
   constexpr int kMost = 256;
-  pthread_t others[kMost];
+  os::Thread others[kMost];
   int started = 0;
   const auto run = [](void* opaque) -> void* {
     (*static_cast<Work*>(opaque))();
     return nullptr;
   };
-  while (started + 1 < count && started < kMost && pthread_create(&others[started], nullptr, run, &work) == 0) ++started;
+  while (started + 1 < count && started < kMost && others[started].start(run, &work)) ++started;
   work();
-  for (int i = 0; i < started; ++i) pthread_join(others[i], nullptr);
+  for (int i = 0; i < started; ++i) others[i].join();
 }
 
 class OwnThreads : public Parallel {

@@ -28,8 +28,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(EDGEDEC_BUILDING) || !defined(_WIN32)
+#if !defined(_WIN32)
 #define EDGEDEC_API __attribute__((visibility("default")))
+#elif defined(EDGEDEC_BUILDING)
+#define EDGEDEC_API __declspec(dllexport)
 #else
 #define EDGEDEC_API
 #endif

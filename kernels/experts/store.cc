@@ -1,48 +1,21 @@
 #include "experts/store.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <ctime>
 #include <new>
+
+#include "common/os/clock.h"
+#include "common/os/memory.h"
 
 namespace edgedec::experts {
 namespace {
 
-uint64_t nanoseconds() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
+uint64_t nanoseconds() { return static_cast<uint64_t>(1e9 * os::monotonic_s()); }
 
 constexpr int64_t kMostStores = 64;
 Store* stores[kMostStores];  // number n is at n - 1
 Mutex stores_mutex;
-
-int open_file(const char* path, bool direct) {
-#ifdef O_DIRECT
-  if (direct) {
-    const int file = ::open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
-    if (file >= 0 || errno != EINVAL) return file;  // some file systems have no such reads
-  }
-#else
-  (void)direct;
-#endif
-  return ::open(path, O_RDONLY | O_CLOEXEC);
-}
-
-// Some file systems, and disks with large blocks, refuse reads past the cache only when it comes to them.
-void read_through_cache(int file) {
-#ifdef O_DIRECT
-  if (const int flags = fcntl(file, F_GETFL); flags >= 0) fcntl(file, F_SETFL, flags & ~O_DIRECT);
-#else
-  (void)file;
-#endif
-}
 
 }  // namespace
 
@@ -81,27 +54,25 @@ int64_t checksum(const uint8_t* expert, size_t bytes) {
 }
 
 Store* Store::open(const char* path, const Options& options, int* error) {
-  const int file = open_file(path, options.direct);
+  const os::File file = os::open_for_places(path, options.direct);
   size_t bytes = 0;
-  if (file < 0 || __builtin_mul_overflow(options.slots, options.slot_bytes, &bytes) || bytes == 0) {
-    *error = file < 0 ? errno : EINVAL;
-    if (file >= 0) close(file);
+  if (file == os::kNoFile || __builtin_mul_overflow(options.slots, options.slot_bytes, &bytes) || bytes == 0) {
+    *error = file == os::kNoFile ? errno : EINVAL;
+    if (file != os::kNoFile) os::close(file);
     return nullptr;
   }
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  Store* made = memory == MAP_FAILED ? nullptr : new (std::nothrow) Store(file, options, static_cast<uint8_t*>(memory));
+  void* memory = os::reserve_pages(bytes);
+  Store* made = !memory ? nullptr : new (std::nothrow) Store(file, options, static_cast<uint8_t*>(memory));
   if (made) return made;
   *error = ENOMEM;
-  if (memory != MAP_FAILED) munmap(memory, bytes);
-  close(file);
+  if (memory) os::return_pages(memory, bytes);
+  os::close(file);
   return nullptr;
 }
 
-Store::Store(int file, const Options& options, uint8_t* memory)
+Store::Store(os::File file, const Options& options, uint8_t* memory)
     : file_(file), options_(options), memory_(memory), slots_(options.slots), limit_(options.slots) {
-#ifdef MADV_HUGEPAGE
-  madvise(memory, options.slots * options.slot_bytes, MADV_HUGEPAGE);
-#endif
+  os::prefer_large_pages(memory, options.slots * options.slot_bytes);
 }
 
 Store::~Store() {
@@ -110,9 +81,9 @@ Store::~Store() {
     over_ = true;
     work_.wake_all();
   }
-  for (pthread_t lane : lanes_) pthread_join(lane, nullptr);
-  munmap(memory_, options_.slots * options_.slot_bytes);
-  close(file_);
+  for (os::Thread& lane : lanes_) lane.join();
+  os::return_pages(memory_, options_.slots * options_.slot_bytes);
+  os::close(file_);
 }
 
 int Store::add_layer(uint64_t offset, size_t bytes, int experts, const int64_t* checks) {
@@ -219,7 +190,7 @@ void Store::empty_slot(int number) {
 void Store::shrink() {
   for (int slot; used_ > limit_ && (slot = last_expected()) >= 0;) {
     empty_slot(slot);
-    madvise(memory_ + static_cast<size_t>(slot) * options_.slot_bytes, options_.slot_bytes, MADV_DONTNEED);
+    os::give_back(memory_ + static_cast<size_t>(slot) * options_.slot_bytes, options_.slot_bytes);
   }
 }
 
@@ -309,12 +280,12 @@ size_t Store::traced(int* numbers, size_t room) const {
 
 void Store::start_lanes() {
   while (static_cast<int>(lanes_.size()) < options_.lanes) {
-    pthread_t lane;
+    os::Thread lane;
     const auto run = [](void* store) -> void* {
       static_cast<Store*>(store)->read_until_over();
       return nullptr;
     };
-    if (pthread_create(&lane, nullptr, run, this) != 0) break;
+    if (!lane.start(run, this)) break;
     lanes_.push_back(lane);
   }
 }
@@ -351,11 +322,10 @@ void Store::read_next() {
 int Store::read_expert(const Expert& expert, uint8_t* to) const {
   bool direct = options_.direct;
   for (size_t done = 0; done < expert.bytes;) {
-    const ssize_t got = pread(file_, to + done, expert.bytes - done, static_cast<off_t>(expert.offset + done));
-    if (got < 0 && errno == EINTR) continue;
+    const int64_t got = os::read_at(file_, to + done, expert.bytes - done, expert.offset + done);
     if (got < 0 && errno == EINVAL && direct) {
       direct = false;
-      read_through_cache(file_);
+      os::read_through_cache(file_);
       continue;
     }
     if (got <= 0) return got < 0 ? errno : ENODATA;

@@ -9,13 +9,12 @@
 // 1 / p passes, and within a pass the layers follow each other: 1 / p + layers until its own / layers.
 #pragma once
 
-#include <pthread.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "common/lock.h"
+#include "common/os/files.h"
 
 namespace edgedec::experts {
 
@@ -98,7 +97,7 @@ class Store {
     int experts, first;
   };
 
-  Store(int file, const Options& options, uint8_t* memory);
+  Store(os::File file, const Options& options, uint8_t* memory);
   int hold_resident(int first, int* wanted, int count, int* slots);
   bool left_by_passes() const;
   int take_slot();
@@ -111,7 +110,7 @@ class Store {
   void read_next();
   int read_expert(const Expert& expert, uint8_t* to) const;
 
-  const int file_;
+  const os::File file_;
   const Options options_;
   uint8_t* const memory_;
   std::vector<Slot> slots_;
@@ -120,7 +119,7 @@ class Store {
   std::vector<int> waiting_;  // slots, in the order in which they are to be read
   std::vector<int> trace_;
   size_t most_traced_ = 0;
-  std::vector<pthread_t> lanes_;
+  std::vector<os::Thread> lanes_;
   mutable Mutex mutex_;
   Condition work_, read_;  // a slot waits to be read; one was
   StoreCounts counts_{};

@@ -1,14 +1,13 @@
 // C ABI for tests: a pass of one sequence, with its trail [32][row] and its state. Returns 0, 1 when the row is unknown or
 // the CPU cannot run it, 2 when an argument is wrong, 3 without memory.
+#include "common/capi.h"
 #include "common/isa.h"
 #include "common/threads.h"
 #include "gated_delta/gated_delta.h"
 
 using namespace edgedec::gated_delta;
 
-#define EDGEDEC_API extern "C" __attribute__((visibility("default")))
-
-EDGEDEC_API int edgedec_gated_delta(const char* row, const Config* config, const float* projected,
+EDGEDEC_EXPORT int edgedec_gated_delta(const char* row, const Config* config, const float* projected,
                                     const int64_t* parents, size_t tokens, size_t length, size_t applied, float* trail,
                                     float* state, const float* conv, const float* decay, const float* dt_bias,
                                     const float* norm, float* out) {

@@ -2,11 +2,10 @@
 // together (common/team.h). ort/with_regions.h puts regions into a graph when it is opened.
 //
 // Its inputs and outputs are those of the ops that lie outside the run. Attributes: ops, the nodes as in the file; threads.
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstdlib>
 
+#include "common/os/memory.h"
 #include "common/team.h"
 #include "ort/ops.h"
 #include "ort/program.h"
@@ -29,20 +28,15 @@ class Blocks {
  public:
   ~Blocks() {
     for (const auto* blocks : {&taken_, &free_})
-      for (const Block& one : *blocks) one.bytes < kMapped ? std::free(one.data) : static_cast<void>(munmap(one.data, one.bytes));
+      for (const Block& one : *blocks) one.bytes < kMapped ? os::free_aligned(one.data) : os::return_pages(one.data, one.bytes);
   }
 
   // Null without memory.
   void* take(size_t bytes) {
     for (Block& one : free_)
       if (one.bytes == bytes) return move(one, &free_, &taken_);
-    void* data = nullptr;
-    if (bytes < kMapped) {
-      if (posix_memalign(&data, 64, std::max<size_t>(bytes, 1)) != 0) return nullptr;
-    } else {
-      data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (data == MAP_FAILED) return nullptr;
-    }
+    void* data = bytes < kMapped ? os::take_aligned(64, std::max<size_t>(bytes, 1)) : os::take_pages(bytes);
+    if (!data) return nullptr;
     taken_.push_back({data, bytes});
     return data;
   }

@@ -1,8 +1,5 @@
 // The quantised ops by row name, for tests and benchmarks. Status: 0 done, 1 row cannot run here, 2 bad argument,
 // 3 not enough memory.
-#include <pthread.h>
-#include <sched.h>
-
 #include <algorithm>
 #include <ctime>
 
@@ -41,20 +38,20 @@ struct Meeting {
   size_t expected;
   std::atomic<size_t> here{0};
   Mutex mutex;
-  pthread_t threads[kMost] = {};
+  os::ThreadId threads[kMost] = {};
 
   void attend() {
     if (!came()) return;
     const time_t until = std::time(nullptr) + 2;  // whole seconds: one at least
-    while (here < expected && std::time(nullptr) < until) sched_yield();
+    while (here < expected && std::time(nullptr) < until) os::yield();
   }
 
   // True in the first call of this thread.
   bool came() {
     const Guard guard(mutex);
-    const auto self = [](pthread_t other) { return pthread_equal(other, pthread_self()) != 0; };
+    const auto self = [](os::ThreadId other) { return os::same(other, os::this_thread()); };
     if (here == kMost || std::any_of(threads, threads + here, self)) return false;
-    threads[here] = pthread_self();
+    threads[here] = os::this_thread();
     ++here;
     return true;
   }

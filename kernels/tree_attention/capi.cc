@@ -1,13 +1,12 @@
 // C ABI for tests: one whole pass in a cache f16[2, Hkv, C, width]. Returns 0, 1 when the row is unknown or the CPU
 // cannot run it, 2 when an argument is wrong, 3 without memory.
 #include "common/array.h"
+#include "common/capi.h"
 #include "common/isa.h"
 #include "common/threads.h"
 #include "tree_attention/tree_attention.h"
 
 using namespace edgedec::tree_attention;
-
-#define EDGEDEC_API extern "C" __attribute__((visibility("default")))
 
 namespace {
 
@@ -21,7 +20,7 @@ struct Backwards : edgedec::Parallel {
 }  // namespace
 
 // split: as for attend(), or null for split_for(). attention[Hkv, capacity]: the weights by slot, or null.
-EDGEDEC_API int edgedec_tree_attention(const char* row, const Config* config, const float* qkv, const float* rotary,
+EDGEDEC_EXPORT int edgedec_tree_attention(const char* row, const Config* config, const float* qkv, const float* rotary,
                                        const int64_t* parents, size_t tokens, size_t length, uint16_t* cache,
                                        size_t capacity, size_t width, const float* q_norm, const float* k_norm,
                                        const float* sinks, float* out, const size_t* split, float* attention) {
@@ -47,13 +46,13 @@ EDGEDEC_API int edgedec_tree_attention(const char* row, const Config* config, co
 }
 
 // The error in the arguments, or null.
-EDGEDEC_API const char* edgedec_tree_attention_problem(const Config* config, const int64_t* parents, size_t tokens,
+EDGEDEC_EXPORT const char* edgedec_tree_attention_problem(const Config* config, const int64_t* parents, size_t tokens,
                                                        size_t length, size_t capacity) {
   return problem(*config, Pass{parents, tokens, length}, capacity);
 }
 
 // split_for() as three numbers.
-EDGEDEC_API void edgedec_tree_attention_split(const Config* config, size_t tokens, size_t length, size_t* split) {
+EDGEDEC_EXPORT void edgedec_tree_attention_split(const Config* config, size_t tokens, size_t length, size_t* split) {
   const Split s = split_for(*config, Pass{nullptr, tokens, length});
   split[0] = s.tokens, split[1] = s.keys, split[2] = s.columns;
 }

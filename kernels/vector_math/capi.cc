@@ -1,10 +1,9 @@
 // C ABI for tests. Returns 0, or 1 when the row or the function is unknown or the CPU cannot run the row.
 #include <cstring>
 
+#include "common/capi.h"
 #include "common/isa.h"
 #include "vector_math/vector_math.h"
-
-#define EDGEDEC_API extern "C" __attribute__((visibility("default")))
 
 namespace {
 
@@ -16,7 +15,7 @@ const Row* runnable(const char* name) {
 
 }  // namespace
 
-EDGEDEC_API int edgedec_math_map(const char* row, const char* function, const float* x, float* y, size_t n) {
+EDGEDEC_EXPORT int edgedec_math_map(const char* row, const char* function, const float* x, float* y, size_t n) {
   const Row* r = runnable(row);
   if (!r) return 1;
 #define TRY(name)                       \
@@ -30,7 +29,7 @@ EDGEDEC_API int edgedec_math_map(const char* row, const char* function, const fl
   return 1;
 }
 
-EDGEDEC_API int edgedec_math_combine(const char* row, const char* function, const float* a, const float* b,
+EDGEDEC_EXPORT int edgedec_math_combine(const char* row, const char* function, const float* a, const float* b,
                                      const float* c, float* y, size_t n) {
   const Row* r = runnable(row);
   if (!r) return 1;
@@ -44,31 +43,31 @@ EDGEDEC_API int edgedec_math_combine(const char* row, const char* function, cons
   return 1;
 }
 
-EDGEDEC_API int edgedec_math_to_half(const char* row, const float* x, uint16_t* y, size_t n) {
+EDGEDEC_EXPORT int edgedec_math_to_half(const char* row, const float* x, uint16_t* y, size_t n) {
   const Row* r = runnable(row);
   if (r) r->to_half(x, y, n);
   return r ? 0 : 1;
 }
 
-EDGEDEC_API int edgedec_math_from_half(const char* row, const uint16_t* x, float* y, size_t n) {
+EDGEDEC_EXPORT int edgedec_math_from_half(const char* row, const uint16_t* x, float* y, size_t n) {
   const Row* r = runnable(row);
   if (r) r->from_half(x, y, n);
   return r ? 0 : 1;
 }
 
-EDGEDEC_API int edgedec_math_from_int8(const char* row, const int8_t* x, float* y, size_t n) {
+EDGEDEC_EXPORT int edgedec_math_from_int8(const char* row, const int8_t* x, float* y, size_t n) {
   const Row* r = runnable(row);
   if (r) r->from_int8(x, y, n);
   return r ? 0 : 1;
 }
 
-EDGEDEC_API int edgedec_math_log(const char* row, const double* x, double* y, size_t n) {
+EDGEDEC_EXPORT int edgedec_math_log(const char* row, const double* x, double* y, size_t n) {
   const Row* r = runnable(row);
   if (r) r->log(x, y, n);
   return r ? 0 : 1;
 }
 
-EDGEDEC_API int edgedec_math_sincos(const char* row, const double* x, double* sine, double* cosine, size_t n) {
+EDGEDEC_EXPORT int edgedec_math_sincos(const char* row, const double* x, double* sine, double* cosine, size_t n) {
   const Row* r = runnable(row);
   if (r) r->sincos(x, sine, cosine, n);
   return r ? 0 : 1;

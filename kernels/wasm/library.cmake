@@ -7,7 +7,7 @@ file(GLOB WASM_SOURCES CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}
      core/*.cc core/base/*.cc core/control/*.cc core/decode/*.cc core/draft/*.cc core/grammar/*.cc
      core/memory/*.cc core/sampling/*.cc core/tables/*.cc
      engine/base/*.cc engine/bundle/*.cc engine/decode/*.cc engine/text/*.cc engine/web/*.cc)
-list(FILTER WASM_SOURCES EXCLUDE REGEX "^engine/(base/(files|clock|cores|block)|decode/(cost_file|pass_costs))\\.cc$")
+list(FILTER WASM_SOURCES EXCLUDE REGEX "^engine/(base/(files|cores|block)|decode/(cost_file|pass_costs))\\.cc$")
 list(APPEND WASM_SOURCES
      engine/capi/conversation.cc engine/capi/figures.cc engine/capi/form.cc engine/capi/loops.cc engine/capi/reply.cc engine/capi/turns.cc
      engine/drafters/device_folder.cc engine/drafters/own_layers.cc engine/drafters/prepared_maps.cc engine/drafters/registry.cc
@@ -19,7 +19,7 @@ list(APPEND WASM_SOURCES
      head_topk/refine.cc head_topk/finish.cc head_topk/scalar.cc rms_norm/scalar.cc rotary_table/scalar.cc
      tree_attention/scalar.cc tree_attention/attend.cc short_conv/scalar.cc gated_delta/scalar.cc
      short_conv/short_conv.cc gated_delta/gated_delta.cc recurrent/list_steps.cc recurrent/steps.cc
-     common/mapped_file.cc common/mappings.cc
+     common/mapped_file.cc
      text/table.cc text/merger.cc text/split.cc text/words.cc text/compose.cc text/steps.cc
      wasm/files.cc wasm/system.cc
      quant_linear/wasm.cc gated_mlp/wasm.cc head_topk/wasm.cc rms_norm/wasm.cc rotary_table/wasm.cc tree_attention/wasm.cc

@@ -2,9 +2,11 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "common/os/clock.h"
+#include "common/os/files.h"
+#include "common/os/memory.h"
 #include "common/scratch.h"
 #include "engine/base/block.h"
-#include "engine/base/clock.h"
 #include "core/base/format.h"
 
 extern "C" __attribute__((import_module("env"), import_name("edgedec_now"))) double edgedec_now();
@@ -59,11 +61,31 @@ void* scratch_bytes(Scratch slot, size_t bytes) {
 
 }  // namespace edgedec
 
-namespace edgedec::engine {
+namespace edgedec::os {
 
 double monotonic_s() { return edgedec_now(); }
 double wall_s() { return edgedec_now(); }
 std::optional<double> load_average() { return {}; }
+
+std::tm local_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local = {};
+  localtime_r(&now, &local);
+  return local;
+}
+
+// Of the heap, and not zeroed: nothing that asks for pages here reads what it has not written.
+void* take_pages(size_t bytes) { return std::malloc(bytes); }
+void return_pages(void* pages, size_t) { std::free(pages); }
+
+File open_mapped(const uint8_t*, size_t, uint64_t*) { return kNoFile; }
+int64_t read_at(File, void*, size_t, uint64_t) { return -1; }
+bool close(File) { return false; }
+bool is_separator(char one) { return one == '/'; }
+
+}  // namespace edgedec::os
+
+namespace edgedec::engine {
 
 Status Block::allocate(size_t size, const char* what) {
   release();

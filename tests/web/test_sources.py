@@ -9,8 +9,8 @@ from tests.conftest import ROOT
 KERNELS = ROOT / "kernels"
 LISTS = (KERNELS / "wasm" / "library.cmake").read_text(encoding="utf-8").partition("add_executable")[0]
 REPLACED = {
-    # By wasm/files.cc and wasm/system.cc:
-    *("engine/base/files.cc", "engine/base/clock.cc", "engine/base/block.cc", "common/scratch.cc"),
+    # By wasm/files.cc and wasm/system.cc, which is also the system of common/os/ there:
+    *("engine/base/files.cc", "engine/base/block.cc", "common/scratch.cc"),
     "experts/store.cc",  # by wasm/experts.cc: browsers stream no experts
     *("common/sequences.cc", "common/capi.cc"),  # a constant and a word of their headers alone are used
 }

@@ -2,14 +2,12 @@
 // initialised. The C library's heap would keep holes of megabytes between rows of logits.
 #pragma once
 
-#include <stdlib.h>
-#if !defined(__wasm__)
-#include <sys/mman.h>
-#endif
-
 #include <cstddef>
+#include <cstdlib>
 #include <new>
 #include <utility>
+
+#include "common/os/memory.h"
 
 namespace edgedec::engine {
 
@@ -21,21 +19,12 @@ struct PageAllocator {
   template <class U>
   PageAllocator(const PageAllocator<U>&) {}
 
-#if defined(__wasm__)
   T* allocate(size_t count) {
-    void* found = malloc(count * sizeof(T));
-    if (!found) abort();
+    void* found = os::take_pages(count * sizeof(T));
+    if (!found) std::abort();  // as operator new ends a program without exceptions
     return static_cast<T*>(found);
   }
-  void deallocate(T* data, size_t) { free(data); }
-#else
-  T* allocate(size_t count) {
-    void* found = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (found == MAP_FAILED) abort();  // as operator new ends a program without exceptions
-    return static_cast<T*>(found);
-  }
-  void deallocate(T* data, size_t count) { munmap(data, count * sizeof(T)); }
-#endif
+  void deallocate(T* data, size_t count) { os::return_pages(data, count * sizeof(T)); }
   template <class U>
   void construct(U* at) {
     ::new (static_cast<void*>(at)) U;

@@ -1,25 +1,14 @@
-// Time, and how busy the machine is.
+// The machine's clock.
 #pragma once
 
-#include <optional>
-
+#include "common/os/clock.h"
 #include "core/base/clock.h"
 
 namespace edgedec::engine {
 
-// Seconds from an arbitrary moment on; they never go back.
-double monotonic_s();
-
-// Seconds since 1970.
-double wall_s();
-
-// The load average of the last minute; none where the system does not tell.
-std::optional<double> load_average();
-
-// The machine's clock.
 class SystemClock final : public Clock {
  public:
-  double now() override { return monotonic_s(); }
+  double now() override { return os::monotonic_s(); }
 };
 
 }  // namespace edgedec::engine

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/os/files.h"
 #include "core/base/status.h"
 
 namespace edgedec::engine {
@@ -75,7 +76,7 @@ class FileWriter {
 
  private:
   std::string path_, temporary_;
-  int file_ = -1;
+  os::File file_ = os::kNoFile;
 };
 
 Status write_file(const std::string& path, std::string_view content);
@@ -96,7 +97,7 @@ class FileReader {
 
  private:
   std::string path_;
-  int file_ = -1;
+  os::File file_ = os::kNoFile;
   uint64_t size_ = 0, at_ = 0;
 };
 

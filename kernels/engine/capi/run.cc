@@ -9,7 +9,7 @@
 #include "engine/base/version.h"
 #include "engine/decode/table_drafters.h"
 #include "engine/drafters/own_layers.h"
-#include "engine/memory/process.h"
+#include "common/os/process.h"
 #include "core/memory/units.h"
 #include "core/sampling/needs.h"
 #include "engine/capi/form.h"
@@ -53,7 +53,7 @@ Status Run::load() {
     return {Code::kUnsupported, "the native engine does not run bundles of the kind " + quoted(manifest_.kind),
             "export the model for EdgeDec's kernels"};
   EDGEDEC_TRY(resolve_drafters(config_.draft, config_.folder, manifest_, &drafters_));
-  OpenOptions options{config_.threads ? config_.threads : physical_cores(), true, has(DrafterKind::kExit), {}, {config_.memory, beside()}};
+  OpenOptions options{config_.threads ? config_.threads : os::physical_cores(), true, has(DrafterKind::kExit), {}, {config_.memory, beside()}};
   for (const DrafterSpec& one : drafters_) {
     const CarriedKind* kind = carried_kind(one.kind);
     if (!kind) continue;
@@ -116,7 +116,7 @@ Status Run::start() {
   EDGEDEC_TRY(model_->forward(cache, &budget_->ledger(), &forward_));
   if (!config_.cost_folder.empty()) {
     std::vector<std::string> conditions = {kVersionText, manifest_.file(kWeightsFile)->sha256, selected_isa(),
-                                           decimal(model_->threads()), cpu_name()};
+                                           decimal(model_->threads()), os::cpu_name()};
     if (choice.kv == KvType::kInt8) conditions.push_back("int8");
     if (experts()) conditions.push_back("experts on a disk");
     cost_file_ = std::make_unique<CostFile>(config_.cost_folder, std::move(conditions), &surroundings_);

@@ -3,7 +3,7 @@
 #include "common/isa.h"
 #include "core/base/format.h"
 #include "core/base/json.h"
-#include "engine/memory/process.h"
+#include "common/os/process.h"
 #include "core/memory/sizes.h"
 
 namespace edgedec::engine {
@@ -62,7 +62,7 @@ std::string stats_json(Run& run, const ReplyFigures& reply) {
   for (size_t at = 0; speculation && at < speculation->count(); ++at)
     out.key(speculation->drafter(at).name()).whole(static_cast<int64_t>(speculation->drafter(at).nbytes()));
   rounded(run.load_s(), &out.end_object().key("load_s"));
-  out.key("rss_bytes").whole(rss_bytes()).key("peak_rss_bytes").whole(peak_rss_bytes());
+  out.key("rss_bytes").whole(os::rss_bytes()).key("peak_rss_bytes").whole(os::peak_rss_bytes());
   out.key("context").whole(run.forward().capacity()).key("context_used").whole(run.forward().length());
   out.key("kv").text(kv_name(choice.kv)).key("memory").begin_object();
   write_plan(run.budget(), &out);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/base/clock.h"
+#include "common/os/clock.h"
 #include "engine/base/files.h"
 #include "core/base/json.h"
 #include "engine/base/sha256.h"
@@ -54,8 +54,8 @@ void write_moment(const Moment& moment, JsonWriter* out) {
 
 }  // namespace
 
-double Surroundings::wall_s() { return engine::wall_s(); }
-std::optional<double> Surroundings::load() { return load_average(); }
+double Surroundings::wall_s() { return os::wall_s(); }
+std::optional<double> Surroundings::load() { return os::load_average(); }
 
 KeptCosts KeptCosts::corrected(const Points& now, const Moment& moment) const {
   KeptCosts costs = *this;

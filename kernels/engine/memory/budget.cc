@@ -1,37 +1,23 @@
 #include "engine/memory/budget.h"
 
-#include <stdlib.h>
-#if defined(__GLIBC__) || defined(__ANDROID__)
-#include <malloc.h>
-#endif
-
 #include <algorithm>
 #include <string>
 
-#include "engine/memory/process.h"
+#include "common/os/memory.h"
+#include "common/os/process.h"
 
 namespace edgedec::engine {
 namespace {
 
 constexpr int64_t kUnlimited = int64_t{1} << 50;  // a budget in which nothing is given up
 
-// Returns pages that were freed but kept by the C library's allocator.
-void release_freed() {
-#if defined(EDGEDEC_ANDROID)
-  constexpr int kPurge = -101;  // of Android's <malloc.h>; its versions before 9 do nothing
-  mallopt(kPurge, 0);
-#elif defined(__GLIBC__)
-  malloc_trim(0);
-#endif
-}
-
 }  // namespace
 
 int64_t measured_process(Span<const std::string_view> mapped) {
-  release_freed();
-  const int64_t now = rss_bytes();
-  int64_t held = now ? now : peak_rss_bytes();
-  for (std::string_view name : mapped) held -= mapped_rss_bytes(name);
+  os::trim_heap();
+  const int64_t now = os::rss_bytes();
+  int64_t held = now ? now : os::peak_rss_bytes();
+  for (std::string_view name : mapped) held -= os::mapped_rss_bytes(name);
   return std::max<int64_t>(held, 0);
 }
 

@@ -7,7 +7,7 @@
 #include "core/base/format.h"
 #include "core/memory/expert_room.h"
 #include "engine/bundle/manifest.h"
-#include "engine/memory/process.h"
+#include "common/os/process.h"
 
 namespace edgedec::engine {
 namespace {
@@ -24,7 +24,7 @@ Status ExpertStore::open(const std::string& weights, const ModelSpec& spec, int6
     return {Code::kBadFile,
             spec.name + " has experts of " + decimal(sizes.nbytes) + " bytes, and " + kWeightsFile + " only " + decimal(bytes),
             "pull or export the model again"};
-  const ExpertRoom room = expert_room(sizes, bytes, {place.memory ? place.memory : -1, available_bytes(), place.beside});
+  const ExpertRoom room = expert_room(sizes, bytes, {place.memory ? place.memory : -1, os::available_bytes(), place.beside});
   if (!room.on_disk) return {};
   std::unique_ptr<ExpertStore> made(new ExpertStore);
   int error = 0;

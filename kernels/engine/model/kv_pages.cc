@@ -1,11 +1,10 @@
 #include "engine/model/kv_pages.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 
-#include "core/base/page.h"
+#include "common/os/memory.h"
 #include "core/memory/size.h"
 
 namespace edgedec::engine {
@@ -20,10 +19,7 @@ Status KvPages::allocate(const Shape& shape) {
   bytes_ = size.count();
   // A model may have no layer of the kind, and the runtime wants an address.
   EDGEDEC_TRY(block_.allocate(static_cast<size_t>(std::max<int64_t>(bytes_, 1)), "the KV cache"));
-#ifdef MADV_NOHUGEPAGE
-  // A huge page would commit 2 MiB for the first token of every head; kernels without them refuse.
-  (void)madvise(block_.data(), block_.size(), MADV_NOHUGEPAGE);
-#endif
+  os::prefer_small_pages(block_.data(), block_.size());  // a large one would commit 2 MiB for the first token of every head
   return {};
 }
 
@@ -37,10 +33,10 @@ void KvPages::move(const std::vector<int64_t>& from, const std::vector<int64_t>&
 }
 
 void KvPages::give_back(int64_t first) {
-  const int64_t page = page_bytes();
+  const auto page = static_cast<int64_t>(os::page_bytes());
   const auto give = [&](int64_t start, int64_t end) {
     const int64_t begin = (start + page - 1) / page * page, size = end / page * page - begin;
-    if (size > 0) (void)madvise(data() + begin, static_cast<size_t>(size), MADV_DONTNEED);
+    if (size > 0) os::give_back(data() + begin, static_cast<size_t>(size));
   };
   if (!first) return give(0, bytes_);
   const int64_t head = rows() * row_bytes_;

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/read_ahead.h"
+#include "common/os/files.h"
+#include "common/os/process.h"
 #include "engine/base/files.h"
 #include "core/base/format.h"
 #include "engine/bundle/manifest.h"
@@ -24,15 +25,15 @@ Status OnnxModel::open(const Runtime& runtime, const std::string& bundle, const 
   const auto table = static_cast<uint64_t>(spec.table_bytes);  // it lies first
   EDGEDEC_TRY(ExpertStore::open(weights, spec, listed_weights, options.place, &made->experts_));
   const ExpertStore* experts = made->experts();
-  if (!experts) read_ahead(weights.c_str(), table, UINT64_MAX);
-  const std::vector<Mapping> before = mapped_spans(weights);
+  if (!experts) os::read_ahead(weights.c_str(), table, UINT64_MAX);
+  const std::vector<os::Mapping> before = os::mapped_spans(weights);
   const char* graph = options.drafting ? kDraftingFile : kModelFile;
   SessionSetting setting{options.threads, options.spin, {}, spec.hidden_size, experts ? experts->number() : 0};
   if (options.drafting) setting.taps = options.taps;
   EDGEDEC_TRY(open_session(runtime, bundle, graph, setting, &made->session_));
   if (experts) EDGEDEC_TRY(make_own(weights, before, table, experts->direct()));
   const int64_t in_file = listed_weights - (experts ? spec.experts.nbytes : 0);
-  made->weight_bytes_ = std::max(mapped_bytes(weights) - bytes_of(before), in_file);
+  made->weight_bytes_ = std::max(bytes_of(os::mapped_spans(weights)) - bytes_of(before), in_file);
   if (options.drafting) EDGEDEC_TRY(read_exits(runtime, made->session_.get(), spec, options.taps, &made->exits_));
   else EDGEDEC_TRY(check_shapes(runtime, made->session_.get(), spec, graph));
   *model = std::move(made);
@@ -41,9 +42,7 @@ Status OnnxModel::open(const Runtime& runtime, const std::string& bundle, const 
 
 ModelMemory OnnxModel::memory() const {
   ModelMemory found = {spec_, weight_bytes_, threads_, exits_.hidden(), exits_.held()};
-#ifdef __linux__
-  found.weights -= spec_.table_bytes;
-#endif
+  if (os::knows_mapped_files()) found.weights -= spec_.table_bytes;  // its rows are read from the file
   if (!experts_) return found;
   found.slot_bytes = spec_.experts.slot_bytes;
   found.least_experts = spec_.experts.least();

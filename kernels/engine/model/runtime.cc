@@ -1,7 +1,6 @@
 #include "engine/model/runtime.h"
 
-#include <dlfcn.h>
-
+#include "common/os/library.h"
 #include "core/base/format.h"
 
 namespace edgedec::engine {
@@ -35,12 +34,10 @@ bool new_enough(const char* version) {
 }  // namespace
 
 Status Runtime::load(const std::string& path, Runtime* runtime) {
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
-    const char* why = dlerror();
-    return {Code::kBackend, "ONNX Runtime cannot be loaded: " + first_line(why ? why : path), "name its library"};
-  }
-  const auto find = reinterpret_cast<const OrtApiBase* (*)()>(dlsym(library, "OrtGetApiBase"));
+  std::string why;
+  void* library = os::load_library(path.c_str(), &why);
+  if (!library) return {Code::kBackend, "ONNX Runtime cannot be loaded: " + first_line(why), "name its library"};
+  const auto find = reinterpret_cast<const OrtApiBase* (*)()>(os::find_function(library, "OrtGetApiBase"));
   if (!find) return {Code::kBackend, quoted(path, 200) + " is not ONNX Runtime", "name its library"};
   return of(find(), runtime);
 }

@@ -1,6 +1,7 @@
 // Functions that tests of memory/ call.
-#include "engine/memory/process.h"
+#include "common/os/process.h"
 #include "core/memory/ledger.h"
+#include "engine/memory/own_pages.h"
 #include "core/memory/units.h"
 #include "engine/probes/report.h"
 
@@ -12,10 +13,10 @@ EDGEDEC_EXPORT char* edgedec_probe_size_text(int64_t count, int up, size_t* out_
 
 // Resident bytes, the most of them, those in pages of files called `name`, bytes of the mappings of `path`.
 EDGEDEC_EXPORT void edgedec_probe_process(const char* name, const char* path, int64_t* found) {
-  found[0] = rss_bytes();
-  found[1] = peak_rss_bytes();
-  found[2] = mapped_rss_bytes(name);
-  found[3] = mapped_bytes(path);
+  found[0] = edgedec::os::rss_bytes();
+  found[1] = edgedec::os::peak_rss_bytes();
+  found[2] = edgedec::os::mapped_rss_bytes(name);
+  found[3] = bytes_of(edgedec::os::mapped_spans(path));
 }
 
 // Takes and returns leases of a ledger with one share: steps of (bytes or, below 0, bytes to return); the error or null.

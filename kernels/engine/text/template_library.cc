@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "common/os/clock.h"
 #include "engine/text/template_renderer.h"
 #include "engine/text/template_text.h"
 
@@ -209,9 +210,7 @@ bool TemplateRenderer::time_now(std::string_view format, Value* result) {
     if (format[at] != '%') continue;
     if (++at == format.size() || kKnown.find(format[at]) == kKnown.npos) return unknown("such a form of the time");
   }
-  const std::time_t now = std::time(nullptr);
-  std::tm local = {};
-  localtime_r(&now, &local);
+  const std::tm local = os::local_now();
   char text[512];
   const std::string pattern(format);
   const size_t size = std::strftime(text, sizeof text, pattern.c_str(), &local);

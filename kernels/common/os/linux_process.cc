@@ -1,13 +1,20 @@
-#include "engine/memory/process.h"
-
+// Memory of this process on Linux and Android, read from /proc.
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 
-namespace edgedec::engine {
+#include "common/os/linux_mappings.h"
+#include "common/os/memory.h"
+
+namespace edgedec::os {
 namespace {
+
+constexpr int kMapNow = 22;  // MADV_POPULATE_READ of Linux 5.14; an older system does nothing
 
 // Files of a control group: its limit, its use, and the key in memory.stat of pages that it can give up.
 constexpr const char* kUnifiedFiles[] = {"memory.max", "memory.current", "inactive_file "};
@@ -15,9 +22,6 @@ constexpr const char* kFirstFiles[] = {"memory.limit_in_bytes", "memory.usage_in
 
 struct Close {
   void operator()(FILE* file) const { fclose(file); }
-};
-struct Free {
-  void operator()(char* text) const { free(text); }
 };
 
 // Calls `visit` with each line of a file of /proc, without its end.
@@ -95,7 +99,53 @@ int64_t left_in_groups() {
   return least;
 }
 
+// Reads a number and moves *at behind it; false where none is.
+bool number(const char** at, unsigned base, uint64_t* value) {
+  const char* first = *at;
+  for (*value = 0;; ++*at) {
+    const char c = **at;
+    const unsigned digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : base;
+    if (digit >= base) return *at != first;
+    *value = *value * base + digit;
+  }
+}
+
+// The next word: behind this one and blanks.
+const char* word(const char* at) {
+  while (*at && *at != ' ') ++at;
+  while (*at == ' ') ++at;
+  return at;
+}
+
+// Whether a line of smaps says that no page of the mapping was written to.
+bool unwritten(const char* line) {
+  constexpr char kSize[] = "Anonymous:";
+  constexpr size_t kLength = sizeof kSize - 1;
+  return std::strncmp(line, kSize, kLength) == 0 && std::strncmp(line + kLength + std::strspn(line + kLength, " "), "0 kB", 4) == 0;
+}
+
 }  // namespace
+
+// Not by sscanf: the names under which C libraries export it differ.
+bool parse_mapping(char* line, LinuxMapping* found) {
+  line[std::strcspn(line, "\n")] = '\0';
+  const char* at = line;
+  uint64_t begin, end, device;
+  if (!number(&at, 16, &begin) || *at++ != '-' || !number(&at, 16, &end)) return false;
+  at = word(at);
+  found->code = std::strncmp(at, "r-xp", 4) == 0;
+  found->own = std::strncmp(at, "rw-p", 4) == 0;
+  at = word(at);
+  if (!number(&at, 16, &found->offset)) return false;
+  at = word(at);
+  if (!number(&at, 16, &device) || *at++ != ':' || !number(&at, 16, &device)) return false;
+  if (!number(&(at = word(at)), 10, &found->inode)) return false;
+  at = word(at);
+  found->begin = static_cast<uintptr_t>(begin);
+  found->end = static_cast<uintptr_t>(end);
+  found->path = *at == '/' ? at : nullptr;
+  return true;
+}
 
 int64_t rss_bytes() { return status("VmRSS:"); }
 
@@ -116,26 +166,36 @@ int64_t mapped_rss_bytes(std::string_view name) {
 
 std::vector<Mapping> mapped_spans(const std::string& path) {
   std::vector<Mapping> found;
-  const std::unique_ptr<char, Free> real(realpath(path.c_str(), nullptr));
-  if (!real) return found;
-  const std::string ending = std::string(" ") + real.get();
-  each_line("/proc/self/maps", [&](std::string_view line) {
-    std::string copy(line);
-    Mapping one;
-    if (!ends(line, ending) || !parse_mapping(&copy[0], &one)) return;
-    one.path = nullptr;
-    found.push_back(one);
+  char real[PATH_MAX];
+  if (!realpath(path.c_str(), real)) return found;
+  each_mapping([&](const LinuxMapping& one) {
+    if (one.path && std::strcmp(one.path, real) == 0) found.push_back(one);
+    return true;
   });
   return found;
 }
 
-int64_t bytes_of(const std::vector<Mapping>& spans) {
-  int64_t total = 0;
-  for (const Mapping& one : spans) total += static_cast<int64_t>(one.end - one.begin);
-  return total;
+void map_ahead(const char* path, uint64_t first) {
+  const uintptr_t page = page_bytes();
+  for (const Mapping& one : mapped_spans(path)) {
+    const uint64_t before = first > one.offset ? first - one.offset : 0;
+    if (before >= one.end - one.begin) continue;
+    const uintptr_t begin = one.begin + static_cast<uintptr_t>(before) / page * page;
+    madvise(reinterpret_cast<void*>(begin), one.end - begin, kMapNow);
+  }
 }
 
-int64_t mapped_bytes(const std::string& path) { return bytes_of(mapped_spans(path)); }
+void release_code() {
+  FILE* maps = fopen("/proc/self/smaps", "re");
+  if (!maps) return;
+  char line[kMappingLine];
+  LinuxMapping last;
+  while (fgets(line, sizeof line, maps)) {
+    if (!parse_mapping(line, &last) && last.code && last.inode && unwritten(line))
+      madvise(reinterpret_cast<void*>(last.begin), last.end - last.begin, MADV_DONTNEED);
+  }
+  fclose(maps);
+}
 
 int64_t available_bytes() {
   int64_t machine = -1;
@@ -146,4 +206,4 @@ int64_t available_bytes() {
   return machine < 0 || groups < 0 ? machine : std::min(machine, groups);
 }
 
-}  // namespace edgedec::engine
+}  // namespace edgedec::os
