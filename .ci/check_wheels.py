@@ -56,7 +56,7 @@ def run(*command: str | Path, env: Mapping[str, str] | None = None, stdin: str =
 
 
 def wheel(architecture: str) -> Path:
-    found = sorted((ROOT / "dist").glob(f"edgedec_runtime-*_{architecture}.whl"))
+    found = sorted((ROOT / "dist").glob(f"edgedec_runtime-*-manylinux_*_{architecture}.whl"))
     if not found:
         sys.exit(f"no wheel for {architecture} in dist/: run `python .ci/wheels.py`")
     return found[-1]

@@ -1,9 +1,8 @@
-"""Build the source distribution and the Linux wheels into dist/: `python .ci/wheels.py`.
+"""Build the source distribution and the wheels of six platforms into dist/: `python .ci/wheels.py`.
 
-`--check` installs and runs them too (see check_wheels.py); `--arch` names one architecture instead of both.
-The compiler is Zig's Clang from PyPI (kernels/zig.cmake), so neither a container nor a cross compiler is
-needed. `auditwheel` reads which C library the wheel needs, before it gets its tag. For macOS and Windows
-`cibuildwheel` builds, by [tool.cibuildwheel] in pyproject.toml; nobody has tried that.
+`--check` installs and runs those of Linux too (see check_wheels.py); `--platform` names one instead of all.
+The compiler is Zig's Clang from PyPI (kernels/zig.cmake), so neither a container, another system nor a cross
+compiler is needed. `auditwheel` reads which C library a wheel of Linux needs, before it gets its tag.
 """
 
 from __future__ import annotations
@@ -19,20 +18,55 @@ import tempfile
 import venv
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "wheels"
 DIST = ROOT / "dist"
-ARCHITECTURES = ("x86_64", "aarch64")
 GLIBC_MINOR = 28  # also in kernels/zig.cmake
-PLATFORM = f"manylinux_2_{GLIBC_MINOR}"
+KERNELS = "edgedec/kernels/"
+
+
+class Platform(NamedTuple):
+    """What a wheel is for: the names of its system and processor in CMake, and its tag.
+
+    ``host``: as Python names the platform there. ``compiled``: the files that only this wheel has.
+    """
+
+    system: str
+    arch: str
+    tag: str
+    host: str
+    compiled: tuple[str, ...]
+
+
+def _linux(arch: str) -> Platform:
+    files = (f"{KERNELS}libedgedec_kernels.so", f"{KERNELS}edgedec_host")
+    return Platform("Linux", arch, f"manylinux_2_{GLIBC_MINOR}_{arch}", f"linux-{arch}", files)
+
+
+def _macos(arch: str, name: str) -> Platform:
+    files = (f"{KERNELS}libedgedec_kernels.dylib", f"{KERNELS}edgedec_host")
+    return Platform("Darwin", arch, f"macosx_11_0_{name}", f"macosx-11.0-{name}", files)
+
+
+def _windows(arch: str, name: str) -> Platform:
+    return Platform("Windows", arch, f"win_{name}", f"win-{name}", (f"{KERNELS}edgedec_kernels.dll",))
+
+
+PLATFORMS = {
+    "linux-x86_64": _linux("x86_64"),
+    "linux-aarch64": _linux("aarch64"),
+    "macos-x86_64": _macos("x86_64", "x86_64"),
+    "macos-aarch64": _macos("aarch64", "arm64"),
+    "windows-x86_64": _windows("x86_64", "amd64"),
+    "windows-aarch64": _windows("aarch64", "arm64"),
+}
 # The compiler is pinned: with it, the same source gives the same kernels.
 TOOLS = ("build>=1.2", "auditwheel>=6.2", "wheel>=0.40", "cmake>=3.22", "ninja>=1.11", "ziglang==0.17.1")
 
 # Folders of the checkout that a source distribution has, and the only compiled files that a wheel has.
-SOURCE_FOLDERS = {"edgedec", "export", "kernels", "models", "cli", "tests", "docs", "android_demo", ".ci"}
-LIBRARY = "edgedec/kernels/libedgedec_kernels.so"
-HOST = "edgedec/kernels/edgedec_host"
+SOURCE_FOLDERS = {"edgedec", "export", "kernels", "models", "cli", "tests", "docs", "android_demo", ".ci", ".github"}
 WASM = ("edgedec/kernels/edgedec.wasm", "edgedec/kernels/edgedec-fast.wasm")
 NOTICES = "edgedec/kernels/NOTICES.txt"
 CATALOGUE = "edgedec/models/catalogue.toml"
@@ -41,7 +75,7 @@ PAGE = "edgedec/server/page/"
 WEB = "edgedec/export/web/"
 SHADERS = "edgedec/kernels/"
 PROBE = "edgedec/kernels/wgsl/probe.json"
-LITTER = (".so", ".wasm", ".o", ".pyc", ".onnx", ".gguf", ".whl")
+LITTER = (".so", ".dylib", ".dll", ".wasm", ".o", ".pyc", ".onnx", ".gguf", ".whl")
 
 
 def run(*command: str | Path, **environment: str) -> str:
@@ -92,17 +126,18 @@ def write_notices(python: Path) -> Path:
     return path
 
 
-def build_wheel(python: Path, architecture: str, beside: list[Path]) -> Path:
-    """Compile the kernels for an architecture, pack a wheel with the files ``beside`` them, and tag it."""
+def build_wheel(python: Path, platform: Platform, beside: list[Path]) -> Path:
+    """Compile the kernels for a platform, pack a wheel with the files ``beside`` them, and tag it."""
     defines = {
         "CMAKE_TOOLCHAIN_FILE": ROOT / "kernels" / "zig.cmake",
-        "EDGEDEC_ARCH": architecture,
+        "EDGEDEC_SYSTEM": platform.system,
+        "EDGEDEC_ARCH": platform.arch,
         "EDGEDEC_PYTHON": python,
         "EDGEDEC_ROWS": "all",
         "EDGEDEC_BESIDE": ";".join(map(str, beside)),
     }
     settings = {
-        "build-dir": WORK / architecture,
+        "build-dir": WORK / platform.tag,
         **{f"cmake.define.{name}": value for name, value in defines.items()},
         "install.strip": "false",  # the linker does it
     }
@@ -112,12 +147,12 @@ def build_wheel(python: Path, architecture: str, beside: list[Path]) -> Path:
             *(f"-C{name}={value}" for name, value in settings.items()),
             PATH=f"{python.parent}{os.pathsep}{os.environ['PATH']}",
             ZIG_GLOBAL_CACHE_DIR=str(WORK / "zig"),
-            _PYTHON_HOST_PLATFORM=f"linux-{architecture}",
+            _PYTHON_HOST_PLATFORM=platform.host,
         )
         (raw,) = Path(folder).glob("*.whl")
-        check_glibc(run(python, "-m", "auditwheel", "show", raw), architecture)
-        tag = f"{PLATFORM}_{architecture}"
-        name = run(python, "-m", "wheel", "tags", "--remove", "--platform-tag", tag, raw).strip()
+        if platform.system == "Linux":
+            check_glibc(run(python, "-m", "auditwheel", "show", raw), platform.arch)
+        name = run(python, "-m", "wheel", "tags", "--remove", "--platform-tag", platform.tag, raw).strip()
         return Path(shutil.move(raw.with_name(name), DIST / name))
 
 
@@ -125,7 +160,7 @@ def check_glibc(report: str, architecture: str) -> None:
     """Refuse a wheel that needs a newer C library, or another library, by the report of auditwheel."""
     found = re.search(rf'"manylinux_2_(\d+)_{architecture}"', report)
     if found is None or int(found[1]) > GLIBC_MINOR:
-        sys.exit(f"not a wheel for {PLATFORM}:\n{report}")
+        sys.exit(f"not a wheel for manylinux_2_{GLIBC_MINOR}:\n{report}")
 
 
 def faults_of_source(archive: Path) -> list[str]:
@@ -141,29 +176,27 @@ def faults_of_source(archive: Path) -> list[str]:
 
 def faults_of_wheel(wheel: Path) -> list[str]:
     """Reasons why a wheel is not one to publish."""
-    tag = next((f"{PLATFORM}_{arch}" for arch in ARCHITECTURES if wheel.stem.endswith(arch)), "")
+    platform = next((one for one in PLATFORMS.values() if wheel.stem.endswith(f"-{one.tag}")), None)
+    if platform is None:
+        return ["is for no platform that is built"]
     with zipfile.ZipFile(wheel) as file:
         names = file.namelist()
         (info,) = (file.read(name).decode() for name in names if name.endswith(".dist-info/WHEEL"))
-    faults = [] if f"Tag: py3-none-{tag}\n" in info else [f"is not tagged py3-none-{tag}"]
-    needed = (LIBRARY, HOST, *WASM, NOTICES, CATALOGUE, PROBE, f"{PAGE}index.html", "/licenses/LICENSE")
+    tag = f"py3-none-{platform.tag}"
+    faults = [] if f"Tag: {tag}\n" in info else [f"is not tagged {tag}"]
+    needed = (*platform.compiled, *WASM, NOTICES, CATALOGUE, PROBE, f"{PAGE}index.html", "/licenses/LICENSE")
     faults += [f"lacks {part}" for part in needed if not any(part in n for n in names)]
-    return faults + [f"has {name}" for name in names if ".dist-info/" not in name and unwanted(name)]
+    unwanted = (name for name in names if ".dist-info/" not in name and not wanted(name, platform))
+    return faults + [f"has {name}" for name in unwanted]
 
 
-def unwanted(name: str) -> bool:
-    """Say whether a wheel should not have this file: all but sources, what is compiled, and data."""
-    wanted = name.endswith((".py", "/py.typed", "/")) or name in (
-        LIBRARY,
-        HOST,
-        *WASM,
-        NOTICES,
-        CATALOGUE,
-        PROBE,
-    )
-    wanted = wanted or (name.startswith((PAGE, WEB)) and name.endswith((".html", ".css", ".js", ".svg")))
-    wanted = wanted or (name.startswith(SHADERS) and name.endswith(".wgsl"))
-    return not name.startswith("edgedec/") or not (wanted or name.startswith(DRAFTERS))
+def wanted(name: str, platform: Platform) -> bool:
+    """Say whether a wheel may have this file: all but sources, what is compiled, and data."""
+    right = name.endswith((".py", "/py.typed", "/"))
+    right = right or name in (*platform.compiled, *WASM, NOTICES, CATALOGUE, PROBE)
+    right = right or (name.startswith((PAGE, WEB)) and name.endswith((".html", ".css", ".js", ".svg")))
+    right = right or (name.startswith(SHADERS) and name.endswith(".wgsl"))
+    return name.startswith("edgedec/") and (right or name.startswith(DRAFTERS))
 
 
 def refuse(file: Path, faults: list[str]) -> None:
@@ -173,10 +206,10 @@ def refuse(file: Path, faults: list[str]) -> None:
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--arch", choices=ARCHITECTURES, action="append", help="only this (default: all)")
-    parser.add_argument("--check", action="store_true", help="install the wheels, and chat with each")
+    parser.add_argument("--platform", choices=PLATFORMS, action="append", help="only this (default: all)")
+    parser.add_argument("--check", action="store_true", help="install those of Linux, and chat with each")
     given = parser.parse_args(arguments)
-    architectures = given.arch or ARCHITECTURES
+    platforms = given.platform or list(PLATFORMS)
     python = tools()
     source = build_source(python)
     refuse(source, faults_of_source(source))
@@ -184,14 +217,12 @@ def main(arguments: list[str]) -> None:
     wasm, notices = build_wasm(python), write_notices(python)
     for file in wasm:
         print(f"{file.name}: {file.stat().st_size / 1e6:.1f} MB", flush=True)
-    for architecture in architectures:
-        wheel = build_wheel(python, architecture, [*wasm, notices])
+    for name in platforms:
+        wheel = build_wheel(python, PLATFORMS[name], [*wasm, notices])
         refuse(wheel, faults_of_wheel(wheel))
         print(f"{wheel.relative_to(ROOT)}: {wheel.stat().st_size / 1e6:.1f} MB", flush=True)
     if given.check:
-        for architecture in architectures:
-            command = [sys.executable, str(ROOT / ".ci" / "check_wheels.py"), architecture]
-            subprocess.run(command, check=True)
+        subprocess.run([sys.executable, str(ROOT / ".ci" / "check_wheels.py")], check=True)
 
 
 if __name__ == "__main__":
