@@ -66,7 +66,8 @@ PLATFORMS = {
 TOOLS = ("build>=1.2", "auditwheel>=6.2", "wheel>=0.40", "cmake>=3.22", "ninja>=1.11", "ziglang==0.17.1")
 
 # Folders of the checkout that a source distribution has, and the only compiled files that a wheel has.
-SOURCE_FOLDERS = {"edgedec", "export", "kernels", "models", "cli", "tests", "docs", "android_demo", ".ci", ".github"}
+SOURCE_FOLDERS = {"edgedec", "export", "kernels", "models", "cli", "tests", "docs"}
+SOURCE_FOLDERS |= {"android_demo", ".ci", ".github"}
 WASM = ("edgedec/kernels/edgedec.wasm", "edgedec/kernels/edgedec-fast.wasm")
 NOTICES = "edgedec/kernels/NOTICES.txt"
 CATALOGUE = "edgedec/models/catalogue.toml"

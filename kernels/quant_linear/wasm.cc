@@ -119,61 +119,90 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
   return s;
 }
 
+// Quants of four columns of one step, ready to be multiplied: the even and the odd ones as words of 16 bits. Relaxed SIMD takes
+// them as bytes below 128, and eighth bits apart.
+template <class F>
+struct Ready {
+#ifdef __wasm_relaxed_simd__
+  static constexpr int kPieces = kSeven<F> ? 1 : 2;
+#else
+  static constexpr int kPieces = 2;
+#endif
+  v128_t piece[kPieces];
+
+  explicit EDGEDEC_INLINE Ready(v128_t quants) {
+#ifdef __wasm_relaxed_simd__
+    piece[0] = quants;
+    if constexpr (kPieces == 2) {
+      piece[0] = wasm_v128_and(quants, wasm_i8x16_const_splat(127));
+      piece[1] = wasm_u8x16_shr(quants, 7);
+    }
+#else
+    piece[0] = wasm_v128_and(quants, wasm_i16x8_const_splat(0xff));
+    piece[1] = wasm_u16x8_shr(quants, 8);
+#endif
+  }
+  Ready() = default;
+};
+
+// The four activations of a step in all columns, as Ready has quants.
+struct Inputs {
+  v128_t piece[2];
+
+  explicit EDGEDEC_INLINE Inputs(const int8_t* q) {
+    const v128_t all = wasm_v128_load32_splat(q);
+#ifdef __wasm_relaxed_simd__
+    piece[0] = piece[1] = all;
+#else
+    piece[0] = wasm_i16x8_shr(wasm_i16x8_shl(all, 8), 8);
+    piece[1] = wasm_i16x8_shr(all, 8);
+#endif
+  }
+};
+
+// An exact sum of products in four columns.
+template <class F>
+struct Sum {
+  v128_t low, high;  // high: of eighth bits
+
+  EDGEDEC_INLINE void begin(int32_t at) {
+    low = wasm_i32x4_splat(at);
+    if constexpr (!kSeven<F>) high = wasm_i32x4_const_splat(0);
+  }
+  EDGEDEC_INLINE void add(const Ready<F>& w, const Inputs& x) {
+#ifdef __wasm_relaxed_simd__
+    low = wasm_i32x4_relaxed_dot_i8x16_i7x16_add(x.piece[0], w.piece[0], low);
+    if constexpr (!kSeven<F>) high = wasm_i32x4_relaxed_dot_i8x16_i7x16_add(x.piece[1], w.piece[1], high);
+#else
+    for (int i = 0; i < 2; ++i) low = wasm_i32x4_add(low, wasm_i32x4_dot_i16x8(w.piece[i], x.piece[i]));
+#endif
+  }
+  EDGEDEC_INLINE v128_t total() const {
+#ifdef __wasm_relaxed_simd__
+    if constexpr (!kSeven<F>) return wasm_i32x4_add(low, wasm_i32x4_shl(high, 7));
+#endif
+    return low;
+  }
+};
+
 // The activations of one group of one token.
 struct Token {
-#ifdef __wasm_relaxed_simd__
-  v128_t all[2];  // steps 0 to 3, and 4 to 7
-#else
-  v128_t even[2], odd[2];  // pairs of even and of odd inputs by step, as words of 16 bits
-#endif
+  const int8_t* q;
   const int32_t* sum;
   float scale;
 
-  Token(const Acts& x, int m, int index) {
+  EDGEDEC_INLINE Token(const Acts& x, int m, int index) {
     const size_t at = static_cast<size_t>(m) * (x.k / kGroup) + index;
-    for (int half = 0; half < 2; ++half) {
-      const v128_t bytes = wasm_v128_load(x.q + at * kGroup + 16 * half);
-#ifdef __wasm_relaxed_simd__
-      all[half] = bytes;
-#else
-      even[half] = wasm_i16x8_shr(wasm_i16x8_shl(bytes, 8), 8);
-      odd[half] = wasm_i16x8_shr(bytes, 8);
-#endif
-    }
+    q = x.q + at * kGroup;
     sum = x.sum + 2 * at;
     scale = x.scale[at];
   }
 };
 
-// A step's activations in all columns.
-template <int STEP>
-EDGEDEC_INLINE v128_t of_step(const v128_t* by_half) {
-  const v128_t half = by_half[STEP / 4];
-  return wasm_i32x4_shuffle(half, half, STEP % 4, STEP % 4, STEP % 4, STEP % 4);
-}
-
-// Adds step STEP of four columns to `sum`.
-template <class F, int STEP>
-EDGEDEC_INLINE v128_t add_step(v128_t sum, v128_t quants, const Token& t) {
-#ifdef __wasm_relaxed_simd__
-  const v128_t x = of_step<STEP>(t.all);
-  if constexpr (kSeven<F>) return wasm_i32x4_relaxed_dot_i8x16_i7x16_add(x, quants, sum);
-  const v128_t eighth = wasm_u8x16_shr(quants, 7), low = wasm_v128_and(quants, wasm_i8x16_const_splat(127));
-  const v128_t high = wasm_i32x4_relaxed_dot_i8x16_i7x16_add(x, eighth, wasm_i32x4_const_splat(0));
-  return wasm_i32x4_relaxed_dot_i8x16_i7x16_add(x, low, wasm_i32x4_add(sum, wasm_i32x4_shl(high, 7)));
-#else
-  const v128_t even = wasm_v128_and(quants, wasm_i16x8_const_splat(0xff)), odd = wasm_u16x8_shr(quants, 8);
-  sum = wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(even, of_step<STEP>(t.even)));
-  return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(odd, of_step<STEP>(t.odd)));
-#endif
-}
-
-// From the exact sums of a group to the accumulator. hi: of the second half, where kSums is 2.
+// From the exact sums of a group to the accumulator.
 template <class F>
-EDGEDEC_INLINE void settle(int part, v128_t lo, v128_t hi, const GroupScales& s, const Token& t, v128_t* acc) {
-  if constexpr (kSums<F> == 2)
-    lo = wasm_i32x4_add(wasm_i32x4_mul(lo, s.sc[0].part[part]), wasm_i32x4_mul(hi, s.sc[1].part[part]));
-  v128_t v = wasm_f32x4_mul(wasm_f32x4_convert_i32x4(lo), s.scale.part[part]);
+EDGEDEC_INLINE void settle(int part, v128_t sum, const GroupScales& s, const Token& t, v128_t* acc) {
+  v128_t v = wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), s.scale.part[part]);
   if constexpr (F::kMin) {
     v128_t sums = wasm_i32x4_splat(t.sum[0] + t.sum[1]);
     if constexpr (kSums<F> == 2)
@@ -184,29 +213,7 @@ EDGEDEC_INLINE void settle(int part, v128_t lo, v128_t hi, const GroupScales& s,
   *acc = Vec16Wasm::fma4(v, wasm_f32x4_splat(t.scale), *acc);
 }
 
-// One part of the columns, for one token; w(s) gives the quants of a step as unsigned bytes.
-template <class F, class W>
-EDGEDEC_INLINE void part_of(int part, const W& w, const GroupScales& s, const Token& t, v128_t* acc) {
-  constexpr int steps = kSteps / kSums<F>;
-  v128_t sum[2];
-  const auto start = [&](int half) {
-    return wasm_i32x4_splat(-F::kOffset * (kSums<F> == 2 ? t.sum[half] : t.sum[0] + t.sum[1]));
-  };
-  sum[0] = start(0);
-  if constexpr (kSums<F> == 2) sum[1] = start(1);
-  const auto step = [&](auto at) {
-    constexpr int i = decltype(at)::value;
-    v128_t& to = sum[i / steps];
-    to = add_step<F, i>(to, w(i), t);
-  };
-  step(std::integral_constant<int, 0>{}), step(std::integral_constant<int, 1>{});
-  step(std::integral_constant<int, 2>{}), step(std::integral_constant<int, 3>{});
-  step(std::integral_constant<int, 4>{}), step(std::integral_constant<int, 5>{});
-  step(std::integral_constant<int, 6>{}), step(std::integral_constant<int, 7>{});
-  settle<F>(part, sum[0], sum[kSums<F> - 1], s, t, acc);
-}
-
-// The class C of tile_loop.h. For several tokens a part's quants are unpacked once.
+// The class C of tile_loop.h. For several tokens quants are unpacked once.
 struct WasmColumns {
   using Sums = Columns;
   static constexpr int kStreams = 1, kFew = 1, kRowsAtOnce = 32;
@@ -220,22 +227,52 @@ struct WasmColumns {
     Vec16Wasm{{acc.part[0], acc.part[1], acc.part[2], acc.part[3]}}.store_partial(out, static_cast<size_t>(columns < kTile ? columns : kTile));
   }
 
+  // Adds a group for one token; w(step, part) gives the quants of a step in four columns. A step's activations are read once
+  // for all columns.
+  template <class F, class W>
+  static EDGEDEC_INLINE void add(const W& w, const GroupScales& s, const Token& t, Sums* acc) {
+    constexpr int steps = kSteps / kSums<F>;
+    v128_t whole[kParts];
+#pragma GCC unroll 2
+    for (int half = 0; half < kSums<F>; ++half) {
+      Sum<F> sum[kParts];
+#pragma GCC unroll 4
+      for (auto& part : sum) part.begin(-F::kOffset * (kSums<F> == 2 ? t.sum[half] : t.sum[0] + t.sum[1]));
+#pragma GCC unroll 8
+      for (int step = half * steps; step < (half + 1) * steps; ++step) {
+        const Inputs x(t.q + 4 * step);
+#pragma GCC unroll 4
+        for (int part = 0; part < kParts; ++part) sum[part].add(w(step, part), x);
+      }
+#pragma GCC unroll 4
+      for (int part = 0; part < kParts; ++part) {
+        const v128_t total = sum[part].total();
+        if constexpr (kSums<F> == 2) {
+          const v128_t scaled = wasm_i32x4_mul(total, s.sc[half].part[part]);
+          whole[part] = half ? wasm_i32x4_add(whole[part], scaled) : scaled;
+        } else {
+          whole[part] = total;
+        }
+      }
+    }
+#pragma GCC unroll 4
+    for (int part = 0; part < kParts; ++part) settle<F>(part, whole[part], s, t, &acc->part[part]);
+  }
+
   template <class F, int ODD, int N>
   static EDGEDEC_INLINE void group(const uint8_t* rec, int g, const Acts& x, int m0, int n, int index, Sums* acc) {
     const GroupScales s = group_scales<F, ODD>(rec, g);
     if constexpr (N == 1) {
-      const Token t(x, m0, index);
-#pragma GCC unroll 4
-      for (int part = 0; part < kParts; ++part)
-        part_of<F>(part, [=](int i) { return unpack<F, ODD>(rec, g, i, part); }, s, t, &acc->part[part]);
+      const auto unpacked = [=](int step, int part) { return Ready<F>(unpack<F, ODD>(rec, g, step, part)); };
+      add<F>(unpacked, s, Token(x, m0, index), acc);
     } else {
-      for (int part = 0; part < kParts; ++part) {
-        v128_t quants[kSteps];
+      Ready<F> quants[kSteps][kParts];
 #pragma GCC unroll 8
-        for (int i = 0; i < kSteps; ++i) quants[i] = unpack<F, ODD>(rec, g, i, part);
-        for (int m = 0; m < n; ++m)
-          part_of<F>(part, [&](int i) { return quants[i]; }, s, Token(x, m0 + m, index), &acc[m].part[part]);
-      }
+      for (int step = 0; step < kSteps; ++step)
+#pragma GCC unroll 4
+        for (int part = 0; part < kParts; ++part) quants[step][part] = Ready<F>(unpack<F, ODD>(rec, g, step, part));
+      for (int m = 0; m < n; ++m)
+        add<F>([&](int step, int part) { return quants[step][part]; }, s, Token(x, m0 + m, index), acc + m);
     }
   }
 };
