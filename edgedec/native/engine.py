@@ -18,6 +18,7 @@ from edgedec.native.ready import make_ready
 from edgedec.native.sampling import struct_of
 from edgedec.native.structs import (
     NOTICE,
+    ON_CALL,
     ON_PROMPT,
     ON_TOKEN,
     CMessage,
@@ -47,10 +48,14 @@ class NativeToken:
 
 @dataclass(slots=True)
 class NativeReply:
-    """A reply and its figures. ``thought``: its thinking part, which a reply to messages has apart."""
+    """A reply and its figures. ``thought``: its thinking part, which a reply to messages has apart.
+
+    ``calls``: id, name and arguments of each call of a tool.
+    """
 
     text: str = ""
     thought: str = ""
+    calls: list[tuple[str, str, str]] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     sources: list[str | None] = field(default_factory=list)
     finish_reason: str | None = None
@@ -91,6 +96,8 @@ class NativeRequest:
     stops: Sequence[str] = ()
     schema: str | None = None
     choices: Sequence[str] = ()
+    tools: str | None = None
+    messages: str | None = None
     on_token: Callable[[NativeToken], bool] | None = None
     on_prompt: Callable[[int, int], bool] | None = None
 
@@ -109,13 +116,18 @@ class NativeRequest:
         def read(user: int, done: int, total: int) -> int:
             return int(self.on_prompt is not None and not self.on_prompt(done, total))
 
+        def call_of(user: int, told: Any) -> None:
+            one = told.contents
+            found.calls.append((one.id.decode(), one.name.decode(), one.arguments.decode()))
+
         params = struct_of(self.sampling) if self.sampling is not None else None
         stops, choices = ((c_char_p * len(all))(*map(_bytes, all)) for all in (self.stops, self.choices))
         kept += [params, stops, choices]
         return CRequest(
             ctypes.sizeof(CRequest), self.max_tokens, ctypes.pointer(params) if params else None, stops,
             len(stops), ON_TOKEN(token), ON_PROMPT(read), None,
-            None if self.schema is None else _bytes(self.schema), choices, len(choices),
+            _bytes_or_none(self.schema), choices, len(choices), _bytes_or_none(self.tools), ON_CALL(call_of),
+            _bytes_or_none(self.messages),
         )  # fmt: skip
 
 
@@ -175,8 +187,13 @@ class NativeModel:
         call("decode", self._handle, ids, len(tokens), room, size.value, byref(size))
         return room.raw.decode()
 
-    def reply(self, messages: Sequence[Mapping[str, str]], **asked: Any) -> NativeReply:
-        """Reply to a conversation: messages with ``role`` and ``content``. See ``generate``."""
+    def reply(self, messages: Sequence[Mapping[str, Any]], **asked: Any) -> NativeReply:
+        """Reply to a conversation: messages in OpenAI's form. ``tools``: functions in that form, as JSON.
+
+        See ``generate``.
+        """
+        if any(one.keys() - {"role", "content"} for one in messages):
+            return self._asked("reply", None, 0, messages=json.dumps(list(messages)), **asked)
         turns = [CMessage(one["role"].encode(), _bytes(one["content"])) for one in messages]
         return self._asked("reply", (CMessage * len(turns))(*turns), len(turns), **asked)
 
@@ -227,7 +244,7 @@ class NativeModel:
         result = CResult(ctypes.sizeof(CResult))
         call(name, self._handle, *prompt, byref(struct), byref(result))
         found.finish_reason = FINISHES[result.finish]
-        names = [one[0] for one in CResult._fields_ if one[0] not in ("size", "finish", "reserved")]
+        names = [one[0] for one in CResult._fields_ if one[0] not in ("size", "finish", "calls")]
         found.figures = {name: getattr(result, name) for name in names}
         return found
 
@@ -240,6 +257,10 @@ def _token(told: CToken) -> NativeToken:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+def _bytes_or_none(text: str | None) -> bytes | None:
+    return None if text is None else _bytes(text)
 
 
 def _path(path: str | Path | None) -> bytes | None:

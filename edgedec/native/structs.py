@@ -83,6 +83,11 @@ class CToken(Structure):
 
 
 ON_TOKEN = CFUNCTYPE(c_int, c_void_p, POINTER(CToken))
+class CCall(Structure):
+    _fields_: ClassVar = [("id", c_char_p), ("name", c_char_p), ("arguments", c_char_p)]
+
+
+ON_CALL = CFUNCTYPE(None, c_void_p, POINTER(CCall))
 ON_PROMPT = CFUNCTYPE(c_int, c_void_p, c_size_t, c_size_t)
 
 
@@ -99,6 +104,9 @@ class CRequest(Structure):
         ("schema", c_char_p),
         ("choices", POINTER(c_char_p)),
         ("choice_count", c_size_t),
+        ("tools", c_char_p),
+        ("on_call", ON_CALL),
+        ("messages", c_char_p),
     ]
 
 
@@ -113,7 +121,7 @@ class CResult(Structure):
         ("drafted_tokens", c_uint32),
         ("accepted_tokens", c_uint32),
         ("dropped_messages", c_uint32),
-        ("reserved", c_uint32),
+        ("calls", c_uint32),
         ("first_token_s", c_double),
         ("decode_s", c_double),
     ]

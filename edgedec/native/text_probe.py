@@ -77,8 +77,9 @@ class TextProbe:
         tools: Sequence[Mapping[str, Any]] = (),
         *,
         generation_prompt: bool = True,
+        raw: bool = False,
     ) -> str:
-        """Return a prompt; ``tools`` are as templates see them. Raises NativeError."""
-        given: dict[str, Any] = {"messages": list(messages), "tools": list(tools)}
+        """Return a prompt; with ``raw`` all goes to the template as it is. Raises NativeError."""
+        given: dict[str, Any] = {"messages": list(messages), "tools": list(tools), "raw": raw}
         found: str = self.ask("render", generation_prompt=generation_prompt, **given)["text"]
         return found

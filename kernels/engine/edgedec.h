@@ -131,12 +131,26 @@ typedef int (*edgedec_on_token)(void* user, const edgedec_token* token);
 // Hears how much of the prompt is read: `done` of `total` tokens. Not 0: the reply ends before its first token.
 typedef int (*edgedec_on_prompt)(void* user, size_t done, size_t total);
 
+// A call of a tool that a reply asks for, as a callback gets it. The pointers are valid during the callback.
+typedef struct edgedec_call {
+  const char* id;         // which a message of role "tool" names as its tool_call_id
+  const char* name;       // the function
+  const char* arguments;  // a JSON object; what there is of it where the reply was cut
+} edgedec_call;
+
+// Hears each call of a reply at its end, behind all tokens.
+typedef void (*edgedec_on_call)(void* user, const edgedec_call* call);
+
 // Settings of a reply, beside its prompt.
 //
 // With a schema or choices only tokens that the form allows are drawn, and the reply ends where nothing may follow; an end
 // token is allowed where it is whole. EDGEDEC_USAGE: the form cannot be used, and the message names the keyword and its place.
 // A reply that max_tokens, the context or a stop string cuts is the beginning of one: edgedec_more with the same form goes on.
 // Drafts change no token here either.
+//
+// With tools the calls of a reply to a conversation are not in its text; edgedec_more with the same tools goes on. Arguments are
+// as the model wrote them: check them against the function's schema. EDGEDEC_UNSUPPORTED: the chat template knows no tools or needs
+// a construct that is not known, the form of the model's calls is not read here, a tool is strict, or there is a form as well.
 typedef struct edgedec_request {
   uint32_t size;
   uint32_t max_tokens;               // 0: as far as the context reaches; loops are then cut
@@ -149,6 +163,10 @@ typedef struct edgedec_request {
   const char* schema;                // a JSON schema: the reply is JSON of it; {"type": "object"}: any object. NULL: none
   const char* const* choices;        // texts: the reply is exactly one of them; beside them there is no schema
   size_t choice_count;
+  const char* tools;                 // functions that edgedec_reply may ask for: a JSON list in OpenAI's form. NULL: none
+  edgedec_on_call on_call;           // NULL: nobody hears of calls
+  const char* messages;              // of edgedec_reply: the conversation as a JSON list in OpenAI's form, with tool_calls and messages
+                                     // of role "tool", in place of edgedec_message. NULL: it is handed in there
 } edgedec_request;
 
 // Why a reply ended.
@@ -171,12 +189,13 @@ typedef struct edgedec_result {
   uint32_t drafted_tokens;    // fed to these passes
   uint32_t accepted_tokens;   // of those
   uint32_t dropped_messages;  // the oldest ones after the system message, left out because the context is full
-  uint32_t reserved;
+  uint32_t calls;             // of tools that it asks for
   double first_token_s;       // seconds from the call to its first token
   double decode_s;            // seconds from the first token to the last one
 } edgedec_result;
 
-// A message of a conversation. Roles: "system" (only the first one), "user", "assistant". A zero byte ends each text.
+// A message of a conversation. Roles: "system" (only the first one), "user", "assistant", "tool". A zero byte ends each text.
+// Calls of tools, and the results that name them, are handed in as JSON: `messages` of edgedec_request.
 typedef struct edgedec_message {
   const char* role;
   const char* content;
@@ -221,7 +240,7 @@ EDGEDEC_API edgedec_code edgedec_encode(edgedec_engine* engine, const char* text
 EDGEDEC_API edgedec_code edgedec_decode(edgedec_engine* engine, const int32_t* tokens, size_t count, char* text,
                                         size_t room, size_t* text_size, edgedec_status* status);
 
-// Replies to a conversation through the model's chat template. The last message is the user's. Without a system message
+// Replies to a conversation through the model's chat template. The last message is the user's, or a tool's. Without a system message
 // the model's own preset has one; a first message "system" with empty content means none. Where the conversation is
 // too long for the context, the oldest turns are left out. The part that the KV cache holds is not read
 // again, so handing in the whole conversation each time costs only its new part. `request` and `result` may be NULL.

@@ -29,6 +29,7 @@ from tests.fuzz import (
     places,
     schemas,
     store,
+    tools,
 )  # fmt: skip
 from tests.fuzz.mutate import mutate_json, mutate_template
 from tests.fuzz.mutate_gguf import mutate_gguf
@@ -59,6 +60,7 @@ _MODEL_PARTS = (
     ".json",
     "rope",
 )
+_TALK_PARTS = ("tool", "message", "call", "number", "context", "template", "role", "talk.json")
 _HEAD_PARTS = (
     "head",
     "config.json",
@@ -243,6 +245,7 @@ _ALL = (
         schemas.read_native,
         ("schema", schemas.SCHEMA, "form of"),
     ),
+    Target("tools", tools.seeds, tools.mutate, tools.read_tools, _TALK_PARTS),
     Target("questions", bench.question_seeds, bench.mutate, bench.read_question_file, (bench.QUESTIONS,)),
     Target("saved", bench.saved_seeds, bench.mutate, bench.read_saved, (bench.SAVED,)),
     Target("store", store.store_seeds, store.mutate_store, store.read_store, (store.HOME, "toy")),

@@ -124,8 +124,8 @@ def test_messages_that_are_no_conversation_are_refused(model: native.NativeModel
             model.reply(wrong)
     with pytest.raises(UsageError, match="unknown role 'critic'"):
         model.reply([{"role": "critic", "content": "a"}])
-    with pytest.raises(UnsupportedError, match="has no tools"):
-        model.reply([{"role": "tool", "content": "a"}])
+    with pytest.raises(UsageError, match="a message has no field 'colour'"):
+        model.reply([{"role": "user", "content": "a", "colour": "red"}])
     with pytest.raises(ContextFullError):
         model.reply([{"role": "user", "content": "hello " * 5000}])
 

@@ -22,8 +22,11 @@ QUESTION = "What is 2+2?"
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler is installed")
 def test_the_example_of_the_guide_compiles_and_replies(tmp_path: Path) -> None:
     guide = (ROOT / "docs" / "guide" / "embedding.md").read_text(encoding="utf-8")
-    (source,) = re.findall(r"^```c\n(.*?)^```$", guide, re.S | re.M)
+    source, calls = re.findall(r"^```c\n(.*?)^```$", guide, re.S | re.M)
     assert QUESTION in source
+    source = source.replace("static int fail", f"{calls}\nstatic int fail")
+    asked = 'request.on_call = hear; request.tools = "[]"; request.max_tokens'
+    source = source.replace("request.max_tokens", asked)
     (tmp_path / "example.c").write_text(source, encoding="utf-8")
     flags = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{ROOT / 'kernels' / 'engine'}"]
     library = library_path()

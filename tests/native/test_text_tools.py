@@ -41,7 +41,7 @@ def rendered(template: CompiledTemplate, talk: Talk, tools: list[dict[str, Any]]
 
 def answered(probe: TextProbe, talk: Talk, tools: list[dict[str, Any]]) -> str | None:
     try:
-        return probe.render(talk, tools)
+        return probe.render(talk, tools, raw=True)
     except NativeError as error:
         if error.code != 4:
             raise
@@ -183,7 +183,7 @@ DEEPER, TWICE = "{% set ns.x = [ns.x] %}" * 2, "{% set ns.x = [ns.x, ns.x] %}{% 
 def test_work_on_values_is_bounded(source: str, words: str, probe: TextProbe) -> None:
     use(probe, source)
     with pytest.raises(NativeError) as raised:
-        probe.render([USER], TOOLS)
+        probe.render([USER], TOOLS, raw=True)
     assert raised.value.code == 4
     assert words in raised.value.message
 
@@ -191,4 +191,4 @@ def test_work_on_values_is_bounded(source: str, words: str, probe: TextProbe) ->
 def test_numbers_that_do_not_fit_are_refused(probe: TextProbe) -> None:
     use(probe, "{{ tools | tojson }}")
     with pytest.raises(NativeError, match="a whole number has more than 64 bits"):
-        probe.render([USER], [{"n": 1 << 64}])
+        probe.render([USER], [{"n": 1 << 64}], raw=True)

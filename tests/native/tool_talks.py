@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from edgedec.bundle.manifest import FileEntry, Manifest
+from edgedec.disk.digest import sha256_hex
 from edgedec.text.template_inputs import complete_tool
+from tests.fixtures.files import replace_file
 from tests.text.tool_calls.forms import FORMS, NOW, WEATHER
 
 _FILES = Path(__file__).parents[1].glob("[rt]e*/templates/*.jinja")
@@ -75,3 +80,14 @@ TALKS: dict[str, list[dict[str, Any]]] = {
         USER,
     ],
 }
+
+
+def with_template(bundle: Path, folder: Path, source: str) -> Path:
+    """A copy of a bundle with another chat template."""
+    copy = folder / "copy"
+    shutil.copytree(bundle, copy)
+    content, manifest = source.encode(), Manifest.load(bundle)
+    replace_file(copy / "chat_template.jinja", content)
+    entry = FileEntry(len(content), sha256_hex(content))
+    replace(manifest, files={**manifest.files, "chat_template.jinja": entry}).save(copy)
+    return copy

@@ -38,7 +38,8 @@ int64_t Conversation::reply_room(size_t prompt) const {
   return std::max({filled - static_cast<int64_t>(prompt), capacity_ / kLeastRoom, int64_t{1}});
 }
 
-Status Conversation::fit(Span<const Message> messages, int64_t max_tokens, size_t said, Prompt* prompt, size_t* dropped) {
+Status Conversation::fit(const Talk& talk, int64_t max_tokens, size_t said, Prompt* prompt, size_t* dropped) {
+  const Span<const Message> messages = talk.messages;
   const size_t first = !messages.empty() && messages[0].role == "system";
   const std::vector<size_t> turns = turns_of(messages, first);
   const size_t past = turns.empty() ? 0 : turns.size() - 1;
@@ -48,7 +49,7 @@ Status Conversation::fit(Span<const Message> messages, int64_t max_tokens, size_
   const auto tokens = [&](size_t newest) -> int64_t {
     kept.assign(messages.begin(), messages.begin() + first);
     kept.insert(kept.end(), messages.begin() + (turns.empty() ? first : turns[past - newest]), messages.end());
-    last = build(kept, prompt);
+    last = build({kept, talk.tools}, prompt);
     return last.ok() ? static_cast<int64_t>(prompt->ids.size() + said) : INT64_MAX;
   };
   const auto failed = [&] { return !last.ok() && last.code() != Code::kContextFull; };
@@ -73,11 +74,11 @@ Status Conversation::fit(Span<const Message> messages, int64_t max_tokens, size_
   return last;
 }
 
-Status Conversation::build(Span<const Message> messages, Prompt* prompt) const {
+Status Conversation::build(const Talk& talk, Prompt* prompt) const {
   size_t bytes = 0;
-  for (const Message& message : messages) bytes += message.content.size();
+  for (const Message& message : talk.messages) bytes += message.content.size();
   EDGEDEC_TRY(check_length(bytes, 2));
-  return prompts_.build(messages, prompt);
+  return prompts_.build(talk, prompt);
 }
 
 }  // namespace edgedec::engine

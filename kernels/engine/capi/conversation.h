@@ -19,7 +19,7 @@ class Conversation {
 
   // Makes the prompt for a reply of at most `max_tokens` tokens (0: no limit), without the oldest turns that do not fit;
   // `dropped` messages were left out. `said`: tokens of the reply that stand behind the prompt already.
-  Status fit(Span<const Message> messages, int64_t max_tokens, size_t said, Prompt* prompt, size_t* dropped);
+  Status fit(const Talk& talk, int64_t max_tokens, size_t said, Prompt* prompt, size_t* dropped);
   // The ids of a text to be continued as it stands.
   Status of_text(std::string_view text, std::vector<int32_t>* ids) const;
   // Tokens that a reply without a limit may have, so that another turn fits behind it.
@@ -29,7 +29,7 @@ class Conversation {
   const Prompts& prompts() const { return prompts_; }
 
  private:
-  Status build(Span<const Message> messages, Prompt* prompt) const;
+  Status build(const Talk& talk, Prompt* prompt) const;
   Status check_length(size_t bytes, int64_t times) const;
 
   const Tokenizer& tokenizer_;

@@ -1,6 +1,8 @@
 #include "engine/capi/model.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 
 #include "engine/base/files.h"
 #include "core/base/format.h"
@@ -12,8 +14,15 @@ namespace {
 constexpr size_t kMostTemplateBytes = 1 << 20, kMostStops = 64;
 constexpr size_t kLeastRequest = offsetof(edgedec_request, schema);  // programs may be older than forms
 
+// A request of a program that may be older or newer than this engine.
+edgedec_request known(const edgedec_request& given) {
+  edgedec_request made;
+  edgedec_request_init(&made);
+  std::memcpy(&made, &given, std::min<size_t>(given.size, sizeof made) / sizeof(void*) * sizeof(void*));  // whole fields
+  return made;
+}
+
 Status form_of(const edgedec_request& given, ReplyForm* form) {
-  if (given.size < sizeof given) return {};
   if (given.schema && !*given.schema) return {Code::kUsage, "the JSON schema is empty", "hand in one, or NULL"};
   if (given.schema) form->schema = given.schema;
   if (given.choice_count && !given.choices) return {Code::kUsage, "the choices are missing", "hand in texts"};
@@ -22,6 +31,10 @@ Status form_of(const edgedec_request& given, ReplyForm* form) {
     form->choices.push_back(valid_utf8(given.choices[at]));
   }
   return {};
+}
+
+Status no_conversation(const ReplyRequest& request) {
+  return request.tools.empty() ? Status() : Status(Code::kUsage, "a text has no tools", "reply to messages with them");
 }
 
 }  // namespace
@@ -63,14 +76,15 @@ Status Model::encode(std::string_view text, bool specials, std::vector<int32_t>*
 
 std::string Model::decode(Span<const int32_t> tokens) const { return decoded(run_.tokenizer(), tokens); }
 
-Status Model::requested(const edgedec_request* given, const edgedec_result* result, ReplyRequest* request) {
+Status Model::requested(const edgedec_request* asked, const edgedec_result* result, ReplyRequest* request) {
   stop_.clear();  // a stop from here on, such as while the prompt is made, is one of this reply
   if (result && result->size < sizeof *result)
     return {Code::kUsage, "the result has no size", "set it to sizeof(edgedec_result)"};
   request->params = preset().sampling;
   request->stops = preset().stops;
-  if (!given) return {};
-  if (given->size < kLeastRequest) return {Code::kUsage, "the request has no size", "call edgedec_request_init first"};
+  if (!asked) return {};
+  if (asked->size < kLeastRequest) return {Code::kUsage, "the request has no size", "call edgedec_request_init first"};
+  const edgedec_request own = known(*asked), *given = &own;
   EDGEDEC_TRY(form_of(*given, &request->form));
   if (given->sampling) EDGEDEC_TRY(params_of(*given->sampling, &request->params));
   if (given->stop_count && (!given->stops || given->stop_count > kMostStops))
@@ -83,18 +97,22 @@ Status Model::requested(const edgedec_request* given, const edgedec_result* resu
   request->on_token = given->on_token;
   request->on_prompt = given->on_prompt;
   request->user = given->user;
-  return {};
+  request->on_call = given->on_call;
+  return given->tools ? read_tools(given->tools, &request->tools) : Status();
 }
 
 Status Model::reply(Span<const edgedec_message> given, const edgedec_request* asked, edgedec_result* result) {
   ReplyRequest request;
-  Texts texts;
+  ChatMessages texts;
   EDGEDEC_TRY(no_template_);
   EDGEDEC_TRY(requested(asked, result, &request));
   for (const edgedec_message& message : given) {
     if (!message.role || !message.content) return {Code::kUsage, "a message has no role or no content", "hand in both"};
-    texts.emplace_back(message.role, valid_utf8(message.content));
+    texts.push_back({message.role, valid_utf8(message.content)});
   }
+  const char* json = asked ? known(*asked).messages : nullptr;
+  if (json && given.size()) return {Code::kUsage, "messages are given twice", "hand them in, or as JSON"};
+  if (json) EDGEDEC_TRY(read_chat_messages(json, &texts));
   return compute(std::move(texts), std::move(request), result);
 }
 
@@ -109,12 +127,14 @@ Status Model::more(const edgedec_request* asked, edgedec_result* result) {
 Status Model::complete(std::string_view text, const edgedec_request* asked, edgedec_result* result) {
   ReplyRequest request;
   EDGEDEC_TRY(requested(asked, result, &request));
+  EDGEDEC_TRY(no_conversation(request));
   return compute(text, std::move(request), result);
 }
 
 Status Model::generate(Span<const int32_t> prompt, const edgedec_request* asked, edgedec_result* result) {
   ReplyRequest request;
   EDGEDEC_TRY(requested(asked, result, &request));
+  EDGEDEC_TRY(no_conversation(request));
   return compute(prompt, std::move(request), result);
 }
 

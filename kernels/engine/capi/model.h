@@ -45,7 +45,7 @@ class Model final : private Notice {
     if (notice_) notice_(user_, line.c_str());
   }
   Status open_template();
-  Status requested(const edgedec_request* given, const edgedec_result* result, ReplyRequest* request);
+  Status requested(const edgedec_request* asked, const edgedec_result* result, ReplyRequest* request);
   // Computes a reply to `prompt`: whatever Turns::begin takes.
   template <class Prompt>
   Status compute(Prompt prompt, ReplyRequest request, edgedec_result* result);

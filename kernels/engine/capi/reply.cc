@@ -18,8 +18,13 @@ Reply::Reply(const Tokenizer& tokenizer, const ReplyRequest& request, Span<const
       stream_(tokenizer) {}
 
 Status Reply::begin(Engine& engine, const ReplyStart& start) {
-  EDGEDEC_TRY(TextStream::of(tokenizer_, request_.stops, start.tokens, start.shown, {}, &stream_));
+  EDGEDEC_TRY(TextStream::of(tokenizer_, request_.stops, start.tokens, start.shown, start.spelled, &stream_));
   if (start.tags) thoughts_.emplace(tokenizer_, *start.tags, start.text, start.tokens);
+  tags_ = start.tags;
+  family_ = start.family;
+  spelled_ = start.spelled;
+  prompt_ = start.text;
+  if (family_) read_calls();
   before_.assign(start.tokens.begin(), start.tokens.end());
   shown_ = start.shown;
   bound_ = start.bound;
@@ -41,10 +46,20 @@ Status Reply::begin(Engine& engine, const ReplyStart& start) {
   return engine.begin(request);
 }
 
+// Goes on behind the part of the reply that was told already.
+void Reply::read_calls() {
+  calls_.emplace(*family_, request_.tools);
+  if (stream_.whole().empty()) return;
+  ThinkingSplitter splitter(begins_thinking(prompt_, *tags_), *tags_);
+  calls_->was_told(read().content.size());
+  calls_->push(splitter.push(stream_.whole()).answer);
+}
+
 void Reply::end() {
   const std::string rest = stream_.flush(finish_ != EDGEDEC_FINISH_INTERRUPTED);
   if (!rest.empty()) say(-1, rest, kTarget);
   if (thoughts_) tell(-1, thoughts_->flush(), kTarget);
+  if (calls_) show(-1, "", calls_->flush(), kTarget);
 }
 
 bool Reply::progress(int64_t done, int64_t total) {
@@ -93,7 +108,10 @@ void Reply::say(int32_t token, const std::string& text, Source source) {
 }
 
 void Reply::tell(int32_t token, const ThinkingSplitter::Parts& parts, Source source) {
-  const auto& [thought, text] = parts;
+  show(token, parts.thinking, calls_ ? calls_->push(parts.answer) : parts.answer, source);
+}
+
+void Reply::show(int32_t token, const std::string& thought, const std::string& text, Source source) {
   if (!request_.on_token || (token < 0 && text.empty() && thought.empty())) return;
   const bool drafted = source != kTarget;
   const bool certain = drafted && speculation_ && source == speculation_->certain();
@@ -112,6 +130,6 @@ std::vector<int32_t> Reply::text_tokens() const {
   return found;
 }
 
-bool Reply::exact() const { return text() == decoded(tokenizer_, text_tokens()); }
+bool Reply::exact() const { return text() == decoded(tokenizer_, text_tokens(), spelled_); }
 
 }  // namespace edgedec::engine

@@ -13,6 +13,7 @@
 #include "core/decode/engine.h"
 #include "core/decode/speculation.h"
 #include "engine/edgedec.h"
+#include "engine/text/call_reader.h"
 #include "engine/text/text_stream.h"
 #include "engine/text/thought_reader.h"
 
@@ -25,6 +26,8 @@ struct ReplyRequest {
   std::vector<std::string> stops;
   bool drafts = true;
   ReplyForm form;
+  std::vector<PlainValue> tools;  // whose calls are read apart
+  edgedec_on_call on_call = nullptr;
   edgedec_on_token on_token = nullptr;
   edgedec_on_prompt on_prompt = nullptr;
   void* user = nullptr;
@@ -33,7 +36,8 @@ struct ReplyRequest {
 // The place where a reply begins: behind `prompt`, or further on, behind `tokens` of an earlier part that was cut. That was
 // shown as `shown`, and `bound` is mirostat's state. `room`: most tokens that the context has for it, 0: all that are left.
 // `tags`: those of the thinking part of a reply to a conversation, whose prompt is `text`; none: nothing is told apart.
-// `grammar`: its form, which stands there too; null: it has none.
+// `grammar`: its form, which stands there too; null: it has none. `family`: the form of its calls of tools, whose control tokens
+// are `spelled`; null: calls are text.
 struct ReplyStart {
   Span<const int32_t> prompt, tokens;
   std::string_view shown;
@@ -42,6 +46,8 @@ struct ReplyStart {
   std::optional<ThinkingTags> tags = {};
   std::string_view text = {};
   TokenGrammar* grammar = nullptr;
+  const CallFamily* family = nullptr;
+  Span<const int32_t> spelled = {};
 };
 
 class Reply final : public ReplyListener {
@@ -62,6 +68,8 @@ class Reply final : public ReplyListener {
   const std::string& text() const { return stream_.whole(); }
   // The text as it was shown, with that of the earlier part.
   const std::string& shown() const { return shown_; }
+  // The whole reply with its calls read apart, where it has a family.
+  WholeReply read() const { return read_whole(text(), prompt_, *tags_, *family_, request_.tools); }
   // Whether all tokens decode to the text: no stop string, no half character was cut.
   bool exact() const;
   // Mirostat's state behind the tokens so far.
@@ -82,6 +90,8 @@ class Reply final : public ReplyListener {
   bool goes_round() const;
   void say(int32_t token, const std::string& text, Source source);
   void tell(int32_t token, const ThinkingSplitter::Parts& parts, Source source);
+  void show(int32_t token, const std::string& thought, const std::string& text, Source source);
+  void read_calls();
 
   const Tokenizer& tokenizer_;
   const ReplyRequest& request_;
@@ -91,6 +101,11 @@ class Reply final : public ReplyListener {
   Clock& clock_;
   TextStream stream_;
   std::optional<ThoughtReader> thoughts_;
+  std::optional<ThinkingTags> tags_;
+  std::optional<CallReader> calls_;
+  const CallFamily* family_ = nullptr;
+  Span<const int32_t> spelled_;
+  std::string_view prompt_;
   std::vector<int32_t> before_, tokens_;
   std::string shown_;
   std::optional<double> bound_;

@@ -50,8 +50,7 @@ std::string document_of(Run& run, const SavedConversation& conversation, Span<co
   out.key("seed").raw(decimal(conversation.params.seed)).key("logit_bias").begin_list();
   for (const auto& [token, value] : conversation.params.logit_bias) out.begin_list().whole(token).real(value).end_list();
   out.end_list().end_object().key("messages").begin_list();
-  for (const auto& [role, content] : conversation.messages)
-    out.begin_object().key("role").text(role).key("content").text(content).end_object();
+  for (const ChatMessage& message : conversation.messages) write_message(message, &out);
   out.end_list().key("text").text(conversation.seen.text).key("tokens");
   write_ids(conversation.seen.ids, &out);
   write_unfinished(conversation.unfinished, &out.key("unfinished"));
@@ -74,16 +73,11 @@ bool read_ids(JsonValue list, int64_t vocabulary, std::vector<int32_t>* ids) {
   return list.is_list();
 }
 
-// Reads messages and what was seen; the parts that this engine has no use for are left out.
+// Reads messages and what was seen.
 bool read_conversation(JsonValue document, int64_t vocabulary, SavedConversation* conversation) {
   const JsonValue messages = document["messages"];
   conversation->messages.clear();
-  for (size_t at = 0; at < messages.size(); ++at) {
-    const auto role = messages.at(at)["role"].text(), content = messages.at(at)["content"].text();
-    if (!role || !content) return false;
-    conversation->messages.emplace_back(*role, *content);
-  }
-  if (!messages.is_list() || !document["text"].text()) return false;
+  if (!read_chat_messages(messages, &conversation->messages).ok() || !document["text"].text()) return false;
   conversation->seen.text = std::string(*document["text"].text());
   return read_ids(document["tokens"], vocabulary, &conversation->seen.ids);
 }
@@ -92,7 +86,8 @@ bool read_conversation(JsonValue document, int64_t vocabulary, SavedConversation
 bool read_unfinished(JsonValue item, int64_t vocabulary, SavedConversation* conversation) {
   const auto& messages = conversation->messages;
   const auto text = item["prompt"]["text"].text(), shown = item["shown"].text();
-  if (messages.size() < 2 || messages.back().first != "assistant" || messages.end()[-2].first != "user") return false;
+  if (messages.size() < 2 || messages.back().role != "assistant") return false;
+  if (messages.end()[-2].role != "user" && messages.end()[-2].role != "tool") return false;
   if (!text || !shown) return false;
   Unfinished cut;
   cut.prompt.text = *text;

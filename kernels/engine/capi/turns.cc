@@ -6,43 +6,64 @@
 
 namespace edgedec::engine {
 
-Status no_tools() {
-  return {Code::kUnsupported, "the engine without Python has no tools", "bind the reply to the schema of a call, or run it with Python"};
-}
-
 // Checks the order of messages, and puts the preset's system message in front where none is named.
-Status Turns::checked(Texts* messages) const {
-  const bool named = !messages->empty() && messages->front().first == "system";
+Status Turns::checked(ChatMessages* messages) const {
+  const bool named = !messages->empty() && messages->front().role == "system";
   for (size_t at = 0; at < messages->size(); ++at) {
-    const std::string& role = (*messages)[at].first;
+    const std::string& role = (*messages)[at].role;
     if (role == "system" && at) return {Code::kUsage, "a system message stands after another message", "put it first"};
-    if (role == "tool") return no_tools();
-    if (role != "system" && role != "user" && role != "assistant")
-      return {Code::kUsage, "unknown role " + quoted(role), "there are system, user, assistant"};
+    if (role != "system" && role != "user" && role != "assistant" && role != "tool")
+      return {Code::kUsage, "unknown role " + quoted(role), "there are system, user, assistant, tool"};
   }
-  if (named && messages->front().second.empty()) messages->erase(messages->begin());
-  if (!named && manifest_.preset.system) messages->emplace(messages->begin(), "system", *manifest_.preset.system);
-  if (messages->empty() || messages->back().first != "user")
-    return {Code::kUsage, "there is no message to answer", "the last one must be the user's"};
+  if (named && messages->front().content.empty()) messages->erase(messages->begin());
+  if (!named && manifest_.preset.system) messages->insert(messages->begin(), {"system", *manifest_.preset.system});
+  if (messages->empty() || (messages->back().role != "user" && messages->back().role != "tool"))
+    return {Code::kUsage, "there is no message to answer", "the last one must be the user's, or the result of a call"};
   return {};
 }
 
 Status Turns::fit(Turn* turn, size_t said) {
-  Texts& messages = turn->messages;
+  ChatMessages& messages = turn->messages;
   std::vector<Message> given;
-  for (const auto& [role, content] : messages) given.push_back({role, content});
-  EDGEDEC_TRY(conversation_.fit(given, turn->request.max_tokens, said, &turn->prompt, &turn->dropped));
-  const auto first = messages.begin() + static_cast<long>(messages[0].first == "system");
+  for (const ChatMessage& one : messages) given.push_back({one.role, one.content, &one.fields});
+  EDGEDEC_TRY(conversation_.fit({given, turn->request.tools}, turn->request.max_tokens, said, &turn->prompt, &turn->dropped));
+  const auto first = messages.begin() + static_cast<long>(messages[0].role == "system");
   messages.erase(first, first + static_cast<long>(turn->dropped));
   return {};
 }
 
-Status Turns::begin(Texts messages, ReplyRequest request, Engine& engine, const Speculation* speculation) {
+// Finds the form of calls of a conversation with tools, and the control tokens that its reader has to see.
+Status Turns::find_calls(Turn* turn) const {
+  const auto& tools = turn->request.tools;
+  const auto asks = [](const ChatMessage& message) { return message.has("tool_calls"); };
+  if (tools.empty() && std::none_of(turn->messages.begin(), turn->messages.end(), asks)) return {};
+  constexpr const char* kHint = "leave the tools out, or use a model with another chat template";
+  if (!chat_) return {Code::kUnsupported, "this model has no chat template, and so no tools", kHint};
+  const ToolForms* forms;
+  EDGEDEC_TRY(chat_->tool_forms(&forms));
+  const CallFamily* family = forms->family;
+  if (family && !family->call)
+    return {Code::kUnsupported, "this engine reads no tool calls of the family " + std::string(family->name), "run the model with Python"};
+  if (tools.empty()) return {};
+  if (turn->request.form.any()) return {Code::kUnsupported, "a form and tools are given", "ask for one of both, or run it with Python"};
+  if (!forms->declares) return {Code::kUnsupported, "the chat template of this model knows no tools", kHint};
+  if (!family) return {Code::kUnsupported, "the form of this model's tool calls is not known", kHint};
+  turn->family = family;
+  std::vector<std::string_view> texts = family->control;
+  const ThinkingTags tags = chat_->tags();
+  texts.insert(texts.end(), {tags.begin, tags.end, tags.begin.substr(0, tags.begin.rfind("thought"))});
+  for (const auto& [text, id] : tokenizer_.control())
+    if (std::find(texts.begin(), texts.end(), text) != texts.end()) turn->spelled.push_back(id);
+  return {};
+}
+
+Status Turns::begin(ChatMessages messages, ReplyRequest request, Engine& engine, const Speculation* speculation) {
   EDGEDEC_TRY(checked(&messages));
   Turn turn;
   turn.chats = true;
   turn.messages = std::move(messages);
   turn.request = std::move(request);
+  EDGEDEC_TRY(find_calls(&turn));
   EDGEDEC_TRY(form(&turn));
   EDGEDEC_TRY(fit(&turn, 0));
   turn_ = std::move(turn);
@@ -77,6 +98,7 @@ Status Turns::begin_more(ReplyRequest request, Engine& engine, const Speculation
   turn.shown = unfinished_->shown;
   turn.bound = unfinished_->bound;
   turn.request = std::move(request);
+  EDGEDEC_TRY(find_calls(&turn));
   EDGEDEC_TRY(form(&turn));
   const int64_t capacity = engine.forward().capacity();
   if (static_cast<int64_t>(turn.prompt.ids.size() + turn.before.size()) >= capacity) {
@@ -100,6 +122,8 @@ Status Turns::start(int64_t room, Engine& engine, const Speculation* speculation
   if (turn_.chats && !turn_.grammar) begins.tags = chat_ ? chat_->tags() : thinking_tags({});  // a form is all answer
   begins.text = turn_.prompt.text;
   begins.grammar = turn_.grammar.get();
+  begins.family = turn_.family;
+  begins.spelled = turn_.spelled;
   return reply_->begin(engine, begins);
 }
 
@@ -127,8 +151,20 @@ Status Turns::end(const Status& done) {
   result.dropped_messages = static_cast<uint32_t>(turn_.dropped);
   result.first_token_s = reply_->prefill_s();
   result.decode_s = reply_->decode_s();
+  if (turn_.family) tell_calls(&result);
   if (turn_.chats) keep();
   return {};
+}
+
+// Hands out the calls that the whole reply asks for.
+void Turns::tell_calls(edgedec_result* result) {
+  const WholeReply whole = reply_->read();
+  const int64_t first = first_call(turn_.messages);
+  for (const ToolCall& one : whole.calls) {
+    const std::string id = call_id(first + result->calls++);
+    const edgedec_call told = {id.c_str(), one.name.c_str(), one.arguments.c_str()};
+    if (turn_.request.on_call) turn_.request.on_call(turn_.request.user, &told);
+  }
 }
 
 // Takes the reply into the conversation.
@@ -142,7 +178,7 @@ void Turns::keep() {
   if (reply_->finish() != EDGEDEC_FINISH_STOP && !tokens.empty())
     unfinished_ = Unfinished{turn_.prompt, tokens, reply_->shown(), reply_->bound()};
   messages_ = turn_.messages;
-  messages_.emplace_back("assistant", whole);
+  messages_.push_back(turn_.family ? reply_message(reply_->read(), first_call(turn_.messages)) : ChatMessage{"assistant", whole});
   if (!reply_->exact()) return prompts.forget();
   Prompt kept = turn_.prompt;
   kept.ids.insert(kept.ids.end(), tokens.begin(), tokens.end());

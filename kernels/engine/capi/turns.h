@@ -12,6 +12,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/lock.h"
 #include "core/base/status.h"
+#include "engine/capi/chat_message.h"
 #include "engine/capi/conversation.h"
 #include "engine/capi/figures.h"
 #include "engine/capi/form.h"
@@ -20,18 +21,13 @@
 
 namespace edgedec::engine {
 
-using Texts = std::vector<std::pair<std::string, std::string>>;  // role and content
-
 // A conversation as it stands: its messages, and the text and ids that the model has seen of it.
 struct SavedConversation {
-  Texts messages;
+  ChatMessages messages;
   Prompt seen;
   DrawParams params;
   std::optional<Unfinished> unfinished = {};
 };
-
-// The refusal of tools, and of messages with their calls and results.
-Status no_tools();
 
 class Turns {
  public:
@@ -43,7 +39,7 @@ class Turns {
 
   // Begins a reply: to a conversation, behind a text, behind tokens, or where the latest reply was cut. `speculation` may be
   // null. After a failure nothing has begun.
-  Status begin(Texts messages, ReplyRequest request, Engine& engine, const Speculation* speculation);
+  Status begin(ChatMessages messages, ReplyRequest request, Engine& engine, const Speculation* speculation);
   Status begin(std::string_view text, ReplyRequest request, Engine& engine, const Speculation* speculation);
   Status begin(Span<const int32_t> prompt, ReplyRequest request, Engine& engine, const Speculation* speculation);
   Status begin_more(ReplyRequest request, Engine& engine, const Speculation* speculation);
@@ -69,23 +65,28 @@ class Turns {
   // The turn under way.
   struct Turn {
     ReplyRequest request;
-    Texts messages;  // those of the prompt; none where it was no conversation
+    ChatMessages messages;  // those of the prompt; none where it was no conversation
     Prompt prompt;
     std::vector<int32_t> before;  // tokens of the reply that is continued
     std::string shown;
     std::optional<double> bound;
     std::unique_ptr<TokenGrammar> grammar;
+    const CallFamily* family = nullptr;
+    std::vector<int32_t> spelled;
     size_t dropped = 0;
     bool chats = false, more = false;
   };
 
-  Status checked(Texts* messages) const;
+  Status checked(ChatMessages* messages) const;
   // Makes the prompt of the turn's messages, without the oldest ones that do not fit; `said`: tokens behind it already.
   Status fit(Turn* turn, size_t said);
+  // Finds the form of its calls, where it has tools.
+  Status find_calls(Turn* turn) const;
   // Makes the form of its reply.
   Status form(Turn* turn) { return forms_.begin(turn->request.form, turn->before, &turn->grammar); }
   Status start(int64_t room, Engine& engine, const Speculation* speculation);
   void keep();
+  void tell_calls(edgedec_result* result);
 
   const Tokenizer& tokenizer_;
   const Manifest& manifest_;
@@ -102,7 +103,7 @@ class Turns {
   int64_t passes_ = 0;
 
   std::optional<Unfinished> unfinished_;  // the latest reply, where it was cut
-  Texts messages_;  // of the latest reply, with it
+  ChatMessages messages_;  // of the latest reply, with it
   DrawParams params_;
   ReplyFigures figures_;
 };

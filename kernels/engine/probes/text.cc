@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "engine/probes/report.h"
+#include "engine/text/call_reader.h"
 #include "engine/text/prompt.h"
 #include "engine/text/text_stream.h"
 #include "engine/text/thinking.h"
@@ -139,9 +140,37 @@ Status render(Text& text, JsonValue request, JsonWriter* out) {
   Turns turns;
   std::string prompt;
   EDGEDEC_TRY(turns.read(request));
-  EDGEDEC_TRY(text.chat.render({turns.messages, turns.tools}, request["generation_prompt"].flag().value_or(true), &prompt));
+  const bool raw = request["raw"].flag().value_or(false), generation = request["generation_prompt"].flag().value_or(true);
+  const Talk talk = {turns.messages, turns.tools};
+  EDGEDEC_TRY(raw ? text.chat.render_values(talk, generation, &prompt) : text.chat.render(talk, generation, &prompt));
   out->key("text").text(prompt);
   return {};
+}
+
+// The abilities of a template with tools.
+Status forms(Text& text, JsonWriter* out) {
+  const ToolForms* found;
+  EDGEDEC_TRY(text.chat.tool_forms(&found));
+  out->key("declares").flag(found->declares).key("calls").flag(found->calls).key("text").flag(found->text);
+  out->key("cut").flag(found->cut).key("family").text(found->family ? found->family->name : "");
+  return {};
+}
+
+// Content and calls of a reply that comes in pieces, in the form of the family with this name.
+Status calls(JsonValue request, JsonWriter* out) {
+  Turns turns;
+  EDGEDEC_TRY(turns.read(request));
+  for (const CallFamily& family : call_families()) {
+    if (family.name != text_in(request["family"]) || !family.call) continue;
+    CallReader reader(family, turns.tools);
+    out->key("content").begin_list();
+    for (const std::string& piece : texts_in(request["pieces"])) out->text(reader.push(piece));
+    out->text(reader.flush()).end_list().key("calls").begin_list();
+    for (const ToolCall& call : reader.calls()) out->begin_list().text(call.name).text(call.arguments).end_list();
+    out->end_list();
+    return {};
+  }
+  return {Code::kUnsupported, "no such family"};
 }
 
 Status prompt(Text& text, JsonValue request, JsonWriter* out) {
@@ -151,7 +180,7 @@ Status prompt(Text& text, JsonValue request, JsonWriter* out) {
   Turns turns;
   Prompt found;
   EDGEDEC_TRY(turns.read(request));
-  EDGEDEC_TRY(text.prompts->build(turns.messages, &found));
+  EDGEDEC_TRY(text.prompts->build({turns.messages, turns.tools}, &found));
   out->key("text").text(found.text);
   write_prompt_ids(found.ids, out);
   return {};
@@ -190,6 +219,8 @@ EDGEDEC_EXPORT char* edgedec_probe_text(void* handle, const char* request, size_
                         : act == "stop"     ? stop(root, &out)
                         : act == "template" ? open_template(text, {extra, extra_size}, root)
                         : act == "render"   ? render(text, root, &out)
+                        : act == "forms"    ? forms(text, &out)
+                        : act == "calls"    ? calls(root, &out)
                         : act == "prompt"   ? prompt(text, root, &out)
                                             : Status(Code::kUsage, "no such request");
   out.end_object();

@@ -13,11 +13,35 @@ Status ChatTemplate::open(std::string_view program, std::string_view source, std
   EDGEDEC_TRY(TemplateProgram::open(program, source, &made->program_));
   made->bos_ = bos;
   made->eos_ = eos;
+  made->source_ = source;
+  made->forms_.reset();
   made->tags_ = thinking_tags(source);
   return {};
 }
 
 Status ChatTemplate::render(const Talk& talk, bool generation_prompt, std::string* prompt) const {
+  if (!uses_tools(talk)) return render_values(talk, generation_prompt, prompt);
+  const ToolForms* forms;
+  EDGEDEC_TRY(tool_forms(&forms));
+  EDGEDEC_TRY(forms->check(talk));
+  return render_values(ToolTalk(talk, forms, source_).talk(), generation_prompt, prompt);
+}
+
+Status ChatTemplate::render_probe(const Talk& talk, std::string* prompt) const {
+  return render_values(ToolTalk(talk, nullptr, source_).talk(), true, prompt);
+}
+
+Status ChatTemplate::tool_forms(const ToolForms** forms) const {
+  if (!forms_) {
+    ToolForms found;
+    EDGEDEC_TRY(find_tool_forms(*this, source_, &found));
+    forms_ = found;
+  }
+  *forms = &*forms_;
+  return {};
+}
+
+Status ChatTemplate::render_values(const Talk& talk, bool generation_prompt, std::string* prompt) const {
   TemplateRenderer renderer(program_, talk);
   renderer.set_talk();
   renderer.set("add_generation_prompt", Value::flag(generation_prompt));

@@ -10,16 +10,6 @@ namespace {
 
 constexpr size_t kValueBytes = 16;  // that a value counts for beside its text
 
-// A text of JSON, in which half of a pair of surrogates becomes U+FFFD.
-std::string whole_text(std::string_view text) {
-  std::string found;
-  for (size_t at = 0; at < text.size();) {
-    const uint32_t code = next_utf8(text, &at, true);
-    append_utf8(code == kNotUtf8 || (code >= 0xD800 && code < 0xE000) ? 0xFFFD : code, &found);
-  }
-  return found;
-}
-
 void write(const PlainValue& value, JsonWriter* out) {
   switch (value.kind) {
     case PlainValue::Kind::kNull: out->null(); break;
@@ -40,6 +30,15 @@ void write(const PlainValue& value, JsonWriter* out) {
 }
 
 }  // namespace
+
+std::string whole_text(std::string_view text) {
+  std::string found;
+  for (size_t at = 0; at < text.size();) {
+    const uint32_t code = next_utf8(text, &at, true);
+    append_utf8(code == kNotUtf8 || (code >= 0xD800 && code < 0xE000) ? 0xFFFD : code, &found);
+  }
+  return found;
+}
 
 const PlainValue* PlainValue::find(std::string_view key) const {
   const auto found = std::find(keys.begin(), keys.end(), key);

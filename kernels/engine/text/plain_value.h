@@ -54,6 +54,9 @@ constexpr JsonLimits kPlainLimits = {size_t{4} << 20, 64, size_t{1} << 18};
 // Copies a value; its texts become valid UTF-8. kUnsupported, kUsage: a number does not fit.
 Status plain_value(JsonValue from, PlainValue* made);
 
+// A text of JSON, in which half of a pair of surrogates becomes U+FFFD.
+std::string whole_text(std::string_view text);
+
 // JSON as Python's json.dumps(ensure_ascii=False) writes it.
 std::string plain_json(const PlainValue& value);
 

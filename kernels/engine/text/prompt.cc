@@ -9,21 +9,44 @@
 namespace edgedec::engine {
 namespace {
 
-// The messages with texts in `texts`, two for each: U+FFFD stands there for what is not UTF-8.
-std::vector<Message> messages_of(const std::vector<std::string>& texts) {
-  std::vector<Message> messages;
-  for (size_t i = 0; i + 1 < texts.size(); i += 2) messages.push_back({texts[i], texts[i + 1]});
-  return messages;
-}
-
-std::vector<std::string> texts_of(Span<const Message> messages) {
-  std::vector<std::string> texts;
-  for (const Message& message : messages) {
-    texts.push_back(valid_utf8(message.role));
-    texts.push_back(valid_utf8(message.content));
+// Texts of a conversation and its tools, copied so that they can be guarded. U+FFFD stands there for what is not UTF-8.
+class GuardedTalk {
+ public:
+  explicit GuardedTalk(const Talk& talk) : tools_(talk.tools.begin(), talk.tools.end()) {
+    for (const Message& message : talk.messages) {
+      texts_.push_back(valid_utf8(message.role));
+      texts_.push_back(valid_utf8(message.content));
+      fields_.push_back(message.fields ? *message.fields : PlainValue());
+    }
   }
-  return texts;
-}
+
+  Status guard_texts(const ControlTokens& control, std::string* marker) {
+    std::vector<std::string> all = texts_;
+    each_text([&](std::string* text) { all.push_back(*text); });
+    EDGEDEC_TRY(guard(control, &all, marker));
+    std::copy_n(all.begin(), texts_.size(), texts_.begin());
+    size_t at = texts_.size();
+    each_text([&](std::string* text) { *text = std::move(all[at++]); });
+    return {};
+  }
+
+  std::vector<Message> messages() const {
+    std::vector<Message> made;
+    for (size_t at = 0; at < fields_.size(); ++at) made.push_back({texts_[2 * at], texts_[2 * at + 1], &fields_[at]});
+    return made;
+  }
+  const std::vector<PlainValue>& tools() const { return tools_; }
+
+ private:
+  template <class Act>
+  void each_text(Act act) {
+    for (PlainValue& fields : fields_) fields.each_text(act);
+    for (PlainValue& tool : tools_) tool.each_text(act);
+  }
+
+  std::vector<std::string> texts_;
+  std::vector<PlainValue> fields_, tools_;
+};
 
 }  // namespace
 
@@ -53,10 +76,10 @@ Status Prompts::of_text(std::string_view text, std::vector<int32_t>* ids) const 
   return {};
 }
 
-Status Prompts::build(Span<const Message> messages, Prompt* prompt) const {
+Status Prompts::build(const Talk& talk, Prompt* prompt) const {
   *prompt = {};
   GuardedText rendered;
-  EDGEDEC_TRY(chat_ ? render(messages, &rendered) : join(messages, &rendered));
+  EDGEDEC_TRY(chat_ ? render(talk, &rendered) : join(talk.messages, &rendered));
   EDGEDEC_TRY(encode(rendered, &prompt->ids));
   tokenizer_->begin(&prompt->ids);
   prompt->text = rendered.text;
@@ -93,11 +116,11 @@ Status Prompts::join(Span<const Message> messages, GuardedText* rendered) const 
 }
 
 // Renders messages; the template makes control tokens, a text of a message never does.
-Status Prompts::render(Span<const Message> messages, GuardedText* rendered) const {
-  std::vector<std::string> texts = texts_of(messages);
+Status Prompts::render(const Talk& talk, GuardedText* rendered) const {
+  GuardedTalk guarded(talk);
   std::string marker, text;
-  EDGEDEC_TRY(guard(tokenizer_->control(), &texts, &marker));
-  EDGEDEC_TRY(chat_->render({messages_of(texts), {}}, true, &text));
+  EDGEDEC_TRY(guarded.guard_texts(tokenizer_->control(), &marker));
+  EDGEDEC_TRY(chat_->render({guarded.messages(), guarded.tools()}, true, &text));
   *rendered = without_markers(valid_utf8(text), marker);
   return {};
 }

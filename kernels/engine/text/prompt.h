@@ -45,7 +45,7 @@ class Prompts {
 
   // The conversation as a prompt for the next reply. Where a text may become too many tokens is the caller's to check
   // before: Tokenizer::most_bytes.
-  Status build(Span<const Message> messages, Prompt* prompt) const;
+  Status build(const Talk& talk, Prompt* prompt) const;
 
   // The conversation up to the end of the last reply, with the ids that the model has seen.
   const Prompt& seen() const { return seen_; }
@@ -53,7 +53,7 @@ class Prompts {
  private:
   Status encode(const GuardedText& rendered, std::vector<int32_t>* ids) const;
   Status join(Span<const Message> messages, GuardedText* rendered) const;
-  Status render(Span<const Message> messages, GuardedText* rendered) const;
+  Status render(const Talk& talk, GuardedText* rendered) const;
 
   const Tokenizer* tokenizer_;
   const ChatTemplate* chat_;

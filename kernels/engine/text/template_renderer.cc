@@ -53,7 +53,9 @@ void TemplateRenderer::set_talk() {
   }
   if (made(std::move(turns), &value)) set("messages", value);
   value = Value::none();
-  if (talk_.tools.empty() || made(std::move(tools), &value)) set("tools", value);
+  if (!talk_.tools.empty() && !made(std::move(tools), &value)) return;
+  set("tools", value);
+  if (!talk_.tools.empty()) set("xml_tools", value);  // SmolLM3's name for them
 }
 
 bool TemplateRenderer::value_from(const PlainValue& plain, Value* value) {

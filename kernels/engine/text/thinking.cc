@@ -21,6 +21,11 @@ ThinkingTags thinking_tags(std::string_view chat_template) {
   return kTags[2];
 }
 
+bool begins_thinking(std::string_view prompt, const ThinkingTags& tags) {
+  prompt = without_space_at_end(prompt);
+  return prompt.size() >= tags.begin.size() && prompt.substr(prompt.size() - tags.begin.size()) == tags.begin;
+}
+
 ThinkingSplitter::Parts ThinkingSplitter::push(std::string_view text) {
   if (!thinking_ && !undecided_) return {"", answer(text)};
   held_.append(text);

@@ -13,6 +13,9 @@ struct ThinkingTags {
 // The tags around the thinking part that a chat template names; the usual ones for none.
 ThinkingTags thinking_tags(std::string_view chat_template);
 
+// Whether a reply to a prompt begins in its thinking part.
+bool begins_thinking(std::string_view prompt, const ThinkingTags& tags);
+
 class ThinkingSplitter {
  public:
   struct Parts {

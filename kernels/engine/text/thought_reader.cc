@@ -2,20 +2,11 @@
 
 #include "engine/text/begins.h"
 #include "engine/text/text_stream.h"
-#include "engine/text/white_space.h"
 
 namespace edgedec::engine {
-namespace {
-
-bool begun(std::string_view prompt, const ThinkingTags& tags) {
-  prompt = without_space_at_end(prompt);
-  return prompt.size() >= tags.begin.size() && prompt.substr(prompt.size() - tags.begin.size()) == tags.begin;
-}
-
-}  // namespace
 
 ThoughtReader::ThoughtReader(const Tokenizer& tokenizer, ThinkingTags tags, std::string_view prompt, Span<const int32_t> before)
-    : tokenizer_(&tokenizer), tags_(tags), splitter_(begun(prompt, tags), tags) {
+    : tokenizer_(&tokenizer), tags_(tags), splitter_(begins_thinking(prompt, tags), tags) {
   StreamDecoder decoder(tokenizer);
   for (const int32_t token : before) push(token, decoder.push(token));
   told_ = splitter_.held();

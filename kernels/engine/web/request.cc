@@ -38,13 +38,18 @@ Status read_costs(JsonValue list, Points* costs) {
   return list.missing() || list.is_null() || list.is_list() ? Status() : wrong("costs", "list of costs");
 }
 
-Status read_messages(JsonValue list, Texts* messages) {
+Status no_tools() {
+  return {Code::kUnsupported, "the engine without Python has no tools", "bind the reply to the schema of a call, or run it with Python"};
+}
+
+Status read_messages(JsonValue list, ChatMessages* messages) {
   if (!list.is_list()) return wrong("messages", "list");
   for (size_t at = 0; at < list.size(); ++at) {
     if (!list.at(at)["tool_calls"].missing()) return no_tools();
     const auto role = list.at(at)["role"].text(), content = list.at(at)["content"].text();
     if (!role || !content) return {Code::kUsage, "a message has no role or no content", "hand in both"};
-    messages->emplace_back(valid_utf8(*role), valid_utf8(*content));
+    if (*role == "tool") return no_tools();
+    messages->push_back({valid_utf8(*role), valid_utf8(*content)});
   }
   return {};
 }

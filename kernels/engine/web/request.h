@@ -25,7 +25,7 @@ struct WebOptions {
 
 struct WebRequest {
   enum Kind { kMessages, kText, kTokens, kMore } kind = kMessages;
-  Texts messages;
+  ChatMessages messages;
   std::string text;
   std::vector<int32_t> tokens;
   ReplyRequest reply;
