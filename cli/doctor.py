@@ -124,7 +124,8 @@ def _machine_rows(machine: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if machine["memory_bytes"]:
         available = machine["memory_available_bytes"]
         free = f", {size(available)} available" if available else ""
-        yield "memory", size(machine["memory_bytes"]) + free
+        counted = f"; a process is counted by {machine['memory_counted_by']}"
+        yield "memory", size(machine["memory_bytes"]) + free + counted
     if machine["features"]:
         yield "features", " ".join(machine["features"])
 

@@ -20,6 +20,7 @@ from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.version import __version__
 from edgedec.disk.installing import pip_reinstall
 from edgedec.metrics.measures import BANDWIDTH_FILE
+from edgedec.system.memory import COUNTED
 from edgedec.telemetry import bandwidth, machine
 from edgedec.telemetry.energy import NoMeter, open_meter
 
@@ -57,7 +58,7 @@ def examine(services: Services, *, measure: bool) -> Findings:
     """
     found = Findings()
     here = machine.describe()
-    found.add("machine", here.as_json)
+    found.add("machine", lambda: {**here.as_json(), "memory_counted_by": COUNTED})
     found.add("versions", lambda: {"edgedec": __version__, **_versions()})
     found.add("kernels", lambda: _kernels(services.kernels(), found.problems))
     found.add("onnxruntime", _onnxruntime)

@@ -18,10 +18,10 @@ from edgedec.cli.opening import open_model, run_config, say_overrun, without_tem
 from edgedec.cli.positional import PROMPT, one_prompt
 from edgedec.cli.progress import notice
 from edgedec.cli.sampling_options import SamplingOptions
-from edgedec.cli.window import keys, view
+from edgedec.cli.window import view
 from edgedec.core.cache_config import LOSSY, STOP, WhenFull
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.telemetry import process
+from edgedec.system.process import age_s, unseen
 
 if TYPE_CHECKING:
     from edgedec.api import Model
@@ -146,7 +146,7 @@ def _answer(model: Model, asked: _Asked, given: opt.ReplyOptions, options: Repor
     logprobs = options.logprobs
     model.make_room_for(chat.settings.params, logprobs=bool(logprobs), grammar=asked.form is not None)
     text = text_input.read_prompt(asked.prompt, chat.prompts, after_input=asked.after_input)
-    begun_s = process.age_s()
+    begun_s = age_s()
     reply = chat.complete(text, logprobs=logprobs) if raw else chat.reply(text, logprobs=logprobs, final=True)
     palette = tracing.Palette() if options.trace and tracing.coloured() else None
     rendered = not (raw or options.trace or asked.form)
@@ -181,7 +181,7 @@ def _tell_of_cut(model: Model, chat: Chat, reply: Reply) -> None:
 def _draw(chat: Chat, reply: Reply) -> None:
     """Show the reply on a terminal as a chat does: its markdown as it streams, its thinking in one line."""
     begun = view.begins_thinking(chat.tokenizer, reply.prompt)
-    with keys.unseen(), view.ReplyView(view.Look(), begun=begun) as shown:
+    with unseen(), view.ReplyView(view.Look(), begun=begun) as shown:
         for piece in reply:
             shown.push(piece, len(reply.tokens))
 

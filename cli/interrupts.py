@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while a command runs: end a reply cleanly first, insist second."""
+"""Ctrl-C and requests to end while a command runs: end a reply cleanly first, insist second."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from edgedec.system.process import TERMINATIONS
 
 _terminated = False
 
@@ -36,16 +38,18 @@ def terminations_interrupt() -> Iterator[None]:
     global _terminated
     _terminated = False
     in_main = threading.current_thread() is threading.main_thread()
-    if not in_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+    if not in_main or any(signal.getsignal(one) is not signal.SIG_DFL for one in TERMINATIONS):
         yield
         return
-    signal.signal(signal.SIGTERM, _interrupt)
+    for one in TERMINATIONS:
+        signal.signal(one, _interrupt)
     try:
         yield
         if _terminated:
             raise KeyboardInterrupt
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for one in TERMINATIONS:
+            signal.signal(one, signal.SIG_DFL)
 
 
 def terminated() -> bool:

@@ -50,12 +50,13 @@ def _once_more(unraisable: "sys.UnraisableHookArgs") -> None:
 
 
 def _interrupt_soon(leaving: "threading.Event") -> None:
-    import signal
     import time
+
+    from edgedec.system.process import interrupt
 
     leaving.wait()
     time.sleep(_SOON_S)
-    os.kill(os.getpid(), signal.SIGINT)
+    interrupt()
 
 
 if __name__ == "__main__":

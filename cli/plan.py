@@ -21,13 +21,14 @@ from edgedec.cli.progress import notice
 from edgedec.cli.services import services
 from edgedec.core.cache_config import STOP, WHEN_FULL, WhenFull
 from edgedec.sampling.named import SamplingParams
+from edgedec.system.memory import COUNTED
 
 if TYPE_CHECKING:
     from edgedec.assemble.budget import Budget
     from edgedec.loaded_model import LoadedModel
 
 WHY = {
-    "process": "Python, libraries and the model's tokenizer: measured just now",
+    "process": "Python, libraries and the model's tokenizer: measured just now by {counted}",
     "weights": "the model itself: every token needs all of it",
     "experts": "{held} of {all_experts} experts; a token reads about {missed:.0%} of its own from the disk",
     "kv_cache": "the conversation: keys and values of {context} tokens in {kv}",
@@ -118,6 +119,7 @@ def command(
     if as_json:
         report = PlanStats.of(budget).as_json()
         report |= {"experts": experts_as_json(*worth)} if worth else {}
+        report["counted_by"] = COUNTED
         stones = [{"bytes": nbytes, "below": line} for nbytes, line in budget.milestones()]
         if config.memory is None:
             del report["budget_bytes"]
@@ -149,7 +151,7 @@ def _show(name: str, budget: Budget, memory: int | None) -> None:
     why_of = WHY | {one.part: one.why for one in budget.facts.drafters}
     click.echo(f"{name}: {in_mb(plan.peak)}{promised}\n")
     for part, nbytes in plan.parts.items():
-        why = why_of[part].format(**words, rows=count * (1 + plan.choice.drafted))
+        why = why_of[part].format(**words, counted=COUNTED, rows=count * (1 + plan.choice.drafted))
         click.echo(_row(f"{part.replace('_', ' '):<10}{in_mb(nbytes):>11}  ", why))
     if plan.given_up:
         click.echo("\nGiven up to fit:")

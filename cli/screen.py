@@ -15,6 +15,7 @@ import click
 
 from edgedec.core.errors import StorageError
 from edgedec.disk.files import DISK_FULL
+from edgedec.system.process import PIPED
 
 _WINDOW = 80, 24
 """Columns and rows of a window that does not say."""
@@ -33,7 +34,9 @@ def prepare_streams() -> None:
     if sys.stderr is sys.__stderr__ and isinstance(sys.stderr, io.TextIOWrapper):
         sys.stderr = _Aside(sys.stderr)
     if isinstance(sys.stdout, io.TextIOWrapper):  # standard error escapes such characters by itself
-        sys.stdout.reconfigure(errors="replace")
+        sys.stdout.reconfigure(encoding=PIPED, errors="replace")
+    if isinstance(sys.stdin, io.TextIOWrapper) and PIPED:
+        sys.stdin.reconfigure(encoding=PIPED)
 
 
 class _Closed(io.TextIOWrapper):

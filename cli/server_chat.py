@@ -19,9 +19,9 @@ from edgedec.cli.services import services
 from edgedec.cli.slash.context import Quit
 from edgedec.cli.slash.table import ALIASES, COMMANDS, unknown
 from edgedec.cli.text_input import Unbounded, piped_turns, read_prompt
-from edgedec.cli.window import keys
 from edgedec.cli.window.view import Look, ReplyView, can_draw
 from edgedec.core.errors import UsageError
+from edgedec.system.process import unseen
 
 if TYPE_CHECKING:
     from edgedec.cli.options import ReplyOptions
@@ -139,7 +139,7 @@ def _system(talk: ServerTalk, given: str) -> None:
 
 def _show(talk: ServerTalk, begin: Callable[[], Generator[str]], *, before: str = "") -> None:
     began = time.monotonic()
-    with keys.unseen(), interrupts_to(talk.interrupt):
+    with unseen(), interrupts_to(talk.interrupt):
         (_draw if can_draw() else _write)(begin(), before)
     if sys.stderr.isatty():
         cut = " | not finished; /more continues" if talk.unfinished else ""

@@ -11,11 +11,11 @@ from edgedec.cli import errors, screen
 from edgedec.cli.interrupts import terminated
 from edgedec.cli.remedies import hint_of
 from edgedec.cli.slash.context import Quit
-from edgedec.cli.window import keys
 from edgedec.core.errors import EdgeDecError
 from edgedec.disk.files import storage_errors
 from edgedec.disk.home import HISTORY_LOCK, TYPED
 from edgedec.disk.locks import Share
+from edgedec.system.process import unseen
 
 PROMPT = "> "
 QUOTES = '"""'
@@ -24,7 +24,7 @@ NO_HISTORY = "nothing was typed yet; `edgedec chat --history` keeps what you typ
 
 def converse(turns: Iterator[str], turn: Callable[[str], None], stopped: Callable[[], None]) -> None:
     """Take turns until the user leaves. An error costs a line; ``stopped`` follows a second Ctrl-C."""
-    with keys.unseen(), suppress(Quit):
+    with unseen(), suppress(Quit):
         for text in turns:
             try:
                 turn(text)

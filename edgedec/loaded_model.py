@@ -17,7 +17,7 @@ from edgedec.bundle.verification import verify
 from edgedec.core.errors import BadFileError, UsageError
 from edgedec.core.progress import Progress, silent
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.memory.release import release_freed
+from edgedec.system.allocator import release_freed
 from edgedec.telemetry.cores import check_usable
 from edgedec.text.codec import Codec
 from edgedec.text.tokenizer import Tokenizer

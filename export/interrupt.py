@@ -1,4 +1,4 @@
-"""Turns SIGTERM and SIGHUP into an exception, so that they clean up as Ctrl-C does."""
+"""Turns signals that ask the process to end into an exception, so that they clean up as Ctrl-C does."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from edgedec.system.process import HANGUPS, TERMINATIONS
 
 
 @contextmanager
@@ -18,9 +20,7 @@ def terminations_raise() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    names = ("SIGTERM", "SIGHUP")
-    wanted = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    ours = [number for number in wanted if signal.getsignal(number) is signal.SIG_DFL]
+    ours = [number for number in (*TERMINATIONS, *HANGUPS) if signal.getsignal(number) is signal.SIG_DFL]
     for number in ours:
         signal.signal(number, _raise)
     try:

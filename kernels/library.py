@@ -10,17 +10,17 @@ from typing import Any
 
 import edgedec.kernels
 from edgedec.core.errors import BackendError, UsageError
+from edgedec.system.places import library_name, program_name
 
-_NAMES = ("libedgedec_kernels.so", "libedgedec_kernels.dylib", "edgedec_kernels.dll")
-_EMULATED = ("libedgedec_kernels_emulated.so",)
-_HOST = "edgedec_host"
+_NAME, _EMULATED = library_name("edgedec_kernels"), library_name("edgedec_kernels_emulated")
+_HOST = program_name("edgedec_host")
 ALL_ROWS = "pip install -C cmake.define.EDGEDEC_ROWS=all ."
 """Compiles a clone with every row of the architecture."""
 
 
-def _find(names: tuple[str, ...]) -> Path | None:
+def _find(name: str) -> Path | None:
     # Not by __file__: an editable install keeps the library in site-packages and this file in the checkout.
-    places = (Path(folder, name) for folder in edgedec.kernels.__path__ for name in names)
+    places = (Path(folder, name) for folder in edgedec.kernels.__path__)
     return next((place for place in places if place.is_file()), None)
 
 
@@ -36,7 +36,7 @@ def library_path() -> Path:
                 f"EDGEDEC_KERNELS={given} is not a file", hint="unset it, or name a kernel library"
             )
         return Path(given).resolve()
-    path = _find(_NAMES)
+    path = _find(_NAME)
     if path is None:
         raise BackendError(
             "the compiled kernel library is missing",
@@ -48,7 +48,7 @@ def library_path() -> Path:
 def emulated_path() -> Path | None:
     """Return the path of the test library that models AVX-512 and AMX, or None where it was not built."""
     if "EDGEDEC_KERNELS" in os.environ:
-        beside = library_path().with_name(_EMULATED[0])
+        beside = library_path().with_name(_EMULATED)
         return beside if beside.is_file() else None
     return _find(_EMULATED)
 

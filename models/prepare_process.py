@@ -19,6 +19,7 @@ from edgedec.core import errors
 from edgedec.core.errors import BackendError, EdgeDecError, NotFoundError, Remedy
 from edgedec.core.progress import Notice, Progress
 from edgedec.core.quick_dataclass import dataclass
+from edgedec.system.process import ask_to_end, own_group
 
 WORKER = (sys.executable, "-P", "-m", "edgedec.models.prepare_worker")
 _PATIENCE_S = 10.0
@@ -47,8 +48,8 @@ def prepare_in_subprocess(order: Order, notice: Notice, progress: Progress) -> P
     BackendError when the worker dies.
     """
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    # The worker has a session of its own: Ctrl-C reaches this process alone, which then ends the worker.
-    with subprocess.Popen([*WORKER, order.to_json()], start_new_session=True, **pipes) as worker:
+    # The worker has a group of its own: Ctrl-C reaches this process alone, which then ends the worker.
+    with subprocess.Popen([*WORKER, order.to_json()], **own_group(), **pipes) as worker:
         try:
             assert worker.stdout is not None
             for line in worker.stdout:
@@ -62,7 +63,7 @@ def prepare_in_subprocess(order: Order, notice: Notice, progress: Progress) -> P
                 else:
                     return Path(message["bundle"])
         except BaseException:
-            worker.terminate()
+            ask_to_end(worker)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 worker.wait(_PATIENCE_S)
             worker.kill()

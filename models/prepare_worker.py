@@ -18,6 +18,7 @@ from typing import Any
 
 from edgedec.models.prepare_process import Order, described
 from edgedec.models.store import Store
+from edgedec.system.process import terminate
 
 _EVERY_S = 0.1
 """Least time between two messages about the same stage."""
@@ -81,7 +82,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 def _end_with_the_parent() -> None:
     while os.read(0, 1):
         pass
-    os.kill(os.getpid(), signal.SIGTERM)
+    terminate()
 
 
 if __name__ == "__main__":

@@ -14,12 +14,13 @@ from edgedec.cli import trace as tracing
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import say_overrun
 from edgedec.cli.session_file import SessionFile
-from edgedec.cli.window import keys, status
+from edgedec.cli.window import status
 from edgedec.cli.window.added_file import AddedFile
 from edgedec.cli.window.recall import count_turns, last_turn, turns
 from edgedec.cli.window.thought import Thought
 from edgedec.cli.window.view import Look, ReplyView, begins_thinking, can_draw
 from edgedec.core.errors import EdgeDecError
+from edgedec.system.process import unseen
 
 if TYPE_CHECKING:
     from edgedec.api import Model
@@ -154,7 +155,7 @@ class ChatWindow:
     def show(self, begin: Callable[[], Reply], *, before: str = "") -> None:
         """Stream the reply that ``begin`` begins, and the line under it. It may continue ``before``."""
         palette = tracing.Palette() if self.traced and tracing.coloured() else None
-        with keys.unseen(), interrupts_to(self.chat.interrupt):
+        with unseen(), interrupts_to(self.chat.interrupt):
             reply = begin()
             if can_draw() and self.look.markdown and not self.traced:
                 self._draw(reply, before)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from edgedec.cli.window.thought import Thought
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.metrics.stats import Clock
+from edgedec.system.process import obeys_sequences
 from edgedec.text.thinking import BEGIN, ThinkingSplitter
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def begins_thinking(tokenizer: Tokenizer, prompt: Sequence[int]) -> bool:
 
 def can_draw() -> bool:
     """Return whether standard output is a terminal that can move its cursor."""
-    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and os.name == "posix"
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and obeys_sequences()
 
 
 class ReplyView:

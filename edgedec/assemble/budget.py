@@ -25,10 +25,10 @@ from edgedec.drafters.registry import Drafting
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.footprint import DrafterMemory, MemoryChoice, MemoryFacts, longest_pass
 from edgedec.memory.plan import MemoryPlan, least, milestones, planned, with_drawing
-from edgedec.memory.release import release_freed
 from edgedec.sampling import DrawParams
 from edgedec.sampling.named import chosen
-from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
+from edgedec.system.allocator import release_freed
+from edgedec.system.memory import mapped_rss_bytes, peak_rss_bytes, rss_bytes
 from edgedec.text.bpe_table import FILE_NAME as TOKENIZER_TABLE
 
 UNLIMITED_BYTES = 1 << 50

@@ -189,7 +189,7 @@ def _too_little(target: Path, draft: Path) -> str:
 
     It is to have twice the model and ten times the draft model.
     """
-    from edgedec.telemetry.machine import available_bytes
+    from edgedec.system.memory import available_bytes
 
     free = available_bytes()
     if free is None:

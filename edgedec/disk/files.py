@@ -11,7 +11,6 @@ from pathlib import Path
 
 from edgedec.core.errors import StorageError, UsageError
 from edgedec.disk.digest import sha256_for
-from edgedec.disk.leftovers import make_held, remove_leftovers, remove_tree
 
 _CHUNK = 1 << 20
 
@@ -31,7 +30,14 @@ _IN_THE_WAY = {
 
 
 def check_name(path: Path) -> None:
-    """Raise UsageError for a path that is not UTF-8: manifests and runtimes cannot name such a file."""
+    """Raise UsageError for a path that is not UTF-8, or that this system has no files for.
+
+    Manifests and runtimes cannot name such a file.
+    """
+    from edgedec.system.files import wrong_with_name
+
+    if wrong := wrong_with_name(path.name):
+        raise UsageError(f"{path.name} cannot be the name of a file: {wrong}", hint="choose another one")
     try:
         str(path.absolute()).encode()
     except UnicodeEncodeError as error:
@@ -92,6 +98,8 @@ def temporary_beside(target: Path) -> Iterator[Path]:
 
     Those that killed processes left there are removed first.
     """
+    from edgedec.disk.leftovers import make_held, remove_leftovers  # not every command writes folders
+
     remove_leftovers(target)
     temporary, held = _partial(target), None
     try:
@@ -109,7 +117,9 @@ def _partial(target: Path) -> Path:
 
 def _replace(temporary: Path, target: Path) -> None:
     if not (temporary.is_dir() and target.is_dir()):
-        os.replace(temporary, target)
+        from edgedec.system.files import replace
+
+        replace(temporary, target)
         return
     # A directory cannot replace a full one: move the old one aside, and back if the second rename fails.
     # Ctrl-C may come between any two of these calls.
@@ -125,6 +135,8 @@ def _replace(temporary: Path, target: Path) -> None:
 
 def _remove(path: Path) -> None:
     if path.is_dir():
+        from edgedec.disk.leftovers import remove_tree
+
         remove_tree(path)
     else:
         path.unlink(missing_ok=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 from edgedec.core.errors import StorageError
+from edgedec.system.places import cache_folder
 
 TYPED = "chat_history"
 """The file of prompts that were typed, in the home; see ``RunConfig.history``."""
@@ -37,8 +37,4 @@ def default_home() -> Path:
     """Return EDGEDEC_HOME, else the platform's cache directory."""
     if home := os.environ.get("EDGEDEC_HOME"):
         return Path(home).expanduser()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "edgedec"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "edgedec"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgedec"
+    return cache_folder() / "edgedec"

@@ -10,10 +10,11 @@ import json
 import re
 import shlex
 import shutil
-import sys
 from importlib import metadata
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from edgedec.system.places import scripts_folder
 
 NAME = "edgedec-runtime"
 """The distribution; the import and the command are called ``edgedec``."""
@@ -76,7 +77,7 @@ def _brought_by(extra: str) -> list[str]:
 
 def _pip() -> str:
     """Return the pip of this environment: its name where that is on the path, else its place."""
-    own = Path(sys.prefix) / ("Scripts" if sys.platform == "win32" else "bin") / "pip"
+    own = scripts_folder() / "pip"
     found = shutil.which("pip")
     if not own.is_file() or (found and Path(found).parent == own.parent):
         return "pip"

@@ -11,10 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows locks no directories
-    fcntl = None  # type: ignore[assignment]
+from edgedec.system.files import LOCKS_FOLDERS, lock
 
 _ABANDONED_S = 60.0
 """Age of the newest file of an abandoned directory, where no lock tells."""
@@ -25,7 +22,7 @@ def make_held(directory: Path) -> int | None:
 
     Returns None where there are no such marks.
     """
-    if fcntl is None:
+    if not LOCKS_FOLDERS:
         directory.mkdir()
         return None
     while True:
@@ -47,7 +44,7 @@ def remove_leftovers(target: Path) -> None:
 
 
 def _remove_abandoned(directory: Path) -> None:
-    if fcntl is None:
+    if not LOCKS_FOLDERS:
         if _is_old(directory):
             remove_tree(directory)
         return
@@ -63,12 +60,9 @@ def _remove_abandoned(directory: Path) -> None:
 def _locked(descriptor: int, *, wait: bool = False) -> bool | None:
     """Lock a directory; False if another process holds it, None on a file system without such locks."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
+        return lock(descriptor, wait=wait)
     except OSError:
         return None
-    return True
 
 
 def _is_at(descriptor: int, path: Path) -> bool:

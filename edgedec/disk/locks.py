@@ -6,51 +6,16 @@ The operating system releases a lock when its holder dies.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgedec.core.errors import StorageError
 from edgedec.disk.files import storage_errors
+from edgedec.system.files import NO_LINKS, lock
 
 _MOST_NOTE_BYTES = 200
 _ANOTHER_HOME = "set EDGEDEC_HOME to another directory"
-
-if sys.platform == "win32":
-    import msvcrt
-    import secrets
-    import time
-
-    _POLL_S = 0.1
-    _SHARES = 1 << 16
-    """Windows locks bytes: one of these for a share, all of them to be alone."""
-
-    def _try(descriptor: int, *, share: bool = False) -> bool:
-        os.lseek(descriptor, secrets.randbelow(_SHARES) if share else 0, os.SEEK_SET)
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1 if share else _SHARES)
-        except OSError:
-            return False
-        return True
-
-    def _wait(descriptor: int, *, share: bool = False) -> None:
-        while not _try(descriptor, share=share):
-            time.sleep(_POLL_S)
-
-else:
-    import fcntl
-
-    def _try(descriptor: int, *, share: bool = False) -> bool:
-        try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if share else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _wait(descriptor: int, *, share: bool = False) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_SH if share else fcntl.LOCK_EX)
-
 
 @contextmanager
 def exclusive(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
@@ -83,7 +48,7 @@ def claimed(path: Path, note: str, *, elsewhere: str = _ANOTHER_HOME) -> Iterato
     """
     with _errors_of(path, elsewhere):
         descriptor = _opened(path)
-        if not _try(descriptor) or not _is_still(path, descriptor):
+        if not lock(descriptor) or not _is_still(path, descriptor):
             theirs = _note(descriptor)
             os.close(descriptor)
             descriptor = -1
@@ -109,11 +74,11 @@ def _note(descriptor: int) -> str:
 def held(path: Path) -> bool:
     """Return whether some process holds the lock file ``path`` now."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        descriptor = os.open(path, os.O_RDONLY | NO_LINKS)
     except OSError:
         return False
     try:
-        return not _try(descriptor)
+        return not lock(descriptor)
     finally:
         os.close(descriptor)
 
@@ -139,7 +104,7 @@ def _errors_of(path: Path, elsewhere: str = _ANOTHER_HOME) -> Iterator[None]:
     try:
         with storage_errors(str(path.parent), elsewhere=elsewhere):
             yield
-    except OSError as error:  # a file system of its own kind, such as /proc
+    except OSError as error:  # a file system of its own kind, as of a kernel's facts
         raise StorageError(f"cannot write {path.parent}: {error.strerror}", hint=elsewhere) from error
 
 
@@ -158,11 +123,11 @@ def _acquire(path: Path, waiting: Callable[[], None], *, share: bool = False) ->
     while True:
         descriptor = _opened(path)
         try:
-            if not _try(descriptor, share=share):
+            if not lock(descriptor, share=share):
                 if not told:
                     waiting()
                     told = True
-                _wait(descriptor, share=share)
+                lock(descriptor, share=share, wait=True)
             if _is_still(path, descriptor):
                 return descriptor
         except BaseException:
@@ -173,7 +138,7 @@ def _acquire(path: Path, waiting: Callable[[], None], *, share: bool = False) ->
 
 def _opened(path: Path) -> int:
     # Do not follow a link: whoever placed it could have any file created or locked.
-    return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+    return os.open(path, os.O_RDWR | os.O_CREAT | NO_LINKS, 0o644)
 
 
 def _is_still(path: Path, descriptor: int) -> bool:

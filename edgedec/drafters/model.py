@@ -5,7 +5,6 @@ Memory: its weights, a cache of the target's context, and the scratch of its pas
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -38,6 +37,7 @@ from edgedec.memory.footprint import (
     ModelMemory,
     draft_model_bytes,
 )
+from edgedec.system.memory import TELLS_MAPPINGS
 from edgedec.text.bpe_table import FILE_NAME as TOKENIZER_TABLE
 
 if TYPE_CHECKING:
@@ -216,4 +216,4 @@ def model_drafter(
 
 def _copied(table_bytes: int) -> int:
     """Return the bytes of the embedding table that are copied row by row, and never mapped as a whole."""
-    return table_bytes if sys.platform.startswith("linux") else 0
+    return table_bytes if TELLS_MAPPINGS else 0

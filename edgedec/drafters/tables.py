@@ -18,7 +18,7 @@ from edgedec.core.progress import Notice
 from edgedec.draft import Drafter
 from edgedec.drafters.artifacts import artifact
 from edgedec.drafters.interface import BuildContext, DrafterKind, OpenContext, OpenDrafter
-from edgedec.memory.release import release_freed
+from edgedec.system.allocator import release_freed
 
 if TYPE_CHECKING:
     from edgedec.loaded_model import LoadedModel

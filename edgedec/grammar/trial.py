@@ -7,13 +7,13 @@ then costs that process and an error; see ``trial_worker`` for the limits, ``voc
 from __future__ import annotations
 
 import hashlib
-import signal
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 
 from edgedec.core.errors import BackendError
 from edgedec.core.quick_dataclass import dataclass
+from edgedec.system.limits import IDLE, MEMORY_UP, TIME_UP
 from edgedec.text.line_process import LineProcess, ProcessEnded
 
 _BACKSTOP_S = 60.0
@@ -66,14 +66,14 @@ class TrialCompiler:
                 return Trial(refusal=self._process.ask(request, _BACKSTOP_S)["refusal"])
             except ProcessEnded as ended:
                 self._process = None
-                if not fresh and ended.code == -signal.SIGALRM:  # it was idle
+                if not fresh and ended.code == IDLE:  # it was idle
                     continue
                 if ended.stopped:
                     raise BackendError(
                         f"the process that tries a grammar gave no answer within {_BACKSTOP_S:.0f} s",
                         hint="other programs may take all processor time; try again",
                     ) from None
-                return Trial(fault=_ENDS.get(-ended.code, "it crashes the compiler"))
+                return Trial(fault=_ENDS.get(ended.code, "it crashes the compiler"))
             except BaseException:
                 self._process = None
                 raise
@@ -81,8 +81,8 @@ class TrialCompiler:
 
 
 _ENDS = {
-    int(signal.SIGPROF): "it takes too long to compile",
-    int(signal.SIGABRT): "it takes too much memory to compile",
+    TIME_UP: "it takes too long to compile",
+    MEMORY_UP: "it takes too much memory to compile",
 }
 
 

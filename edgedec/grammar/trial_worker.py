@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from edgedec.text.process_limits import address_space, leave_no_core, limit_address_space
+from edgedec.system import limits
 
 if TYPE_CHECKING:
     from llguidance import LLTokenizer
@@ -33,19 +33,19 @@ _BYTES = 256
 def main() -> None:
     """Answer requests until the input ends, none comes for a while, or a grammar ends the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program that started this one
-    leave_no_core()
+    limits.leave_no_core()
     compiler = _Compiler()
-    if (ready := address_space()) is not None:
-        limit_address_space(ready + GROWTH_BYTES)
-    signal.setitimer(signal.ITIMER_REAL, IDLE_S)
+    if (ready := limits.address_space()) is not None:
+        limits.limit_address_space(ready + GROWTH_BYTES)
+    limits.end_when_idle(IDLE_S)
     for line in sys.stdin.buffer:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.setitimer(signal.ITIMER_PROF, COMPILE_S)
+        limits.end_when_idle(0)
+        limits.end_after(COMPILE_S)
         refusal = compiler.refusal(json.loads(line.decode("utf-8", "surrogatepass")))
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        limits.end_after(0)
         sys.stdout.buffer.write(json.dumps({"refusal": refusal}).encode() + b"\n")
         sys.stdout.buffer.flush()
-        signal.setitimer(signal.ITIMER_REAL, IDLE_S)
+        limits.end_when_idle(IDLE_S)
 
 
 class _Compiler:
@@ -60,8 +60,8 @@ class _Compiler:
     def refusal(self, request: Mapping[str, Any]) -> str:
         """Compile a grammar up to the mask of its first token and one step on; say why it cannot be used."""
         vocabulary = self._vocabulary(request["size"], request["control"])
-        limits = self._lib.LLParserLimits(max_lexer_states=request["states"], verbose_errors=False)
-        matcher = self._lib.LLMatcher(vocabulary, request["text"], log_level=0, limits=limits)
+        bounds = self._lib.LLParserLimits(max_lexer_states=request["states"], verbose_errors=False)
+        matcher = self._lib.LLMatcher(vocabulary, request["text"], log_level=0, limits=bounds)
         with suppress(ValueError):  # the matcher's state says why
             mask = int.from_bytes(matcher.compute_bitmask(), "little")
             matcher.compute_ff_tokens()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, ref
 
 from edgedec.core.errors import UnsupportedError
-from edgedec.memory.release import release_freed
+from edgedec.system.allocator import release_freed
 
 if TYPE_CHECKING:
     from llguidance import LLTokenizer

@@ -13,6 +13,7 @@ from edgedec.core.errors import BackendError, EdgeDecError
 from edgedec.core_lib.library import ERRORS
 from edgedec.kernels.library import library_path
 from edgedec.native.structs import CMessage, COptions, CRequest, CResult, CSampling, CStatus
+from edgedec.system.places import versioned_names
 
 _IDS, _TEXT, _STATUS = POINTER(c_int32), (c_char_p, c_size_t), POINTER(CStatus)
 _ASKED = (POINTER(CRequest), POINTER(CResult), _STATUS)
@@ -79,6 +80,6 @@ def runtime_path() -> str:
     spec = find_spec("onnxruntime")
     folders = [Path(folder) / "capi" for folder in (spec.submodule_search_locations or ())] if spec else []
     for folder in folders:
-        for path in sorted(folder.glob("libonnxruntime.so.*")) + sorted(folder.glob("libonnxruntime*.dylib")):
+        for path in sorted(folder.glob(versioned_names("onnxruntime"))):
             return str(path)
     raise BackendError("ONNX Runtime is not installed", hint="pip install onnxruntime")

@@ -14,7 +14,7 @@ from edgedec.memory.footprint import MemoryChoice
 from edgedec.metrics.mbsu import Mbsu
 from edgedec.metrics.measures import Energy
 from edgedec.metrics.roofline import Roofline
-from edgedec.telemetry.process import peak_rss_bytes
+from edgedec.system.memory import peak_rss_bytes
 
 if TYPE_CHECKING:
     from edgedec.assemble.budget import Budget

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from edgedec.core.errors import StorageError
+from edgedec.system.files import open_uncached, read_at
 
 _MOST_BYTES = 96 << 20
 _FEWEST = 8
@@ -23,7 +24,7 @@ def read_rate(path: Path, size: int, lanes: int = 4) -> float:
     Where the file system has no reads past the cache, the rate may be that of memory. Raises StorageError.
     """
     try:
-        file = _open(path)
+        file = open_uncached(path)
         try:
             return _rate(file, size, lanes)
         finally:
@@ -43,16 +44,9 @@ def _rate(file: int, size: int, lanes: int) -> float:
     return done / max(time.perf_counter() - begun, 1e-9)
 
 
-def _open(path: Path) -> int:
-    try:
-        return os.open(path, os.O_RDONLY | getattr(os, "O_DIRECT", 0))
-    except OSError:
-        return os.open(path, os.O_RDONLY)
-
-
 def _read(file: int, starts: list[int], size: int) -> int:
     done = 0
     with mmap.mmap(-1, -(-size // _ALIGNMENT) * _ALIGNMENT) as room:  # aligned, as such reads need it
         for start in starts:
-            done += os.preadv(file, [room], start)
+            done += read_at(file, room, start)
     return done

@@ -3,8 +3,9 @@
 - All templates run in a sandbox: no access to internals, no changes to messages, a bounded result.
 - A bundle has its template as a program, too, which the kernel library renders (``template_program``). Jinja
   does what that does not know: tools, options, and constructs that few templates have.
-- Templates that are not in ``known_templates`` run in a process of limited processor time and, on Linux, of
-  limited memory. Other systems limit no address space: there the time alone bounds the memory.
+- Templates that are not in ``known_templates`` run in a process of limited processor time and memory. Where
+  the system cannot limit memory (``system.limits``) Jinja runs none of them: what their program does not
+  render is refused.
 """
 
 from __future__ import annotations
@@ -102,10 +103,10 @@ class ChatTemplate:
 
     @property
     def process_bytes(self) -> int:
-        """Most memory, in bytes, of the process that renders the template; 0 for a known one."""
+        """Most memory, in bytes, of the process that renders the template; 0 for one that needs none."""
         from edgedec.text.template_process import PROCESS_BYTES
 
-        return 0 if self.known else PROCESS_BYTES
+        return PROCESS_BYTES if not self.known and _limits_memory() else 0
 
     def compile(self) -> None:
         """Compile the template now. Raises TemplateError, naming the line, if it is not valid Jinja.
@@ -161,7 +162,8 @@ class ChatTemplate:
             if self._keeps_system is None:
                 from edgedec.text.template_tools import keeps_system
 
-                self._ready()
+                if self.known or _limits_memory():
+                    self._ready()  # a broken template says so before it is probed
                 self._keeps_system = keeps_system(self._probe)
             return self._keeps_system
 
@@ -223,6 +225,11 @@ class ChatTemplate:
 
                 self._rendering = CompiledTemplate(self.source).render
                 self._keep_program()
+            elif not _limits_memory():
+                raise TemplateError(
+                    "this chat template is none that EdgeDec knows, and a part that it needs here runs only"
+                    " where the system can limit its memory, as Linux can"
+                )
             else:
                 from edgedec.text.template_process import TemplateProcess
 
@@ -245,6 +252,12 @@ def _hinted() -> Iterator[None]:
     except TemplateError as error:
         hint = "complete a text without the template"
         raise TemplateError(error.message, hint=hint, remedy=Remedy("raw")) from error
+
+
+def _limits_memory() -> bool:
+    from edgedec.system.limits import LIMITS_MEMORY  # known templates need none
+
+    return LIMITS_MEMORY
 
 
 def _most_chars(values: Sequence[Mapping[str, Any]]) -> int:

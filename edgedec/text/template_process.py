@@ -7,11 +7,11 @@ program (also when that is killed), and after any failure; the next request star
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Mapping
 from typing import Any
 
 from edgedec.core.errors import TemplateError
+from edgedec.system.limits import TIME_UP
 from edgedec.text.line_process import LineProcess, ProcessEnded
 
 PROCESS_BYTES = 43_000_000
@@ -74,7 +74,7 @@ class TemplateProcess:
                     f"the process that fills in the chat template gave no answer within {_BACKSTOP_S:.0f} s",
                     hint="other programs may take all processor time; try again",
                 ) from None
-            slow = ended.code == -signal.SIGPROF
+            slow = ended.code == TIME_UP
             raise self._ended(ended.written.decode("utf-8", "replace"), slow) from None
         except BaseException:
             self._process = None

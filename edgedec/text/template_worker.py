@@ -12,16 +12,14 @@ processor times, so that a busy machine refuses no good template.
 
 from __future__ import annotations
 
-import faulthandler
 import json
 import signal
 import sys
 import time
-from types import FrameType
 from typing import Any
 
 from edgedec.core.errors import TemplateError
-from edgedec.text.process_limits import address_space, limit_address_space
+from edgedec.system import limits
 from edgedec.text.sandbox import CompiledTemplate
 
 REQUEST_S = 1.2
@@ -42,8 +40,7 @@ _TOO_LARGE = "the chat template is broken: it takes too much memory to compile"
 def main() -> None:
     """Answer requests until the input ends or one fails."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program that started this one
-    faulthandler.enable(sys.stdout)
-    faulthandler.register(signal.SIGPROF, sys.stdout, all_threads=False, chain=True)  # then the default: end
+    limits.dump_at_the_end()
     worker = _Worker()
     for line in sys.stdin.buffer:
         try:
@@ -70,19 +67,19 @@ class _Worker:
     """Compiles and renders one template under the limits of this module."""
 
     def __init__(self) -> None:
-        self._ready_bytes = address_space()
+        self._ready_bytes = limits.address_space()
         self._template: CompiledTemplate | None = None
         self._left_s = REQUEST_S
         self._reserve = bytearray(_RESERVE_BYTES)
-        signal.signal(signal.SIGVTALRM, self._stop)
+        limits.on_interruption(self._stop)
 
     def answer(self, line: bytes) -> bytes:
         """Compile the first request's template, render the others'. Raises TemplateError."""
         self._limit_memory(GROWTH_BYTES + GROWTH_PER_REQUEST_BYTE * len(line))
         request: dict[str, Any] = json.loads(line.decode("utf-8", "surrogatepass"))
         begun = time.process_time()
-        signal.setitimer(signal.ITIMER_VIRTUAL, self._left_s)
-        signal.setitimer(signal.ITIMER_PROF, self._left_s + GRACE_S)
+        limits.interrupt_after(self._left_s)
+        limits.end_after(self._left_s + GRACE_S)
         try:
             if self._template is None:
                 self._template = CompiledTemplate(request["source"])
@@ -96,17 +93,17 @@ class _Worker:
             self._limit_memory(2 * GROWTH_BYTES)
             raise self._template.failure(error) if self._template else TemplateError(_TOO_LARGE) from None
         finally:
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-            signal.setitimer(signal.ITIMER_PROF, 0)
+            limits.interrupt_after(0)
+            limits.end_after(0)
             spent = time.process_time() - begun if "source" in request else 0.0
             self._left_s = max(REQUEST_S - spent, 0.1)
 
-    def _stop(self, _signal: int, _frame: FrameType | None) -> None:
+    def _stop(self) -> None:
         raise _TooLong("it takes too long")
 
     def _limit_memory(self, growth: int) -> None:
         if self._ready_bytes is not None:
-            limit_address_space(self._ready_bytes + growth)
+            limits.limit_address_space(self._ready_bytes + growth)
 
 
 if __name__ == "__main__":

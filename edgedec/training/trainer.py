@@ -13,8 +13,8 @@ import torch
 from edgedec.core.errors import BadFileError
 from edgedec.core.progress import Progress, silent
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.memory.release import keep_freed
 from edgedec.metrics.stats import Clock
+from edgedec.system.allocator import keep_freed
 from edgedec.training.batch import TextBatch
 from edgedec.training.checkpoint import Checkpoint
 from edgedec.training.data import TrainingData

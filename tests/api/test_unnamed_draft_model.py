@@ -28,7 +28,7 @@ from edgedec.disk.listed_files import sealed
 from edgedec.loaded_model import LoadedModel, load_model
 from edgedec.models import Store, pairs
 from edgedec.models.catalogue import CATALOGUE, Entry
-from edgedec.telemetry import machine
+from edgedec.system import memory as system_memory
 from tests.fixtures.tiny_models import tiny_bundle
 
 LARGE, SMALL, ADAPTED = "large-1b", "small-10m", "small-10m-for-large-1b"
@@ -81,7 +81,7 @@ def known(monkeypatch: pytest.MonkeyPatch, models: Path, small_bytes: int = 100)
 
 @pytest.fixture(autouse=True)
 def _plenty_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "available_bytes", lambda: 1 << 40)
+    monkeypatch.setattr(system_memory, "available_bytes", lambda: 1 << 40)
 
 
 def drafters(
@@ -191,7 +191,7 @@ def test_a_batch_within_a_budget_has_it_where_a_cache_for_each_fits(
 
 @pytest.mark.parametrize("free", [None, 0, 1_000_000])
 def test_it_needs_ample_memory(store: Store, free: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "available_bytes", lambda: free)
+    monkeypatch.setattr(system_memory, "available_bytes", lambda: free)
     lines: list[str] = []
     assert drafters(store, lines) == EVERY
     (line,) = lines

@@ -21,7 +21,7 @@ from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import EdgeDecError
 from edgedec.drafters.trim import SAVED, ends_of, save_trim
 from edgedec.export.draft_head.bundle import export_head
-from edgedec.telemetry import machine
+from edgedec.system import memory as system_memory
 from tests.fixtures.draft_heads import random_head
 from tests.fixtures.tiny_models import tiny_bundle
 
@@ -100,7 +100,7 @@ def homes(models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
 def _the_same_machine_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "rss_bytes", lambda: 50_000_000)
     monkeypatch.setattr(budgets, "mapped_rss_bytes", lambda name: 0)
-    monkeypatch.setattr(machine, "available_bytes", lambda: 1 << 40)
+    monkeypatch.setattr(system_memory, "available_bytes", lambda: 1 << 40)
 
 
 def outcome(

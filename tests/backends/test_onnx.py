@@ -228,7 +228,7 @@ def test_the_cache_is_committed_as_it_fills() -> None:
     code = (
         "from dataclasses import replace; from edgedec.backends.fake import tiny_spec\n"
         "from edgedec.backends.onnx.kv_memory import KvMemory\n"
-        "from edgedec.telemetry.process import peak_rss_bytes\n"
+        "from edgedec.system.memory import peak_rss_bytes\n"
         "spec = replace(tiny_spec(8, 65536), n_layers=32, n_kv_heads=8, head_dim=128)\n"
         "before = peak_rss_bytes(); memory = KvMemory(spec, 65536)\n"
         "cache = memory.arrays['kv_cache']; cache[:, :, :, :64] = 1.0\n"

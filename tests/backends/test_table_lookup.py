@@ -22,7 +22,7 @@ _LOOK_UP = """
 import sys
 import numpy as np, onnxruntime as ort
 from edgedec.kernels import library
-from edgedec.telemetry.process import mapped_rss_bytes
+from edgedec.system.memory import mapped_rss_bytes
 options = ort.SessionOptions()
 options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
 options.register_custom_ops_library(str(library.library_path()))

@@ -52,8 +52,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mounts").write_text(f"proc /proc proc rw 0 0\ncgroup2 {root} cgroup2 rw,nsdelegate 0 0\n")
     (tmp_path / "own").write_text("0::/user.slice/shell.scope\n")
     monkeypatch.setattr(groups, "_VERSION_1", tmp_path / "none")
-    monkeypatch.setattr(groups, "_MOUNTS", tmp_path / "mounts")
-    monkeypatch.setattr(groups, "_OWN", tmp_path / "own")
+    monkeypatch.setattr(groups, "MOUNTS", tmp_path / "mounts")
+    monkeypatch.setattr(groups, "OWN_GROUPS", tmp_path / "own")
     return root
 
 

@@ -91,7 +91,7 @@ def test_a_model_that_does_not_run_is_a_problem_and_a_large_one_is_not_tried(hom
     services = replace(home.services(), kernels=FakeKernels, bandwidth=lambda size, threads: 1.0, load=load)
     ran(services, "doctor", "--fast")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("edgedec.telemetry.machine.meminfo_bytes", lambda text, key: 5_000_000)
+        patch.setattr("edgedec.system.linux.meminfo_bytes", lambda text, key: 5_000_000)
         result = run(services, "doctor", "--json")
     assert result.exit_code == 1
     document = json.loads(result.stdout)

@@ -23,7 +23,7 @@ from edgedec.export import export_gguf
 from edgedec.export.device import DeviceOrder, choose_drafters, write_device_folder
 from edgedec.export.web.cpu import CPU_PROGRAM
 from edgedec.native.ready import make_ready
-from edgedec.telemetry.process import rss_bytes
+from edgedec.system.memory import rss_bytes
 from tests.fixtures.carried import PLACES
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_hybrid import DeltaShape

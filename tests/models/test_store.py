@@ -360,5 +360,4 @@ def test_home_comes_from_the_environment(
 ) -> None:
     monkeypatch.delenv("EDGEDEC_HOME", raising=False)
     monkeypatch.setenv(variable, str(tmp_path))
-    monkeypatch.setattr("edgedec.disk.home.sys.platform", "linux")
     assert Store().home == (tmp_path if variable == "EDGEDEC_HOME" else tmp_path / "edgedec")

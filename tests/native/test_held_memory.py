@@ -32,7 +32,7 @@ import json, sys
 from pathlib import Path
 from edgedec import native
 from edgedec.native.library import call_text
-from edgedec.telemetry.process import peak_rss_bytes
+from edgedec.system.memory import peak_rss_bytes
 from tests.native.cases import cases
 from tests.native.native_runs import NativeRuns, runtime
 runtime()  # imports a package: before memory is measured

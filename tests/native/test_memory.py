@@ -14,7 +14,7 @@ from edgedec.core.errors import MemoryBudgetError
 from edgedec.core.ledger import Ledger
 from edgedec.core.units import size, size_up
 from edgedec.native.probe import function, text_function
-from edgedec.telemetry import process
+from edgedec.system import memory
 
 
 def test_sizes_in_words() -> None:
@@ -59,7 +59,7 @@ def test_the_process_is_measured_as_python_does(tmp_path: Path) -> None:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as pages:
         assert sum(pages[:: 1 << 12]) == 0
         function("process", None, c_char_p, c_char_p, c_void_p)(path.name.encode(), str(path).encode(), found)
-        assert found[2] == process.mapped_rss_bytes(path.name) == 1 << 20
-        assert found[3] == process.mapped_bytes(path) == 1 << 20
-    assert found[0] == pytest.approx(process.rss_bytes(), rel=0.1)
-    assert found[1] == pytest.approx(process.peak_rss_bytes(), rel=0.1)
+        assert found[2] == memory.mapped_rss_bytes(path.name) == 1 << 20
+        assert found[3] == memory.mapped_bytes(path) == 1 << 20
+    assert found[0] == pytest.approx(memory.rss_bytes(), rel=0.1)
+    assert found[1] == pytest.approx(memory.peak_rss_bytes(), rel=0.1)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.rows import Rows
-from edgedec.telemetry.process import peak_rss_bytes
+from edgedec.system.memory import peak_rss_bytes
 from edgedec.text.tokenizer import Tokenizer
 from tests.fixtures.opened import onnx_forward
 from tests.portable.runner import Runner, options

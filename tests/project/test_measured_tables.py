@@ -72,7 +72,7 @@ def page(tmp_path: Path) -> Path:
 
 
 def runs(tmp_path: Path, fake: Fake, minutes: float = 60.0, place: Place = PLACE) -> Runs:
-    quiet = partial(OtherLoad, tmp_path / "no stat")
+    quiet = partial(OtherLoad, lambda: None)
     clock = {"clock": lambda: fake.now, "today": lambda: "2026-11-23"}
     return Runs(tmp_path / "kept", place, minutes, fake.run, **clock, others=quiet)  # type: ignore[arg-type]
 

@@ -14,12 +14,9 @@ MOST_PARAMETERS = 6
 MOST_FILES_OF_CORE = 20
 MOST_PROTOCOLS = 25
 SYSTEM_PROBES = {
-    "edgedec/backends/onnx/kv_memory.py",
-    "edgedec/backends/onnx/kv_pages.py",
     "edgedec/backends/llama_cpp/binding.py",
     "edgedec/bench/peers/onnxruntime_genai_peer.py",
     "edgedec/bench/harness/serve.py",
-    "export/interrupt.py",
 }
 """Files that may ask with ``hasattr`` for a function of the operating system or of another library."""
 IMPORTS_BY_NAME = "edgedec/backends/open.py"

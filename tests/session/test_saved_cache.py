@@ -338,7 +338,7 @@ from pathlib import Path
 from edgedec.backends.fake import tiny_spec
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.session.session_file import open_file, write_file
-from edgedec.telemetry.process import peak_rss_bytes
+from edgedec.system.memory import peak_rss_bytes
 path, slots = Path(sys.argv[1]), 2048
 spec = replace(tiny_spec(8, slots), n_layers=16, n_kv_heads=4, head_dim=128)
 memory = KvMemory(spec, slots)

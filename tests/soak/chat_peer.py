@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import edgedec
-from edgedec.telemetry.process import peak_rss_bytes, rss_bytes
+from edgedec.system.memory import peak_rss_bytes, rss_bytes
 
 
 class Peer:

@@ -36,7 +36,7 @@ from edgedec.core.errors import ContextFullError, MemoryBudgetError
 from edgedec.server.work.hub import Hub
 from edgedec.server.work.request import GenerationRequest
 from edgedec.session.prompt import Message
-from edgedec.telemetry.process import peak_rss_bytes
+from edgedec.system.memory import peak_rss_bytes
 given = json.loads(sys.argv[1])
 names = ("memory", "draft", "kv", "context", "conversations")
 config = RunConfig(threads=2, **{name: given[name] for name in names})

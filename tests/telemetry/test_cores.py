@@ -3,45 +3,12 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
 from edgedec.assemble.config import RunConfig
 from edgedec.core.errors import Remedy, UsageError
 from edgedec.telemetry import cores
-
-
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
-@pytest.mark.parametrize(
-    ("quota", "expected"), [("max 100000", None), ("150000 100000", 2), ("50000 100000", 1), ("", None)]
-)
-def test_the_quota_of_a_container_is_in_its_root(tmp_path: Path, quota: str, expected: int | None) -> None:
-    write(tmp_path / "cpu.max", quota)
-    assert cores.quota_cores("0::/", tmp_path) == expected
-
-
-def test_the_least_quota_of_all_groups_above_counts(tmp_path: Path) -> None:
-    write(tmp_path / "all" / "cpu.max", "300000 100000")
-    write(tmp_path / "all" / "some" / "cpu.max", "max 100000")
-    assert cores.quota_cores("0::/all/some\n", tmp_path) == 3
-
-
-def test_older_control_groups_have_a_quota_too(tmp_path: Path) -> None:
-    write(tmp_path / "cpu,cpuacct" / "box" / "cpu.cfs_quota_us", "400000\n")
-    write(tmp_path / "cpu,cpuacct" / "box" / "cpu.cfs_period_us", "100000\n")
-    groups = "5:memory:/box\n4:cpu,cpuacct:/box\n0::/\n"
-    assert cores.quota_cores(groups, tmp_path) == 4
-    write(tmp_path / "cpu,cpuacct" / "box" / "cpu.cfs_quota_us", "-1\n")
-    assert cores.quota_cores(groups, tmp_path) is None
-
-
-def test_a_group_that_is_not_visible_has_no_quota(tmp_path: Path) -> None:
-    assert cores.quota_cores("4:cpu:/docker/box\n0::/../../elsewhere\nnonsense\n", tmp_path) is None
 
 
 def test_a_quota_lowers_the_usable_cores(monkeypatch: pytest.MonkeyPatch) -> None:

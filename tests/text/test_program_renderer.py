@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,23 @@ def test_a_text_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     source = "{% for i in range(2000) %}" + "x" * 1000 + "{% endfor %}"
     assert outcome(with_program(tmp_path, source), TALK) == outcome(by_jinja(source), TALK)
     assert outcome(with_program(tmp_path, source), TALK)[0] is False
+
+
+def test_where_memory_cannot_be_limited_the_program_alone_renders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgedec.system.limits.LIMITS_MEMORY", False)
+    monkeypatch.setattr(subprocess, "Popen", None)
+    template = with_program(tmp_path, REAL["qwen2.5-coder"] + "{# no known template #}")
+    template.compile()
+    assert "And now?" in template.render(TALK)
+    assert template.keeps_system()
+    assert template.process_bytes == 0
+    for refused in (
+        lambda: template.render(TALK, TemplateInputs([TOOL])),
+        template.writes_tools,
+        by_jinja("{{ messages[0].content }}").compile,
+    ):
+        with pytest.raises(TemplateError, match="the system can limit its memory"):
+            refused()
+    assert "And now?" in by_jinja(REAL["qwen2.5-coder"]).render(TALK, TemplateInputs([TOOL]))  # a known one

@@ -60,7 +60,7 @@ SOURCES = {
 _RENDER = """
 import gc, json, resource, sys
 from edgedec.core.errors import TemplateError
-from edgedec.telemetry.process import peak_rss_bytes
+from edgedec.system.memory import peak_rss_bytes
 from edgedec.text.template import ChatTemplate
 template = ChatTemplate(json.load(sys.stdin), bos="<s>", eos="</s>")
 try:

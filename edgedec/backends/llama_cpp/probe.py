@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from edgedec.core.version import __version__
 from edgedec.disk.files import atomic_path
 from edgedec.disk.home import default_home
 from edgedec.disk.installing import pip_install
+from edgedec.system.process import ended_by, was_killed
 from edgedec.telemetry.machine import describe
 
 MODULE = "llama_cpp"
@@ -142,14 +142,10 @@ def _refusal(answer: dict[str, Any]) -> EdgeDecError:
 def _death(status: int, errors: str) -> BackendError:
     lines = [line.strip() for line in errors.split("\n") if line.strip()]
     said = f": {lines[-1][:200]}" if lines else ""
-    if status >= 0:
+    if (by := ended_by(status)) is None:
         return BackendError(f"llama.cpp ended with status {status}{said}", hint=REBUILD)
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = f"signal {-status}"
-    if name == "SIGKILL":
+    if was_killed(status):
         return BackendError(
             "llama.cpp was killed while it loaded the model", hint="it may need more memory than there is"
         )
-    return BackendError(f"llama.cpp crashed ({name}){said}", hint=REBUILD)
+    return BackendError(f"llama.cpp crashed ({by}){said}", hint=REBUILD)

@@ -26,7 +26,7 @@ from edgedec.telemetry.cores import physical_cores
 
 CHOICE = "EDGEDEC_NPU"
 """Environment variable: the plug-in to use, where several are installed."""
-_SIMULATED = platform.machine() in ("x86_64", "AMD64") and sys.platform == "linux"
+_SIMULATED = platform.machine() == "x86_64" and platform.system() == "Linux"
 """Whether QNN has no NPU here, but simulates one."""
 _CHIP = "57"
 """QNN's number of Snapdragon 8 Gen 3. Without one it compiles for an NPU that cannot compute with floats."""

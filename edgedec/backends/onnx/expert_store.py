@@ -16,8 +16,7 @@ from edgedec.core.errors import BackendError, BadFileError
 from edgedec.core.experts import Experts, StoreCounts
 from edgedec.kernels import library
 from edgedec.memory.expert_room import expert_room
-from edgedec.telemetry.machine import available_bytes
-from edgedec.telemetry.process import Mapping
+from edgedec.system.memory import Mapping, available_bytes
 
 _AGAIN = "pull or export the model again"
 _LANES = 4

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Sequence
 from copy import copy
 from typing import Any
@@ -20,6 +19,7 @@ from edgedec.core.forward import Sink, Source
 from edgedec.core.ledger import SLACK, Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.memory import KvType, kv_bytes, kv_row_bytes, ring_kept, ring_keys, whole_keys
+from edgedec.system.allocator import GIVES_BACK
 
 _WORTHWHILE_BYTES = 1 << 20
 _WORTHWHILE_SLOTS = 64
@@ -137,7 +137,7 @@ class KvMemory:
         slots = reached - length
         freed = sum(max(min(reached, part.rows) - length, 0) * part.slot_bytes for part in self._parts)
         few = slots <= _WORTHWHILE_SLOTS or freed < _WORTHWHILE_BYTES
-        if not slots or (few and length) or not hasattr(mmap, "MADV_DONTNEED"):
+        if not slots or (few and length) or not GIVES_BACK:
             return False
         for part in self._parts:
             part.give_back(length)

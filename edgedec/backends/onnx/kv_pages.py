@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import mmap
 from collections.abc import Iterator, Sequence
@@ -10,6 +9,8 @@ from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
+
+from edgedec.system.allocator import give_back, private_pages
 
 
 class KvPages:
@@ -21,11 +22,7 @@ class KvPages:
     def __init__(self, shape: tuple[int, int, int, int, int]) -> None:
         elements = math.prod(shape)
         self._first = 0
-        self._pages = _private_pages(max(2 * elements, mmap.PAGESIZE))  # a model may have no such layer
-        if hasattr(mmap, "MADV_NOHUGEPAGE"):
-            # A huge page would commit 2 MiB for the first token of every head; kernels without them refuse.
-            with contextlib.suppress(OSError):
-                self._pages.madvise(mmap.MADV_NOHUGEPAGE)
+        self._pages = private_pages(max(2 * elements, mmap.PAGESIZE))  # a model may have no such layer
         self.array: NDArray[np.float16] = np.frombuffer(self._pages, np.float16, elements).reshape(shape)
 
     @property
@@ -86,7 +83,7 @@ class KvPages:
         for start, end in [(0, self.array.nbytes)] if whole else self._runs(first):
             begin = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
             if (size := end // mmap.PAGESIZE * mmap.PAGESIZE - begin) > 0:
-                self._pages.madvise(mmap.MADV_DONTNEED, begin, size)
+                give_back(self._pages, begin, size)
 
     def _runs(self, first: int) -> Iterator[tuple[int, int]]:
         """Yield begin and end, in bytes, of the rows from ``first`` on, for each head of keys or values."""
@@ -103,9 +100,3 @@ class KvPages:
         for head in self.array.reshape(heads, *self.array.shape[3:]):
             parts = (head[row : row + count], head[: max(row + count - self.rows, 0)])
             yield [part.reshape(-1).view(np.uint8).data for part in parts if len(part)]
-
-
-def _private_pages(size: int) -> mmap.mmap:
-    if hasattr(mmap, "MAP_PRIVATE"):
-        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return mmap.mmap(-1, size)

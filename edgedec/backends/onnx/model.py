@@ -26,7 +26,7 @@ from edgedec.core.model_spec import ModelSpec
 from edgedec.kernels.library import isa, read_ahead
 from edgedec.memory import most_undone, ring_slots
 from edgedec.memory.footprint import scratch_bytes
-from edgedec.telemetry.process import mapped_bytes, mappings
+from edgedec.system.memory import mapped_bytes, mappings
 
 if TYPE_CHECKING:
     from edgedec.backends.onnx.batcher import Batcher

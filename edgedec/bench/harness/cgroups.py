@@ -18,11 +18,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.telemetry.system_text import text_of
+from edgedec.system.linux_texts import GROUPS, MOUNTS, OWN_GROUPS, text_of
 
-_VERSION_1 = Path("/sys/fs/cgroup/memory")
-_MOUNTS = Path("/proc/mounts")
-_OWN = Path("/proc/self/cgroup")
+_VERSION_1 = GROUPS / "memory"
 _NO_LIMIT = 1 << 40
 
 
@@ -112,7 +110,8 @@ def _giving_parent() -> Path:
     Raises Missing.
     """
     root = _mount()
-    own = next((line[len("0::") :] for line in text_of(_OWN).splitlines() if line.startswith("0::")), "/")
+    told = text_of(OWN_GROUPS).splitlines()
+    own = next((line[len("0::") :] for line in told if line.startswith("0::")), "/")
     if "memory" not in _words(root / "cgroup.controllers"):
         raise Missing(f"the cgroups in {root} do not count memory")
     nearest = root / own.lstrip("/")
@@ -125,7 +124,7 @@ def _giving_parent() -> Path:
 
 
 def _mount() -> Path:
-    for line in text_of(_MOUNTS).splitlines():
+    for line in text_of(MOUNTS).splitlines():
         _, where, kind, *_ = line.split()
         if kind == "cgroup2":
             return Path(where)

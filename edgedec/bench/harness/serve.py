@@ -5,7 +5,7 @@ arguments and results are plain JSON. This module answers ``memory`` and ``resid
 ``memory``.
 The answer to ``{"op": "open", "model": ...}`` is ``{"result": {...}}`` or
 ``{"error": "one line", "missing": "module" or null}``.
-The module, and that of ``telemetry`` which it loads by path, need nothing but the standard library, so that
+The module, and what it takes of ``edgedec.system``, need nothing but the standard library on Linux, so that
 any interpreter can run them.
 """
 
@@ -16,6 +16,7 @@ import json
 import os
 import sys
 import time
+import types
 from typing import Any
 
 
@@ -29,7 +30,19 @@ def module_at(path: str) -> Any:
     return module
 
 
-process = module_at(os.path.join(os.path.dirname(__file__), "..", "..", "telemetry", "process.py"))
+def counted_memory() -> Any:
+    """Return ``edgedec.system.memory`` of this checkout; a peer that imports EdgeDec gets its own."""
+    package = types.ModuleType("edgedec")
+    package.__path__ = [os.path.join(os.path.dirname(__file__), "..", "..")]
+    sys.modules["edgedec"] = package
+    try:
+        return importlib.import_module("edgedec.system.memory")
+    finally:
+        for name in [one for one in sys.modules if one.partition(".")[0] == "edgedec"]:
+            del sys.modules[name]
+
+
+memory = counted_memory()
 
 
 class Server:
@@ -54,11 +67,10 @@ class Server:
     def _do(self, op: str, request: dict[str, Any]) -> Any:
         if op == "memory":
             more = self._peer.memory() if hasattr(self._peer, "memory") else {}
-            return {"peak_rss_bytes": process.peak_rss_bytes(), **more}
+            return {"peak_rss_bytes": memory.peak_rss_bytes(), **more}
         if op == "resident":
             own = getattr(self._peer, "process", None)  # the process that has the model, if not this one
-            parts = {"mapped_bytes": "RssFile", "private_bytes": "RssAnon"}
-            return {name: process.status_bytes(field, own) for name, field in parts.items()}
+            return dict(zip(("mapped_bytes", "private_bytes"), memory.parts_of(own), strict=True))
         if op == "prepare":
             return module_at(self._path).Peer().prepare(**request)
         if op != "open":

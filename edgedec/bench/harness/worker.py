@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from typing import Any, Self
 
 from edgedec.core.errors import BackendError, UsageError
 from edgedec.core.quick_dataclass import dataclass
+from edgedec.system.process import ended_by, was_killed
 
 _SERVE = Path(__file__).with_name("serve.py")
 _EXIT_WAIT_S = 10.0
@@ -117,17 +117,11 @@ class Worker:
 
     def _death(self) -> BackendError:
         status = self._process.wait()
-        how = f"ended with status {status}" if status >= 0 else f"crashed ({_signal_name(-status)})"
+        by = ended_by(status)
+        how = f"crashed ({by})" if by else f"ended with status {status}"
         self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, self._errors.tell() - _MOST_ERROR_BYTES))
         lines = self._errors.read().decode("utf-8", errors="replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        hint = _KILLED if status == -signal.SIGKILL else self.side.advice
+        hint = _KILLED if was_killed(status) else self.side.advice
         return BackendError(f"{self.side.name} {how}" + (f": {last[:200]}" if last else ""), hint=hint)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -33,7 +33,7 @@ from edgedec.models import Store
 from edgedec.sampling import DrawParams
 from edgedec.session.chat import Chat
 from edgedec.session.reply import Reply
-from edgedec.telemetry.process import mapped_rss_bytes
+from edgedec.system.memory import mapped_rss_bytes
 
 ROWS_BYTES = 64 << 20
 """Most bytes of logits rows of one pass."""

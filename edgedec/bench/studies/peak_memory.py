@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -18,6 +17,7 @@ from edgedec.bench.harness.worker import Worker
 from edgedec.core.errors import MemoryBudgetError
 from edgedec.core.progress import Progress
 from edgedec.core.quick_dataclass import dataclass
+from edgedec.system.files import forget
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +118,5 @@ def _forget_files(model: Path) -> None:
     """
     files = [path for path in model.iterdir() if path.is_file()] if model.is_dir() else [model]
     for path in files:
-        with suppress(OSError, AttributeError):  # not there, or no such call
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            finally:
-                os.close(descriptor)
+        with suppress(OSError):  # not there
+            forget(path)

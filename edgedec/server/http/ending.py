@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from edgedec.core.errors import UsageError
+from edgedec.system.process import TERMINATIONS
+from edgedec.system.sockets import claim_port
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -32,7 +34,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise UsageError(f"{host} is no address: {error.strerror}", hint="use 127.0.0.1") from error
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        claim_port(listening)
         listening.bind(address)
         listening.listen(BACKLOG)
     except (OSError, OverflowError) as error:
@@ -87,7 +89,7 @@ class EndingServer(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGINT, signal.SIGTERM)}
+        before = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGINT, *TERMINATIONS)}
         try:
             yield
         finally:

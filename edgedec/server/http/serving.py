@@ -8,11 +8,11 @@ from asyncio import to_thread
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from edgedec.memory.release import release_freed, share_heaps
 from edgedec.server.http.app import application
 from edgedec.server.http.connections import connection_class
 from edgedec.server.http.ending import EndingServer
 from edgedec.server.http.log import Log
+from edgedec.system.allocator import release_freed, share_heaps
 
 if TYPE_CHECKING:
     from edgedec.server.http.settings import ServerSettings

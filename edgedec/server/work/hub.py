@@ -26,7 +26,7 @@ from edgedec.server.work.request import (
 )
 from edgedec.server.work.room import GpuRoom, ModelRoom
 from edgedec.server.work.ticket import Ticket
-from edgedec.telemetry.process import rss_bytes
+from edgedec.system.memory import rss_bytes
 
 if TYPE_CHECKING:
     from edgedec.assemble.config import RunConfig

@@ -10,11 +10,12 @@ from threading import Condition, Thread
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import EdgeDecError, MemoryBudgetError
-from edgedec.memory.release import release_code, release_freed
+from edgedec.memory.release import release_code
 from edgedec.server.work.entry import ModelEntry
 from edgedec.server.work.request import ClosingError
 from edgedec.server.work.room import NoRoomBeside
 from edgedec.server.work.totals import WorkTotals
+from edgedec.system.allocator import release_freed
 
 if TYPE_CHECKING:
     from edgedec.core.progress import Notice

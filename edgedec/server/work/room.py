@@ -15,8 +15,8 @@ from edgedec.assemble.config import SharedMemory
 from edgedec.bundle.manifest import WEIGHTS
 from edgedec.core.errors import MemoryBudgetError
 from edgedec.memory.plan import planned
-from edgedec.memory.release import release_freed
-from edgedec.telemetry.process import mapped_rss_bytes, peak_rss_bytes, rss_bytes
+from edgedec.system.allocator import release_freed
+from edgedec.system.memory import mapped_rss_bytes, peak_rss_bytes, rss_bytes
 
 if TYPE_CHECKING:
     from edgedec.assemble.config import MemoryRule

@@ -1,4 +1,4 @@
-"""The discharge of a battery, from Linux's /sys/class/power_supply.
+"""The discharge of a battery, from Linux's /sys/class/power_supply, or as Windows tells it.
 
 It covers all of the device, its display too, and counts only while nothing charges it. Gauges move in steps
 of some joules and seconds: a reply is too short for them, the sum of a study is not.
@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from edgedec.system.linux_texts import DEVICES, text_of
+from edgedec.system.power import Battery, battery
 from edgedec.telemetry.energy.meter import Refused, SleepWatch
-from edgedec.telemetry.system_text import text_of
 
 _JOULES_PER_MICROWATT_HOUR = 3.6e-3
 _MICRO = 1e-6
@@ -57,13 +58,40 @@ class _Cell:
         return energy, charge, (volts or 0) * _MICRO
 
 
+class _ToldCell(_Cell):
+    """All batteries together, as Windows tells them. Raises Refused when there is none any more."""
+
+    def __init__(self) -> None:
+        self.name = "all"
+        self._energy, self._charge, self._volts = self._state()
+        self.joules = 0.0
+
+    @property
+    def discharging(self) -> bool:
+        return self._told().discharging
+
+    def watts(self) -> float:
+        """Return the power that they give now."""
+        return self._told().gives_mw * 1e-3
+
+    def _state(self) -> tuple[int | None, int | None, float]:
+        return self._told().left_mwh * 1000, None, 0.0
+
+    def _told(self) -> Battery:
+        if (found := battery()) is None:
+            raise Refused("battery: this system has none")
+        return found
+
+
 class BatteryMeter:
     """All batteries of this device. Raises Refused without one, and while none discharges."""
 
     least_s = 60.0
 
-    def __init__(self, sys: Path = Path("/sys"), asleep: Callable[[], float] | None = None) -> None:
-        self._cells = [_Cell(folder) for folder in _batteries(sys / "class" / "power_supply")]
+    def __init__(self, sys: Path = DEVICES, asleep: Callable[[], float] | None = None) -> None:
+        self._cells: list[_Cell] = [_Cell(one) for one in _batteries(sys / "class" / "power_supply")]
+        if battery() is not None:
+            self._cells = [_ToldCell()]
         if not self._cells:
             raise Refused("battery: this system has none")
         if not self._discharging():

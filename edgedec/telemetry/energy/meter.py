@@ -12,13 +12,13 @@ The counters of NVIDIA's driver are read through NVIDIA's own library.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import field
 from typing import Protocol
 
 from edgedec.core.quick_dataclass import dataclass
+from edgedec.system.process import asleep_s
 
 
 class Refused(Exception):  # noqa: N818 - another meter may do
@@ -125,16 +125,10 @@ class SleepWatch:
 
     def __init__(self, asleep: Callable[[], float] | None = None) -> None:
         """``asleep`` returns the seconds that the machine has slept since it started."""
-        self._asleep = asleep or _asleep_s
+        self._asleep = asleep or asleep_s
         self._seen = self._asleep()
 
     def slept(self) -> bool:
         """Return whether the machine was suspended since the last call."""
         before, self._seen = self._seen, self._asleep()
         return self._seen - before > self._LEAST_S
-
-
-def _asleep_s() -> float:
-    if sys.platform != "linux":
-        return 0.0
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)

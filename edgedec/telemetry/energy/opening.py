@@ -6,19 +6,23 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from edgedec.system.linux_texts import DEVICES
+from edgedec.system.power import samples
 from edgedec.telemetry.energy.battery import BatteryMeter
 from edgedec.telemetry.energy.meter import Meter, NoMeter, Refused
 from edgedec.telemetry.energy.rapl import RaplMeter
 
-SYS = Path("/sys")
 
-
-def open_meter(sys: Path = SYS, *, gpu: bool = False) -> Meter | NoMeter:
-    """Open the processor's counters, or else the battery's; ``NoMeter`` says why there is neither.
+def open_meter(sys: Path = DEVICES, *, gpu: bool = False) -> Meter | NoMeter:
+    """Open the processor's counters, or else the battery's, or a Mac's samples; ``NoMeter`` says why not.
 
     ``gpu``: measure NVIDIA's GPUs instead. ``sys`` is the root of Linux's device files.
     """
     kinds: list[Callable[[], Meter]] = [partial(RaplMeter, sys), partial(BatteryMeter, sys)]
+    if samples() is not None:
+        from edgedec.telemetry.energy.powermetrics import PowermetricsMeter
+
+        kinds = [PowermetricsMeter]
     if gpu:
         from edgedec.telemetry.energy.nvidia import NvidiaMeter
 

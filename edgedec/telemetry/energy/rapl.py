@@ -13,14 +13,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from edgedec.system.linux_texts import DEVICES, text_of
 from edgedec.telemetry.energy.meter import Counter, Refused, SleepWatch
-from edgedec.telemetry.system_text import text_of
 
 _JOULES_EACH = 1e-6
 _ZONE = re.compile(r"intel-rapl:(\d+)(:\d+)?")
 _CLOSED = (
     "RAPL: only root may read its counters (they can betray secrets of other processes, CVE-2020-8694); "
-    "`sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj` opens them until the next start"
+    f"`sudo chmod a+r {DEVICES}/class/powercap/intel-rapl:*/energy_uj` opens them until the next start"
 )
 
 
@@ -30,7 +30,7 @@ class RaplMeter:
     least_s = 0.02
     """The counters are written about every millisecond."""
 
-    def __init__(self, sys: Path = Path("/sys"), asleep: Callable[[], float] | None = None) -> None:
+    def __init__(self, sys: Path = DEVICES, asleep: Callable[[], float] | None = None) -> None:
         zones = _zones(sys / "class" / "powercap")
         self._counters = {name: _counter(folder) for name, folder in zones.items()}
         self._watch = SleepWatch(asleep)
@@ -53,7 +53,9 @@ class RaplMeter:
 def _zones(powercap: Path) -> dict[str, Path]:
     """Return the folders of the domains to count, by name. Raises Refused."""
     if not powercap.is_dir():
-        raise Refused("RAPL: this system has no /sys/class/powercap (a virtual machine, or not Linux on x86)")
+        raise Refused(
+            f"RAPL: this system has no {DEVICES}/class/powercap (a virtual machine, or not Linux on x86)"
+        )
     packages: dict[str, Path] = {}
     memory: dict[str, Path] = {}
     boards: dict[str, Path] = {}

@@ -25,6 +25,7 @@ from edgedec.bench.report.folder import PartsFolder
 from edgedec.bench.report.pages import html_of, markdown_of
 from edgedec.bench.report.views import Chart
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
+from edgedec.system.linux import busy_s
 
 EXAMPLE = Path(__file__).with_name("example.json")
 
@@ -268,13 +269,13 @@ def test_processor_time_of_others_is_all_but_ones_own(tmp_path: Path) -> None:
         stat.write_text(f"cpu 1 2 3\ncpu{cores[0]} {fields}\nintr 5\n", encoding="ascii")
 
     write(1000.0)
-    load = OtherLoad(stat, lambda: own, lambda: now)
+    load = OtherLoad(partial(busy_s, stat), lambda: own, lambda: now)
     write(1008.0)
     own, now = 103.0, 60.0
     assert load.share(2) == pytest.approx(5.0 / 20.0)
     assert slowdown(load.share(2), 2) == pytest.approx(1 + 2 / 3)
     assert slowdown(None, 2) == slowdown(0.0, 2) == 1.0
-    assert OtherLoad(tmp_path / "none").share(2) is None
+    assert OtherLoad(partial(busy_s, tmp_path / "none")).share(2) is None
 
 
 def test_the_interval_of_a_median_is_that_of_order_statistics() -> None:

@@ -1,4 +1,4 @@
-"""Memory that control groups leave: of both versions, of groups above, and in containers."""
+"""Memory and cores that control groups leave: of both versions, of groups above, and in containers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edgedec.telemetry import machine
-from edgedec.telemetry.cgroup import left_bytes
+from edgedec.system import linux
+from edgedec.system.linux import left_bytes, quota_cores
 
 MB = 1 << 20
 
@@ -61,7 +61,39 @@ def test_a_group_beyond_its_limit_has_nothing_left(tmp_path: Path) -> None:
 
 
 def test_the_machine_or_the_group_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "text_of", lambda path: "MemAvailable: 2048 kB\n")
+    monkeypatch.setattr(linux, "text_of", lambda path: "MemAvailable: 2048 kB\n")
     for left, expected in ((None, 2 << 20), (1 << 20, 1 << 20), (1 << 40, 2 << 20)):
-        monkeypatch.setattr(machine, "left_bytes", lambda left=left: left)
-        assert machine.available_bytes() == expected
+        monkeypatch.setattr(linux, "left_bytes", lambda left=left: left)
+        assert linux.available_bytes() == expected
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("quota", "expected"), [("max 100000", None), ("150000 100000", 2), ("50000 100000", 1), ("", None)]
+)
+def test_the_quota_of_a_container_is_in_its_root(tmp_path: Path, quota: str, expected: int | None) -> None:
+    write(tmp_path / "cpu.max", quota)
+    assert quota_cores("0::/", tmp_path) == expected
+
+
+def test_the_least_quota_of_all_groups_above_counts(tmp_path: Path) -> None:
+    write(tmp_path / "all" / "cpu.max", "300000 100000")
+    write(tmp_path / "all" / "some" / "cpu.max", "max 100000")
+    assert quota_cores("0::/all/some\n", tmp_path) == 3
+
+
+def test_older_control_groups_have_a_quota_too(tmp_path: Path) -> None:
+    write(tmp_path / "cpu,cpuacct" / "box" / "cpu.cfs_quota_us", "400000\n")
+    write(tmp_path / "cpu,cpuacct" / "box" / "cpu.cfs_period_us", "100000\n")
+    groups = "5:memory:/box\n4:cpu,cpuacct:/box\n0::/\n"
+    assert quota_cores(groups, tmp_path) == 4
+    write(tmp_path / "cpu,cpuacct" / "box" / "cpu.cfs_quota_us", "-1\n")
+    assert quota_cores(groups, tmp_path) is None
+
+
+def test_a_group_that_is_not_visible_has_no_quota(tmp_path: Path) -> None:
+    assert quota_cores("4:cpu:/docker/box\n0::/../../elsewhere\nnonsense\n", tmp_path) is None

@@ -1,0 +1,43 @@
+"""The user's folders where each system has them, and names of dynamic libraries and programs.
+
+platformdirs knows more of them, and takes longer to import than a start has for it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+
+def cache_folder(system: str = sys.platform) -> Path:
+    """Return the folder for what can be made or fetched again. On Windows it stays on this device."""
+    if system == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if system == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def scripts_folder(system: str = sys.platform) -> Path:
+    """Return the folder of this Python environment's programs."""
+    return Path(sys.prefix) / ("Scripts" if system == "win32" else "bin")
+
+
+def library_name(stem: str, system: str = sys.platform) -> str:
+    """Return the file name of the dynamic library ``stem``."""
+    if system == "win32":
+        return f"{stem}.dll"
+    return f"lib{stem}.dylib" if system == "darwin" else f"lib{stem}.so"
+
+
+def versioned_names(stem: str, system: str = sys.platform) -> str:
+    """Return the pattern of file names of the dynamic library ``stem`` with a version in them."""
+    if system == "win32":
+        return f"{stem}.dll"
+    return f"lib{stem}*.dylib" if system == "darwin" else f"lib{stem}.so.*"
+
+
+def program_name(stem: str, system: str = sys.platform) -> str:
+    """Return the file name of the program ``stem``."""
+    return f"{stem}.exe" if system == "win32" else stem
