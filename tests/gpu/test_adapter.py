@@ -30,6 +30,12 @@ BIG = info("Big GPU", "DiscreteGPU")
 BIG_GL = info("Big GPU", "DiscreteGPU", "OpenGL")
 
 
+def test_one_compiler_is_spared_fused_kernels() -> None:
+    (slow,) = listed(info("SwiftShader Device (Subzero)", "CPU"))
+    assert not slow.fuses
+    assert all(one.fuses for one in listed(SOFTWARE, SMALL, BIG))
+
+
 @pytest.fixture(autouse=True)
 def _unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(CHOICE, raising=False)

@@ -219,6 +219,32 @@ def test_a_table_over_the_limit_of_a_binding_is_bound_in_parts(bundle: Path) -> 
     assert same(cut.extend(text(9), rows=FULL), forward.extend(text(9), rows=FULL))
 
 
+def test_a_gated_mlp_in_two_dispatches_has_the_same_bits(bundle: Path) -> None:
+    manifest, device = Manifest.load(bundle), adapters.device()
+    apart = build_program(read_graph(bundle), manifest.spec, replace(limits(1 << 27), fused=False))
+    assert not any(step.consts.get("SIDES") == 2 for step in apart.steps)
+    assert any(step.kernel == "gated_mlp/gated_mlp" for step in apart.steps)
+    weights = GpuWeights(device, apart)
+    weights.load(bundle)
+    whole = gpu_model(bundle)
+    executor = Executor(device, apart, weights, whole.arithmetic.variants, Ledger())
+    forward = whole.forward(CacheConfig(CAPACITY))
+    made = type(forward)(executor, manifest.spec, replace(forward.caps, max_pass=16), Ledger(), 0)
+    for tokens in (text(9), text(1)):
+        assert same(made.extend(tokens, rows=FULL), forward.extend(tokens, rows=FULL))
+
+
+def test_the_report_names_an_adapter_that_fuses_nothing(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = GpuModel(bundle, Manifest.load(bundle), threads=1, device=adapters.device())
+    assert ("two dispatches" in model.runtime) == (not model.device.adapter.fuses)
+    slow = replace(model.device.adapter, name="SwiftShader Device (Subzero)")
+    monkeypatch.setattr(model.device, "adapter", slow)
+    assert model.runtime.endswith("gated MLPs in two dispatches: its compiler is slow")
+    assert not any(step.consts.get("SIDES") == 2 for step in model.program(CacheConfig(CAPACITY)).steps)
+
+
 def test_a_context_over_the_limit_of_a_binding_is_refused(bundle: Path) -> None:
     spec = Manifest.load(bundle).spec
     with pytest.raises(UnsupportedError, match=r"a context of [0-9]+ tokens.*use a smaller context"):

@@ -44,6 +44,11 @@ class Adapter:
         return self.kind == "software"
 
     @property
+    def fuses(self) -> bool:
+        """Whether its compiler takes kernels with two products; SwiftShader's takes minutes and 13 GB."""
+        return "swiftshader" not in self.name.casefold()
+
+    @property
     def title(self) -> str:
         """The adapter in a few words."""
         note = ", software adapter" if self.software else ""

@@ -104,7 +104,8 @@ class GpuModel(Backend):
         capacity, kv, caps = self._limits(cache)
         assert kv is not None, "kv_kinds is not empty"
         binding = self.device.limits["max-storage-buffer-binding-size"]
-        return self._built(BuildLimits(capacity, caps.max_pass, binding, kv, self._exits))
+        fused = self.device.adapter.fuses
+        return self._built(BuildLimits(capacity, caps.max_pass, binding, kv, self._exits, fused))
 
     def _built(self, limits: BuildLimits) -> Program:
         return build_program(self._graph, self.spec, limits)
@@ -149,7 +150,8 @@ def wanted_exits(bundle: Path, manifest: Manifest, graph: OpGraph, drafting: Lay
 
 
 def _described(adapter: Adapter, arithmetic: Arithmetic) -> str:
-    return f"{adapter.title}, {arithmetic.describe()}"
+    apart = "" if adapter.fuses else ", gated MLPs in two dispatches: its compiler is slow"
+    return f"{adapter.title}, {arithmetic.describe()}{apart}"
 
 
 @cache

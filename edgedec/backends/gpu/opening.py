@@ -74,7 +74,8 @@ def _room(
     spec, graph = manifest.spec, read_graph(bundle)
     capacity = checked_capacity(spec, place.context)
     binding = device.limits["max-storage-buffer-binding-size"]
-    limits = BuildLimits(capacity, min(MAX_PASS_TOKENS, capacity), binding, place.kv)
+    longest, fused = min(MAX_PASS_TOKENS, capacity), device.adapter.fuses
+    limits = BuildLimits(capacity, longest, binding, place.kv, fused=fused)
     drafts = wanted_exits(bundle, manifest, graph, drafting)
 
     def program(layers: int) -> Program:

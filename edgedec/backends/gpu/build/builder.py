@@ -45,6 +45,8 @@ class BuildLimits:
     """Format of the KV cache."""
     drafting: Exits = NO_EXITS
     """Exits and layers to tap; where there are any, the head can be trimmed too."""
+    fused: bool = True
+    """Whether a gated MLP is one dispatch; see ``Adapter.fuses``."""
 
     @property
     def max_rows(self) -> int:

@@ -75,12 +75,16 @@ def quant_linear(build: Builder, node: OpNode) -> None:
 
 
 def gated_mlp(build: Builder, node: OpNode) -> None:
-    """Build GatedMLP: one step over both weights where they are of one format and each is bound whole."""
+    """Build GatedMLP: one step over both weights where they are of one format and each is bound whole.
+
+    Two steps for devices that fuse none: one for the products, one for the activation.
+    """
     level, columns, cols = build.level(node), node.integer("rows"), node.integer("cols")
     gate, up = node.text("formats").split(",")
     activation = ACTIVATIONS[node.text("activation")]
     out = node.outputs[0]
-    if gate == up and build.stored(node.inputs[1]).nbytes <= build.limits.binding:
+    fits = build.stored(node.inputs[1]).nbytes <= build.limits.binding
+    if build.limits.fused and gate == up and fits:
         both_sides = Gated(node.inputs[2], activation)
         product = Product(node.inputs[1], gate, columns, cols, 0, columns, 1, gated=both_sides)
         multiply(build, node.input(0), [product], build.made(out, level, columns))
