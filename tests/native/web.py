@@ -24,18 +24,21 @@ class Pass(ctypes.Structure):
         *((name, POINTER(c_uint32)) for name in ("start", "to")),
         ("values", POINTER(c_float)), ("ids", POINTER(c_int32)),
         *((name, POINTER(c_float)) for name in ("logsumexp", "entropy", "logits")),
-        *((name, c_uint32) for name in ("applied", "restore", "keep")),
+        *((name, c_uint32) for name in ("applied", "restore", "keep", "done", "below", "above", "kept")),
+        ("kept_ids", POINTER(c_int32)),
     ]  # fmt: skip
 
 
 _TEXT = (c_char_p, c_size_t)
 _FLOATS = POINTER(c_float)
+PEEK = ctypes.CFUNCTYPE(c_int32, c_void_p)
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "text": (c_void_p,), "text_size": (c_size_t,), "open": (c_void_p, *_TEXT), "close": (None, c_void_p),
     "measure": (c_int32, c_void_p), "begin": (c_int32, c_void_p, *_TEXT), "next": (c_int32, c_void_p),
     "pass_of": (POINTER(Pass), c_void_p), "give": (c_int32, c_void_p, c_double), "stop": (None, c_void_p),
     "lost": (None, c_void_p), "forget": (c_int32, c_void_p), "stats": (c_int32, c_void_p),
     "encode": (c_int32, c_void_p, *_TEXT), "cpu": (c_int32, c_void_p), "compute": (c_int32, c_void_p),
+    "peeks": (c_int32, c_void_p, *_TEXT, PEEK),
     "rotary": (c_int32, c_void_p, _FLOATS, c_size_t, _FLOATS),
     "steps": (c_int32, c_void_p, c_uint32, c_uint32, POINTER(c_uint32)),
     "head": (

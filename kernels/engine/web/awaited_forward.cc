@@ -33,23 +33,43 @@ Status AwaitedForward::announce(const WantedPass& wanted) {
   EDGEDEC_TRY(book_.plan(static_cast<int64_t>(tokens), wanted.parents, &planned_));
   EDGEDEC_TRY(choose(wanted.rows, tokens));
   rows_ = wanted.rows;
+  describe(wanted.tokens, wanted.rows.keep);
+  pass_.done = static_cast<uint32_t>(begins_peeked());
+  pass_.below = pass_.done ? static_cast<uint32_t>(layers_.exit) : 0;
+  if (!cpu_) forget_peeked();
+  cover();
+  make_room(wanted.rows, wanted.found);
+  return {};
+}
+
+// Describes what was planned over `tokens`.
+void AwaitedForward::describe(Span<const int32_t> tokens, Span<const int64_t> keep) {
   positions_.assign(planned_.positions.begin(), planned_.positions.end());
   find_paths();
   from_.assign(moves_.from.begin(), moves_.from.end());
   to_.assign(moves_.to.begin(), moves_.to.end());
-  pass_.tokens = static_cast<uint32_t>(tokens);
+  kept_.assign(keep.begin(), keep.end());
+  pass_.tokens = static_cast<uint32_t>(tokens.size());
   pass_.length = static_cast<uint32_t>(planned_.start);
   pass_.moves = static_cast<uint32_t>(from_.size());
-  pass_.token_ids = wanted.tokens.data();
+  pass_.token_ids = tokens.data();
   pass_.positions = positions_.data();
   pass_.parents = planned_.parents.data();
   pass_.paths = paths_.data();
   pass_.chosen = chosen_.data();
   pass_.from = from_.data();
   pass_.to = to_.data();
-  cover();
-  make_room(wanted.rows, wanted.found);
-  return {};
+  pass_.done = pass_.below = pass_.above = 0;
+  pass_.kept = static_cast<uint32_t>(kept_.size());
+  pass_.kept_ids = kept_.data();
+}
+
+// Counts the described tokens, from the first on, that were peeked elsewhere below the same parents.
+size_t AwaitedForward::begins_peeked() const {
+  const size_t most = std::min(peeked_.size(), size_t{pass_.tokens});
+  size_t at = 0;
+  while (at < most && pass_.token_ids[at] == peeked_[at] && pass_.parents[at] == static_cast<int>(at) - 1) ++at;
+  return at;
 }
 
 // Says how the states get to the tokens before the pass, and whether a checkpoint of them is due behind it: where a long
@@ -164,6 +184,14 @@ void AwaitedForward::settle() {
 
 void AwaitedForward::forget_peeked() {
   if (cpu_) cpu_->forget();
+  peeked_.clear();
+  layers_ = {};
+}
+
+void AwaitedForward::use(std::vector<int> exits, std::function<int32_t()> peek) {
+  exits_ = std::move(exits);
+  wait_ = std::move(peek);
+  forget_peeked();
 }
 
 void AwaitedForward::use(CpuModel& model) {
@@ -191,20 +219,48 @@ Status AwaitedForward::peek(Span<const int32_t> tokens, LayerSubset layers, cons
       return {Code::kUsage, "no exit after " + decimal(int64_t{one}) + " layers"};
   if ((layers.resume && layers.resume < layers.exit) || tokens.empty())
     return {Code::kUsage, "a peek needs a token, and goes on above the layers that it begins with"};
-  const size_t before = cpu_->follows(layers) ? cpu_->peeked().size() : 0, total = before + tokens.size();
+  const bool follows = cpu_ ? cpu_->follows(layers) : layers.exit == layers_.exit && layers.resume == layers_.resume;
+  const size_t before = follows ? peeked().size() : 0, total = before + tokens.size();
   if (static_cast<int64_t>(total) > max_pass_)
     return {Code::kUsage, decimal(uint64_t{total}) + " peeked tokens: at most " + decimal(max_pass_)};
+  if (!cpu_ && rows.full) return {Code::kUsage, "a peek elsewhere returns no whole rows of logits"};
   EDGEDEC_TRY(choose(rows, tokens.size()));
   EDGEDEC_TRY(book_.plan(static_cast<int64_t>(total), {}, &planned_));
   make_room(rows, found);
+  EDGEDEC_TRY(cpu_ ? peek_here(tokens, layers, rows) : peek_elsewhere(tokens, layers, rows));
+  return sound(!rows.keep.empty()) ? Status() : damaged();
+}
+
+Status AwaitedForward::peek_here(Span<const int32_t> tokens, LayerSubset layers, const Rows& rows) {
   settle();
   CpuPass pass;
   pass.chosen = chosen_;
   pass.keep = rows.keep;
   pass.inverse = pass_.inverse;
   pass.result = {pass_.values, pass_.ids, pass_.logsumexp, pass_.entropy, pass_.logits};
-  EDGEDEC_TRY(cpu_->peek(planned_, tokens, layers, pass));
-  return sound(!rows.keep.empty()) ? Status() : damaged();
+  return cpu_->peek(planned_, tokens, layers, pass);
+}
+
+// Describes the peek, and waits until somebody else has computed it.
+Status AwaitedForward::peek_elsewhere(Span<const int32_t> tokens, LayerSubset layers, const Rows& rows) {
+  const size_t before = planned_.size() - tokens.size();
+  peeked_.resize(before);
+  peeked_.insert(peeked_.end(), tokens.begin(), tokens.end());
+  layers_ = layers;
+  describe(peeked_, rows.keep);
+  pass_.applied = pass_.restore = pass_.keep = 0;
+  pass_.done = static_cast<uint32_t>(before);
+  pass_.below = static_cast<uint32_t>(layers.exit);
+  pass_.above = static_cast<uint32_t>(layers.resume ? layers.resume : exits_.back());
+  peeking_ = true;
+  const int32_t failed = wait_();
+  peeking_ = false;
+  if (failed) {
+    forget_peeked();
+    return {Code::kBackend, "the device that computes passes has failed"};
+  }
+  moves_ = {};
+  return {};
 }
 
 }  // namespace edgedec::engine

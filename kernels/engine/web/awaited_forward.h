@@ -1,7 +1,9 @@
 // A model whose passes somebody else computes: the bookkeeping of its KV cache, and the description of each pass. A CPU model
-// can compute them here; then drafters read its hidden states, and run some of its layers.
+// can compute them here; then drafters read its hidden states, and run some of its layers. A device elsewhere may peek.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -28,6 +30,12 @@ class AwaitedForward final : public Forward {
   // The slots are gone.
   void lost();
 
+  // Lets a device elsewhere peek: the numbers of layers that it can run apart, ascending to all, and a function that computes the
+  // pass that is described, and returns 0 unless it fails.
+  void use(std::vector<int> exits, std::function<int32_t()> peek);
+  // Whether a peek is being computed elsewhere.
+  bool peeking() const { return peeking_; }
+
   // Lets `model`, which outlives this, compute passes from now on; the slots are gone.
   void use(CpuModel& model);
   // Makes the copies of slots there that the next pass would begin with: somebody reads them before it.
@@ -44,10 +52,10 @@ class AwaitedForward final : public Forward {
   Status rewind(int64_t length) override;
   Status keep_path(Span<const int> nodes) override;
   Status extend(Span<const int32_t> tokens, Span<const int> parents, const Rows& rows, HeadRows* found) override;
-  Span<const int> exits() const override { return cpu_ ? Span<const int>(cpu_->model().exits()) : Span<const int>(); }
+  Span<const int> exits() const override { return Span<const int>(cpu_ ? cpu_->model().exits() : exits_); }
   Span<const int> taps() const override { return cpu_ ? Span<const int>(cpu_->model().taps()) : Span<const int>(); }
   Status peek(Span<const int32_t> tokens, LayerSubset layers, const Rows& rows, HeadRows* found) override;
-  Span<const int32_t> peeked() const override { return cpu_ ? cpu_->peeked() : Span<const int32_t>(); }
+  Span<const int32_t> peeked() const override { return cpu_ ? cpu_->peeked() : Span<const int32_t>(peeked_); }
   std::string cache_layout() const override { return "elsewhere"; }
   int64_t cache_bytes(int64_t) const override { return 0; }
   Status write_cache(CacheSink&, int64_t) override { return elsewhere(); }
@@ -55,6 +63,10 @@ class AwaitedForward final : public Forward {
 
  private:
   static Status elsewhere() { return {Code::kUnsupported, "passes of this model are computed elsewhere"}; }
+  Status peek_here(Span<const int32_t> tokens, LayerSubset layers, const Rows& rows);
+  Status peek_elsewhere(Span<const int32_t> tokens, LayerSubset layers, const Rows& rows);
+  void describe(Span<const int32_t> tokens, Span<const int64_t> keep);
+  size_t begins_peeked() const;
   Status choose(const Rows& rows, size_t tokens);
   void forget_peeked();
   void cover();
@@ -70,12 +82,19 @@ class AwaitedForward final : public Forward {
   bool due_ = false;     // whether the next pass is the first one after a rewind
   PlannedPass planned_;
   SlotMoves moves_;
-  std::vector<int32_t> positions_, chosen_;
+  std::vector<int32_t> positions_, chosen_, kept_;
   std::vector<uint32_t> paths_, from_, to_;
   HeadRows* found_ = nullptr;
   Rows rows_;  // of the announced pass
   edgedec_web_pass pass_ = {};
   std::unique_ptr<CpuPasses> cpu_;
+
+  // Peeks elsewhere: the tokens since the cache last changed, and the layers that they went through.
+  std::vector<int> exits_;
+  std::function<int32_t()> wait_;
+  std::vector<int32_t> peeked_;
+  LayerSubset layers_;
+  bool peeking_ = false;
 };
 
 }  // namespace edgedec::engine

@@ -21,8 +21,8 @@
 // `code`, `message` and `hint`. A failed call changes nothing, unless its comment says so.
 // Memory. All addresses are places in the module's linear memory, which may grow during every call: JavaScript makes its
 // typed arrays after a call and not before. wasm32 addresses 4 GiB.
-// Imports. One function: `env.edgedec_now()`, seconds that never go back, as a double. edgedec-fast.wasm also imports its memory,
-// `env.memory`, which is shared.
+// Imports. Two functions: `env.edgedec_now()`, seconds that never go back, as a double; and `env.edgedec_peek(engine)`, see
+// edgedec_web_peeks. edgedec-fast.wasm also imports its memory, `env.memory`, which is shared.
 #ifndef EDGEDEC_WEB_H_
 #define EDGEDEC_WEB_H_
 
@@ -75,6 +75,11 @@ typedef struct edgedec_web_pass {
   uint32_t applied;          // tokens that the states cover before the pass                                            80
   uint32_t restore;          // EDGEDEC_WEB_STAY, EDGEDEC_WEB_RESTORE or EDGEDEC_WEB_CLEAR                              84
   uint32_t keep;             // tokens that the checkpoint behind the pass covers; 0: none is taken                     88
+  uint32_t done;             // first tokens of the T that peeks have run through the first layers                      92
+  uint32_t below;            // the number of these layers; 0 in a pass of which no token is done                       96
+  uint32_t above;            // of a peek: layers behind which it goes on; 0: this is no peek                          100
+  uint32_t kept;             // ids that the head computes, with k entries at most; 0: all                             104
+  const int32_t* kept_ids;   // [kept], ascending                                                                      108
 } edgedec_web_pass;
 
 // Memory for files and for the arrays of a call, at a multiple of 64; NULL: there is none.
@@ -154,6 +159,19 @@ EDGEDEC_WEB_API int32_t edgedec_web_stats(edgedec_web* engine);
 
 // Ids of a text, as a JSON list; with the token that begins a text where the model has one.
 EDGEDEC_WEB_API int32_t edgedec_web_encode(edgedec_web* engine, const char* text, size_t size);
+
+// ---- Layers of the model that draft, where a device computes passes
+
+// Says that the device peeks: `exits` is an object with the numbers of layers that it can run apart, as a list, ascending to all.
+// Unless a conversation is under way, layers of the model that the option `draft` names draft from then on. The text is the
+// facts of edgedec_web_open.
+//
+// A peek is computed within edgedec_web_next: `peek(engine)` is called, or where it is NULL in WebAssembly env.edgedec_peek, which
+// may wait. It computes the pass at edgedec_web_pass_of, of which `above` is not 0, and returns 0, or another number if it fails;
+// the drafter is off then. The tokens behind the `done` ones go through the layers `below`; `chosen` counts rows from the first
+// of these on. Then they go on behind the layers `above`, with what left the layers `below`. The device keeps that of all T tokens:
+// the next pass takes it for its `done` tokens, which go through the layers behind `below` alone.
+EDGEDEC_WEB_API int32_t edgedec_web_peeks(edgedec_web* engine, const char* exits, size_t size, int32_t (*peek)(edgedec_web*));
 
 // ---- Passes on the CPU
 

@@ -132,6 +132,18 @@ Status read_form(JsonValue root, ReplyForm* form) {
 
 }  // namespace
 
+Status read_exits(std::string_view text, int64_t layers, std::vector<int>* exits) {
+  Json json;
+  if (!json.parse(text, kRequestLimits)) return wrong("exits", "ascending list of layers");
+  const JsonValue list = json.root()["exits"];
+  for (size_t at = 0; at < list.size(); ++at) {
+    const int64_t exit = list.at(at).whole().value_or(0);
+    if (exit <= (exits->empty() ? 0 : exits->back()) || exit > layers) return wrong("exits", "ascending list of layers");
+    exits->push_back(static_cast<int>(exit));
+  }
+  return exits->empty() || exits->back() != layers ? wrong("exits", "ascending list of layers") : Status();
+}
+
 Status read_options(std::string_view text, WebOptions* options) {
   Json json;
   if (!json.parse(text, kRequestLimits) || !json.root().is_object()) return {Code::kUsage, "the options are no JSON object", "hand in one"};

@@ -32,6 +32,8 @@ struct WebRequest {
 };
 
 Status read_options(std::string_view text, WebOptions* options);
+// Numbers of layers that a device can run apart, of a model of `layers`.
+Status read_exits(std::string_view text, int64_t layers, std::vector<int>* exits);
 Status read_request(std::string_view text, const Preset& preset, WebRequest* request);
 // Costs as a list of pairs, and back.
 void write_costs(const Points& costs, JsonWriter* out);

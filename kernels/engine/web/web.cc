@@ -1,5 +1,6 @@
 // The functions of edgedec_web.h over an engine.
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <new>
 #include <string>
@@ -14,6 +15,12 @@ using namespace edgedec::engine;
 struct edgedec_web {
   WebEngine engine;
 };
+
+#ifdef __wasm__
+extern "C" __attribute__((import_module("env"), import_name("edgedec_peek"))) int32_t edgedec_peek(edgedec_web*);
+#else
+constexpr int32_t (*edgedec_peek)(edgedec_web*) = nullptr;
+#endif
 
 namespace {
 
@@ -102,6 +109,13 @@ int32_t edgedec_web_stats(edgedec_web* engine) {
 
 int32_t edgedec_web_encode(edgedec_web* engine, const char* text, size_t size) {
   return answered([&](std::string* out) { return engine->engine.encode({text, size}, out); });
+}
+
+int32_t edgedec_web_peeks(edgedec_web* engine, const char* exits, size_t size, int32_t (*peek)(edgedec_web*)) {
+  std::function<int32_t()> wait;
+  if (peek) wait = [=] { return peek(engine); };
+  else if (edgedec_peek) wait = [=] { return edgedec_peek(engine); };
+  return answered([&](std::string* out) { return engine->engine.use_peeks({exits, size}, std::move(wait), out); });
 }
 
 int32_t edgedec_web_cpu(edgedec_web* engine) {

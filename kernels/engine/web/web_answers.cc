@@ -45,8 +45,8 @@ std::string WebEngine::facts() const {
   for (const std::string& name : drafters_.names()) out.text(name);
   write_sampling(manifest_.preset.sampling, &out.end_list().key("costs").flag(costs_known_).key("sampling").begin_object());
   out.end_object().key("cpu").flag(cpu_ != nullptr);
-  if (!cpu_) return out.end_object().take();
-  out.key("kv").text(kv_name(caches_->kv())).key("memory").whole(planned()).key("notes").begin_list();
+  if (cpu_) out.key("kv").text(kv_name(caches_->kv())).key("memory").whole(planned());
+  out.key("notes").begin_list();
   for (const std::string& line : drafters_.notes()) out.text(line);
   return out.end_list().end_object().take();
 }

@@ -7,6 +7,7 @@
 #include "core/draft/assistant_drafter.h"
 #include "core/draft/model_drafter.h"
 #include "core/draft/mtp_drafter.h"
+#include "core/memory/sizes.h"
 #include "core/memory/units.h"
 #include "engine/base/files.h"
 #include "engine/decode/table_drafters.h"
@@ -34,13 +35,31 @@ Status check_taps(const std::vector<int>& taps, int64_t width, const CpuTarget& 
   return {Code::kBadFile, "it reads " + decimal(width) + " numbers a token, and the model has " + decimal(handed)};
 }
 
+// Bytes of a model's weights, in whole pages as a CPU maps them.
+int64_t in_pages(const FileEntry* weights) { return weights ? (weights->bytes + kPage - 1) / kPage * kPage : 0; }
+
+int64_t kv_of(const PeekedTarget& target) {
+  return kv_bytes(target.manifest.spec, target.forward.capacity(), KvType::kFp16, 0);
+}
+
 int64_t size_of_weights(const std::string& folder) { return std::max<int64_t>(file_size(path_in(folder, kWeightsFile)), 0); }
 
 }  // namespace
 
 Status WebDrafters::resolve(std::string_view text, const std::string& folder, const Manifest& manifest) {
   opened_ = false;
+  peeked_.reset();
   return resolve_drafters(text, folder, manifest, &specs_);
+}
+
+Status WebDrafters::open(const PeekedTarget& target) {
+  notes_.clear();
+  trimmed_.reset();
+  EDGEDEC_TRY(check_exits(target.manifest.name, target.forward.exits(), specs_));
+  peeked_.emplace(target);
+  for (const DrafterSpec& one : specs_)
+    if (one.kind == DrafterKind::kExit) open_trim(target.folder, target.manifest);
+  return {};
 }
 
 Status WebDrafters::open(const CpuTarget& target, int64_t room) {
@@ -75,15 +94,18 @@ void WebDrafters::close(DrafterKind kind) {
 
 Status WebDrafters::open_one(const DrafterSpec& spec, const CpuTarget& target) {
   if (spec.kind == DrafterKind::kModel) return open_small(spec, target);
-  if (spec.kind == DrafterKind::kExit && !trimmed_) {
-    const Status read = read_trim(target.folder, target.model.manifest, 1.0, &trimmed_);
-    if (!read.ok()) notes_.push_back(target.model.manifest.name + " drafts with its full head: " + read.message());
-  }
+  if (spec.kind == DrafterKind::kExit) open_trim(target.folder, target.model.manifest);
   if (const CarriedKind* kind = carried_kind(spec.kind)) {
     ready_.emplace_back(spec.kind, nullptr);
     return make_carried(*kind, target, &ready_.back().second);
   }
   return {};
+}
+
+void WebDrafters::open_trim(const std::string& folder, const Manifest& manifest) {
+  if (trimmed_) return;
+  const Status read = read_trim(folder, manifest, 1.0, &trimmed_);
+  if (!read.ok()) notes_.push_back(manifest.name + " drafts with its full head: " + read.message());
 }
 
 Status WebDrafters::open_small(const DrafterSpec& spec, const CpuTarget& target) {
@@ -128,6 +150,9 @@ Status WebDrafters::make(const std::string& folder, const Manifest& manifest, co
   const FileEntry* weights = manifest.file(kWeightsFile);
   if (weights && file_size(path_in(tables, "drafter.json")) >= 0)
     EDGEDEC_TRY(restore_prepared(tables, weights->sha256, manifest.spec.vocab_size, drafters));
+  for (const DrafterSpec& one : specs_)
+    if (one.kind == DrafterKind::kExit && peeked_ && !target)
+      add_exits(one, {manifest, in_pages(weights), kv_of(*peeked_)}, peeked_->forward, trimmed_ ? trimmed_->again() : nullptr, drafters);
   if (!target) return {};
   for (const DrafterSpec& one : specs_)
     if (one.kind != DrafterKind::kTable) EDGEDEC_TRY(make_one(one, *target, drafters));
@@ -224,7 +249,7 @@ Status WebDrafters::make_assistant(const CpuFiles& files, const DrafterManifest&
 std::vector<std::string> WebDrafters::names() const {
   std::vector<std::string> found;
   for (const DrafterSpec& one : specs_)
-    if (opened_ || one.kind == DrafterKind::kTable) found.push_back(one.name);
+    if (opened_ || one.kind == DrafterKind::kTable || (peeked_ && one.kind == DrafterKind::kExit)) found.push_back(one.name);
   return found;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,13 +26,22 @@ struct CpuTarget {
   AwaitedForward& forward;
 };
 
+// A model of which a device elsewhere runs layers apart.
+struct PeekedTarget {
+  const std::string& folder;
+  const Manifest& manifest;
+  AwaitedForward& forward;
+};
+
 class WebDrafters {
  public:
   // Finds the drafters of the names in `text`; until open() those that need no CPU model draft.
   Status resolve(std::string_view text, const std::string& folder, const Manifest& manifest);
+  // Opens those that are layers of the model. Fails for layers that it does not have.
+  Status open(const PeekedTarget& target);
   // Opens the others, which may take `room` bytes. One that cannot be used is left out, and a note says why.
   Status open(const CpuTarget& target, int64_t room = INT64_MAX);
-  // Makes the drafters, which know no text; `target`: where open() was called, else null.
+  // Makes the drafters, which know no text; `target`: where a CPU model is drafted for, else null.
   Status make(const std::string& folder, const Manifest& manifest, const CpuTarget* target, Drafters* drafters);
 
   std::vector<std::string> names() const;
@@ -50,6 +60,7 @@ class WebDrafters {
   };
 
   Status open_one(const DrafterSpec& spec, const CpuTarget& target);
+  void open_trim(const std::string& folder, const Manifest& manifest);
   void close(DrafterKind kind);
   Status open_small(const DrafterSpec& spec, const CpuTarget& target);
   Status make_one(const DrafterSpec& spec, const CpuTarget& target, Drafters* drafters);
@@ -62,6 +73,7 @@ class WebDrafters {
 
   std::vector<DrafterSpec> specs_;
   bool opened_ = false;
+  std::optional<PeekedTarget> peeked_;
   std::vector<std::pair<DrafterKind, std::unique_ptr<Drafter>>> ready_;  // that open() made
   std::vector<std::string> notes_;
   std::shared_ptr<TrimmedHead> trimmed_;

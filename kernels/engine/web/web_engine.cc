@@ -184,7 +184,7 @@ Status WebEngine::end_measuring(std::string* out) {
   return {};
 }
 
-Status WebEngine::announced() const { return announced_ ? Status() : idle(); }
+Status WebEngine::announced() const { return announced_ || forward_->peeking() ? Status() : idle(); }
 
 Status WebEngine::give(double seconds, std::string* out) {
   EDGEDEC_TRY(announced());
@@ -213,6 +213,20 @@ Status WebEngine::forget() {
   if (doing_ != Doing::kNothing) return busy();
   turns_->forget();
   return engine_->reset();
+}
+
+Status WebEngine::use_peeks(std::string_view text, std::function<int32_t()> peek, std::string* out) {
+  if (announced_) return busy();
+  if (cpu_ || !peek) return {Code::kUsage, "there is no device that peeks", "see edgedec_web.h"};
+  std::vector<int> exits;
+  EDGEDEC_TRY(read_exits(text, manifest_.spec.n_layers, &exits));
+  forward_->use(std::move(exits), std::move(peek));
+  if (doing_ == Doing::kNothing && !turns_->figures().any) {
+    EDGEDEC_TRY(drafters_.open({options_.folder, manifest_, *forward_}));
+    EDGEDEC_TRY(begin_engine());
+  }
+  *out = facts();
+  return {};
 }
 
 // Keys and values are kept as int8 where those of fp16 do not fit.
@@ -277,8 +291,8 @@ Status WebEngine::head(uint32_t row, const float* sums, size_t blocks, Span<cons
                        const float* fine, float softcap) {
   EDGEDEC_TRY(announced());
   const edgedec_web_pass& pass = forward_->pass();
-  const size_t k = pass.k, all = pass.vocabulary;
-  if (row >= pass.rows || blocks != (all + head_topk::kBlock - 1) / head_topk::kBlock || ids.size() > k)
+  const size_t k = pass.k, all = pass.vocabulary, entries = pass.kept ? pass.kept : all;
+  if (row >= pass.rows || blocks != (entries + head_topk::kBlock - 1) / head_topk::kBlock || ids.size() > k)
     return {Code::kUsage, "the head has no such row, or other numbers of blocks and entries", "see edgedec_web.h"};
   std::vector<uint32_t> candidates(2 * k, UINT32_MAX);
   for (size_t at = 0; at < ids.size(); ++at) {
@@ -287,9 +301,9 @@ Status WebEngine::head(uint32_t row, const float* sums, size_t blocks, Span<cons
   }
   std::vector<float> precise(fine ? k : 0);
   std::copy_n(fine, fine ? ids.size() : 0, precise.begin());
-  const int rows = static_cast<int>(all);
+  const int rows = static_cast<int>(all), computed = static_cast<int>(entries);
   const int code = edgedec_head_finish(
-      isa(), sums, candidates.data(), fine ? precise.data() : nullptr, 1, rows, rows, static_cast<int>(k), softcap,
+      isa(), sums, candidates.data(), fine ? precise.data() : nullptr, 1, rows, computed, static_cast<int>(k), softcap,
       forward_->temperature(), pass.values + row * k, pass.ids + row * k, pass.logsumexp + row, pass.entropy + row,
       pass.logits ? pass.logits + row * all : nullptr);
   return code ? Status(Code::kBackend, "the device computes a head that is none", "run on the CPU") : Status();

@@ -1,6 +1,7 @@
 // The engine as a state machine: it is asked for the next pass, and is given what came of it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,13 +40,15 @@ class WebEngine final : private CostKeeper, private Notice {
   std::string stats() const;
   Status encode(std::string_view text, std::string* out) const;
 
+  // Has layers of the model draft by peeks elsewhere: edgedec_web_peeks.
+  Status use_peeks(std::string_view exits, std::function<int32_t()> peek, std::string* out);
   Status use_cpu(std::string* out);
   Status compute();
   Status rotary(const float* inv_freq, size_t half, float* table) const;
   Status steps(size_t behind, size_t taps, uint32_t* steps) const;
   Status head(uint32_t row, const float* sums, size_t blocks, Span<const int32_t> ids, const float* coarse, const float* fine,
               float softcap);
-  // The announced pass; kUsage where there is none.
+  // The announced pass, or a peek; kUsage where there is none.
   Status announced() const;
 
  private:
