@@ -54,7 +54,8 @@ class PageParts:
     """Files that parts of the page read, by their paths. ``engine`` and ``weights`` are for any device.
 
     ``fast`` replaces ``wasm`` in browsers where that is exact. ``cpu`` is for the CPU alone.
-    ``shaders``, ``probe`` and ``program`` are for a GPU; None for a model that GPUs do not run.
+    ``shaders``, ``probe`` and ``program`` are for a GPU; None for a model that GPUs do not run. ``apart``
+    replaces ``program`` for adapters that fuse no kernels.
     """
 
     wasm: str
@@ -65,19 +66,21 @@ class PageParts:
     shaders: str | None = None
     probe: str | None = None
     program: str | None = None
+    apart: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WebModel:
     """Facts of the page's model. ``context``: slots of the KV cache; ``max_pass``: tokens of a pass.
 
-    ``drafters``: kinds of those with files, which draft on the CPU alone.
+    ``drafters``: kinds of those with files. ``refused``: why GPUs do not run the model, else "".
     """
 
     manifest: Manifest
     context: int
     max_pass: int
     drafters: tuple[str, ...] = ()
+    refused: str = ""
 
 
 def save_contents(directory: Path, model: WebModel, parts: PageParts) -> WebFolder:
@@ -90,6 +93,7 @@ def save_contents(directory: Path, model: WebModel, parts: PageParts) -> WebFold
         "context": model.context,
         "max_pass": model.max_pass,
         "drafters": model.drafters,
+        "refused": model.refused,
         "chat": manifest.tokenizer.chat_template,
         "preset": manifest.preset.as_json(),
         "piece": PIECE,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from edgedec.backends.gpu import arithmetic, shaders
 from edgedec.backends.gpu.build.build import build_program
 from edgedec.backends.gpu.build.builder import BuildLimits
+from edgedec.backends.gpu.model import wanted_exits
 from edgedec.backends.gpu.program import KernelStep, Program
 from edgedec.backends.onnx.graph import read_graph
 from edgedec.bundle.device_folder import MODEL as SMALL
@@ -22,6 +23,8 @@ from edgedec.export.web.cpu import CPU_PROGRAM, write_cpu_program, write_drafter
 from edgedec.export.web.wasm import wasm_path
 
 SHADERS, PROBE, PROGRAM = "run/shaders.json", "run/probe.json", "model/program.json"
+APART = "model/program-apart.json"
+"""The program for adapters that fuse nothing, where it is another one; see ``Adapter.fuses``."""
 WASM, FAST, CPU = f"run/{wasm.WASM}", f"run/{wasm.FAST}", f"model/{CPU_PROGRAM}"
 MAX_PASS = 128
 _CONTEXT = 4096
@@ -37,11 +40,17 @@ def page_context(spec: ModelSpec) -> int:
 
 def write_gpu(directory: Path, bundle: Path) -> Program:
     """Write what a GPU needs, and return the program. Raises UnsupportedError, BadFileError."""
-    spec = Manifest.load(bundle).spec
-    limits = BuildLimits(page_context(spec), MAX_PASS, _BINDING)
-    program = build_program(read_graph(bundle), spec, limits)
+    manifest = Manifest.load(bundle)
+    spec, graph = manifest.spec, read_graph(bundle)
+    exits = wanted_exits(bundle, manifest, graph, drafting=True)
+    below = tuple(exit - 1 for exit in exits.exits)
+    limits = BuildLimits(page_context(spec), MAX_PASS, _BINDING, drafting=replace(exits, taps=below))
+    program = build_program(graph, spec, limits)
+    apart = build_program(graph, spec, replace(limits, fused=False))
     _write(directory / PROGRAM, as_json(program))
-    names = {_PROBE, *(step.kernel for step in (*program.steps, *program.settling))}
+    if apart != program:
+        _write(directory / APART, as_json(apart))
+    names = {_PROBE, *(step.kernel for one in (program, apart) for step in (*one.steps, *one.settling))}
     _write(directory / SHADERS, _sources(names))
     shutil.copyfile(arithmetic.DATA, directory / PROBE)
     return program

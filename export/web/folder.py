@@ -16,6 +16,7 @@ from edgedec.disk.files import atomic_path, storage_errors
 from edgedec.disk.home import ARTIFACTS
 from edgedec.export.device.folder import DeviceOrder, check_order, place_parts
 from edgedec.export.web.computing import (
+    APART,
     FAST,
     MAX_PASS,
     PROBE,
@@ -46,30 +47,34 @@ def write_web_folder(order: DeviceOrder, out: Path, report: Progress = silent) -
     """
     check_target(out, CONTENTS, "folder of a page")
     check_order(order, out, report)
-    gpu = _runs_on_gpus(Manifest.load(order.bundle))
     with atomic_path(out, directory=True) as directory, storage_errors(str(out)):
         write_page(directory)
         model = directory / MODEL
         model.mkdir()
         placed = place_parts(order, model, report)
         write_cpu(directory, model, placed)
-        manifest, longest = Manifest.load(model), MAX_PASS
-        if gpu:
-            longest = write_gpu(directory, model).max_pass
+        manifest = Manifest.load(model)
+        longest, refused = _for_gpus(directory, model, manifest)
         drafters = tuple(one.kind for one in placed.drafters if one.kind != TABLES)
-        facts = WebModel(manifest, page_context(manifest.spec), longest, drafters)
-        return save_contents(directory, facts, _parts(directory, placed, gpu))
+        facts = WebModel(manifest, page_context(manifest.spec), longest, drafters, refused)
+        return save_contents(directory, facts, _parts(directory, placed, gpu=not refused))
 
 
-def _runs_on_gpus(manifest: Manifest) -> bool:
-    """Say whether GPUs run the model. Raises UnsupportedError for one that fits neither them nor the CPU."""
-    if not manifest.spec.experts:
-        return True
-    weights = manifest.files[WEIGHTS].bytes
-    if weights > MOST_WEIGHTS:
-        message = f"{manifest.name} has {size(weights)} of weights, and a browser's CPU addresses 4GB"
-        raise UnsupportedError(message, hint="run it on the CPU with Python")
-    return False
+def _for_gpus(directory: Path, model: Path, manifest: Manifest) -> tuple[int, str]:
+    """Write what GPUs need. Return the tokens of the longest pass, and why GPUs do not run the model or "".
+
+    Raises UnsupportedError for a model that fits neither them nor the CPU, BadFileError.
+    """
+    try:
+        return write_gpu(directory, model).max_pass, ""
+    except UnsupportedError as error:
+        if not manifest.spec.experts:
+            raise
+        weights = manifest.files[WEIGHTS].bytes
+        if weights > MOST_WEIGHTS:
+            message = f"{error.message}, and a browser's CPU addresses 4GB: {manifest.name} has {size(weights)}"
+            raise UnsupportedError(message, hint="run it on the CPU with Python") from error
+        return MAX_PASS, error.message
 
 
 def _parts(directory: Path, placed: DeviceFolder, gpu: bool) -> PageParts:
@@ -77,6 +82,7 @@ def _parts(directory: Path, placed: DeviceFolder, gpu: bool) -> PageParts:
     model = directory / MODEL
     tables = sorted((model / ARTIFACTS / TABLES).glob("*.table"))
     drafts = [model / ARTIFACTS / TABLES / DRAFTER, *tables] if tables else []
+    drafts += sorted((model / ARTIFACTS / TRIM).glob("*"))
     cpu = [model / CPU_PROGRAM, *sorted((model / PROGRAMS).glob("*"))]
     for one in placed.drafters:
         folder = model / one.path
@@ -84,12 +90,12 @@ def _parts(directory: Path, placed: DeviceFolder, gpu: bool) -> PageParts:
             cpu += [model / DEVICE, *(folder / name for name in (*_READ[:2], CPU_PROGRAM, WEIGHTS))]
             cpu += sorted((folder / ARTIFACTS / TRIM).glob("*"))
             cpu += sorted((model / one.maps).glob("*")) if one.maps else []
-        elif one.kind != TABLES:
+        elif one.kind not in (TABLES, TRIM):
             cpu += [path for path in sorted(folder.glob("*")) if path.suffix != ".onnx"]
 
     def names(paths: list[Path]) -> tuple[str, ...]:
         return tuple(path.relative_to(directory).as_posix() for path in paths if path.is_file())
 
-    kernels = (SHADERS, PROBE, PROGRAM) if gpu else ()
+    kernels = (SHADERS, PROBE, PROGRAM, *names([directory / APART])) if gpu else ()
     engine = names([*(model / name for name in _READ), *drafts])
     return PageParts(WASM, FAST, f"{MODEL}/{WEIGHTS}", engine, names(cpu), *kernels)

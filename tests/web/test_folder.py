@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from edgedec.backends.gpu import shaders
@@ -18,12 +19,17 @@ from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError, U
 from edgedec.draft import Recycling
 from edgedec.drafters.artifacts import new_artifact
 from edgedec.drafters.tables import write_table
+from edgedec.drafters.trim import SAVED, ends_of, save_trim
+from edgedec.export import export_gguf
 from edgedec.export.device import DeviceOrder, choose_drafters
 from edgedec.export.web import computing, write_web_folder
 from edgedec.export.web import folder as writing
 from tests.fixtures.carried import MtpPlace
-from tests.fixtures.tiny_models import CONTEXT, tiny_bundle
+from tests.fixtures.tiny_gguf import write_tiny
+from tests.fixtures.tiny_models import tiny_bundle
 from tests.web.played import played_folder
+
+EXPERTS = ("qwen3moe", "granitemoe", "lfm2moe", "qwen35moe", "gpt-oss")
 
 
 @pytest.fixture(autouse=True)
@@ -125,8 +131,8 @@ def test_a_page_without_its_engine_is_not_written(
     assert not (tmp_path / "page").exists()
 
 
-@pytest.mark.parametrize("architecture", ["gemma4", "qwen35", "lfm2"])
-def test_a_model_with_states_or_keys_of_two_sizes_runs_on_cpus_and_gpus(
+@pytest.mark.parametrize("architecture", ["gemma4", "qwen35", "lfm2", *EXPERTS])
+def test_a_model_with_states_keys_of_two_sizes_or_experts_runs_on_cpus_and_gpus(
     architecture: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "page"
@@ -135,26 +141,58 @@ def test_a_model_with_states_or_keys_of_two_sizes_runs_on_cpus_and_gpus(
     named = [*parts["cpu"], *(parts[name] for name in ("shaders", "probe", "program"))]
     assert named == [computing.CPU, computing.SHADERS, computing.PROBE, computing.PROGRAM]
     assert set(named) <= set(made.files)
+    assert contents(out)["refused"] == ""
 
 
-def test_a_model_with_experts_runs_on_the_cpu_alone(tmp_path: Path) -> None:
+def test_adapters_that_fuse_nothing_have_a_program_of_their_own(tiny: Path, tmp_path: Path) -> None:
+    made = write_web_folder(DeviceOrder(WEB, tiny, (), None, tmp_path), tmp_path / "page")
+    usual, apart = (
+        json.loads((tmp_path / "page" / name).read_text(encoding="utf-8"))
+        for name in (computing.PROGRAM, computing.APART)
+    )
+    assert contents(tmp_path / "page")["parts"]["apart"] == computing.APART in made.files
+    sides = [{"SIDES: u32 = 2u" in one["constants"] for one in program["kernels"]} for program in (usual, apart)]
+    assert sides == [{True, False}, {False}]
+
+
+@pytest.fixture
+def floats(tmp_path: Path) -> Path:
+    """A model whose experts no GPU runs."""
+    export_gguf(write_tiny(tmp_path / "t.gguf", "granitemoe", formats="f16"), tmp_path / "floats")
+    return tmp_path / "floats"
+
+
+def test_experts_that_gpus_do_not_run_are_the_cpus_and_the_folder_says_why(
+    floats: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "page"
-    made = write_web_folder(DeviceOrder(WEB, tiny_bundle(tmp_path, "granitemoe"), (), None, tmp_path), out)
+    made = write_web_folder(DeviceOrder(WEB, floats, (), None, tmp_path), out)
     found = contents(out)
-    assert [found["parts"][name] for name in ("shaders", "probe", "program")] == [None] * 3
+    assert [found["parts"][name] for name in ("shaders", "probe", "program", "apart")] == [None] * 4
+    assert found["refused"] == "experts in f16 have no kernel for GPUs"
     assert found["parts"]["cpu"] == [computing.CPU]
     assert {computing.SHADERS, computing.PROBE, computing.PROGRAM}.isdisjoint(made.files)
-    assert (found["context"], found["max_pass"]) == (CONTEXT, computing.MAX_PASS)
+    assert found["max_pass"] == computing.MAX_PASS
 
 
 def test_a_model_that_no_part_of_a_browser_runs_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    floats: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bundle = tiny_bundle(tmp_path, "granitemoe")
     monkeypatch.setattr(writing, "MOST_WEIGHTS", 1000)
-    with pytest.raises(UnsupportedError, match="of weights, and a browser's CPU addresses 4GB"):
-        write_web_folder(DeviceOrder(WEB, bundle, (), None, tmp_path), tmp_path / "page")
+    with pytest.raises(UnsupportedError, match="no kernel for GPUs, and a browser's CPU addresses 4GB"):
+        write_web_folder(DeviceOrder(WEB, floats, (), None, tmp_path), tmp_path / "page")
     assert not (tmp_path / "page").exists()
+
+
+def test_a_trimmed_head_is_for_every_device(tiny: Path, tmp_path: Path) -> None:
+    manifest = Manifest.load(tiny)
+    save_trim(manifest, tmp_path / "home", np.array(sorted({*ends_of(manifest), *range(120)})), {SAVED: 0.7})
+    drafters = choose_drafters((), tiny, tmp_path / "home")
+    write_web_folder(DeviceOrder(WEB, tiny, drafters, None, tmp_path / "home"), tmp_path / "page")
+    parts = contents(tmp_path / "page")["parts"]
+    trimmed = [name for name in parts["engine"] if "/drafters/trim/" in name]
+    assert len(trimmed) == 2
+    assert set(trimmed).isdisjoint(parts["cpu"])
 
 
 def test_drafters_with_files_are_for_the_cpu(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from edgedec.backends.gpu.inputs import TrimmedIds
 from edgedec.export.web import computing
 from edgedec.export.web.index import write_page
 
@@ -122,6 +124,39 @@ def test_the_memory_of_a_program_is_what_python_plans(modules: Path, tiny: Path)
     assert sum(size for _, size, _ in places) >= program.weight_bytes()
     assert all(offset % 256 == 0 and offset + size <= arena for offset, size, arena in places)
     assert total >= buffers + program.weight_bytes()
+
+
+def test_the_tiles_of_a_trimmed_head_are_those_of_python(modules: Path) -> None:
+    ids = np.array([0, 3, 15, 16, 40, 41, 47, 300], np.int64)
+    script = f"""
+    import {{ tilesOf }} from "./run/gpu/peeks.js";
+    out([...tilesOf(Uint32Array.from({ids.tolist()}))]);
+    """
+    assert run(modules, script) == TrimmedIds.of(ids).tiles.ravel().tolist()
+
+
+def test_a_pass_goes_on_where_peeks_stopped(modules: Path) -> None:
+    script = """
+    import { partsOf } from "./run/gpu/peeks.js";
+    const pass = (more) => ({ tokens: 5, rows: 5, done: 0, below: 0, above: 0, first: 0, ...more });
+    const given = [{}, { done: 2, below: 1 }, { done: 5, below: 1 }, { done: 4, below: 1, above: 3, rows: 1 }];
+    out(given.map((more) => partsOf(pass(more)).map(({ tokens, first, rows, route }) => [tokens, first, rows, route ?? null])));
+    """
+    whole, some, every, peek = run(modules, script)
+    onward = [5, 0, 5, {"below": 0, "above": 1, "source": 1}]
+    assert whole == [[5, 0, 5, None]]
+    assert some == [[3, 2, 0, {"below": 1, "above": 0}], onward]
+    assert every == [onward]
+    assert peek == [[1, 4, 1, {"below": 1, "above": 3}]]
+
+
+def test_an_adapter_whose_compiler_is_slow_is_known_by_its_name(modules: Path) -> None:
+    script = """
+    import { fuses } from "./run/gpu/adapter.js";
+    const infos = [{ vendor: "google", architecture: "swiftshader" }, { vendor: "intel", description: "Iris" }, undefined];
+    out(infos.map((info) => fuses({ info })));
+    """
+    assert run(modules, script) == [False, True, True]
 
 
 def test_the_probe_compares_bits_and_takes_any_nan_for_another(modules: Path) -> None:

@@ -8,6 +8,8 @@ export class Engine {
   #address = 0;
   #options;
   #stopped = false;
+  #exits = null; // of a device that peeks
+  #closed = false;
 
   /** The maker of passes: `compute(pass)` and `close()`; it may throw a fault of the kind "lost". */
   computer = null;
@@ -26,6 +28,7 @@ export class Engine {
     this.#open({ ...this.#options, ...more });
     this.#wasm.call("close", before);
     if (this.computer instanceof Cpu) this.useCpu();
+    else if (this.#exits) this.peek(this.#exits);
   }
 
   use(computer) {
@@ -33,8 +36,17 @@ export class Engine {
     this.computer = computer;
   }
 
+  /** Have layers of the model draft with peeks of the computer, which has these exits. */
+  peek(exits) {
+    this.check("peeks", JSON.stringify({ exits }), 0);
+    this.facts = this.#wasm.json();
+    this.#exits = exits;
+    this.#wasm.onpeek = (address) => this.#peek(address);
+  }
+
   /** Have the module compute passes itself. */
   useCpu() {
+    this.#exits = null;
     this.check("cpu");
     this.facts = this.#wasm.json();
     this.use(new Cpu(this));
@@ -70,6 +82,7 @@ export class Engine {
   }
 
   close() {
+    this.#closed = true;
     this.computer?.close();
     this.#wasm.call("close", this.#address);
   }
@@ -84,7 +97,7 @@ export class Engine {
 
   async #turns(heard) {
     for (;;) {
-      const code = this.#wasm.call("next", this.#address);
+      const code = this.#exits ? await this.#wasm.next(this.#address) : this.#wasm.call("next", this.#address);
       if (code < 0) throw this.#wasm.fault();
       if (code === 0) return this.#wasm.json();
       const began = performance.now();
@@ -93,6 +106,12 @@ export class Engine {
       const tokens = this.#wasm.json();
       if (tokens.length) heard(tokens);
     }
+  }
+
+  /** Compute a peek. Where the device fails, the pass behind it finds out; of an engine that was closed nothing goes on. */
+  async #peek(address) {
+    const failed = await this.computer.compute(this.#wasm.pass(address)).then(() => 0, () => 1);
+    return this.#closed ? new Promise(() => {}) : failed;
   }
 
   /** Compute the announced pass; false where the device was lost and another one took its place. */

@@ -4,12 +4,19 @@ import { Engine, checkFits } from "./engine.js";
 import { Fault } from "./errors.js";
 import { runsFast } from "./fast.js";
 import { Files, contents } from "./files.js";
-import { findGpu, openGpu } from "./gpu/adapter.js";
+import { findGpu, fuses, openGpu } from "./gpu/adapter.js";
 import { Gpu } from "./gpu/gpu.js";
 import { Store } from "./store.js";
 import { Wasm } from "./wasm.js";
 
 const FAST = runsFast();
+const APART = "gated MLPs take two dispatches: this adapter's compiler takes minutes for one";
+/** Why drafters, by their kinds, do not draft beside a GPU. */
+const HIDDEN = "hidden states stay on the GPU";
+const WHY = {
+  mtp: HIDDEN, head: HIDDEN, assistant: "keys and values stay on the GPU", model: "the GPU computes one model",
+  trim: "this browser's WebAssembly cannot wait for a GPU",
+};
 
 export class Model {
   #base;
@@ -36,7 +43,7 @@ export class Model {
     const files = this.#filesFor([]);
     const wanted = settings.device !== "cpu" && this.#list.parts.program;
     const gpu = wanted && (await findGpu(settings.device === "gpu").catch(() => null));
-    const names = this.#needed(Boolean(gpu));
+    const names = this.#needed(gpu && this.#program(fuses(gpu[0])));
     const { name, preset, context, chat } = this.#list;
     const total = names.reduce((sum, each) => sum + files.entry(each).bytes, 0);
     return { name, preset, context, chat, total, missing: await files.missing(names) };
@@ -92,7 +99,7 @@ export class Model {
     const { device } = this.#settings;
     if (device === "cpu") return [null, "chosen in the settings"];
     if (!this.#list.parts.program) {
-      const why = "GPUs do not run this model's layers";
+      const why = this.#list.refused || "GPUs do not run this model's layers";
       if (device === "gpu") throw new Fault("unsupported", why, "choose the CPU in the settings");
       return [null, why];
     }
@@ -106,7 +113,7 @@ export class Model {
 
   async #make(gpu, why) {
     const { parts } = this.#list;
-    await this.#fetching(this.#needed(gpu !== null));
+    await this.#fetching(this.#needed(gpu && this.#program(gpu.fuses)));
     this.#wasm = await Wasm.load(await this.#files.whole(this.#module));
     await this.#hand(parts.engine);
     this.#costs = costsName(gpu);
@@ -118,18 +125,21 @@ export class Model {
     else await this.#useCpu(why);
     await this.#prune();
     if (!this.engine.facts.costs) await this.#measure();
-    this.#tell(gpu !== null);
+    this.#tell(gpu);
   }
 
-  /** Say which drafters draft, and what the engine goes without. */
+  /** Say which drafters draft, and what the engine goes without. `gpu`: the device, or null. */
   #tell(gpu) {
     const { draft, kv = "fp16", notes = [] } = this.engine.facts;
-    this.#state.set({ drafters: draft, cpuDrafters: gpu ? this.#list.drafters : [], kv, notes });
+    const apart = gpu && !gpu.fuses && this.#list.parts.apart ? [APART] : [];
+    this.#state.set({ drafters: draft, cpuDrafters: gpu ? this.#onCpu() : [], kv, notes: [...notes, ...apart] });
   }
 
   async #useGpu(gpu) {
-    const computer = await Gpu.make(gpu, this.#files, this.#list.parts, this.engine, this.#wasm);
+    const parts = { ...this.#list.parts, program: this.#program(gpu.fuses) };
+    const computer = await Gpu.make(gpu, this.#files, parts, this.engine, this.#wasm);
     this.engine.use(computer);
+    if (computer.exits.length && this.#wasm.waits) this.engine.peek(computer.exits);
     const { title, exact, failed, memory } = computer;
     this.#state.set({ device: { kind: "gpu", title, exact, failed, why: "" }, memory });
   }
@@ -146,10 +156,10 @@ export class Model {
   }
 
   async #goOnWithoutGpu(error) {
-    await this.#fetching(this.#needed(false));
+    await this.#fetching(this.#needed(null));
     await this.#useCpu(error.message);
     this.#costs = costsName(null);
-    this.#tell(false);
+    this.#tell(null);
     this.#state.set({ phase: "ready" });
   }
 
@@ -205,9 +215,22 @@ export class Model {
     return this.#list.parts[FAST ? "fast" : "wasm"];
   }
 
-  #needed(gpu) {
-    const { engine, weights, cpu, shaders, probe, program } = this.#list.parts;
-    return [this.#module, ...engine, ...(gpu ? [shaders, probe, program] : cpu), weights];
+  /** The program for a GPU; `fused`: whether its compiler takes fused kernels. */
+  #program(fused) {
+    const { program, apart } = this.#list.parts;
+    return fused ? program : (apart ?? program);
+  }
+
+  /** Say which drafters draft on the CPU alone, and why. */
+  #onCpu() {
+    const kinds = this.#list.drafters.filter((kind) => kind !== "trim" || !this.#wasm.waits);
+    return kinds.map((kind) => `${kind} on the CPU alone: ${WHY[kind] ?? WHY.model}`);
+  }
+
+  /** Files that are needed; `program`: that of a GPU, or null for the CPU. */
+  #needed(program) {
+    const { engine, weights, cpu, shaders, probe } = this.#list.parts;
+    return [this.#module, ...engine, ...(program ? [shaders, probe, program] : cpu), weights];
   }
 }
 

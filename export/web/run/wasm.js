@@ -5,12 +5,14 @@ import { Fault } from "./errors.js";
 
 const PASS_FIELDS = [
   "tokens", "rows", "length", "full", "moves", "k", "vocabulary", "inverse", "tokenIds", "positions", "parents", "paths",
-  "chosen", "from", "to", "values", "ids", "logsumexp", "entropy", "logits", "applied", "restore", "keep",
+  "chosen", "from", "to", "values", "ids", "logsumexp", "entropy", "logits", "applied", "restore", "keep", "done", "below",
+  "above", "kept", "keptIds",
 ];
 const INITIAL = 512; // pages, as kernels/wasm/library.cmake says
 const [PAGE, MOST] = [65536, 65535];
 const STACK = 1 << 18;
 const MOST_THREADS = 8;
+const WAITS = Boolean(WebAssembly.promising && WebAssembly.Suspending);
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
@@ -32,9 +34,14 @@ export class Wasm {
   #named = new Set();
   #helpers = [];
   #most;
+  #next;
+
+  /** Computes the peek that an engine, by its address, waits for; returns 0, or another number where that fails. */
+  onpeek = () => Promise.resolve(1);
 
   constructor(instance, memory, module, most = MOST) {
     this.#exports = instance.exports;
+    this.#next = WAITS ? WebAssembly.promising(this.#exports.edgedec_web_next) : null;
     this.#most = most * PAGE;
     this.#module = module;
     this.#memory = memory ?? this.#exports.memory;
@@ -46,8 +53,12 @@ export class Wasm {
       const module = await WebAssembly.compile(bytes);
       const shared = WebAssembly.Module.imports(module).some(({ kind }) => kind === "memory");
       const [memory, most] = shared ? sharedMemory() : [null, MOST];
-      const env = { ...(memory && { memory }), edgedec_now: () => performance.now() / 1000 };
-      return new Wasm(await WebAssembly.instantiate(module, { env }), memory, module, most);
+      let made = null;
+      const peek = (engine) => made.onpeek(engine >>> 0);
+      const edgedec_peek = WAITS ? new WebAssembly.Suspending(peek) : () => 1;
+      const env = { ...(memory && { memory }), edgedec_now: () => performance.now() / 1000, edgedec_peek };
+      made = new Wasm(await WebAssembly.instantiate(module, { env }), memory, module, most);
+      return made;
     } catch (error) {
       throw new Fault("unsupported", `edgedec.wasm cannot run here: ${error.message}`.slice(0, 300),
         "use a newer browser, with WebAssembly SIMD");
@@ -74,6 +85,16 @@ export class Wasm {
   /** End the helpers; the module cannot compute any more. */
   close() {
     for (const helper of this.#helpers) helper.terminate();
+  }
+
+  /** Whether this browser lets the module wait for a device within a call. */
+  get waits() {
+    return WAITS;
+  }
+
+  /** Call `next`, within which the module may wait for peeks. */
+  next(engine) {
+    return this.#next(engine);
   }
 
   /** Bytes of memory that the module has taken. */

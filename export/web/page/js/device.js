@@ -19,8 +19,7 @@ function deviceWords({ device }) {
 
 /** Return which drafters draft, and which do not on a GPU. */
 function drafterWords({ drafters, cpuDrafters }) {
-  const missing = cpuDrafters.length ? `; ${cpuDrafters.join(", ")} on the CPU alone` : "";
-  return `${drafters.join(", ") || "none"}${missing}`;
+  return [drafters.join(", ") || "none", ...cpuDrafters].join("; ");
 }
 
 /** Return the facts of the dialog. */

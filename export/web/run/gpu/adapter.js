@@ -33,6 +33,9 @@ export async function findGpu(software) {
   return [adapter, isSoftware];
 }
 
+/** Say whether an adapter's compiler takes kernels with two products; see adapter.py. */
+export const fuses = ({ info }) => !/swiftshader/i.test([info?.vendor, info?.architecture, info?.description].join(" "));
+
 export class GpuDevice {
   #lost = null;
   #fault = null;
@@ -44,6 +47,7 @@ export class GpuDevice {
     const name = description || [vendor, architecture].filter(Boolean).join(" ") || "GPU";
     this.handle = handle;
     this.limits = handle.limits;
+    this.fuses = fuses(adapter);
     this.title = software ? `${name} (software)` : name;
     this.#wait = software ? SOFTWARE_WAIT_MS : WAIT_MS;
     handle.lost.then(({ message, reason }) => (this.#lost = message || reason));

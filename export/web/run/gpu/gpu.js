@@ -2,6 +2,7 @@
 // it adds doubles. The same rules as executor.py.
 
 import { Memory } from "./memory.js";
+import { Peeks } from "./peeks.js";
 import { bytesOf, probe } from "./probe.js";
 import { STEP_BYTES, States, TRAIL_SLOTS } from "./states.js";
 import { Steps, compiler } from "./steps.js";
@@ -9,6 +10,7 @@ import { Steps, compiler } from "./steps.js";
 const ROTARY = "@rotary.";
 const UNIFORM = 32;
 const NO_ENTRY = 0xffffffff;
+const [BLOCK, SUMS_BYTES, WORD] = [1024, 12, 4]; // of the head's results
 
 export class Gpu {
   #device;
@@ -19,6 +21,7 @@ export class Gpu {
   #steps;
   #settling;
   #states;
+  #peeks;
   #uniform;
   #read;
   #host;
@@ -49,18 +52,30 @@ export class Gpu {
     return { used: this.#memory.used, planned: this.#memory.planned };
   }
 
-  /** Compute a pass of the engine, and write its results into the module's memory. */
+  /** Numbers of layers that a peek can begin with, ascending to all; none: it cannot peek. */
+  get exits() {
+    return this.#peeks.exits;
+  }
+
+  /** Compute a pass of the engine, or a peek, and write its results into the module's memory. */
   async compute(pass) {
     this.#device.check();
     if (pass.moves) this.#settle(pass);
     if (pass.restore) this.#encode((encoder) => this.#states.follow(encoder, pass));
     const behind = this.#states.applies ? pass.length - pass.applied : 0;
-    this.#feed(pass, behind);
-    const most = this.#program.max_rows;
-    for (let first = 0; first === 0 || first < pass.rows; first += most) {
-      await this.#part({ ...pass, behind }, first, Math.min(most, pass.rows - first));
-    }
+    const tiles = pass.kept && this.#peeks.keep(this.#wasm.words(pass.keptIds, pass.kept));
+    if (pass.kept) await this.#steps.trim();
+    for (const part of this.#peeks.parts({ ...pass, first: 0, behind, tiles })) await this.#run(part);
     if (pass.keep) this.#encode((encoder) => this.#states.keep(encoder, pass.keep));
+  }
+
+  /** Run a part of a pass: all layers of its tokens, or those of its `route`. */
+  async #run(part) {
+    this.#feed(part);
+    const most = this.#program.max_rows;
+    for (let first = 0; first === 0 || first < part.rows; first += most) {
+      await this.#part(part, first, Math.min(most, part.rows - first));
+    }
   }
 
   close() {
@@ -79,6 +94,7 @@ export class Gpu {
     this.#read = await this.#device.buffer(row * program.max_rows, MAP_READ | COPY_DST, "results of a pass");
     this.#host = this.#hostMemory();
     this.#states = new States(program, this.#memory);
+    this.#peeks = new Peeks(program, this.#memory, (name, data) => this.#write(name, data));
   }
 
   /** Take memory of the module: tables of sines and cosines, and one row of the head's results. */
@@ -96,16 +112,17 @@ export class Gpu {
       return { name, inverse, half, factors, table: take(program.max_pass * 2 * text.length) };
     });
     const { blocks, k, refined } = program.head;
-    const row = { sums: take(12 * blocks), ids: take(4 * k), coarse: take(4 * k), fine: refined ? take(4 * k) : 0 };
+    const row = { sums: take(SUMS_BYTES * blocks), ids: take(4 * k), coarse: take(4 * k), fine: refined ? take(4 * k) : 0 };
     const steps = "@steps" in program.buffers ? take((program.max_pass + TRAIL_SLOTS) * STEP_BYTES) : 0;
     return { all, tables, row, steps };
   }
 
-  /** Names, buffers and bytes a row of what is read back. */
-  #results(full) {
+  /** Names, buffers and bytes a row of what is read back; `entries`: those of a row of the head. */
+  #results(full, entries = this.#program.head.vocabulary) {
     const { results, logits } = this.#program.head;
     const all = [...Object.entries(results), ...(full ? [["logits", logits]] : [])];
-    return all.map(([name, buffer]) => ({ name, buffer, bytes: this.#program.buffers[buffer].bytes }));
+    const own = { sums: SUMS_BYTES * Math.ceil(entries / BLOCK), logits: WORD * entries };
+    return all.map(([name, buffer]) => ({ name, buffer, bytes: own[name] ?? this.#program.buffers[buffer].bytes }));
   }
 
   /** Copy the slots of a kept path: from[i] to to[0] + i, in every layer. */
@@ -113,14 +130,19 @@ export class Gpu {
     const start = this.#wasm.words(to, moves)[0];
     const kept = this.#wasm.words(from, moves).map((slot) => slot - start);
     this.#write("@kept", kept);
-    const facts = { tokens: moves, length: start, rows: 0, inverse: 1, behind: 0 };
+    const facts = { tokens: moves, length: start, rows: 0, inverse: 1, first: 0, kept: 0, behind: 0 };
     this.#facts(facts);
-    this.#submit((pass) => this.#settling.dispatch(pass, facts, true));
+    this.#encode((encoder) => {
+      const within = encoder.beginComputePass();
+      this.#settling.dispatch(within, facts, true);
+      within.end();
+    });
   }
 
-  #feed(pass, behind) {
-    const { tokens, tokenIds, positions, paths } = pass;
-    this.#write("@tokens", this.#wasm.words(tokenIds, tokens));
+  /** Write the inputs of a pass, of which those of the `first` tokens before its own are a part. */
+  #feed({ tokens: own, first, tokenIds, positions, paths, behind }) {
+    const tokens = first + own;
+    this.#write("@tokens", this.#wasm.words(tokenIds + WORD * first, own));
     this.#write("@positions", this.#wasm.words(positions, tokens));
     this.#write("@paths", this.#wasm.words(paths, tokens * (1 + tokens)));
     const { steps } = this.#host;
@@ -141,9 +163,16 @@ export class Gpu {
     const facts = { ...pass, rows };
     this.#facts(facts);
     if (rows) this.#write("@rows", this.#wasm.words(pass.chosen, pass.rows).subarray(first, first + rows));
-    const reads = rows ? this.#results(pass.full === 1) : [];
+    const reads = rows ? this.#results(pass.full === 1, pass.kept || undefined) : [];
     const bytes = reads.reduce((sum, one) => sum + one.bytes * rows, 0);
-    this.#submit((within) => this.#steps.dispatch(within, facts, first === 0), (encoder) => {
+    this.#encode((encoder) => {
+      const run = (begin, end) => {
+        const within = encoder.beginComputePass();
+        this.#steps.dispatch(within, facts, first === 0, begin, end);
+        within.end();
+      };
+      if (pass.route && first === 0) this.#peeks.run(encoder, pass, run);
+      else run();
       let at = 0;
       for (const one of reads) {
         const { buffer, offset } = this.#memory.part(one.buffer);
@@ -162,7 +191,8 @@ export class Gpu {
 
   /** End the head of some rows: the module joins sums of blocks in doubles, and ranks. */
   #end(pass, first, rows, reads, mapped) {
-    const { blocks, softcap } = this.#program.head;
+    const { softcap, vocabulary } = this.#program.head;
+    const blocks = Math.ceil((pass.kept || vocabulary) / BLOCK);
     const { sums, ids, coarse, fine } = this.#host.row;
     let at = 0;
     const found = new Map(reads.map(({ name, bytes }) => {
@@ -171,7 +201,7 @@ export class Gpu {
       return [name, (index) => mapped.subarray(start + index * bytes, start + (index + 1) * bytes)];
     }));
     for (let index = 0; index < rows; index++) {
-      this.#wasm.view(sums, 12 * blocks).set(found.get("sums")(index));
+      this.#wasm.view(sums, SUMS_BYTES * blocks).set(found.get("sums")(index));
       const count = this.#candidates(found.get("candidates")(index));
       if (fine) this.#wasm.view(fine, 4 * count).set(found.get("fine")(index).subarray(0, 4 * count));
       const logits = found.get("logits")?.(index);
@@ -199,21 +229,12 @@ export class Gpu {
     this.#device.handle.queue.writeBuffer(buffer, offset, data);
   }
 
-  #facts({ tokens, length, rows, inverse, behind }) {
+  #facts({ tokens, length, rows, inverse, first, kept, behind }) {
     const facts = new DataView(new ArrayBuffer(UNIFORM));
     [tokens, length, rows, 0].forEach((value, index) => facts.setUint32(4 * index, value, true));
     facts.setFloat32(16, inverse, true);
-    facts.setUint32(28, behind, true);
+    [first, kept, behind].forEach((value, index) => facts.setUint32(20 + 4 * index, value, true));
     this.#device.handle.queue.writeBuffer(this.#uniform, 0, facts);
-  }
-
-  #submit(dispatch, after = () => {}) {
-    this.#encode((encoder) => {
-      const pass = encoder.beginComputePass();
-      dispatch(pass);
-      pass.end();
-      after(encoder);
-    });
   }
 
   #encode(act) {
