@@ -72,8 +72,9 @@ def _for_gpus(directory: Path, model: Path, manifest: Manifest) -> tuple[int, st
             raise
         weights = manifest.files[WEIGHTS].bytes
         if weights > MOST_WEIGHTS:
-            message = f"{error.message}, and a browser's CPU addresses 4GB: {manifest.name} has {size(weights)}"
-            raise UnsupportedError(message, hint="run it on the CPU with Python") from error
+            fits = f"and a browser's CPU addresses 4GB: {manifest.name} has {size(weights)}"
+            hint = "run it on the CPU with Python"
+            raise UnsupportedError(f"{error.message}, {fits}", hint=hint) from error
         return MAX_PASS, error.message
 
 

@@ -139,7 +139,8 @@ def test_a_device_that_fails_within_a_peek_turns_the_drafter_off(bundle: Path) -
     with device.open(bundle, "lookup,exit-2") as engine:
         figures = engine.reply(text=TEXT, max_tokens=40, **request_of(WAYS[0]))
         assert engine.tokens == python(bundle, WAYS[0], 40)
-    assert figures["notes"] == ["drafter exit-2 failed and is off: the device that computes passes has failed"]
+    why = "the device that computes passes has failed"
+    assert figures["notes"] == [f"drafter exit-2 failed and is off: {why}"]
 
 
 def test_a_device_that_is_lost_leaves_its_drafter_to_the_cpu(bundle: Path) -> None:

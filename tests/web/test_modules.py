@@ -139,8 +139,10 @@ def test_a_pass_goes_on_where_peeks_stopped(modules: Path) -> None:
     script = """
     import { partsOf } from "./run/gpu/peeks.js";
     const pass = (more) => ({ tokens: 5, rows: 5, done: 0, below: 0, above: 0, first: 0, ...more });
-    const given = [{}, { done: 2, below: 1 }, { done: 5, below: 1 }, { done: 4, below: 1, above: 3, rows: 1 }];
-    out(given.map((more) => partsOf(pass(more)).map(({ tokens, first, rows, route }) => [tokens, first, rows, route ?? null])));
+    const onward = [{ done: 2, below: 1 }, { done: 5, below: 1 }];
+    const given = [{}, ...onward, { done: 4, below: 1, above: 3, rows: 1 }];
+    const said = ({ tokens, first, rows, route }) => [tokens, first, rows, route ?? null];
+    out(given.map((more) => partsOf(pass(more)).map(said)));
     """
     whole, some, every, peek = run(modules, script)
     onward = [5, 0, 5, {"below": 0, "above": 1, "source": 1}]
@@ -153,8 +155,8 @@ def test_a_pass_goes_on_where_peeks_stopped(modules: Path) -> None:
 def test_an_adapter_whose_compiler_is_slow_is_known_by_its_name(modules: Path) -> None:
     script = """
     import { fuses } from "./run/gpu/adapter.js";
-    const infos = [{ vendor: "google", architecture: "swiftshader" }, { vendor: "intel", description: "Iris" }, undefined];
-    out(infos.map((info) => fuses({ info })));
+    const slow = { vendor: "google", architecture: "swiftshader" };
+    out([slow, { vendor: "intel", description: "Iris" }, undefined].map((info) => fuses({ info })));
     """
     assert run(modules, script) == [False, True, True]
 

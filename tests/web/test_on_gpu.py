@@ -1,4 +1,4 @@
-"""Replies of a folder's model on a GPU, by the page's modules in a browser: Python's tokens, whoever drafts."""
+"""Replies on a GPU by the page's modules in a browser: Python's tokens, whoever drafts."""
 
 from __future__ import annotations
 

@@ -162,7 +162,8 @@ def test_an_mtp_layer_drafts_on_the_cpu_and_the_page_says_so_on_a_gpu(
         (worker,) = page.workers
         worker.evaluate(FLAT if device == "gpu" else FLAT_ON_CPU)
         begun(page)
-        names = "lookup, recycling, mtp" if device == "cpu" else "lookup, recycling; mtp on the CPU alone: hidden states"
+        mtp = ", mtp" if device == "cpu" else "; mtp on the CPU alone: hidden states"
+        names = f"lookup, recycling{mtp}"
         assert f"Drafts by{names}" in page.locator("#device-facts").text_content()
         for way in WAYS:
             page.keyboard.press("Control+k")
