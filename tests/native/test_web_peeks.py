@@ -127,10 +127,11 @@ def test_layers_that_draft_elsewhere_change_no_token(
         engine.call("stats")
         drafted = said()["drafted_by"]
     assert names[-1] == ("exit-4" if draft == "auto" else draft)
-    sure = params.greedy or draft != "exit-2"  # of random weights an early head is unsure
-    assert bool(drafted[names[-1]]["proposed"]) == sure
+    assert drafted[names[-1]]["queries"] > 0
     assert layers in device.layers
-    assert max(device.done) > int(sure)  # tokens whose lower layers no pass computes again
+    if layers[0] == EXITS[-1]:  # of random weights an early head is unsure
+        assert drafted[names[-1]]["proposed"] > 0
+        assert max(device.done) > 1  # tokens whose lower layers no pass computes again
 
 
 def test_a_device_that_fails_within_a_peek_turns_the_drafter_off(bundle: Path) -> None:
