@@ -73,16 +73,20 @@ EXPORT int edgedec_calls_open(const char* folder, const edgedec_options* given, 
 // Replies to `count` messages of the user and the assistant in turn; of none: continues `texts`, of `size` bytes.
 EXPORT int edgedec_calls_reply(const char* texts, size_t size, size_t count, const edgedec_request* asked,
                                const edgedec_sampling* sampling, const int32_t* bias_tokens, const double* bias_values,
-                               const char* stops, int64_t cancel, int32_t* tokens, char* text, int64_t* counts,
-                               edgedec_result* result, edgedec_status* status) {
+                               const char* stops, const char* schema, const char* choices, int64_t cancel,
+                               int32_t* tokens, char* text, int64_t* counts, edgedec_result* result,
+                               edgedec_status* status) {
   edgedec_sampling drawn = *sampling;
   drawn.bias_tokens = bias_tokens;
   drawn.bias_values = bias_values;
   edgedec_request request = *asked;
   const std::vector<const char*> ends = list_of(stops, request.stop_count);
+  const std::vector<const char*> texts_of_choices = list_of(choices, request.choice_count);
   Heard heard{tokens, text, counts, cancel};
   request.sampling = &drawn;
   request.stops = ends.data();
+  request.schema = *schema ? schema : nullptr;
+  request.choices = texts_of_choices.data();
   request.on_token = hear;
   request.user = &heard;
   result->size = sizeof *result;

@@ -92,14 +92,16 @@ class ArmRuns:
 
     def run(self, case: Case) -> Outcome:
         sampling, bias = struct_of(case.params), case.params.logit_bias
-        texts = case.text.encode() if case.text else b"\0".join(text.encode() for text in case.messages)
-        request = CRequest(ctypes.sizeof(CRequest), case.max_tokens or 0, stop_count=len(case.stops))
+        texts = case.text.encode() if case.text else _texts(case.messages)
+        counted = {"stop_count": len(case.stops), "choice_count": len(case.choices)}
+        request = CRequest(ctypes.sizeof(CRequest), case.max_tokens or 0, **counted)
         tokens, counts = np.zeros(self._room, np.int32), np.zeros(3, np.int64)
         text, result = np.zeros(BYTES_PER_TOKEN * self._room, np.uint8), _room_for(CResult)
         status = self._call(
             "reply", texts, len(texts), len(case.messages), byref(request), byref(sampling),
             _array([token for token, _ in bias], np.int32), _array([value for _, value in bias], np.float64),
-            b"\0".join(stop.encode() for stop in case.stops), -1 if case.cancel is None else case.cancel,
+            _texts(case.stops), case.schema.encode(), _texts(case.choices),
+            -1 if case.cancel is None else case.cancel,
             pointer(tokens), pointer(text), pointer(counts), result,
         )  # fmt: skip
         if status.code:
@@ -154,6 +156,10 @@ def _room_for(struct: type[ctypes.Structure]) -> Pointer:
 def _content(struct: Pointer) -> bytes:
     assert struct.array is not None
     return struct.array.tobytes()
+
+
+def _texts(every: Sequence[str]) -> bytes:
+    return b"\0".join(one.encode() for one in every)
 
 
 def _array(values: Sequence[float], kind: type) -> Pointer:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from edgedec.api import Model
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.runner import Runner
-from edgedec.core.errors import ContextFullError, EdgeDecError
+from edgedec.core.errors import ContextFullError, EdgeDecError, GrammarError
 from edgedec.sampling import DrawParams
+from edgedec.session.reply import Reply
 from tests.fixtures.replies import feed_all
 from tests.fixtures.tiny_models import prepared_run
 from tests.sampling.drawing import random_params
@@ -44,6 +47,7 @@ class Case:
     """A request. ``text`` is continued as it stands; without it ``messages`` are replied to.
 
     ``cancel``: the reply is interrupted by the first piece of text that comes with so many tokens or more.
+    ``schema``, the text of a JSON schema, or ``choices``: the form of the reply.
     """
 
     params: DrawParams
@@ -52,6 +56,8 @@ class Case:
     stops: tuple[str, ...] = ()
     max_tokens: int | None = None
     cancel: int | None = None
+    schema: str = ""
+    choices: tuple[str, ...] = ()
 
     def roles(self) -> list[tuple[str, str]]:
         """Role and content of each message."""
@@ -94,28 +100,42 @@ class PythonRuns:
 
     def run(self, case: Case) -> Outcome:
         model = self._model
+        asked: dict[str, Any] = {
+            "sampling": case.params, "max_tokens": case.max_tokens, "stop": case.stops, **_form(case),
+        }  # fmt: skip
         try:
             if case.text:
-                reply = model.complete(
-                    case.text, sampling=case.params, max_tokens=case.max_tokens, stop=case.stops
-                )
+                reply = model.complete(case.text, **asked)
             else:
                 messages = [{"role": role, "content": content} for role, content in case.roles()]
-                chat = model.chat(
-                    messages=messages, sampling=case.params, max_tokens=case.max_tokens, stop=case.stops
-                )
-                reply = chat.reply()
-            # The other hosts tell text of an answer once it is certain that no tag of thinking begins there.
-            reader = reply.start.reader() if reply.start.reader else None
-            for piece in reply:
-                told = reader.push(piece).content if reader else piece
-                if told and case.cancel is not None and len(reply.tokens) >= case.cancel:
-                    reply.interrupt()
+                reply = model.chat(messages=messages, **asked).reply()
+            try:
+                _read(reply, case.cancel)
+            except GrammarError:  # the other hosts return the part that is there
+                if reply.finish_reason not in ("length", "context"):
+                    raise
         except EdgeDecError as error:
             return Outcome((error.exit_code, error.message, error.hint or ""))
         drafted = sum(source is not None for source in reply.sources)
         prompt, tokens = len(reply.prompt), tuple(reply.tokens)
         return Outcome(None, tokens, reply.text, str(reply.finish_reason), prompt, reply.reused, drafted)
+
+
+def _read(reply: Reply, cancel: int | None) -> None:
+    """Read a reply, which the first piece of text behind ``cancel`` tokens interrupts."""
+    # The other hosts tell text of an answer once it is certain that no tag of thinking begins there.
+    reader = reply.start.reader() if reply.start.reader else None
+    for piece in reply:
+        told = reader.push(piece).content if reader else piece
+        if told and cancel is not None and len(reply.tokens) >= cancel:
+            reply.interrupt()
+
+
+def _form(case: Case) -> dict[str, Any]:
+    """The form of a reply as Python's calls take it."""
+    if case.choices:
+        return {"regex": "|".join(map(re.escape, case.choices))}
+    return {"schema": json.loads(case.schema)} if case.schema else {}
 
 
 def random_case(rng: np.random.Generator, vocabulary: int) -> Case:

@@ -60,6 +60,9 @@ class NativeRuns:
         self._library.edgedec_request_init(byref(request))
         request.max_tokens, request.sampling = case.max_tokens or 0, ctypes.pointer(sampling)
         request.stops, request.stop_count, request.on_token = stops, len(case.stops), on_token
+        request.schema = case.schema.encode() or None
+        request.choices = (c_char_p * len(case.choices))(*(one.encode() for one in case.choices))
+        request.choice_count = len(case.choices)
         result.size = ctypes.sizeof(CResult)
         code = self._call(case, byref(request), byref(result), byref(status))
         if code:

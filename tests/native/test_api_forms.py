@@ -19,41 +19,7 @@ from edgedec.native.library import call
 from edgedec.native.structs import CRequest, CResult
 from edgedec.sampling import DrawParams
 from tests.fixtures.tiny_models import prepared_run
-
-TEXT = "hello world hello world hello"
-PERSON: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 12},
-        "age": {"type": "integer", "minimum": 0, "maximum": 150},
-        "colour": {"enum": ["red", "green", "blue"]},
-        "tags": {"type": "array", "items": {"type": "string", "maxLength": 4}, "maxItems": 2},
-        "note": {"anyOf": [{"type": "null"}, {"type": "boolean"}]},
-    },
-    "required": ["name", "age", "colour", "tags", "note"],
-    "additionalProperties": False,
-}
-TREE = {
-    "$defs": {
-        "node": {
-            "type": "object",
-            "properties": {
-                "value": {"type": "integer", "minimum": -9, "maximum": 9},
-                "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]},
-            },
-            "required": ["value", "next"],
-            "additionalProperties": False,
-        }
-    },
-    "$ref": "#/$defs/node",
-}
-SCHEMAS = [PERSON, TREE, {"type": "object"}, {"type": "array", "items": {"type": "number"}, "maxItems": 3}]
-PARAMS = [
-    DrawParams(),
-    DrawParams(temperature=0.9, seed=6),
-    DrawParams(temperature=1.2, top_k=40, top_p=0.9, seed=3, repetition_penalty=1.1),
-    DrawParams(temperature=0.8, mirostat=4.0, seed=9),
-]
+from tests.native.form_cases import PARAMS, PERSON, SCHEMAS, TEXT
 
 
 @pytest.fixture(scope="module")

@@ -31,6 +31,15 @@ def request_of(params: DrawParams) -> dict[str, Any]:
     return {"sampling": sampling, "seed": str(params.seed), "logit_bias": bias}
 
 
+def asked_for(case: Case) -> dict[str, Any]:
+    """A case as a request."""
+    messages = [{"role": role, "content": content} for role, content in case.roles()]
+    prompt: dict[str, Any] = {"text": case.text} if case.text else {"messages": messages}
+    form = {"choices": list(case.choices)} if case.choices else {"schema": case.schema or None}
+    bounds = {"stop": list(case.stops), "max_tokens": case.max_tokens or 0}
+    return prompt | request_of(case.params) | bounds | form
+
+
 class WebRuns:
     """The engine for browsers with a bundle, its passes on this CPU."""
 
@@ -41,11 +50,8 @@ class WebRuns:
         self.engine.close()
 
     def run(self, case: Case) -> Outcome:
-        messages = [{"role": role, "content": content} for role, content in case.roles()]
-        prompt: dict[str, Any] = {"text": case.text} if case.text else {"messages": messages}
-        asked = request_of(case.params) | {"stop": list(case.stops), "max_tokens": case.max_tokens or 0}
         try:
-            begun = self.engine.begin(**prompt, **asked)
+            begun = self.engine.begin(**asked_for(case))
             shown = 0
             while self.engine.turn():
                 grown, shown = len(self.engine.text) > shown, len(self.engine.text)

@@ -93,4 +93,4 @@ const same = (a, b) => PARTS.every((part) => a[part] === b[part]);
 const begins = (before, skipped) => PARTS.every((part) => before[part].startsWith(skipped[part].slice(0, before[part].length)));
 
 /** Return what a reply depends on; how long it may be is not part of it. */
-const keyOf = ({ messages, sampling, seed }) => JSON.stringify([messages, sampling, seed]);
+const keyOf = ({ messages, sampling, seed, schema, choices }) => JSON.stringify([messages, sampling, seed, schema, choices]);
