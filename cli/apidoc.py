@@ -136,4 +136,4 @@ def _first_line(thing: object) -> str:
 
 if __name__ == "__main__":
     with atomic_path(Path(sys.argv[1])) as temporary:
-        temporary.write_text(document(), encoding="utf-8")
+        temporary.write_text(document(), encoding="utf-8", newline="\n")

@@ -93,7 +93,7 @@ def main() -> None:
     """Write the files into the folder that the command line names."""
     for file, text in documents().items():
         with atomic_path(Path(sys.argv[1]) / file) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+            temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

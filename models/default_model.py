@@ -47,7 +47,7 @@ def keep_default(name: str, store: Store) -> str:
     with storage_errors(str(store.home / DEFAULT)):
         store.home.mkdir(parents=True, exist_ok=True)
         with atomic_path(store.home / DEFAULT) as path:
-            path.write_text(chosen + "\n", encoding="utf-8")
+            path.write_text(chosen + "\n", encoding="utf-8", newline="\n")
     return chosen
 
 

@@ -29,7 +29,7 @@ class LocalIndex:
         entries = self._read()
         entries[str(model.resolve())] = [*_stamp(model), name]
         with atomic_path(self._path) as temporary:
-            temporary.write_text(json.dumps(entries, indent=1), encoding="utf-8")
+            temporary.write_text(json.dumps(entries, indent=1), encoding="utf-8", newline="\n")
 
     def _read(self) -> dict[str, Any]:
         try:

@@ -49,7 +49,7 @@ def verify(
     for name in changed:
         passed[name] = [*_hashed(bundle / name, manifest.files[name], report), manifest.files[name].sha256]
     with suppress(StorageError, OSError), atomic_path(record) as temporary:
-        temporary.write_text(json.dumps(passed, indent=1) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(passed, indent=1) + "\n", encoding="utf-8", newline="\n")
     return total
 
 

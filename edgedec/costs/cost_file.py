@@ -135,7 +135,7 @@ class CostFile:
         """Replace the file. Raises StorageError."""
         content = json.dumps({"conditions": self.conditions, **asdict(costs)})
         with atomic_path(self.path) as temporary:
-            temporary.write_text(content, encoding="utf-8")
+            temporary.write_text(content, encoding="utf-8", newline="\n")
 
     def write_quietly(self, costs: KeptCosts) -> None:
         """Replace the file in the middle of a conversation; on failure the next start uses older costs."""

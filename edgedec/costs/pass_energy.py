@@ -98,4 +98,4 @@ def _read(file: Path, source: str) -> dict[int, float] | None:
 
 def _keep(file: Path, source: str, watts: Mapping[int, float]) -> None:
     with suppress(StorageError), atomic_path(file) as temporary:
-        temporary.write_text(json.dumps({"source": source, "watts": watts}), encoding="utf-8")
+        temporary.write_text(json.dumps({"source": source, "watts": watts}), encoding="utf-8", newline="\n")

@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from edgedec.system.places import scripts_folder
+from edgedec.system.places import local_path, scripts_folder
 
 NAME = "edgedec-runtime"
 """The distribution; the import and the command are called ``edgedec``."""
@@ -63,7 +63,7 @@ def _source() -> list[str] | None:
         return [f"{NAME} @ {kind['vcs']}+{url}"]
     if not url.startswith("file:"):
         return [f"{NAME} @ {url}"]
-    place = Path(unquote(urlsplit(url).path))
+    place = local_path(unquote(urlsplit(url).path))
     if not place.exists():
         return None
     editable = ["-e"] if origin.get("dir_info", {}).get("editable") else []

@@ -114,7 +114,7 @@ class FolderKind:
     def save(self, directory: Path, text: str) -> None:
         """Write the manifest into ``directory``. Raises StorageError."""
         with atomic_path(directory / self.manifest) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+            temporary.write_text(text, encoding="utf-8", newline="\n")
 
     def files(self, table: dict[str, Any]) -> dict[str, FileEntry]:
         """Decode the entries of files by name. Raises BadFileError for a name that is no plain file name."""

@@ -24,6 +24,11 @@ def scripts_folder(system: str = sys.platform) -> Path:
     return Path(sys.prefix) / ("Scripts" if system == "win32" else "bin")
 
 
+def local_path(text: str, system: str = sys.platform) -> Path:
+    """Return the path in a ``file:`` address, where a drive of Windows has a slash before it."""
+    return Path(text[1:] if system == "win32" and text[2:3] == ":" else text)
+
+
 def library_name(stem: str, system: str = sys.platform) -> str:
     """Return the file name of the dynamic library ``stem``."""
     if system == "win32":

@@ -60,7 +60,7 @@ def keep(found: Iterable[Bandwidth], file: Path) -> None:
     for one in found:
         best[one.threads] = max(one.gb_per_s, best.get(one.threads, 0.0))
     with suppress(StorageError), atomic_path(file) as temporary:
-        temporary.write_text(json.dumps(best), encoding="utf-8")
+        temporary.write_text(json.dumps(best), encoding="utf-8", newline="\n")
 
 
 def kept(file: Path) -> list[Bandwidth]:

@@ -244,7 +244,8 @@ class AdapterTraining:
         found = self.by_kind(learner, data)
         with atomic_path(path) as temporary:
             kinds = {kind: asdict(one) for kind, one in found.items()}
-            temporary.write_text(json.dumps({"measured on": self._measured_on, "kinds": kinds}))
+            facts = {"measured on": self._measured_on, "kinds": kinds}
+            temporary.write_text(json.dumps(facts), encoding="utf-8", newline="\n")
         return found
 
 

@@ -244,7 +244,7 @@ class _Shard:
             for field in fields(Features):
                 values = np.concatenate([getattr(one, field.name) for one in found])
                 np.save(folder / f"{field.name}.npy", values, allow_pickle=False)
-            (folder / "shard.json").write_text(json.dumps(facts), encoding="utf-8")
+            (folder / "shard.json").write_text(json.dumps(facts), encoding="utf-8", newline="\n")
 
     @classmethod
     def read(cls, path: Path) -> _Shard | None:

@@ -165,7 +165,7 @@ class HeadTraining:
             trainer.learner.weights(), self._bundle, place, quant=quant, facts=facts, progress=progress
         )
         with atomic_path(self.folder / CARD) as temporary:
-            temporary.write_text(card(self.manifest, trainer.recipe, facts), encoding="utf-8")
+            temporary.write_text(card(self.manifest, trainer.recipe, facts), encoding="utf-8", newline="\n")
         return place
 
 

@@ -37,7 +37,7 @@ class TrainingLog:
         kept = [line for line in lines if line["step"] <= step]
         if self._path.is_file():
             with atomic_path(self._path) as temporary:
-                temporary.write_text("".join(_line(one) for one in kept), encoding="utf-8")
+                temporary.write_text("".join(_line(one) for one in kept), encoding="utf-8", newline="\n")
 
     def steps(self, step: int, seconds: float, recent: Sequence[dict[str, Any]]) -> None:
         """Add the means of the ``recent`` steps, the last of which is ``step``."""
@@ -57,7 +57,7 @@ class TrainingLog:
     def _add(self, fields: dict[str, Any]) -> None:
         with storage_errors(str(self._path)):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a", encoding="utf-8") as stream:
+            with self._path.open("a", encoding="utf-8", newline="\n") as stream:
                 stream.write(_line(fields))
 
 

@@ -35,7 +35,7 @@ def main(source: Path, out: Path) -> None:
         facts = convert(source, out)
     except Exception as error:  # optimum, transformers and torch raise anything
         facts = {"error": f"{type(error).__name__}: {error}"}
-    (out / FACTS).write_text(json.dumps(facts), encoding="utf-8")
+    (out / FACTS).write_text(json.dumps(facts), encoding="utf-8", newline="\n")
 
 
 def convert(source: Path, out: Path) -> dict[str, Any]:

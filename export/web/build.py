@@ -77,7 +77,7 @@ def main() -> int:
     except EdgeDecError as error:
         print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)  # noqa: T201
         return error.exit_code
-    (made / NOTICES).write_text(notices.text(), encoding="utf-8")
+    (made / NOTICES).write_text(notices.text(), encoding="utf-8", newline="\n")
     for name in (FAST, WASM, NOTICES):
         shutil.copyfile(made / name, folder / f"{name}.partial")
         (folder / f"{name}.partial").replace(folder / name)

@@ -85,7 +85,7 @@ def _sources(names: set[str]) -> dict[str, Any]:
 
 
 def _write(path: Path, data: dict[str, Any]) -> None:
-    path.write_text(json.dumps(data, separators=(",", ":")), encoding="utf-8")
+    path.write_text(json.dumps(data, separators=(",", ":")), encoding="utf-8", newline="\n")
 
 
 def write_cpu(directory: Path, bundle: Path, placed: DeviceFolder) -> None:

@@ -97,7 +97,7 @@ def _graph(file: Path) -> onnx.GraphProto:
 
 def _write(program: dict[str, Any], file: Path) -> None:
     with storage_errors(str(file)):
-        file.write_text(json.dumps(program, separators=(",", ":")), encoding="utf-8")
+        file.write_text(json.dumps(program, separators=(",", ":")), encoding="utf-8", newline="\n")
 
 
 def _ids_of(graph: onnx.GraphProto) -> NDArray[Any] | None:

@@ -44,7 +44,7 @@ def write_page(directory: Path) -> None:
         shutil.copytree(mine, directory / "page", ignore=shutil.ignore_patterns("*.html"), dirs_exist_ok=True)
         shutil.copytree(run, directory / "run")
         text = composed((shared / INDEX).read_text(encoding="utf-8"), mine)
-    (directory / INDEX).write_text(text, encoding="utf-8")
+    (directory / INDEX).write_text(text, encoding="utf-8", newline="\n")
 
 
 def composed(text: str, parts: Path) -> str:

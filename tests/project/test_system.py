@@ -95,6 +95,19 @@ def test_no_other_room_imports_a_systems_own_file() -> None:
     assert {file for file, _ in found if not file.startswith("edgedec/telemetry/energy/")} <= linux
 
 
+def test_files_of_text_have_the_same_bytes_on_every_system() -> None:
+    """Windows would end their lines otherwise, and a bundle that was made there would have other hashes."""
+    writes = re.compile(r"\.write_text\((?!.*newline=)")
+    found = {
+        relative(file)
+        for file in places()
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if writes.search(line)
+    }
+    linux, formatter_of_click = "edgedec/bench/harness/cgroups.py", "cli/command.py"
+    assert found == {linux, formatter_of_click}
+
+
 def test_the_room_stands_on_the_standard_library_alone() -> None:
     imports = re.compile(r"^\s*(?:from|import) (\w+)", re.M)
     found = {

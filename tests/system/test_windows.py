@@ -309,6 +309,12 @@ def test_a_rename_waits_for_who_holds_the_file(
     assert target.read_text() == ("old" if fails else "new")
 
 
+def test_addresses_of_files_begin_with_the_drive() -> None:
+    assert places.local_path("/C:/Users/Jörg Ä/edgedec", "win32") == Path("C:/Users/Jörg Ä/edgedec")
+    assert places.local_path("/srv/edgedec", "win32") == Path("/srv/edgedec")
+    assert places.local_path("/C:/odd", "linux") == Path("/C:/odd")
+
+
 def test_libraries_and_programs_have_windows_names() -> None:
     assert places.library_name("edgedec_kernels", "win32") == "edgedec_kernels.dll"
     assert places.versioned_names("onnxruntime", "win32") == "onnxruntime.dll"

@@ -55,7 +55,7 @@ def probe(model: Path, sha256: str) -> Facts:
     facts = _facts(_ask(model))
     try:
         with atomic_path(kept) as temporary:
-            temporary.write_text(json.dumps(facts), encoding="utf-8")
+            temporary.write_text(json.dumps(facts), encoding="utf-8", newline="\n")
     except StorageError:
         return facts  # the next start asks again
     return facts

@@ -90,7 +90,8 @@ def _own(name: str) -> bool:
 def write_json(file: Path, value: Mapping[str, Any]) -> None:
     """Replace a file. Raises StorageError."""
     with atomic_path(file) as temporary:
-        temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+        temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def read_json(file: Path) -> dict[str, Any]:

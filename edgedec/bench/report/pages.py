@@ -31,7 +31,7 @@ def write_pages(folder: Path, title: str, lines: Sequence[str], parts: Parts) ->
         (MARKDOWN, markdown_of(title, lines, parts)),
     ):
         with atomic_path(folder / name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+            temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _rendered(template: str, title: str, lines: Sequence[str], parts: Parts, *, escaped: bool) -> str:

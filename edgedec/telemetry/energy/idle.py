@@ -66,7 +66,7 @@ def known_idle(meter: Meter, file: Path | None, now: Callable[[], float] = time.
     found = measure_idle(meter)
     if found and file:
         with suppress(StorageError), atomic_path(file) as temporary:
-            temporary.write_text(json.dumps(asdict(found)), encoding="utf-8")
+            temporary.write_text(json.dumps(asdict(found)), encoding="utf-8", newline="\n")
     return found
 
 
