@@ -4,9 +4,17 @@
 //   result  the integer or pointer that came back, bytes at that pointer when it is a string, the arguments of kind 2
 // where "bytes" is a length and as many bytes; the name starts with 's' (a string comes back), 'p' (a
 // pointer) or 'i' (an int).
+#if defined(_WIN32)
+#define NOMINMAX
+#include <windows.h>
+// Behind <windows.h>.
+#include <fcntl.h>
+#include <io.h>
+#else
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#endif
 
 #include <cstdint>
 #include <cstdio>
@@ -38,31 +46,75 @@ void write_bytes(const void* from, size_t n) {
   std::fwrite(from, 1, n, stdout);
 }
 
+#if defined(_WIN32)
+size_t page_bytes() { return 4096; }
+
+// Pages, of which the last may not be touched; null.
+void* take(size_t bytes) {
+  void* all = VirtualAlloc(nullptr, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+  DWORD before;
+  return all && VirtualProtect(static_cast<char*>(all) + bytes - page_bytes(), page_bytes(), PAGE_NOACCESS, &before) ? all : nullptr;
+}
+
+void give(void* all, size_t) { VirtualFree(all, 0, MEM_RELEASE); }
+
+void* load(const char* path) { return LoadLibraryA(path); }
+std::string why() { return "error " + std::to_string(GetLastError()); }
+void* find(void* library, const char* name) { return reinterpret_cast<void*>(GetProcAddress(static_cast<HMODULE>(library), name)); }
+#else
+size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
+
+void* take(size_t bytes) {
+  void* all = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return all != MAP_FAILED && !mprotect(static_cast<char*>(all) + bytes - page_bytes(), page_bytes(), PROT_NONE) ? all : nullptr;
+}
+
+void give(void* all, size_t bytes) { munmap(all, bytes); }
+
+void* load(const char* path) { return dlopen(path, RTLD_NOW); }
+std::string why() { return dlerror(); }
+void* find(void* library, const char* name) { return dlsym(library, name); }
+#endif
+
 // Memory that ends where a page begins that may not be touched, so that reading or writing past it is a crash.
 class Buffer {
  public:
-  explicit Buffer(size_t n) : size(n), page(static_cast<size_t>(sysconf(_SC_PAGESIZE))), mapped((n / page + 2) * page) {
-    void* all = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (all == MAP_FAILED) fail("no memory");
-    base = static_cast<char*>(all);
-    if (mprotect(base + mapped - page, page, PROT_NONE)) fail("mprotect");
+  explicit Buffer(size_t n) : size(n), page(page_bytes()), mapped((n / page + 2) * page), base(static_cast<char*>(take(mapped))) {
+    if (!base) fail("no memory");
     data = base + mapped - page - n;
   }
-  Buffer(Buffer&& b) noexcept : size(b.size), page(b.page), mapped(b.mapped), data(b.data), base(b.base) { b.base = nullptr; }
+  Buffer(Buffer&& b) noexcept : size(b.size), page(b.page), mapped(b.mapped), base(b.base), data(b.data) { b.base = nullptr; }
   ~Buffer() {
-    if (base) munmap(base, mapped);
+    if (base) give(base, mapped);
   }
 
   size_t size, page, mapped;
-  char* data;
 
  private:
   char* base;
+
+ public:
+  char* data;
 };
 
+using Integer = uint64_t;
+
+#if defined(_WIN32)
+// Each argument has its place, whatever its type, and those of a function with "..." go in both registers of their places: so one
+// type fits every function of up to 24 arguments.
+using Any = Integer (*)(double, ...);
+
+Integer call(void* function, const std::vector<Integer>& given, const std::vector<float>&) {
+  double n[24] = {};
+  std::memcpy(n, given.data(), (given.size() < 24 ? given.size() : 24) * sizeof(double));
+  return reinterpret_cast<Any>(function)(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10], n[11], n[12],
+                                         n[13], n[14], n[15], n[16], n[17], n[18], n[19], n[20], n[21], n[22], n[23]);
+}
+
+constexpr bool kInOrder = true;
+#else
 // Integers and pointers go in their registers, then on the stack in eight bytes each, floats in registers of their
 // own, whatever their order (AAPCS64): so one type fits every function of up to 24 integers and 4 floats.
-using Integer = uint64_t;
 using Any = Integer (*)(Integer, Integer, Integer, Integer, Integer, Integer, Integer, Integer, float, float, float, float,
                         Integer, Integer, Integer, Integer, Integer, Integer, Integer, Integer, Integer, Integer, Integer,
                         Integer, Integer, Integer, Integer, Integer);
@@ -73,10 +125,13 @@ Integer call(void* function, const std::vector<Integer>& n, const std::vector<fl
                                          n[20], n[21], n[22], n[23]);
 }
 
+constexpr bool kInOrder = false;
+#endif
+
 void serve(void* library, int64_t name_length) {
   std::string name(static_cast<size_t>(name_length), 0);
   read_all(&name[0], name.size());
-  void* function = dlsym(library, name.c_str() + 1);
+  void* function = find(library, name.c_str() + 1);
   if (!function) fail("no function " + name.substr(1));
   std::vector<Integer> integers;
   std::vector<float> floats;
@@ -84,7 +139,8 @@ void serve(void* library, int64_t name_length) {
   for (int64_t left = read_number(); left > 0; --left) {
     const int64_t kind = read_number(), value = read_number();
     if (kind == 0) integers.push_back(static_cast<Integer>(value));
-    if (kind == 1) std::memcpy(&floats.emplace_back(), &value, sizeof(float));
+    if (kind == 1 && kInOrder) integers.push_back(static_cast<uint32_t>(value));
+    if (kind == 1 && !kInOrder) std::memcpy(&floats.emplace_back(), &value, sizeof(float));
     if (kind != 2) continue;
     buffers.emplace_back(static_cast<size_t>(value));
     read_all(buffers.back().data, buffers.back().size);
@@ -105,8 +161,12 @@ void serve(void* library, int64_t name_length) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  void* library = argc == 2 ? dlopen(argv[1], RTLD_NOW) : nullptr;
-  if (!library) fail(argc == 2 ? dlerror() : "usage: arm_driver LIBRARY");
+#if defined(_WIN32)
+  _setmode(_fileno(stdin), _O_BINARY);
+  _setmode(_fileno(stdout), _O_BINARY);
+#endif
+  void* library = argc == 2 ? load(argv[1]) : nullptr;
+  if (!library) fail(argc == 2 ? why() : "usage: arm_driver LIBRARY");
   int64_t length;
   while (std::fread(&length, sizeof length, 1, stdin) == 1) serve(library, length);
   return 0;

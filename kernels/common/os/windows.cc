@@ -47,7 +47,12 @@ size_t page_bytes() {
 void* take_pages(size_t bytes) { return VirtualAlloc(nullptr, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE); }
 void* reserve_pages(size_t bytes) { return take_pages(bytes); }  // the system promises all memory that it gives
 void return_pages(void* pages, size_t) { VirtualFree(pages, 0, MEM_RELEASE); }
-void give_back(void* pages, size_t bytes) { DiscardVirtualMemory(pages, bytes); }
+
+void give_back(void* pages, size_t bytes) {
+  VirtualAlloc(pages, bytes, MEM_RESET, PAGE_READWRITE);  // their contents need no longer be kept
+  VirtualUnlock(pages, bytes);                            // pages that are not locked leave the working set
+}
+
 void prefer_large_pages(void*, size_t) {}
 void prefer_small_pages(void*, size_t) {}
 void* take_aligned(size_t alignment, size_t bytes) { return _aligned_malloc(bytes, alignment); }

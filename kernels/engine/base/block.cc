@@ -10,7 +10,7 @@ Status Block::allocate(size_t size, const char* what) {
   if (size == 0) return {};
   void* found = os::reserve_pages(size);
   if (!found)
-    return {Code::kNoMemory, "the system does not give " + decimal(size) + " bytes of memory for " + what,
+    return {Code::kNoMemory, "the system does not give " + decimal(uint64_t{size}) + " bytes of memory for " + what,
             "close other programs, or use a smaller context"};
   data_ = static_cast<uint8_t*>(found);
   size_ = size;
