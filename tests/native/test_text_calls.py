@@ -122,6 +122,8 @@ TEXTS = (
     "<|tool_call_start|>[f(a=007)]<|tool_call_end|>",
     '<|tool_call_start|>[{"name": "f", "arguments": {"a": 1}}]<|tool_call_end|>',
     "<|tool_call_start|>[f(a={**b}, c={1})]",
+    "<|tool_call_start|>[f(a='\0')]<|tool_call_end|>",
+    '<tool_call>{"name": "f", "arguments": {}, "x": \u00e9}</tool_call>',
     "<tool_call>" * 3 + "x",
 )
 

@@ -29,7 +29,7 @@ class JsonEnd:
         """Return how many characters at the beginning of ``text`` belong to the value."""
         for at, char in enumerate(text):
             if not self._begun:
-                self._begun, self.scalar = True, char.isalnum() or char == "-"
+                self._begun, self.scalar = True, (char.isascii() and char.isalnum()) or char == "-"
                 self.failed = not self.scalar and char not in '"{['
             elif self.scalar:
                 self.over = _SCALAR_END.match(char) is not None

@@ -100,7 +100,7 @@ bool lfm(const CallReading& reading, size_t) {
 
 std::string write_lfm(Text name, const PlainValue& arguments) {
   std::string given;
-  for (size_t at = 0; at < arguments.items.size(); ++at)
+  for (size_t at = 0; at < arguments.keys.size(); ++at)
     given += (at ? ", " : "") + arguments.keys[at] + "=" + python_text(arguments.items[at]);
   return std::string(kLfm) + "[" + std::string(name) + "(" + given + ")]" + std::string(kLfmEnd);
 }

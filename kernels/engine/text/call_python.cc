@@ -29,7 +29,7 @@ class PythonReader {
   explicit PythonReader(std::string_view text) : in_(without_space_at_end(without_space_in_front(text))) {}
 
   bool list(std::vector<ToolCall>* calls) {
-    if (!take('[')) return false;
+    if (!sound() || !take('[')) return false;
     do {
       if (take(']')) return !calls->empty() && over();
       calls->emplace_back();
@@ -38,11 +38,12 @@ class PythonReader {
     return take(']') && over();
   }
 
-  bool one(ToolCall* made) { return call(made) && over(); }
+  bool one(ToolCall* made) { return sound() && call(made) && over(); }
 
  private:
   using Fields = std::vector<std::pair<std::string, std::string>>;
 
+  bool sound() const { return in_.find('\0') == in_.npos; }
   void space() {
     while (at_ < in_.size() && std::string_view(" \t\n\r\f").find(in_[at_]) != std::string_view::npos) ++at_;
   }

@@ -20,8 +20,7 @@ class JsonEnd {
     for (size_t at = 0; at < text.size(); ++at) {
       const char one = text[at];
       if (!at) {
-        size_t behind = 0;
-        scalar = is_letter(next_utf8(text, &behind)) || one == '-';
+        scalar = (one > 0 && is_letter(static_cast<uint32_t>(one))) || one == '-';
         failed = !scalar && one != '"' && one != '{' && one != '[';
       } else if (scalar) {
         over = (one > 0 && is_space(static_cast<uint32_t>(one))) || std::string_view(",]};<").find(one) != std::string_view::npos;

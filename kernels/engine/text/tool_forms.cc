@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/utf8.h"
 #include "engine/text/chat_template.h"
 
 namespace edgedec::engine {
@@ -37,9 +38,9 @@ PlainValue probe_tool() {
 // A tool as templates see it: with description and parameters, and without `strict`.
 PlainValue complete_tool(const PlainValue& tool) {
   const PlainValue* given = tool.find("function");
+  if (!given || !given->is(PlainValue::Kind::kObject)) return tool;
   PlainValue made = object_of({{"type", PlainValue::of("function")}});
   for (size_t at = 0; at < tool.items.size(); ++at) made.set(tool.keys[at], tool.items[at]);
-  if (!given) return made;
   const PlainValue none = object_of({{"type", PlainValue::of("object")}, {"properties", PlainValue::object()}});
   PlainValue function = object_of({{"name", PlainValue()}, {"description", PlainValue::of("")}, {"parameters", none}});
   for (size_t at = 0; at < given->items.size(); ++at)
@@ -122,7 +123,7 @@ void each_call(PlainValue* fields, Act act) {
   for (size_t at = 0; at < fields->items.size(); ++at) {
     if (fields->keys[at] != "tool_calls") continue;
     for (PlainValue& call : fields->items[at].items)
-      for (size_t one = 0; one < call.items.size(); ++one)
+      for (size_t one = 0; one < call.keys.size(); ++one)
         if (call.keys[one] == "function") act(&call.items[one]);
   }
 }
@@ -217,7 +218,8 @@ void ToolTalk::ready(size_t at, const ToolForms& forms) {
 void ToolTalk::into_system_message() {
   PlainValue functions;
   functions.kind = PlainValue::Kind::kList;
-  for (const PlainValue& tool : tools_) functions.items.push_back(*tool.find("function"));
+  for (const PlainValue& tool : tools_)
+    if (const PlainValue* function = tool.find("function")) functions.items.push_back(*function);
   if (messages_.empty() || messages_[0].role != "system") {
     messages_.insert(messages_.begin(), {"system", {}});
     contents_.insert(contents_.begin(), "");
