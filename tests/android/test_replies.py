@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,21 @@ from tests.native.native_runs import NativeRuns
 SAMPLED = DrawParams(temperature=0.9, top_k=40, seed=11)
 QUESTION = ("Write the word apple three times.",)
 COUNTING = "one two three one two three one two three one two"
+YEAR = {"type": "integer", "minimum": 0, "maximum": 2100}
+PERSON = json.dumps(
+    {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "year": YEAR},
+        "required": ["name", "year"],
+        "additionalProperties": False,
+    }
+)
 CASES = {
     "smollm2-135m": (
         Case(DrawParams(), messages=QUESTION, max_tokens=32),
         Case(SAMPLED, messages=(*QUESTION, "apple", "Écris-le en français \N{RED APPLE}"), max_tokens=32),
+        Case(DrawParams(), messages=("Who was the first man on the moon?",), max_tokens=32, schema=PERSON),
+        Case(SAMPLED, text="The", max_tokens=32, choices=("Eiffel tower is in Paris, the capital of all",)),
     ),
     "gemma3-270m": (
         Case(DrawParams(), text=COUNTING, max_tokens=48),
