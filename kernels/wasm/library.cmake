@@ -9,7 +9,8 @@ file(GLOB WASM_SOURCES CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}
      engine/base/*.cc engine/bundle/*.cc engine/decode/*.cc engine/text/*.cc engine/web/*.cc)
 list(FILTER WASM_SOURCES EXCLUDE REGEX "^engine/(base/(files|cores|block)|decode/(cost_file|pass_costs))\\.cc$")
 list(APPEND WASM_SOURCES
-     engine/capi/conversation.cc engine/capi/figures.cc engine/capi/form.cc engine/capi/loops.cc engine/capi/reply.cc engine/capi/turns.cc
+     engine/capi/chat_message.cc engine/capi/conversation.cc engine/capi/figures.cc engine/capi/form.cc engine/capi/loops.cc
+     engine/capi/reply.cc engine/capi/turns.cc
      engine/drafters/device_folder.cc engine/drafters/own_layers.cc engine/drafters/prepared_maps.cc engine/drafters/registry.cc
      engine/drafters/trim.cc engine/drafters/vocabulary_pair.cc
      engine/model/layer_graph.cc engine/model/layer_states.cc engine/model/state_memory.cc
