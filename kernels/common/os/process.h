@@ -1,4 +1,4 @@
-// This process and its machine: memory, and the cores that it may use. edgedec/telemetry/ says the same in Python.
+// This process and its machine: memory, and the cores that it may use. edgedec/system/ says the same in Python.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The cores that this process may use: edgedec/telemetry/cores.py.
+// The cores that this process may use: edgedec/system/cores.py.
 #pragma once
 
 #include "core/base/status.h"
