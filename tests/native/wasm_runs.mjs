@@ -1,6 +1,7 @@
 // Runs requests in edgedec.wasm: node wasm_runs.mjs WASM FOLDER OPTIONS REQUESTS. Prints, for each request, its tokens, text
 // and figures, and a hash over the results of all passes. The option `threads` is for edgedec-fast.wasm; with
-// `flat` nothing but passes takes time, so that drafts do not depend on how busy the machine is.
+// `flat` nothing but passes takes time, so that drafts do not depend on how busy the machine is. With `timed` the costs of
+// passes are measured first and printed, and the engine hears the seconds of each; otherwise it hears 1 for all.
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -48,9 +49,11 @@ function hashed(hash, pass) {
 function turns(engine, hash, pieces) {
   let state;
   while ((state = exports.edgedec_web_next(engine)) === 1) {
+    const begin = performance.now();
     call("compute", engine);
+    const seconds = timed ? (performance.now() - begin) / 1000 : 1.0;
     hashed(hash, exports.edgedec_web_pass_of(engine));
-    call("give", engine, 1.0);
+    call("give", engine, seconds);
     if (passed !== null) passed += 1.0;
     pieces.push(...said());
   }
@@ -62,7 +65,7 @@ for (const name of FILES.filter((one) => statSync(join(folder, one)).isFile())) 
   const data = readFileSync(join(folder, name)), text = Buffer.from(name);
   call("file", put(text), text.length, put(data), data.length);
 }
-const { threads = 1, flat = false, ...others } = JSON.parse(options);
+const { threads = 1, flat = false, timed = false, ...others } = JSON.parse(options);
 if (flat) passed = 0;
 const helpers = Array.from({ length: threads - 1 }, () => {
   const stack = exports.edgedec_web_alloc(1 << 18) + (1 << 18), tls = exports.edgedec_web_alloc(exports.__tls_size.value + 64);
@@ -72,6 +75,10 @@ const text = Buffer.from(JSON.stringify(others));
 const engine = exports.edgedec_web_open(put(text), text.length);
 if (!engine) throw Error(JSON.stringify(said()));
 call("cpu", engine);
+if (timed) {
+  call("measure", engine);
+  console.log(JSON.stringify({ costs: turns(engine, createHash("sha256"), []).costs }));
+}
 for (const request of JSON.parse(requests)) {
   const asked = Buffer.from(JSON.stringify(request)), hash = createHash("sha256"), pieces = [];
   call("begin", engine, put(asked), asked.length);
