@@ -76,6 +76,8 @@ PAGE = "edgedec/server/page/"
 WEB = "edgedec/export/web/"
 SHADERS = "edgedec/kernels/"
 PROBE = "edgedec/kernels/wgsl/probe.json"
+REPORT = "edgedec/bench/report/"
+SAMPLE = "edgedec/export/npu/sample.txt"
 LITTER = (".so", ".dylib", ".dll", ".wasm", ".o", ".pyc", ".onnx", ".gguf", ".whl")
 
 
@@ -194,7 +196,8 @@ def faults_of_wheel(wheel: Path) -> list[str]:
 def wanted(name: str, platform: Platform) -> bool:
     """Say whether a wheel may have this file: all but sources, what is compiled, and data."""
     right = name.endswith((".py", "/py.typed", "/"))
-    right = right or name in (*platform.compiled, *WASM, NOTICES, CATALOGUE, PROBE)
+    right = right or name in (*platform.compiled, *WASM, NOTICES, CATALOGUE, PROBE, SAMPLE)
+    right = right or (name.startswith(REPORT) and name.endswith(".j2"))
     right = right or (name.startswith((PAGE, WEB)) and name.endswith((".html", ".css", ".js", ".svg")))
     right = right or (name.startswith(SHADERS) and name.endswith(".wgsl"))
     return name.startswith("edgedec/") and (right or name.startswith(DRAFTERS))

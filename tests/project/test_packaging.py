@@ -12,6 +12,7 @@ import tarfile
 import tomllib
 import zipfile
 from collections.abc import Iterable
+from fnmatch import fnmatch
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from types import ModuleType
@@ -24,7 +25,7 @@ from edgedec.core.version import __version__
 from edgedec.kernels import library, notices
 from edgedec.system.places import library_name
 from tests.conftest import ROOT
-from tests.project.sources import documents, modules
+from tests.project.sources import documents, modules, relative, sources
 
 with (ROOT / "pyproject.toml").open("rb") as file:
     PROJECT: dict[str, Any] = tomllib.load(file)
@@ -157,6 +158,23 @@ def test_a_whole_wheel_is_taken(tmp_path: Path, one: Any) -> None:
     names = [*one.compiled, *SHARED, "edgedec/kernels/", "edgedec/kernels/wgsl/pass.wgsl", drafter]
     wheel = a_wheel(tmp_path, names, f"py3-none-{one.tag}")
     assert wheels.faults_of_wheel(wheel) == []
+
+
+def test_every_file_of_the_packages_goes_into_a_wheel_or_is_left_out() -> None:
+    """Each tracked file, by the folders and patterns of pyproject.toml: a new kind is told of at once."""
+    build = PROJECT["tool"]["scikit-build"]["wheel"]
+    folders = sorted(build["packages"].items(), key=lambda one: -len(one[1]))
+    names = [
+        f"{package}/{path.removeprefix(f'{folder}/')}"
+        for path in map(relative, sources())
+        for package, folder in folders
+        if path.startswith(f"{folder}/")
+    ]
+    packed = [
+        name for name in names if not any(fnmatch(f"/{name}", f"*{one[2:]}") for one in build["exclude"])
+    ]
+    assert len(packed) > 500
+    assert [name for name in packed if not wheels.wanted(name, LINUX)] == []
 
 
 def test_the_library_of_another_system_is_refused(tmp_path: Path) -> None:
