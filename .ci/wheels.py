@@ -20,6 +20,8 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
+import macho
+
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "wheels"
 DIST = ROOT / "dist"
@@ -78,6 +80,8 @@ SHADERS = "edgedec/kernels/"
 PROBE = "edgedec/kernels/wgsl/probe.json"
 REPORT = "edgedec/bench/report/"
 SAMPLE = "edgedec/export/npu/sample.txt"
+EXPORTS = ("RegisterCustomOps", "edgedec_open")
+"""Functions that ONNX Runtime and ctypes look up by name, so that a library has their names as text."""
 LITTER = (".so", ".dylib", ".dll", ".wasm", ".o", ".pyc", ".onnx", ".gguf", ".whl")
 
 
@@ -185,10 +189,16 @@ def faults_of_wheel(wheel: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as file:
         names = file.namelist()
         (info,) = (file.read(name).decode() for name in names if name.endswith(".dist-info/WHEEL"))
+        library = file.read(platform.compiled[0]) if platform.compiled[0] in names else b""
     tag = f"py3-none-{platform.tag}"
     faults = [] if f"Tag: {tag}\n" in info else [f"is not tagged {tag}"]
     needed = (*platform.compiled, *WASM, NOTICES, CATALOGUE, PROBE, f"{PAGE}index.html", "/licenses/LICENSE")
     faults += [f"lacks {part}" for part in needed if not any(part in n for n in names)]
+    if platform.system == "Darwin" and library:
+        faults += [
+            f"needs {name}, newer than macOS 11" for name in sorted(macho.needed(library) - macho.MACOS_11)
+        ]
+    faults += [f"exports no {name}" for name in EXPORTS if library and f"{name}\0".encode() not in library]
     unwanted = (name for name in names if ".dist-info/" not in name and not wanted(name, platform))
     return faults + [f"has {name}" for name in unwanted]
 

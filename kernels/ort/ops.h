@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/capi.h"
 #include "ort/custom_op.h"
 
 namespace edgedec::ort {
@@ -11,4 +12,4 @@ namespace edgedec::ort {
 }  // namespace edgedec::ort
 
 // Registers every op with `options`. ONNX Runtime looks it up by this name, and the engine calls it.
-extern "C" OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base);
+EDGEDEC_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base);

@@ -34,8 +34,7 @@ OrtStatus* make_domain(Api api, OrtCustomOpDomain** made) {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(OrtSessionOptions* options,
-                                                                               const OrtApiBase* base) {
+EDGEDEC_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
   const OrtApi* table = base->GetApi(kApiVersion);
   // Without an API there is no status to return. Callers refuse older runtimes before this call.
   if (!table) return nullptr;

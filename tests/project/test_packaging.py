@@ -7,6 +7,7 @@ import importlib.util
 import io
 import platform
 import re
+import struct
 import sys
 import tarfile
 import tomllib
@@ -46,16 +47,34 @@ def script(name: str) -> ModuleType:
     return module
 
 
+sys.path.insert(0, str(ROOT / ".ci"))  # scripts there import each other
 wheels = script("wheels")
+sys.path.pop(0)
 
 
 def a_wheel(folder: Path, names: Iterable[str], tag: str = "py3-none-manylinux_2_28_x86_64") -> Path:
     path = folder / f"edgedec_runtime-{__version__}-{tag}.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for name in (*names, "edgedec/__init__.py"):
-            archive.writestr(name, "")
+            archive.writestr(name, a_library(name))
         archive.writestr(f"{INFO}/WHEEL", f"Wheel-Version: 1.0\nTag: {tag}\n")
     return path
+
+
+EXPORTED = b"\0RegisterCustomOps\0edgedec_open\0"
+
+
+def a_library(name: str, asks: str = "malloc") -> bytes:
+    """The names in a library, or nothing for another file; one of macOS with a table of symbols."""
+    if name not in {one.compiled[0] for one in wheels.PLATFORMS.values()}:
+        return b""
+    if not name.endswith(".dylib"):
+        return EXPORTED
+    head = struct.pack("<8I", 0xFEEDFACF, 0, 0, 6, 1, 24, 0, 0)
+    texts = b"\0_" + asks.encode() + EXPORTED
+    table = struct.pack("<6I", 2, 24, 56, 2, 88, len(texts))
+    symbols = struct.pack("<IBBHQ", 1, 0x01, 0, 0, 0) + struct.pack("<IBBHQ", 1, 0x0F, 1, 0, 0)
+    return head + table + symbols + texts
 
 
 LICENCE = f"{INFO}/licenses/LICENSE"
@@ -175,6 +194,24 @@ def test_every_file_of_the_packages_goes_into_a_wheel_or_is_left_out() -> None:
     ]
     assert len(packed) > 500
     assert [name for name in packed if not wheels.wanted(name, LINUX)] == []
+
+
+def test_a_library_that_exports_no_ops_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one for Windows did not: only what is marked is exported there."""
+    monkeypatch.setattr(sys.modules[__name__], "EXPORTED", b"\0edgedec_open\0RegisterCustomOpsOf\0")
+    assert wheels.faults_of_wheel(a_wheel(tmp_path, WHOLE)) == ["exports no RegisterCustomOps"]
+
+
+def test_a_library_that_asks_for_more_than_macos_11_has_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    macos = wheels.PLATFORMS["macos-aarch64"]
+    newer = a_library(macos.compiled[0], "os_sync_wait_on_address")  # since macOS 14.4
+    monkeypatch.setattr(sys.modules[__name__], "a_library", lambda name: newer if "dylib" in name else b"")
+    wheel = a_wheel(tmp_path, [*macos.compiled, *SHARED], f"py3-none-{macos.tag}")
+    assert wheels.faults_of_wheel(wheel) == ["needs os_sync_wait_on_address, newer than macOS 11"]
+    with pytest.raises(ValueError, match="no library of macOS"):
+        wheels.macho.needed(EXPORTED)
 
 
 def test_the_library_of_another_system_is_refused(tmp_path: Path) -> None:
