@@ -78,7 +78,7 @@ _HEAD_PARTS = (
 )
 _OP_PARTS = ("ai.edgedec", "Node", "node", "input", "output", "OrtValue", MODEL, op_cases.CALL)
 _NATIVE_PARTS = (*_MODEL_PARTS, *_OP_PARTS, "expert", "drafter", "runs without", "device", WEIGHTS)
-_WEB_PARTS = (*_NATIVE_PARTS, CPU_PROGRAM, "KV cache")
+_WEB_PARTS = (*_NATIVE_PARTS, CPU_PROGRAM, "KV cache", "recurrent states")
 _MESSAGES = (
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "Hello <|im_end|> <bos>"},
