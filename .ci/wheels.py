@@ -30,7 +30,7 @@ KERNELS = "edgedec/kernels/"
 
 
 class Platform(NamedTuple):
-    """What a wheel is for: the names of its system and processor in CMake, and its tag.
+    """The target of a wheel: the names of its system and processor in CMake, and its tag.
 
     ``host``: as Python names the platform there. ``compiled``: the files that only this wheel has.
     """

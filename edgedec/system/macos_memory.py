@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from pathlib import Path
 
 COUNTED = "physical footprint, without mapped files"
 """The number by which the memory of a process is counted."""
-TELLS_MAPPINGS = False
-"""Whether ``ranges`` and the kernels know where files are mapped."""
 _USAGE_V4 = 4
 _FIELDS = 35
 """64-bit numbers of ``rusage_info_v4`` behind the 16 bytes of its UUID (sys/resource.h)."""
@@ -45,25 +42,6 @@ def parts_of(process: int | None) -> tuple[int, int]:
 
     resident, own = int(psutil.Process(process).memory_info().rss), _usage(_FOOTPRINT, process)
     return max(resident - own, 0), own
-
-
-def ranges(file: Path) -> list[tuple[int, int, int, bool]]:
-    """Return nothing: that is not told."""
-    return []
-
-
-def available_bytes() -> int | None:
-    """Return the memory that new work may take without swapping."""
-    import psutil
-
-    return int(psutil.virtual_memory().available)
-
-
-def total_bytes() -> int | None:
-    """Return the memory of the machine."""
-    import psutil
-
-    return int(psutil.virtual_memory().total)
 
 
 def _usage(number: int, process: int | None = None) -> int:

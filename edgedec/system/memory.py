@@ -7,29 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 if sys.platform == "win32":
-    from edgedec.system.windows_memory import (
-        COUNTED,
-        TELLS_MAPPINGS,
-        available_bytes,
-        mapped_rss_bytes,
-        parts_of,
-        peak_rss_bytes,
-        ranges,
-        rss_bytes,
-        total_bytes,
-    )
+    from edgedec.system.psutil_memory import TELLS_MAPPINGS, available_bytes, ranges, total_bytes
+    from edgedec.system.windows_memory import COUNTED, mapped_rss_bytes, parts_of, peak_rss_bytes, rss_bytes
 elif sys.platform == "darwin":
-    from edgedec.system.macos_memory import (
-        COUNTED,
-        TELLS_MAPPINGS,
-        available_bytes,
-        mapped_rss_bytes,
-        parts_of,
-        peak_rss_bytes,
-        ranges,
-        rss_bytes,
-        total_bytes,
-    )
+    from edgedec.system.macos_memory import COUNTED, mapped_rss_bytes, parts_of, peak_rss_bytes, rss_bytes
+    from edgedec.system.psutil_memory import TELLS_MAPPINGS, available_bytes, ranges, total_bytes
 else:
     from edgedec.system.linux import (
         COUNTED,

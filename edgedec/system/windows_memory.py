@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 COUNTED = "private bytes; at their peak the working set, mapped files included"
 """The numbers by which the memory of a process is counted."""
-TELLS_MAPPINGS = False
-"""Whether ``ranges`` and the kernels know where files are mapped."""
 
 
 def rss_bytes() -> int:
@@ -35,22 +31,3 @@ def parts_of(process: int | None) -> tuple[int, int]:
 
     found = psutil.Process(process).memory_info()
     return max(int(found.rss) - int(found.private), 0), int(found.private)
-
-
-def ranges(file: Path) -> list[tuple[int, int, int, bool]]:
-    """Return nothing: that is not told."""
-    return []
-
-
-def available_bytes() -> int | None:
-    """Return the memory that new work may take without swapping."""
-    import psutil
-
-    return int(psutil.virtual_memory().available)
-
-
-def total_bytes() -> int | None:
-    """Return the memory of the machine."""
-    import psutil
-
-    return int(psutil.virtual_memory().total)

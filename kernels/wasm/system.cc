@@ -74,7 +74,7 @@ std::tm local_now() {
   return local;
 }
 
-// Of the heap, and not zeroed: nothing that asks for pages here reads what it has not written.
+// Takes them from the heap, not zeroed: nothing that asks for pages here reads what it has not written.
 void* take_pages(size_t bytes) { return std::malloc(bytes); }
 void return_pages(void* pages, size_t) { std::free(pages); }
 

@@ -27,7 +27,7 @@ FACTS = re.compile(r"/proc\b|/sys\b|/dev/(?!null)")
 
 
 def named(source: str) -> Iterator[str]:
-    """What a module names that some systems do not have, or by which they are told apart."""
+    """Names in a module that some systems lack, or by which they are told apart."""
     tree = ast.parse(source)
     prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):

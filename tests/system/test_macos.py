@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from edgedec.system import allocator, macos_memory, macos_processor, places, psutil_cores
+from edgedec.system import allocator, macos_memory, macos_processor, places, psutil_cores, psutil_memory
 from tests.system.standing_in import library, module
 
 MB = 1 << 20
@@ -34,7 +34,7 @@ def test_memory_is_the_physical_footprint(monkeypatch: pytest.MonkeyPatch) -> No
     calls = footprint(monkeypatch)
     assert (macos_memory.rss_bytes(), macos_memory.peak_rss_bytes()) == (100 * MB, 150 * MB)
     assert macos_memory.mapped_rss_bytes("weights.bin") == 0
-    assert macos_memory.ranges(Path("weights.bin")) == []
+    assert psutil_memory.ranges(Path("weights.bin")) == []
     assert {call[0] for call in calls.proc_pid_rusage.calls} == {os.getpid()}
     assert "footprint" in macos_memory.COUNTED
 
@@ -55,7 +55,7 @@ def test_the_rest_of_a_process_is_mapped_files(monkeypatch: pytest.MonkeyPatch) 
     module(monkeypatch, "psutil", Process=lambda pid: resident, virtual_memory=lambda: memory)
     assert macos_memory.parts_of(77) == (160 * MB, 100 * MB)
     assert calls.proc_pid_rusage.calls[-1][0] == 77
-    assert (macos_memory.total_bytes(), macos_memory.available_bytes()) == (8 << 30, 3 << 30)
+    assert (psutil_memory.total_bytes(), psutil_memory.available_bytes()) == (8 << 30, 3 << 30)
 
 
 def test_all_cores_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from edgedec.system import (
     files,
     places,
     psutil_cores,
+    psutil_memory,
     windows_endings,
     windows_limits,
     windows_locks,
@@ -61,8 +62,8 @@ def test_memory_is_private_bytes_and_its_peak_the_working_set(monkeypatch: pytes
     assert windows_memory.mapped_rss_bytes("weights.bin") == 0
     assert windows_memory.parts_of(77) == (180 * MB, 120 * MB)
     assert calls.asked[-1] == 77
-    assert (windows_memory.total_bytes(), windows_memory.available_bytes()) == (16 << 30, 9 << 30)
-    assert windows_memory.ranges(Path("weights.bin")) == []
+    assert (psutil_memory.total_bytes(), psutil_memory.available_bytes()) == (16 << 30, 9 << 30)
+    assert psutil_memory.ranges(Path("weights.bin")) == []
     assert "private bytes" in windows_memory.COUNTED
 
 

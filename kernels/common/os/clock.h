@@ -6,7 +6,7 @@
 
 namespace edgedec::os {
 
-// Seconds from an arbitrary moment on; they never go back. Of the clock that time.perf_counter of Python reads.
+// Seconds from an arbitrary moment on; they never go back. It is the clock of Python's time.perf_counter.
 double monotonic_s();
 
 // Seconds since 1970.

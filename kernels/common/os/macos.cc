@@ -18,7 +18,7 @@
 namespace edgedec::os {
 namespace {
 
-// What the system accounts to this process: its own memory, compressed or not; clean pages of files are no part of it.
+// Memory that the system accounts to this process: its own memory, compressed or not; clean pages of files are no part of it.
 task_vm_info_data_t footprint() {
   task_vm_info_data_t found{};
   mach_msg_type_number_t count = TASK_VM_INFO_COUNT;

@@ -18,7 +18,7 @@ struct ToolCall {
 };
 
 // Functions of a parser return false where they cannot go on: `waits()` tells whether more text could help; else the text is
-// no call. What was read since the last `settle` is read again then.
+// no call. Text read since the last `settle` is read again then.
 class CallScanner {
  public:
   using Marks = std::initializer_list<std::string_view>;

@@ -74,7 +74,7 @@ class Probing {
  public:
   explicit Probing(const ChatTemplate& chat) : chat_(chat) {}
 
-  // What the template writes; nothing where it fails.
+  // The template's text; nothing where it fails.
   Status shown(const PlainValue* turn, bool tools, std::string* text) const {
     const PlainValue tool = probe_tool();
     const PlainValue answer = object_of({{"name", PlainValue::of(kName)}, {"tool_call_id", PlainValue::of("probe0001")}});
