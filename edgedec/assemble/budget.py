@@ -12,6 +12,8 @@ from dataclasses import replace
 from edgedec.assemble.checks import check_budget
 from edgedec.assemble.config import MemoryRequest
 from edgedec.backends.checks import checked_capacity
+from edgedec.backends.state_snapshots import MOST_SNAPSHOTS, SNAPSHOTS
+from edgedec.backends.state_store import snapshot_bytes
 from edgedec.bundle.manifest import WEIGHTS
 from edgedec.core.cache_config import SPECKV, CacheConfig, KvType
 from edgedec.core.ledger import Lease, Ledger
@@ -33,6 +35,8 @@ from edgedec.text.bpe_table import FILE_NAME as TOKENIZER_TABLE
 
 UNLIMITED_BYTES = 1 << 50
 """A budget in which nothing is given up."""
+_SNAPSHOTS_PART = 8
+"""Part of a budget that snapshots may take: one in so many."""
 _KV_KINDS: tuple[KvType, ...] = ("fp16", "int8")
 
 
@@ -73,9 +77,13 @@ class Budget:
         """
         drawing = drawing_bytes(params, logprobs=logprobs, masked=grammar)
         held = _grammar_bytes(self.facts.target.spec) if grammar else 0
-        plan = with_drawing(self.plan, self.facts, drawing, held)
-        if plan is self.plan:
+        plain = self.plan
+        if SNAPSHOTS not in self.ledger.by_name():  # none is kept yet: the rows go first
+            plain = replace(plain, parts={name: n for name, n in plain.parts.items() if name != SNAPSHOTS})
+        plan = with_drawing(plain, self.facts, drawing, held)
+        if plan is plain:
             return self
+        plan = with_snapshots(plan, self.facts)
         for lease in self.held:
             if lease.name == "experts":
                 lease.shrink(plan.parts["experts"])
@@ -152,6 +160,7 @@ def memory_plan(parts: Parts) -> tuple[MemoryFacts, MemoryChoice, MemoryPlan]:
 def plan_memory(parts: Parts) -> Budget:
     """Fit a run into its budget, and lease what is held already. Raises the errors of ``memory_plan``."""
     facts, wanted, plan = memory_plan(parts)
+    plan = with_snapshots(plan, facts)
     ledger = Ledger(plan.parts)
     there = [name for name in ("process", "weights", "experts") if name in plan.parts]
     held = [ledger.lease(name, plan.parts[name]) for name in there]
@@ -164,6 +173,19 @@ def plan_memory(parts: Parts) -> Budget:
     if (store := parts.target.backend.experts) is not None:
         store.limit(plan.choice.experts)
     return Budget(facts, wanted, plan, ledger, tuple(held))
+
+
+def with_snapshots(plan: MemoryPlan, facts: MemoryFacts) -> MemoryPlan:
+    """Return ``plan`` with room for snapshots of recurrent states: what nothing else needs, in small part.
+
+    A changed last message is then read alone; without room for them the conversation is read again.
+    """
+    each = snapshot_bytes(facts.target.spec.states)
+    spare = min(plan.budget - plan.peak, plan.budget // _SNAPSHOTS_PART)
+    if not 0 < each <= spare or SNAPSHOTS in plan.parts:
+        return plan
+    count = min(MOST_SNAPSHOTS * facts.sequences, spare // each)
+    return replace(plan, parts={**plan.parts, SNAPSHOTS: count * each})
 
 
 def memory_facts(parts: Parts) -> MemoryFacts:

@@ -53,13 +53,33 @@ class CacheForward(KvCache):
 
     def reachable(self, length: int) -> int:
         """See ``KvCache.reachable``."""
-        return self._book.reachable(length)
+        found = self._book.reachable(length)
+        if self._states and found < length:
+            kept = self._states.snapshots.before(length)
+            if kept > found and self._book.holds(kept):
+                return kept
+        return found
 
     def rewind(self, length: int) -> None:
         """See ``KvCache.rewind``."""
+        if self._states is None:
+            self._book.rewind(length)
+            return
+        if (kept := self.reachable(length)) > self._book.reachable(length):
+            self._states.recall(kept)
+            length = kept
         self._book.rewind(length)
-        if self._states:
-            self._states.follow()
+        self._states.follow()
+        self._states.snapshots.forget(self.length)
+
+    @property
+    def snapshots(self) -> bool:
+        """See ``KvCache.snapshots``."""
+        return self._states is not None and self._states.kept_bytes > 0
+
+    def snapshot(self) -> bool:
+        """See ``KvCache.snapshot``."""
+        return self._states is not None and self._states.snapshot()
 
     @contextmanager
     def computing(self, planned: PlannedPass) -> Iterator[None]:

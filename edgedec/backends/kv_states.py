@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 
+from edgedec.backends.state_snapshots import Snapshot, StateSnapshots
 from edgedec.backends.state_store import StateStore
 from edgedec.core.forward import Sink, Source
+from edgedec.core.ledger import Ledger
 from edgedec.memory import StateBook, most_undone
 
 _UNKNOWN = 1 << 62
@@ -18,8 +20,11 @@ class KvStates:
     draft, began, and may begin again.
     """
 
-    def __init__(self, memory: StateStore) -> None:
+    def __init__(self, memory: StateStore, ledger: Ledger) -> None:
         self._memory = memory
+        self.kept_bytes = memory.kept_bytes()
+        """Bytes of a snapshot; 0: none are taken."""
+        self.snapshots = StateSnapshots(self.kept_bytes, ledger)
         applies = any(kind.state for kind in memory.kinds)
         self.book = StateBook(most_undone(memory.kinds), applies=applies)
         self._covered = 0
@@ -48,6 +53,38 @@ class KvStates:
         self._memory.keep(self.book.applied)
         self.book.checkpoint = self.book.applied
 
+    def snapshot(self) -> bool:
+        """Keep a copy of the states, between two passes, where there is room for it; whether it was kept."""
+        applied = self.book.applied
+        if not self.kept_bytes or (lease := self.snapshots.lease(applied)) is None:
+            return False
+        if self.book.checkpoint != applied:
+            self._keep()
+        self.snapshots.add(Snapshot(applied, self._memory.taken(), lease))
+        return True
+
+    def recall(self, applied: int) -> None:
+        """Go back to the snapshot of ``applied`` tokens."""
+        found = self.snapshots.at(applied)
+        assert found is not None, "it was asked for"
+        self.take(found)
+
+    def take(self, found: Snapshot) -> None:
+        """Let the states be those of a snapshot."""
+        self._covered, self.book.checkpoint = _UNKNOWN, 0
+        self._memory.put(found.arrays)
+        self._restored(found.applied)
+
+    def read_snapshot(self, source: Source, applied: int) -> None:
+        """Let the states be those of a snapshot in a file. Raises EOFError."""
+        self._covered, self.book.checkpoint = _UNKNOWN, 0
+        self._memory.read_kept(source, applied)
+        self._restored(applied)
+
+    def _restored(self, applied: int) -> None:
+        self._memory.restore(applied)
+        self.book.applied = self.book.checkpoint = self._covered = applied
+
     def follow(self) -> None:
         """Bring the states to those tokens that the book says they cover, after a rewind."""
         applied, self._due = self.book.applied, True
@@ -65,7 +102,11 @@ class KvStates:
         Waits for a pass of ``source`` to end.
         """
         with source.lock:
+            kept = source.snapshots.at(source.snapshots.before(length))
             length, applied = source.book.reachable(length), source.book.applied
+            if kept and kept.applied > length:
+                self.take(kept)
+                return kept.applied
             if not length:
                 return 0
             self._covered = _UNKNOWN
@@ -80,6 +121,11 @@ class KvStates:
     def write(self, sink: Sink, length: int) -> None:
         """Write the states of the first ``length`` tokens, which are reachable."""
         applied = min(self.book.applied, length)
+        found = self.snapshots.at(length)
+        if found and self.book.reachable(length) < length:  # a file has a checkpoint: let it be this one
+            self.book.checkpoint = 0
+            self._memory.put(found.arrays)
+            self.book.checkpoint = length
         self._memory.write(sink, applied, length, kept=applied < self.book.applied)
 
     def read(self, source: Source, length: int) -> None:

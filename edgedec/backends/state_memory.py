@@ -113,6 +113,25 @@ class StateMemory(StateStore):
             one.state[:] = one.kept_state
             one.trail[:, one.tail(applied)] = one.kept_rows
 
+    def kept_bytes(self) -> int:
+        """See ``StateStore.kept_bytes``."""
+        return sum(array.nbytes for one in self.all for array in (one.kept_rows, one.kept_state))
+
+    def taken(self) -> list[FloatArray]:
+        """See ``StateStore.taken``."""
+        return [array.copy() for one in self.all for array in (one.kept_rows, one.kept_state)]
+
+    def put(self, arrays: Sequence[FloatArray]) -> None:
+        """See ``StateStore.put``."""
+        places = [array for one in self.all for array in (one.kept_rows, one.kept_state)]
+        for place, array in zip(places, arrays, strict=True):
+            place[:] = array
+
+    def read_kept(self, source: Source, applied: int) -> None:
+        """See ``StateStore.read_kept``."""
+        for array in (array for one in self.all for array in (one.kept_rows, one.kept_state)):
+            fill(source, [_bytes_of(layer) for layer in array], applied)
+
     def copy(self, source: StateMemory) -> None:
         """See ``StateStore.copy``."""
         for one, other in zip(self.all, source.all, strict=True):

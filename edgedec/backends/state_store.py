@@ -9,6 +9,7 @@ from typing import Any
 
 from edgedec.core.cache_kinds import TRAIL_SLOTS, States
 from edgedec.core.forward import Sink, Source
+from edgedec.core.rows import FloatArray
 
 APPLIED_BYTES = 8
 """Bytes in which a file says how many tokens its states cover."""
@@ -39,6 +40,22 @@ class StateStore(ABC):
     @abstractmethod
     def restore(self, applied: int) -> None:
         """Go back to the checkpoint, which covers ``applied`` tokens."""
+
+    def kept_bytes(self) -> int:
+        """Bytes of a copy that ``taken`` makes; 0 where it makes none."""
+        return 0
+
+    def taken(self) -> list[FloatArray]:
+        """Return a copy of the checkpoint: rows of the trail and the state, of each kind."""
+        raise NotImplementedError
+
+    def put(self, arrays: Sequence[FloatArray]) -> None:
+        """Make such a copy the checkpoint."""
+        raise NotImplementedError
+
+    def read_kept(self, source: Source, applied: int) -> None:
+        """Make a copy in a file the checkpoint, which covers ``applied`` tokens. Raises EOFError."""
+        raise NotImplementedError
 
     @abstractmethod
     def copy(self, source: Any) -> None:
@@ -72,6 +89,11 @@ def states_file_bytes(kinds: Sequence[States]) -> int:
     """Bytes of one sequence, as written; none without states."""
     sizes = [4 * kind.layers * (TRAIL_SLOTS * kind.trail + kind.state) for kind in kinds]
     return APPLIED_BYTES + sum(sizes) if sizes else 0
+
+
+def snapshot_bytes(kinds: Sequence[States]) -> int:
+    """Bytes of a copy of one sequence's checkpoint."""
+    return sum(4 * kind.layers * (kind.tail * kind.trail + kind.state) for kind in kinds)
 
 
 def tail_rows(kind: States, applied: int) -> list[int]:

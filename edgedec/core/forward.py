@@ -124,6 +124,22 @@ class KvCache(ABC):
         return self if isinstance(self, Copying) else None
 
     @property
+    def paged(self) -> Paged | None:
+        return self if isinstance(self, Paged) else None
+
+    @property
+    def snapshots(self) -> bool:
+        """Whether ``snapshot`` is of use."""
+        return False
+
+    def snapshot(self) -> bool:
+        """Keep a copy of the recurrent states, to which ``rewind`` can go back later; whether that was done.
+
+        It takes memory that the plan has for it, and takes the place of an older one.
+        """
+        return False
+
+    @property
     def lent(self) -> Mapping[str, NDArray[np.float16]] | None:
         """Its keys and values by the names of the graph's inputs. To be read between passes, as they are.
         None where no other graph can read them.
@@ -253,6 +269,56 @@ class Portable(ABC):
         Raises ContextFullError when they do not fit, EOFError when ``source`` ends early, BadFileError when
         the slots cannot be right; the cache is empty then.
         """
+
+
+class Paged(Portable):
+    """Stretches of the cache can be written to files of their own, and read back one behind the other.
+
+    A page has the keys and values of some slots. An end has what a cache needs beside them to go on behind a
+    token: the newest slots of layers with a window, and recurrent states.
+    """
+
+    @property
+    @abstractmethod
+    def needs_end(self) -> bool:
+        """Whether nothing can follow pages that were read without an end."""
+
+    @abstractmethod
+    def end_before(self, length: int) -> int:
+        """Return the most tokens, at most ``length``, behind which an end can be written now; 0: none."""
+
+    @abstractmethod
+    def page_bytes(self, first: int, end: int) -> int:
+        """Bytes of the slots [first, end), as written."""
+
+    @abstractmethod
+    def end_bytes(self, length: int) -> int:
+        """Bytes of an end, as written; 0 without ``needs_end``."""
+
+    @abstractmethod
+    def write_page(self, sink: Sink, first: int, end: int) -> None:
+        """Write the slots [first, end). May be called beside passes, from another thread.
+
+        Raises ValueError where they are not there.
+        """
+
+    @abstractmethod
+    def write_end(self, sink: Sink, length: int) -> None:
+        """Write the end behind ``length`` tokens, which ``end_before`` named, as ``write_page`` does.
+
+        Raises ValueError where it was lost, also meanwhile.
+        """
+
+    @abstractmethod
+    def read_page(self, source: Source, end: int) -> None:
+        """Append the slots from ``length`` to ``end``.
+
+        Raises ContextFullError, EOFError; the cache is as before then.
+        """
+
+    @abstractmethod
+    def read_end(self, source: Source) -> None:
+        """Take the end behind all pages, which were read. Raises EOFError, BadFileError; empty then."""
 
 
 class Copying(ABC):

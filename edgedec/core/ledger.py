@@ -103,6 +103,12 @@ class Ledger:
         lease.take()
         weakref.finalize(owner, lease.release)
 
+    def room(self, name: str) -> int | None:
+        """Bytes of a share that are not leased; None: no bound."""
+        if self.shares is None:
+            return None
+        return self.shares.get(name, 0) - self.by_name().get(name, 0)
+
     def under(self, name: str, shared: tuple[str, ...] = ()) -> Ledger:
         """Return a ledger whose leases are booked here as ``name``.
 
@@ -174,6 +180,10 @@ class _Under(Ledger):
     @property
     def limited(self) -> bool:
         return self._above.limited
+
+    def room(self, name: str) -> int | None:
+        """See ``Ledger.room``; none beside what was planned where there is a bound."""
+        return 0 if self.limited else None
 
     def taken(self, name: str, nbytes: int) -> None:
         self._above.taken(name if name in self._shared else self._name, nbytes)

@@ -23,6 +23,7 @@ from edgedec.decode.passes import LONGEST_PASS, Passes, PassTime, PassTimer
 from edgedec.decode.records import NO_DETAILS, FinishReason, PassRecord, ReplyDetails, Step
 from edgedec.decode.reply_plan import ReplyPlan
 from edgedec.decode.speculation import Speculation
+from edgedec.decode.turn_ends import turn_ends
 from edgedec.eviction.policy import Policy
 from edgedec.metrics.marks import CounterSnapshot
 from edgedec.sampling import DrawParams
@@ -53,6 +54,8 @@ class Engine(CachedSequence):
         super().__init__(forward, policy, speculation)
         self._passes = Passes(forward, policy, observe, timer)
         self._meter = meter
+        self._stops_at: list[int] = []
+        """Places of the prompt at which passes end, so that states can go back there."""
 
     def mark(self) -> CounterSnapshot:
         """Return the counts of passes, drafters and energy up to now."""
@@ -98,6 +101,8 @@ class Engine(CachedSequence):
             kept = common_prefix(self._committed, prompt)
             self.speculation.begin(prompt, kept, params=params, stop_ids=stops, grammar=details.grammar)
         self._committed = prompt
+        stops_at = [*turn_ends(prompt, self.spec.eos_ids), len(prompt)] if self._forward.snapshots else []
+        self._stops_at = [at for at in stops_at if at > self._forward.length]
         end = min(len(prompt) + max_tokens, self.capacity)
         said = 0 if details.start is None else len(prompt) - min(max(details.start, 0), len(prompt))
         start = ReplyStart(end, prompt, said, details.bound, stops)
@@ -152,8 +157,13 @@ class Engine(CachedSequence):
         while True:
             caps = forward.caps
             most = caps.max_pass if self.policy is None else passes.longest(self._committed)
+            if len(self._stops_at) > 1:  # the last one is the end of the prompt
+                most = min(most, self._stops_at[0] - forward.length)
             planned = core.plan(forward.length, most, caps.most_undone)
             head, time = passes.run(planned, reply.rows(planned, taps))
+            if self._stops_at and forward.length >= self._stops_at[0]:
+                forward.snapshot()
+                del self._stops_at[0]
             told = passes.observe is not None or head.hidden is not None
             if planned.piece and told:
                 self._settled(reply, planned, None, head, time)

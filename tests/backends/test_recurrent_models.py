@@ -50,6 +50,8 @@ class History:
         self.forward, self.rng = forward, rng
         self.tokens: list[int] = []
         self.rows: list[bytes] = []
+        self.snapshots = False
+        """Whether copies of states are kept now and then."""
         self.fell = 0
         """Rewinds that left fewer tokens than asked for."""
 
@@ -87,7 +89,9 @@ class History:
 
     def through_a_file(self, other: KvForward) -> None:
         """Go on in ``other``, with what a file has of it."""
-        length = self.forward.reachable(len(self.tokens))
+        wanted = len(self.tokens) - int(self.rng.integers(0, 40)) * self.snapshots
+        length = self.forward.reachable(max(wanted, 0))
+        self.cut(length, length)
         file = io.BytesIO()
         self.forward.write_cache(file, length)
         assert len(file.getvalue()) == self.forward.cache_bytes(length)
@@ -103,6 +107,8 @@ class History:
 
     def act(self, other: KvForward) -> None:
         dice = self.rng.random()
+        if self.snapshots and self.rng.random() < 0.4:
+            self.forward.snapshot()
         if len(self.tokens) > LATEST or dice < 0.25:
             self.rewind()
         elif dice < 0.5:
@@ -136,7 +142,7 @@ def check(history: History, plain: KvForward) -> None:
     assert keys_of(history.forward) == keys_of(plain)
 
 
-def case(bundle: Path, seed: int) -> tuple[int, str]:
+def case(bundle: Path, seed: int, *, snapshots: bool = False) -> tuple[int, str]:
     """Run a case; return the rewinds that fell short, and a hash of all rows and states."""
     rng = np.random.default_rng(seed)
     kv: KvType = "int8" if rng.random() < 0.3 else "fp16"
@@ -147,6 +153,8 @@ def case(bundle: Path, seed: int) -> tuple[int, str]:
     else:
         forwards = (model.forward(cache), model.forward(cache))
     histories = [History(forward, rng) for forward in forwards[::2]]
+    for history in histories:
+        history.snapshots = snapshots
     spare = list(forwards[1::2])
     for _ in range(int(rng.integers(4, 25))):
         at = int(rng.integers(0, len(histories)))
@@ -166,6 +174,11 @@ def case(bundle: Path, seed: int) -> tuple[int, str]:
 @pytest.mark.parametrize("architecture", HYBRIDS)
 def test_random_histories(architecture: str, hybrid_bundles: HybridBundles) -> None:
     assert sum(case(hybrid_bundles(architecture), seed)[0] for seed in FAST)
+
+
+@pytest.mark.parametrize("architecture", HYBRIDS)
+def test_random_histories_with_snapshots(architecture: str, hybrid_bundles: HybridBundles) -> None:
+    assert sum(case(hybrid_bundles(architecture), seed, snapshots=True)[0] for seed in FAST)
 
 
 @pytest.mark.parametrize("architecture", HYBRIDS)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from edgedec.backends.onnx.model import OnnxModel
+from edgedec.backends.state_store import snapshot_bytes
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import CacheConfig
 from edgedec.core.errors import UnsupportedError
@@ -103,6 +104,61 @@ def test_a_reply_that_is_asked_for_again_reads_the_end_of_its_prompt_only(
     assert said(chat, "Hello") == once
     assert prompt > 60
     assert prompt - 32 - 29 <= chat.last.reused < prompt  # a piece that is short, behind a checkpoint
+
+
+LONG = "the world and the end of the hello " * 4
+
+
+@pytest.mark.parametrize("architecture", HYBRIDS)
+def test_a_changed_last_message_is_read_alone(architecture: str, hybrid_bundles: HybridBundles) -> None:
+    bundle = hybrid_bundles(architecture)
+    chat, other = (chat_of(opened(bundle)[0], Settings(DrawParams(), 8), system=LONG) for _ in range(2))
+    said(chat, LONG)
+    said(other, LONG)
+    before = len(chat.engine.committed)
+    said(chat, "Hello " + LONG)
+    chat.take_back()
+    answer = said(chat, "no " + LONG)
+    assert answer == said(other, "no " + LONG)
+    assert chat.last is not None
+    assert before - 29 - 8 <= chat.last.reused < before + 8
+    assert len(chat.last.prompt) - chat.last.reused > 60
+
+
+@pytest.mark.parametrize("architecture", HYBRIDS)
+def test_another_conversation_goes_on_from_the_system_message(
+    architecture: str, hybrid_bundles: HybridBundles
+) -> None:
+    bundle = hybrid_bundles(architecture)
+    settings, system = Settings(DrawParams(), 8), LONG + LONG
+    chat, other = (chat_of(opened(bundle)[0], settings, system=system) for _ in range(2))
+    for text in ("Hello", LONG):
+        said(chat, text)
+    chat.reset()
+    assert said(chat, "no " + LONG) == said(other, "no " + LONG)
+    assert chat.last is not None
+    assert chat.last.reused > 60
+
+
+def test_snapshots_keep_to_their_share(hybrid_bundles: HybridBundles) -> None:
+    def room_for_some(facts: MemoryFacts, wanted: MemoryChoice) -> int:
+        return peak(facts, wanted) + 3 * snapshot_bytes(facts.target.spec.states)
+
+    def none(facts: MemoryFacts, wanted: MemoryChoice) -> int:
+        return peak(facts, wanted)
+
+    bundle = hybrid_bundles("qwen35")
+    prompt = [5 + at % 60 for at in range(70)] + [2] + [9] * 70 + [2] + [11] * 70 + [2] + [12] * 5
+    said = []
+    for rule in (room_for_some, none):
+        runner = run_tiny(bundle, memory=rule, context=400).runner
+        assert runner.budget
+        engine = runner.engine
+        said += [reply(engine, prompt, 8), reply(engine, prompt[:80] + [7] * 100, 8)]
+        planned = 3 * snapshot_bytes(runner.model.spec.states) if rule is room_for_some else 0
+        most = runner.ledger.most().get("snapshots", 0)
+        assert runner.budget.plan.parts.get("snapshots", 0) == planned == most
+    assert said[:2] == said[2:]
 
 
 @pytest.mark.parametrize("architecture", HYBRIDS)

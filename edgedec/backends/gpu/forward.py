@@ -32,7 +32,7 @@ class GpuForward(CacheForward, Forward, PeekingForward, Portable, Copying):
         self, executor: Executor, spec: ModelSpec, caps: Capabilities, ledger: Ledger, weight_bytes: int
     ) -> None:
         capacity = executor.program.capacity
-        states = KvStates(GpuStates(executor, spec, ledger)) if spec.states else None
+        states = KvStates(GpuStates(executor, spec, ledger), ledger) if spec.states else None
         book = CacheBook(capacity, window=spec.window, states=states.book if states else None)
         super().__init__(spec, caps, book, ledger, states)
         self.executor = executor

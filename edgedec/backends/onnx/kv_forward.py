@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.checks import check_kept
 from edgedec.backends.kv_states import KvStates
 from edgedec.backends.onnx.kv_memory import KvMemory
-from edgedec.core.forward import Capabilities, Copying, Evicting, Forward, Portable, Sink, Source
+from edgedec.backends.onnx.paged_cache import PagedCache
+from edgedec.core.forward import Capabilities, Copying, Evicting, Forward, Sink, Source
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import Parents
 from edgedec.memory import CacheBook, PlannedPass, ring_keys, whole_keys
@@ -20,11 +20,11 @@ _WINDOWED = ("gemma2", "gemma3", "phi3")
 """Architectures with layers that see only the newest tokens: after an eviction they would see others."""
 
 
-class KvForward(CacheForward, Evicting, Portable, Copying):
+class KvForward(PagedCache, Evicting, Copying):
     """The part of ``Forward`` that needs only ``kv``: all but ``extend``."""
 
     def __init__(self, kv: KvMemory, spec: ModelSpec, caps: Capabilities, weight_bytes: int) -> None:
-        states = KvStates(kv.states) if kv.states else None
+        states = KvStates(kv.states, kv.ledger) if kv.states else None
         rings = ring_keys(spec)
         window, stated = rings.window if rings else 0, states.book if states else None
         book = CacheBook(kv.capacity, window=window, ring=kv.ring, states=stated)

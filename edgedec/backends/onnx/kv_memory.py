@@ -160,16 +160,32 @@ class KvMemory:
     def nbytes(self, slots: int) -> int:
         """Bytes of ``slots`` slots, as written."""
         states = states_file_bytes(self.states.kinds) if self.states and slots else 0
-        return self._whole.slot_bytes * slots + (self._rings.nbytes(slots) if self._rings else 0) + states
+        return self.page_bytes(slots) + self.ring_bytes(slots) + states
+
+    def page_bytes(self, slots: int) -> int:
+        """Bytes of ``slots`` slots without rings, as written."""
+        return self._whole.slot_bytes * slots
+
+    def ring_bytes(self, slots: int) -> int:
+        """Bytes of the rings behind ``slots`` slots, as written."""
+        return self._rings.nbytes(slots) if self._rings else 0
 
     def write(self, sink: Sink, slots: int, oldest: int = 0) -> None:
         """Write keys and values of the first ``slots`` slots without a copy; of rings the newest ones.
 
         Slots of rings before ``oldest`` are lost and written as zeros.
         """
-        for pieces in self._whole.heads(0, slots):
+        self.write_page(sink, 0, slots)
+        self.write_rings(sink, slots, oldest)
+
+    def write_page(self, sink: Sink, first: int, end: int) -> None:
+        """Write the slots [first, end) without a copy, and without rings."""
+        for pieces in self._whole.heads(first, end):
             for piece in pieces:
                 sink.write(piece)
+
+    def write_rings(self, sink: Sink, slots: int, oldest: int) -> None:
+        """Write the rings behind ``slots`` slots; see ``write``."""
         if self._rings and slots:
             self._rings.write(sink, slots, oldest)
 
@@ -178,8 +194,16 @@ class KvMemory:
 
         Raises EOFError when ``source`` ends early, BadFileError when that slot cannot be the oldest.
         """
-        for pieces in self._whole.heads(0, slots):
-            fill(source, pieces, slots)
+        self.read_page(source, 0, slots)
+        return self.read_rings(source, slots)
+
+    def read_page(self, source: Source, first: int, end: int) -> None:
+        """Fill the slots [first, end), without rings. Raises EOFError."""
+        for pieces in self._whole.heads(first, end):
+            fill(source, pieces, end)
+
+    def read_rings(self, source: Source, slots: int) -> int:
+        """Fill the rings behind ``slots`` slots; see ``read``."""
         return self._rings.read(source, slots) if self._rings and slots else 0
 
 
