@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import shutil
 from importlib import metadata
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from edgedec.system.places import local_path, scripts_folder
+from edgedec.system.places import local_path, program_name, quoted, scripts_folder
 
 NAME = "edgedec-runtime"
 """The distribution; the import and the command are called ``edgedec``."""
@@ -28,7 +27,7 @@ def pip_install(extra: str, *others: str) -> str:
     """
     source = _source()
     packages = _brought_by(extra) if source is None else [*source[:-1], _with_extra(source[-1], extra)]
-    return " ".join([_pip(), "install", *others, *map(shlex.quote, packages)])
+    return " ".join([_pip(), "install", *others, *map(quoted, packages)])
 
 
 def pip_reinstall() -> str:
@@ -36,7 +35,7 @@ def pip_reinstall() -> str:
     source = _source()
     if source is None:
         return "get its clone or wheel again, and install that"
-    return " ".join([_pip(), "install --force-reinstall --no-deps", *map(shlex.quote, source)])
+    return " ".join([_pip(), "install --force-reinstall --no-deps", *map(quoted, source)])
 
 
 def clone() -> Path | None:
@@ -77,9 +76,9 @@ def _brought_by(extra: str) -> list[str]:
 
 def _pip() -> str:
     """Return the pip of this environment: its name where that is on the path, else its place."""
-    own = scripts_folder() / "pip"
+    own = scripts_folder() / program_name("pip")
     found = shutil.which("pip")
     if not own.is_file() or (found and Path(found).parent == own.parent):
         return "pip"
     here = Path.cwd()
-    return shlex.quote(str(own.relative_to(here) if own.is_relative_to(here) else own))
+    return quoted(str(own.relative_to(here) if own.is_relative_to(here) else own))

@@ -1,4 +1,4 @@
-"""The user's folders where each system has them, and names of dynamic libraries and programs.
+"""The user's folders where each system has them; names of libraries and programs; words of a command line.
 
 platformdirs knows more of them, and takes longer to import than a start has for it.
 """
@@ -6,8 +6,13 @@ platformdirs knows more of them, and takes longer to import than a start has for
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import sys
 from pathlib import Path
+
+_PLAIN = re.compile(r"[-\w./\\:+=@\[\]]+")
+"""Words that cmd.exe and PowerShell take as they are."""
 
 
 def cache_folder(system: str = sys.platform) -> Path:
@@ -46,3 +51,16 @@ def versioned_names(stem: str, system: str = sys.platform) -> str:
 def program_name(stem: str, system: str = sys.platform) -> str:
     """Return the file name of the program ``stem``."""
     return f"{stem}.exe" if system == "win32" else stem
+
+
+def quoted(word: str, system: str = sys.platform) -> str:
+    """Return a word as the user types it in a command line: of a POSIX shell, or of cmd.exe and PowerShell.
+
+    Both of Windows read double quotes, and neither single ones as the other does. Names of files have none.
+    """
+    if system != "win32":
+        return shlex.quote(word)
+    if _PLAIN.fullmatch(word):
+        return word
+    behind = len(word) - len(word.rstrip("\\"))  # programs read a backslash before the quote as one of two
+    return f'"{word}{word[len(word) - behind :]}"'

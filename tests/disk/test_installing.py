@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from edgedec.disk import installing
 from edgedec.disk.installing import NAME, pip_install, pip_reinstall
+from edgedec.system import places
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +29,22 @@ def came_from(monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any] | None) ->
     text = None if origin is None else json.dumps(origin)
     found = SimpleNamespace(read_text=lambda name: text, requires=metadata.requires(NAME))
     monkeypatch.setattr(metadata, "distribution", lambda name: found)
+
+
+def test_on_windows_words_are_in_double_quotes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel = tmp_path / "my wheels" / "edgedec_runtime-0.1.0-py3-none-win_amd64.whl"
+    wheel.parent.mkdir()
+    wheel.touch()
+    monkeypatch.setattr(installing, "quoted", partial(places.quoted, system="win32"))
+    monkeypatch.setattr(installing, "program_name", partial(places.program_name, system="win32"))
+    monkeypatch.setattr(installing, "scripts_folder", partial(places.scripts_folder, system="win32"))
+    came_from(monkeypatch, {"url": wheel.as_uri(), "archive_info": {}})
+    assert pip_install("gpu") == f'pip install "{wheel}[gpu]"'
+    pip = tmp_path / "venv" / "Scripts" / "pip.exe"
+    pip.parent.mkdir(parents=True)
+    pip.touch()
+    wheel.unlink()
+    assert re.match(r"venv/Scripts/pip\.exe install .*\"wgpu>=0\.32\"", pip_install("gpu"))
 
 
 def test_in_a_clone_it_is_the_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
