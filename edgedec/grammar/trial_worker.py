@@ -5,7 +5,8 @@ The process reads requests and writes answers, each a JSON object on one line of
     {"text": GRAMMAR, "states": NUMBER, "size": TOKENS, "control": {TEXT: ID, ...}}    {"refusal": TEXT}
 
 It ends after ``IDLE_S`` seconds without a request, by SIGALRM. A grammar that takes too long ends it by
-SIGPROF, one that takes too much memory by SIGABRT, and one that crashes the compiler as the crash does.
+SIGPROF, one that takes too much memory by SIGABRT, and one that crashes the compiler as the crash does;
+Windows has exit statuses instead.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 COMPILE_S = 1.5
 """Longest processor time of a grammar. Schemas that people write take milliseconds."""
 GROWTH_BYTES = 128 << 20
-"""Address space that the process may take beyond that of the ready one; the compiler's errors need half."""
+"""Memory that the process may take beyond that of the ready one; the compiler's errors need half."""
 IDLE_S = 10.0
 _BYTES = 256
 
@@ -36,7 +37,8 @@ def main() -> None:
     limits.leave_no_core()
     compiler = _Compiler()
     if (ready := limits.address_space()) is not None:
-        limits.limit_address_space(ready + GROWTH_BYTES)
+        with suppress(OSError):  # a Windows without job objects, as Wine is: time is limited all the same
+            limits.limit_address_space(ready + GROWTH_BYTES)
     limits.end_when_idle(IDLE_S)
     for line in sys.stdin.buffer:
         limits.end_when_idle(0)

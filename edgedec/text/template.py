@@ -228,7 +228,7 @@ class ChatTemplate:
             elif not _limits_memory():
                 raise TemplateError(
                     "this chat template is none that EdgeDec knows, and a part that it needs here runs only"
-                    " where the system can limit its memory, as Linux can"
+                    " where the system can limit its memory, which macOS cannot"
                 )
             else:
                 from edgedec.text.template_process import TemplateProcess

@@ -27,7 +27,7 @@ REQUEST_S = 1.2
 GRACE_S = 0.3
 """Further time after which the process ends, when one operation takes longer and cannot be interrupted."""
 GROWTH_BYTES = 16 << 20
-"""Address space that the process may take beyond that of the ready process."""
+"""Memory that the process may take beyond that of the ready one (see ``limits.address_space``)."""
 GROWTH_PER_REQUEST_BYTE = 16
 """And for each byte of a request: messages are copied a few times, at up to four bytes a character."""
 
@@ -103,7 +103,10 @@ class _Worker:
 
     def _limit_memory(self, growth: int) -> None:
         if self._ready_bytes is not None:
-            limits.limit_address_space(self._ready_bytes + growth)
+            try:
+                limits.limit_address_space(self._ready_bytes + growth)
+            except OSError as error:
+                raise TemplateError(f"no process can render the chat template safely: {error}") from None
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -29,7 +30,7 @@ from edgedec.system import (
     windows_terminal,
 )
 from tests.patience import PATIENCE_S
-from tests.system.standing_in import library, module
+from tests.system.standing_in import filled, library, module
 
 MB = 1 << 20
 
@@ -188,11 +189,46 @@ def test_time_that_is_not_up_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     assert asked == [12.0, "cancelled"]
 
 
-def test_memory_is_not_limited_and_that_is_said() -> None:
-    assert not windows_limits.LIMITS_MEMORY
-    assert windows_limits.address_space() is None
-    with pytest.raises(OSError, match="no address space"):
-        windows_limits.limit_address_space(1 << 30)
+@pytest.mark.parametrize("fault", ["", "joins no job", "sets no limit", "forgets it"])
+def test_memory_is_limited_by_a_job_of_its_own(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    """Its struct's places are those of winnt.h; ``tests/windows/test_jobs.py`` asks a compiler for them."""
+    kept, joined = bytearray(144), list[tuple[int, int]]()
+
+    def told(process: ctypes.c_void_p, place: Any, size: int) -> int:
+        assert size == 72
+        filled(place, windows_limits.Counters, committed=50 * MB)
+        return 1
+
+    def join(job: ctypes.c_void_p, process: ctypes.c_void_p) -> int:
+        joined.append((job.value or 0, process.value or 0))
+        return int(fault != "joins no job")
+
+    def limit(job: ctypes.c_void_p, kind: int, place: Any, size: ctypes.c_uint32) -> int:
+        assert (kind, size.value) == (9, 144)
+        kept[:] = ctypes.string_at(ctypes.cast(place, ctypes.c_void_p), 144)
+        return int(fault != "sets no limit")
+
+    def ask(job: ctypes.c_void_p, kind: int, place: Any, size: ctypes.c_uint32, written: None) -> int:
+        told = bytes(144) if fault == "forgets it" else bytes(kept)
+        ctypes.memmove(ctypes.cast(place, ctypes.c_void_p), told, 144)
+        return 1
+
+    calls = {"CreateJobObjectW": lambda security, name: 30, "AssignProcessToJobObject": join}
+    calls |= {"SetInformationJobObject": limit, "QueryInformationJobObject": ask}
+    calls |= {"GetCurrentProcess": lambda: 7, "K32GetProcessMemoryInfo": told}
+    library(monkeypatch, "kernel32", **calls)
+    windows_limits._own_job.cache_clear()
+    assert windows_limits.LIMITS_MEMORY
+    assert windows_limits.address_space() == 50 * MB
+    if fault:
+        with pytest.raises(OSError, match=r"^Windows .* this process"):
+            windows_limits.limit_address_space(64 * MB)
+        return
+    for nbytes in (64 * MB, 80 * MB):
+        windows_limits.limit_address_space(nbytes)
+        assert int.from_bytes(kept[112:120], "little") == nbytes
+        assert kept[16:20] == b"\0\1\0\0"
+    assert joined == [(30, 7)]
 
 
 @pytest.mark.parametrize(
@@ -320,3 +356,25 @@ def test_libraries_and_programs_have_windows_names() -> None:
     assert places.library_name("edgedec_kernels", "win32") == "edgedec_kernels.dll"
     assert places.versioned_names("onnxruntime", "win32") == "onnxruntime.dll"
     assert places.program_name("edgedec_host", "win32") == "edgedec_host.exe"
+
+
+@pytest.mark.parametrize(
+    ("word", "typed"),
+    [
+        (".[gpu]", ".[gpu]"),
+        (r"C:\wheels\edgedec_runtime-0.1.0-py3-none-win_amd64.whl[gpu]", None),
+        (r"C:\Users\Jörg Ä\a.whl[gpu]", r'"C:\Users\Jörg Ä\a.whl[gpu]"'),
+        ("wgpu>=0.32", '"wgpu>=0.32"'),
+        ("edgedec-runtime[gpu] @ git+https://a/b", '"edgedec-runtime[gpu] @ git+https://a/b"'),
+        ("a&calc", '"a&calc"'),
+        ("it's", '"it\'s"'),
+        ("D:\\my clone\\", '"D:\\my clone\\\\"'),
+        ("", '""'),
+    ],
+)
+def test_words_of_a_command_line_are_in_double_quotes(word: str, typed: str | None) -> None:
+    assert places.quoted(word, "win32") == (typed or word)
+    back = subprocess.list2cmdline([word])
+    if "\\" in word and back.startswith('"'):
+        assert places.quoted(word, "win32") == back
+    assert places.quoted(word, "linux") == shlex.quote(word)

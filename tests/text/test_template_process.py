@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from edgedec.core.errors import TemplateError
-from edgedec.text import line_process
+from edgedec.text import line_process, template_worker
 from edgedec.text.known_templates import KNOWN_TEMPLATES
 from edgedec.text.sandbox import CompiledTemplate
 from edgedec.text.template import ChatTemplate
@@ -177,3 +177,15 @@ def test_a_text_of_the_largest_size_fits_into_the_process() -> None:
     messages = [{"role": "user", "content": "\U0001f600" * 1000}] * 250
     text = TemplateProcess(UNKNOWN).render(variables(messages), 1_000_000)
     assert len(text) == 250 * 1007
+
+
+def test_a_process_that_cannot_be_limited_renders_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Windows whose job objects keep to nothing, as Wine's do."""
+
+    def limit(nbytes: int) -> None:
+        raise OSError("Windows does not limit the memory of this process")
+
+    monkeypatch.setattr(template_worker.limits, "limit_address_space", limit)
+    monkeypatch.setattr(template_worker.limits, "on_interruption", lambda stop: None)
+    with pytest.raises(TemplateError, match=r"^no process can render .* safely: Windows"):
+        template_worker._Worker().answer(b'{"source": "hi"}')

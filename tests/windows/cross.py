@@ -17,7 +17,9 @@ from pathlib import Path
 from tests.conftest import ROOT
 from tests.kernels.arm_build import state
 
-HOSTS = {"driver": ROOT / "tests/kernels/arm_driver.cc", "engine_host": ROOT / "tests/windows/engine_host.cc"}
+_HERE = ROOT / "tests" / "windows"
+HOSTS = {"driver": ROOT / "tests/kernels/arm_driver.cc"}
+HOSTS |= {name: _HERE / f"{name}.cc" for name in ("engine_host", "job_host")}
 NAMES = {"Windows": "edgedec_kernels.dll", "Darwin": "libedgedec_kernels.dylib"}
 RUNTIME = os.environ.get("EDGEDEC_ORT_WINDOWS", "")
 
@@ -68,17 +70,9 @@ def windows_program(name: str) -> Path:
     beside = library("Windows", "x86_64")
     made = beside.with_name(f"{name}.exe")
     if not made.exists() or made.stat().st_mtime < HOSTS[name].stat().st_mtime:
-        compiler = (
-            sys.executable,
-            "-m",
-            "ziglang",
-            "c++",
-            "-target",
-            "x86_64-windows-gnu",
-            "-std=c++17",
-            "-O1",
-        )
-        links = () if name == "driver" else (beside.with_name("libedgedec_kernels.dll.a"),)
+        zig = (sys.executable, "-m", "ziglang", "c++", "-target", "x86_64-windows-gnu")
+        compiler = (*zig, "-std=c++17", "-O1")
+        links = () if name != "engine_host" else (beside.with_name("libedgedec_kernels.dll.a"),)
         run(*compiler, f"-I{ROOT / 'kernels'}", HOSTS[name], *links, "-o", made)
     return made
 
