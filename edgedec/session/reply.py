@@ -256,6 +256,11 @@ class Reply:
         return stopped or self.finish_reason in ("length", "context", "loop")
 
     @property
+    def stop(self) -> str | None:
+        """The stop string that ended it; None for another end."""
+        return (self._stream.stop or None) if self._stream else None
+
+    @property
     def stats(self) -> ReplyStats:
         """The numbers so far."""
         if self._timer is None:
@@ -348,7 +353,7 @@ class Reply:
 
     __dir__ = public_names(
         "finish_reason", "form", "interrupt", "logprobs", "message", "params", "parsed", "prompt", "read",
-        "reused", "sources", "stats", "text", "tokens", "tool_calls", "trace", "whole", "writers",
+        "reused", "sources", "stats", "stop", "text", "tokens", "tool_calls", "trace", "whole", "writers",
     )  # fmt: skip
 
     @property

@@ -49,6 +49,11 @@ class TextStream:
         """Whether a stop string was found; no text follows."""
         return self._stops.hit
 
+    @property
+    def stop(self) -> str:
+        """The stop string that was found; "" for none."""
+        return self._stops.found
+
     def push(self, token: int) -> str:
         """Return the text that a token completes and that was not shown yet."""
         if self._plain and not self._shown_ahead:

@@ -26,8 +26,13 @@ class StopStrings:
                 "a stop string must not be empty", hint="give none to have none", remedy=Remedy("stop")
             )
         self._held = ""
-        self.hit = False
-        """True once a stop string was found; all text after it is dropped."""
+        self.found = ""
+        """The stop string that was found; all text after it is dropped."""
+
+    @property
+    def hit(self) -> bool:
+        """Whether a stop string was found."""
+        return bool(self.found)
 
     def push(self, text: str) -> str:
         """Add a piece; return the text that is safe to show now."""
@@ -38,8 +43,9 @@ class StopStrings:
         self._held += text
         found = [(at + len(stop), at) for stop in self._stops if (at := self._held.find(stop)) >= 0]
         if found:
-            self.hit = True
-            return self._release(min(found)[1], forget=True)
+            end, start = min(found)
+            self.found = self._held[start:end]
+            return self._release(start, forget=True)
         return self._release(len(self._held) - self._undecided())
 
     def flush(self) -> str:

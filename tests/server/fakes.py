@@ -32,6 +32,7 @@ from edgedec.server.work.request import (
     TracedToken,
     Usage,
 )
+from edgedec.server.work.text_request import TextRequest
 from edgedec.server.work.ticket import Ticket
 from edgedec.session.reply import TokenLogprob
 from edgedec.text.reply_reader import ReplyReader, reader_of
@@ -53,6 +54,10 @@ class FakeHub:
     """Raised by the stream, behind the words."""
     close_s: float = 0.0
     """Time for replies in progress at the end; without any they are cut."""
+    stop: str | None = None
+    """The stop string that ends replies."""
+    intake: Any = None
+    """In place of the part of a model that reads requests."""
     asked: list[GenerationRequest] = field(default_factory=list)
     tickets: list[Ticket] = field(default_factory=list)
     closed: threading.Event = field(default_factory=threading.Event)
@@ -61,22 +66,27 @@ class FakeHub:
         preset = Preset(temperature=0.2)
         return [ModelInfo(name=MODEL, created=7, loaded=True, context=256, preset=preset, has_template=True)]
 
-    def submit(self, request: GenerationRequest) -> Ticket:
+    def submit(self, request: GenerationRequest | TextRequest) -> Ticket:
         if self.error:
             raise self.error
         if self.closed.is_set():
             raise ClosingError("the server is shutting down")
         if request.model not in (None, MODEL):
             raise NotFoundError(f"there is no model {request.model!r}", hint=f"there is {MODEL}")
-        self.asked.append(request)
         ticket = Ticket(request, MODEL, arrived_s=0.0, deadline_s=math.inf)
-        ticket.inputs = SimpleNamespace(start=SimpleNamespace(reader=partial(_reader, request), shown=""))  # type: ignore[assignment]
+        if isinstance(request, TextRequest):
+            ticket.answered(request.ask(self.intake))
+            return ticket
+        self.asked.append(request)
+        start = SimpleNamespace(reader=partial(_reader, request), shown="")
+        ticket.inputs = SimpleNamespace(start=start, prompt=[1] * 9)  # type: ignore[assignment]
         self.tickets.append(ticket)
         threading.Thread(target=self._reply, args=(ticket,), daemon=True).start()
         return ticket
 
     def _reply(self, ticket: Ticket) -> None:
         asked = ticket.request
+        assert isinstance(asked, GenerationRequest)
         words = self.words[: asked.max_tokens]
         reason = "stop" if len(words) == len(self.words) else "length"
         for job in ticket.jobs:
@@ -91,7 +101,7 @@ class FakeHub:
         if self.late_error:
             ticket.fail(self.late_error)
         for job in ticket.jobs:
-            ticket.end(job, reason, self._usage(len(words)))
+            ticket.end(job, reason, self._usage(len(words)), self.stop)
 
     @staticmethod
     def _token(word: str, logprobs: int | None) -> TracedToken:

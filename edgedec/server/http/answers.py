@@ -7,6 +7,7 @@ from typing import Any
 from pydantic_core import to_json
 from starlette.responses import Response
 
+from edgedec.server.wire.error_forms import error_json
 from edgedec.server.wire.errors import ApiError
 
 
@@ -19,6 +20,6 @@ def json_answer(
     return Response(body, status, {**(headers or {}), **more}, "application/json")
 
 
-def error_answer(error: ApiError, *, close: bool = False) -> Response:
-    """Return an error in OpenAI's form."""
-    return json_answer(error.as_json(), error.status, error.headers, close=close)
+def error_answer(error: ApiError, path: str = "", *, close: bool = False) -> Response:
+    """Return an error in the form of the interface that has ``path``."""
+    return json_answer(error_json(error, path), error.status, error.headers, close=close)

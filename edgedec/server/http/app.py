@@ -50,9 +50,9 @@ async def _http_error(request: Request, error: Exception) -> Response:
     words = _WORDS.get(error.status_code, "the request cannot be answered")
     found = ApiError(error.status_code, f"{words}: {request.method} {request.url.path[:100]}")
     found.headers |= error.headers or {}
-    return error_answer(found)
+    return error_answer(found, request.url.path)
 
 
 async def _api_error(request: Request, error: Exception) -> Response:
     found = noted(error, exchange_of(request.scope))
-    return error_answer(found, close=found.status in (408, 413))
+    return error_answer(found, request.url.path, close=found.status in (408, 413))

@@ -82,7 +82,7 @@ class Gate:
 
     async def _checked(self, scope: Scope, receive: Receive, send: Send) -> None:
         if refusal := self._refusal(scope):
-            await error_answer(refusal, close=True)(scope, receive, send)
+            await error_answer(refusal, scope["path"], close=True)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
@@ -123,9 +123,12 @@ class Gate:
 
     def _without_key(self, headers: Headers) -> ApiError | None:
         given = headers.get("authorization", "")
-        if self._settings.admits(given):
+        alone = headers.get("x-api-key", "")  # as Anthropic's clients send it, beside the other or alone
+        if self._settings.admits(given) or self._settings.admits(f"Bearer {alone}"):
             return None
-        what = "the key is wrong" if given else "a key is needed: send the header authorization: Bearer KEY"
+        what = "a key is needed: send the header authorization: Bearer KEY"
+        if given or alone:
+            what = "the key is wrong"
         error = ApiError(401, what, code="invalid_api_key")
         error.headers["www-authenticate"] = "Bearer"
         return error
@@ -149,4 +152,4 @@ async def _failed(error: Exception, exchange: Exchange, how: tuple[Scope, Receiv
     """Answer a request that ended in an error, unless its answer has begun."""
     found = noted(error, exchange)
     if not exchange.status:
-        await error_answer(found, close=True)(*how)
+        await error_answer(found, exchange.path, close=True)(*how)

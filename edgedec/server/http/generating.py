@@ -6,7 +6,7 @@ A client that goes away cancels its request, also where nothing is streamed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -17,21 +17,21 @@ from edgedec.core.quick_dataclass import dataclass
 from edgedec.server.http.answers import error_answer, json_answer
 from edgedec.server.http.exchange import Exchange, exchange_of
 from edgedec.server.http.faults import noted
-from edgedec.server.wire.reply_form import Frame, ReplyForm
+from edgedec.server.wire.error_forms import error_json
+from edgedec.server.wire.reply_form import ReplyForm
 from edgedec.server.wire.usage import MemoryUse, together
 from edgedec.server.work.request import Ended, Event, Piece, Usage
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
+    from edgedec.server.wire.errors import ApiError
     from edgedec.server.work.hub import Hub
     from edgedec.server.work.ticket import Ticket
 
 _SILENCE_S = 10.0
-"""Time without an event after which a stream gets a comment, so that nobody takes it for dead."""
-_COMMENT = b": waiting\n\n"
+"""Time without an event after which a stream gets a sign of life, so that nobody takes it for dead."""
 _STREAM = {
-    "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-store",
     "x-accel-buffering": "no",
 }
@@ -74,31 +74,34 @@ class ReplyAnswer:
                     pass
             answer = json_answer(self.form.whole(await self._memory()))
         except Exception as error:  # whatever it is, the client gets an answer
-            answer = error_answer(noted(error, exchange))
+            answer = error_answer(noted(error, exchange), exchange.path)
         await answer(scope, receive, send)
 
     async def _streamed(self, exchange: Exchange, send: Send) -> None:
-        started = False
+        started, framing = False, self.form.framing
         try:
             async for event in _patient(self.ticket):
                 if not started:
                     started = True
-                    await _start(send, 200, _STREAM)
-                    await _send(send, _encoded(self.form.opening()))
+                    await _start(send, 200, {"content-type": framing.media_type, **_STREAM})
+                    await _send(send, framing.encoded(self.form.opening()))
                 if event is None:
-                    await _send(send, _COMMENT)
+                    await _send(send, framing.waiting)
                     continue
                 self._note(exchange, event)
-                await _send(send, _encoded(self.form.event(event)))
-            last = _encoded(self.form.closing(await self._memory()))
-            last += b"data: [DONE]\n\n" if self.form.done_mark else b""
+                await _send(send, framing.encoded(self.form.event(event)))
+            last = framing.encoded(self.form.closing(await self._memory())) + framing.last
         except Exception as error:  # whatever it is, the client gets an answer
             found = noted(error, exchange)
             if not started:
                 headers = {"content-type": "application/json", **found.headers}
                 await _start(send, found.status, headers)
-            last = _encoded(self.form.failing(found)) if started else to_json(found.as_json())
+            last = framing.encoded(self.form.failing(found)) if started else self._error(found, exchange)
         await send({"type": "http.response.body", "body": last})
+
+    @staticmethod
+    def _error(error: ApiError, exchange: Exchange) -> bytes:
+        return to_json(error_json(error, exchange.path))
 
     def _note(self, exchange: Exchange, event: Event) -> None:
         if isinstance(event, Piece):
@@ -145,12 +148,3 @@ async def _start(send: Send, status: int, headers: dict[str, str]) -> None:
 async def _send(send: Send, data: bytes) -> None:
     if data:
         await send({"type": "http.response.body", "body": data, "more_body": True})
-
-
-def _encoded(frames: Iterable[Frame]) -> bytes:
-    return b"".join(_event(one) for one in frames)
-
-
-def _event(frame: Frame) -> bytes:
-    name = f"event: {frame.name}\n".encode() if frame.name else b""
-    return name + b"data: " + to_json(frame.data, inf_nan_mode="null") + b"\n\n"

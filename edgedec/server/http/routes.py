@@ -1,9 +1,8 @@
-"""Endpoints of OpenAI's interface."""
+"""Endpoints of OpenAI's interface, and of the server itself."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -11,8 +10,9 @@ from starlette.routing import Route
 
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.server.http.answers import json_answer
-from edgedec.server.http.exchange import exchange_of
+from edgedec.server.http.asking import Asking, B, begun_by
 from edgedec.server.http.generating import ReplyAnswer
+from edgedec.server.http.messages import MessageEndpoints
 from edgedec.server.http.page import html_of, page_routes
 from edgedec.server.http.reading import BodyReader
 from edgedec.server.wire.chat_reply import ChatReply
@@ -25,8 +25,6 @@ from edgedec.server.wire.models import model_json, models_json
 from edgedec.server.wire.response_reply import ResponseReply
 from edgedec.server.wire.response_request import ResponseBody
 
-B = TypeVar("B", ChatBody, CompletionBody, ResponseBody)
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -36,9 +34,6 @@ if TYPE_CHECKING:
     from edgedec.server.wire.parts import BeginReading
     from edgedec.server.wire.reply_form import ReplyForm
     from edgedec.server.work.hub import Hub
-    from edgedec.server.work.request import GenerationRequest
-    from edgedec.server.work.ticket import Ticket
-    from edgedec.text.reply_reader import ReplyReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +56,7 @@ class Endpoints:
             Route("/metrics", self.figures),
             Route("/edgedec/status", self.status),
             Route("/edgedec/markdown", self.markdown, methods=["POST"]),
+            *MessageEndpoints(self._asking).routes(),
             *page_routes(),
         ]
 
@@ -111,29 +107,14 @@ class Endpoints:
     async def _reply(
         self, request: Request, kind: type[B], form: Callable[[B, str, BeginReading], ReplyForm]
     ) -> ReplyAnswer:
-        exchange = exchange_of(request.scope)
-        async with self.bodies.body(request) as data:
-            body, asked = await run_in_threadpool(_asked, kind, data)
-        ticket = await run_in_threadpool(self.hub.submit, asked)
-        exchange.model = ticket.model
-        reply = form(body, ticket.model, partial(reader_of, ticket))
+        body, asked = await self._asking.read(request, kind)
+        ticket = await self._asking.submit(request, asked)
+        reply = form(body, ticket.model, begun_by(ticket))
         return ReplyAnswer(self.hub, ticket, reply, body.stream)
 
-
-def reader_of(ticket: Ticket) -> ReplyReader:
-    """Return the reader of a sample of a chat whose prompt is known, behind the text that it goes on with."""
-    assert ticket.inputs is not None
-    start = ticket.inputs.start
-    assert start.reader is not None
-    reader = start.reader()
-    if start.shown:
-        reader.push(start.shown)
-    return reader
-
-
-def _asked(kind: type[B], data: bytes) -> tuple[B, GenerationRequest]:
-    body = kind.read(data)
-    return body, body.request()
+    @property
+    def _asking(self) -> Asking:
+        return Asking(self.hub, self.bodies)
 
 
 def _no_model(name: str) -> ApiError:

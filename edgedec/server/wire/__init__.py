@@ -1,1 +1,1 @@
-"""OpenAI's forms: JSON to requests, events to JSON, errors. No HTTP."""
+"""OpenAI's forms, and those of others: JSON to requests, events to JSON, errors. No HTTP."""

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from edgedec.server.wire.body import RequestBody, StreamOptions
 from edgedec.server.wire.errors import ApiError, invalid
-from edgedec.server.wire.reply_form import FINISH, Frame
+from edgedec.server.wire.reply_form import FINISH, OPENAI_EVENTS, Frame
 from edgedec.server.wire.sampling import NAMES
 from edgedec.server.wire.usage import MemoryUse
 from edgedec.server.work.request import MOST_SAMPLES
@@ -45,7 +45,7 @@ B = TypeVar("B", bound=ChoicesBody)
 class ChoicesReply(ABC, Generic[B]):
     """Choices under one head, chunk by chunk or in one object. ``kind`` names the chunks."""
 
-    done_mark = True
+    framing = OPENAI_EVENTS
 
     def __init__(self, body: B, model: str, *, prefix: str, kind: str) -> None:
         self._asked = body

@@ -10,7 +10,7 @@ from typing import Any
 from edgedec.server.wire.errors import ApiError
 from edgedec.server.wire.logprobs import content_logprobs
 from edgedec.server.wire.parts import BeginReading, ReadText, SampleReader
-from edgedec.server.wire.reply_form import Frame
+from edgedec.server.wire.reply_form import EVENTS, Frame
 from edgedec.server.wire.response_output import News, OutputItems
 from edgedec.server.wire.response_request import ResponseBody
 from edgedec.server.wire.tools import callable_tools
@@ -21,7 +21,7 @@ from edgedec.server.work.request import Event, Piece, Usage
 class ResponseReply:
     """The response to a body, of the model ``model``."""
 
-    done_mark = False
+    framing = EVENTS
 
     def __init__(self, body: ResponseBody, model: str, begin: BeginReading) -> None:
         self._asked, self._model = body, model

@@ -25,6 +25,7 @@ from edgedec.server.work.request import (
     Status,
 )
 from edgedec.server.work.room import GpuRoom, ModelRoom
+from edgedec.server.work.text_request import TextRequest
 from edgedec.server.work.ticket import Ticket
 from edgedec.system.memory import rss_bytes
 
@@ -96,7 +97,7 @@ class Hub:
             self._loading.changed.notify_all()
         done.result()
 
-    def submit(self, request: GenerationRequest) -> Ticket:
+    def submit(self, request: GenerationRequest | TextRequest) -> Ticket:
         """Take a request, whose events the ticket has.
 
         Raises NotFoundError for a model that is not installed, MemoryBudgetError for one that does not fit,

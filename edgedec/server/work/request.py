@@ -122,11 +122,12 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of a sample; ``reason`` is one of ``Reply.finish_reason``."""
+    """The end of a sample: ``reason`` is one of ``Reply.finish_reason``, ``stop`` its stop string."""
 
     sample: int
     reason: str
     usage: Usage
+    stop: str | None = None
 
 
 Event = Piece | Ended

@@ -26,6 +26,7 @@ from edgedec.server.work.request import (
 )
 from edgedec.server.work.slot import Slot
 from edgedec.server.work.slot_tools import slot_tools
+from edgedec.server.work.text_request import TextRequest
 from edgedec.server.work.ticket import SampleJob, Ticket
 from edgedec.server.work.totals import WorkTotals
 from edgedec.session.shared_prefix import COPY_TRIES
@@ -88,7 +89,10 @@ class Scheduler:
         with self._changed:
             if self._closing:
                 raise ClosingError(f"{self.model.name} is being closed")
-            self._queue += ticket.jobs
+            if isinstance(ticket.request, TextRequest):  # it needs no slot
+                self._queue[:0] = ticket.jobs
+            else:
+                self._queue += ticket.jobs
             self._changed.notify_all()
 
     def withdraw(self) -> list[Ticket]:
@@ -207,7 +211,10 @@ class Scheduler:
 
     def _read(self, ticket: Ticket) -> None:
         try:
-            ticket.inputs = self._intake.inputs(ticket.request)
+            if isinstance(ticket.request, TextRequest):
+                ticket.answered(ticket.request.ask(self._intake))
+            else:
+                ticket.inputs = self._intake.inputs(ticket.request)
         except Exception as error:  # the reader gets it, in another thread
             ticket.fail(error)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.errors import GrammarError, UsageError
 from edgedec.metrics.marks import CounterSnapshot, Marks
-from edgedec.server.work.request import Piece, TracedToken, Usage
+from edgedec.server.work.request import GenerationRequest, Piece, TracedToken, Usage
 from edgedec.server.work.ticket import SampleJob
 from edgedec.session.reply import Reply
 from edgedec.text.tokenizer import StreamDecoder
@@ -63,18 +63,18 @@ class Slot:
 
     def _work(self) -> None:
         while (job := self._given.get()) is not None:
-            reason, usage = "interrupted", Usage()
+            reason, usage, stop = "interrupted", Usage(), None
             try:
-                reason, usage = self._compute(job)
+                reason, usage, stop = self._compute(job)
             except Exception as error:  # the reader gets it, in another thread
                 if not isinstance(error, UsageError | GrammarError):  # those leave the cache as it was
                     self.engine.reset()
                 job.ticket.fail(error)
             self._ended(self, job, usage)
-            job.ticket.end(job, reason, usage)
+            job.ticket.end(job, reason, usage, stop)
             del job
 
-    def _compute(self, job: SampleJob) -> tuple[str, Usage]:
+    def _compute(self, job: SampleJob) -> tuple[str, Usage, str | None]:
         tools, ticket, inputs = self._tools, job.ticket, job.ticket.inputs
         assert inputs is not None
         queue_s = max(time.perf_counter() - ticket.arrived_s, 0.0)
@@ -86,11 +86,12 @@ class Slot:
         except GrammarError:
             if not reply.cut:  # the reason for its end says so to the client
                 raise
-        return _reason(reply, inputs), self._usage(reply, queue_s, shared)
+        return _reason(reply, inputs), self._usage(reply, queue_s, shared), reply.stop
 
     def _stream(self, job: SampleJob, reply: Reply) -> None:
         """Hand the reader the text of each pass as one piece."""
         ticket, text = job.ticket, ""
+        assert isinstance(ticket.request, GenerationRequest)
         trace = _Trace(reply, self._tools.tokenizer, self.engine.home.spec, ticket.request.logprobs)
         try:
             with self._tools.turn():

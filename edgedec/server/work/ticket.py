@@ -11,9 +11,10 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from edgedec.server.work.request import Ended, Event, GenerationRequest, Piece, Usage
+from edgedec.server.work.text_request import TextRequest
 
 if TYPE_CHECKING:
     from edgedec.server.work.intake import ReplyInputs
@@ -48,7 +49,7 @@ class Ticket:
 
     def __init__(
         self,
-        request: GenerationRequest,
+        request: GenerationRequest | TextRequest,
         model: str,
         *,
         arrived_s: float,
@@ -62,6 +63,8 @@ class Ticket:
         self.deadline_s = deadline_s
         self.inputs: ReplyInputs | None = None
         """The prompt, once it is known."""
+        self.answer: Any = None
+        """The answer to a question about texts."""
         self.jobs = tuple(SampleJob(self, number) for number in range(request.samples))
         self.cancelled = False
         self.error: BaseException | None = None
@@ -119,16 +122,22 @@ class Ticket:
             if self.interrupted:
                 reply.interrupt()
 
+    def answered(self, answer: Any) -> None:
+        """End a question about texts with its answer."""
+        self.answer = answer
+        for job in self.jobs:
+            self.end(job, "stop", Usage())
+
     def put(self, piece: Piece) -> None:
         """Hand a piece to the reader."""
         with self._lock:
             self._events.append(piece)
         self._notify()
 
-    def end(self, job: SampleJob, reason: str, usage: Usage) -> None:
+    def end(self, job: SampleJob, reason: str, usage: Usage, stop: str | None = None) -> None:
         """Hand the end of ``job`` to the reader, once."""
         with self._lock:
-            self._end(job, reason, usage)
+            self._end(job, reason, usage, stop)
         self._notify()
 
     def fail(self, error: BaseException) -> None:
@@ -180,14 +189,14 @@ class Ticket:
             self._wake = None if self.over else wake
             return _END if self.over else None
 
-    def _end(self, job: SampleJob, reason: str, usage: Usage) -> None:
+    def _end(self, job: SampleJob, reason: str, usage: Usage, stop: str | None = None) -> None:
         """Book the end of ``job``. The lock is held."""
         if job.state == "over":
             return
         job.state, job.reply = "over", None  # it refers to the model
         self._left -= 1
         if self.error is None:
-            self._events.append(Ended(job.number, reason, usage))
+            self._events.append(Ended(job.number, reason, usage, stop))
 
     def _notify(self) -> None:
         with self._lock:
