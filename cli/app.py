@@ -21,6 +21,7 @@ COMMANDS = {
     "run": "Another name of chat.",
     "generate": "Answer one prompt, or continue a text.",
     "batch": "Answer many prompts, or one many times, several in each pass.",
+    "embed": "Turn texts into vectors.",
     "serve": "Serve models to OpenAI clients and on a page.",
     "pull": "Fetch a model and prepare it.",
     "default": "Show or choose the model of commands that name none.",

@@ -38,6 +38,7 @@ _CHANGE: dict[str, str] = {
     "quant": "leave out --quant",
     "raw": "`edgedec generate --raw` does without the template",
     "model": "use a smaller model",
+    "embed": "`edgedec embed` makes vectors with it",
     "export": "export the model for EdgeDec's kernels",
     "without_bandwidth": "is enough memory free? `edgedec doctor --fast` does not measure it",
     "gpu": "use --device gpu",

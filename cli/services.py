@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from edgedec.bundle.exits import LayerOutputs
     from edgedec.bundle.manifest import Manifest
     from edgedec.core.progress import Progress
+    from edgedec.embed.encoder import Encoder
     from edgedec.loaded_model import LoadedModel
     from edgedec.metrics.stats import Clock
     from edgedec.models import Store
@@ -77,6 +78,15 @@ def _export(
     return export_gguf(source, out, name=name, card=card, backend=backend, progress=progress)
 
 
+def _encoder(model: str, store: Store, *, threads: int | None, memory: int | None) -> Encoder:
+    from edgedec import open_encoder
+
+    with progress.reporter() as report:
+        return open_encoder(
+            model, threads=threads, memory=memory, store=store, notice=progress.notice, progress=report
+        )
+
+
 def _kernels() -> ModuleType:
     from edgedec.kernels import library
 
@@ -102,6 +112,7 @@ class Services:
     store: Callable[[], Store] = _store
     load: Load = _load
     export: Callable[..., Manifest] = _export
+    encoder: Callable[..., Encoder] = _encoder
     kernels: Callable[[], ModuleType] = _kernels
     """The kernel library, of which ``edgedec doctor`` has questions."""
     bandwidth: Callable[[int, int], float] = _bandwidth

@@ -12,7 +12,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 # `typing` and `importlib` would keep the command from handling Ctrl-C for milliseconds (cli/main.py).
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from edgedec.api import Model, open
+    from edgedec.api import Model, open, open_encoder
     from edgedec.assemble.config import RunConfig
     from edgedec.core.errors import (
         BackendError,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from edgedec.core.version import __version__
     from edgedec.draft.drafter import Drafter
     from edgedec.drafters.registry import add_drafter
+    from edgedec.embed.encoder import Encoder
     from edgedec.sampling.named import SamplingParams
     from edgedec.session.chat import Chat
     from edgedec.session.conversations import Conversations
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "open": "edgedec.api",
+    "open_encoder": "edgedec.api",
     "Model": "edgedec.api",
     "Chat": "edgedec.session.chat",
     "Message": "edgedec.session.message",
@@ -49,6 +51,7 @@ _HOMES = {
     "RunConfig": "edgedec.assemble.config",
     "Drafter": "edgedec.draft.drafter",
     "DraftTree": "edgedec.core.tree",
+    "Encoder": "edgedec.embed.encoder",
     "add_drafter": "edgedec.drafters.registry",
     "SamplingParams": "edgedec.sampling.named",
     "__version__": "edgedec.core.version",
@@ -70,6 +73,7 @@ __all__ = [
     "DraftTree",
     "Drafter",
     "EdgeDecError",
+    "Encoder",
     "GrammarError",
     "MemoryBudgetError",
     "Message",
@@ -86,6 +90,7 @@ __all__ = [
     "__version__",
     "add_drafter",
     "open",
+    "open_encoder",
 ]
 
 

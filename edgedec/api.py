@@ -23,6 +23,7 @@ from edgedec.bundle.preset import Preset
 from edgedec.core.cache_config import DROP
 from edgedec.core.errors import NotFoundError, UsageError
 from edgedec.core.progress import Notice, Progress, ignore, silent
+from edgedec.core.units import parse_size
 from edgedec.drafters.registry import models_in, no_drafter
 from edgedec.grammar import GrammarSpec, constraint_for
 from edgedec.loaded_model import LoadedModel, load_model
@@ -42,6 +43,7 @@ from edgedec.session.reply_syntax import ReplySyntax
 
 if TYPE_CHECKING:
     from edgedec.control.switching import SwitchRule
+    from edgedec.embed.encoder import Encoder
     from edgedec.session.conversations import Conversations
     from edgedec.session.engine import ReplyEngine
     from edgedec.session.function_tools import Tool
@@ -87,6 +89,35 @@ def open(
     if prepared.budget is not None:
         release_code()  # after the memory plan, which counts it, and before a reply, which must keep to it
     return opened
+
+
+def open_encoder(
+    model: str | Path,
+    *,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    store: Store | None = None,
+    notice: Notice = ignore,
+    progress: Progress = silent,
+) -> Encoder:
+    """Open a model that makes vectors of texts, or scores of pairs: a name, a bundle or another path.
+
+    - ``threads``: compute threads; None: one per physical core.
+    - ``memory``: the most that the process may have resident, in bytes or as "300MB"; None: no budget.
+
+    A model that is missing is pulled or exported into ``store`` first. Raises the errors of ``Store.ensure``,
+    UnsupportedError for a model that replies, MemoryBudgetError for a budget that is too small.
+
+    >>> encoder = edgedec.open_encoder("all-minilm-l6-v2", memory="300MB")  # doctest: +SKIP
+    >>> encoder.embed(["a text", "another"]).vectors.shape  # doctest: +SKIP
+    (2, 384)
+    """
+    from edgedec.embed.encoder import load_encoder
+
+    store = store or Store(notice=notice, in_subprocess=True)
+    limit = parse_size(memory) if isinstance(memory, str) else memory
+    bundle = store.ensure(str(model), progress=progress)
+    return load_encoder(bundle, threads=threads, memory=limit, home=store.home, progress=progress)
 
 
 def context_of(store: Store, notice: Notice = ignore) -> RunContext:

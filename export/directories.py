@@ -6,7 +6,8 @@ from pathlib import Path
 
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import UnsupportedError, UsageError
-from edgedec.core.progress import Progress
+from edgedec.core.progress import Progress, silent
+from edgedec.export.encoders.directory import encodes, export_encoder
 from edgedec.export.huggingface.config import builds, read_config
 from edgedec.export.huggingface.exporter import export_directory
 from edgedec.export.huggingface.files import read_object
@@ -49,7 +50,12 @@ def export_huggingface(
     """
     source, out = Path(source), Path(out)
     refuse_adapter_folder(source)
-    if builds(read_object(source / CONFIG)):
+    config = read_object(source / CONFIG)
+    if encodes(config):
+        if calibration is not None:
+            raise UsageError("the export of an encoder needs no text", hint="leave out the calibration text")
+        return export_encoder(source, out, quant, name, progress or silent)
+    if builds(config):
         return export_directory(source, out, quant or QUANTS[0], calibration, name, progress)
     if calibration is not None:
         raise UsageError(
@@ -64,6 +70,8 @@ def check_huggingface(source: Path) -> None:
     Raises UnsupportedError, NotFoundError or BadFileError.
     """
     config = read_object(source / CONFIG, required=True)
+    if encodes(config):
+        return
     if not builds(config):
         kind = config.get("model_type")
         raise UnsupportedError(

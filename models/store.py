@@ -279,7 +279,7 @@ class Store:
             self._layout.recover(name)
             if force or not _is_installed(target):
                 manifest = export_huggingface(path, target, name=name, progress=progress)
-                if "quant" in manifest.source:
+                if "quant" in manifest.source and manifest.embedding is None:
                     self._notice(f"{path} got {QUANTS[0]} weights; an export of its own can choose others")
         return target
 

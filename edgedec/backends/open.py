@@ -9,6 +9,7 @@ from typing import Protocol, cast
 
 from edgedec.backends.backend import Backend
 from edgedec.bundle.device_place import ON_CPU, DevicePlace
+from edgedec.bundle.embedding_facts import ENCODER
 from edgedec.bundle.exits import LayerOutputs
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.cache_config import Device
@@ -99,6 +100,8 @@ def runtime_of(manifest: Manifest, device: Device = "cpu") -> str:
 
 
 def _class_for(kind: str) -> BackendClass:
+    if kind == ENCODER:
+        raise UnsupportedError("the model makes vectors of texts and no replies", remedy=Remedy("embed"))
     if kind not in BACKENDS:
         raise UnsupportedError(f"no backend of this EdgeDec runs bundles of the kind {kind!r}")
     module, name = BACKENDS[kind].split(":")

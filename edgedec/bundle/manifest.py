@@ -8,6 +8,7 @@ from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Literal
 
+from edgedec.bundle.embedding_facts import ENCODER, EmbeddingFacts, facts_from_json
 from edgedec.bundle.preset import OFF, Preset
 from edgedec.core.cache_kinds import kinds_from_json
 from edgedec.core.errors import EdgeDecError, Remedy, UnsupportedError, UsageError
@@ -42,10 +43,12 @@ _FIELDS = (
     "versions",
 )  # fmt: skip
 _WEIGHT_FILES = {
-    "edgedec": {MODEL, WEIGHTS}, "optimum": {MODEL, WEIGHTS}, "gguf": {GGUF}, "npu": {NPU_FACTS, WEIGHTS}
+    "edgedec": {MODEL, WEIGHTS}, "optimum": {MODEL, WEIGHTS}, "gguf": {GGUF}, "npu": {NPU_FACTS, WEIGHTS},
+    ENCODER: {MODEL, WEIGHTS},
 }  # fmt: skip
 """Kind of bundle -> files of its model: a graph of EdgeDec's own ops, one in standard ops (optimum), a
-GGUF file for llama.cpp, or graphs for an NPU. ``backends.open`` has the backend of each kind.
+GGUF file for llama.cpp, graphs for an NPU, or a graph that makes vectors of texts. ``backends.open`` has the
+backend of each kind but the last, which ``edgedec.embed`` opens.
 """
 
 
@@ -56,7 +59,8 @@ class TokenizerInfo:
     add_bos: bool
     bos_id: int | None
     eos_ids: tuple[int, ...]
-    kind: Literal["bpe", "spm"]
+    kind: Literal["bpe", "spm", "other"]
+    """How tokens spell bytes; "other": as only encoders know, which never decode."""
     chat_template: bool
     """Whether the bundle has a chat template; a base model has none."""
 
@@ -75,6 +79,8 @@ class Manifest(ListedFolder):
     """The key of ``backends.open.BACKENDS``."""
     preset: Preset = OFF
     """How replies are drawn unless the user says otherwise; all off where the file has none."""
+    embedding: EmbeddingFacts | None = None
+    """Facts of a model that makes vectors or scores of texts; None for one that replies."""
 
     @property
     def source_hashes(self) -> tuple[str, ...]:
@@ -112,7 +118,9 @@ class Manifest(ListedFolder):
         spec = _spec(top.below("spec"))
         source, versions = top.get("source", listed.scalars), top.get("versions", listed.scalars)
         preset = top.get("preset", _preset) if "preset" in top else OFF
-        return cls(top.get("name", listed.text), spec, tokenizer, files, source, versions, kind, preset)
+        embedding = top.get("embedding", facts_from_json) if kind == ENCODER else None
+        name = top.get("name", listed.text)
+        return cls(name, spec, tokenizer, files, source, versions, kind, preset, embedding)
 
     def to_json(self) -> str:
         """The text of ``manifest.json``."""
@@ -127,6 +135,8 @@ class Manifest(ListedFolder):
             "source": dict(self.source),
             "versions": dict(self.versions),
         }
+        if self.embedding:
+            data["embedding"] = self.embedding.as_json()
         return _BUNDLE.text_of(data)
 
     def save(self, directory: Path) -> None:
@@ -154,12 +164,14 @@ def is_outdated(directory: Path) -> bool:
     return isinstance(version, int) and version < _BUNDLE.version
 
 
-def _kind(value: Any) -> Literal["bpe", "spm"]:
+def _kind(value: Any) -> Literal["bpe", "spm", "other"]:
     if value == "bpe":
         return "bpe"
     if value == "spm":
         return "spm"
-    raise TypeError("is neither 'bpe' nor 'spm'")
+    if value == "other":
+        return "other"
+    raise TypeError("is none of 'bpe', 'spm' and 'other'")
 
 
 def _preset(value: Any) -> Preset:

@@ -52,6 +52,7 @@ RemedyName = Literal[
     "rollouts",  # the model that has to answer prompts first
     "known_model",  # None: see the list of models
     "for",  # the device to export the model for
+    "embed",  # None: make vectors with the model
     "export",  # None: export the model for EdgeDec's own kernels
     "without_bandwidth",  # None: do not measure the memory bandwidth
     "gpu",  # None: run the model on a GPU

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class TokenLengths:
     """Lengths of a tokenizer's tokens in bytes. They are read from the vocabulary when first needed."""
 
-    def __init__(self, encoder: Encoder, kind: Literal["bpe", "spm"]) -> None:
+    def __init__(self, encoder: Encoder, kind: Literal["bpe", "spm", "other"]) -> None:
         self._encoder = encoder
         self._byte_level = kind == "bpe"
 

@@ -13,6 +13,7 @@ from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import sha256_of
 from edgedec.export.bundle import About, Contents, printable_name, write_bundle
 from edgedec.export.calibration.moments import sample, second_moments
+from edgedec.export.encoders.sentence import SENTENCE_TEXTS
 from edgedec.export.graph import build_graph
 from edgedec.export.huggingface.config import Config, read_config
 from edgedec.export.huggingface.files import read_object
@@ -33,7 +34,7 @@ from edgedec.export.tensors import Tensors
 from edgedec.export.texts import TextFiles
 from edgedec.export.writer import check_target
 
-_TEXTS = (CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG, CHAT_TEMPLATE, TEMPLATE_JSON)
+_TEXTS = (CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG, CHAT_TEMPLATE, TEMPLATE_JSON, *SENTENCE_TEXTS)
 
 
 def export_directory(

@@ -13,7 +13,7 @@ import onnx
 
 from edgedec.core.errors import UnsupportedError
 from edgedec.export.model import DOMAIN, attributes
-from edgedec.export.portable import attention, experts, head, matrices, recurrent
+from edgedec.export.portable import attention, encoders, experts, head, matrices, recurrent
 from edgedec.export.portable.body import Body, BodyBuilder
 from edgedec.export.portable.decode import UNPACK, UNPACKABLE, unpacker_function
 from edgedec.export.portable.floats import half_function
@@ -27,6 +27,10 @@ BODIES: dict[str, BodyBuilder] = {
     "Experts": experts.experts,
     "RotaryTable": attention.rotary_table,
     "TreeAttention": attention.tree_attention,
+    "SegmentAttention": encoders.segment_attention,
+    "LayerNorm": encoders.layer_norm,
+    "Activate": encoders.activate,
+    "Pool": encoders.pool,
     "GatedDelta": recurrent.gated_delta,
     "ShortConv": recurrent.short_conv,
     "HeadTopK": head.head_topk,

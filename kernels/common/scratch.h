@@ -9,7 +9,7 @@ enum class Scratch {
   kActs, kActScales, kActSums, kActTotals, kRest, kTerms, kFine, kGate, kUp, kLogits, kKept, kQuery, kScores,
   kPaths, kTableTile, kParts, kPartBest, kFound, kBest,
   kWalks, kSteps, kZeros, kRecurrence, kProducts,
-  kGated, kChosen, kPairs, kPlaces, kInner, kOuter, kCount
+  kGated, kChosen, kPairs, kPlaces, kInner, kOuter, kTextKeys, kCount
 };
 
 // At least so many bytes of this thread, aligned to 64, or null where there is not enough memory.

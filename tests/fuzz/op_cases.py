@@ -68,6 +68,11 @@ def seeds(folder: Path) -> list[tuple[Files, Files]]:
         _gated_delta(parents=[-1, 0, 0, 2], length=(40,), applied=[33]),
         _gated_delta(parents=list(range(-1, 34)), length=(3,), applied=[1], kernel=3),
         ("ShortConv", {"layer": 1, "kernel": 3}, _short_conv()),
+        ("LayerNorm", {"epsilon": 1e-6}, [tensor("f32", *one) for one in ((9, 48), (48,), (48,), (9, 48))]),
+        ("Activate", {"function": "gelu"}, [tensor("f32", 3, 33), tensor("f32", 3, 33)]),
+        ("Pool", {"pooling": "mean"}, [tensor("f32", 5, 33), tensor("i64", 3, values=[0, 2, 5])]),
+        _segments(heads=4, kv_heads=2, offsets=[0, 1, 9], before=2),
+        _segments(heads=26, kv_heads=1, offsets=[0, 9], after=0),
         ("GatedProduct", {"activation": "sigmoid"}, [tensor("f32", 3, 33), tensor("f32", 3, 33)]),
         _gated_delta(parents=[-1], length=(2, 2, 1, 7, 2, 0, 50), applied=[44, 7], tiled=1),
     ]
@@ -160,6 +165,15 @@ def _short_conv() -> list[Tensor | None]:
         tensor("f32", 2, 32, 32),
         tensor("f32", 32, 3),
     ]
+
+
+def _segments(*, heads: int, kv_heads: int, offsets: list[float], **seen: int) -> Case:
+    tokens, dim = int(offsets[-1]), 16
+    attrs = {"num_heads": heads, "num_kv_heads": kv_heads, "head_dim": dim, "scale": 0.25, **seen}
+    qkv = tensor("f32", tokens, (heads + 2 * kv_heads) * dim)
+    return "SegmentAttention", attrs, [
+        qkv, tensor("f32", tokens, dim), tensor("i64", len(offsets), values=offsets), tensor("f32", dim)
+    ]  # fmt: skip
 
 
 def _quantised(format: str, cols: int) -> list[Case]:

@@ -91,6 +91,8 @@ EXAMPLES = (
     Example(guide("accuracy"), "bench accuracy --input", left_out=STUDY),
     Example(guide("accuracy"), "--task quality", left_out=STUDY),
     Example(guide("accuracy"), "--task structured", left_out=STUDY),
+    Example(guide("vectors"), "--out vectors.npy", files=("my-encoder",), prints='"embedding": '),
+    Example(guide("vectors"), "open_encoder", prints=r"\(2, 64\)"),
     Example(guide("batching"), "--batch 8", files=("questions.txt",), prints=r"\w+ \w+"),
     Example(guide("batching"), "bench batch", left_out=STUDY),
     Example(guide("chat"), "printf", stdin="Say hello.\n", models=QWEN, prints=r"\w+.*\n\W*\w+"),

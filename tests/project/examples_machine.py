@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgedec.core.errors import NotFoundError
+from edgedec.export import export_huggingface
 from edgedec.models import Store
 from tests.conftest import ROOT
+from tests.fixtures.tiny_bert import write_bert
 from tests.fixtures.tiny_gguf import write_tiny
 from tests.fixtures.tiny_huggingface import write_huggingface
 from tests.project.examples import README, Block, Example
@@ -44,12 +46,18 @@ def book(folder: Path) -> None:
     (folder / "book.txt").write_text("A lighthouse stands on the last rock of the coast. " * 400, "utf-8")
 
 
+def encoder(folder: Path) -> None:
+    export_huggingface(write_bert(folder / "bert"), folder / "my-encoder")
+    (folder / "lines.txt").write_text("the cat sat\nwhy is the sky blue\n", encoding="utf-8")
+
+
 FILES: Mapping[str, Callable[[Path], None]] = {
     "a change": change,
     "model.gguf": tiny_model,
     "Qwen3-0.6B": tiny_directory,
     "questions.txt": questions,
     "book.txt": book,
+    "my-encoder": encoder,
 }
 """Things that a reader has and a clone has not, by name."""
 

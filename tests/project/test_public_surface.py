@@ -26,6 +26,7 @@ EXPORTED = {
         "DraftTree",
         "Drafter",
         "EdgeDecError",
+        "Encoder",
         "GrammarError",
         "MemoryBudgetError",
         "Message",
@@ -42,6 +43,7 @@ EXPORTED = {
         "__version__",
         "add_drafter",
         "open",
+        "open_encoder",
     ],
     "edgedec.export": [
         "BACKENDS",

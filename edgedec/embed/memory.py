@@ -1,0 +1,65 @@
+"""Memory of an encoder: what the process holds, weights, and the batch with most tokens."""
+
+from __future__ import annotations
+
+from edgedec.bundle.manifest import WEIGHTS, Manifest
+from edgedec.core.errors import MemoryBudgetError, Remedy
+from edgedec.core.quick_dataclass import dataclass
+from edgedec.core.units import size, size_up
+from edgedec.system.allocator import release_freed
+from edgedec.system.memory import mapped_rss_bytes, peak_rss_bytes, rss_bytes
+
+USUAL_TOKENS = 1024
+"""Tokens of a batch where memory allows it; more are no quicker."""
+_LEAST_TOKENS = 16
+_FLOAT_BYTES = 4
+_SLACK_BYTES = 4 << 20
+"""Texts, token ids and vectors of a batch, and what Python's and the runtime's allocators keep."""
+_QUERIES = 24
+"""Rows of scores of a thread at a time (kernels/tree_attention/tree_attention.h, kMostQueries)."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderPlan:
+    """Bytes by purpose, and tokens of the largest batch. ``budget``: None where there is none."""
+
+    tokens: int
+    parts: dict[str, int]
+    budget: int | None = None
+
+    @property
+    def total(self) -> int:
+        """The most bytes that the process has resident at once."""
+        return sum(self.parts.values())
+
+
+def plan_encoder(manifest: Manifest, threads: int, budget: int | None) -> EncoderPlan:
+    """Fit batches into a budget, in bytes, once the model is loaded; each text of the context must fit.
+
+    Raises MemoryBudgetError for a budget that is too small.
+    """
+    facts, spec = manifest.embedding, manifest.spec
+    assert facts is not None, "the manifest is an encoder's"
+    release_freed()
+    resident = rss_bytes() or peak_rss_bytes()
+    of_token = facts.token_numbers * _FLOAT_BYTES
+    parts = {
+        "process": max(resident - mapped_rss_bytes(WEIGHTS), 0) + _SLACK_BYTES,
+        "weights": manifest.files[WEIGHTS].bytes - spec.table_bytes,
+        "scores": threads * _QUERIES * (spec.context_length + 16) * _FLOAT_BYTES,
+    }
+    longest = max(spec.context_length, _LEAST_TOKENS)
+    usual = max(USUAL_TOKENS, longest)
+    if budget is None:
+        return EncoderPlan(usual, parts | {"batch": usual * of_token})
+    fits = (budget - sum(parts.values())) // of_token
+    if fits < longest:
+        needed = sum(parts.values()) + longest * of_token
+        raise MemoryBudgetError(
+            f"a memory budget of {size(budget)} is too small for {manifest.name}, which needs"
+            f" {size_up(needed)} for a text of {longest} tokens",
+            hint="allow more",
+            remedy=Remedy("memory", needed),
+        )
+    tokens = min(fits, usual)
+    return EncoderPlan(tokens, parts | {"batch": tokens * of_token}, budget)

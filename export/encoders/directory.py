@@ -1,0 +1,105 @@
+"""Exports a Hugging Face directory of an encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from edgedec.bundle.embedding_facts import EmbeddingFacts
+from edgedec.bundle.manifest import TOKENIZER, Manifest, Scalar
+from edgedec.core.errors import BadFileError, UnsupportedError
+from edgedec.core.model_spec import ModelSpec
+from edgedec.core.progress import Progress
+from edgedec.export.bundle import printable_name
+from edgedec.export.encoders.bert import bert_graph
+from edgedec.export.encoders.bert_source import TYPES, BertSource, read_sizes
+from edgedec.export.encoders.bundle import EncoderContents, write_encoder
+from edgedec.export.encoders.ends import Dense, Ends
+from edgedec.export.encoders.sentence import SentenceFacts, read_sentence_facts
+from edgedec.export.encoders.sizes import BertSizes
+from edgedec.export.huggingface.exporter import check_directories, origin_of
+from edgedec.export.huggingface.files import read_object, read_text
+from edgedec.export.huggingface.groups import parse_quant, show_quant
+from edgedec.export.huggingface.shards import read_shards, weight_files
+from edgedec.export.huggingface.tokenizer import CONFIG
+from edgedec.export.interrupt import terminations_raise
+from edgedec.export.tensors import Tensors
+from edgedec.export.writer import check_target, table_bytes
+
+DEFAULT_QUANT = "f16,head=f16"
+"""Halves: vectors agree with those of float32 in six digits, and eight bits would lose some of that."""
+_TERMS = 2
+"""Int8 terms of the inputs of linears whose weights are no floats: one loses more than the weights do."""
+
+
+def encodes(data: Mapping[str, Any]) -> bool:
+    """Return whether ``config.json`` is that of an encoder that EdgeDec builds."""
+    return data.get("model_type") in TYPES
+
+
+def export_encoder(
+    source: Path, out: Path, quant: str | None, name: str | None, report: Progress
+) -> Manifest:
+    """Export the directory ``source``. ``quant``: as for other directories; None: ``DEFAULT_QUANT``.
+
+    Raises NotFoundError, BadFileError, UnsupportedError, UsageError or StorageError.
+    """
+    check_target(out)
+    check_directories(source, out)
+    formats = parse_quant(quant or DEFAULT_QUANT)
+    with terminations_raise():
+        sizes, sentence = read_sizes(read_object(source / CONFIG, required=True)), read_sentence_facts(source)
+        weights = BertSource(sizes, read_shards(weight_files(source)), formats["mlp"], formats["head"])
+        ends, size = _ends(sizes, sentence, weights)
+        text = read_text(source / TOKENIZER)
+        if text is None:
+            raise UnsupportedError(f"{source} has no {TOKENIZER}", hint="let transformers write one")
+        model = bert_graph(sizes, Tensors(weights), ends, size, _TERMS)
+        facts = EmbeddingFacts(
+            size, ends.pooling, ends.normalised, sizes.token_numbers, bool(sizes.labels),
+            sentence.prompts or {}, sentence.default,
+        )  # fmt: skip
+
+        def origin() -> dict[str, Scalar]:
+            return {**origin_of(source, report), "quant": show_quant(formats)}
+
+        spec = bert_spec(sizes, name or printable_name(source.resolve().name), sentence.longest)
+        spec = replace(spec, table_bytes=table_bytes(model))
+        return write_encoder(EncoderContents(model, spec, facts, text, origin), weights, out, report)
+
+
+def _ends(sizes: BertSizes, sentence: SentenceFacts, weights: BertSource) -> tuple[Ends, int]:
+    """Return what comes behind the layers, and the numbers that come out."""
+    if sizes.labels:
+        if sizes.labels > 1:
+            raise UnsupportedError(
+                f"the model sorts texts into {sizes.labels} classes: it is no reranker, which has one label"
+            )
+        dense = [Dense("cls.output", 1, sizes.hidden, activation="sigmoid")]
+        if "cls.weight" in weights.tensors:
+            dense.insert(0, Dense("cls", sizes.hidden, sizes.hidden, activation="tanh"))
+        return Ends("cls", dense, normalised=False), 1
+    if sentence.dense:
+        raise UnsupportedError("a BERT model with linears behind its pooling is not supported")
+    return Ends(sentence.pooling, (), sentence.normalised), sizes.hidden
+
+
+def bert_spec(sizes: BertSizes, name: str, longest: int) -> ModelSpec:
+    """Return the sizes that a manifest states. ``longest``: tokens of the longest text; 0: all positions."""
+    if sizes.context < 8:
+        raise BadFileError(f"the model has {sizes.context} positions")
+    return ModelSpec(
+        name=name,
+        architecture=sizes.name,
+        vocab_size=sizes.vocab,
+        n_layers=sizes.layers,
+        n_heads=sizes.heads,
+        n_kv_heads=sizes.heads,
+        head_dim=sizes.head_dim,
+        hidden_size=sizes.hidden,
+        context_length=min(sizes.context, longest or sizes.context),
+        head_k=1,
+        ffn_size=sizes.ffn,
+    )

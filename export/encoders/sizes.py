@@ -1,0 +1,47 @@
+"""Sizes and options of a model of the BERT family."""
+
+from __future__ import annotations
+
+from edgedec.core.quick_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class BertSizes:
+    """All sizes are in elements.
+
+    - ``first_position``: row of the position table of a text's first token; RoBERTa's is 2.
+    - ``types``: rows of the table of token types; pairs use the second one.
+    - ``activation``: a function that the kernels' ``Activate`` knows.
+    - ``labels``: scores of a reranker; 0 for a model that makes vectors.
+    """
+
+    name: str
+    vocab: int
+    layers: int
+    hidden: int
+    heads: int
+    ffn: int
+    positions: int
+    epsilon: float
+    activation: str = "gelu"
+    first_position: int = 0
+    types: int = 1
+    labels: int = 0
+
+    @property
+    def context(self) -> int:
+        """Tokens of the longest text."""
+        return self.positions - self.first_position
+
+    @property
+    def head_dim(self) -> int:
+        return self.hidden // self.heads
+
+    @property
+    def token_numbers(self) -> int:
+        """Floats that a pass holds for each token, at most: see ``EmbeddingFacts``.
+
+        They are q, k and v twice (once in half precision, and queries apart), the two sides of the
+        activation, and four rows of hidden states with their form for the integer kernels.
+        """
+        return 6 * self.hidden + 3 * self.ffn + 4 * self.hidden
