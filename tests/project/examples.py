@@ -112,6 +112,7 @@ EXAMPLES = (
     Example(guide("serving"), "serve qwen2.5-coder-1.5b", left_out=SERVER),
     Example(guide("serving"), "from openai import", left_out=SERVER),
     Example(guide("serving"), "ANTHROPIC_BASE_URL", left_out="needs a server and Claude Code"),
+    Example(guide("serving"), "OLLAMA_HOST", left_out=SERVER),
     Example(guide("serving"), "--key-file", left_out=SERVER),
     Example(guide("structured"), "--form", files=("questions.txt",), prints=r'"colour": ?"\w+"'),
     Example(guide("structured"), "BaseModel", needs="pydantic", prints=r"\w+ \w+"),

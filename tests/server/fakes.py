@@ -58,6 +58,7 @@ class FakeHub:
     """The stop string that ends replies."""
     intake: Any = None
     """In place of the part of a model that reads requests."""
+    loaded: list[str | None] = field(default_factory=list)
     asked: list[GenerationRequest] = field(default_factory=list)
     tickets: list[Ticket] = field(default_factory=list)
     closed: threading.Event = field(default_factory=threading.Event)
@@ -65,6 +66,12 @@ class FakeHub:
     def models(self) -> list[ModelInfo]:
         preset = Preset(temperature=0.2)
         return [ModelInfo(name=MODEL, created=7, loaded=True, context=256, preset=preset, has_template=True)]
+
+    def chats(self, name: str) -> bool:
+        return True
+
+    def load(self, name: str | None = None) -> None:
+        self.loaded.append(name)
 
     def submit(self, request: GenerationRequest | TextRequest) -> Ticket:
         if self.error:

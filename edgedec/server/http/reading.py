@@ -24,13 +24,14 @@ class BodyReader:
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
 
     @asynccontextmanager
-    async def body(self, request: Request) -> AsyncIterator[bytes]:
+    async def body(self, request: Request, *, any_type: bool = False) -> AsyncIterator[bytes]:
         """Inside, the body of a request is in memory, and few others.
 
-        Raises ApiError for one that is no JSON, too long or too slow.
+        Raises ApiError for one that is no JSON, too long or too slow. With ``any_type`` no header need say
+        that it is JSON, as none of ``curl -d`` does.
         """
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
+        if kind != "application/json" and not any_type:
             raise ApiError(415, "the body must be JSON, with content-type application/json")
         async with AsyncExitStack() as held:
             yield await self._read(request, held)

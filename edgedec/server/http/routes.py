@@ -13,6 +13,7 @@ from edgedec.server.http.answers import json_answer
 from edgedec.server.http.asking import Asking, B, begun_by
 from edgedec.server.http.generating import ReplyAnswer
 from edgedec.server.http.messages import MessageEndpoints
+from edgedec.server.http.ollama import OllamaEndpoints
 from edgedec.server.http.page import html_of, page_routes
 from edgedec.server.http.reading import BodyReader
 from edgedec.server.wire.chat_reply import ChatReply
@@ -57,6 +58,7 @@ class Endpoints:
             Route("/edgedec/status", self.status),
             Route("/edgedec/markdown", self.markdown, methods=["POST"]),
             *MessageEndpoints(self._asking).routes(),
+            *OllamaEndpoints(self._asking).routes(),
             *page_routes(),
         ]
 

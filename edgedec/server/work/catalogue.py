@@ -30,6 +30,11 @@ class InstalledModels:
         """Return all of them, sorted by name, none of them loaded."""
         return [self._info(one.name, one.path) for one in self._store.list()]
 
+    def info(self, name: str) -> ModelInfo:
+        """Return one of them by one of its names. Raises NotFoundError."""
+        bundle = self.path(name)
+        return self._info(bundle.name, bundle)
+
     def _info(self, name: str, bundle: Path) -> ModelInfo:
         try:
             changed = (bundle / MANIFEST).stat().st_mtime_ns

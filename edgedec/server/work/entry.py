@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -64,7 +64,7 @@ class ModelEntry:
         """Return the state of the model."""
         scheduler = self.scheduler
         if scheduler:
-            return scheduler.status(self.state, waiting=self.waiting)
+            return replace(scheduler.status(self.state, waiting=self.waiting), name=self.name)
         return ModelStatus(
             name=self.name, state=self.state, context=None, waiting=self.waiting, slots=(), ledger={}
         )

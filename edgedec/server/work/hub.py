@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import UsageError
-from edgedec.core.progress import Notice, ignore
+from edgedec.core.progress import Notice, Progress, ignore
 from edgedec.server.work.catalogue import InstalledModels
 from edgedec.server.work.entry import ModelEntry
 from edgedec.server.work.model_loading import LoadingThread
@@ -58,6 +58,7 @@ class Hub:
         if callable(memory):
             raise UsageError("the memory of a server is a number of bytes")
         self.limits = limits or QueueLimits()
+        self.store = store
         self._installed = InstalledModels(store, config.context)
         self._names = [self._installed.path(name).name for name in names]
         self._started_s = time.perf_counter()
@@ -85,6 +86,22 @@ class Hub:
                 infos[name] = replace(infos[name], loaded=True, context=scheduler.context)
         first = [name for name in dict.fromkeys(self._names) if name in infos]
         return [infos.pop(name) for name in first] + [*infos.values()]
+
+    def chats(self, name: str) -> bool:
+        """Whether an installed model has a chat template. Raises NotFoundError."""
+        return self._installed.info(name).has_template
+
+    def check_name(self, name: str) -> None:
+        """Raise NotFoundError for a name that ``pull`` cannot fetch. Files of this machine have none."""
+        from edgedec.models.names import exists, hub_file, recipe_name, unknown
+
+        if recipe_name(name) is None and (exists(name) or hub_file(name) is None):
+            raise unknown(name, (one.name for one in self.store.list()))
+
+    def pull(self, name: str, progress: Progress) -> None:
+        """Fetch a model; ``progress`` may end that by raising. Raises as ``Store.pull``."""
+        self.check_name(name)
+        self.store.pull(name, progress=progress)
 
     def load(self, name: str | None = None) -> None:
         """Open a model now, and wait until requests to it can begin. Raises the errors of opening it."""
