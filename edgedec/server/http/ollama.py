@@ -101,7 +101,7 @@ class OllamaEndpoints:
 
     async def delete(self, request: Request) -> Response:
         """Refuse to remove a model."""
-        raise ApiError(403, "clients cannot remove models; `edgedec rm` on the server's machine does")
+        raise ApiError(403, "clients cannot remove models; that is done on the machine of the server")
 
     async def _read(self, request: Request, kind: type[M]) -> M:
         async with self.asking.bodies.body(request, any_type=True) as data:

@@ -30,7 +30,7 @@ _TAU_BITS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class ReplyOptions:
+class AskedOptions:
     """How replies are drawn, and when they end."""
 
     sampling: SamplingParams
@@ -38,7 +38,7 @@ class ReplyOptions:
     stop: tuple[str, ...]
 
 
-def options_of(given: Mapping[str, Any] | None) -> ReplyOptions:
+def options_of(given: Mapping[str, Any] | None) -> AskedOptions:
     """Return options; those of loading a model are left out. Raises ApiError for the first that is wrong."""
     values = {name: value for name, value in (given or {}).items() if value is not None}
     stop = stops_of(values.pop("stop", None), "options.stop")
@@ -46,7 +46,7 @@ def options_of(given: Mapping[str, Any] | None) -> ReplyOptions:
     if most is not None and (isinstance(most, bool) or not isinstance(most, int)):
         raise invalid("options.num_predict should be a number of tokens", "options.num_predict")
     sampling = {**_mirostat(values), **_named(values)}
-    return ReplyOptions(sampling_of(sampling), None if most is None or most < 0 else most, stop)
+    return AskedOptions(sampling_of(sampling), None if most is None or most < 0 else most, stop)
 
 
 def _mirostat(values: dict[str, Any]) -> dict[str, Any]:
