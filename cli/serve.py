@@ -207,6 +207,8 @@ def _announce(hub: Hub, url: str) -> None:
     named, slots = [one for one in hub.models() if one.loaded], hub.status().slots
     for one in named:
         replies = f"{slots} replies at once" if slots > 1 else "one reply at a time"
+        if one.dimensions:
+            replies = f"vectors of {one.dimensions} numbers" if one.dimensions > 1 else "scores of documents"
         click.echo(f"{one.name}: {one.context} tokens of context, {replies}")
     click.echo(f"Chat at {url}, clients at {url}/v1. Ctrl-C ends the server.")
 

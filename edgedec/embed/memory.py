@@ -32,6 +32,11 @@ class EncoderPlan:
         """The most bytes that the process has resident at once."""
         return sum(self.parts.values())
 
+    @property
+    def beside_process(self) -> int:
+        """The same without what the process holds anyway."""
+        return self.total - self.parts["process"]
+
 
 def plan_encoder(manifest: Manifest, threads: int, budget: int | None) -> EncoderPlan:
     """Fit batches into a budget, in bytes, once the model is loaded; each text of the context must fit.

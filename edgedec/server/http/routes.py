@@ -11,6 +11,7 @@ from starlette.routing import Route
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.server.http.answers import json_answer
 from edgedec.server.http.asking import Asking, B, begun_by
+from edgedec.server.http.encoding import EncoderEndpoints
 from edgedec.server.http.generating import ReplyAnswer
 from edgedec.server.http.messages import MessageEndpoints
 from edgedec.server.http.ollama import OllamaEndpoints
@@ -59,6 +60,7 @@ class Endpoints:
             Route("/edgedec/markdown", self.markdown, methods=["POST"]),
             *MessageEndpoints(self._asking).routes(),
             *OllamaEndpoints(self._asking).routes(),
+            *EncoderEndpoints(self.hub, self.bodies).routes(),
             *page_routes(),
         ]
 

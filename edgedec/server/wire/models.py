@@ -16,6 +16,8 @@ def model_json(model: ModelInfo) -> dict[str, Any]:
         "preset": model.preset.as_json() if model.preset else {},
         "chat": model.has_template,
     }
+    if model.dimensions:
+        own["dimensions"] = model.dimensions
     return {
         "id": model.name, "object": "model", "created": model.created, "owned_by": "edgedec", "edgedec": own,
     }  # fmt: skip

@@ -26,6 +26,10 @@ class InstalledModels:
         """Return the bundle of a model by one of its names. Raises NotFoundError; nothing is pulled."""
         return self._store.path(name)
 
+    def encodes(self, bundle: Path) -> bool:
+        """Return whether a model makes vectors of texts, and does not reply."""
+        return self._info(bundle.name, bundle).dimensions > 0
+
     def infos(self) -> list[ModelInfo]:
         """Return all of them, sorted by name, none of them loaded."""
         return [self._info(one.name, one.path) for one in self._store.list()]
@@ -48,7 +52,8 @@ class InstalledModels:
     def _read(self, name: str, bundle: Path, created: int) -> ModelInfo:
         try:
             manifest = Manifest.load(bundle)
-            context = checked_capacity(manifest.spec, self._context)
+            asked = None if manifest.embedding else self._context
+            context = checked_capacity(manifest.spec, asked)
         except EdgeDecError:
             return ModelInfo(name=name, created=created)
         return ModelInfo(
@@ -57,6 +62,7 @@ class InstalledModels:
             context=context,
             preset=manifest.preset,
             has_template=manifest.tokenizer.chat_template,
+            dimensions=manifest.embedding.size if manifest.embedding else 0,
         )
 
 

@@ -6,14 +6,15 @@ One thread opens and closes models; each has a ``Scheduler``.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import Notice, Progress, ignore
 from edgedec.server.work.catalogue import InstalledModels
+from edgedec.server.work.encoders import EncoderPool
 from edgedec.server.work.entry import ModelEntry
 from edgedec.server.work.model_loading import LoadingThread
 from edgedec.server.work.opener import OpenModel, SchedulerOpener, opener_of
@@ -31,7 +32,10 @@ from edgedec.system.memory import rss_bytes
 
 if TYPE_CHECKING:
     from edgedec.assemble.config import RunConfig
+    from edgedec.embed.encoder import Encoder
     from edgedec.models import Store
+
+T = TypeVar("T")
 
 
 class Hub:
@@ -67,6 +71,7 @@ class Hub:
         self._room = None if memory is None else ModelRoom(memory)
         opening = open_model or opener_of(store, notice)
         on_gpu = GpuRoom(config.placement.memory if config.device == "gpu" else None)
+        self._encoders = EncoderPool(self.limits, self._room, config.threads, store.home)
         self._loading = LoadingThread(
             SchedulerOpener(config, self.limits, opening, self._room, on_gpu, notice), notice
         )
@@ -81,6 +86,9 @@ class Hub:
         infos = {info.name: info for info in self._installed.infos()}
         with self._loading.changed:
             ready = {one.name: one.ready for one in self._loading.entries.values()}
+        for name in self._encoders.loaded():
+            if name in infos:
+                infos[name] = replace(infos[name], loaded=True)
         for name, scheduler in ready.items():
             if scheduler and name in infos:
                 infos[name] = replace(infos[name], loaded=True, context=scheduler.context)
@@ -105,6 +113,10 @@ class Hub:
 
     def load(self, name: str | None = None) -> None:
         """Open a model now, and wait until requests to it can begin. Raises the errors of opening it."""
+        bundle = self._installed.path(self.default if name is None else name)
+        if self._installed.encodes(bundle):
+            self._encoders.ask(bundle, lambda _encoder: None)
+            return
         done: Future[None] = Future()
         with self._loading.changed:
             entry = self._entry(name)
@@ -145,6 +157,15 @@ class Hub:
                 self._loading.changed.notify_all()
             return ticket
 
+    def encode(self, name: str | None, question: Callable[[Encoder], T]) -> tuple[str, T]:
+        """Return the name of an encoder, and what ``question`` makes of it; None: the default model.
+
+        Raises NotFoundError for a model that is not installed, UnsupportedError for one that replies, and the
+        errors of ``EncoderPool.ask``.
+        """
+        bundle = self._installed.path(self.default if name is None else name)
+        return bundle.name, self._encoders.ask(bundle, question)
+
     def status(self) -> Status:
         """Return the state of the server."""
         with self._loading.changed:
@@ -176,6 +197,7 @@ class Hub:
 
         Requests to models that are not open yet fail. May be called again, also with less time.
         """
+        self._encoders.close()
         self._loading.close(finish_s)
 
     def _entry(self, name: str | None) -> ModelEntry:

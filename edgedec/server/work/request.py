@@ -184,6 +184,8 @@ class ModelInfo:
     """Tokens that a slot has room for; until it is loaded, the most that the model allows."""
     preset: Preset | None = None
     has_template: bool = False
+    dimensions: int = 0
+    """Numbers of a vector, of a model that makes them of texts; 0 for one that replies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,11 +52,25 @@ class ModelRoom:
         self._planned: dict[str, int] = {}
         self._own: dict[str, int] = {}
         """The same without weights, which are mapped."""
+        self._aside: dict[str, int] = {}
 
     @property
     def planned(self) -> int:
         """Bytes that the process may come to hold with the models that are open."""
         return self._base + sum(self._planned.values())
+
+    @property
+    def left(self) -> int:
+        """Bytes that the process may hold with a model that is not opened by a rule; of what others have
+        taken already some is counted twice.
+        """
+        return self.budget - sum(self._planned.values())
+
+    def set_aside(self, name: str, nbytes: int) -> None:
+        """Take what a model that was opened without a rule needs from the budget; 0: give it back."""
+        self.budget -= nbytes - self._aside.pop(name, 0)
+        if nbytes:
+            self._aside[name] = nbytes
 
     def fits(self, weights: int) -> bool:
         """Whether a model of so many bytes of weights may fit beside the open ones, or fits nowhere."""

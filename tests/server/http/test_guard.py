@@ -100,7 +100,7 @@ def test_every_answer_has_headers_that_bind_browsers(client: httpx.Client) -> No
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize(
-    "path", ["/v1/embeddings", "/v1/audio/speech", "/v1", "/v1/chat", "/docs", "/x" * 5000]
+    "path", ["/v1/images", "/v1/audio/speech", "/v1", "/v1/chat", "/docs", "/x" * 5000]
 )
 def test_other_paths_are_404(client: httpx.Client, method: str, path: str) -> None:
     error = refused(client.request(method, path, json={} if method == "POST" else None), 404)

@@ -211,7 +211,7 @@ def test_openais_client_raises_its_own_errors(client_of_openai: openai.OpenAI) -
     with pytest.raises(openai.BadRequestError) as raised:
         client_of_openai.chat.completions.create(**asks(model="tiny", top_p=7))
     assert raised.value.param == "top_p"
-    with pytest.raises(openai.NotFoundError):
+    with pytest.raises(openai.BadRequestError):
         client_of_openai.embeddings.create(model="tiny", input="x")
 
 
