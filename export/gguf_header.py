@@ -54,7 +54,7 @@ class TensorInfo:
 
     @property
     def format(self) -> str:
-        """Name of the type in lower case, a key of ``kernels.packing.layout.FORMATS``."""
+        """Name of the type in lower case; ``kernels.packing.recode`` says in which format it is packed."""
         return self.type.name.lower()
 
 

@@ -16,6 +16,7 @@ from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.kernels.packing.experts import ExpertPlaces, expert_places
 from edgedec.kernels.packing.layout import FORMATS
+from edgedec.kernels.packing.recode import packed_format
 
 DOMAIN = "ai.edgedec"
 CACHE, RINGS = "kv_cache", "kv_window"
@@ -47,7 +48,8 @@ class PackedWeight:
 
     @property
     def format(self) -> str:
-        return self.tensor.format
+        """Format of the packed matrix, which has the weights of the tensor's type."""
+        return packed_format(self.tensor.format) or self.tensor.format
 
     @property
     def cols(self) -> int:

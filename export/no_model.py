@@ -11,6 +11,8 @@ from edgedec.core.errors import UnsupportedError, UsageError
 _ENCODERS = ("bert", "t5encoder", "encoder")
 """Parts of the names of architectures that turn texts into vectors."""
 _WITHOUT_LAYERS = {"clip": "the encoder of pictures of a model (mmproj)", "imatrix": "an importance matrix"}
+_BESIDE = "name the GGUF file of the model beside it; it works without this one"
+_PICTURES = ", and pictures are not read yet"
 _ADAPTER = "merge it with its base (llama-export-lora, or merge_and_unload of peft), then export that"
 _VECTORS = "EdgeDec runs models that continue texts; name one of those"
 
@@ -29,7 +31,7 @@ def refuse_no_model(metadata: Mapping[str, Any], name: str) -> None:
     if isinstance(architecture, str) and architecture in _WITHOUT_LAYERS:
         raise UnsupportedError(
             f"{name} holds {_WITHOUT_LAYERS[architecture]}, and no model",
-            hint="name the GGUF file of the model beside it; it works without this one",
+            hint=_BESIDE + _PICTURES * (architecture == "clip"),
         )
     if isinstance(architecture, str) and any(one in architecture for one in _ENCODERS):
         raise UnsupportedError(

@@ -11,6 +11,7 @@ import onnx
 from numpy.typing import NDArray
 
 from edgedec.bundle.manifest import WEIGHTS
+from edgedec.core.errors import UnsupportedError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.gguf_writer import GgufTensor
 from edgedec.export.model import attributes
@@ -59,7 +60,15 @@ class GraphMatrix:
         return out
 
     def blocks(self) -> NDArray[np.uint8]:
-        """Return its rows as GGUF blocks, u8[rows, bytes of a row]."""
+        """Return its rows as GGUF blocks, u8[rows, bytes of a row].
+
+        Raises UnsupportedError for a format that holds several GGUF types: which one it was is not known.
+        """
+        if FORMATS[self.format].recoded:
+            raise UnsupportedError(
+                f"weights in {self.format} have no GGUF form of their own",
+                hint="start from a Q4_K_M file of the model",
+            )
         out = np.empty((self.rows, FORMATS[self.format].row_bytes(self.cols)), np.uint8)
         step = chunk_rows(self.cols)
         for start in range(0, self.rows, step):

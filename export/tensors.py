@@ -13,7 +13,7 @@ from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.export.model import ExpertsWeight, PackedWeight, VectorWeight
 from edgedec.export.source import WeightSource
-from edgedec.kernels.packing.layout import FORMATS
+from edgedec.kernels.packing.recode import packed_format, readable_types
 
 
 class Part(NamedTuple):
@@ -122,10 +122,10 @@ class Tensors:
     def _take_packed(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
         """Take a tensor whose rows can be packed."""
         tensor = self._take(name, shape)
-        if tensor.format not in FORMATS:
+        if packed_format(tensor.format) is None:
             raise UnsupportedError(
                 f"tensor {name} is {tensor.type.name}, which has no kernel",
-                hint=f"use a file of one of {', '.join(FORMATS)}, or a Q4_K_M file",
+                hint=f"use a file of one of {', '.join(readable_types())}, or a Q4_K_M file",
             )
         return tensor
 

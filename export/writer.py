@@ -27,6 +27,7 @@ from edgedec.export.model import (
 from edgedec.export.source import WeightSource
 from edgedec.kernels.packing.experts import checksum
 from edgedec.kernels.packing.layout import chunk_rows, pack
+from edgedec.kernels.packing.recode import recode
 
 _CHUNK = 1 << 20
 _HEADROOM = 16 << 20
@@ -155,7 +156,7 @@ def _packed(weight: PackedWeight, source: WeightSource) -> Iterator[memoryview]:
     step = chunk_rows(weight.cols)
     for start in range(0, weight.rows, step):
         raw = weight.read(partial(source.rows, weight.tensor), start, min(start + step, weight.rows))
-        yield pack(weight.format, raw).data.cast("B")
+        yield pack(weight.format, recode(weight.tensor.format, raw)).data.cast("B")
 
 
 def _expert(weight: ExpertsWeight, expert: int, source: WeightSource) -> Iterator[bytes | memoryview]:

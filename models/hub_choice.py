@@ -45,7 +45,7 @@ def choose(paths: Iterable[str], quant: str | None, repo: str) -> str:
     the top has none that fits. Raises NotFoundError that lists the quantisations there are.
     """
     paths = list(paths)
-    models = [path for path in paths if _is_model(path)]
+    models = [path for path in paths if is_model_file(path)]
     if not models and (drafters := sorted(filter(_is_drafter, paths))):
         raise NotFoundError(
             f"{repo} on the model hub has GGUF files of drafters alone: {', '.join(drafters[:4])}",
@@ -84,7 +84,7 @@ def _lacking(path: str, paths: Iterable[str]) -> set[str]:
 
 def quantisations(paths: Iterable[str]) -> list[str]:
     """Return the quantisations of GGUF files, in the order of choice; file names for those without."""
-    models = sorted((path for path in paths if _is_model(path)), key=_rank)
+    models = sorted((path for path in paths if is_model_file(path)), key=_rank)
     return list(dict.fromkeys(quant_of(path) or path for path in models))
 
 
@@ -94,7 +94,8 @@ def _stem(path: str) -> str:
     return found.stem if found else name.removesuffix(".gguf").removesuffix(".GGUF")
 
 
-def _is_model(path: str) -> bool:
+def is_model_file(path: str) -> bool:
+    """Whether a file's name is that of a GGUF model, and of no drafter, adapter or encoder of pictures."""
     return path.lower().endswith(".gguf") and not _ASIDE.search(path) and not _DRAFTER.search(path)
 
 

@@ -327,8 +327,10 @@ def _is_of_another_adapter(bundle: Path) -> bool:
 
 def _model_inside(folder: Path) -> str:
     """Return a hint that names the first model in a folder; "" where it has none."""
+    from edgedec.models.hub_choice import is_model_file
+
     for one in sorted(itertools.islice(folder.iterdir(), _MOST_LOOKED_AT)):
-        if one.suffix.lower() == ".gguf" or is_bundle(one) or (one / "config.json").is_file():
+        if is_model_file(one.name) or is_bundle(one) or (one / "config.json").is_file():
             return f"there is {one}: name that"
     return ""
 

@@ -146,13 +146,38 @@ def _biased_scales(body: Body, spec: Format, records: str) -> tuple[str, str, st
     return _quants(body, spec, records, 224), scale, _offset(body, spec, scale)
 
 
+def _record_scales(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
+    """Unpack tq2_0: an fp16 of the record, for all of its groups."""
+    scale = body.op("Mul", _halves(body, records, 0, 1), np.ones((8, 1), np.float32))
+    return _quants(body, spec, records, 32), scale, _offset(body, spec, scale)
+
+
+def _coded_scales(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
+    """Unpack formats of ``recode``: a signed byte of a group, or two nibbles n for 2 n + 1 of its halves."""
+    stored = body.reshape(body.slice(records, 32, 160, 2), 0, 0, 8, TILE)
+    if spec.bits == 4:
+        biased = body.cast(body.op("BitwiseXor", stored, np.uint8(128)), TensorProto.FLOAT)
+        factor = body.op("Sub", biased, 128.0)
+    else:
+        halves = (body.op("Unsqueeze", part, [3]) for part in _nibbles(body, stored))
+        nibbles = body.reshape(body.op("Concat", *halves, axis=3), 0, 0, 16, TILE)
+        factor = body.op("Add", body.op("Mul", body.cast(nibbles, TensorProto.FLOAT), 2.0), 1.0)
+    unit = body.op("Mul", _halves(body, records, 0, 1), spec.unit)
+    scale = body.op("Mul", unit, factor)
+    return _quants(body, spec, records, 160), scale, _offset(body, spec, scale)
+
+
+def _nibbles(body: Body, stored: str) -> tuple[str, str]:
+    """Return the low and the high nibbles of bytes."""
+    return _and(body, stored, 15), _shift(body, stored, 4, "RIGHT")
+
+
 def _nibble_scales(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
     """Unpack q2_k: 4-bit scale and minimum for every 16 inputs, each times an fp16 of the record."""
     both = body.reshape(body.slice(records, 64, 320, 2), 0, 0, 16, TILE)
-    four_bits = (_and(body, both, 15), _shift(body, both, 4, "RIGHT"))
     scale, minimum = (
         body.op("Mul", factor, body.cast(part, TensorProto.FLOAT))
-        for factor, part in zip(_factors(body, spec, records, 0, 1), four_bits, strict=True)
+        for factor, part in zip(_factors(body, spec, records, 0, 1), _nibbles(body, both), strict=True)
     )
     return _quants(body, spec, records, 320), scale, body.op("Neg", minimum)
 
@@ -239,6 +264,9 @@ UNPACKERS: dict[str, Unpacker] = {
     "mxfp4": Unpacker(_exponents),
     "q3_k": Unpacker(_biased_scales, group=16),
     "q2_k": Unpacker(_nibble_scales, group=16),
+    "tq2_0": Unpacker(_record_scales),
+    **dict.fromkeys(("iq4", "iq3x", "iq3s"), Unpacker(_coded_scales)),
+    **dict.fromkeys(("iq2", "iq1"), Unpacker(_coded_scales, group=16)),
 }
 """Unpackers of the quantised formats. A new format needs an entry; a test compares with FORMATS."""
 UNPACKABLE = {*UNPACKERS, *(name for name, spec in FORMATS.items() if spec.is_float)}

@@ -5,9 +5,11 @@
 // AVX2, one tile row of AMX, four of NEON. In float formats a record is one input: the bits of its 16 columns.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "simd/inline.h"
 
@@ -29,6 +31,9 @@ enum class Scales {
   kSignedQ6,  // fp16 per record times an int8 per 16 inputs: Q6_K
   kBiasedQ3,  // fp16 per record times (a 6-bit integer - 32) per 16 inputs: Q3_K
   kNibbles,   // fp16 per record times a 4-bit integer per 16 inputs (and minima likewise): Q2_K
+  kRecord,    // fp16 per record: TQ2_0
+  kSigned,    // fp16 per record times an int8 per group: IQ4, IQ3X, IQ3S
+  kOdd,       // fp16 per record times 2n + 1 per 16 inputs, n of 4 bits: IQ2, IQ1
 };
 
 // Offsets are in bytes from the start of a record. Quants are stored unsigned; the value is (q - kOffset).
@@ -110,25 +115,77 @@ struct MXFP4 {  // values doubled, scales halved, as in ggml
   static constexpr int8_t kValues[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 };
 
+struct TQ2_0 {
+  static constexpr const char* kName = "tq2_0";
+  static constexpr int kRecord = 256, kBytes = 1056, kBits = 2, kOffset = 1, kLo = 32, kHi = 0;
+  static constexpr bool kMin = false;
+  static constexpr Scales kScales = Scales::kRecord;
+};
+
+// Weights of codebooks, as packing/recode.py makes them of the IQ types of GGUF files: bits are an index into kValues, and
+// fp16 scales are times kUnit. IQ4: IQ4_XS; IQ3X: IQ3_XXS; IQ3S: IQ3_S; IQ2: IQ2_XXS, IQ2_XS and IQ2_S; IQ1: IQ1_S and IQ1_M.
+struct IQ4 {
+  static constexpr const char* kName = "iq4";
+  static constexpr int kRecord = 256, kBytes = 2208, kBits = 4, kOffset = 128, kLo = 160, kHi = 0;
+  static constexpr bool kMin = false;
+  static constexpr Scales kScales = Scales::kSigned;
+  static constexpr float kUnit = 1.0f;
+  static constexpr int8_t kValues[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+};
+struct IQ3X {
+  static constexpr const char* kName = "iq3x";
+  static constexpr int kRecord = 256, kBytes = 2208, kBits = 4, kOffset = 62, kLo = 160, kHi = 0;
+  static constexpr bool kMin = false;
+  static constexpr Scales kScales = Scales::kSigned;
+  static constexpr float kUnit = 0.25f;
+  static constexpr int8_t kValues[16] = {4, 12, 20, 28, 36, 44, 52, 62, -4, -12, -20, -28, -36, -44, -52, -62};
+};
+struct IQ3S {
+  static constexpr const char* kName = "iq3s";
+  static constexpr int kRecord = 256, kBytes = 2208, kBits = 4, kOffset = 15, kLo = 160, kHi = 0;
+  static constexpr bool kMin = false;
+  static constexpr Scales kScales = Scales::kSigned;
+  static constexpr float kUnit = 1.0f;
+  static constexpr int8_t kValues[16] = {1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15};
+};
+struct IQ2 {
+  static constexpr const char* kName = "iq2";
+  static constexpr int kRecord = 256, kBytes = 1696, kBits = 3, kOffset = 64, kLo = 160, kHi = 1184;
+  static constexpr bool kMin = false;
+  static constexpr Scales kScales = Scales::kOdd;
+  static constexpr float kUnit = 0.125f;
+  static constexpr int8_t kValues[16] = {8, 25, 43, 0, -8, -25, -43, 0};
+};
+struct IQ1 {
+  static constexpr const char* kName = "iq1";
+  static constexpr int kRecord = 256, kBytes = 1696, kBits = 3, kOffset = 16, kLo = 160, kHi = 1184;
+  static constexpr bool kMin = false;
+  static constexpr Scales kScales = Scales::kOdd;
+  static constexpr float kUnit = 0.125f;
+  static constexpr int8_t kValues[16] = {-7, 1, 9, 0, -9, -1, 7, 0};
+};
+
 // Whether integer scales (and minima) belong to halves of a group: 16 inputs.
 template <class F>
 constexpr bool kHalves =
-    F::kScales == Scales::kSignedQ6 || F::kScales == Scales::kBiasedQ3 || F::kScales == Scales::kNibbles;
+    F::kScales == Scales::kSignedQ6 || F::kScales == Scales::kBiasedQ3 || F::kScales == Scales::kNibbles ||
+    F::kScales == Scales::kOdd;
 
 // Whether stored bits are an index into kValues, and the greatest unsigned quant.
-// Specialisations are inline: Clang gives them external linkage.
+template <class F, class = void>
+struct Codebook {
+  static constexpr bool kThere = false;
+  static constexpr int kMax = (1 << F::kBits) - 1;
+};
 template <class F>
-constexpr bool kLookup = false;
-template <>
-inline constexpr bool kLookup<IQ4_NL> = true;
-template <>
-inline constexpr bool kLookup<MXFP4> = true;
+struct Codebook<F, std::void_t<decltype(F::kValues)>> {
+  static constexpr bool kThere = true;
+  static constexpr int kMax = F::kOffset + *std::max_element(F::kValues, F::kValues + 16);
+};
 template <class F>
-constexpr int kMaxQuant = (1 << F::kBits) - 1;
-template <>
-inline constexpr int kMaxQuant<IQ4_NL> = 113 + IQ4_NL::kOffset;
-template <>
-inline constexpr int kMaxQuant<MXFP4> = 12 + MXFP4::kOffset;
+constexpr bool kLookup = Codebook<F>::kThere;
+template <class F>
+constexpr int kMaxQuant = Codebook<F>::kMax;
 
 // Plain floats, whose products are computed in float: see quant_linear/float_impl.h.
 struct F16 {
@@ -146,7 +203,8 @@ struct F32 {
 
 // The two lists of formats. Code that exists once per format expands them in this order.
 #define EDGEDEC_INT_FORMATS(X)                                                                           \
-  X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q4_K) X(Q5_K) X(Q6_K) X(Q2_K) X(Q3_K) X(IQ4_NL) X(MXFP4)
+  X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q4_K) X(Q5_K) X(Q6_K) X(Q2_K) X(Q3_K) X(IQ4_NL) X(MXFP4)     \
+  X(TQ2_0) X(IQ4) X(IQ3X) X(IQ3S) X(IQ2) X(IQ1)
 #define EDGEDEC_FLOAT_FORMATS(X) X(F16) X(BF16) X(F32)
 
 enum class FormatId {

@@ -11,6 +11,13 @@ GROUP = 32
 IQ4_NL_VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 MXFP4_VALUES = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 """Twice the values of the OCP specification; scales are halved to match, as in ggml."""
+_IQ3X = (4, 12, 20, 28, 36, 44, 52, 62)
+_IQ3S = (1, 3, 5, 7, 9, 11, 13, 15)
+IQ3X_VALUES = (*_IQ3X, *(-value for value in _IQ3X))
+IQ3S_VALUES = (*_IQ3S, *(-value for value in _IQ3S))
+IQ2_VALUES = (8, 25, 43, 0, -8, -25, -43, 0)
+IQ1_VALUES = (-7, 1, 9, 0, -9, -1, 7, 0)
+"""Eight times a ternary value and the shift of its block, 1/8 or -1/8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +25,7 @@ class Format:
     """One weight format. Sizes are in elements unless the name says bytes.
 
     A weight is scale * (quant - offset), plus min where ``has_min``; or scale * values[quant].
+    Codebooks of GGUF files have few values, so a weight of theirs is kept as a sign and an index of a size.
     """
 
     name: str
@@ -31,6 +39,10 @@ class Format:
     block_bytes: int
     values: tuple[int, ...] = ()
     """The value of each quant, in formats whose quants are indices."""
+    unit: float = 1.0
+    """A power of two that multiplies fp16 scales."""
+    recoded: bool = False
+    """Whether blocks are ours, made of those of a GGUF file by ``recode``."""
 
     @property
     def is_float(self) -> bool:
@@ -70,6 +82,12 @@ FORMATS: dict[str, Format] = {
         Format("q3_k", 256, 1760, 3, 4, False, 256, 110),
         Format("iq4_nl", 64, 576, 4, 0, False, 32, 18, IQ4_NL_VALUES),
         Format("mxfp4", 64, 544, 4, 0, False, 32, 17, MXFP4_VALUES),
+        Format("tq2_0", 256, 1056, 2, 1, False, 256, 66),
+        Format("iq4", 256, 2208, 4, 0, False, 256, 138, IQ4_NL_VALUES, recoded=True),
+        Format("iq3x", 256, 2208, 4, 0, False, 256, 138, IQ3X_VALUES, 0.25, recoded=True),
+        Format("iq3s", 256, 2208, 4, 0, False, 256, 138, IQ3S_VALUES, recoded=True),
+        Format("iq2", 256, 1696, 3, 0, False, 256, 106, IQ2_VALUES, 0.125, recoded=True),
+        Format("iq1", 256, 1696, 3, 0, False, 256, 106, IQ1_VALUES, 0.125, recoded=True),
         Format("f16", 1, 32, 16, 0, False, 1, 2),
         Format("bf16", 1, 32, 16, 0, False, 1, 2),
         Format("f32", 1, 64, 32, 0, False, 1, 4),

@@ -29,7 +29,8 @@ class Blocks:
     - d: fp16 bits u16[N, K/32] (q4_0 to q8_0, iq4_nl) or u16[N, K/256] (k-quants), or exponents u8[N, K/32]
       (mxfp4).
     - m: the minimum, in the shape of d (q4_1, q5_1); in k-quants dmin.
-    - scales: u8[N, K/32] (q4_k, q5_k), u8[N, K/16] (q2_k) or i8[N, K/16] (q3_k, q6_k).
+    - scales: u8[N, K/32] (q4_k, q5_k; in blocks of ``recode`` bytes as they lie), u8[N, K/16] (q2_k) or
+      i8[N, K/16] (q3_k, q6_k).
     - mins: u8, in the shape of scales (q4_k, q5_k, q2_k).
     """
 
@@ -147,6 +148,30 @@ def _split_q3_k(raw: U8) -> Blocks:
     return Blocks(_bytes(words, raw.shape[0]), _half(blocks, 108), scales=scales.reshape(raw.shape[0], -1))
 
 
+def _split_tq2_0(raw: U8) -> Blocks:
+    """tq2_0: 64 bytes of quants, d."""
+    blocks = raw.reshape(raw.shape[0], -1, 66)
+    return Blocks(_bytes(_crumbs(blocks, 0), raw.shape[0]), _half(blocks, 64))
+
+
+def _split_coded(four_bits: bool) -> Callable[[U8], Blocks]:
+    """Blocks of ``recode``: d, 8 bytes of scales, then 128 bytes as in q4_k or 96 as in q3_k."""
+
+    def split(raw: U8) -> Blocks:
+        blocks = raw.reshape(raw.shape[0], -1, 138 if four_bits else 106)
+        if four_bits:
+            nibbles = _words(blocks, 10, 128).reshape(*blocks.shape[:2], 4, 1, 8)
+            words = (nibbles >> np.array([0, 4], dtype=np.uint32)[:, None]) & _NIBBLE
+        else:
+            high = _words(blocks, 10, 32)[:, :, None, :]
+            bits = (high >> np.arange(8, dtype=np.uint32)[:, None]) & _BIT
+            words = _crumbs(blocks, 42).reshape(bits.shape) | (bits << np.uint32(2))
+        scales = _field(blocks, 2, 8).reshape(raw.shape[0], -1)
+        return Blocks(_bytes(words, raw.shape[0]), _half(blocks, 0), scales=scales)
+
+    return split
+
+
 def _crumbs(blocks: U8, start: int) -> U32:
     """Words of two-bit quants from 64 bytes: half the inputs use half of the bytes."""
     words = _words(blocks, start, 64).reshape(*blocks.shape[:2], 2, 1, 8)
@@ -166,4 +191,7 @@ _SPLITTERS: dict[str, Callable[[U8], Blocks]] = {
     "q3_k": _split_q3_k,
     "iq4_nl": _split_small(18),
     "mxfp4": _split_small(17),
+    "tq2_0": _split_tq2_0,
+    **dict.fromkeys(("iq4", "iq3x", "iq3s"), _split_coded(four_bits=True)),
+    **dict.fromkeys(("iq2", "iq1"), _split_coded(four_bits=False)),
 }

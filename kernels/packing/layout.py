@@ -15,6 +15,9 @@ Record of 256 inputs, 8 groups in 4 pairs:
   q2_k: d f16[16]; dmin f16[16]; scales u8[16][16], min in the high nibble; lo u8[8][2 halves][64];
   q3_k: d f16[16]; scales u8[4 pairs][A, B, C][16], the scales of a group's two halves stored as
   scale and min; lo u8[8][2 halves][64], two bits a step; hi u8[8][64], bit s = bit 2 of the quant at step s.
+  tq2_0: d f16[16]; lo u8[8][2 halves][64], two bits a step;
+  iq4, iq3x, iq3s: d f16[16]; scales i8[8][16]; lo [4][8][64];
+  iq2, iq1: d f16[16]; scales u8[8][16], one nibble n for each half of a group: 2n + 1; lo and hi as in q3_k.
 Record of one input (f16, bf16, f32): the bits of the 16 columns.
 """
 
@@ -29,6 +32,7 @@ from numpy.typing import NDArray
 from edgedec.kernels.packing.formats import FORMATS, GROUP, TILE, Format
 from edgedec.kernels.packing.gguf_blocks import U8, split_blocks
 from edgedec.kernels.packing.quants import pack_quants
+from edgedec.kernels.packing.recode import coded_values
 from edgedec.kernels.packing.scales import pack_scales
 
 __all__ = ["FORMATS", "GROUP", "TILE", "Format"]
@@ -91,6 +95,8 @@ def dequantise(format: str, packed: U8, rows: int, cols: int) -> NDArray[np.floa
     from gguf import GGMLQuantizationType, quants  # slow import
 
     raw = unpack_rows(format, packed, rows, cols)
+    if FORMATS[format].recoded:
+        return coded_values(FORMATS[format], raw)
     values = quants.dequantize(raw, GGMLQuantizationType[format.upper()])
     return np.asarray(values, dtype=np.float32)
 

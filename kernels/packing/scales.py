@@ -21,7 +21,7 @@ def pack_scales(spec: Format, blocks: Blocks, tiles: int, records: int) -> Itera
     if blocks.scales is None:
         return
     scales = _to_tiles(blocks.scales, tiles, records)
-    if spec.name == "q6_k":
+    if spec.name == "q6_k" or spec.recoded:
         yield scales.view(np.uint8)
     elif spec.name == "q3_k":
         halves = (scales + np.int8(32)).view(np.uint8).reshape(tiles, records, 8, 2, TILE)

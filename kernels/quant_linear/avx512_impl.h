@@ -17,6 +17,12 @@ EDGEDEC_INLINE __m512i with_bits(__m512i low, __m512i high, int left, char mask)
   return _mm512_or_si512(low, _mm512_and_si512(moved, _mm512_set1_epi8(mask)));
 }
 
+template <class F>
+EDGEDEC_INLINE __m512i lookup(__m512i index) {
+  const __m128i values = _mm_add_epi8(load128(F::kValues), _mm_set1_epi8(static_cast<int8_t>(F::kOffset)));
+  return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), index);
+}
+
 // Quants of one step as unsigned bytes. ODD: the parity of the group.
 template <class F, int ODD>
 EDGEDEC_INLINE __m512i unpack(const uint8_t* rec, unsigned group, int s) {
@@ -25,7 +31,9 @@ EDGEDEC_INLINE __m512i unpack(const uint8_t* rec, unsigned group, int s) {
     const __m512i bits = load(rec + F::kLo + group * 128 + s / 4 * 64);
     const __m512i crumbs = _mm512_and_si512(_mm512_srli_epi16(bits, 2 * (s % 4)), _mm512_set1_epi8(3));
     if constexpr (F::kBits == 2) return crumbs;
-    return with_bits(crumbs, load(rec + F::kHi + group * 64), 2 - s, 1 << 2);
+    const __m512i index = with_bits(crumbs, load(rec + F::kHi + group * 64), 2 - s, 1 << 2);
+    if constexpr (kLookup<F>) return lookup<F>(index);
+    return index;
   }
   const __m512i bytes = load(rec + F::kLo + group / 2 * 512 + s * 64);
   const __m512i shifted = ODD ? _mm512_srli_epi16(bytes, 4) : bytes;
@@ -35,8 +43,7 @@ EDGEDEC_INLINE __m512i unpack(const uint8_t* rec, unsigned group, int s) {
   } else if constexpr (F::kBits == 6) {
     return with_bits(lo, load(rec + F::kHi + group * 128 + s / 4 * 64), 4 - 2 * (s % 4), 3 << 4);
   } else if constexpr (kLookup<F>) {
-    const __m128i values = _mm_add_epi8(load128(F::kValues), _mm_set1_epi8(static_cast<int8_t>(F::kOffset)));
-    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), lo);
+    return lookup<F>(lo);
   }
   return lo;
 }
@@ -57,6 +64,12 @@ struct GroupScales {
   __m512 scale, minus_min;
   __m512 sc0, sc1, m0, m1;  // integers, only with scales of halves
 };
+
+// 2n + 1 of the low nibbles n.
+EDGEDEC_INLINE __m512 odd_floats(__m128i v) {
+  const __m128i n = _mm_and_si128(v, _mm_set1_epi8(15));
+  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_add_epi8(_mm_add_epi8(n, n), _mm_set1_epi8(1))));
+}
 
 EDGEDEC_INLINE __m512 small_floats(__m128i bytes) { return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)); }
 
@@ -97,6 +110,16 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, unsigned group) {
     s.scale = halves(rec);
     s.sc0 = _mm512_sub_ps(six.first, _mm512_set1_ps(32));
     s.sc1 = _mm512_sub_ps(six.second, _mm512_set1_ps(32));
+  } else if constexpr (F::kScales == Scales::kRecord) {
+    s.scale = halves(rec);
+  } else if constexpr (F::kScales == Scales::kSigned) {
+    const __m512 sc = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load128(rec + 32 + group * kTile)));
+    s.scale = _mm512_mul_ps(_mm512_mul_ps(halves(rec), _mm512_set1_ps(F::kUnit)), sc);
+  } else if constexpr (F::kScales == Scales::kOdd) {
+    const __m128i both = load128(rec + 32 + group * kTile);
+    s.scale = _mm512_mul_ps(halves(rec), _mm512_set1_ps(F::kUnit));
+    s.sc0 = odd_floats(both);
+    s.sc1 = odd_floats(_mm_srli_epi16(both, 4));
   } else if constexpr (F::kScales == Scales::kNibbles) {
     const __m128i a = load128(rec + 64 + 2 * group * kTile), nibble = _mm_set1_epi8(15);
     const __m128i b = load128(rec + 64 + (2 * group + 1) * kTile);

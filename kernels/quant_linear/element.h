@@ -12,7 +12,10 @@ EDGEDEC_INLINE int quant_at(const uint8_t* rec, int group, int step, int byte) {
   if constexpr (F::kBits == 8) return rec[F::kLo + (group * kSteps + step) * 64 + byte];
   if constexpr (F::kBits < 4) {
     const int crumb = rec[F::kLo + group * 128 + step / 4 * 64 + byte] >> 2 * (step % 4) & 3;
-    return F::kBits == 2 ? crumb : crumb | (rec[F::kHi + group * 64 + byte] >> step & 1) << 2;
+    if constexpr (F::kBits == 2) return crumb;
+    const int index = crumb | (rec[F::kHi + group * 64 + byte] >> step & 1) << 2;
+    if constexpr (kLookup<F>) return F::kValues[index] + F::kOffset;
+    return index;
   }
   const int lo = rec[F::kLo + group / 2 * 512 + step * 64 + byte] >> (4 * (group & 1)) & 15;
   if constexpr (kLookup<F>) return F::kValues[lo] + F::kOffset;
@@ -46,6 +49,10 @@ EDGEDEC_INLINE ScaleMin scale_min(const uint8_t* rec, int group, int c) {
     return {half_at(rec, group * kTile + c), F::kMin ? half_at(rec, (2 + group) * kTile + c) : 0.0f};
   if (F::kScales == Scales::kExponent) return {exponent_scale(rec[group * kTile + c]), 0.0f};
   const float d = half_at(rec, c);
+  if constexpr (F::kScales == Scales::kRecord) return {d, 0.0f};
+  if constexpr (F::kScales == Scales::kOdd) return {d * F::kUnit, 0.0f};
+  if constexpr (F::kScales == Scales::kSigned)
+    return {d * F::kUnit * static_cast<float>(static_cast<int8_t>(rec[32 + group * kTile + c])), 0.0f};
   if (kHalves<F>) return {d, F::kMin ? -half_at(rec, kTile + c) : 0.0f};
   const float sc = static_cast<float>(six_bits(rec + 64, group, 0, c));
   return {d * sc, -(half_at(rec, kTile + c) * static_cast<float>(six_bits(rec + 64, group, 1, c)))};
@@ -55,6 +62,7 @@ EDGEDEC_INLINE ScaleMin scale_min(const uint8_t* rec, int group, int c) {
 template <class F>
 EDGEDEC_INLINE int sub_scale(const uint8_t* rec, int group, int half, int c) {
   if (F::kScales == Scales::kBiasedQ3) return six_bits(rec + 32, group, half, c) - 32;
+  if (F::kScales == Scales::kOdd) return (rec[32 + group * kTile + c] >> 4 * half & 15) * 2 + 1;
   if (F::kScales == Scales::kNibbles) return rec[64 + (2 * group + half) * kTile + c] & 15;
   return static_cast<int8_t>(rec[32 + (2 * group + half) * kTile + c]);
 }

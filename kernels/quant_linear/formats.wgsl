@@ -4,10 +4,12 @@
 // the index of a record's first word. Constants (edgedec/backends/gpu/formats.py has those of each format):
 //   WORDS, words of a record; PER_RECORD, groups of a record; BITS of a quant; OFFSET, still to be subtracted from what
 //   quants() returns; LO and HI, the first words of the fields; VALUES, 0, or the table of quants that are indices:
-//   1 IQ4_NL, 2 MXFP4; MINIMA, whether there are some; SCALES: 0 fp16 of a group, 1 exponents, 2 fp16 times six bits,
-//   3 fp16 times an int8 of a half, 4 fp16 times (six bits - 32) of a half, 5 fp16 times a nibble of a half.
+//   1 IQ4_NL and IQ4, 2 MXFP4, 3 IQ3X, 4 IQ3S, 5 IQ2, 6 IQ1; MINIMA, whether there are some; SCALES: 0 fp16 of a group,
+//   1 exponents, 2 fp16 times six bits, 3 fp16 times an int8 of a half, 4 fp16 times (six bits - 32) of a half, 5 fp16
+//   times a nibble of a half, 6 fp16 times 2 n + 1 of a half, 7 fp16 of the record, 8 fp16 times an int8 of a group. UNIT,
+//   a power of two that multiplies fp16.
 
-const HALVES: bool = SCALES >= 3u;
+const HALVES: bool = SCALES >= 3u && SCALES <= 6u;
 
 fn weight_byte(record: u32, index: u32) -> u32 {
   return (packed(record + index / 4u) >> (8u * (index & 3u))) & 255u;
@@ -17,12 +19,20 @@ fn weight_half(record: u32, index: u32) -> f32 {
   return half_to_float((packed(record + index / 2u) >> (16u * (index & 1u))) & 0xffffu);
 }
 
+fn signed_byte(record: u32, index: u32) -> i32 {
+  return bitcast<i32>(weight_byte(record, index) << 24u) >> 24u;
+}
+
 // The int8 that four indices stand for.
 fn weight_values(indices: u32) -> u32 {
   let iq4_nl = vec4<u32>(0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u);
   let mxfp4 = vec4<u32>(0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu);
   var table = iq4_nl;
   if (VALUES == 2u) { table = mxfp4; }
+  if (VALUES == 3u) { table = vec4<u32>(0x1c140c04u, 0x3e342c24u, 0xe4ecf4fcu, 0xc2ccd4dcu); }
+  if (VALUES == 4u) { table = vec4<u32>(0x07050301u, 0x0f0d0b09u, 0xf9fbfdffu, 0xf1f3f5f7u); }
+  if (VALUES == 5u) { table = vec4<u32>(0x002b1908u, 0x00d5e7f8u, 0x00000000u, 0x00000000u); }
+  if (VALUES == 6u) { table = vec4<u32>(0x000901f9u, 0x0007fff7u, 0x00000000u, 0x00000000u); }
   var found = 0u;
   for (var i = 0u; i < 32u; i += 8u) {
     let index = (indices >> i) & 15u;
@@ -40,7 +50,9 @@ fn quants(record: u32, group: u32, step: u32, column: u32) -> u32 {
   if (BITS < 4u) {
     let low = (packed(record + LO + crumbs) >> crumb) & 0x03030303u;
     if (BITS == 2u) { return low; }
-    return low | (((packed(record + HI + bits) >> step) & 0x01010101u) << 2u);
+    let three = low | (((packed(record + HI + bits) >> step) & 0x01010101u) << 2u);
+    if (VALUES != 0u) { return weight_values(three); }
+    return three;
   }
   let low = (packed(record + LO + group / 2u * 128u + step * 16u + column) >> (4u * (group & 1u))) & 0x0f0f0f0fu;
   if (VALUES != 0u) { return weight_values(low); }
@@ -78,7 +90,8 @@ fn scale_min(record: u32, group: u32, column: u32) -> vec2<f32> {
     if (!MINIMA) { return vec2<f32>(scale, 0.0); }
     return vec2<f32>(scale, weight_half(record, (2u + group) * 16u + column));
   }
-  let d = weight_half(record, column);
+  let d = ed_mul(weight_half(record, column), UNIT);
+  if (SCALES == 8u) { return vec2<f32>(ed_mul(d, f32(signed_byte(record, 32u + group * 16u + column))), 0.0); }
   if (!MINIMA) { return vec2<f32>(d, 0.0); }
   let minimum = weight_half(record, 16u + column);
   if (HALVES) { return vec2<f32>(d, -minimum); }
@@ -89,9 +102,10 @@ fn scale_min(record: u32, group: u32, column: u32) -> vec2<f32> {
 // The integer scale of a half (16 inputs) of a group.
 fn sub_scale(record: u32, group: u32, half: u32, column: u32) -> i32 {
   if (SCALES == 4u) { return i32(six_bits(record, 32u, group, half, column)) - 32; }
+  if (SCALES == 6u) { return i32((weight_byte(record, 32u + group * 16u + column) >> (4u * half)) & 15u) * 2 + 1; }
   let byte = (2u * group + half) * 16u + column;
   if (SCALES == 5u) { return i32(weight_byte(record, 64u + byte) & 15u); }
-  return bitcast<i32>(weight_byte(record, 32u + byte) << 24u) >> 24u;
+  return signed_byte(record, 32u + byte);
 }
 
 // The integer minimum of a half of a group.

@@ -30,6 +30,11 @@ constexpr bool kFlipped = D::kSigned && kMaxQuant<F> > 127;
 template <class F, class D>
 constexpr int kStart = kFlipped<F, D> ? F::kOffset - 128 : F::kOffset;
 
+template <class F>
+EDGEDEC_INLINE uint8x16_t lookup(uint8x16_t index) {
+  return vqtbl1q_u8(vaddq_u8(vreinterpretq_u8_s8(vld1q_s8(F::kValues)), vdupq_n_u8(F::kOffset)), index);
+}
+
 // Quants of four columns of one step as unsigned bytes. ODD: the group's parity, known when compiling as the shift
 // depends on it.
 template <class F, int ODD>
@@ -41,13 +46,14 @@ EDGEDEC_INLINE uint8x16_t unpack(const uint8_t* rec, int group, int s, int part)
     const uint8x16_t lo = vandq_u8(vshlq_u8(crumbs, vdupq_n_s8(static_cast<int8_t>(-2 * (s % 4)))), vdupq_n_u8(3));
     if constexpr (F::kBits == 2) return lo;
     const uint8x16_t hi = vld1q_u8(rec + F::kHi + group * 64 + part * 16);
-    return vorrq_u8(lo, vandq_u8(vshlq_u8(hi, vdupq_n_s8(static_cast<int8_t>(2 - s))), vdupq_n_u8(4)));
+    const uint8x16_t bits = vorrq_u8(lo, vandq_u8(vshlq_u8(hi, vdupq_n_s8(static_cast<int8_t>(2 - s))), vdupq_n_u8(4)));
+    if constexpr (kLookup<F>) return lookup<F>(bits);
+    return bits;
   } else {
     const uint8x16_t bytes = vld1q_u8(rec + F::kLo + group / 2 * 512 + s * 64 + part * 16);
     const uint8x16_t lo = ODD ? vshrq_n_u8(bytes, 4) : vandq_u8(bytes, vdupq_n_u8(15));
     if constexpr (kLookup<F>) {
-      const uint8x16_t values = vreinterpretq_u8_s8(vld1q_s8(F::kValues));
-      return vqtbl1q_u8(vaddq_u8(values, vdupq_n_u8(F::kOffset)), lo);
+      return lookup<F>(lo);
     } else if constexpr (F::kBits == 4) {
       return lo;
     } else {
@@ -68,6 +74,14 @@ EDGEDEC_INLINE uint8x16_t quants(const uint8_t* rec, int group, int s, int part)
 EDGEDEC_INLINE ColumnsF halves(const uint8_t* p) {
   ColumnsF f;
   for (int i = 0; i < kParts; ++i) f.part[i] = vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p + 8 * i)));
+  return f;
+}
+
+// fp16 scales times the unit of a format, which is exact.
+template <class F>
+EDGEDEC_INLINE ColumnsF units(const uint8_t* p) {
+  ColumnsF f = halves(p);
+  for (auto& part : f.part) part = vmulq_n_f32(part, F::kUnit);
   return f;
 }
 
@@ -129,6 +143,17 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
     s.scale = halves(rec);
     s.sc[0] = widen(vreinterpretq_s8_u8(vsubq_u8(six.first, vdupq_n_u8(32))));
     s.sc[1] = widen(vreinterpretq_s8_u8(vsubq_u8(six.second, vdupq_n_u8(32))));
+  } else if constexpr (F::kScales == Scales::kRecord) {
+    s.scale = halves(rec);
+  } else if constexpr (F::kScales == Scales::kSigned) {
+    const Columns sc = widen(vreinterpretq_s8_u8(vld1q_u8(rec + 32 + group * kTile)));
+    s.scale = units<F>(rec);
+    for (int i = 0; i < kParts; ++i) s.scale.part[i] = vmulq_f32(s.scale.part[i], vcvtq_f32_s32(sc.part[i]));
+  } else if constexpr (F::kScales == Scales::kOdd) {
+    const uint8x16_t both = vld1q_u8(rec + 32 + group * kTile), one = vdupq_n_u8(1);
+    s.scale = units<F>(rec);
+    s.sc[0] = widen(vaddq_u8(vshlq_n_u8(vandq_u8(both, vdupq_n_u8(15)), 1), one));
+    s.sc[1] = widen(vaddq_u8(vshlq_n_u8(vshrq_n_u8(both, 4), 1), one));
   } else if constexpr (F::kScales == Scales::kNibbles) {
     s.scale = halves(rec);
     s.minus_min = halves(rec + 32);

@@ -25,6 +25,13 @@ EDGEDEC_INLINE __m256i with_bits(__m256i low, __m256i high, int left, char mask)
   return _mm256_or_si256(low, _mm256_and_si256(moved, _mm256_set1_epi8(mask)));
 }
 
+template <class F, bool SIGNED>
+EDGEDEC_INLINE __m256i lookup(__m256i index) {
+  const __m256i values = _mm256_broadcastsi128_si256(load128(F::kValues));
+  const __m256i offset_values = _mm256_add_epi8(values, _mm256_set1_epi8(static_cast<int8_t>(F::kOffset)));
+  return _mm256_shuffle_epi8(SIGNED ? values : offset_values, index);
+}
+
 // Quants of one step as unsigned bytes (or signed ones, without their offset, for formats that need all eight bits).
 // ODD: the group's parity, known when compiling as the shifts depend on it.
 template <class F, int ODD, bool SIGNED>
@@ -37,7 +44,9 @@ EDGEDEC_INLINE __m256i unpack_half(const uint8_t* rec, int group, int s, int off
     const __m256i bits = load(rec + F::kLo + group * 128 + s / 4 * 64 + offset);
     const __m256i crumbs = _mm256_and_si256(_mm256_srli_epi16(bits, 2 * (s % 4)), _mm256_set1_epi8(3));
     if constexpr (F::kBits == 2) return crumbs;
-    return with_bits(crumbs, load(rec + F::kHi + group * 64 + offset), 2 - s, 1 << 2);
+    const __m256i index = with_bits(crumbs, load(rec + F::kHi + group * 64 + offset), 2 - s, 1 << 2);
+    if constexpr (kLookup<F>) return lookup<F, SIGNED>(index);
+    return index;
   }
   const __m256i bytes = load(rec + F::kLo + group / 2 * 512 + s * 64 + offset);
   const __m256i shifted = ODD ? _mm256_srli_epi16(bytes, 4) : bytes;
@@ -47,9 +56,7 @@ EDGEDEC_INLINE __m256i unpack_half(const uint8_t* rec, int group, int s, int off
   } else if constexpr (F::kBits == 6) {
     return with_bits(lo, load(rec + F::kHi + group * 128 + s / 4 * 64 + offset), 4 - 2 * (s % 4), 3 << 4);
   } else if constexpr (kLookup<F>) {
-    const __m256i values = _mm256_broadcastsi128_si256(load128(F::kValues));
-    const __m256i offset_values = _mm256_add_epi8(values, _mm256_set1_epi8(static_cast<int8_t>(F::kOffset)));
-    return _mm256_shuffle_epi8(SIGNED ? values : offset_values, lo);
+    return lookup<F, SIGNED>(lo);
   }
   return lo;
 }
@@ -96,6 +103,24 @@ EDGEDEC_INLINE SixBits six_bits(const uint8_t* field, int group) {
                        _mm_slli_epi16(_mm_and_si128(_mm_srli_epi16(high, 2), two), 4))};
 }
 
+// fp16 scales times the unit of a format, which is exact.
+template <class F>
+EDGEDEC_INLINE PairF units(const uint8_t* p) {
+  const PairF d = half_pair(p);
+  const __m256 unit = _mm256_set1_ps(F::kUnit);
+  return {_mm256_mul_ps(d.a, unit), _mm256_mul_ps(d.b, unit)};
+}
+
+EDGEDEC_INLINE PairF signed_to_floats(__m128i v) {
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(v)), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(v, 8)))};
+}
+
+// 2n + 1 of the low nibbles n.
+EDGEDEC_INLINE __m128i odd(__m128i v) {
+  const __m128i n = _mm_and_si128(v, _mm_set1_epi8(15));
+  return _mm_add_epi8(_mm_add_epi8(n, n), _mm_set1_epi8(1));
+}
+
 // The low or the high number of scale_pairs.
 template <int HALF>
 EDGEDEC_INLINE __m256 half_scale(__m256i pairs) {
@@ -120,6 +145,15 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
     const __m128i bias = _mm_set1_epi8(32);
     s.scale = half_pair(rec);
     s.sc = scale_pairs(_mm_sub_epi8(six.first, bias), _mm_sub_epi8(six.second, bias));
+  } else if constexpr (F::kScales == Scales::kRecord) {
+    s.scale = half_pair(rec);
+  } else if constexpr (F::kScales == Scales::kSigned) {
+    const PairF d = units<F>(rec), sc = signed_to_floats(load128(rec + 32 + group * kTile));
+    s.scale = {_mm256_mul_ps(d.a, sc.a), _mm256_mul_ps(d.b, sc.b)};
+  } else if constexpr (F::kScales == Scales::kOdd) {
+    const __m128i both = load128(rec + 32 + group * kTile);
+    s.scale = units<F>(rec);
+    s.sc = scale_pairs(odd(both), odd(_mm_srli_epi16(both, 4)));
   } else if constexpr (F::kScales == Scales::kNibbles) {
     const __m128i nibble = _mm_set1_epi8(15), a = load128(rec + 64 + 2 * group * kTile);
     const __m128i b = load128(rec + 64 + (2 * group + 1) * kTile);

@@ -18,7 +18,13 @@ constexpr int kSums = kHalves<F> ? 2 : 1;
 
 // Whether all quants are below 128.
 template <class F>
-constexpr bool kSeven = F::kBits < 8 && !kLookup<F>;
+constexpr bool kSeven = kMaxQuant<F> < 128;
+
+template <class F>
+EDGEDEC_INLINE v128_t lookup(v128_t index) {
+  const v128_t offset = wasm_i8x16_splat(static_cast<int8_t>(F::kOffset));
+  return wasm_i8x16_swizzle(wasm_i8x16_add(wasm_v128_load(F::kValues), offset), index);
+}
 
 // Quants of four columns of one step as unsigned bytes. ODD: the group's parity.
 template <class F, int ODD>
@@ -30,13 +36,15 @@ EDGEDEC_INLINE v128_t unpack(const uint8_t* rec, int group, int s, int part) {
     const v128_t lo = wasm_v128_and(wasm_u8x16_shr(crumbs, 2 * (s % 4)), wasm_i8x16_const_splat(3));
     if constexpr (F::kBits == 2) return lo;
     const v128_t hi = wasm_v128_load(rec + F::kHi + group * 64 + part * 16);
-    return wasm_v128_or(lo, wasm_i8x16_shl(wasm_v128_and(wasm_u8x16_shr(hi, s), wasm_i8x16_const_splat(1)), 2));
+    const v128_t bit = wasm_v128_and(wasm_u8x16_shr(hi, s), wasm_i8x16_const_splat(1));
+    const v128_t bits = wasm_v128_or(lo, wasm_i8x16_shl(bit, 2));
+    if constexpr (kLookup<F>) return lookup<F>(bits);
+    return bits;
   } else {
     const v128_t bytes = wasm_v128_load(rec + F::kLo + group / 2 * 512 + s * 64 + part * 16);
     const v128_t lo = ODD ? wasm_u8x16_shr(bytes, 4) : wasm_v128_and(bytes, wasm_i8x16_const_splat(15));
     if constexpr (kLookup<F>) {
-      const v128_t values = wasm_i8x16_add(wasm_v128_load(F::kValues), wasm_i8x16_splat(static_cast<int8_t>(F::kOffset)));
-      return wasm_i8x16_swizzle(values, lo);
+      return lookup<F>(lo);
     } else if constexpr (F::kBits == 4) {
       return lo;
     } else {
@@ -55,6 +63,14 @@ struct Columns {
 EDGEDEC_INLINE Columns halves(const uint8_t* p) {
   const Vec16Wasm wide = Vec16Wasm::load_f16(reinterpret_cast<const uint16_t*>(p));
   return {{wide.v[0], wide.v[1], wide.v[2], wide.v[3]}};
+}
+
+// fp16 scales times the unit of a format, which is exact.
+template <class F>
+EDGEDEC_INLINE Columns units(const uint8_t* p) {
+  Columns f = halves(p);
+  for (auto& part : f.part) part = wasm_f32x4_mul(part, wasm_f32x4_const_splat(F::kUnit));
+  return f;
 }
 
 EDGEDEC_INLINE Columns widen(v128_t bytes) {  // signed
@@ -99,6 +115,18 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
     s.scale = halves(rec);
     s.sc[0] = widen(wasm_i8x16_sub(six.first, wasm_i8x16_const_splat(32)));
     s.sc[1] = widen(wasm_i8x16_sub(six.second, wasm_i8x16_const_splat(32)));
+  } else if constexpr (F::kScales == Scales::kRecord) {
+    s.scale = halves(rec);
+  } else if constexpr (F::kScales == Scales::kSigned) {
+    const Columns sc = widen(wasm_v128_load(rec + 32 + group * kTile));
+    s.scale = units<F>(rec);
+    for (int i = 0; i < kParts; ++i)
+      s.scale.part[i] = wasm_f32x4_mul(s.scale.part[i], wasm_f32x4_convert_i32x4(sc.part[i]));
+  } else if constexpr (F::kScales == Scales::kOdd) {
+    const v128_t both = wasm_v128_load(rec + 32 + group * kTile), one = wasm_i8x16_const_splat(1);
+    s.scale = units<F>(rec);
+    s.sc[0] = widen(wasm_i8x16_add(wasm_i8x16_shl(wasm_v128_and(both, wasm_i8x16_const_splat(15)), 1), one));
+    s.sc[1] = widen(wasm_i8x16_add(wasm_i8x16_shl(wasm_u8x16_shr(both, 4), 1), one));
   } else if constexpr (F::kScales == Scales::kNibbles) {
     s.scale = halves(rec);
     s.minus_min = halves(rec + 32);

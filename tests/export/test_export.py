@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import pytest
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
 from edgedec.bundle.manifest import TOKENIZER, WEIGHTS, Manifest
 from edgedec.core.errors import BadFileError, EdgeDecError, StorageError, UnsupportedError, UsageError
 from edgedec.export import ModelCard, export_gguf
-from edgedec.kernels.packing.layout import FORMATS
+from edgedec.kernels.packing.recode import readable_types
 from tests.fixtures.tiny_experts import ExpertShape, stated
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_hybrid import DeltaShape
@@ -207,10 +208,10 @@ def test_a_graph_without_windows_has_one_cache(tmp_path: Path) -> None:
     assert (Manifest.load(bundle).spec.n_window_layers, Manifest.load(bundle).spec.window) == (0, 0)
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_every_format_alone(format: str, tmp_path: Path) -> None:
-    shape = WIDE if FORMATS[format].block == 256 else TinyShape()
-    gguf, bundle = export(tmp_path, formats=format, shape=shape)
+@pytest.mark.parametrize("type", readable_types())
+def test_every_type_alone(type: str, tmp_path: Path) -> None:
+    wide = GGML_QUANT_SIZES[GGMLQuantizationType[type.upper()]][0] == 256
+    gguf, bundle = export(tmp_path, formats=type, shape=WIDE if wide else TinyShape())
     expected = reference_logits(gguf, TOKENS[:4])
     np.testing.assert_allclose(graph_logits(bundle, TOKENS[:4]), expected, atol=2e-4 * np.abs(expected).max())
 
@@ -278,8 +279,8 @@ REFUSED: list[tuple[str, dict[str, Any], type[EdgeDecError], str]] = [
     ),
     ("granitehybrid", {}, UnsupportedError, "granitehybrid' is not .* no op for Mamba-2 layers"),
     ("gemma3n", {}, UnsupportedError, "gemma3n' is not .* no op for AltUp layers"),
-    ("llama", {"formats": "tq2_0", "shape": WIDE}, UnsupportedError, "token_embd.weight is TQ2_0, .* q4_k"),
-    ("llama", {"formats": {"attn_q": "tq1_0"}, "shape": WIDE}, UnsupportedError, "attn_q.weight is TQ1_0"),
+    ("llama", {"formats": "q1_0", "shape": WIDE}, UnsupportedError, "token_embd.weight is Q1_0, .* q4_k"),
+    ("llama", {"formats": {"attn_q": "q1_0"}, "shape": WIDE}, UnsupportedError, "attn_q.weight is Q1_0"),
     ("llama", {"extra": {"llama.rope.scaling.type": "yarn"}}, UnsupportedError, "rope scaling 'yarn'"),
     ("llama", {"extra": {"llama.attention.temperature_scale": 0.1}}, UnsupportedError, "temperature_scale"),
     ("mistral3", {"extra": {"mistral3.attention.temperature_length": 9}}, UnsupportedError, "_length = 9"),

@@ -35,7 +35,7 @@ def written(path: Path, architecture: str, **texts: str) -> Path:
             "holds a LoRA adapter for a llama",
             "merge it",
         ),
-        ("clip", {"general_type": "mmproj"}, "mmproj", "the model beside it"),
+        ("clip", {"general_type": "mmproj"}, "mmproj", "pictures are not read yet"),
         ("clip", {}, "mmproj", "the model beside it"),
         ("llama", {"general_type": "imatrix"}, "importance matrix", "the model beside it"),
         ("bert", {}, "is an encoder (bert)", "continue texts"),

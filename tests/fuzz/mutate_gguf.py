@@ -12,7 +12,7 @@ from tests.fuzz.mutate import integer, mutate_bytes
 
 _STRING, _ARRAY = 8, 9
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-_TYPES = (*range(16), 24, 31, 39, 40, 255, 2**31, 2**32 - 1)
+_TYPES = (*range(25), 29, 30, 31, 34, 35, 39, 40, 255, 2**31, 2**32 - 1)
 _FLOATS = (float("nan"), float("inf"), -float("inf"), -1.0, 0.0, -0.0, 1e-45, 3e38)
 
 

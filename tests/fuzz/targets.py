@@ -17,6 +17,7 @@ from edgedec.disk.listed_files import sealed
 from edgedec.export import export_gguf
 from edgedec.export.web.cpu import CPU_PROGRAM
 from tests.fixtures.tiny_decoder import write_decoder_bundle
+from tests.fixtures.tiny_gguf import CODED, CODED_SHAPE, write_tiny
 from tests.fuzz import (
     bench,
     drafts,
@@ -94,7 +95,9 @@ def _decoder_seeds(folder: Path) -> list[tuple[Files, Files]]:
 
 
 def _gguf_seeds(folder: Path) -> list[tuple[Files, Files]]:
-    return [({GGUF: tiny_gguf(folder, *model).read_bytes()}, {}) for model in MODELS]
+    coded = write_tiny(folder / "coded.gguf", formats=CODED, shape=CODED_SHAPE)
+    files = [*(tiny_gguf(folder, *model) for model in MODELS), coded]
+    return [({GGUF: file.read_bytes()}, {}) for file in files]
 
 
 def _talk_seeds(folder: Path) -> list[tuple[Files, Files]]:

@@ -16,7 +16,7 @@ from edgedec.kernels import library
 from edgedec.models import CATALOGUE, Store
 from edgedec.sampling import DrawParams
 from tests.fixtures.opened import onnx_forward
-from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fixtures.tiny_gguf import CODED, CODED_SHAPE, TinyShape, write_tiny
 
 FLOATS = {"*": "bf16", "token_embd": "f16", "attn_k": "q4_1", "ffn_up": "f16", "ffn_down": "f32"}
 K_FORMATS = {"*": "q5_0", "ffn_gate": "q4_k", "ffn_up": "q5_k", "attn_v": "q6_k", "attn_k": "q4_1"}
@@ -29,6 +29,7 @@ MODELS = {
         TinyShape(hidden=256, ffn=256, head_dim=64),
     ),
     "tables": ("llama", {"*": "iq4_nl", "attn_q": "mxfp4", "ffn_up": "mxfp4"}, TinyShape()),
+    "codebooks": ("llama", CODED, CODED_SHAPE),
     "floats": ("qwen2", FLOATS, TinyShape(ffn=80)),
     "gemma3": ("gemma3", "q8_0", TinyShape(layers=3, hidden=96, heads=4, kv_heads=1, head_dim=32)),
     "gemma4": ("gemma4", "q4_0", TinyShape(layers=7, hidden=96, heads=4, kv_heads=2, head_dim=48)),

@@ -254,6 +254,10 @@ def test_a_folder_around_a_model_is_refused_with_the_models_path(tmp_path: Path)
     (folder / "empty").mkdir(parents=True)
     with pytest.raises(BadFileError, match="name a bundle, a GGUF file or"):
         store.ensure(str(folder))
+    for aside in ("a-mmproj-F16.gguf", "aa-imatrix.gguf"):
+        (folder / aside).write_bytes(b"GGUF")
+    with pytest.raises(BadFileError, match="name a bundle, a GGUF file or"):
+        store.ensure(str(folder))
     (folder / "b.gguf").write_bytes(b"GGUF")
     with pytest.raises(BadFileError, match=rf"there is {folder / 'b.gguf'}: name that"):
         store.ensure(str(folder))
