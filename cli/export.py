@@ -46,6 +46,9 @@ from edgedec.models.hub_names import may_name_hub
 @option("--calibrate", rare=True, type=click.Path(path_type=Path), metavar="FILE",
               help="Let the float model read some thousand tokens of this text (.jsonl: prompts) first, and "
               "weigh rounding errors by the inputs that the matrices get; for 4 and 5 bits.")  # fmt: skip
+@option("--lora", rare=True, multiple=True, metavar="DIR[:SCALE]",
+              help="Add a LoRA adapter that PEFT saved to the matrices of a Hugging Face model, at a "
+              "scale (default: 1); may be given several times.")  # fmt: skip
 @option("--backend", rare=True, type=click.Choice(BACKENDS), metavar="RUNTIME",
               help="Run a GGUF file by EdgeDec's kernels (edgedec) or by llama.cpp. By default llama.cpp, if "
               "it is installed, runs the files that the kernels cannot run.")  # fmt: skip
@@ -70,6 +73,7 @@ def command(
     name: str | None,
     quants: Sequence[str],
     calibrate: Path | None,
+    lora: Sequence[str],
     backend: str | None,
     device: str | None,
     drafters: Sequence[str],
@@ -99,7 +103,13 @@ def command(
         raise UsageError(f"--for {device} goes without --backend and --quant", hint="its weights have 8 bits")
     folder = DeviceFolderOptions.read(ctx, device, drafters, as_json) if device and not npu else None
     if folder and not _made_of_source(source):
-        options = {"--name": name, "--quant": quants, "--calibrate": calibrate, "--backend": backend}
+        options = {
+            "--name": name,
+            "--quant": quants,
+            "--calibrate": calibrate,
+            "--lora": lora,
+            "--backend": backend,
+        }
         if named := next((option for option, value in options.items() if value), None):
             raise UsageError(f"{named} is for a GGUF file or a Hugging Face directory", hint="leave it out")
         write_folder(ctx, folder, source, out)
@@ -109,8 +119,8 @@ def command(
         if may_name_hub(str(source)):
             hint += f"; `edgedec pull {source}` fetches from the model hub and exports"
         raise NotFoundError(f"no such file: {source}", hint=hint)
-    for name_of, given in (("--quant", quants), ("--calibrate", calibrate)):
-        if given and not source.is_dir() and not npu:
+    for name_of, given in (("--quant", quants), ("--calibrate", calibrate), ("--lora", lora)):
+        if given and (name_of == "--lora" or not npu) and (npu or not source.is_dir()):
             raise UsageError(
                 f"{name_of} is for Hugging Face directories", hint="a GGUF file keeps its weights as they are"
             )
@@ -133,6 +143,7 @@ def command(
                 calibration=text,
                 backend=backend,
                 target=device if npu else None,
+                lora=lora,
                 progress=report,
             )
 

@@ -181,6 +181,12 @@ device_choice_option = option(
     "made.",
 )  # fmt: skip
 
+lora_option = option(
+    "--lora", multiple=True, metavar="FILE[:SCALE]", heading=MODEL, rare=True,
+    help="Change the model by a LoRA adapter, a GGUF file or a directory of PEFT, at a scale (default: 1); "
+    "may be given several times.",
+)  # fmt: skip
+
 switch_option = option(
     "--switch", metavar="SMALL", heading=COST, rare=True,
     help="Lossy: let this smaller model, by name or path, write where it is sure, and the model itself "
@@ -204,6 +210,7 @@ class BatchSizeOptions:
     draft: str = declared(draft_option)
     kv: KvType = declared(kv_option)
     device: DeviceChoice = declared(device_choice_option)
+    lora: tuple[str, ...] = declared(lora_option)
     # fmt: on
 
 

@@ -88,6 +88,11 @@ class SlotOptions:
     draft: str = declared(opt.draft_option)
     threads: int | None = declared(opt.threads_option)
     device: opt.DeviceChoice = declared(opt.device_choice_option)
+    lora: tuple[str, ...] = declared(option(
+        "--lora", multiple=True, metavar="NAME=FILE[:SCALE]", heading=opt.COST, rare=True,
+        help="Serve the first MODEL with a LoRA adapter as the model NAME beside it; may be given several "
+        "times.",
+    ))
     # fmt: on
 
     def config(self) -> RunConfig:
@@ -98,6 +103,20 @@ class SlotOptions:
             memory=self.memory, context=self.context, conversations=self.parallel, draft=self.draft,
             threads=self.threads, **self.device.settings(),
         )  # fmt: skip
+
+
+    def adapted(self) -> dict[str, str]:
+        """Return adapters by the names that requests have for the changed model. Raises UsageError."""
+        found: dict[str, str] = {}
+        for one in self.lora:
+            name, named, file = one.partition("=")
+            if not (named and name and file) or name in found or "/" in name:
+                raise UsageError(
+                    f"{one!r:.60} is no name and file",
+                    hint="write --lora lawyer=adapter.gguf, and each name once",
+                )
+            found[name] = file
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +191,7 @@ def command(
         )
     log = Log(level=address.log_level, words=sys.stderr.isatty())
     with listen(address.host, address.port) as listening:
-        hub = _hub(ctx, models or (default_model(services(ctx).store()),), slots.config(), limits, log)
+        hub = _hub(ctx, models or (default_model(services(ctx).store()),), slots, limits, log)
         settings = ServerSettings(
             key=key, loopback=is_loopback(address.host), origins=origins, finish_s=limits.finish
         )
@@ -186,20 +205,34 @@ def command(
 
 
 def _hub(
-    ctx: click.Context, models: tuple[str, ...], config: RunConfig, limits: LimitOptions, log: Log
+    ctx: click.Context, models: tuple[str, ...], slots: SlotOptions, limits: LimitOptions, log: Log
 ) -> Hub:
     """Return the hub of all models, with the first one open."""
+    from edgedec.server.work.catalogue import Adapted
     from edgedec.server.work.hub import Hub
     from edgedec.server.work.request import QueueLimits
 
+    config, adapted = slots.config(), slots.adapted()
     bounds = QueueLimits(waiting=limits.queue, request_s=limits.timeout, reply_tokens=limits.max_tokens)
     for name in models:
         fetch_bundles(ctx, name, config)
-    hub = Hub(models, config, store=services(ctx).store(), limits=bounds, notice=log.notice)
+    store = services(ctx).store()
+    _check_adapters(adapted, store.path(models[0]))
+    named: list[str | Adapted] = [*models, *(Adapted(name, models[0], file) for name, file in adapted.items())]
+    hub = Hub(named, config, store=store, limits=bounds, notice=log.notice)
     ctx.call_on_close(lambda: hub.close(finish_s=0))
     with progress.reporter():
         hub.load()
     return hub
+
+
+def _check_adapters(adapted: Mapping[str, str], bundle: Path) -> None:
+    """Refuse adapters of another model now, not at the first request. Raises the errors of reading them."""
+    if adapted:
+        from edgedec.export.lora.reading import read_adapter
+
+        for file in adapted.values():
+            read_adapter(file, bundle)
 
 
 def _announce(hub: Hub, url: str) -> None:

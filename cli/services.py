@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -58,9 +58,17 @@ def _export(
     calibration: str | None,
     backend: str | None,
     target: str | None,
+    lora: Sequence[str] = (),
     progress: Progress,
 ) -> Manifest:
-    from edgedec.export import ModelCard, NpuPlan, export_for_npu, export_gguf, export_huggingface
+    from edgedec.export import (
+        ModelCard,
+        NpuPlan,
+        WithAdapters,
+        export_for_npu,
+        export_gguf,
+        export_huggingface,
+    )
     from edgedec.models.known_file import preset_by_name, same_file
 
     card = None
@@ -72,8 +80,9 @@ def _export(
         plan = NpuPlan(calibration, compiled=target == "htp")
         return export_for_npu(source, out, name=name, card=card, progress=progress, plan=plan)
     if source.is_dir():
+        directory = WithAdapters(source, lora) if lora else source
         return export_huggingface(
-            source, out, name=name, quant=quant, calibration=calibration, progress=progress
+            directory, out, name=name, quant=quant, calibration=calibration, progress=progress
         )
     return export_gguf(source, out, name=name, card=card, backend=backend, progress=progress)
 

@@ -6,6 +6,7 @@ Commands and benchmarks use it too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -43,6 +44,7 @@ from edgedec.session.reply_syntax import ReplySyntax
 
 if TYPE_CHECKING:
     from edgedec.control.switching import SwitchRule
+    from edgedec.core.low_rank import AdapterSource
     from edgedec.embed.encoder import Encoder
     from edgedec.session.conversations import Conversations
     from edgedec.session.engine import ReplyEngine
@@ -79,6 +81,8 @@ def open(
     """
     config, store = config_of(config, settings), store or Store(notice=notice, in_subprocess=True)
     bundles = model if isinstance(model, Bundles) else fetch(model, config, store, progress)
+    if not bundles.adapters:
+        bundles = replace(bundles, adapters=adapters_for(config, bundles.target))
     load = load or partial(load_model, home=store.home, progress=progress)
     prepared = prepare(config, bundles, context_of(store, notice), load)
     if prepared.budget is None:
@@ -145,7 +149,16 @@ def fetch(model: str | Path, config: RunConfig, store: Store, progress: Progress
         from edgedec.control.switching import beside_itself
 
         raise beside_itself(str(model))
-    return Bundles(target, drafts)
+    return Bundles(target, drafts, adapters_for(config, target))
+
+
+def adapters_for(config: RunConfig, bundle: Path) -> tuple[AdapterSource, ...]:
+    """Return the adapters of ``config`` for the model in ``bundle``, which are read when it is opened."""
+    if not config.lora:
+        return ()
+    from edgedec.export.lora.reading import read_adapter
+
+    return tuple(partial(read_adapter, named, bundle) for named in config.lora)
 
 
 class Model:

@@ -102,7 +102,7 @@ def load_model(
     """Open an exported bundle. ``threads``: None for one per physical core.
 
     - ``drafting``: with what drafters of the model itself need, where the bundle has it.
-    - ``place``: where it runs, as the bundle's kind allows.
+    - ``place``: where it runs, as the bundle's kind allows, and changes of its matrices.
     - ``home``: verify files that changed since the record there before anything of them is used, which
       ``progress`` follows; None to trust them.
 
@@ -127,7 +127,8 @@ def load_model(
             hint="pull or export the model again",
         )
     release_freed()
-    codec = Codec(tokenizer, load_template(bundle, tokenizer, manifest), ModelId.of(manifest))
+    template, identity = load_template(bundle, tokenizer, manifest), ModelId.of(manifest, backend.changed_by)
+    codec = Codec(tokenizer, template, identity)
     return LoadedModel(backend, codec, manifest, time.perf_counter() - started, bundle)
 
 

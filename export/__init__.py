@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from edgedec.export.directories import check_huggingface, export_huggingface
     from edgedec.export.exporter import export_gguf
     from edgedec.export.huggingface.exporter import huggingface_files
+    from edgedec.export.huggingface.merged import WithAdapters
     from edgedec.export.npu.exporter import export_for_npu
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "TARGETS",
     "ModelCard",
     "NpuPlan",
+    "WithAdapters",
     "check_huggingface",
     "export_for_npu",
     "export_gguf",
@@ -37,6 +39,7 @@ BACKENDS = ("edgedec", "llama.cpp")
 TARGETS = ("npu", "htp")
 """Devices other than the CPU that a bundle can be for: any NPU, or also compiled for Qualcomm's HTP."""
 _HOMES = {
+    "WithAdapters": "huggingface.merged",
     "check_huggingface": "directories",
     "export_for_npu": "npu.exporter",
     "export_gguf": "exporter",

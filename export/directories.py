@@ -9,16 +9,17 @@ from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.core.progress import Progress, silent
 from edgedec.export.encoders.directory import encodes, export_encoder
 from edgedec.export.huggingface.config import builds, read_config
-from edgedec.export.huggingface.exporter import export_directory
+from edgedec.export.huggingface.exporter import Choices, export_directory
 from edgedec.export.huggingface.files import read_object
 from edgedec.export.huggingface.groups import QUANTS
+from edgedec.export.huggingface.merged import WithAdapters
 from edgedec.export.huggingface.tokenizer import CONFIG
 from edgedec.export.no_model import refuse_adapter_folder
 from edgedec.export.optimum.exporter import export_with_optimum
 
 
 def export_huggingface(
-    source: Path,
+    source: Path | WithAdapters,
     out: Path,
     *,
     quant: str | None = None,
@@ -37,6 +38,8 @@ def export_huggingface(
     - ``name`` defaults to the name of the directory.
     - ``progress`` is also called for the stage "calibration".
 
+    ``WithAdapters`` names a directory with adapters: they are added to the matrices before these are
+    quantised.
     Everything else is as for ``export_gguf``. Matrices are quantised a few rows at a time.
 
     An architecture that EdgeDec does not build is exported with optimum, if the extra of that name is
@@ -48,15 +51,18 @@ def export_huggingface(
 
     Raises NotFoundError, BadFileError, UnsupportedError, UsageError or StorageError.
     """
-    source, out = Path(source), Path(out)
+    lora = source.lora if isinstance(source, WithAdapters) else ()
+    source, out = Path(source.directory if isinstance(source, WithAdapters) else source), Path(out)
     refuse_adapter_folder(source)
     config = read_object(source / CONFIG)
+    if lora and not builds(config):
+        raise UsageError("adapters are merged with models that EdgeDec builds", hint="merge them by PEFT first")
     if encodes(config):
         if calibration is not None:
             raise UsageError("the export of an encoder needs no text", hint="leave out the calibration text")
         return export_encoder(source, out, quant, name, progress or silent)
     if builds(config):
-        return export_directory(source, out, quant or QUANTS[0], calibration, name, progress)
+        return export_directory(source, out, Choices(quant or QUANTS[0], calibration, lora), name, progress)
     if calibration is not None:
         raise UsageError(
             "nothing is quantised in an export with optimum", hint="leave out the calibration text"

@@ -13,7 +13,7 @@ _ENCODERS = ("bert", "t5encoder", "encoder")
 _WITHOUT_LAYERS = {"clip": "the encoder of pictures of a model (mmproj)", "imatrix": "an importance matrix"}
 _BESIDE = "name the GGUF file of the model beside it; it works without this one"
 _PICTURES = ", and pictures are not read yet"
-_ADAPTER = "merge it with its base (llama-export-lora, or merge_and_unload of peft), then export that"
+_ADAPTER = "open its base model with it, or merge it when a directory of the base is exported"
 _VECTORS = "EdgeDec runs models that continue texts; name one of those"
 
 

@@ -99,6 +99,10 @@ class RunConfig:
     """Thresholds of ``switch``; None: ``control.switching.DEFAULT_RULE``."""
     conversations: int | None = None
     """Conversations that share each pass, for ``Model.conversations``. None: one chat or completion."""
+    lora: tuple[str, ...] = ()
+    """Adapters in the form of LoRA: each a GGUF file or a directory of PEFT, with ":" and a scale behind it
+    if that is not 1. They change the model as long as it is open.
+    """
     template: str | None = None
     """Jinja text of a chat template in place of the model's own; NO_TEMPLATE: a chat is text to continue."""
     thinking: bool | None = None

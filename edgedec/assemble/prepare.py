@@ -17,6 +17,7 @@ from edgedec.assemble.opener import Load, ModelLoader, Opener, manifest_of
 from edgedec.assemble.run_context import RunContext
 from edgedec.backends.backend import ExpertSlots
 from edgedec.core.errors import UsageError
+from edgedec.core.low_rank import AdapterSource
 from edgedec.core.progress import Notice, ignore
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
@@ -32,6 +33,8 @@ class Bundles:
 
     target: Path
     drafts: Mapping[str, Path] = field(default_factory=dict)
+    adapters: tuple[AdapterSource, ...] = ()
+    """Changes of the target's matrices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,7 @@ def prepare(
         raise UsageError("only one model can draft within a memory budget", hint="name one draft model")
     with_parts = any(kind_of(spec).parts for spec in wanted)
     beside = _beside(wanted, config.switch, bundles, search)
-    place = replace(config.placement, notice=context.notice, beside=beside)
+    place = replace(config.placement, notice=context.notice, beside=beside, adapters=bundles.adapters)
     layers = _taps(wanted, search)
     target = load(bundles.target, threads=config.threads, drafting=layers or with_parts, place=place)
     target = target.with_template(config.template, config.thinking)

@@ -31,6 +31,7 @@ class RunSettings(SamplingArguments, total=False):
     switch: str | None
     switch_rule: SwitchRule | None
     conversations: int | None
+    lora: tuple[str, ...]
     template: str | None
     thinking: bool | None
     sampling: Sampling | None

@@ -60,10 +60,12 @@ def open_backend(
     ``threads``: None: one per physical core. ``drafting``: open its ``drafting.onnx``, so that forwards have
     exits and hidden states (``Capabilities.exits``); without effect where the bundle has none. ``place``:
     an NPU for a bundle that was exported for one, which the CPU runs too; a GPU for EdgeDec's own, and
-    ``progress`` follows how its weights get there. Raises
+    ``progress`` follows how its weights get there; changes of its matrices on the CPU. Raises
     UsageError, BadFileError, BackendError or UnsupportedError when the backend cannot run the bundle, or when
     no backend knows its kind.
     """
+    if place.adapters and (manifest.kind != EDGEDEC or place.device != "cpu"):
+        raise _not_adapted(place)
     if manifest.kind == NPU and place.device != "gpu":
         from edgedec.backends.npu.model import NpuModel
 
@@ -79,11 +81,19 @@ def open_backend(
             hint=f"export it for {place.device}",
             remedy=Remedy("export") if place.device == "gpu" else Remedy("for", place.device),
         )
-    if manifest.kind == EDGEDEC and manifest.spec.experts:
+    if manifest.kind == EDGEDEC and (manifest.spec.experts or place.adapters):
         from edgedec.backends.onnx.model import OnnxModel
 
         return OnnxModel(bundle, manifest, threads=threads, drafting=drafting, place=place)
     return _class_for(manifest.kind)(bundle, manifest, threads=threads, drafting=drafting)
+
+
+def _not_adapted(place: DevicePlace) -> UnsupportedError:
+    where = f"on a {place.device.upper()}" if place.device != "cpu" else "by another runtime"
+    return UnsupportedError(
+        f"adapters cannot be applied to a model that runs {where}",
+        hint="run it on the CPU with EdgeDec's kernels, or merge the adapter when the model is exported",
+    )
 
 
 def runtime_of(manifest: Manifest, device: Device = "cpu") -> str:

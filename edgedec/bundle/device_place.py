@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edgedec.core.cache_config import Device, KvType
+from edgedec.core.low_rank import AdapterSource
 from edgedec.core.progress import Notice, Progress, ignore, silent
 from edgedec.core.quick_dataclass import dataclass
 
@@ -30,6 +31,8 @@ class DevicePlace:
     """Conversations at once, each with a KV cache."""
     beside: int = 0
     """Bytes of weights that drafters have beside the model: with ``memory`` they decide about experts."""
+    adapters: tuple[AdapterSource, ...] = ()
+    """Changes of the model's matrices, for the CPU."""
 
 
 ON_CPU = DevicePlace()

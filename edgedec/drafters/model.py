@@ -175,7 +175,7 @@ def model_memory(model: LoadedModel) -> ModelMemory:
     exits = len(caps.exits) + added_taps(caps.taps, caps.exits, model.spec.n_layers)
     store = model.backend.experts
     experts = ExpertMemory(store.experts.slot_bytes, store.least, store.most) if store else None
-    return ModelMemory(model.spec, weights, model.threads, hidden, exits, experts)
+    return ModelMemory(model.backend.pass_spec, weights, model.threads, hidden, exits, experts)
 
 
 def draft_memory(model: ModelMemory, table: int = 0) -> DrafterMemory:

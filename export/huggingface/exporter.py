@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from edgedec.bundle.manifest import CHAT_TEMPLATE, TOKENIZER, Manifest, Scalar
 from edgedec.core.errors import BadFileError, NotFoundError, UsageError
+from edgedec.core.low_rank import LowRank, hash_of
 from edgedec.core.progress import Progress, counted, silent
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import sha256_of
@@ -18,6 +19,7 @@ from edgedec.export.graph import build_graph
 from edgedec.export.huggingface.config import Config, read_config
 from edgedec.export.huggingface.files import read_object
 from edgedec.export.huggingface.groups import parse_quant, show_quant
+from edgedec.export.huggingface.merged import merged
 from edgedec.export.huggingface.shards import INDEX, SINGLE, read_shards, weight_files
 from edgedec.export.huggingface.source import HuggingFaceSource
 from edgedec.export.huggingface.tokenizer import (
@@ -29,6 +31,7 @@ from edgedec.export.huggingface.tokenizer import (
 )
 from edgedec.export.hyperparameters import Hyperparameters, read_hyperparameters
 from edgedec.export.interrupt import terminations_raise
+from edgedec.export.lora.peft import read_folders
 from edgedec.export.notes import LEFT_OUT
 from edgedec.export.tensors import Tensors
 from edgedec.export.texts import TextFiles
@@ -37,22 +40,34 @@ from edgedec.export.writer import check_target
 _TEXTS = (CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG, CHAT_TEMPLATE, TEMPLATE_JSON, *SENTENCE_TEXTS)
 
 
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """How a directory is exported; see ``edgedec.export.export_huggingface``."""
+
+    quant: str
+    calibration: str | None = None
+    lora: Sequence[str] = ()
+
+
 def export_directory(
-    source: Path, out: Path, quant: str, calibration: str | None, name: str | None, progress: Progress | None
+    source: Path, out: Path, how: Choices, name: str | None, progress: Progress | None
 ) -> Manifest:
     """Export a model whose graph EdgeDec builds; see ``edgedec.export.export_huggingface``."""
     report = progress or silent
     check_target(out)
-    formats = parse_quant(quant)
+    formats = parse_quant(how.quant)
     check_directories(source, out)
     with terminations_raise():
-        read = read_model(source, formats)
+        adapters = read_folders(how.lora)
+        read = read_model(source, formats, adapters.values())
         weights, hyper, texts = read.weights, read.hyper, read.texts
         chosen: dict[str, Scalar] = {"quant": show_quant(formats)}
         if weights.left_out:
             chosen[LEFT_OUT] = f"{weights.left_out} tensors for pictures"
-        if calibration is not None:
-            chosen |= _calibrate(weights, hyper, texts, calibration, report)
+        for adapter, changes in adapters.items():
+            chosen[f"sha256 of the adapter {adapter}"] = hash_of(changes)
+        if how.calibration is not None:
+            chosen |= _calibrate(weights, hyper, texts, how.calibration, report)
         return write_bundle(weights, read.contents(name, report, chosen), out, report)
 
 
@@ -76,11 +91,21 @@ class ReadModel:
         return Contents(about, self.hyper, self.config.vocab, self.texts)
 
 
-def read_model(source: Path, formats: Mapping[str, str]) -> ReadModel:
-    """Read a model directory whose matrices get ``formats``. Raises BadFileError or UnsupportedError."""
+def read_model(
+    source: Path, formats: Mapping[str, str], adapters: Iterable[Mapping[str, LowRank]] = ()
+) -> ReadModel:
+    """Read a model directory whose matrices get ``formats``.
+
+    ``adapters``: changes by the name of a module, which are merged.
+
+    Raises BadFileError or UnsupportedError.
+    """
     config = read_config(read_object(source / CONFIG, required=True))
     hyper = read_hyperparameters(config.architecture, config.metadata)
-    weights = HuggingFaceSource(source, config, read_shards(weight_files(source)), formats)
+    stored = read_shards(weight_files(source))
+    for changes in adapters:
+        stored = merged(stored, changes)
+    weights = HuggingFaceSource(source, config, stored, formats)
     _check_vocabulary(weights, config)
     return ReadModel(source, config, hyper, weights, read_tokenizer(source, config.vocab))
 

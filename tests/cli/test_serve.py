@@ -23,6 +23,8 @@ import pytest
 from edgedec.backends.gpu.adapter import CHOICE
 from edgedec.disk.installing import pip_install
 from tests.cli.support import Home, assert_one_line, run
+from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fixtures.tiny_lora import random_pairs, write_gguf_adapter
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.gpu.adapters import adapter
 from tests.patience import PATIENCE_S
@@ -62,6 +64,35 @@ def serving(home: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], 
         guard.cancel()
         process.kill()
         process.communicate()
+
+
+def test_a_model_with_an_adapter_is_a_model_beside_it(store: Path, tmp_path: Path) -> None:
+    gguf = write_tiny(tmp_path / "m.gguf", shape=TinyShape(context=512))
+    adapter = write_gguf_adapter(tmp_path / "a.gguf", random_pairs(gguf))
+    options = "--lora", f"half={adapter}:0.5", "--lora", f"none={adapter}:0"
+    with serving(store, *options) as (_, url), httpx.Client(trust_env=False, timeout=PATIENCE_S) as client:
+        names = [one["id"] for one in client.get(f"{url}/v1/models").json()["data"]]
+        assert names == ["tiny", "half", "none"]
+        texts = {}
+        for name in (*names, "tiny"):
+            asked = {**ASKED, "max_tokens": 24, "model": name}
+            answer = client.post(f"{url}/v1/completions", json=asked).json()
+            assert answer["model"] == name
+            texts[name] = answer["choices"][0]["text"]
+        assert texts["half"] != texts["tiny"] == texts["none"]
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "words"),
+    [
+        ("a.gguf", 2, "is no name and file"),
+        ("=a.gguf", 2, "is no name and file"),
+        ("x=none.gguf", 3, "there is no adapter none.gguf"),
+    ],
+)
+def test_adapters_that_are_none_are_one_line(store: Path, given: str, status: int, words: str) -> None:
+    result = run(None, "serve", "tiny", "--lora", given, env={"EDGEDEC_HOME": str(store)})
+    assert_one_line(result, status, words)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

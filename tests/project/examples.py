@@ -57,6 +57,7 @@ class Example:
     """Why the block is never run."""
 
 
+ADAPTER = "needs an adapter of a large model; tests/api and tests/export have small ones"
 QWEN = ("qwen2.5-coder-1.5b",)
 README = "README.md"
 GIGABYTES = "fetches gigabytes from the model hub; tests/models/test_catalogue_pull.py pulls from a server"
@@ -117,6 +118,8 @@ EXAMPLES = (
     Example(guide("structured"), "--form", files=("questions.txt",), prints=r'"colour": ?"\w+"'),
     Example(guide("structured"), "BaseModel", needs="pydantic", prints=r"\w+ \w+"),
     Example(guide("sparse"), "lfm2-8b-a1b", left_out=GIGABYTES),
+    Example(guide("adapters"), "--lora adapter.gguf -p", left_out=ADAPTER),
+    Example(guide("adapters"), "edgedec export", left_out=ADAPTER),
     Example(guide("switching"), "--draft auto", stdin="Say hello.\n", models=QWEN),
     Example(guide("switching"), "--trace", stdin="Say hello.\n", models=QWEN),
     Example(guide("switching"), "bench switch", left_out=STUDY),

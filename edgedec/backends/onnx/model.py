@@ -22,6 +22,7 @@ from edgedec.bundle.manifest import DRAFTING, MODEL, WEIGHTS, Manifest
 from edgedec.core.cache_config import MOST_SEQUENCES, CacheConfig, KvType
 from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Lease, Ledger
+from edgedec.core.low_rank import together, wider
 from edgedec.core.model_spec import ModelSpec
 from edgedec.kernels.library import isa, read_ahead
 from edgedec.memory import most_undone, ring_slots
@@ -29,6 +30,9 @@ from edgedec.memory.footprint import scratch_bytes
 from edgedec.system.memory import mapped_bytes, mappings
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from edgedec.backends.onnx.batcher import Batcher
     from edgedec.backends.onnx.sequences import Sequences
 
@@ -43,6 +47,7 @@ class OnnxModel(Backend):
     ``model.onnx``, where the bundle has it: the same passes, with exits, hidden states and trimmed heads.
     ``place``: the bytes that the process may take (None: what the machine has left), and those of them that
     weights of drafters need; where experts do not fit, they are read from the disk as passes need them.
+    Its ``adapters`` are changes of matrices, which every pass computes.
     Raises UsageError, BadFileError or BackendError when the bundle or the library cannot be used (see
     ``open_session`` and ``check_shapes``).
     """
@@ -74,7 +79,16 @@ class OnnxModel(Backend):
             changes.append(partial(with_outputs, layers=taps, hidden=self.spec.hidden_size))
         if self.experts:
             changes.append(partial(from_store, store=self.experts.number))
-        self._session = open_session(bundle, threads, spin=spin, graph=graph, changes=changes)
+        arrays: dict[str, NDArray[np.uint8]] = {}
+        read = [adapter() for adapter in place.adapters]
+        if adapted := together(read):
+            from edgedec.backends.onnx.low_rank import LowRankGraph
+
+            changed = LowRankGraph(adapted)
+            changes.append(changed.apply)
+            arrays, self.pass_spec = changed.arrays, wider(self.spec, adapted)
+            self.changed_by = tuple(one.sha256 for one in read if one.changes)
+        self._session = open_session(bundle, threads, spin=spin, graph=graph, changes=changes, arrays=arrays)
         if self.experts:
             keep_dense(bundle / WEIGHTS, before, self.spec.table_bytes, short=self.experts.direct)
         # Every tensor is mapped by itself, in whole pages: more than the file has.
@@ -161,7 +175,7 @@ class OnnxModel(Backend):
         if ledger not in self._scratch:
             self._scratch[ledger] = ledger.lease("scratch", 0)
         exits = len(self.caps.exits) + added_taps(self.caps.taps, self.caps.exits, self.spec.n_layers)
-        self._scratch[ledger].grow(scratch_bytes(self.spec, self.threads, longest, capacity, exits))
+        self._scratch[ledger].grow(scratch_bytes(self.pass_spec, self.threads, longest, capacity, exits))
         return OnnxPasses(self._session, self.spec, memory.arrays, ledger, self._exits, self.experts)
 
 

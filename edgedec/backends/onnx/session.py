@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import onnxruntime as ort
+from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as states
 
 from edgedec.backends.onnx.graph_guard import check_graph, other_model
@@ -41,6 +44,7 @@ _PLACE = re.compile(r"/\S+\.(?:cc|h):\d+ [^()]*\((?:[^()]|\([^()]*\))*\)(?: cons
 _EXPERT = re.compile(r"ai\.edgedec\.Experts: (an expert .+)")
 """A fault of the file, as the op says it: ONNX Runtime refused nothing."""
 _WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
+_NONE: Mapping[str, NDArray[Any]] = MappingProxyType({})
 _SILENT = 4
 """Severity: only fatal errors print; all others arrive as exceptions."""
 
@@ -52,14 +56,15 @@ def open_session(
     spin: bool = True,
     graph: str = MODEL,
     changes: Iterable[Callable[[bytes], bytes]] = (),
+    arrays: Mapping[str, NDArray[Any]] = _NONE,
 ) -> ort.InferenceSession:
     """Load the file ``graph`` of ``bundle`` with its weights mapped, not copied.
 
     ``threads`` compute threads (None: one per physical core), which ``spin`` for a moment between nodes.
     Runs of EdgeDec's ops are one node each (``library.with_regions``). ``changes`` make another graph of the
-    file's, over the same weights.
-    Raises BadFileError when the graph or weights are broken, BackendError when the runtime or the kernel
-    library refuses, UsageError for an EDGEDEC_ISA that cannot run here.
+    file's, over the same weights; ``arrays`` has the initializers that they add, which the session reads
+    where they lie. Raises BadFileError when the graph or weights are broken, BackendError when the runtime or
+    the kernel library refuses, UsageError for an EDGEDEC_ISA that cannot run here.
     """
     _check_runtime(ort.__version__)
     library.isa()
@@ -73,6 +78,9 @@ def open_session(
         options.register_custom_ops_library(str(library.library_path()))
         for change in changes:
             data = change(data)
+        if arrays:
+            values = [ort.OrtValue.ortvalue_from_numpy(array) for array in arrays.values()]
+            options.add_external_initializers([*arrays], values)
         data = library.with_regions(data, threads) or data
         options.add_session_config_entry(_WEIGHTS_FOLDER, str(bundle))
         return ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from edgedec.core.quick_dataclass import dataclass
@@ -12,6 +11,7 @@ from edgedec.server.work.request import ModelStatus
 
 if TYPE_CHECKING:
     from edgedec.core.errors import MemoryBudgetError
+    from edgedec.server.work.catalogue import Served
     from edgedec.server.work.scheduler import Scheduler
     from edgedec.server.work.ticket import Ticket
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 class ModelEntry:
     """A model that was asked for. The lock of the loading thread guards it."""
 
-    name: str
-    path: Path
+    model: Served
     state: Literal["closed", "loading", "ready", "closing"] = "closed"
     scheduler: Scheduler | None = None
     pending: list[Ticket] = field(default_factory=list)
@@ -32,6 +31,11 @@ class ModelEntry:
     """The reason why it can never be opened."""
     used: int = 0
     """Its last use, on a scale that grows."""
+
+    @property
+    def name(self) -> str:
+        """The name that requests have for it."""
+        return self.model.name
 
     @property
     def ready(self) -> Scheduler | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import Notice, Progress, ignore
-from edgedec.server.work.catalogue import InstalledModels
+from edgedec.server.work.catalogue import Adapted, InstalledModels
 from edgedec.server.work.encoders import EncoderPool
 from edgedec.server.work.entry import ModelEntry
 from edgedec.server.work.model_loading import LoadingThread
@@ -42,13 +42,14 @@ class Hub:
     """Serves the installed models of ``store``; ``names``: those to have, the first for requests without one.
 
     ``config`` is that of every model; its ``conversations`` are slots, its ``memory`` is that of the process.
+    An ``Adapted`` is one of them with an adapter, by a name of its own.
     ``notice`` gets lines for the user, from any thread. Nothing is opened until ``load`` or a request.
     Raises NotFoundError for a name that is not installed, and UsageError for none.
     """
 
     def __init__(
         self,
-        names: Sequence[str],
+        names: Sequence[str | Adapted],
         config: RunConfig,
         *,
         store: Store,
@@ -63,8 +64,10 @@ class Hub:
             raise UsageError("the memory of a server is a number of bytes")
         self.limits = limits or QueueLimits()
         self.store = store
-        self._installed = InstalledModels(store, config.context)
-        self._names = [self._installed.path(name).name for name in names]
+        self._installed = InstalledModels(
+            store, config.context, [one for one in names if isinstance(one, Adapted)]
+        )
+        self._names = [self._installed.served(one).name for one in names if isinstance(one, str)]
         self._started_s = time.perf_counter()
         self._use = 0
         self._requests = self._refused = self._failed = self._cancelled = 0
@@ -202,7 +205,7 @@ class Hub:
 
     def _entry(self, name: str | None) -> ModelEntry:
         """Return the entry of a model by one of its names. The lock is held."""
-        entry = self._loading.entry(self._installed.path(self.default if name is None else name))
+        entry = self._loading.entry(self._installed.served(self.default if name is None else name))
         if entry.refused:
             raise entry.refused
         return entry

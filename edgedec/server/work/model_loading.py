@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from threading import Condition, Thread
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import EdgeDecError, MemoryBudgetError
 from edgedec.memory.release import release_code
+from edgedec.server.work.catalogue import Served
 from edgedec.server.work.entry import ModelEntry
 from edgedec.server.work.request import ClosingError
 from edgedec.server.work.room import NoRoomBeside
@@ -44,11 +44,11 @@ class LoadingThread:
         self._thread = Thread(target=self._work, name="models", daemon=True)
         self._thread.start()
 
-    def entry(self, path: Path) -> ModelEntry:
-        """Return the entry of the model in a bundle. Raises ClosingError after ``close``."""
+    def entry(self, model: Served) -> ModelEntry:
+        """Return the entry of a model. Raises ClosingError after ``close``."""
         if self.closing:
             raise ClosingError("the server is shutting down")
-        return self.entries.setdefault(path.name, ModelEntry(path.name, path))
+        return self.entries.setdefault(model.name, ModelEntry(model))
 
     def notify(self) -> None:
         """Look again at what is to be done."""
@@ -121,8 +121,8 @@ class LoadingThread:
                 others = [one for one in self.entries.values() if one.state == "ready"]
             try:
                 idle = any(not one.busy for one in others)
-                if self._opener.may_open(entry.path, len(others), idle=idle):
-                    return self._opener.opened(entry.name, entry.path, self.notify)
+                if self._opener.may_open(entry.model.path, len(others), idle=idle):
+                    return self._opener.opened(entry.model, self.notify)
             except NoRoomBeside:
                 pass
             finally:

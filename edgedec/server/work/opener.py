@@ -12,7 +12,7 @@ from edgedec.core.errors import MemoryBudgetError, UnsupportedError
 from edgedec.core.progress import Notice
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.sampling import DrawParams
-from edgedec.server.work.catalogue import weight_bytes
+from edgedec.server.work.catalogue import Served, weight_bytes
 from edgedec.server.work.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -51,16 +51,16 @@ class SchedulerOpener:
             return not idle or self.room.fits(weight_bytes(bundle))
         return others < self.limits.models
 
-    def opened(self, name: str, bundle: Path, idle: Callable[[], None]) -> Scheduler:
+    def opened(self, served: Served, idle: Callable[[], None]) -> Scheduler:
         """Open a model; ``idle`` is that of its scheduler.
 
         Raises NoRoomBeside, MemoryBudgetError where it does not fit alone either, the errors of ``api.open``.
         """
-        config = self.config
+        config, name = replace(self.config, lora=served.lora), served.name
         if self.room:
             rule = self.room.rule(elastic=config.context is None)
             config = replace(config, memory=rule, sampling=WHOLE_ROWS, structured=True)
-        model = self._beside(bundle, config)
+        model = self._beside(served.path, config)
         if self.room and model.budget:
             self.room.opened(name, model.budget.plan)
         on_gpu = model.loaded.backend.device_bytes(CacheConfig(model.context, model.runner.kv))
