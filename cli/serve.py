@@ -218,7 +218,8 @@ def _hub(
         fetch_bundles(ctx, name, config)
     store = services(ctx).store()
     _check_adapters(adapted, store.path(models[0]))
-    named: list[str | Adapted] = [*models, *(Adapted(name, models[0], file) for name, file in adapted.items())]
+    named: list[str | Adapted] = [*models]
+    named += [Adapted(name, models[0], file) for name, file in adapted.items()]
     hub = Hub(named, config, store=store, limits=bounds, notice=log.notice)
     ctx.call_on_close(lambda: hub.close(finish_s=0))
     with progress.reporter():

@@ -56,7 +56,7 @@ def export_huggingface(
     refuse_adapter_folder(source)
     config = read_object(source / CONFIG)
     if lora and not builds(config):
-        raise UsageError("adapters are merged with models that EdgeDec builds", hint="merge them by PEFT first")
+        raise UsageError("the export of this model merges no adapters", hint="merge them by PEFT first")
     if encodes(config):
         if calibration is not None:
             raise UsageError("the export of an encoder needs no text", hint="leave out the calibration text")
