@@ -52,6 +52,7 @@ EXPORTED = {
         "TARGETS",
         "ModelCard",
         "NpuPlan",
+        "WithAdapters",
         "check_huggingface",
         "export_for_npu",
         "export_gguf",
