@@ -54,14 +54,14 @@ def export_huggingface(
     lora = source.lora if isinstance(source, WithAdapters) else ()
     source, out = Path(source.directory if isinstance(source, WithAdapters) else source), Path(out)
     refuse_adapter_folder(source)
-    config = read_object(source / CONFIG)
-    if lora and not builds(config):
+    known = builds(read_object(source / CONFIG))
+    if lora and (not known or encodes(source)):
         raise UsageError("the export of this model merges no adapters", hint="merge them by PEFT first")
-    if encodes(config):
+    if encodes(source):
         if calibration is not None:
             raise UsageError("the export of an encoder needs no text", hint="leave out the calibration text")
         return export_encoder(source, out, quant, name, progress or silent)
-    if builds(config):
+    if known:
         return export_directory(source, out, Choices(quant or QUANTS[0], calibration, lora), name, progress)
     if calibration is not None:
         raise UsageError(
@@ -76,7 +76,7 @@ def check_huggingface(source: Path) -> None:
     Raises UnsupportedError, NotFoundError or BadFileError.
     """
     config = read_object(source / CONFIG, required=True)
-    if encodes(config):
+    if encodes(source):
         return
     if not builds(config):
         kind = config.get("model_type")

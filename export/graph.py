@@ -26,13 +26,26 @@ def build_graph(hyper: Hyperparameters, tensors: Tensors) -> ExportModel:
 
     Raises BadFileError or UnsupportedError.
     """
-    return _Builder(hyper, tensors).build()
+    return DecoderBuilder(hyper, tensors).build()
 
 
-class _Builder(BlockBuilder):
-    def __init__(self, hyper: Hyperparameters, tensors: Tensors) -> None:
+class DecoderBuilder(BlockBuilder):
+    """Builds all layers of a decoder."""
+
+    def __init__(self, hyper: Hyperparameters, tensors: Tensors, model: ExportModel | None = None) -> None:
         self.vocab = tensors.rows_of("token_embd.weight")
-        super().__init__(ExportModel(graph_inputs(hyper), graph_outputs(self.vocab)), tensors, hyper)
+        model = model or ExportModel(graph_inputs(hyper), graph_outputs(self.vocab))
+        super().__init__(model, tensors, hyper)
+
+    def whole_texts(self, both_ways: bool) -> str:
+        """Add all layers in a graph over whole texts, and return the hidden states behind the last norm."""
+        hyper, self.both_ways = self.hyper, both_ways
+        table = self.matrix("token_embd.weight", self.vocab, hyper.hidden)
+        lookup = {**self.table(table), "scale": hyper.embedding_scale, "alone": 1}
+        x = self.op("QuantEmbedding", "embedding", ["tokens", table], **lookup)
+        for layer, rotary in enumerate(rotary_tables(self)):
+            x = self.layer(layer, x, rotary, "")
+        return self.norm(self.arch.last_norm, x)
 
     def build(self) -> ExportModel:
         hyper = self.hyper

@@ -60,7 +60,7 @@ class Encoder:
     @property
     def context(self) -> int:
         """Tokens of the longest text; a longer one is cut."""
-        return self.manifest.spec.context_length
+        return self.plan.context
 
     def embed(
         self,
@@ -160,7 +160,9 @@ def load_encoder(
         verify(bundle, manifest, home, progress=progress)
     session = EncoderSession(bundle, manifest, threads)
     texts = WholeTexts.load(bundle, manifest.spec.context_length, manifest.embedding.pair)
-    return Encoder(manifest, session, texts, plan_encoder(manifest, threads or physical_cores(), memory))
+    plan = plan_encoder(manifest, threads or physical_cores(), memory)
+    texts.limit(plan.context)
+    return Encoder(manifest, session, texts, plan)
 
 
 def batches(texts: Sequence[TokenText], most: int) -> Iterator[list[TokenText]]:

@@ -11,7 +11,10 @@ from edgedec.system.memory import mapped_rss_bytes, peak_rss_bytes, rss_bytes
 
 USUAL_TOKENS = 1024
 """Tokens of a batch where memory allows it; more are no quicker."""
-_LEAST_TOKENS = 16
+USUAL_CONTEXT = 8192
+"""Tokens of the longest text, unless the model allows fewer."""
+LEAST_CONTEXT = 512
+"""The same in a small budget: shorter texts would be cut too often."""
 _FLOAT_BYTES = 4
 _SLACK_BYTES = 4 << 20
 """Texts, token ids and vectors of a batch, and what Python's and the runtime's allocators keep."""
@@ -21,9 +24,13 @@ _QUERIES = 24
 
 @dataclass(frozen=True, slots=True)
 class EncoderPlan:
-    """Bytes by purpose, and tokens of the largest batch. ``budget``: None where there is none."""
+    """Bytes by purpose, tokens of a batch of several texts, and of the longest text.
+
+    ``budget``: None where there is none.
+    """
 
     tokens: int
+    context: int
     parts: dict[str, int]
     budget: int | None = None
 
@@ -39,32 +46,31 @@ class EncoderPlan:
 
 
 def plan_encoder(manifest: Manifest, threads: int, budget: int | None) -> EncoderPlan:
-    """Fit batches into a budget, in bytes, once the model is loaded; each text of the context must fit.
+    """Fit batches into a budget, in bytes, once the model is loaded.
 
-    Raises MemoryBudgetError for a budget that is too small.
+    Batches become smaller first, then the longest text. Raises MemoryBudgetError for a budget that is too
+    small for texts of ``LEAST_CONTEXT``, or of the model's own context.
     """
     facts, spec = manifest.embedding, manifest.spec
     assert facts is not None, "the manifest is an encoder's"
     release_freed()
     resident = rss_bytes() or peak_rss_bytes()
+    whole = min(spec.context_length, USUAL_CONTEXT)
     of_token = facts.token_numbers * _FLOAT_BYTES
     parts = {
         "process": max(resident - mapped_rss_bytes(WEIGHTS), 0) + _SLACK_BYTES,
         "weights": manifest.files[WEIGHTS].bytes - spec.table_bytes,
-        "scores": threads * _QUERIES * (spec.context_length + 16) * _FLOAT_BYTES,
+        "scores": threads * (_QUERIES + 1) * (whole + 16) * _FLOAT_BYTES,
     }
-    longest = max(spec.context_length, _LEAST_TOKENS)
-    usual = max(USUAL_TOKENS, longest)
-    if budget is None:
-        return EncoderPlan(usual, parts | {"batch": usual * of_token})
-    fits = (budget - sum(parts.values())) // of_token
-    if fits < longest:
-        needed = sum(parts.values()) + longest * of_token
+    fits = whole if budget is None else (budget - sum(parts.values())) // of_token
+    if fits < (least := min(whole, LEAST_CONTEXT)):
+        needed = sum(parts.values()) + least * of_token
         raise MemoryBudgetError(
-            f"a memory budget of {size(budget)} is too small for {manifest.name}, which needs"
-            f" {size_up(needed)} for a text of {longest} tokens",
+            f"a memory budget of {size(budget or 0)} is too small for {manifest.name}, which needs"
+            f" {size_up(needed)} for a text of {least} tokens",
             hint="allow more",
             remedy=Remedy("memory", needed),
         )
-    tokens = min(fits, usual)
-    return EncoderPlan(tokens, parts | {"batch": tokens * of_token}, budget)
+    tokens = USUAL_TOKENS if budget is None else min(fits, USUAL_TOKENS)
+    context = min(whole, fits)
+    return EncoderPlan(tokens, context, parts | {"batch": max(tokens, context) * of_token}, budget)

@@ -55,6 +55,10 @@ class WholeTexts:
         check_steps(LibraryEncoder(library).facts)
         return cls(library, longest, pair)
 
+    def limit(self, longest: int) -> None:
+        """Cut texts at so many tokens from now on."""
+        self._longest = longest
+
     def encode(self, texts: Sequence[str]) -> list[TokenText]:
         """Return the tokens of each text. Raises BadFileError for a tokenizer that contradicts itself."""
         return self._encoded([valid_text(text) for text in texts])

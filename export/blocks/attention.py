@@ -31,6 +31,11 @@ def attention(builder: BlockBuilder, layer: int, x: str, rotary: str) -> str:
     hyper, arch, block = builder.hyper, builder.arch, f"blk.{layer}."
     window, shared = hyper.windows[layer], hyper.source(layer) != layer
     kv_heads, head_dim = hyper.heads_of(layer)
+    if builder.both_ways is not None:
+        heads = _of_whole_texts(builder, layer, [_qkv(builder, layer, x), rotary, "offsets"])
+        return builder.linear(
+            block + "attn_output", heads, (hyper.hidden, hyper.heads * head_dim), arch.output_bias
+        )
     qkv = _queries(builder, layer, x) if shared else _qkv(builder, layer, x)
     inputs = [qkv, rotary, "parents", "length", RINGS if window else CACHE]
     names = {"q": arch.qk_norm, "k": arch.qk_norm and not shared}
@@ -63,6 +68,31 @@ def attention(builder: BlockBuilder, layer: int, x: str, rotary: str) -> str:
         heads = gated(builder, block, x, heads)
     shape = (hyper.hidden, hyper.heads * head_dim)
     return builder.linear(block + "attn_output", heads, shape, arch.output_bias)
+
+
+def _of_whole_texts(builder: BlockBuilder, layer: int, inputs: list[str]) -> str:
+    """Add the heads of a layer in a graph over whole texts, which has no KV cache.
+
+    A window of w tokens ends at the token itself; in both directions half of it lies on each side.
+    """
+    hyper, arch, block, window = builder.hyper, builder.arch, f"blk.{layer}.", builder.hyper.windows[layer]
+    if arch.qk_norm:
+        inputs += [builder.vector(f"{block}attn_{name}_norm.weight", hyper.head_dim) for name in "qk"]
+    before, after = (window // 2, window // 2) if builder.both_ways else (window - 1, 0)
+    return builder.op(
+        "SegmentAttention",
+        block + "attention",
+        inputs,
+        num_heads=hyper.heads,
+        num_kv_heads=hyper.kv_heads,
+        head_dim=hyper.head_dim,
+        scale=hyper.attention_scale / hyper.residual_scale**2,
+        before=before if window else -1,
+        after=after if window or not builder.both_ways else -1,
+        interleaved=int(arch.interleaved),
+        epsilon=hyper.epsilon,
+        **softcap(hyper.attention_softcap),
+    )
 
 
 def _queries(builder: BlockBuilder, layer: int, x: str) -> str:

@@ -15,6 +15,9 @@ from edgedec.export.tensors import Part, Tensors
 class BlockBuilder(GraphBuilder):
     """A builder that knows the sizes of the model, its norms and its linears."""
 
+    both_ways: bool | None = None
+    """Whether a token sees those behind it, in a graph over whole texts; None: a graph with a KV cache."""
+
     def __init__(self, model: ExportModel, tensors: Tensors, hyper: Hyperparameters) -> None:
         super().__init__(model, tensors)
         self.hyper, self.arch = hyper, hyper.architecture

@@ -16,9 +16,11 @@ from edgedec.export.bundle import printable_name
 from edgedec.export.encoders.bert import bert_graph
 from edgedec.export.encoders.bert_source import TYPES, BertSource, read_sizes
 from edgedec.export.encoders.bundle import EncoderContents, write_encoder
+from edgedec.export.encoders.decoder_directory import Read, ranks, read_decoder
 from edgedec.export.encoders.ends import Dense, Ends
-from edgedec.export.encoders.sentence import SentenceFacts, read_sentence_facts
+from edgedec.export.encoders.sentence import MODULES, SentenceFacts, read_sentence_facts
 from edgedec.export.encoders.sizes import BertSizes
+from edgedec.export.huggingface.config import builds
 from edgedec.export.huggingface.exporter import check_directories, origin_of
 from edgedec.export.huggingface.files import read_object, read_text
 from edgedec.export.huggingface.groups import parse_quant, show_quant
@@ -34,9 +36,15 @@ _TERMS = 2
 """Int8 terms of the inputs of linears whose weights are no floats: one loses more than the weights do."""
 
 
-def encodes(data: Mapping[str, Any]) -> bool:
-    """Return whether ``config.json`` is that of an encoder that EdgeDec builds."""
-    return data.get("model_type") in TYPES
+def encodes(source: Path) -> bool:
+    """Return whether a directory is that of an encoder that EdgeDec builds.
+
+    A decoder is one where sentence-transformers has written what comes behind it, or where it ranks.
+    """
+    config = read_object(source / CONFIG)
+    if isinstance(kind := config.get("model_type"), str) and kind in TYPES:
+        return True
+    return builds(config) and ((source / MODULES).is_file() or ranks(source))
 
 
 def export_encoder(
@@ -50,24 +58,39 @@ def export_encoder(
     check_directories(source, out)
     formats = parse_quant(quant or DEFAULT_QUANT)
     with terminations_raise():
-        sizes, sentence = read_sizes(read_object(source / CONFIG, required=True)), read_sentence_facts(source)
-        weights = BertSource(sizes, read_shards(weight_files(source)), formats["mlp"], formats["head"])
-        ends, size = _ends(sizes, sentence, weights)
+        sentence, config = read_sentence_facts(source), read_object(source / CONFIG, required=True)
         text = read_text(source / TOKENIZER)
         if text is None:
             raise UnsupportedError(f"{source} has no {TOKENIZER}", hint="let transformers write one")
-        model = bert_graph(sizes, Tensors(weights), ends, size, _TERMS)
-        facts = EmbeddingFacts(
-            size, ends.pooling, ends.normalised, sizes.token_numbers, bool(sizes.labels),
-            sentence.prompts or {}, sentence.default,
-        )  # fmt: skip
+        bert = config.get("model_type") in TYPES
+        read = (
+            _bert(source, config, sentence, formats)
+            if bert
+            else read_decoder(source, config, sentence, formats, text)
+        )
+        weights, model, spec, facts = read
 
         def origin() -> dict[str, Scalar]:
             return {**origin_of(source, report), "quant": show_quant(formats)}
 
-        spec = bert_spec(sizes, name or printable_name(source.resolve().name), sentence.longest)
-        spec = replace(spec, table_bytes=table_bytes(model))
+        name = name or printable_name(source.resolve().name)
+        spec = replace(spec, name=name, table_bytes=table_bytes(model))
         return write_encoder(EncoderContents(model, spec, facts, text, origin), weights, out, report)
+
+
+def _bert(
+    source: Path, config: Mapping[str, Any], sentence: SentenceFacts, formats: Mapping[str, str]
+) -> Read:
+    """Return weights, graph and facts of a model of the BERT family."""
+    sizes = read_sizes(config)
+    weights = BertSource(sizes, read_shards(weight_files(source)), formats["mlp"], formats["head"])
+    ends, size = _ends(sizes, sentence, weights)
+    model = bert_graph(sizes, Tensors(weights), ends, size, _TERMS)
+    facts = EmbeddingFacts(
+        size, ends.pooling, ends.normalised, sizes.token_numbers, bool(sizes.labels),
+        sentence.prompts or {}, sentence.default,
+    )  # fmt: skip
+    return weights, model, bert_spec(sizes, sizes.name, sentence.longest), facts
 
 
 def _ends(sizes: BertSizes, sentence: SentenceFacts, weights: BertSource) -> tuple[Ends, int]:

@@ -12,10 +12,15 @@ from edgedec.bundle.embedding_facts import Pooling
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.builder import GraphBuilder
 from edgedec.export.model import VectorWeight
+from edgedec.export.tensors import Part
 
 OUTPUT = "vectors"
 _NOTHING = 1e-30
 """Added to the mean square of a vector, so that zeros stay zeros."""
+
+
+DIFFERENCE = "difference"
+"""Activation of a linear with two rows: the sigmoid of the second less the first, their softmax."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,10 @@ class Dense:
     cols: int
     bias: bool = True
     activation: str = ""
+    order: tuple[int, ...] = ()
+    """Rows of a taller matrix, ``tensor``, that this one has."""
+    tensor: str = ""
+    height: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +69,29 @@ def finish(builder: GraphBuilder, x: str, width: int, ends: Ends) -> None:
     x = builder.op("Pool", OUTPUT if last else "pooled", [x, "offsets"], pooling=ends.pooling)
     for at, dense in enumerate(ends.dense):
         final = at + 1 == len(ends.dense) and not ends.normalised
-        matrix = builder.matrix(f"{dense.name}.weight", dense.rows, dense.cols)
+        matrix = builder.matrix(f"{dense.name}.weight", dense.rows, dense.cols, _part(dense))
         bias = builder.vector(f"{dense.name}.bias", dense.rows) if dense.bias else ""
         product = OUTPUT if final and not dense.activation else dense.name
         x, width = builder.products(product, x, [matrix], bias=bias), dense.rows
-        if dense.activation:
+        if dense.activation == DIFFERENCE:
+            x = _difference(builder, x)
+        elif dense.activation:
             name = OUTPUT if final else f"{dense.name}.active"
             x = builder.op("Activate", name, [x], function=dense.activation)
     if ends.normalised:
         # A vector over its length is the vector over its root mean square, and over the root of its size.
         builder.model.weights["unit"] = VectorWeight(np.full(width, width**-0.5, np.float32))
         builder.op("RMSNorm", OUTPUT, [x, "unit"], epsilon=_NOTHING)
+
+
+def _part(dense: Dense) -> Part | None:
+    if not dense.order:
+        return None
+    return Part(dense.tensor, 0, dense.height, lambda: np.array(dense.order, np.int64))
+
+
+def _difference(builder: GraphBuilder, x: str) -> str:
+    """Return the probability of the second of two logits; it is the output."""
+    builder.model.weights["signs"] = VectorWeight(np.array([[-1], [1]], np.float32))
+    apart = builder.op("MatMul", "apart", [x, "signs"], domain="")
+    return builder.op("Activate", OUTPUT, [apart], function="sigmoid")

@@ -39,9 +39,14 @@ class BertSizes:
 
     @property
     def token_numbers(self) -> int:
-        """Floats that a pass holds for each token, at most: see ``EmbeddingFacts``.
+        """See ``token_numbers``."""
+        return token_numbers(self.hidden, self.ffn, self.hidden, self.hidden)
 
-        They are q, k and v twice (once in half precision, and queries apart), the two sides of the
-        activation, and four rows of hidden states with their form for the integer kernels.
-        """
-        return 6 * self.hidden + 3 * self.ffn + 4 * self.hidden
+
+def token_numbers(hidden: int, ffn: int, queries: int, keys: int) -> int:
+    """Return the floats that a pass holds for each token, at most: see ``EmbeddingFacts``.
+
+    They are q, k and v, queries that are rotated, keys and values in halves, what the heads return, the sides
+    of the activation, and four rows of hidden states with their form for the integer kernels.
+    """
+    return 3 * queries + 3 * keys + 3 * ffn + 4 * hidden

@@ -44,7 +44,7 @@ def test_scores_are_those_of_the_definition(tmp_path: Path, config: dict[str, An
         x = np.tanh(tensors[f"{names[0]}.weight"] @ x + tensors[f"{names[0]}.bias"])
         x = tensors[f"{names[1]}.weight"] @ x + tensors[f"{names[1]}.bias"]
         expected.append(1 / (1 + np.exp(-x)))
-    np.testing.assert_allclose(found.vectors, expected, atol=2e-4)
+    np.testing.assert_allclose(found.vectors, expected, atol=1e-3)  # keys and values are halves
     assert found.cut == 1
     alone = [encoder.rank("why is the sky blue", [document]).vectors for document in DOCUMENTS]
     assert same_bits(found.vectors, np.concatenate(alone))
