@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgedec.core.quick_dataclass import dataclass
 
+_PIECE = re.compile(r"(.+\.gguf)[.-](?:part-?(?:\d+of\d+|\d+|[a-z])|split-[a-z]+)", re.IGNORECASE)
 _PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})(\.gguf)", re.IGNORECASE)
 
 
@@ -39,6 +40,16 @@ def part_name(name: str) -> PartName | None:
         return None
     number, count = int(found[2]), int(found[3])
     return PartName(found[1], number, count, found[4]) if 1 <= number <= count and count > 1 else None
+
+
+def whole_file(piece: str) -> str | None:
+    """Return the name of the file of which a piece was cut, at any byte; None for the name of no piece.
+
+    >>> whole_file("big.Q8_0.gguf.part1of2"), whole_file("big.gguf-split-a"), whole_file("big.gguf")
+    ('big.Q8_0.gguf', 'big.gguf', None)
+    """
+    found = _PIECE.fullmatch(piece)
+    return found[1] if found else None
 
 
 def gguf_files(path: Path) -> list[Path]:

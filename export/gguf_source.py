@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.gguf_header import MOST_HEADER_BYTES, Header, TensorInfo, parse_header
-from edgedec.export.gguf_parts import part_name
+from edgedec.export.gguf_parts import part_name, whole_file
 
 _NUMBER, _COUNT, _TENSORS = "split.no", "split.count", "split.tensors.count"
 """Keys of a part's metadata: its number from 0 on, the number of parts, and of tensors in all of them."""
@@ -128,6 +128,11 @@ def _open(path: Path, stack: ExitStack) -> _File:
         raise BadFileError(f"{path} is a directory", hint="name a .gguf file")
     if path.exists() and not path.is_file():  # to open a pipe would wait for its other end
         raise BadFileError(f"{path} is a pipe or a device, not a file", hint="save it to a file first")
+    if whole := whole_file(path.name):
+        raise BadFileError(
+            f"{path.name} is a piece of {whole}, which holds no model by itself",
+            hint=f"join all pieces, in their order, to a file {whole} (cat PIECE PIECE > {whole})",
+        )
     try:
         stream = stack.enter_context(path.open("rb"))
     except FileNotFoundError as error:

@@ -23,6 +23,7 @@ from edgedec.export.passes import DEFAULT_PASSES, run_passes
 from edgedec.export.tensors import Tensors
 from edgedec.export.writer import BundleWriter
 from edgedec.kernels.packing.layout import FORMATS, pack
+from edgedec.kernels.packing.recode import packed_format, recode
 from tests.fixtures.tiny_experts import BASES, ExpertShape
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.reference.experts import experts as reference_experts
@@ -154,7 +155,13 @@ def test_a_shared_expert_is_a_mixture_of_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize(
-    "formats", [("q4_k", "q4_k", "q6_k"), ("q8_0", "q4_0", "f16"), ("q5_0", "mxfp4", "q4_1")]
+    "formats",
+    [
+        ("q4_k", "q4_k", "q6_k"),
+        ("q8_0", "q4_0", "f16"),
+        ("q5_0", "mxfp4", "q4_1"),
+        ("iq2_xxs", "iq2_s", "iq3_s"),
+    ],
 )
 def test_the_row_of_an_expert_has_its_packed_matrices(
     formats: tuple[str, str, str], fused: bool, tmp_path: Path
@@ -182,7 +189,7 @@ def test_the_row_of_an_expert_has_its_packed_matrices(
                 row, at = stored[offset + expert * stride :][:stride], 0
                 for part, format in enumerate(formats):
                     raw = rows_of(source, f"blk.{layer}.ffn_", part, expert, fused)
-                    expected = pack(format, raw).tobytes()
+                    expected = pack(packed_format(format) or format, recode(format, raw)).tobytes()
                     at += -at % 64
                     assert row[at : at + len(expected)] == expected
                     at += len(expected)

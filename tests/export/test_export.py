@@ -223,6 +223,16 @@ def test_same_input_same_bytes(tmp_path: Path) -> None:
     assert first == {path.name: path.read_bytes() for path in bundle.iterdir()}
 
 
+def test_notes_of_an_importance_matrix_change_nothing(tmp_path: Path) -> None:
+    keys = {"file": "imatrix.dat", "dataset": "calibration.txt", "entries_count": 224, "chunks_count": 125}
+    notes = {f"quantize.imatrix.{key}": value for key, value in keys.items()}
+    plain = export(tmp_path)[1]
+    (tmp_path / "noted").mkdir()
+    noted = export(tmp_path / "noted", extra=notes)[1]
+    for name in (WEIGHTS, "model.onnx", TOKENIZER):
+        assert (plain / name).read_bytes() == (noted / name).read_bytes()
+
+
 def test_name_provenance_and_progress(tmp_path: Path) -> None:
     gguf = write_tiny(tmp_path / "model.gguf")
     calls: list[tuple[str, int, int]] = []

@@ -174,6 +174,16 @@ def test_a_part_under_another_name(tmp_path: Path) -> None:
         export_gguf(renamed, tmp_path / "out")
 
 
+@pytest.mark.parametrize("ending", [".part1of2", ".part2of2", "-split-a", ".part-b"])
+def test_a_piece_of_a_file_is_no_part(ending: str, tmp_path: Path) -> None:
+    """Uploads were cut at any byte before files could be split: oobabooga/textgen #6187."""
+    piece = tmp_path / f"m.gguf{ending}"
+    piece.write_bytes(write_tiny(tmp_path / "m.gguf").read_bytes()[:20_000])
+    with pytest.raises(BadFileError, match=r"is a piece of m\.gguf") as caught:
+        export_gguf(piece, tmp_path / "out")
+    assert "join all pieces" in (caught.value.hint or "")
+
+
 def test_names_of_parts() -> None:
     found = part_name("a/x-00002-of-00003.gguf")
     assert found is not None
