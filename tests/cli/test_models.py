@@ -68,7 +68,7 @@ def test_the_catalogue_fits_the_terminal(home: Home, width: int) -> None:
         assert max(len(line) for line in whole) <= width
     lines = run(home.services(), "list", "--all", env={"COLUMNS": str(width)}).stdout.splitlines()
     rows = [line for line in lines if line.startswith(("qwen", "phi")) and "  " in line]
-    assert len(rows) == 17
+    assert len(rows) == 18
     for row in rows:
         entry = CATALOGUE[row.split()[0]]
         shown = row.split("  ")[-1].strip().removesuffix("…")
