@@ -84,7 +84,8 @@ def command(
     SOURCE is a GGUF file or a Hugging Face directory (config.json, safetensors, tokenizer.json). The weights
     of a GGUF file keep their integers and scales exactly; those of a directory are quantised. Architectures:
     llama, smollm3, mistral3, qwen2, qwen3, qwen3vl, qwen35, gemma2, gemma3, gemma4, phi3, lfm2;
-    with experts qwen3moe, lfm2moe, granitemoe, qwen35moe, gemma4, gpt-oss.
+    with experts qwen3moe, lfm2moe, granitemoe, qwen35moe, gemma4, gpt-oss; encoders bert, roberta,
+    gemma-embedding, and decoders with a pooling.
 
     Other architectures run without EdgeDec's kernels. A directory is exported with optimum in float32, and
     ONNX Runtime runs it (the extra optimum). A GGUF file is kept as it is, and llama.cpp runs it (the extra

@@ -13,6 +13,7 @@ from edgedec.disk.files import sha256_of
 from edgedec.export.architectures import ARCHITECTURES, NO_OPS, Architecture
 from edgedec.export.bundle import About, Contents, printable_name, write_bundle
 from edgedec.export.drafters.kinds import refuse_drafter
+from edgedec.export.encoders.gguf import encodes_gguf, export_gguf_encoder
 from edgedec.export.gguf_parts import model_stem
 from edgedec.export.gguf_source import GgufSource, open_gguf
 from edgedec.export.hyperparameters import read_hyperparameters
@@ -82,6 +83,8 @@ def _build(gguf: GgufSource, out: Path, about: About, report: Progress) -> Manif
 
     Raises UnsupportedError for a model that they cannot compute.
     """
+    if encodes_gguf(gguf.metadata):
+        return export_gguf_encoder(gguf, out, about, report)
     return write_bundle(gguf, gguf_contents(gguf, about), out, report)
 
 

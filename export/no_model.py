@@ -14,7 +14,7 @@ _WITHOUT_LAYERS = {"clip": "the encoder of pictures of a model (mmproj)", "imatr
 _BESIDE = "name the GGUF file of the model beside it; it works without this one"
 _PICTURES = ", and pictures are not read yet"
 _ADAPTER = "open its base model with it, or merge it when a directory of the base is exported"
-_VECTORS = "EdgeDec runs models that continue texts; name one of those"
+_VECTORS = "EdgeDec runs encoders of the architecture bert, and decoders that make vectors"
 
 
 def refuse_no_model(metadata: Mapping[str, Any], name: str) -> None:
@@ -33,9 +33,13 @@ def refuse_no_model(metadata: Mapping[str, Any], name: str) -> None:
             f"{name} holds {_WITHOUT_LAYERS[architecture]}, and no model",
             hint=_BESIDE + _PICTURES * (architecture == "clip"),
         )
-    if isinstance(architecture, str) and any(one in architecture for one in _ENCODERS):
+    if (
+        isinstance(architecture, str)
+        and architecture != "bert"
+        and any(one in architecture for one in _ENCODERS)
+    ):
         raise UnsupportedError(
-            f"{name} is an encoder ({architecture[:40]}): it turns texts into vectors and continues none",
+            f"{name} is an encoder ({architecture[:40]}) of a kind that is not supported",
             hint=_VECTORS,
         )
 

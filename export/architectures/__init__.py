@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgedec.export.architectures.base import Architecture
 from edgedec.export.architectures.gemma2 import GEMMA2
-from edgedec.export.architectures.gemma3 import GEMMA3
+from edgedec.export.architectures.gemma3 import GEMMA3, GEMMA_EMBEDDING
 from edgedec.export.architectures.gemma4 import GEMMA4
 from edgedec.export.architectures.gptoss import GPTOSS
 from edgedec.export.architectures.granitemoe import GRANITEMOE
@@ -21,7 +21,7 @@ from edgedec.export.architectures.qwen35 import QWEN35
 from edgedec.export.architectures.qwen35moe import QWEN35MOE
 from edgedec.export.architectures.smollm3 import SMOLLM3
 
-__all__ = ["ARCHITECTURES", "NO_OPS", "Architecture"]
+__all__ = ["ARCHITECTURES", "GEMMA_EMBEDDING", "NO_OPS", "Architecture"]
 
 ARCHITECTURES: dict[str, Architecture] = {
     a.name: a

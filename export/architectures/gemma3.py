@@ -6,6 +6,7 @@ Norm weights in the file include the 1 that is added to them.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from edgedec.export.architectures.base import Architecture
 
@@ -27,3 +28,5 @@ GEMMA3 = Architecture(
     local_rope_base=10000.0,
     attention_scale=_attention_scale,
 )
+GEMMA_EMBEDDING = replace(GEMMA3, name="gemma-embedding")
+"""EmbeddingGemma: tokens see those behind them, too."""

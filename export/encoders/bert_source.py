@@ -96,7 +96,7 @@ class BertSource:
         self._stored: dict[str, StoredTensor] = {}
         self.tensors: dict[str, TensorInfo] = {}
         for name, tensor in stored.items():
-            ours = _our_name(name)
+            ours = our_name(name)
             # Masked words and a pooler that nothing reads belong to other tasks than ours.
             unread = not sizes.labels and ours.startswith("cls.")
             if not ours or unread or ours in self._stored:
@@ -119,7 +119,7 @@ class BertSource:
         return self._stored[tensor.name].read(0, tensor.shape[0]).reshape(-1)
 
 
-def _our_name(name: str) -> str:
+def our_name(name: str) -> str:
     """Return the name in a GGUF file; "" for a tensor of another task."""
     for prefix in ("bert.", "roberta.", "model.", "0.auto_model."):
         name = name.removeprefix(prefix)
