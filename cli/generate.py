@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,9 @@ tokens; stats say so, lossy and evicted_tokens.
 With --form the reply has that form: only tokens that it allows are drawn.
 Where --max-tokens or the context cuts the reply before it is whole, the command ends with an error.
 Drafts change no token of it either.
+
+With EDGEDEC_PREFIXES=SIZE the KV cache of long prompts is kept in so much of the disk: another prompt that
+begins alike, also in another process, reads it in place of computing it.
 
 With --trace a terminal shows each token in the colour of its drafter. Without colours the reply follows
 once more on standard error, with | between rounds and drafted tokens in brackets. With --json there is
@@ -125,6 +129,7 @@ def command(
         thinking=reply.thinking,
         structured=spec is not None,
         when_full=when_full,
+        prefixes=os.environ.get(opt.PREFIXES_VARIABLE) or None,
     )
     text_input.check_prompt(asked)
     _answer(open_model(ctx, model, config), _Asked(asked, bool(words), spec), reply, report)

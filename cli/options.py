@@ -105,6 +105,14 @@ memory_option = option(
     help="Most memory that the whole process may take, such as 600MB; `edgedec plan` shows what fits.",
 )  # fmt: skip
 
+PREFIXES_VARIABLE = "EDGEDEC_PREFIXES"
+
+prefixes_option = option(
+    "--prefixes", envvar=PREFIXES_VARIABLE, type=Size(), metavar="SIZE", heading=COST, rare=True,
+    help="Keep the KV cache of long prompts in so much of the disk, and read it in place of computing it. "
+    "Its files tell the text of prompts.",
+)  # fmt: skip
+
 json_option = option("--json", "as_json", is_flag=True, heading=OUTPUT, help="Print one JSON object.")
 
 threads_option = option(

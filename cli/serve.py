@@ -93,6 +93,7 @@ class SlotOptions:
         help="Serve the first MODEL with a LoRA adapter as the model NAME beside it; may be given several "
         "times.",
     ))
+    prefixes: int | None = declared(opt.prefixes_option)
     # fmt: on
 
     def config(self) -> RunConfig:
@@ -101,7 +102,7 @@ class SlotOptions:
 
         return RunConfig(
             memory=self.memory, context=self.context, conversations=self.parallel, draft=self.draft,
-            threads=self.threads, **self.device.settings(),
+            threads=self.threads, prefixes=self.prefixes, **self.device.settings(),
         )  # fmt: skip
 
 

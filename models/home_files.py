@@ -16,7 +16,7 @@ from pathlib import Path
 
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import TRANSIENT, storage_errors
-from edgedec.disk.home import ARTIFACTS, DEFAULT, DRAFTS, HISTORY_LOCK, ROLLOUTS, TRAINING, TYPED
+from edgedec.disk.home import ARTIFACTS, DEFAULT, DRAFTS, HISTORY_LOCK, PREFIXES, ROLLOUTS, TRAINING, TYPED
 from edgedec.disk.locks import free, held
 from edgedec.models.layout import Layout
 
@@ -37,6 +37,7 @@ KINDS = {
     kind.name: kind
     for kind in (
         Kind("history", "prompts typed in a chat, and the knowledge of drafters", text=True),
+        Kind("prefixes", "the KV cache of prompts' beginnings", text=True),
         Kind("downloads", "unfinished downloads, and remains of processes that were killed"),
         Kind("sources", "GGUF files that were kept on request"),
         Kind("costs", "pass costs of models, bandwidth and idle power of this machine"),
@@ -107,7 +108,7 @@ def nbytes(path: Path) -> int:
 
 _FOLDERS = (
     *("models", "downloads", "gguf", "costs", "verified", "llama.cpp", "peers"),
-    *(DRAFTS, ARTIFACTS, ROLLOUTS, TRAINING),
+    *(DRAFTS, ARTIFACTS, PREFIXES, ROLLOUTS, TRAINING),
 )
 _Place = tuple[str, Path, tuple[Path, ...]]
 
@@ -132,6 +133,8 @@ def _places(layout: Layout) -> Iterator[_Place]:
     for name in ("verified", "llama.cpp"):
         yield from (("records", path, ()) for path in _in(home / name))
     yield from (("records", path, ()) for path in _in(home) if path.name.startswith(layout.local_index.name))
+    lock = (home / PREFIXES / "lock",)
+    yield from (("prefixes", path, lock) for path in _in(home / PREFIXES) if path.is_dir())
     yield from (("drafters", path, ()) for path in _in(home / ARTIFACTS))
     for kind in (ROLLOUTS, TRAINING):
         yield from ((kind, path, tuple(path.glob("*.lock"))) for path in _in(home / kind))

@@ -91,6 +91,10 @@ class RunConfig:
     """The aim of drafting: "time", or "energy" for the fewest joules a token, which takes a meter."""
     history: bool = False
     """Whether text of prompts and replies is kept on disk: the drafters' knowledge, and typed prompts."""
+    prefixes: int | str | None = None
+    """Most disk of the saved prefixes of all models, as ``memory``; None: none are saved or read. They have
+    the KV cache of prompts, whose text it can tell.
+    """
     when_full: WhenFull | None = None
     """The way to go on when the context is full. None: a chat drops its oldest turns, a completion stops."""
     switch: str | None = None
@@ -157,7 +161,9 @@ class RunConfig:
                 "two models take turns in a single conversation whose context is not evicted",
                 hint="use one model for a batch of conversations, or where a full context evicts tokens",
             )
-        for given in (self.memory, self.device_memory):
+        if self.prefixes is not None and self.switch is not None:
+            raise UsageError("no prefixes are saved where two models take turns", hint="use one model")
+        for given in (self.memory, self.device_memory, self.prefixes):
             if isinstance(given, str):
                 parse_size(given)
         object.__setattr__(self, "sampling", params_of(self.sampling))
@@ -167,6 +173,11 @@ class RunConfig:
     def memory_bytes(self) -> int | MemoryRule | None:
         """``memory`` with text turned into bytes."""
         return parse_size(self.memory) if isinstance(self.memory, str) else self.memory
+
+    @property
+    def prefix_bytes(self) -> int | None:
+        """``prefixes`` with text turned into bytes."""
+        return parse_size(self.prefixes) if isinstance(self.prefixes, str) else self.prefixes
 
     @property
     def memory_request(self) -> MemoryRequest:

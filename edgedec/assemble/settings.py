@@ -27,6 +27,7 @@ class RunSettings(SamplingArguments, total=False):
     draft_tokens: int
     objective: Objective
     history: bool
+    prefixes: int | str | None
     when_full: WhenFull | None
     switch: str | None
     switch_rule: SwitchRule | None

@@ -10,7 +10,8 @@ ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from edgedec.core.errors import UnsupportedError
 from edgedec.core.forward import Forward, Portable, Source
@@ -115,6 +116,27 @@ class CachedSequence:
             self._forward.rewind(held := 0)
         self.adopt(tokens[:held])
         return held
+
+    @property
+    def replies(self) -> int:
+        """A number that grows before tokens of the cache are replaced; see ``refilled``."""
+        return self._replies
+
+    @contextmanager
+    def refilled(self, tokens: Sequence[int], kept: int) -> Iterator[None]:
+        """Keep the first ``kept`` tokens, which are ``tokens`` too; commit those that the cache has behind.
+
+        The caller fills the cache with ``tokens`` inside. An error empties it.
+        """
+        self._replies += 1
+        self._committed = list(tokens[:kept])
+        try:
+            self._forward.rewind(kept)
+            yield
+        except BaseException:
+            self.reset()
+            raise
+        self.adopt(tokens[: self._forward.length])
 
     def resume(self, tokens: Sequence[int], source: Source) -> None:
         """Read the cache of ``tokens`` from ``source`` and go on as if they had just been fed.

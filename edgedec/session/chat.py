@@ -411,7 +411,8 @@ class Chat:
         settings = replace(self._settings, logprobs=logprobs)
         if start.reader and (self.syntax.inputs.tools or self.syntax.channels):
             settings = replace(settings, spelled=self.syntax.spelled, channels=self.syntax.channels)
-        return Reply(self.engine, self.tokenizer, start, settings, ended=ended, clock=self._host.clock)
+        ended, clock = self._host.before(ended), self._host.clock
+        return Reply(self.engine, self.tokenizer, start, settings, ended=ended, clock=clock)
 
     def _reader(self, prompt: Prompt, messages: Sequence[Message]) -> Callable[[], ReplyReader]:
         end, form = prompt.text[-_PROMPT_END_CHARS:], self._settings.grammar

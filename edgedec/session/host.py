@@ -12,6 +12,7 @@ from edgedec.metrics.stats import Clock, ReplyStats
 
 if TYPE_CHECKING:
     from edgedec.sampling import DrawParams
+    from edgedec.session.reply import Reply
 
 
 @dataclass
@@ -42,6 +43,10 @@ def _own(prompt: Sequence[int]) -> None:
     """Begin with what the chat's own cache holds."""
 
 
+def _nothing(reply: Reply) -> None:
+    """Keep nothing of a reply."""
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """The model of a chat, as far as the chat asks for it.
@@ -49,10 +54,20 @@ class Host:
     ``ready`` is called before a reply begins, with the way it is drawn, whether log-probabilities are
     reported, and whether it must have a form; it raises the error that stands against it. ``notice`` gets
     lines for the user, ``clock`` gives seconds. ``fetch`` is told the prompt that comes next, and may take
-    its beginning into the chat's cache.
+    its beginning into the chat's cache. ``kept`` is told a reply that has ended.
     """
 
     notice: Notice = ignore
     ready: Callable[[DrawParams, bool, bool], None] = _always
     clock: Clock = time.perf_counter
-    fetch: Callable[[Sequence[int]], None] = _own
+    fetch: Callable[[Sequence[int]], object] = _own
+    kept: Callable[[Reply], None] = _nothing
+
+    def before(self, ended: Callable[[Reply], None]) -> Callable[[Reply], None]:
+        """Return what calls ``kept``, and then ``ended``, with a reply that has ended."""
+
+        def both(reply: Reply) -> None:
+            self.kept(reply)
+            ended(reply)
+
+        return both

@@ -101,6 +101,8 @@ def read_session(path: Path, engine: ReplyEngine, model: ModelId, notice: Notice
     UsageError for a conversation with another model. The engine is then unchanged.
     """
     with open_file(path) as stored:
+        if "prefix" in stored.document:
+            raise BadFileError(f"{path} is a part of a saved prefix, and no conversation")
         saved = _read(path, stored.document)
         if saved.model.sha256 != model.sha256:
             theirs, ours = saved.model.name, _distinct(model, saved.model)

@@ -72,9 +72,12 @@ class _Hashing:
         self._stream.write(data)
 
 
-def write_file(path: Path, document: Mapping[str, Any], body: Callable[[Sink], None]) -> None:
+def write_file(
+    path: Path, document: Mapping[str, Any], body: Callable[[Sink], None], *, durable: bool = True
+) -> None:
     """Replace the file at ``path`` once all is written; ``body`` writes the KV cache.
 
+    ``durable``: wait for the disk, so that a power cut leaves the old file or the new one, no damaged one.
     Raises StorageError, NotFoundError for a folder that does not exist, and UsageError for a path that is
     there and no file.
     """
@@ -88,7 +91,8 @@ def write_file(path: Path, document: Mapping[str, Any], body: Callable[[Sink], N
             body(hashing)
             stream.write(hashing.sha256.digest())
             stream.flush()
-            os.fsync(descriptor)  # or a power cut could leave the new name without its content
+            if durable:
+                os.fsync(descriptor)  # or a power cut could leave the new name without its content
 
 
 def is_session(path: Path) -> bool:

@@ -193,6 +193,36 @@ def read_talk_2(folder: Path) -> None:
     read_talk(folder)
 
 
+def _prefix_document() -> dict[str, Any]:
+    facts = {"model": "0" * 64, "layout": "fp16 1x2x1x2", "edgedec": __version__}
+    place = {"name": "f" * 64, "first": 0, "end": 256, "closes": False}
+    return {"format": "edgedec-session", "version": 2, "prefix": {**facts, **place, "seconds": 1.5}}
+
+
+def _prefix_seeds(folder: Path) -> list[tuple[Files, Files]]:
+    return [({TALK: json.dumps(_prefix_document()).encode()}, {})]
+
+
+def read_prefix(folder: Path) -> None:
+    """A file of saved prefixes under a hash that is right, whose document says anything."""
+    from edgedec.disk.home import PREFIXES
+    from edgedec.session.prefix_folder import PrefixFolder
+    from edgedec.session.prefix_keys import Stretch
+
+    facts = {name: _prefix_document()["prefix"][name] for name in ("model", "layout", "edgedec")}
+    stretch = Stretch("f" * 64, 0, 256)
+    place = folder / PREFIXES / ("0" * 16)
+    place.mkdir(parents=True, exist_ok=True)
+    content = b"edgedec-session 2\n" + (folder / TALK).read_bytes() + b"\n" + bytes(24)
+    (place / stretch.name).write_bytes(content + hashlib.sha256(content).digest())
+    try:
+        with PrefixFolder(folder, "0" * 64, facts, 1 << 30).opened(stretch) as (stored, seconds):
+            assert stored.body_bytes == 24
+            assert isinstance(seconds, float)
+    finally:
+        shutil.rmtree(folder / PREFIXES)
+
+
 _ALL = (
     Target("gguf", _gguf_seeds, alone(GGUF, mutate_gguf), read_gguf, _MODEL_PARTS),
     Target("huggingface", huggingface.seeds, huggingface.mutate, huggingface.read, _MODEL_PARTS),
@@ -237,6 +267,7 @@ _ALL = (
         ("template",),
     ),
     Target("session", _talk_seeds_2, alone(TALK, mutate_json), read_talk_2, (TALK,)),
+    Target("prefix", _prefix_seeds, alone(TALK, mutate_json), read_prefix, ("f" * 64,)),
     Target("eagle3", eagle3.seeds, eagle3.mutate, eagle3.read, _HEAD_PARTS),
     Target("makers", makers.seeds, makers.mutate, makers.read, (*_MODEL_PARTS, "assistant")),
     Target("drafts", drafts.seeds, drafts.mutate, drafts.read, ("history",)),

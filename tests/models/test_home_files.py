@@ -25,6 +25,7 @@ FILES = {
     "llama.cpp/1.json": "records",
     "local-files.json": "records",
     "drafters/abc/tables/drafter.json": "drafters",
+    "prefixes/abc/0123": "prefixes",
     "rollouts/abc/rollouts.jsonl": "rollouts",
     "training/abc/checkpoint.pt": "training",
     "peers/abc/model.bin": "peers",
@@ -81,6 +82,7 @@ def test_a_file_of_nobody_is_shown_and_stays(home: Path) -> None:
 def test_nothing_goes_that_a_process_holds(home: Path) -> None:
     (home / "downloads/two").mkdir()
     held = [home / "downloads/one.lock", home / "downloads/two.lock", home / "peers/abc/x.lock"]
+    held += [home / "prefixes/lock"]
     held += [home / f"{name}/abc/x.lock" for name in ("rollouts", "training")]
     before = files(home)
     with ExitStack() as stack:
@@ -89,7 +91,7 @@ def test_nothing_goes_that_a_process_holds(home: Path) -> None:
         share = Share(home / HISTORY_LOCK)
         stack.callback(share.release)
         assert [one.kind for one in entries(home) if one.in_use] == [
-            *["history"] * 2, *["downloads"] * 3, "sources", "rollouts", "training", "peers",
+            *["history"] * 2, "prefixes", *["downloads"] * 3, "sources", "rollouts", "training", "peers",
         ]  # fmt: skip
         clean(home)
         gone = {name for name in before if FILES.get(name) in ("costs", "records", "drafters")}

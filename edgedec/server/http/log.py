@@ -139,6 +139,7 @@ def _fields(exchange: Exchange) -> dict[str, Any]:
     tokens = usage and {
         "prompt_tokens": usage.prompt_tokens,
         "cached_tokens": usage.cached_tokens,
+        "disk_tokens": usage.disk_tokens or None,
         "completion_tokens": usage.completion_tokens,
         "drafted_tokens": usage.drafted_tokens,
         "queue_ms": _ms(usage.queue_s),

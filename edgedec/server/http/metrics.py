@@ -68,9 +68,9 @@ class _State(Collector):
         """Yield gauges and totals."""
         now = self._status()
         tokens = CounterMetricFamily(
-            "edgedec_tokens", "Tokens read, reused, written, drafted.", labels=["kind"]
+            "edgedec_tokens", "Tokens read, reused, from the disk, written, drafted.", labels=["kind"]
         )
-        for kind in ("prompt", "cached", "completion", "drafted"):
+        for kind in ("prompt", "cached", "disk", "completion", "drafted"):
             tokens.add_metric([kind], getattr(now, f"{kind}_tokens"))
         yield tokens
         gauges = {

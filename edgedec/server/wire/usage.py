@@ -27,6 +27,7 @@ def together(samples: Sequence[Usage]) -> Usage:
     return Usage(
         prompt_tokens=samples[0].prompt_tokens,
         cached_tokens=samples[0].cached_tokens,
+        disk_tokens=samples[0].disk_tokens,
         completion_tokens=sum(one.completion_tokens for one in samples),
         drafted_tokens=sum(one.drafted_tokens for one in samples),
         queue_s=samples[0].queue_s,

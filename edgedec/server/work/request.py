@@ -95,7 +95,9 @@ class Usage:
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
-    """Tokens of the prompt that were in the KV cache already."""
+    """Tokens of the prompt that were in the KV cache already, or on the disk."""
+    disk_tokens: int = 0
+    """Those of them that were read from the disk."""
     completion_tokens: int = 0
     drafted_tokens: int = 0
     """Drafted tokens that were accepted."""
@@ -232,6 +234,7 @@ class Status:
     cancelled: int
     prompt_tokens: int
     cached_tokens: int
+    disk_tokens: int = 0
     completion_tokens: int
     drafted_tokens: int
     passes: int

@@ -79,6 +79,7 @@ class Slot:
         assert inputs is not None
         queue_s = max(time.perf_counter() - ticket.arrived_s, 0.0)
         shared = tools.share()
+        found = tools.prefixes.fetch(self.engine.home, inputs.prompt) if tools.prefixes else 0
         reply = Reply(self.engine, tools.tokenizer, inputs.start, inputs.settings_of(job.number))
         ticket.runs(job, reply)
         try:
@@ -86,7 +87,8 @@ class Slot:
         except GrammarError:
             if not reply.cut:  # the reason for its end says so to the client
                 raise
-        return _reason(reply, inputs), self._usage(reply, queue_s, shared), reply.stop
+        usage = replace(self._usage(reply, queue_s, shared), disk_tokens=found)
+        return _reason(reply, inputs), usage, reply.stop
 
     def _stream(self, job: SampleJob, reply: Reply) -> None:
         """Hand the reader the text of each pass as one piece."""
@@ -104,10 +106,18 @@ class Slot:
                     if not job.begun:
                         job.begun = True
                         self._begun(job)
+                        self._keep(reply)
         finally:
             tokens = trace.tokens()
             if text or tokens:
                 ticket.put(Piece(job.number, text, tokens))
+
+    def _keep(self, reply: Reply) -> None:
+        """Let the prompt of a reply be saved, which was read."""
+        if self._tools.prefixes:
+            stats = reply.stats
+            computed = stats.prompt_tokens - stats.reused_tokens
+            self._tools.prefixes.keep(self.engine.home, reply.prompt, computed, stats.prefill_s)
 
     def _usage(self, reply: Reply, queue_s: float, shared: float) -> Usage:
         stats, marks = reply.stats, reply.marks

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from edgedec.api import Model
     from edgedec.metrics.measures import Measures
     from edgedec.session.engine import ReplyEngine
+    from edgedec.session.saved_prefixes import SavedPrefixes
     from edgedec.text.tokenizer import Tokenizer
 
 
@@ -29,6 +30,8 @@ class SlotTools:
     measures: Measures
     turn: Callable[[], AbstractContextManager[object]]
     share: Callable[[], float]
+    prefixes: SavedPrefixes | None = None
+    """Beginnings of prompts on the disk."""
 
 
 def slot_tools(model: Model) -> list[SlotTools]:
@@ -36,7 +39,12 @@ def slot_tools(model: Model) -> list[SlotTools]:
     runner, tokenizer = model.runner, model.loaded.codec.clone().tokenizer
     return [
         SlotTools(
-            engine, tokenizer, runner.measures, partial(runner.reply, number), partial(runner.passes, number)
+            engine,
+            tokenizer,
+            runner.measures,
+            partial(runner.reply, number),
+            partial(runner.passes, number),
+            model.prefixes,
         )
         for number, engine in enumerate(model.engines)
     ]

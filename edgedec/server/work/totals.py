@@ -14,6 +14,7 @@ class WorkTotals:
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    disk_tokens: int = 0
     completion_tokens: int = 0
     drafted_tokens: int = 0
     passes: int = 0
@@ -23,6 +24,7 @@ class WorkTotals:
         """Count a sample."""
         self.prompt_tokens += usage.prompt_tokens
         self.cached_tokens += usage.cached_tokens
+        self.disk_tokens += usage.disk_tokens
         self.completion_tokens += usage.completion_tokens
         self.drafted_tokens += usage.drafted_tokens
         self.slot_passes += usage.passes
