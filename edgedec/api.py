@@ -36,6 +36,7 @@ from edgedec.sampling.named import Sampling, chosen
 from edgedec.session.chat import Chat
 from edgedec.session.function_tools import tools_of
 from edgedec.session.host import Host
+from edgedec.session.opened_prefixes import opened_prefixes
 from edgedec.session.prompt import Message, conversation_of
 from edgedec.session.public_names import public_names
 from edgedec.session.reply import Reply, Settings
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from edgedec.session.engine import ReplyEngine
     from edgedec.session.function_tools import Tool
     from edgedec.session.model_stats import ModelStats, PlanStats
-    from edgedec.session.saved_prefixes import SavedPrefixes
     from edgedec.switch.side import TextSide
 
 
@@ -182,7 +182,7 @@ class Model:
         self._switched: ReplyEngine | None = None
         """The engine in which two models take turns, where they do."""
         self._context = prepared.context
-        self.prefixes = self._prefixes(config)
+        self.prefixes = opened_prefixes(config.prefix_bytes, self.runner, prepared.context)
         """The saved prefixes, where they were asked for and are possible."""
         if config.switch is not None:
             from edgedec.switch.assembly import switched
@@ -390,25 +390,10 @@ class Model:
         self, settings: Settings, messages: Sequence[Message] = (), syntax: ReplySyntax | None = None
     ) -> Chat:
         host = Host(self._notice, self._ready)
-        if found := self.prefixes:
-            host = replace(host, fetch=partial(found.fetch, self.single.engine), kept=self._keep)
+        host = self.prefixes.host_of(host, self.single.engine) if self.prefixes else host
         chat = Chat(self.engine, self.loaded.codec, settings, messages=messages, syntax=syntax, host=host)
         self._chats.add(chat)
         return chat
-
-    def _prefixes(self, config: RunConfig) -> SavedPrefixes | None:
-        home = self._context.home
-        if config.prefix_bytes is None or home is None:
-            return None
-        from edgedec.session.saved_prefixes import prefixes_of
-
-        return prefixes_of(self.runner, home, config.prefix_bytes, self._notice)
-
-    def _keep(self, reply: Reply) -> None:
-        """Save the prompt of a reply, which has ended."""
-        if self.prefixes and (stats := reply.stats).completion_tokens:
-            computed = stats.prompt_tokens - stats.reused_tokens
-            self.prefixes.keep(self.single.engine, reply.prompt, computed, stats.prefill_s)
 
     def _ready(self, params: DrawParams, logprobs: bool = False, form: bool = False) -> None:
         """Make room for a reply that is drawn so. Raises the error that stands against it."""

@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from edgedec.core.errors import (
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
     from edgedec.assemble.runner import Runner
     from edgedec.decode.cached_sequence import CachedSequence
+    from edgedec.session.host import Host
+    from edgedec.session.reply import Reply
 
 _LEAST_TOKENS = 512
 """Tokens of a prompt that is worth a file."""
@@ -110,8 +114,11 @@ class SavedPrefixes:
             return 0
         kept = 0 if cache.needs_end else max(one.first for one in found if one.first <= had)
         try:
-            with home.ledger.lease(SLACK, _READ_BYTES), home.refilled(prompt, kept):
-                self._read(home.forward, cache, [one for one in found if one.first >= kept])
+            with home.ledger.lease(SLACK, _READ_BYTES):
+                if cache.needs_end and had and not self._is_right(found[-1]):
+                    return 0
+                with home.refilled(prompt, kept):
+                    self._read(home.forward, cache, [one for one in found if one.first >= kept])
         except MemoryBudgetError:
             return 0
         self._folder.used([one.name for one in found])
@@ -137,6 +144,16 @@ class SavedPrefixes:
                 self._thread.start()
             self._changed.notify_all()
 
+    def keep_reply(self, home: CachedSequence, reply: Reply) -> None:
+        """Save the prompt of ``reply``, of which some token is there, in the cache of ``home``."""
+        if (stats := reply.stats).completion_tokens:
+            computed = stats.prompt_tokens - stats.reused_tokens
+            self.keep(home, reply.prompt, computed, stats.prefill_s)
+
+    def host_of(self, host: Host, home: CachedSequence) -> Host:
+        """Return ``host`` for a chat with the cache of ``home``, whose prompts are read and saved."""
+        return replace(host, fetch=partial(self.fetch, home), kept=partial(self.keep_reply, home))
+
     def close(self) -> None:
         """Write what waits, if that takes no longer than a minute, and end the thread."""
         with self._changed:
@@ -151,6 +168,15 @@ class SavedPrefixes:
         """Wait until all that was given to ``keep`` is written or left out."""
         with self._changed:
             self._changed.wait_for(lambda: not (self._jobs or self._busy))
+
+    def _is_right(self, one: Stretch) -> bool:
+        """Whether a file is there and right, before memory gives up tokens for it."""
+        try:
+            with self._folder.opened(one):
+                return True
+        except (EdgeDecError, EOFError) as error:
+            self._refuse(one, error)
+            return False
 
     def _read(self, forward: Forward, cache: Paged, stretches: Sequence[Stretch]) -> None:
         """Read stretches, each behind the other, as far as they are right, and quicker than computing."""

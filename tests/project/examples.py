@@ -115,6 +115,7 @@ EXAMPLES = (
     Example(guide("serving"), "ANTHROPIC_BASE_URL", left_out="needs a server and Claude Code"),
     Example(guide("serving"), "OLLAMA_HOST", left_out=SERVER),
     Example(guide("serving"), "--key-file", left_out=SERVER),
+    Example(guide("serving"), "--prefixes", left_out=SERVER),
     Example(guide("structured"), "--form", files=("questions.txt",), prints=r'"colour": ?"\w+"'),
     Example(guide("structured"), "BaseModel", needs="pydantic", prints=r"\w+ \w+"),
     Example(guide("sparse"), "lfm2-8b-a1b", left_out=GIGABYTES),

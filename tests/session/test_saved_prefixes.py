@@ -8,6 +8,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from edgedec.session.prefix_keys import PAGE_TOKENS
 from edgedec.session.saved_prefixes import SavedPrefixes, prefixes_of
 from edgedec.session.session_file import open_file
 from tests.fixtures.ready import chat_of
+from tests.fixtures.replies import always
 from tests.fixtures.sessions import restore_session
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_hybrid import DeltaShape
@@ -381,3 +383,103 @@ def test_closing_writes_what_waits(bundle: Bundle, tmp_path: Path) -> None:
     assert len(pages(tmp_path)) == 1500 // PAGE_TOKENS
     side.prefixes.keep(side.engine, prompt, len(prompt), 1000.0)  # does nothing any more
     side.prefixes.close()
+
+
+@pytest.mark.parametrize("length", [512, 513, 514, 767, 768, 769, 1025, 1279, 1280, 1281])
+@pytest.mark.parametrize("architecture", ["qwen2", "qwen35"])
+def test_prompts_that_end_near_the_end_of_a_page(
+    architecture: str, length: int, bundle: Bundle, tmp_path: Path
+) -> None:
+    """A page more or less than the prompt has would be a token at a wrong place."""
+    model, prompt = bundle(architecture), talk(1300)[:length]
+    expected = Side(model, tmp_path).reply(prompt)[1]
+    side = Side(model, tmp_path)
+    found, tokens = side.reply(prompt)
+    assert length - 256 - 40 < found < length
+    assert tokens == expected
+    longer = talk(1300)[: length + 1]
+    assert Side(model, tmp_path).reply(longer)[1] == Side(model, tmp_path / "none").reply(longer)[1]
+
+
+@pytest.mark.parametrize("architecture", ["qwen2", "gemma3", "qwen35"])
+def test_a_process_that_read_a_damaged_file_goes_on_as_if_it_had_not(
+    architecture: str, bundle: Bundle, tmp_path: Path
+) -> None:
+    """Keys and values that were read before the damage was found do not stay behind."""
+    say = partial(talk, of=architecture)
+    prompts = [say(800, 300), say(800, 200, seed=3), say(700, seed=5), say(800, 300)]
+    plain = Side(bundle(architecture), tmp_path / "none")
+    expected = [plain.reply(one)[1] for one in prompts]
+    Side(bundle(architecture), tmp_path).reply(prompts[0])
+    first = _first_pages(tmp_path)
+    for path in files(tmp_path):
+        data = bytearray(path.read_bytes())
+        if path.name not in first:
+            data[len(data) // 2] ^= 1
+            path.write_bytes(data)
+    side = Side(bundle(architecture), tmp_path)
+    assert [side.reply(one)[1] for one in prompts] == expected
+    assert len(side.lines) >= 1
+
+
+def _first_pages(home: Path) -> set[str]:
+    """The pages of the first tokens."""
+    found = set[str]()
+    for path in files(home):
+        with open_file(path) as stored:
+            found |= {path.name} if stored.document["prefix"]["first"] == 0 else set()
+    return found
+
+
+def test_a_file_that_goes_away_costs_no_token_that_memory_has(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process removes the oldest between the look at the folder and the reading."""
+    say = partial(talk, of="qwen35")
+    Side(bundle("qwen35"), tmp_path).reply(say(600, 300, 200))
+    side = Side(bundle("qwen35"), tmp_path / "none")
+    short, long = say(600, 150), say(600, 300, 200)
+    side.reply(short)
+    had = side.engine.reusable(long)
+    assert had > 500
+    side.prefixes = Side(bundle("qwen35"), tmp_path).prefixes
+    names = side.prefixes._folder.names()
+    for path in files(tmp_path):
+        path.unlink()
+    monkeypatch.setattr(side.prefixes._folder, "names", lambda: names)
+    assert side.prefixes.fetch(side.engine, long) == 0
+    assert side.engine.reusable(long) == had
+
+
+def test_the_layer_that_predicts_further_tokens_drafts_behind_a_prompt_from_the_disk(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    folder = tmp_path_factory.mktemp("mtp")
+    shape = replace(SHAPES["qwen35"], delta=DeltaShape(nextn=1))
+    export_gguf(write_tiny(folder / "tiny.gguf", "qwen35", shape=shape), folder / "tiny")
+    prompt = talk(600, 200)
+    plain = Side(folder / "tiny", tmp_path / "none").reply(prompt, 60)[1]
+    for found in (False, True):
+        side = Side(folder / "tiny", tmp_path, draft="mtp")
+        with always(side.engine):
+            gained, tokens = side.reply(prompt, 60)
+        assert (gained > 700) == found
+        assert tokens == plain
+
+
+def test_every_conversation_of_a_batch_is_saved(bundle: Bundle, tmp_path: Path) -> None:
+    """Not only the last one."""
+    prompts = [talk(700, seed=seed) for seed in (1, 2)]
+    runner = run_tiny(bundle("qwen2"), context=CONTEXT, conversations=2).runner
+    found = prefixes_of(runner, tmp_path, GENEROUS, print)
+    assert found is not None
+    for engine, prompt in zip(runner.engines, prompts, strict=True):
+        with runner.reply(runner.engines.index(engine)):
+            for _ in engine.generate(prompt, DrawParams(), max_tokens=1, stop_ids=()):
+                pass
+        found.keep(engine, prompt, len(prompt), 1000.0)
+    found.close()
+    runner.close()
+    for prompt in prompts:
+        side = Side(bundle("qwen2"), tmp_path)
+        assert side.prefixes.fetch(side.engine, prompt) > 680

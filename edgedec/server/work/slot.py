@@ -106,18 +106,12 @@ class Slot:
                     if not job.begun:
                         job.begun = True
                         self._begun(job)
-                        self._keep(reply)
+                        if prefixes := self._tools.prefixes:
+                            prefixes.keep_reply(self.engine.home, reply)
         finally:
             tokens = trace.tokens()
             if text or tokens:
                 ticket.put(Piece(job.number, text, tokens))
-
-    def _keep(self, reply: Reply) -> None:
-        """Let the prompt of a reply be saved, which was read."""
-        if self._tools.prefixes:
-            stats = reply.stats
-            computed = stats.prompt_tokens - stats.reused_tokens
-            self._tools.prefixes.keep(self.engine.home, reply.prompt, computed, stats.prefill_s)
 
     def _usage(self, reply: Reply, queue_s: float, shared: float) -> Usage:
         stats, marks = reply.stats, reply.marks
