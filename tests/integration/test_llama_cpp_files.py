@@ -25,7 +25,7 @@ TYPES = {
     "MOSTLY_Q4_0": "q4_0", "MOSTLY_Q4_1": "q4_1", "MOSTLY_Q5_0": "q5_0", "MOSTLY_Q5_1": "q5_1",
     "MOSTLY_Q2_K": "q2_k", "MOSTLY_Q3_K_M": "q3_k", "MOSTLY_Q4_K_M": "q4_k", "MOSTLY_Q5_K_M": "q5_k",
     "MOSTLY_Q6_K": "q6_k", "MOSTLY_IQ4_NL": "iq4_nl", "MOSTLY_MXFP4_MOE": "mxfp4",
-    "MOSTLY_IQ4_XS": "iq4_xs", "MOSTLY_IQ3_S": "iq3_s", "MOSTLY_IQ3_XXS": "iq3_xxs", "MOSTLY_TQ1_0": "tq1_0",
+    "MOSTLY_IQ4_XS": "iq4_xs", "MOSTLY_IQ3_S": "iq3_s", "MOSTLY_TQ1_0": "tq1_0",
     "MOSTLY_TQ2_0": "tq2_0",
 }  # fmt: skip
 """llama.cpp's names of file types, and a format that each file then has."""
