@@ -26,6 +26,7 @@ from edgedec.cli.slash.turns import SEEDS
 from edgedec.cli.text_input import piped_turns, read_prompt
 from edgedec.cli.window.chat_window import ChatWindow
 from edgedec.core.cache_config import DROP, WHEN_FULL, WhenFull
+from edgedec.core.errors import UsageError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.session.session_file import check_place
 from edgedec.session.session_lock import kept_alone
@@ -33,6 +34,7 @@ from edgedec.session.session_lock import kept_alone
 if TYPE_CHECKING:
     from edgedec.api import Model
     from edgedec.assemble.config import RunConfig
+    from edgedec.cli.tool_calls import ToolCalls
     from edgedec.session.chat import Chat
 
 
@@ -63,6 +65,11 @@ if TYPE_CHECKING:
     "what drafters learned. `edgedec clean history` removes it.",
 )  # fmt: skip
 @option(
+    "--mcp", type=click.Path(path_type=Path), metavar="FILE", heading=opt.REPLY, rare=True,
+    help="Offer the tools of local servers that this JSON file names (mcpServers) and that are started here; "
+    "each call is shown and confirmed.",
+)  # fmt: skip
+@option(
     "--server", metavar="URL", heading=opt.MODEL,
     help="Talk with a model of this running server, EdgeDec's or any other with OpenAI's interface.",
 )  # fmt: skip
@@ -72,6 +79,7 @@ def command(
     /,
     model: str,
     words: tuple[str, ...],
+    mcp: Path | None,
     server: str | None,
     history: bool,
     session_file: Path | None,
@@ -109,6 +117,8 @@ def command(
     if server:
         from edgedec.cli import server_chat
 
+        if mcp:
+            raise UsageError("--mcp is for a model that runs here", hint="leave out --server")
         given = ctx.get_parameter_source("model") is ParameterSource.COMMANDLINE
         named = model if given or model == ctx.params["named"] else None
         server_chat.converse(ctx, server, named, words, reply, sampling)
@@ -124,8 +134,10 @@ def command(
         thinking=reply.thinking,
         history=history,
     )
-    prepare = _Opening(ctx, config, reply).prepare
-    window = ChatWindow(model, prepare, interactive=not words and services(ctx).interactive())
+    interactive = not words and services(ctx).interactive()
+    calls = _tool_calls(ctx, mcp, interactive=interactive) if mcp else None
+    prepare = _Opening(ctx, config, reply, calls).prepare
+    window = ChatWindow(model, prepare, interactive=interactive, calls=calls)
     ctx.call_on_close(window.close)
     if session_file:
         window.keep(session_file, sampling.named())
@@ -145,6 +157,7 @@ class _Opening:
     ctx: click.Context
     config: RunConfig
     reply: opt.ReplyOptions
+    calls: ToolCalls | None = None
 
     def prepare(self, name: str) -> Callable[[], tuple[Model, Chat]]:
         """Fetch a model if it is missing; return the function that opens it and begins a chat."""
@@ -155,10 +168,19 @@ class _Opening:
         if model.loaded.template:
             model.loaded.template.compile()  # a broken one shows now, not after the first turn was typed
         reply = self.reply
-        chat = model.chat(system=reply.system, max_tokens=reply.max_tokens, stop=reply.stops)
+        tools = self.calls.tools if self.calls else ()
+        chat = model.chat(system=reply.system, max_tokens=reply.max_tokens, stop=reply.stops, tools=tools)
         if self.ctx.params["seed"] is None:
             chat.adjust(params=replace(chat.settings.params, seed=secrets.randbelow(SEEDS)))
         return model, chat
+
+
+def _tool_calls(ctx: click.Context, file: Path, *, interactive: bool) -> ToolCalls:
+    from edgedec.cli.tool_calls import ToolCalls, asked_on_terminal, start_servers
+
+    servers = start_servers(file.expanduser())
+    ctx.call_on_close(servers.close)
+    return ToolCalls(servers, asked_on_terminal if interactive else None)
 
 
 def _converse(window: ChatWindow, ctx: click.Context) -> None:

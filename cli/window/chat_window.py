@@ -24,6 +24,7 @@ from edgedec.system.process import unseen
 
 if TYPE_CHECKING:
     from edgedec.api import Model
+    from edgedec.cli.tool_calls import ToolCalls
     from edgedec.sampling.named import SamplingParams
     from edgedec.session.chat import Chat
     from edgedec.session.message import Message
@@ -36,10 +37,13 @@ Prepare = Callable[[str], "Callable[[], tuple[Model, Chat]]"]
 class ChatWindow:
     """Answers one message after the other, and shows everything that they lead to."""
 
-    def __init__(self, name: str, prepare: Prepare, *, interactive: bool = False) -> None:
+    def __init__(
+        self, name: str, prepare: Prepare, *, interactive: bool = False, calls: ToolCalls | None = None
+    ) -> None:
         self._name = name
         self._prepare = prepare
         self.interactive = interactive
+        self._calls = calls
         self.model, self.chat = prepare(name)()
         self.kept: SessionFile | None = None
         self.traced = False
@@ -86,6 +90,8 @@ class ChatWindow:
 
     def greet(self) -> None:
         screen.aside(f"{self.model.name}, {self.model.context} tokens of context; /help helps")
+        if self._calls:
+            self._calls.greet()
         if self.chat.messages and self.kept:
             screen.aside(f"continuing {self.kept.path}: {turns(self.chat)}")
             self.show_last_turn()
@@ -108,8 +114,10 @@ class ChatWindow:
         return warns
 
     def answer(self, text: str) -> None:
-        """Stream the answer to a message, with the files that go with it."""
+        """Stream the answer to a message, with the files that go with it, and answers to results of tools."""
         self.show(lambda: self._reply(text))
+        if self._calls:
+            self._calls.answer(self.chat, lambda: self.show(self.chat.reply))
 
     def end_turn(self) -> None:
         """Say the news of a turn, and save a chat that is kept in a file."""

@@ -97,6 +97,7 @@ EXAMPLES = (
     Example(guide("batching"), "--batch 8", files=("questions.txt",), prints=r"\w+ \w+"),
     Example(guide("batching"), "bench batch", left_out=STUDY),
     Example(guide("chat"), "printf", stdin="Say hello.\n", models=QWEN, prints=r"\w+.*\n\W*\w+"),
+    Example(guide("chat"), "--mcp servers.json", left_out="starts servers of a reader's own"),
     Example(guide("drafting"), "List the even numbers", prints=r"\b18\b[^{]*\{"),
     Example(guide("drafting"), "edgedec chat", stdin="Say hello.\n", models=QWEN, prints="can draft"),
     Example(guide("drafting"), "$ edgedec check", models=QWEN, prints="verdict +can draft"),
