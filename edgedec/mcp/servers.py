@@ -30,7 +30,7 @@ _START_S, _END_S = 60.0, 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallOutcome:
     """The result of a call. ``failed``: the tool, or its server, could not do it."""
 
     text: str
@@ -108,11 +108,11 @@ class ToolServers:
         """Return the tool that a model calls so."""
         return next((tool for tool in self.tools if tool.name == name), None)
 
-    def call(self, tool: McpTool, arguments: dict[str, Any]) -> Outcome:
+    def call(self, tool: McpTool, arguments: dict[str, Any]) -> CallOutcome:
         """Call a tool and wait for its result. A fault is an outcome too; KeyboardInterrupt is raised."""
         server = self._servers[tool.server.name]
         if server.session is None:
-            return Outcome(f"the server {tool.server.name} has ended", failed=True)
+            return CallOutcome(f"the server {tool.server.name} has ended", failed=True)
         waiting = self._submit(server.session.call_tool(tool.own, arguments))
         try:
             result = waiting.result(tool.server.call_s)
@@ -121,10 +121,10 @@ class ToolServers:
             raise
         except Late:
             waiting.cancel()
-            return Outcome(f"{tool.name} took longer than {tool.server.call_s:g} s", failed=True)
+            return CallOutcome(f"{tool.name} took longer than {tool.server.call_s:g} s", failed=True)
         except (Exception, CancelledError) as error:
-            return Outcome(f"{tool.name} failed: {_root(error)}", failed=True)
-        return Outcome(result_text(result), failed=bool(result.is_error))
+            return CallOutcome(f"{tool.name} failed: {_root(error)}", failed=True)
+        return CallOutcome(result_text(result), failed=bool(result.is_error))
 
     def close(self) -> None:
         """End all servers."""
