@@ -10,6 +10,8 @@ from edgedec.core.units import size
 from edgedec.models.recipes import BUNDLE_GROWTH
 
 _MARGIN = 16 << 20
+_GRIDS = {"IQ1": 2.2, "IQ2": 1.65, "IQ3": 1.45, "TQ1": 1.25}
+"""Growth of types whose weights are packed in more bits than the file has."""
 
 
 def bytes_under(directory: Path) -> int:
@@ -24,14 +26,33 @@ def bytes_under(directory: Path) -> int:
     return total
 
 
-def check_space(directory: Path, gguf_bytes: int, *, present: int = 0, download: bool = True) -> None:
+def bundle_growth(file_name: str) -> float:
+    """Return how many times the bytes of a GGUF file its bundle has at most, by the types in the file's name.
+
+    >>> bundle_growth("m-Q4_K_M.gguf"), bundle_growth("m-UD-IQ2_XXS.gguf")
+    (1.03, 1.65)
+    """
+    from edgedec.models.hub_choice import quant_of
+
+    quant = (quant_of(file_name) or "").removeprefix("UD-")
+    return next((growth for begin, growth in _GRIDS.items() if quant.startswith(begin)), BUNDLE_GROWTH)
+
+
+def check_space(
+    directory: Path,
+    gguf_bytes: int,
+    *,
+    present: int = 0,
+    download: bool = True,
+    growth: float = BUNDLE_GROWTH,
+) -> None:
     """Raise StorageError, which states the bytes needed, unless a model fits below ``directory``.
 
     At the peak the downloaded parts lie beside the joined file of ``gguf_bytes``, and later that file beside
-    the bundle: a little more than two files. ``present`` bytes of it are on the disk already. Without
-    ``download`` only the bundle is written.
+    the bundle: a little more than two files, as a rule. ``present`` bytes of it are on the disk already.
+    Without ``download`` only the bundle is written. ``growth``: see ``bundle_growth``.
     """
-    needed = math.ceil(gguf_bytes * (BUNDLE_GROWTH + (1 if download else 0))) - present + _MARGIN
+    needed = math.ceil(gguf_bytes * (growth + (1 if download else 0))) - present + _MARGIN
     existing = directory
     while not existing.exists() and existing != existing.parent:
         existing = existing.parent

@@ -15,7 +15,7 @@ from edgedec.core.progress import Notice, Progress
 from edgedec.core.units import size
 from edgedec.disk.files import storage_errors
 from edgedec.export.gguf_parts import gguf_files
-from edgedec.models.disk import bytes_under, check_space
+from edgedec.models.disk import bundle_growth, bytes_under, check_space
 from edgedec.models.hub_origin import HubOrigin, read_hub_origin
 from edgedec.models.known_file import preset_by_name
 from edgedec.models.layout import Layout
@@ -125,7 +125,9 @@ class Pull:
         return path, next(source for source in sources)
 
     def _reserve(self, gguf_bytes: int, *, download: bool = True) -> None:
-        check_space(self._layout.home, gguf_bytes, present=bytes_under(self._work), download=download)
+        growth = bundle_growth(self._job.expected.file_name)
+        present = bytes_under(self._work)
+        check_space(self._layout.home, gguf_bytes, present=present, download=download, growth=growth)
 
     def _announce(self) -> None:
         licence = self._job.licence

@@ -14,7 +14,7 @@ from edgedec.bundle.preset import OFF, Preset
 from edgedec.core.quick_dataclass import dataclass
 
 BUNDLE_GROWTH = 1.03
-"""A bundle is at most this many times the bytes of its GGUF."""
+"""A bundle is at most this many times the bytes of its GGUF; ``disk.bundle_growth`` has exceptions."""
 
 
 @dataclass(frozen=True, slots=True)

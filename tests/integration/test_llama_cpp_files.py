@@ -16,7 +16,7 @@ from edgedec.bench.harness import runtimes
 from edgedec.bench.studies.faithful import FaithfulReport, compare_logits, windows_of
 from edgedec.export import export_gguf
 from edgedec.export.gguf_source import open_gguf
-from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fixtures.tiny_gguf import CODED, TinyShape, write_tiny
 
 pytestmark = pytest.mark.slow
 TINY = TinyShape(hidden=256, ffn=512, head_dim=64)
@@ -62,6 +62,12 @@ def check(report: FaithfulReport, floats: bool) -> None:
     assert ours.kl_mean < (1e-5 if floats else 1e-2)
     assert ours.kl_mean < max(theirs.kl_mean, 1e-5)
     assert ours.top1_agreement >= theirs.top1_agreement - 0.01
+
+
+def test_a_file_of_all_codebooks(tmp_path: Path) -> None:
+    gguf = write_tiny(tmp_path / "tiny.gguf", "qwen2", formats=CODED, shape=TINY)
+    tokens = np.random.default_rng(0).integers(3, 280, 256).tolist()
+    check(compared(gguf, tmp_path / "bundle", tokens), floats=False)
 
 
 @pytest.mark.parametrize("kind", TYPES)
