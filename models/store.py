@@ -199,6 +199,8 @@ class Store:
         """Return the name in the store for a reference that is no path; None for a hub name without a file
         that is not installed. Raises NotFoundError and UsageError.
         """
+        if self._by_own_name(reference):
+            return reference
         file = hub_file(reference)
         if file is None:
             return store_name(reference)

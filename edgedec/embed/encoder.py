@@ -20,8 +20,8 @@ from edgedec.telemetry.cores import check_usable, physical_cores
 from edgedec.text.whole_texts import TokenText, WholeTexts
 
 Vectors = NDArray[np.float32]
-_TOGETHER = 256
-"""Texts that become tokens at a time."""
+_TOGETHER, _TOGETHER_CHARS = 64, 1 << 16
+"""Texts that become tokens at a time, and their characters: the memory plan has room for no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Encoder:
             raise UsageError(f"{self.name} is a reranker: it makes scores of pairs, no vectors")
         check_dimensions(self, dimensions)
         prompt = self.facts.prompt(kind)
-        found = self._passes(len(texts), lambda some: self._read(texts[some], prompt))
+        found = self._passes([*map(len, texts)], lambda some: self._read(texts[some], prompt))
         _tell(found.cut, self.context, notice)
         if dimensions is None or dimensions == self.size:
             return found
@@ -100,7 +100,8 @@ class Encoder:
         """
         if self.facts.ranks:
             read = self._texts.encode_pairs
-            found = self._passes(len(documents), lambda some: read(query, documents[some]))
+            sizes = [len(query) + len(one) for one in documents]
+            found = self._passes(sizes, lambda some: read(query, documents[some]))
             _tell(found.cut, self.context, notice)
             return found
         one = self.embed([query], kind=QUERY, notice=notice)
@@ -120,11 +121,12 @@ class Encoder:
         kept = ids[: self.context]
         return TokenText(kept, [0] * len(kept), len(ids) > self.context)
 
-    def _passes(self, count: int, read: Callable[[slice], list[TokenText]]) -> Encoded:
-        vectors, tokens, cut = np.empty((count, self.size), np.float32), 0, 0
+    def _passes(self, sizes: Sequence[int], read: Callable[[slice], list[TokenText]]) -> Encoded:
+        """Compute all texts; ``sizes``: of each, in characters or tokens."""
+        vectors, tokens, cut = np.empty((len(sizes), self.size), np.float32), 0, 0
         done = 0
-        for start in range(0, count, _TOGETHER):
-            for batch in batches(read(slice(start, start + _TOGETHER)), self.plan.tokens):
+        for some in together(sizes):
+            for batch in batches(read(some), self.plan.tokens):
                 found = self._session.run([one.ids for one in batch], [one.types for one in batch])
                 vectors[done : done + len(batch)] = found
                 done += len(batch)
@@ -163,6 +165,18 @@ def load_encoder(
     plan = plan_encoder(manifest, threads or physical_cores(), memory)
     texts.limit(plan.context)
     return Encoder(manifest, session, texts, plan)
+
+
+def together(sizes: Sequence[int]) -> Iterator[slice]:
+    """Yield parts of a list of texts of these sizes that become tokens at a time."""
+    start = chars = 0
+    for at, size in enumerate(sizes):
+        if at > start and (at - start == _TOGETHER or chars + size > _TOGETHER_CHARS):
+            yield slice(start, at)
+            start, chars = at, 0
+        chars += size
+    if start < len(sizes):
+        yield slice(start, len(sizes))
 
 
 def batches(texts: Sequence[TokenText], most: int) -> Iterator[list[TokenText]]:

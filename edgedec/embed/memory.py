@@ -16,7 +16,7 @@ USUAL_CONTEXT = 8192
 LEAST_CONTEXT = 512
 """The same in a small budget: shorter texts would be cut too often."""
 _FLOAT_BYTES = 4
-_SLACK_BYTES = 4 << 20
+_SLACK_BYTES = 12 << 20
 """Texts, token ids and vectors of a batch, and what Python's and the runtime's allocators keep."""
 _QUERIES = 24
 """Rows of scores of a thread at a time (kernels/tree_attention/tree_attention.h, kMostQueries)."""

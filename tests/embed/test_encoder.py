@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 import edgedec
 from edgedec.core.errors import MemoryBudgetError, UnsupportedError, UsageError
-from edgedec.embed.encoder import Encoder, batches, load_encoder, shortened
+from edgedec.embed.encoder import Encoder, batches, load_encoder, shortened, together
 from edgedec.export import export_huggingface
 from edgedec.text.whole_texts import TokenText
 from tests.fixtures.tiny_bert import CONFIG, TEXTS, write_bert
@@ -138,6 +138,32 @@ def test_batches_keep_to_their_tokens() -> None:
     texts = [TokenText([0] * count, [0] * count) for count in (5, 5, 1, 30, 2, 2)]
     found = [[len(one.ids) for one in batch] for batch in batches(texts, 10)]
     assert found == [[5, 5], [1], [30], [2, 2]]
+
+
+def test_few_texts_become_tokens_at_a_time() -> None:
+    parts = [*together([10] * 130 + [60_000, 60_000, 1])]
+    assert [(one.start, one.stop) for one in parts] == [(0, 64), (64, 128), (128, 131), (131, 133)]
+    assert [*together([])] == []
+
+
+_PEAK = """
+import random, sys
+from pathlib import Path
+from edgedec.embed.encoder import load_encoder
+from edgedec.system.memory import peak_rss_bytes
+encoder = load_encoder(Path(sys.argv[1]), threads=2, memory=int(sys.argv[2]))
+words = "the a cat dog sat on mat blue sky is why run".split()
+texts = [" ".join(random.choices(words, k=random.choice([3, 30, 300]))) for _ in range(400)]
+encoder.embed([*texts, "cat " * 100_000])
+print(peak_rss_bytes(), encoder.plan.total)
+"""
+
+
+def test_the_process_keeps_to_the_plan(bundle: Path) -> None:
+    command = [sys.executable, "-c", _PEAK, str(bundle), "300000000"]
+    made = subprocess.run(command, capture_output=True, text=True, check=True)
+    peak, planned = map(int, made.stdout.split())
+    assert peak <= planned <= 300_000_000
 
 
 def test_a_budget_that_is_too_small_is_refused_with_one_that_is_not(bundle: Path) -> None:

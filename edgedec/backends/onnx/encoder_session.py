@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,8 @@ class EncoderSession:
         if inputs - {_TYPES} != _INPUTS or outputs.get(_OUTPUT, [])[1:] != [facts.size]:
             raise other_model(MODEL)
         self._typed = _TYPES in inputs
+        self._turn = Lock()
+        """Held during a pass, which takes all threads."""
 
     def run(self, texts: Sequence[Sequence[int]], types: Sequence[Sequence[int]]) -> NDArray[np.float32]:
         """Return f32[texts, size] of texts of at least one token each. Raises BackendError."""
@@ -43,7 +46,7 @@ class EncoderSession:
         }
         if self._typed:
             feed[_TYPES] = _joined(types)
-        with one_line_errors():
+        with self._turn, one_line_errors():
             found: NDArray[np.float32] = self._session.run([_OUTPUT], feed)[0]
         return found
 
