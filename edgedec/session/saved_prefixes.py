@@ -49,11 +49,13 @@ _MEASURED_TOKENS = 128
 """Tokens of a prompt whose time tells how fast the model reads."""
 _READ_BYTES = 1 << 20
 """Memory in which files are hashed."""
+_TOKEN_BYTES = 16
+"""Memory of a prompt that is being saved, for each token."""
 _JUDGED_S = 0.25
 """Time of reading that tells whether it is worth it."""
 _TRIES = 3
 _PAUSE_S = 60.0
-_CLOSE_S = 60.0
+_CLOSE_S = 20.0
 
 
 @dataclass(eq=False)
@@ -155,7 +157,7 @@ class SavedPrefixes:
         return replace(host, fetch=partial(self.fetch, home), kept=partial(self.keep_reply, home))
 
     def close(self) -> None:
-        """Write what waits, if that takes no longer than a minute, and end the thread."""
+        """Write what waits, if that takes no longer than 20 seconds, and end the thread."""
         with self._changed:
             self._changed.wait_for(lambda: not (self._jobs or self._busy), _CLOSE_S)
             self._closed = True
@@ -217,7 +219,8 @@ class SavedPrefixes:
     def _work(self) -> None:
         while (job := self._next()) is not None:
             try:
-                self._save(job)
+                with job.home.ledger.lease(SLACK, _TOKEN_BYTES * len(job.prompt)):
+                    self._save(job)
             except _OvertakenError:
                 pass
             except Exception as error:  # a full disk, among others: replies go on

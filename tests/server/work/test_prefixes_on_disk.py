@@ -106,6 +106,60 @@ def test_servers_share_a_folder(store: Store, hubs: list[Hub]) -> None:
         assert only(ticket).ids == expected[number]
 
 
+def some_talk(rng: random.Random) -> tuple[Message, ...]:
+    """A conversation that others begin like, to be cut, changed or gone on with."""
+    said = [SYSTEM] if rng.random() < 0.8 else []
+    for turn in range(rng.randint(1, 2)):
+        text = rng.choice(["Hello", "What?", "The cat sat on the mat. " * 3])
+        said.append(Message("user", f"{text} {turn}"))
+        said.append(Message("assistant", rng.choice(["No.", "The dog sat. " * 3])))
+    return tuple(said[:-1])
+
+
+def random_talks(model: str, store: Store, seed: int, count: int) -> int:
+    """Ask servers that share a small folder and end now and then; returns the tokens from the disk."""
+    rng, found = random.Random(seed), 0
+    pool = [some_talk(rng) for _ in range(8)]
+    plain = hub_of(store, model)
+    requests = [
+        GenerationRequest(messages=one, model=model, sampling=SamplingParams(temperature=0), max_tokens=10)
+        for one in pool
+    ]
+    expected = [only(plain.submit(one)).ids for one in requests]
+    plain.close()
+    saving = replace(PLAIN, prefixes=rng.choice(["150kB", "1MB", "1GB"]), draft=rng.choice(["off", "lookup"]))
+    hubs = [hub_of(store, model, config=saving) for _ in range(2)]
+    try:
+        for _ in range(count):
+            if rng.random() < 0.3:
+                at = rng.randrange(2)
+                hubs[at].close()
+                hubs[at] = hub_of(store, model, config=saving)
+            asked_now = [(rng.randrange(len(pool)), rng.choice(hubs)) for _ in range(rng.randint(1, 4))]
+            tickets = [(which, hub.submit(requests[which])) for which, hub in asked_now]
+            for which, ticket in tickets:
+                got = only(ticket)
+                assert got.ids == expected[which], (seed, which)
+                found += got.usage.disk_tokens
+    finally:
+        for hub in hubs:
+            hub.close()
+    return found
+
+
+@pytest.mark.parametrize("model", [*NAMES])
+def test_random_conversations(model: str, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved_prefixes, "_LEAST_TOKENS", 64)
+    assert sum(random_talks(model, store, seed, 8) for seed in range(2)) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [*NAMES])
+def test_many_random_conversations(model: str, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved_prefixes, "_LEAST_TOKENS", 64)
+    assert sum(random_talks(model, store, seed, 20) for seed in range(2, 14)) > 0
+
+
 SAVER = """
 import sys
 from pathlib import Path
