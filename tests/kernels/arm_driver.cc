@@ -60,7 +60,13 @@ void give(void* all, size_t) { VirtualFree(all, 0, MEM_RELEASE); }
 
 void* load(const char* path) { return LoadLibraryA(path); }
 std::string why() { return "error " + std::to_string(GetLastError()); }
-void* find(void* library, const char* name) { return reinterpret_cast<void*>(GetProcAddress(static_cast<HMODULE>(library), name)); }
+
+// A function of the library, or of the C library, which no other one hands on.
+void* find(void* library, const char* name) {
+  auto found = GetProcAddress(static_cast<HMODULE>(library), name);
+  if (!found) found = GetProcAddress(GetModuleHandleA("ucrtbase.dll"), name);
+  return reinterpret_cast<void*>(found);
+}
 #else
 size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 

@@ -141,6 +141,21 @@ def test_rms_norm_and_rotary_table(same_on_arm: Compare, d: int) -> None:
 
 
 MODEL = attention.Model()
+MODELS = [
+    MODEL,
+    attention.Model(heads=14, kv_heads=2, dim=64, norms=True),
+    attention.Model(heads=9, kv_heads=3, dim=64, interleaved=True),
+    attention.Model(heads=4, kv_heads=1, dim=256, window=20, norms=True),
+    attention.Model(heads=5, kv_heads=5, dim=80, window=7),
+    attention.Model(heads=2, kv_heads=1, dim=512, norms=True, value_norm=True),
+    attention.Model(heads=14, kv_heads=2, dim=64, norms=True, int8=True),
+    attention.Model(heads=4, kv_heads=1, dim=256, window=20, int8=True),
+    attention.Model(heads=4, kv_heads=1, dim=64, window=20, ring=True),
+    attention.Model(heads=4, kv_heads=1, dim=64, window=20, ring=True, int8=True),
+    attention.Model(heads=16, kv_heads=2, dim=64, window=20, ring=True, int8=True, sinks=True),
+    attention.Model(heads=32, kv_heads=1, dim=32, sinks=True),
+]
+RECURRENT: list[RecurrentLayer] = [DELTAS[0], DELTAS[2], ShortConvLayer(hidden=272)]
 
 
 def attend(
@@ -154,24 +169,7 @@ def attend(
     return np.concatenate([part.ravel() for part in parts])
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        MODEL,
-        attention.Model(heads=14, kv_heads=2, dim=64, norms=True),
-        attention.Model(heads=9, kv_heads=3, dim=64, interleaved=True),
-        attention.Model(heads=4, kv_heads=1, dim=256, window=20, norms=True),
-        attention.Model(heads=5, kv_heads=5, dim=80, window=7),
-        attention.Model(heads=2, kv_heads=1, dim=512, norms=True, value_norm=True),
-        attention.Model(heads=14, kv_heads=2, dim=64, norms=True, int8=True),
-        attention.Model(heads=4, kv_heads=1, dim=256, window=20, int8=True),
-        attention.Model(heads=4, kv_heads=1, dim=64, window=20, ring=True),
-        attention.Model(heads=4, kv_heads=1, dim=64, window=20, ring=True, int8=True),
-        attention.Model(heads=16, kv_heads=2, dim=64, window=20, ring=True, int8=True, sinks=True),
-        attention.Model(heads=32, kv_heads=1, dim=32, sinks=True),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("model", MODELS, ids=str)
 def test_tree_attention(same_on_arm: Compare, model: attention.Model) -> None:
     for tokens, length in ((1, 0), (1, 37), (2, 1), (5, 16), (16, 50), (40, 130)):
         parents = random_tree(tokens, tokens)
@@ -195,7 +193,7 @@ def test_tree_attention_of_many_shapes(same_on_arm: Compare, seed: int) -> None:
     same_on_arm(partial(attend, model, x, parents, model.cache(length, length + tokens), length))
 
 
-@pytest.mark.parametrize("layer", [DELTAS[0], DELTAS[2], ShortConvLayer(hidden=272)], ids=str)
+@pytest.mark.parametrize("layer", RECURRENT, ids=str)
 def test_recurrent_ops(same_on_arm: Compare, layer: RecurrentLayer) -> None:
     text = layer.tokens(60)
 

@@ -27,16 +27,20 @@ def arm() -> Iterator[ArmLibrary]:
 
 @pytest.fixture(params=here.SIDES)
 def both(request: pytest.FixtureRequest, tmp_path: Path, arm: ArmLibrary) -> Iterator[here.Both]:
-    side = request.param
+    yield from both_on(request.param, tmp_path, arm)
+
+
+def both_on(side: str, folder: Path, library: ArmLibrary) -> Iterator[here.Both]:
+    """A tokenizer of this machine, and the same table in a library elsewhere."""
     metadata = (
         bpe_metadata()
         if side == "bpe"
         else spm_metadata(here.WORDS, add_space_prefix=side == "spm with a space")
     )
-    tokenizer = built(tmp_path, metadata)
+    tokenizer = built(folder, metadata)
     info = tokenizer.info
     bos = info.bos_id if info.add_bos and info.bos_id is not None else -1
-    with ArmTextProbe(arm, str(tmp_path / "tokenizer.table"), spm=info.kind == "spm", bos=bos) as probe:
+    with ArmTextProbe(library, str(folder / "tokenizer.table"), spm=info.kind == "spm", bos=bos) as probe:
         yield tokenizer, probe
 
 

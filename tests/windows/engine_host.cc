@@ -2,6 +2,7 @@
 // words between tabs, an answer on each line of standard output. Paths are UTF-8, which the words of a command line are not everywhere.
 //   open FOLDER RUNTIME THREADS CONTEXT MEMORY DRAFT    ok
 //   generate MOST TEMPERATURE SEED ID ID ...            ok, the ids, a semicolon, tokens reused and drafted ones accepted
+//   form MOST TEMPERATURE SEED SCHEMA TEXT               the same of the reply to a text, in the form of a JSON schema
 //   encode TEXT                                         ok and the ids
 //   reply MOST TEXT                                     ok and the text of a chat's reply, line ends as \n
 //   stats, save PATH, restore PATH                      ok, for stats with JSON
@@ -57,9 +58,9 @@ std::string listed(const std::vector<int32_t>& ids) {
   return text;
 }
 
+// The reply to a text in a form, or to tokens.
 std::string generate(const std::vector<std::string>& words) {
   std::vector<int32_t> prompt, reply;
-  for (size_t at = 4; at < words.size(); ++at) prompt.push_back(std::stoi(words[at]));
   edgedec_sampling sampling;
   edgedec_sampling_init(&sampling);
   sampling.temperature = std::stod(words[2]);
@@ -72,7 +73,14 @@ std::string generate(const std::vector<std::string>& words) {
   request.user = &reply;
   edgedec_result result;
   result.size = sizeof result;
-  if (edgedec_generate(engine, prompt.data(), prompt.size(), &request, &result, &status)) return {};
+  if (words[0] == "form") {
+    request.schema = words[4].c_str();
+    edgedec_complete(engine, words[5].data(), words[5].size(), &request, &result, &status);
+  } else {
+    for (size_t at = 4; at < words.size(); ++at) prompt.push_back(std::stoi(words[at]));
+    edgedec_generate(engine, prompt.data(), prompt.size(), &request, &result, &status);
+  }
+  if (status.code) return {};
   return listed(reply) + "; " + std::to_string(result.reused_tokens) + " " + std::to_string(result.accepted_tokens);
 }
 
@@ -109,7 +117,7 @@ std::string stats() {
 
 std::string answer(const std::vector<std::string>& words) {
   if (words[0] == "open") return open(words);
-  if (words[0] == "generate") return generate(words);
+  if (words[0] == "generate" || words[0] == "form") return generate(words);
   if (words[0] == "encode") return encode(words[1]);
   if (words[0] == "reply") return reply(words);
   if (words[0] == "stats") return stats();

@@ -6,20 +6,14 @@ Needs SmolLM2-135M in the store, and EDGEDEC_ORT_WINDOWS (CONTRIBUTING.md has th
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from edgedec.disk.home import default_home
-from edgedec.kernels.library import library_path
-from tests.conftest import ROOT
-from tests.native.native_runs import runtime
 from tests.windows import cross
+from tests.windows.hosts import Host, windows_host
 
 MODEL = default_home() / "models" / "smollm2-135m"
 LACKS = cross.missing(wine=True, runtime=True) or (
@@ -30,75 +24,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(LACKS is not None, reason=str
 PROMPT = "def fibonacci(n):  # The first numbers are 0, 1, 1, 2, 3, 5, 8. The first numbers are 0, 1, 1,"
 TEXTS = ("Grüße aus Köln, 42 €", "naïve 日本語 \U0001f600 text", "  two  blanks")
 TOKENS = 64
-
-
-@dataclass
-class Host:
-    """The program of the tests, on one of the systems; it gets paths as that system writes them."""
-
-    command: list[str]
-    runtime: Path
-    wine: bool
-
-    def __post_init__(self) -> None:
-        self._process = subprocess.Popen(
-            self.command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=cross.in_wine() if self.wine else dict(os.environ),
-        )
-
-    def ask(self, *words: object) -> list[str]:
-        """The words of the answer: ok, or error with its code, message and hint."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        paths = (cross.windows_path(word) if self.wine and isinstance(word, Path) else word for word in words)
-        self._process.stdin.write(("\t".join(map(str, paths)) + "\n").encode())
-        self._process.stdin.flush()
-        return self._process.stdout.readline().decode().rstrip("\r\n").split("\t")
-
-    def open(self, bundle: Path, memory: int = 0, draft: str = "off") -> list[str]:
-        return self.ask("open", bundle, self.runtime, 1, 512, memory, draft)
-
-    def said(self, *words: object) -> str:
-        done, *rest = self.ask(*words)
-        assert done == "ok", rest
-        return rest[0]
-
-    def generate(
-        self, ids: list[str], most: int = TOKENS, temperature: float = 0.0
-    ) -> tuple[list[str], int, int]:
-        """The ids of a reply, tokens reused, drafted ones accepted."""
-        reply, _, figures = self.said("generate", most, temperature, 7, *ids).partition("; ")
-        reused, accepted = map(int, figures.split())
-        return reply.split(), reused, accepted
-
-    def close(self) -> None:
-        self._process.communicate()
-
-
-def windows_host() -> Host:
-    return Host(["wine", str(cross.windows_program("engine_host"))], Path(cross.RUNTIME), wine=True)
-
-
-@pytest.fixture(scope="module")
-def linux(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    made, library = tmp_path_factory.mktemp("linux") / "engine_host", library_path()
-    links = (library, f"-Wl,-rpath,{library.parent}")
-    cross.run(
-        "c++", "-std=c++17", "-O1", f"-I{ROOT / 'kernels'}", cross.HOSTS["engine_host"], *links, "-o", made
-    )
-    host = Host([str(made)], Path(os.fsdecode(runtime())), wine=False)
-    yield host
-    host.close()
-
-
-@pytest.fixture(scope="module")
-def windows() -> Iterator[Host]:
-    host = windows_host()
-    yield host
-    host.close()
 
 
 @pytest.fixture(scope="module")

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
-from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
 from edgedec.kernels import library
-from tests.kernels import float_rows, test_arm, test_arm_floats, test_math
-from tests.kernels.arm import ArmLibrary, ArmRunner
-from tests.kernels.float_rows import Array, same_bits
+from tests.kernels import test_arm, test_arm_floats, test_math
+from tests.kernels.arm import ArmRunner
+from tests.kernels.float_rows import same_bits
 from tests.kernels.quant_rows import FORMATS, SCALAR, random_packed
 from tests.kernels.test_quant_linear import inputs
 from tests.windows import cross
+from tests.windows.conftest import Compare
+from tests.windows.wine import WineLibrary
 
 pytestmark = [
     pytest.mark.slow,
@@ -27,47 +27,6 @@ QUANTISED = (
     "the_other_quantised_ops_have_the_same_bits",
 )
 FLOATS = ("equal_zeros_keep_the_sign_of_the_second", "halves", "doubles")
-
-
-class WineLibrary(ArmLibrary):
-    """The library for Windows, called as the one for Arm is in qemu."""
-
-    def __post_init__(self) -> None:
-        kernels, driver = cross.library("Windows", "x86_64"), cross.windows_program("driver")
-        self._process = subprocess.Popen(
-            ["wine", str(driver), str(kernels)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=cross.in_wine(),
-        )
-
-
-@pytest.fixture(scope="module")
-def wine() -> Iterator[WineLibrary]:
-    opened = WineLibrary()
-    yield opened
-    opened.close()
-
-
-@pytest.fixture(params=[row for row in library.available() if row != "amx"])
-def runner(request: pytest.FixtureRequest, wine: WineLibrary) -> ArmRunner:
-    return ArmRunner(request.param, library=wine)
-
-
-@pytest.fixture
-def same_in_wine(monkeypatch: pytest.MonkeyPatch, wine: WineLibrary) -> Callable[..., None]:
-    """Compares what a function of the row's name computes here with what it computes there."""
-
-    def compare(compute: Callable[[str], Array]) -> None:
-        expected = compute("scalar")
-        with monkeypatch.context() as there:
-            there.setattr(float_rows, "library_for", lambda row: wine)
-            for row in {"scalar", *float_rows.float_rows()} & {"scalar", "avx2", "avx512"}:
-                if wine.edgedec_cpu_has(row.encode()):
-                    assert same_bits(compute(row), expected), row
-
-    return compare
 
 
 def test_the_rows_are_those_of_linux(wine: WineLibrary) -> None:
@@ -97,22 +56,22 @@ def test_embedding(wine: WineLibrary, format: str) -> None:
 
 
 @pytest.mark.parametrize("name", FLOATS)
-def test_float_ops(same_in_wine: Callable[..., None], name: str) -> None:
+def test_float_ops(same_in_wine: Compare, name: str) -> None:
     getattr(test_arm_floats, f"test_{name}")(same_in_wine)
 
 
 @pytest.mark.parametrize("function", [*test_math.MAPS])
-def test_functions(same_in_wine: Callable[..., None], function: str) -> None:
+def test_functions(same_in_wine: Compare, function: str) -> None:
     test_arm_floats.test_functions(same_in_wine, function)
 
 
 @pytest.mark.parametrize("function", [*test_math.COMBINES])
-def test_combinations(same_in_wine: Callable[..., None], function: str) -> None:
+def test_combinations(same_in_wine: Compare, function: str) -> None:
     test_arm_floats.test_combinations(same_in_wine, function)
 
 
 @pytest.mark.parametrize("d", [1, 63, 576])
-def test_norms_and_rotary_tables(same_in_wine: Callable[..., None], d: int) -> None:
+def test_norms_and_rotary_tables(same_in_wine: Compare, d: int) -> None:
     test_arm_floats.test_rms_norm_and_rotary_table(same_in_wine, d)
 
 
