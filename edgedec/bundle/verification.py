@@ -18,6 +18,7 @@ from edgedec.core.errors import BadFileError, StorageError
 from edgedec.core.progress import Progress, counted, silent
 from edgedec.disk.digest import sha256_for, sha256_hex
 from edgedec.disk.files import atomic_path
+from edgedec.system.files import stamp
 
 FOLDER = "verified"
 _CHUNK_BYTES = 1 << 18
@@ -61,7 +62,7 @@ def record_path(home: Path, bundle: Path) -> Path:
 
 def _is_known(seen: dict[str, Any], bundle: Path, name: str, entry: FileEntry) -> bool:
     try:
-        return bool(seen.get(name) == [*_stamp((bundle / name).stat()), entry.sha256])
+        return bool(seen.get(name) == [*stamp(bundle / name), entry.sha256])
     except OSError:
         return False
 
@@ -71,7 +72,7 @@ def _hashed(path: Path, entry: FileEntry, report: Callable[[int], None]) -> Stam
     digest, buffer = sha256_for(entry.bytes), memoryview(bytearray(_CHUNK_BYTES))
     try:
         with path.open("rb", buffering=0) as stream:
-            stamp = _stamp(os.fstat(stream.fileno()))
+            seen = stamp(stream.fileno())
             while count := stream.readinto(buffer):
                 digest.update(buffer[:count])
                 report(count)
@@ -81,7 +82,7 @@ def _hashed(path: Path, entry: FileEntry, report: Callable[[int], None]) -> Stam
         raise BadFileError(
             f"{path.name} of the bundle fails its SHA-256", hint="pull or export the model again"
         )
-    return stamp
+    return seen
 
 
 def _read(record: Path) -> dict[str, Any]:
@@ -91,7 +92,3 @@ def _read(record: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _stamp(status: os.stat_result) -> Stamp:
-    return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]

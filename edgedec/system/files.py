@@ -1,4 +1,4 @@
-"""Files past the system's cache, locks on open ones, renames, and names that a file may have."""
+"""Files past the system's cache, locks on open ones, renames, stamps, and names that a file may have."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ __all__ = [
     "open_uncached",
     "read_at",
     "replace",
+    "stamp",
     "wrong_with_name",
 ]
 NO_LINKS: int = getattr(os, "O_NOFOLLOW", 0)
@@ -53,6 +54,20 @@ def read_at(file: int, room: mmap.mmap, start: int) -> int:
     data = os.read(file, len(room))
     room[: len(data)] = data
     return len(data)
+
+
+def stamp(file: Path | int) -> list[int]:
+    """Return size, number and times of a file, open or by its path; they change when its bytes do.
+
+    Raises OSError.
+    """
+    status = os.stat(file)
+    changed = status.st_ctime_ns
+    if sys.platform == "win32":
+        from edgedec.system.windows_times import changed as of_windows
+
+        changed = of_windows(file)
+    return [status.st_size, status.st_ino, status.st_mtime_ns, changed]
 
 
 def forget(path: Path) -> None:

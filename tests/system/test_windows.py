@@ -28,6 +28,7 @@ from edgedec.system import (
     windows_memory,
     windows_processor,
     windows_terminal,
+    windows_times,
 )
 from tests.patience import PATIENCE_S
 from tests.system.standing_in import filled, library, module
@@ -70,7 +71,7 @@ def test_memory_is_private_bytes_and_its_peak_the_working_set(monkeypatch: pytes
 
 def test_cores_are_those_of_the_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
     psutil(monkeypatch)
-    monkeypatch.delattr(os, "getloadavg")
+    monkeypatch.delattr(os, "getloadavg", raising=False)
     assert list(psutil_cores.allowed()) == [0, 1, 4, 5]
     assert psutil_cores.physical() == 3
     assert psutil_cores.busy_s() == 9.0
@@ -356,6 +357,25 @@ def test_libraries_and_programs_have_windows_names() -> None:
     assert places.library_name("edgedec_kernels", "win32") == "edgedec_kernels.dll"
     assert places.versioned_names("onnxruntime", "win32") == "onnxruntime.dll"
     assert places.program_name("edgedec_host", "win32") == "edgedec_host.exe"
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_the_time_of_a_change_is_asked_of_the_system(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told: bool
+) -> None:
+    def tell(handle: ctypes.c_void_p, kind: int, place: Any, size: ctypes.c_uint32) -> int:
+        assert (handle.value, kind, size.value) == (90, 0, 40)
+        filled(place, windows_times.BasicInfo, created=1, written=2, changed=3)
+        return int(told)
+
+    module(monkeypatch, "msvcrt", get_osfhandle=lambda descriptor: 90)
+    library(monkeypatch, "kernel32", GetFileInformationByHandleEx=tell)
+    (tmp_path / "file").touch()
+    if told:
+        assert windows_times.changed(tmp_path / "file") == 3
+        return
+    with pytest.raises(OSError, match="does not tell the times"):
+        windows_times.changed(tmp_path / "file")
 
 
 @pytest.mark.parametrize(
