@@ -25,7 +25,7 @@ from edgedec.cli import screen
 from edgedec.cli.early import INTERRUPTED, MEMORY_WORDS, OUT_OF_MEMORY, leave_at_once, raise_again
 from edgedec.cli.interrupts import terminated
 from edgedec.cli.remedies import ELSEWHERE, GONE, hint_of
-from edgedec.core.errors import EdgeDecError, StorageError
+from edgedec.core.errors import BackendError, EdgeDecError, StorageError
 from edgedec.disk.files import DISK_FULL
 
 BROKEN_PIPE = 141
@@ -109,6 +109,8 @@ def explain(error: Exception) -> tuple[str, str | None, int]:
         return f"{error.strerror or error}{where}", None, status
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
         return "the name of a file or a folder is not UTF-8", "rename it", EdgeDecError.exit_code
+    if isinstance(error, ImportError) and "DLL load failed" in str(error):  # as on Windows
+        return str(error), "install Microsoft's Visual C++ Redistributable", BackendError.exit_code
     return f"internal error: {type(error).__name__}: {error}", "EDGEDEC_DEBUG=1 shows where", INTERNAL
 
 

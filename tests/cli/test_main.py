@@ -89,6 +89,12 @@ def test_starting_imports_nothing_heavy() -> None:
         (MemoryError(), 9, "error: not enough memory (a smaller --context or a smaller model needs less)"),
         (OSError(13, "Permission denied", "/x"), 1, "error: Permission denied: /x"),
         (OSError(28, "No space left on device"), 7, "error: No space left on device: standard output"),
+        (
+            ImportError("DLL load failed while importing onnxruntime_pybind11_state: not found"),
+            9,
+            "error: DLL load failed while importing onnxruntime_pybind11_state: not found"
+            " (install Microsoft's Visual C++ Redistributable)",
+        ),
         (ValueError("odd"), 70, "error: internal error: ValueError: odd (EDGEDEC_DEBUG=1 shows where)"),
     ],
 )

@@ -16,6 +16,7 @@ import pytest
 from edgedec.disk import installing
 from edgedec.disk.installing import NAME, pip_install, pip_reinstall
 from edgedec.system import places
+from edgedec.system.places import program_name, quoted, scripts_folder
 
 
 @pytest.fixture(autouse=True)
@@ -44,19 +45,19 @@ def test_on_windows_words_are_in_double_quotes(tmp_path: Path, monkeypatch: pyte
     pip.parent.mkdir(parents=True)
     pip.touch()
     wheel.unlink()
-    assert re.match(r"venv/Scripts/pip\.exe install .*\"wgpu>=0\.32\"", pip_install("gpu"))
+    assert re.match(r"venv[/\\]Scripts[/\\]pip\.exe install .*\"wgpu>=0\.32\"", pip_install("gpu"))
 
 
 def test_in_a_clone_it_is_the_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clone = tmp_path / "my clone"
     clone.mkdir()
     came_from(monkeypatch, {"url": clone.as_uri(), "dir_info": {}})
-    assert pip_install("server") == f"pip install '{clone}[server]'"
+    assert pip_install("server") == f"pip install {quoted(f'{clone}[server]')}"
     monkeypatch.chdir(clone)
-    assert pip_install("server", "--upgrade") == "pip install --upgrade '.[server]'"
+    assert pip_install("server", "--upgrade") == f"pip install --upgrade {quoted('.[server]')}"
     assert pip_reinstall() == "pip install --force-reinstall --no-deps ."
     came_from(monkeypatch, {"url": clone.as_uri(), "dir_info": {"editable": True}})
-    assert pip_install("server") == "pip install -e '.[server]'", "what is edited in the clone stays in use"
+    assert pip_install("server") == f"pip install -e {quoted('.[server]')}", "what is edited stays in use"
     assert pip_reinstall() == "pip install --force-reinstall --no-deps -e ."
 
 
@@ -64,7 +65,7 @@ def test_from_a_wheel_it_is_the_wheel(tmp_path: Path, monkeypatch: pytest.Monkey
     wheel = tmp_path / "edgedec_runtime-0.1.0-py3-none-any.whl"
     wheel.touch()
     came_from(monkeypatch, {"url": wheel.as_uri(), "archive_info": {}})
-    assert pip_install("gpu") == f"pip install '{wheel}[gpu]'"
+    assert pip_install("gpu") == f"pip install {quoted(f'{wheel}[gpu]')}"
 
 
 def test_where_the_source_has_gone_it_is_what_the_extra_brings(
@@ -80,17 +81,17 @@ def test_where_the_source_has_gone_it_is_what_the_extra_brings(
 
 def test_from_a_repository_or_an_index_it_is_that(monkeypatch: pytest.MonkeyPatch) -> None:
     came_from(monkeypatch, {"url": "https://git.example/edgedec", "vcs_info": {"vcs": "git"}})
-    assert pip_install("gpu") == f"pip install '{NAME}[gpu] @ git+https://git.example/edgedec'"
+    assert pip_install("gpu") == f"pip install {quoted(f'{NAME}[gpu] @ git+https://git.example/edgedec')}"
     came_from(monkeypatch, None)
-    assert pip_install("gpu") == f"pip install '{NAME}[gpu]'"
+    assert pip_install("gpu") == f"pip install {quoted(f'{NAME}[gpu]')}"
 
 
 def test_the_pip_is_that_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     came_from(monkeypatch, None)
-    pip = tmp_path / "venv" / "bin" / "pip"
+    pip = scripts_folder() / program_name("pip")
     pip.parent.mkdir(parents=True)
     pip.write_text("#!/bin/sh\n")
     pip.chmod(0o755)
-    assert pip_install("gpu") == f"venv/bin/pip install '{NAME}[gpu]'"
+    assert pip_install("gpu") == f"{pip.relative_to(tmp_path)} install {quoted(f'{NAME}[gpu]')}"
     monkeypatch.setenv("PATH", str(pip.parent))
-    assert pip_install("gpu") == f"pip install '{NAME}[gpu]'"
+    assert pip_install("gpu") == f"pip install {quoted(f'{NAME}[gpu]')}"

@@ -171,6 +171,12 @@ LINUX = wheels.PLATFORMS["linux-x86_64"]
 WHOLE = (*LINUX.compiled, *SHARED)
 
 
+def test_readme_names_wheels_as_they_are_built() -> None:
+    named = re.findall(r"edgedec_runtime-[\w.-]+\.whl", (ROOT / "README.md").read_text(encoding="utf-8"))
+    built = {f"edgedec_runtime-{__version__}-py3-none-{one.tag}.whl" for one in wheels.PLATFORMS.values()}
+    assert len(set(named) & built) == len(named) >= 2
+
+
 @pytest.mark.parametrize("one", wheels.PLATFORMS.values(), ids=[*wheels.PLATFORMS])
 def test_a_whole_wheel_is_taken(tmp_path: Path, one: Any) -> None:
     drafter = f"{wheels.DRAFTERS}0123456789abcdef/tables/recycling.table"
