@@ -98,6 +98,7 @@ class ArmBinding:
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray[Any, Any]] = {}
+        self._iobinding = self  # of which a pass is a call, without the checks for other devices
 
     def bind_input(
         self, name: str, device: str, index: int, kind: type, shape: tuple[int, ...], at: int
@@ -114,7 +115,7 @@ class ArmSession:
     """Stands for onnxruntime.InferenceSession: the same graph, run on the emulated CPU."""
 
     def __init__(self, library: ArmLibrary, model: Path) -> None:
-        self.library = library
+        self.library, self._sess = library, self
         for function in (library.edgedec_model_open, library.edgedec_model_run):
             function.restype = ctypes.c_char_p
         self.check(library.edgedec_model_open(bytes(runtime()), bytes(build()[0]), bytes(model), 2))
@@ -131,7 +132,7 @@ class ArmSession:
     def io_binding(self) -> ArmBinding:
         return ArmBinding()
 
-    def run_with_iobinding(self, binding: ArmBinding) -> None:
+    def run_with_iobinding(self, binding: ArmBinding, options: None = None) -> None:
         arrays = {"kv_window": np.zeros((0, 2, 1, 1, 1), np.float16), **binding.arrays}
         sizes = (len(arrays["tokens"]), *arrays["values"].shape, *arrays["logits"].shape)
         shapes = np.array([*sizes, *arrays["kv_cache"].shape, *arrays["kv_window"].shape], np.int64)
