@@ -152,6 +152,7 @@ EXAMPLES = (
     Example(guide("gpu"), "onnxruntime_ep_webgpu", left_out=GPU),
     Example(guide("installing"), "pip install .\n", left_out="the README's first example does it"),
     Example(guide("installing"), "pip install ./", left_out=".ci/wheels.py --check does it"),
+    Example(guide("installing"), "py -m pip install", left_out="is for Windows and macOS"),
     Example(guide("installing"), "_EDGEDEC_COMPLETE=bash_source", left_out="changes files of the shell"),
     Example(guide("installing"), "pip install '.[gpu]'", left_out="extras are large"),
     Example(guide("installing"), ".ci/wheels.py", left_out="builds wheels for many minutes, and checks them"),
