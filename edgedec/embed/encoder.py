@@ -126,7 +126,10 @@ class Encoder:
         vectors, tokens, cut = np.empty((len(sizes), self.size), np.float32), 0, 0
         done = 0
         for some in together(sizes):
-            for batch in batches(read(some), self.plan.tokens):
+            texts = read(some)
+            if not all(one.ids for one in texts):
+                raise UsageError(f"a text is empty, and {self.name} puts no tokens around it")
+            for batch in batches(texts, self.plan.tokens):
                 found = self._session.run([one.ids for one in batch], [one.types for one in batch])
                 vectors[done : done + len(batch)] = found
                 done += len(batch)

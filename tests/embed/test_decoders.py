@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
-from edgedec.core.errors import UnsupportedError
+from edgedec.core.errors import BackendError, UnsupportedError, UsageError
 from edgedec.embed.encoder import load_encoder
 from edgedec.export import export_huggingface
 from tests.embed.twins import describe
+from tests.fixtures.tiny_bert import write_bert
 from tests.fixtures.tiny_gguf import write_tiny
 from tests.fixtures.tiny_huggingface import write_huggingface
 from tests.kernels.float_rows import same_bits
@@ -43,6 +45,28 @@ def test_tokens_behind_are_seen_where_the_model_sees_both_ways(tmp_path: Path) -
         found[both] = load_encoder(tmp_path / f"bundle-{both}").embed(["the cat", "the dog"]).vectors
     assert same_bits(found[False][0], found[False][1])  # the first token sees itself alone
     assert np.abs(found[True][0] - found[True][1]).max() > 1e-4
+
+
+def test_an_empty_text_without_tokens_of_its_own_is_refused(tmp_path: Path) -> None:
+    directory = write_huggingface(tmp_path / "model", write_tiny(tmp_path / "tiny.gguf", "qwen3"))
+    describe(directory)
+    tokenizer = json.loads((directory / "tokenizer.json").read_text())
+    (directory / "tokenizer.json").write_text(json.dumps({**tokenizer, "post_processor": None}))
+    export_huggingface(directory, tmp_path / "bundle")
+    encoder = load_encoder(tmp_path / "bundle")
+    with pytest.raises(UsageError, match="a text is empty"):
+        encoder.embed(["the cat", ""])
+    assert encoder.embed(["the cat"]).vectors.shape == (1, 64)
+
+
+def test_numbers_that_are_none_are_an_error_and_no_vector(tmp_path: Path) -> None:
+    directory = write_bert(tmp_path / "model")
+    weights = load_file(directory / "model.safetensors")
+    weights["encoder.layer.1.attention.self.value.bias"][:] = 1e9
+    save_file(weights, directory / "model.safetensors")
+    export_huggingface(directory, tmp_path / "bundle")
+    with pytest.raises(BackendError, match="is no number"):
+        load_encoder(tmp_path / "bundle").embed(["the cat"])
 
 
 def test_decoders_with_experts_are_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from edgedec.backends.onnx.graph_guard import other_model
 from edgedec.backends.onnx.session import one_line_errors, open_session
 from edgedec.bundle.manifest import MODEL, WEIGHTS, Manifest
+from edgedec.core.errors import BackendError
 from edgedec.kernels.library import read_ahead
 
 _INPUTS = {"tokens", "positions", "offsets"}
@@ -48,6 +49,8 @@ class EncoderSession:
             feed[_TYPES] = _joined(types)
         with self._turn, one_line_errors():
             found: NDArray[np.float32] = self._session.run([_OUTPUT], feed)[0]
+        if not np.isfinite(found).all():
+            raise BackendError("a vector is no number: keys or values of the model are too large for halves")
         return found
 
 
