@@ -8,6 +8,7 @@ be loaded before it.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -33,6 +34,29 @@ def build(name: str, sanitizers: str, *options: str) -> Path:
         done = subprocess.run(step, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return folder / "kernels" / "libedgedec_kernels.so"
+
+
+def program(name: str, folder: Path, sanitizers: str, *sources: str) -> Path:
+    """Compile a program of these tests, sources of kernels and the system's into a folder; its path."""
+    compiler, kernels = str(shutil.which(os.environ.get("CXX", "c++"))), ROOT / "kernels"
+    system = [*kernels.glob("common/os/posix*.cc"), *kernels.glob("common/os/linux*.cc")]
+    files = [ROOT / "tests" / "kernels" / f"{name}.cc", *(kernels / one for one in sources), *system]
+    flags = ("-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-fsanitize={sanitizers}", "-pthread")
+    subprocess.run([compiler, *flags, "-I", kernels, *files, "-ldl", "-o", folder / "host"], check=True)
+    return folder / "host"
+
+
+def watched(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run such a program; it ends with ``STATUS`` after a report."""
+    options = {f"{name}_OPTIONS": f"exitcode={STATUS}:halt_on_error=1" for name in ("TSAN", "ASAN", "UBSAN")}
+    return subprocess.run(
+        [str(part) for part in command],
+        env={**os.environ, **options},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
 
 
 def environment(library: Path) -> dict[str, str]:

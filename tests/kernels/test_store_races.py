@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
-from tests.kernels.sanitizers import STATUS
+from tests.kernels.sanitizers import STATUS, program, watched
 
 pytestmark = pytest.mark.slow
 
-FLAGS = ("-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
 SANITIZERS = ("thread", "address,undefined")
 
 
 def run(folder: Path, sanitizers: str, *more: str) -> subprocess.CompletedProcess[str]:
-    host = folder / "host"
-    compiler = str(shutil.which(os.environ.get("CXX", "c++")))
-    sources = [
-        str(ROOT / "tests" / "kernels" / "store_host.cc"),
-        str(ROOT / "kernels" / "experts" / "store.cc"),
-    ]
-    include = ["-I", str(ROOT / "kernels"), "-pthread"]
-    subprocess.run(
-        [compiler, *FLAGS, f"-fsanitize={sanitizers}", *include, *sources, "-o", str(host)], check=True
-    )
-    options = {f"{name}_OPTIONS": f"exitcode={STATUS}:halt_on_error=1" for name in ("TSAN", "ASAN", "UBSAN")}
-    return subprocess.run(
-        [str(host), str(folder / "weights.bin"), *more],
-        env={**os.environ, **options},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    host = program("store_host", folder, sanitizers, "experts/store.cc")
+    return watched(host, folder / "weights.bin", *more)
 
 
 @pytest.mark.parametrize("sanitizers", SANITIZERS)
