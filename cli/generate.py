@@ -23,11 +23,13 @@ from edgedec.cli.window import view
 from edgedec.core.cache_config import LOSSY, STOP, WhenFull
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.system.process import age_s, unseen
+from edgedec.text.infill import Infill
 
 if TYPE_CHECKING:
     from edgedec.api import Model
     from edgedec.grammar import GrammarSpec
     from edgedec.session.chat import Chat
+    from edgedec.session.prompt import RawText
     from edgedec.session.reply import Reply
 
 _HELP = """Answer one prompt and stop.
@@ -87,6 +89,7 @@ class ReportOptions:
     'edgedec generate -m gemma3-270m --raw "Once upon a time" --max-tokens 100 --seed 7',
     'edgedec generate "List three colours." --json | jq .stats',
     'edgedec generate "Name a planet." --form planet.json',
+    "edgedec generate -m qwen2.5-coder-0.5b --suffix '    return total' < begun.py",
     help=_HELP,
 )
 @opt.model_option
@@ -94,6 +97,10 @@ class ReportOptions:
 @option(
     "-p", "--prompt", type=TEXT, metavar="TEXT", heading=opt.REPLY,
     help="The prompt, and nothing besides: standard input is left alone, unless TEXT is -.",
+)  # fmt: skip
+@option(
+    "--suffix", type=TEXT, metavar="TEXT", heading=opt.REPLY, rare=True,
+    help="Write the text between the prompt and TEXT, of models with tokens for that.",
 )  # fmt: skip
 @option(
     "--when-full", type=click.Choice([STOP, *LOSSY]), default=STOP, show_default=True, metavar="POLICY",
@@ -112,6 +119,7 @@ def command(
     model: str,
     words: tuple[str, ...],
     prompt: str | None,
+    suffix: str | None,
     when_full: WhenFull,
     reply: opt.ReplyOptions,
     sampling: SamplingOptions,
@@ -132,27 +140,39 @@ def command(
         prefixes=os.environ.get(opt.PREFIXES_VARIABLE) or None,
     )
     text_input.check_prompt(asked)
-    _answer(open_model(ctx, model, config), _Asked(asked, bool(words), spec), reply, report)
+    _answer(open_model(ctx, model, config), _Asked(asked, bool(words), spec, suffix), reply, report)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A prompt, behind a file at standard input where ``after_input``, and the form of its reply."""
+    """A prompt, behind a file at standard input where ``after_input``, and the form of its reply.
+
+    ``suffix``: the text behind the reply, where a gap is to be filled.
+    """
 
     prompt: str | None
     after_input: bool
     form: GrammarSpec | None
+    suffix: str | None = None
+
+    def gap(self, before: str) -> RawText:
+        """Return the text that the reply continues, or the gap that it fills."""
+        return before if self.suffix is None else Infill(before, self.suffix)
 
 
 def _answer(model: Model, asked: _Asked, given: opt.ReplyOptions, options: ReportOptions) -> None:
     """Answer the prompt, and report the reply."""
-    raw, system = without_template(model, raw=given.raw, system=given.system)
+    raw, system = without_template(model, raw=given.raw or asked.suffix is not None, system=given.system)
     chat = model.chat(system=system, max_tokens=given.max_tokens, stop=given.stops, grammar=asked.form)
     logprobs = options.logprobs
     model.make_room_for(chat.settings.params, logprobs=bool(logprobs), grammar=asked.form is not None)
     text = text_input.read_prompt(asked.prompt, chat.prompts, after_input=asked.after_input)
     begun_s = age_s()
-    reply = chat.complete(text, logprobs=logprobs) if raw else chat.reply(text, logprobs=logprobs, final=True)
+    reply = (
+        chat.complete(asked.gap(text), logprobs=logprobs)
+        if raw
+        else chat.reply(text, logprobs=logprobs, final=True)
+    )
     palette = tracing.Palette() if options.trace and tracing.coloured() else None
     rendered = not (raw or options.trace or asked.form)
     with interrupts_to(chat.interrupt):

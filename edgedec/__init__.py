@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from edgedec.session.conversations import Conversations
     from edgedec.session.message import Message, ToolCall
     from edgedec.session.reply import Reply
+    from edgedec.text.infill import Infill
 
 _HOMES = {
     "open": "edgedec.api",
@@ -52,6 +53,7 @@ _HOMES = {
     "Drafter": "edgedec.draft.drafter",
     "DraftTree": "edgedec.core.tree",
     "Encoder": "edgedec.embed.encoder",
+    "Infill": "edgedec.text.infill",
     "add_drafter": "edgedec.drafters.registry",
     "SamplingParams": "edgedec.sampling.named",
     "__version__": "edgedec.core.version",
@@ -75,6 +77,7 @@ __all__ = [
     "EdgeDecError",
     "Encoder",
     "GrammarError",
+    "Infill",
     "MemoryBudgetError",
     "Message",
     "Model",

@@ -37,7 +37,7 @@ from edgedec.session.chat import Chat
 from edgedec.session.function_tools import tools_of
 from edgedec.session.host import Host
 from edgedec.session.opened_prefixes import opened_prefixes
-from edgedec.session.prompt import Message, conversation_of
+from edgedec.session.prompt import Message, RawText, conversation_of
 from edgedec.session.public_names import public_names
 from edgedec.session.reply import Reply, Settings
 from edgedec.session.reply_arguments import ReplyArguments, read_arguments
@@ -316,7 +316,7 @@ class Model:
 
     def complete(
         self,
-        text: str,
+        text: RawText,
         *,
         sampling: Sampling | None = None,
         max_tokens: int | None = None,
@@ -329,8 +329,9 @@ class Model:
 
         The arguments are those of ``chat``. ``logprobs``: how many alternatives to report beside each token's
         own log-probability; see ``Reply.logprobs``. Control tokens in the text, such as ``<|fim_prefix|>``,
-        are tokens; with ``parse_special=False`` they are spelt, as a text of someone else should be. Raises
-        UsageError for an empty text, ContextFullError for one that does not fit.
+        are tokens; with ``parse_special=False`` they are spelt, as a text of someone else should be. An
+        ``Infill`` asks for the text between two others. Raises UsageError for an empty text, ContextFullError
+        for one that does not fit, UnsupportedError for a gap where the model has no tokens for it.
 
         >>> reply = model.complete("The capital of France is", max_tokens=8, stop=["."], logprobs=2)
         >>> reply.read()

@@ -63,6 +63,8 @@ class TokenizerInfo:
     """How tokens spell bytes; "other": as only encoders know, which never decode."""
     chat_template: bool
     """Whether the bundle has a chat template; a base model has none."""
+    infill: tuple[int, ...] = ()
+    """Tokens that a GGUF file names for a gap between two texts: of the first, the second, the gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ class Manifest(ListedFolder):
             "name": self.name,
             "architecture": self.spec.architecture,
             "spec": self.spec.as_json(),
-            "tokenizer": asdict(self.tokenizer),
+            "tokenizer": _tokenizer_json(self.tokenizer),
             "preset": self.preset.as_json(),
             "files": self.listed(),
             "source": dict(self.source),
@@ -214,7 +216,13 @@ def _tokenizer(reader: ManifestFields) -> TokenizerInfo:
         eos_ids=reader.get("eos_ids", listed.token_ids),
         kind=reader.get("kind", _kind),
         chat_template=reader.get("chat_template", listed.flag),
+        infill=reader.get("infill", listed.token_ids) if "infill" in reader else (),
     )
+
+
+def _tokenizer_json(info: TokenizerInfo) -> dict[str, Any]:
+    facts = asdict(info)
+    return facts if info.infill else {name: value for name, value in facts.items() if name != "infill"}
 
 
 def _files(table: dict[str, Any], chat_template: bool, kind: str) -> dict[str, FileEntry]:

@@ -17,7 +17,7 @@ from edgedec.sampling.named import Sampling, chosen
 from edgedec.session import fit
 from edgedec.session.host import Host, Totals
 from edgedec.session.message import Message, ToolCall, message_of
-from edgedec.session.prompt import Prompt, Prompts, Unfinished
+from edgedec.session.prompt import Prompt, Prompts, RawText, Unfinished
 from edgedec.session.public_names import public_names
 from edgedec.session.reply import Reply, Settings, Start
 from edgedec.session.reply_arguments import ReplyArguments, read_arguments
@@ -292,15 +292,16 @@ class Chat:
         self.unfinished = None
         return text
 
-    def complete(self, text: str, *, logprobs: int | None = None, parse_special: bool = True) -> Reply:
-        """Continue ``text`` as it stands: no template, and the conversation is neither read nor changed.
+    def complete(self, text: RawText, *, logprobs: int | None = None, parse_special: bool = True) -> Reply:
+        """Continue ``text``, or fill its gap: no template, and no turn of the conversation.
 
-        Control tokens in it are tokens, unless ``parse_special`` is False.
+        Control tokens in a text are tokens, unless ``parse_special`` is False.
         """
         self._leave()
         self._prepare(self.settings, bool(logprobs))
         self._own = {}
-        self.last = self._begun(Start(self.prompts.of_text(text, parse_special=parse_special)), logprobs)
+        raw = self.prompts.raw(text, parse_special=parse_special)
+        self.last = self._begun(Start(raw.ids, ends=raw.ends), logprobs)
         return self.last
 
     def interrupt(self) -> None:

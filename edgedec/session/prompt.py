@@ -23,6 +23,7 @@ from edgedec.session.message import (
     with_system,
 )
 from edgedec.text.control_tokens import GuardedText
+from edgedec.text.infill import Infill, InfillPrompt, infill_prompt
 from edgedec.text.limits import TextLimits
 from edgedec.text.template_inputs import TemplateInputs
 
@@ -36,6 +37,8 @@ __all__ = [
     "with_system",
 ]  # fmt: skip
 
+RawText = str | Infill
+"""A text to be continued as it stands, or the texts around a gap."""
 _UNLIKELY_TURN = "\u2042"
 _NO_TOOLS = "leave the tools out, or use a model with a chat template"
 _TEXT_COPIES = 4
@@ -137,6 +140,12 @@ class Prompts:
     def most_bytes(self) -> int | None:
         """Bytes of UTF-8 beyond which a text certainly does not fit; None for no limits."""
         return self._tokenizer.most_bytes(self._limits.most_tokens) if self._limits else None
+
+    def raw(self, text: RawText, *, parse_special: bool = True) -> InfillPrompt:
+        """Return the prompt of a text to be continued, or of a gap to be filled; raises as each of them."""
+        if isinstance(text, Infill):
+            return infill_prompt(self._tokenizer, text, self._limits)
+        return InfillPrompt(self.of_text(text, parse_special=parse_special))
 
     def of_text(self, text: str, *, parse_special: bool = True) -> list[int]:
         """Return the token ids of a text to be continued as it stands. Raises ContextFullError.

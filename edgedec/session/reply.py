@@ -61,7 +61,7 @@ class Start:
     ``tokens`` are those of the cut reply, ``shown`` is its text. ``room``: most tokens that the context
     has for this part; None: all that are left. ``turns``: the messages of the prompt; none for a text.
     ``reader`` makes a reader of its text from the beginning; None for a text that is nothing but content.
-    ``bound``: mirostat's state behind ``tokens``.
+    ``bound``: mirostat's state behind ``tokens``. ``ends``: tokens that end it, beside those of the model.
     """
 
     prompt: Sequence[int]
@@ -71,6 +71,7 @@ class Start:
     turns: Turns = ()
     reader: Callable[[], ReplyReader] | None = None
     bound: float | None = None
+    ends: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ class Reply:
         self._stops = settings.stops
         self._spelled, self._channels = settings.spelled, settings.channels
         self._max_tokens = settings.max_tokens
-        self._end_ids = frozenset(engine.home.spec.eos_ids)
+        self._end_ids = start.ends.union(engine.home.spec.eos_ids)
         self._interrupted = False
         self.bound = start.bound
         """Mirostat's state behind the tokens so far."""

@@ -177,6 +177,10 @@ class Tokenizer:
             (token for token in found if token is not None and self.token_bytes(token) == piece), None
         )
 
+    def id_named(self, spelling: str) -> int | None:
+        """Find the token that the vocabulary spells so, a control token or another; None if there is none."""
+        return self._encoder.id_of(spelling) if spelling else None
+
     def encode_inside(self, text: str) -> list[int]:
         """Encode text that continues another text: no BOS, no space in front."""
         if not self._adds_space:

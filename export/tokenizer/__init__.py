@@ -32,6 +32,8 @@ __all__ = ["build_tokenizer", "template_of"]
 _SPM_UNKNOWN, _SPM_BOS, _SPM_EOS = 0, 1, 2
 _RANKED = "gemma4"
 _TEMPLATE = "tokenizer.chat_template"
+_INFILL = (("fim_pre", "fim_suf", "fim_mid"), ("prefix", "suffix", "middle"))
+"""Names of tokens around a gap, of new files and of old ones."""
 
 
 def build_tokenizer(metadata: Mapping[str, Any]) -> tuple[str, TokenizerInfo]:
@@ -120,5 +122,16 @@ def _finish(
         eos_ids=ends,
         kind=ids.kind,
         chat_template=bool(template),
+        infill=_infill(metadata, len(vocab.tokens)),
     )
     return text, info
+
+
+def _infill(metadata: Mapping[str, Any], size: int) -> tuple[int, ...]:
+    """Return the tokens that a file names around a gap and for it, by new keys or old ones; () for none."""
+    for names in _INFILL:
+        ids = [token_id(metadata, name, size) for name in names]
+        found = tuple(id for id in ids if id is not None)
+        if len(found) == len(names):
+            return found
+    return ()

@@ -10,6 +10,7 @@ from edgedec.core.cache_config import CacheConfig
 from edgedec.text.template import ChatTemplate
 from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.ready import ready_of
+from tests.fixtures.tiny_gguf import write_tiny
 from tests.fixtures.tiny_models import run_tiny, tiny_bundle
 from tests.session.parrot import CAPACITY, END
 
@@ -259,3 +260,19 @@ def test_unasked_a_model_without_trees_drafts_nothing_and_says_nothing(home: Hom
     result = run(home.services(home.parrot("Because.")), "generate", "-p", "Why?", "--json")
     assert (result.exit_code, result.stderr) == (0, "")
     assert json.loads(result.stdout)["stats"]["draft"] == []
+
+
+def test_a_suffix_asks_for_the_text_before_it(home: Home, tmp_path: Path) -> None:
+    named = {f"tokenizer.ggml.fim_{one}_token_id": at for at, one in ((0, "pre"), (1, "suf"), (2, "mid"))}
+    source = write_tiny(tmp_path / "gap.gguf", extra=named)
+    asked = ("-m", str(source), "-p", "a cat", "--max-tokens", "5", "--temperature", "0", "--json")
+    found = json.loads(run(home.real(), "generate", *asked, "--suffix", "dog").stdout)
+    plain = json.loads(run(home.real(), "generate", *asked, "--raw").stdout)
+    counted = [one["stats"]["prompt_tokens"] for one in (found, plain)]
+    assert counted[0] > counted[1] + 3
+    assert len(found["tokens"]) <= 5
+
+
+def test_a_suffix_needs_a_model_with_tokens_for_it(home: Home) -> None:
+    result = run(home.services(home.parrot("Yes.")), "generate", "-p", "a", "--suffix", "b")
+    assert_one_line(result, 5, "no tokens for the text between two others")

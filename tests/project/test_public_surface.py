@@ -27,6 +27,7 @@ EXPORTED = {
         "Drafter",
         "EdgeDecError",
         "Encoder",
+        "Infill",
         "GrammarError",
         "MemoryBudgetError",
         "Message",

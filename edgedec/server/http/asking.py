@@ -13,9 +13,10 @@ from edgedec.server.wire.anthropic.request import MessageBody
 from edgedec.server.wire.chat_request import ChatBody
 from edgedec.server.wire.completion_request import CompletionBody
 from edgedec.server.wire.response_request import ResponseBody
+from edgedec.server.wire.texts import InfillBody
 from edgedec.server.work.text_request import TextRequest
 
-B = TypeVar("B", ChatBody, CompletionBody, ResponseBody, MessageBody)
+B = TypeVar("B", ChatBody, CompletionBody, ResponseBody, MessageBody, InfillBody)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -111,7 +111,7 @@ class OllamaEndpoints:
         self, request: Request, body: OllamaBody, asked: GenerationRequest, *, chat: bool
     ) -> ReplyAnswer:
         ticket = await self.asking.submit(request, asked)
-        begin = begun_by(ticket) if asked.text is None else None
+        begin = begun_by(ticket) if asked.messages else None
         return ReplyAnswer(self.hub, ticket, OllamaReply(body, begin, chat=chat), body.stream)
 
     async def _opened(self, request: Request, body: OllamaBody, *, chat: bool) -> Response:

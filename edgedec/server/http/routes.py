@@ -17,6 +17,7 @@ from edgedec.server.http.messages import MessageEndpoints
 from edgedec.server.http.ollama import OllamaEndpoints
 from edgedec.server.http.page import html_of, page_routes
 from edgedec.server.http.reading import BodyReader
+from edgedec.server.http.texts import TextEndpoints
 from edgedec.server.wire.chat_reply import ChatReply
 from edgedec.server.wire.chat_request import ChatBody
 from edgedec.server.wire.completion_reply import CompletionReply
@@ -61,6 +62,7 @@ class Endpoints:
             *MessageEndpoints(self._asking).routes(),
             *OllamaEndpoints(self._asking).routes(),
             *EncoderEndpoints(self.hub, self.bodies).routes(),
+            *TextEndpoints(self._asking).routes(),
             *page_routes(),
         ]
 

@@ -12,6 +12,7 @@ from edgedec.server.wire.errors import invalid
 from edgedec.server.wire.limits import stops_of
 from edgedec.server.wire.sampling import sampling_of
 from edgedec.server.work.request import GenerationRequest
+from edgedec.text.infill import Infill
 
 _MOST_TOP = 5
 _USUAL_TOKENS = 16
@@ -24,13 +25,14 @@ class CompletionBody(ChoicesBody):
     prompt: Any
     max_tokens: MaxTokens = _USUAL_TOKENS
     logprobs: int | None = Field(default=None, ge=0, le=_MOST_TOP)
+    suffix: str | None = None
+    """Text behind the completion: a gap is filled."""
     echo: bool = False
     parse_special: bool = True
     """Whether control tokens in the prompt are tokens, as llama.cpp names it."""
 
     refused: ClassVar = {
         "best_of": Refusal("use n, and choose", 1),
-        "suffix": Refusal("the text between two others cannot be asked for", ""),
     }
 
     @property
@@ -48,9 +50,12 @@ class CompletionBody(ChoicesBody):
         self.check_others()
         if self.echo and self.logprobs is not None:
             raise invalid("echo is not supported together with logprobs", "echo", "unsupported_parameter")
+        if self.echo and self.suffix:
+            raise invalid("echo is not supported together with suffix", "echo", "unsupported_parameter")
         return GenerationRequest(
             model=self.model,
-            text=self.text,
+            text=None if self.suffix else self.text,
+            infill=Infill(self.text, self.suffix) if self.suffix else None,
             sampling=sampling_of(self.others),
             max_tokens=self.max_tokens,
             stop=stops_of(self.stop),

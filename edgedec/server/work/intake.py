@@ -83,13 +83,33 @@ class Intake:
         self._codec = model.codec.clone()
         self._tokenizer, self._template = self._codec.tokenizer, self._codec.template
 
+    def tokens(self, text: str, *, add_bos: bool, parse_special: bool) -> list[int]:
+        """Return the tokens of a text. Raises ContextFullError for one that no context holds."""
+        limits = self._text_limits
+        return self._tokenizer.encode(text, add_bos=add_bos, parse_special=parse_special, limits=limits)
+
+    def text_of(self, ids: Sequence[int]) -> str:
+        """Return the text of tokens, control tokens spelt. Raises UsageError for an id without a token."""
+        if wrong := [id for id in ids if not 0 <= id < self._model.spec.vocab_size]:
+            most = self._model.spec.vocab_size - 1
+            raise UsageError(f"there is no token {wrong[0]}", hint=f"give ids from 0 to {most}")
+        return self._tokenizer.decode(ids, frozenset(self._tokenizer.control_ids().values()))
+
+    def piece(self, id: int) -> bytes:
+        """Return the bytes of a token, a control token spelt."""
+        return self._tokenizer.token_bytes(id) or self._tokenizer.token_text(id).encode()
+
+    def rendered(self, request: GenerationRequest) -> str:
+        """Return the prompt that a chat makes, as text. Raises as ``inputs``."""
+        prompts = self._prompts(self._syntax(request))
+        return prompts.build(self._conversation(request, prompts)).text
+
     def inputs(self, request: GenerationRequest) -> ReplyInputs:
         """Return the inputs of a request's replies.
 
         Raises ContextFullError for a prompt that does not fit, TemplateError, UsageError.
         """
-        options = {**self._effort(request), **request.template_options}
-        syntax = ReplySyntax(self._codec, request.tools, request.tool_choice, options)
+        syntax = self._syntax(request)
         start, form = self._start(request, syntax)
         stops = (*self._model.manifest.preset.stops, *request.stop)
         logprobs = None if request.logprobs is None else max(request.logprobs, 1)
@@ -116,13 +136,15 @@ class Intake:
                 self._noted.add(one)
                 self._notice(f"replies do not keep to {one}")
 
-    def _start(self, request: GenerationRequest, syntax: ReplySyntax) -> tuple[Start, GrammarSpec | None]:
-        """Return the place where replies begin, and the form that they must have."""
-        room = self._limits.reply_tokens
-        prompts = Prompts(self._tokenizer, self._template, self._text_limits, syntax.inputs)
-        if request.text is not None:
-            ids = prompts.of_text(request.text, parse_special=request.parse_special)
-            return Start(ids, room=room), request.grammar
+    def _syntax(self, request: GenerationRequest) -> ReplySyntax:
+        options = {**self._effort(request), **request.template_options}
+        return ReplySyntax(self._codec, request.tools, request.tool_choice, options)
+
+    def _prompts(self, syntax: ReplySyntax) -> Prompts:
+        return Prompts(self._tokenizer, self._template, self._text_limits, syntax.inputs)
+
+    def _conversation(self, request: GenerationRequest, prompts: Prompts) -> list[Message]:
+        """Return the messages of a chat with the system message that the model usually has."""
         if self._template is None:
             raise UsageError(
                 f"{self._model.name} is a base model: it continues texts, and has no chat template",
@@ -132,6 +154,16 @@ class Intake:
         messages = with_system(self._ordered(request.messages), usual)
         prompts.check_messages(messages)
         self._check_room(prompts.text_bytes(messages))
+        return messages
+
+    def _start(self, request: GenerationRequest, syntax: ReplySyntax) -> tuple[Start, GrammarSpec | None]:
+        """Return the place where replies begin, and the form that they must have."""
+        room = self._limits.reply_tokens
+        prompts = self._prompts(syntax)
+        if (text := request.infill or request.text) is not None:
+            raw = prompts.raw(text, parse_special=request.parse_special)
+            return Start(raw.ids, room=room, ends=raw.ends), request.grammar
+        messages = self._conversation(request, prompts)
         if not request.continues:
             prompt = prompts.build(messages)
             form = syntax.grammar(prompt.text, request.grammar)

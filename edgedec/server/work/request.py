@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from edgedec.grammar import GrammarSpec
     from edgedec.session.prompt import Message
     from edgedec.session.reply import TokenLogprob
+    from edgedec.text.infill import Infill
 
 MOST_SAMPLES = 16
 """Replies to one request."""
@@ -34,6 +35,8 @@ class GenerationRequest:
     messages: tuple[Message, ...] = ()
     text: str | None = None
     """In place of messages: continue it as it stands."""
+    infill: Infill | None = None
+    """In place of messages and text: write what is between two texts."""
     parse_special: bool = True
     """Whether control tokens in ``text`` are tokens; in messages and tools they never are."""
     tools: tuple[Mapping[str, Any], ...] = ()
@@ -60,7 +63,7 @@ class GenerationRequest:
     """The form that replies must have."""
 
     def __post_init__(self) -> None:
-        if (self.text is None) == (not self.messages):
+        if [bool(self.messages), self.text is not None, self.infill is not None].count(True) != 1:
             raise UsageError("a request has either messages or a text", hint="give one of them")
         if not 1 <= self.samples <= MOST_SAMPLES:
             raise UsageError(f"{self.samples} replies are not possible", hint=f"ask for 1 to {MOST_SAMPLES}")

@@ -141,7 +141,7 @@ class _Trace:
         self._decoder = StreamDecoder(tokenizer)
         for token in reply.start.tokens:
             self._decoder.push(token)
-        self._ends = frozenset(spec.eos_ids)
+        self._ends = reply.start.ends.union(spec.eos_ids)
         self._alternatives = alternatives
         self._count = 0
 

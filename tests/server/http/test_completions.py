@@ -103,7 +103,7 @@ def test_fields_that_ask_for_the_usual_are_taken(client: httpx.Client, fields: d
         ({"prompt": ""}, "prompt"),
         ({"prompt": None}, "prompt"),
         ({"best_of": 3}, "best_of"),
-        ({"suffix": "end"}, "suffix"),
+        ({"suffix": 3}, "suffix"),
         ({"logprobs": 6}, "logprobs"),
         ({"echo": True, "logprobs": 1}, "echo"),
         ({"messages": []}, "messages"),

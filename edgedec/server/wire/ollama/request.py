@@ -16,6 +16,7 @@ from edgedec.server.wire.messages import messages_of
 from edgedec.server.wire.ollama.options import options_of
 from edgedec.server.wire.tools import tools_of
 from edgedec.server.work.request import GenerationRequest
+from edgedec.text.infill import Infill
 
 _RENAMED = {"thinking": "reasoning", "tool_name": "name"}
 _LATEST = ":latest"
@@ -99,13 +100,13 @@ class GenerateBody(OllamaBody):
     """The body of ``POST /api/generate``."""
 
     prompt: str = ""
+    suffix: str | None = None
     system: str | None = None
     raw: bool = False
     images: list[Any] | None = None
 
     refused: ClassVar = {
         "context": Refusal("send the messages to /api/chat", []),
-        "suffix": Refusal("the text between two others cannot be asked for", ""),
         "template": Refusal("the model has its own; use raw for a prompt in its form", ""),
     }
 
@@ -119,9 +120,11 @@ class GenerateBody(OllamaBody):
         shared = self.shared()
         if self.images:
             raise invalid("images is not supported: models here read text alone", "images")
+        if self.system and (self.suffix or self.raw or not chats):
+            raise invalid("system needs a chat template; put its text into the prompt", "system")
+        if self.suffix:
+            return GenerationRequest(infill=Infill(self.prompt, self.suffix), **shared)
         if self.raw or not chats:
-            if self.system:
-                raise invalid("system needs a chat template; put its text into the prompt", "system")
             return GenerationRequest(text=self.prompt, **shared)
         before = [{"role": "system", "content": self.system}] if self.system else []
         return GenerationRequest(
