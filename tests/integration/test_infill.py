@@ -32,8 +32,8 @@ def gaps() -> Iterator[tuple[edgedec.Infill, str]]:
         lines = source.splitlines(keepends=True)
         functions = [one for one in ast.walk(ast.parse(source)) if isinstance(one, ast.FunctionDef)]
         longest = max(functions, key=lambda one: (one.end_lineno or 0) - one.lineno)
-        every = [one for one in ast.walk(longest) if isinstance(one, ast.stmt) and one.lineno == one.end_lineno]
-        body = sorted(every, key=lambda one: one.lineno)
+        every = [one for one in ast.walk(longest) if isinstance(one, ast.stmt)]
+        body = sorted((one for one in every if one.lineno == one.end_lineno), key=lambda one: one.lineno)
         at = body[len(body) // 2].lineno - 1
         before, behind = "".join(lines[max(at - BEFORE, 0) : at]), "".join(lines[at + 1 : at + 1 + BEHIND])
         yield edgedec.Infill(before, behind), lines[at].strip()
