@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -16,19 +16,22 @@ from edgedec.server.http.exchange import exchange_of
 from edgedec.server.http.generating import ReplyAnswer
 from edgedec.server.http.pulling import pull_answer
 from edgedec.server.wire.errors import ApiError, invalid
+from edgedec.server.wire.ollama.embedding import EmbedBody
 from edgedec.server.wire.ollama.models import VERSION, listed, running, shown
 from edgedec.server.wire.ollama.pulling import ModelBody, PullBody
 from edgedec.server.wire.ollama.reply import OllamaReply, opened
 from edgedec.server.wire.ollama.request import GenerateBody, OllamaBody, OllamaChatBody, plain_name
 from edgedec.server.work.facts import ModelFacts, facts_of
+from edgedec.server.work.request import Usage
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
+    from edgedec.server.http.exchange import Exchange
     from edgedec.server.work.hub import Hub
     from edgedec.server.work.request import GenerationRequest
 
-M = TypeVar("M", OllamaChatBody, GenerateBody, ModelBody, PullBody)
+M = TypeVar("M", OllamaChatBody, GenerateBody, EmbedBody, ModelBody, PullBody)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class OllamaEndpoints:
         return [
             Route("/api/chat", self.ollama_chat, methods=["POST"]),
             Route("/api/generate", self.generate, methods=["POST"]),
+            Route("/api/embed", self.embed, methods=["POST"]),
             Route("/api/tags", self.tags),
             Route("/api/show", self.show, methods=["POST"]),
             Route("/api/ps", self.running),
@@ -70,6 +74,11 @@ class OllamaEndpoints:
         chats = await run_in_threadpool(self.hub.chats, plain_name(body.model))
         asked = await run_in_threadpool(body.request, chats=chats)
         return await self._reply(request, body, asked, chat=False)
+
+    async def embed(self, request: Request) -> Response:
+        """Answer with a vector for each text."""
+        body = await self._read(request, EmbedBody)
+        return json_answer(await run_in_threadpool(self._embedded, body, exchange_of(request.scope)))
 
     async def tags(self, request: Request) -> Response:
         """List the installed models."""
@@ -121,6 +130,14 @@ class OllamaEndpoints:
         name = exchange_of(request.scope).model = plain_name(body.model)
         await run_in_threadpool(self.hub.load, name)
         return json_answer(opened(body.model, chat=chat))
+
+    def _embedded(self, body: EmbedBody, exchange: Exchange) -> dict[str, Any]:
+        texts = body.plain.texts
+        exchange.model, found = self.hub.encode(
+            body.plain.model, lambda encoder: encoder.embed(texts, dimensions=body.dimensions)
+        )
+        exchange.usage = Usage(prompt_tokens=found.tokens)
+        return body.answer(found)
 
     def _facts(self) -> dict[str, ModelFacts]:
         return {one.name: facts_of(one) for one in self.hub.store.list()}

@@ -25,6 +25,7 @@ from edgedec.server.wire.completion_request import CompletionBody
 from edgedec.server.wire.errors import ApiError
 from edgedec.server.wire.markdown_request import MarkdownBody
 from edgedec.server.wire.models import model_json, models_json
+from edgedec.server.wire.openapi import openapi_json
 from edgedec.server.wire.response_reply import ResponseReply
 from edgedec.server.wire.response_request import ResponseBody
 
@@ -55,6 +56,7 @@ class Endpoints:
             Route("/v1/responses", self.response, methods=["POST"]),
             Route("/v1/models", self.models),
             Route("/v1/models/{name:path}", self.model),
+            Route("/openapi.json", self.description),
             Route("/health", self.health),
             Route("/metrics", self.figures),
             Route("/edgedec/status", self.status),
@@ -95,6 +97,10 @@ class Endpoints:
             if one.name == name:
                 return json_answer(model_json(one))
         raise _no_model(name)
+
+    async def description(self, request: Request) -> Response:
+        """Describe the interface."""
+        return json_answer(await run_in_threadpool(openapi_json))
 
     async def health(self, request: Request) -> Response:
         """Say that the server runs, or that it is shutting down."""

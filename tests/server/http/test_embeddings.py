@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import ollama
 import openai
 import pytest
 
@@ -179,3 +180,14 @@ def test_a_budget_holds_for_encoders_too(store: Store) -> None:
 def test_a_folder_that_is_no_store_of_it_is_named(client: httpx.Client, tmp_path: Path) -> None:
     answer = client.post("/v1/embeddings", json={"input": "a", "model": str(tmp_path)})
     assert answer.status_code == 404
+
+
+def test_ollamas_client_gets_the_same_vectors(served: Running, client: httpx.Client) -> None:
+    texts = ["a cat", "two dogs"]
+    wanted = client.post("/v1/embeddings", json={"model": "tiny-bert", "input": texts}).json()["data"]
+    with ollama.Client(host=served.url, trust_env=False) as found:
+        answer = found.embed("tiny-bert:latest", texts)
+        assert [list(one) for one in answer.embeddings] == [one["embedding"] for one in wanted]
+        assert found.embed("tiny-bert", "a cat").embeddings == answer.embeddings[:1]
+        with pytest.raises(ollama.ResponseError, match="longer than the model reads"):
+            found.embed("tiny-bert", "cat " * 5000, truncate=False)
