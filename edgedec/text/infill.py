@@ -91,6 +91,11 @@ _FORMS = (
 )
 
 
+def names_infill(vocabulary: bytes) -> bool:
+    """Whether the file of a vocabulary has the tokens of a family; nothing is parsed."""
+    return any(form.prefix.encode() in vocabulary and form.suffix.encode() in vocabulary for form in _FORMS)
+
+
 def infills(tokenizer: Tokenizer) -> bool:
     """Whether a model has tokens for the text between two others."""
     return _tokens(tokenizer) is not None

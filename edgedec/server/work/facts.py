@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgedec.bundle.manifest import CHAT_TEMPLATE, MANIFEST, Manifest
+from edgedec.bundle.manifest import CHAT_TEMPLATE, MANIFEST, TOKENIZER, Manifest
 from edgedec.core.errors import EdgeDecError
 from edgedec.core.quick_dataclass import dataclass
+from edgedec.text.infill import names_infill
 from edgedec.text.thinking import THINKING_TAGS
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class ModelFacts:
     """An installed model; ``manifest`` is None for a bundle that cannot be read."""
 
     name: str
+    bundle: Path
     bytes: int
     modified_s: float
     manifest: Manifest | None
@@ -38,7 +40,17 @@ class ModelFacts:
             found.append("tools")
         if _EFFORT.search(self.template) or any(end in self.template for _, end in THINKING_TAGS):
             found.append("thinking")
+        if self._infills():
+            found.append("insert")
         return found
+
+    def _infills(self) -> bool:
+        if self.manifest and self.manifest.tokenizer.infill:
+            return True
+        try:
+            return names_infill((self.bundle / TOKENIZER).read_bytes())
+        except OSError:
+            return False
 
 
 def facts_of(model: Installed) -> ModelFacts:
@@ -50,10 +62,11 @@ def facts_of(model: Installed) -> ModelFacts:
     try:
         manifest, modified = Manifest.load(bundle), (bundle / MANIFEST).stat().st_mtime
     except (EdgeDecError, OSError):
-        return ModelFacts(model.name, model.bytes, 0.0, None, "", None, None)
+        return ModelFacts(model.name, bundle, model.bytes, 0.0, None, "", None, None)
     known = CATALOGUE.get(model.name)
     return ModelFacts(
         model.name,
+        bundle,
         model.bytes,
         modified,
         manifest,

@@ -153,6 +153,11 @@ def test_a_gap_is_filled_alike_in_each_interface(client: httpx.Client) -> None:
     assert answered(client, "/api/generate", **own)["response"] == found["content"]
 
 
+def test_models_that_fill_gaps_say_so(client: httpx.Client) -> None:
+    assert "insert" in answered(client, "/api/show", model="gap")["capabilities"]
+    assert "insert" not in answered(client, "/api/show", model="tiny")["capabilities"]
+
+
 def test_a_stream_of_a_gap_adds_up(client: httpx.Client) -> None:
     around = {"input_prefix": "a cat", "input_suffix": "dog", "prompt": " and", **GREEDY, "n_predict": 8}
     whole = answered(client, "/infill", **around)
