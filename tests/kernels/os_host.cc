@@ -1,5 +1,5 @@
-// Calls of common/os, to run with sanitizers: files read in pieces, at places, past the cache and by mapping; pages taken, given back
-// and returned; threads that wait, take turns and keep memory of their own. Prints "done". Argument: a folder to write into.
+// Calls of common/os, to run with sanitizers: files read in pieces, at places, past the cache and by mapping; pages taken,
+// given back and returned; threads that wait, take turns and keep memory of their own. Prints "done". Argument: a folder.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -31,14 +31,17 @@ void files(const std::string& folder) {
   for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<uint8_t>(i * 7 + i / 255);
   os::File file = os::create_new(path.c_str());
   expect(os::create_new(path.c_str()) == os::kNoFile, "a file that is there is not made again");
-  expect(os::write(file, data.data(), data.size()) == static_cast<int64_t>(data.size()) && os::flush(file) && os::close(file), "written");
+  const auto all = static_cast<int64_t>(data.size());
+  expect(os::write(file, data.data(), data.size()) == all && os::flush(file) && os::close(file), "written");
   file = os::open_to_read(path.c_str());
   size_t at = 0;
-  for (int64_t n = 1; n > 0; at += static_cast<size_t>(n)) n = os::read(file, room.data() + at, std::min<size_t>(room.size() - at, 7001));
+  for (int64_t n = 1; n > 0; at += static_cast<size_t>(n))
+    n = os::read(file, room.data() + at, std::min<size_t>(room.size() - at, 7001));
   expect(at == data.size() && room == data, "read in pieces");
   os::Facts facts;
   expect(os::facts(file, &facts) && facts.regular && facts.size == data.size(), "facts");
-  expect(os::read_at(file, room.data(), 100, data.size() - 10) == 10 && !std::memcmp(room.data(), &data[data.size() - 10], 10), "the end");
+  expect(os::read_at(file, room.data(), 100, data.size() - 10) == 10, "the end");
+  expect(!std::memcmp(room.data(), &data[data.size() - 10], 10), "its bytes");
   void* mapped = os::map(file, data.size());
   expect(mapped && !std::memcmp(mapped, data.data(), data.size()), "mapped");
   expect(os::mapped_spans(path).size() == 1, "where it is mapped");
@@ -55,14 +58,15 @@ void files(const std::string& folder) {
   const size_t page = os::page_bytes(), whole = (data.size() + page - 1) / page * page;
   auto* pages = static_cast<uint8_t*>(os::take_pages(whole));
   if (os::read_at(places, pages, whole, 0) < 0) os::read_through_cache(places);
-  expect(os::read_at(places, pages, whole, 0) == static_cast<int64_t>(data.size()), "past the cache");
+  expect(os::read_at(places, pages, whole, 0) == all, "past the cache");
   expect(!std::memcmp(pages, data.data(), data.size()), "the same bytes");
   os::close(places);
   os::give_back(pages, whole);
   pages[whole - 1] = 1;
   os::return_pages(pages, whole);
   std::string real;
-  expect(os::replace(path.c_str(), other.c_str()) && os::real_path(other.c_str(), &real) && !os::is_link(other.c_str()), "renamed");
+  expect(os::replace(path.c_str(), other.c_str()) && os::real_path(other.c_str(), &real), "renamed");
+  expect(!os::is_link(other.c_str()), "no link");
   expect(os::open_to_read(path.c_str()) == os::kNoFile && os::remove_file(other.c_str()), "removed");
 }
 
