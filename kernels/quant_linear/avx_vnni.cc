@@ -54,7 +54,7 @@ struct Vnni {
   template <class F>
   static EDGEDEC_INLINE __m256i start(const int32_t* sum) {
     if constexpr (!kHalves<F> || F::kOffset == 0) return _mm256_setzero_si256();
-    constexpr int kShift = __builtin_ctz(F::kOffset);
+    constexpr int kShift = F::kOffset == 0 ? 0 : __builtin_ctz(F::kOffset);  // of zero Clang says nothing
     static_assert(!kHalves<F> || F::kOffset == 0 || F::kOffset == 1 << kShift, "a power of two");
     return _mm256_sub_epi32(_mm256_setzero_si256(), _mm256_slli_epi32(_mm256_set1_epi32(*sum), kShift));
   }
