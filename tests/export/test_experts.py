@@ -318,9 +318,9 @@ def test_a_bias_for_choosing_must_be_there(tmp_path: Path) -> None:
 def test_tensors_of_experts_without_a_kernel(tmp_path: Path) -> None:
     shape = TinyShape(hidden=256, ffn=256, heads=4, kv_heads=2, experts=ExpertShape(width=256))
     path = write_tiny(
-        tmp_path / "m.gguf", "qwen3moe", shape=shape, formats={"*": "q8_0", "ffn_up_exps": "tq1_0"}
+        tmp_path / "m.gguf", "qwen3moe", shape=shape, formats={"*": "q8_0", "ffn_up_exps": "q1_0"}
     )
-    with pytest.raises(UnsupportedError, match=r"blk\.0\.ffn_up_exps\.weight is TQ1_0, which has no kernel"):
+    with pytest.raises(UnsupportedError, match=r"blk\.0\.ffn_up_exps\.weight is Q1_0, which has no kernel"):
         hyper_of(path)
 
 

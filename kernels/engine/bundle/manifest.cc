@@ -35,7 +35,8 @@ Status read_tokenizer(const ManifestFields& reader, TokenizerInfo* info) {
   std::string kind;
   const Status read = reader.text("kind", &kind);
   if (!reader.has("kind")) return read;
-  if (kind != "bpe" && kind != "spm") return reader.wrong("kind", "is neither 'bpe' nor 'spm'");
+  if (kind == "other") return reader.wrong("kind", "is 'other', as that of a model that makes vectors");
+  if (kind != "bpe" && kind != "spm") return reader.wrong("kind", "is none of 'bpe', 'spm' and 'other'");
   info->spm = kind == "spm";
   return reader.flag("chat_template", &info->chat_template);
 }
