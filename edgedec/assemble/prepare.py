@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgedec.assemble.budget import Budget, Parts, plan_memory, wanted_choice
 from edgedec.assemble.checks import check_batch, check_batch_drafting
@@ -17,7 +18,6 @@ from edgedec.assemble.opener import Load, ModelLoader, Opener, manifest_of
 from edgedec.assemble.run_context import RunContext
 from edgedec.backends.backend import ExpertSlots
 from edgedec.core.errors import UsageError
-from edgedec.core.low_rank import AdapterSource
 from edgedec.core.progress import Notice, ignore
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import size
@@ -25,6 +25,9 @@ from edgedec.drafters.interface import DrafterSpec, OpenDrafter, SearchContext
 from edgedec.drafters.registry import AUTO, Drafting, Resolved, kind_of, models_in, parsed, resolved
 from edgedec.loaded_model import LoadedModel, load_model
 from edgedec.memory.footprint import MemoryChoice
+
+if TYPE_CHECKING:
+    from edgedec.core.low_rank import AdapterSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,8 +98,6 @@ class Backend(ABC):
     """Bytes of the weights, as mapped or held."""
     changed_by: tuple[str, ...] = ()
     """Hashes of the adapters that change its matrices."""
-    pass_spec: ModelSpec
-    """``spec`` with the sizes of what a pass holds for a moment: adapters have results of their own."""
     experts: ExpertSlots | None = None
     """Experts that are read from the disk as passes need them; None where all weights are in memory."""
 
@@ -107,8 +105,12 @@ class Backend(ABC):
         """``threads``: None: one per physical core. Raises UsageError for fewer than one."""
         check_threads(threads)
         self.spec, self.caps = spec, caps
-        self.pass_spec = spec
         self.threads = threads or physical_cores()
+
+    @property
+    def pass_spec(self) -> ModelSpec:
+        """``spec`` with the sizes of what a pass holds for a moment: adapters have results of their own."""
+        return self.spec
 
     @staticmethod
     def runtime_name() -> str:

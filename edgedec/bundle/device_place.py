@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from edgedec.core.cache_config import Device, KvType
-from edgedec.core.low_rank import AdapterSource
 from edgedec.core.progress import Notice, Progress, ignore, silent
 from edgedec.core.quick_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from edgedec.core.low_rank import AdapterSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,8 @@ def wider(spec: ModelSpec, changes: Mapping[str, LowRank]) -> ModelSpec:
     Gate and up stand beside their product, or one of them beside both before and after its change. Results of
     ``down`` are added for all matrices of a layer.
     """
+    if not changes:
+        return spec
     by_layer: dict[str, int] = {}
     for name, change in changes.items():
         block = name.rpartition(".")[0].rpartition(".")[0]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgedec.assemble import budget as budgets
+from edgedec.backends.state_snapshots import SNAPSHOTS
 from edgedec.cli.plan import LOST, WHY, in_mb
 from edgedec.core.cache_kinds import Keys, States
 from edgedec.core.model_spec import ModelSpec
@@ -39,7 +40,7 @@ def test_every_part_of_a_plan_has_its_words() -> None:
     )
     everything = MemoryFacts(model, 85_000_000, drawing=120, small=model, speckv=True)
     parts = footprint(everything, MemoryChoice(4096, tables=1_000_000, model_drafts=True, experts=9))
-    assert parts.keys() == WHY.keys()
+    assert {*parts, SNAPSHOTS} == {*WHY}  # what a plan leaves over becomes snapshots
 
 
 def test_everything_that_a_budget_can_cost_has_its_words() -> None:

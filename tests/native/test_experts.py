@@ -32,6 +32,7 @@ from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_models import prepared_run
 from tests.fixtures.twins import CONTEXT, write_twin
 
+pytestmark = pytest.mark.small_process
 TWINS = [name for name, entry in CATALOGUE.items() if entry.spec.experts]
 MUTE = tuple(range(12, 260))
 """A model that says few different tokens: drafts by lookup are often right."""

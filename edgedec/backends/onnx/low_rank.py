@@ -31,7 +31,8 @@ class LowRankGraph:
     """The graph changes of adapters, and the arrays that its new initializers stand for."""
 
     def __init__(self, changes: Mapping[str, LowRank]) -> None:
-        self._changes = changes
+        self.matrices = changes
+        """The changes of all adapters together, by the name of the matrix."""
         self.arrays: dict[str, NDArray[np.uint8]] = {}
         """Packed matrices by the name of their initializer. The session reads them where they lie."""
 
@@ -42,6 +43,8 @@ class LowRankGraph:
 
     def apply(self, data: bytes) -> bytes:
         """Return the model with the changes. Raises UnsupportedError for a tensor that cannot have one."""
+        if not self.matrices:
+            return data
         import onnx
 
         model = onnx.load_model_from_string(data)
@@ -54,14 +57,14 @@ class LowRankGraph:
 
     def _check(self, model: onnx.ModelProto) -> None:
         names = {name for node in model.graph.node for name in _weights(node)}
-        for name in sorted(self._changes.keys() - names):
+        for name in sorted(self.matrices.keys() - names):
             raise UnsupportedError(
                 f"an adapter changes {name[:80]}, which cannot be changed in this model",
                 hint="use one of the linear layers of attention and MLP",
             )
 
     def _nodes(self, node: onnx.NodeProto, graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-        if not any(name in self._changes for name in _weights(node)):
+        if not any(name in self.matrices for name in _weights(node)):
             yield node
         elif node.op_type == "GatedMLP":
             yield from self._gated(node, graph)
@@ -77,7 +80,7 @@ class LowRankGraph:
                 "QuantLinear", [x, "", "", name], f"{out}.{name}",
                 formats=format, rows=[attributes["rows"]], cols=attributes["cols"], terms=1,
             )  # fmt: skip
-            yield from self._linear(linear, graph) if name in self._changes else [linear]
+            yield from self._linear(linear, graph) if name in self.matrices else [linear]
         activation = attributes["activation"]
         yield _node("GatedProduct", [f"{out}.{up}", f"{out}.{gate}"], out, activation=activation)
 
@@ -85,7 +88,7 @@ class LowRankGraph:
         """Yield a linear, and the two behind it."""
         attributes, names, out = _attributes(node), _weights(node), node.output[0]
         rows, cols = attributes["rows"], attributes["cols"]
-        changes = [self._changes.get(name) for name in names]
+        changes = [self.matrices.get(name) for name in names]
         for name, change, height in zip(names, changes, rows, strict=True):
             if change and change.shape != (height, cols):
                 found = f"{change.shape[0]} x {change.shape[1]}"

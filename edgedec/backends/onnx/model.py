@@ -22,7 +22,6 @@ from edgedec.bundle.manifest import DRAFTING, MODEL, WEIGHTS, Manifest
 from edgedec.core.cache_config import MOST_SEQUENCES, CacheConfig, KvType
 from edgedec.core.forward import Capabilities
 from edgedec.core.ledger import Lease, Ledger
-from edgedec.core.low_rank import together, wider
 from edgedec.core.model_spec import ModelSpec
 from edgedec.kernels.library import isa, read_ahead
 from edgedec.memory import most_undone, ring_slots
@@ -80,13 +79,15 @@ class OnnxModel(Backend):
         if self.experts:
             changes.append(partial(from_store, store=self.experts.number))
         arrays: dict[str, NDArray[np.uint8]] = {}
-        read = [adapter() for adapter in place.adapters]
-        if adapted := together(read):
+        self._pass_spec = self.spec
+        if place.adapters:
             from edgedec.backends.onnx.low_rank import LowRankGraph
+            from edgedec.core.low_rank import together, wider
 
-            changed = LowRankGraph(adapted)
+            read = [adapter() for adapter in place.adapters]
+            changed = LowRankGraph(together(read))
             changes.append(changed.apply)
-            arrays, self.pass_spec = changed.arrays, wider(self.spec, adapted)
+            arrays, self._pass_spec = changed.arrays, wider(self.spec, changed.matrices)
             self.changed_by = tuple(one.sha256 for one in read if one.changes)
         self._session = open_session(bundle, threads, spin=spin, graph=graph, changes=changes, arrays=arrays)
         if self.experts:
@@ -107,6 +108,11 @@ class OnnxModel(Backend):
             self._exits = NO_EXITS
             check_shapes(self._session, self.spec)
         self._scratch: dict[Ledger, Lease] = {}
+
+    @property
+    def pass_spec(self) -> ModelSpec:
+        """See ``Backend.pass_spec``."""
+        return self._pass_spec
 
     @staticmethod
     def runtime_name() -> str:
