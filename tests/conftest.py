@@ -57,11 +57,6 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return max(1, len(os.sched_getaffinity(0)) * 3 // 2)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run tests first that plan for this process: what later ones import stays in it."""
-    items.sort(key=lambda item: item.get_closest_marker("small_process") is None)
-
-
 _skipped: dict[str, str] = {}
 """Reasons by file. Workers tell theirs: of files skipped for one reason they report the first."""
 

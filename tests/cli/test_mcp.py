@@ -19,7 +19,6 @@ from edgedec.session.chat import Chat
 from edgedec.session.message import ToolCall
 from tests.cli.support import Home, assert_one_line, run
 
-pytest.importorskip("mcp")
 SCRIPT = str(Path(__file__).parents[1] / "mcp" / "tool_server.py")
 
 

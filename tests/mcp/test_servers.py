@@ -17,7 +17,6 @@ from edgedec.mcp.config import ServerCommand
 from edgedec.mcp.servers import ToolServers
 from edgedec.mcp.tool import MOST_RESULT_CHARS, McpTool
 
-pytest.importorskip("mcp")
 SCRIPT = str(Path(__file__).with_name("tool_server.py"))
 
 

@@ -19,8 +19,8 @@ from edgedec.decode.engine import Engine
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
 from tests.fixtures.streamed import damaged, first_expert
+from tests.native.experts_alone import DRAWN, GREEDY, TOKENS, bundle, experts_of, one
 from tests.native.native_forward import NativeModel
-from tests.native.test_experts import DRAWN, GREEDY, TOKENS, bundle, experts_of, one
 from tests.native.test_model import History
 
 __all__ = ["bundle", "one"]  # fixtures

@@ -14,8 +14,8 @@ import pytest
 
 from tests.fixtures.streamed import LAYERS, cut, sparse_bundle
 from tests.fixtures.tiny_models import tiny_bundle
+from tests.native.experts_alone import ROOMY, SHAPE, experts_of
 from tests.native.form_cases import SCHEMAS, TEXT
-from tests.native.test_experts import ROOMY, SHAPE, experts_of
 from tests.windows import cross
 from tests.windows.hosts import Host
 

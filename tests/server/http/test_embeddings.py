@@ -5,11 +5,10 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import numpy as np
-import ollama
 import openai
 import pytest
 
@@ -19,8 +18,14 @@ from edgedec.embed.encoder import load_encoder
 from edgedec.export import export_huggingface
 from edgedec.models import Store
 from edgedec.server.work.hub import Hub
+from tests.fixtures.later import later
 from tests.fixtures.tiny_bert import TEXTS, write_bert
 from tests.server.fakes import Running, running
+
+if TYPE_CHECKING:
+    import ollama
+else:
+    ollama = later("ollama")
 
 RANKER = {"architectures": ["BertForSequenceClassification"], "id2label": {"0": "LABEL_0"}}
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
 import httpx
 import pytest
 
+from tests.fixtures.later import later
 from tests.server.fakes import FakeHub, Running, eventually, running
+
+if TYPE_CHECKING:
+    import anthropic
+else:
+    anthropic = later("anthropic")
 
 ASKED: list[Any] = [{"role": "user", "content": "Hi"}]
 WEATHER: Any = {

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
-import ollama
 import pytest
 
+from tests.fixtures.later import later
 from tests.server.fakes import FakeHub, Running, eventually, running
+
+if TYPE_CHECKING:
+    import ollama
+else:
+    ollama = later("ollama")
 
 ASKED: list[Any] = [{"role": "user", "content": "Hi"}]
 WEATHER: dict[str, Any] = {

@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
-import ollama
 import pytest
 
 from edgedec.export import export_gguf
 from edgedec.models import Store
+from tests.fixtures.later import later
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.models.conftest import pip_env, site  # noqa: F401 - fixtures
 from tests.models.site import Site
 from tests.models.test_pull_exports import serve
 from tests.server.fakes import Running, eventually, running
 from tests.server.work.hubs import hub_of, store_of
+
+if TYPE_CHECKING:
+    import ollama
+else:
+    ollama = later("ollama")
 
 
 @pytest.fixture(scope="module")
