@@ -1,4 +1,4 @@
-"""The native engine's experts in a process of their own: plans count the process, and that of tests is large."""
+"""The native engine's experts in a process of their own: plans count the process, and tests fill one."""
 
 from __future__ import annotations
 
