@@ -1,4 +1,4 @@
-"""What a directory of sentence-transformers says beside its weights: pooling, prompts, the longest text."""
+"""Facts of a directory of sentence-transformers beside its weights: pooling, prompts, the longest text."""
 
 from __future__ import annotations
 

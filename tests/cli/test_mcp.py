@@ -65,7 +65,7 @@ def servers() -> Iterator[ToolServers]:
 
 
 class Answers:
-    """What a user says to the questions, in turn."""
+    """A user's answers to the questions, in turn."""
 
     def __init__(self, *answers: str) -> None:
         self.left, self.asked = list(answers), 0
