@@ -170,6 +170,8 @@ class _Opening:
         reply = self.reply
         tools = self.calls.tools if self.calls else ()
         chat = model.chat(system=reply.system, max_tokens=reply.max_tokens, stop=reply.stops, tools=tools)
+        if self.calls:
+            self.calls.bind(model, chat)
         if self.ctx.params["seed"] is None:
             chat.adjust(params=replace(chat.settings.params, seed=secrets.randbelow(SEEDS)))
         return model, chat

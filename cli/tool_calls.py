@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from edgedec.cli import screen
-from edgedec.core.errors import UsageError
+from edgedec.core.errors import MemoryBudgetError, UnsupportedError, UsageError
+from edgedec.grammar import constraint_for
 
 if TYPE_CHECKING:
+    from edgedec.api import Model
     from edgedec.mcp.servers import ToolServers
     from edgedec.mcp.tool import McpTool
     from edgedec.session.chat import Chat
@@ -48,6 +51,23 @@ class ToolCalls:
     def tools(self) -> list[dict[str, object]]:
         """All tools, in OpenAI's form."""
         return [tool.as_openai() for tool in self._servers.tools]
+
+    def bind(self, model: Model, chat: Chat) -> None:
+        """Let calls in replies keep the schemas of their tools, and say where nothing can do that."""
+        bound = replace(chat.syntax, bound=True)
+        try:
+            form = bound.grammar("")
+            if form is None:
+                screen.aside("calls in the form of this model are free: arguments are checked, not bound")
+                return
+            model.make_room_for(chat.settings.params, grammar=True)
+            constraint_for(form, chat.tokenizer, model.loaded.spec, model.runner.forward.ledger)
+        except (UsageError, UnsupportedError, MemoryBudgetError) as error:
+            screen.aside(f"calls are free, and arguments are checked, not bound: {error.message}")
+            return
+        chat.syntax = bound
+        for one in form.left_out:
+            screen.aside(f"calls do not keep to {_harmless(one)}; it is checked")
 
     def greet(self) -> None:
         """Say which tools there are."""

@@ -56,6 +56,8 @@ class GrammarSpec:
     """The pydantic model class that replies become, if the schema is of one."""
     left_out: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """Keywords of schemas that replies do not keep to, with their places: annotations, mostly."""
+    cuttable: bool = field(default=False, compare=False, repr=False)
+    """Whether a reply may be cut anywhere, as free text may; calls in it have a form."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(GrammarKind):
@@ -125,9 +127,9 @@ class GrammarSpec:
         return cls("regex", pattern)
 
     @classmethod
-    def lark(cls, grammar: str, left_out: tuple[str, ...] = ()) -> GrammarSpec:
+    def lark(cls, grammar: str, left_out: tuple[str, ...] = (), *, cuttable: bool = False) -> GrammarSpec:
         """Return the form of texts that a grammar in Lark's form derives from its rule ``start``."""
-        return cls("lark", grammar, left_out=left_out)
+        return cls("lark", grammar, left_out=left_out, cuttable=cuttable)
 
     @property
     def name(self) -> str:

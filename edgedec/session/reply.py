@@ -421,7 +421,7 @@ class Reply:
 
         One that was interrupted ended because the caller asked for it.
         """
-        if self.form is None or self.finish_reason == "interrupted":
+        if self.form is None or self.finish_reason == "interrupted" or (self.form.cuttable and self.cut):
             return
         if self.cut and self.finish_reason == "stop":
             raise GrammarError(f"a stop string cut the reply of a {self.form.name}", hint="leave it out")

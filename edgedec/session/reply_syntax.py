@@ -36,6 +36,8 @@ class ReplySyntax:
     tools: Sequence[Mapping[str, Any]] = ()
     choice: str = AUTO
     options: Mapping[str, Plain] | None = None
+    bound: bool = False
+    """Whether calls keep the schemas of functions that are not strict, too, as far as a grammar can."""
 
     def __post_init__(self) -> None:
         if self.choice not in (AUTO, NONE) and not self._chosen:
@@ -69,20 +71,20 @@ class ReplySyntax:
         """Return the grammar of the replies to a rendered prompt; None where they are free.
 
         - A reply that must be a call has no other ``form``.
-        - With the choice "auto" it has ``form`` or calls. Without a form it is free, unless a function is
-          ``strict``, a tag begins each call, and neither channels nor the thinking part need control tokens.
+        - With the choice "auto" it has ``form`` or calls. Without a form its text is free, and so are calls,
+          unless a function is ``strict`` or ``bound``, and the beginning of a call can be told from text.
 
         Raises UnsupportedError for a call that must be, in a form that is not JSON; UsageError for a form
         beside tools that is not of JSON.
         """
         functions = [tool["function"] for tool in self.inputs.tools]
-        strict = self.choice == AUTO and any(function.get("strict") for function in functions)
+        strict = self.choice == AUTO and self._strict
         template = self.codec.template
         asked = self._chosen or strict or (form and functions)
         family = template.call_family() if template and asked else None
         if template is None or family is None:
             return form
-        from edgedec.session.tool_schemas import kept_functions
+        from edgedec.session.tool_schemas import bound_functions, kept_functions
         from edgedec.text.tool_calls.call_grammar import call_grammar, form_or_calls, strict_grammar
 
         control = self.codec.tokenizer.control_ids()
@@ -91,16 +93,12 @@ class ReplySyntax:
         if self._chosen:
             functions, left_out = kept_functions(self._chosen)
             return GrammarSpec.lark(call_grammar(family, functions, control, thought), left_out)
-        # The arguments of a function that is not strict are free here.
-        functions, left_out = kept_functions(
-            [one if one.get("strict") else {"name": one["name"]} for one in functions]
-        )
+        functions, left_out = bound_functions(functions, bind=self.bound)
         if form:
             text = form_or_calls(family, functions, control, form.schema(), thought)
             return GrammarSpec.lark(text, form.left_out + left_out)
-        free = end in control or self.channels
-        strict_text = None if free else strict_grammar(family, functions, control)
-        return GrammarSpec.lark(strict_text, left_out) if strict_text else None
+        strict_text = None if self.channels else strict_grammar(family, functions, control, (begin, end))
+        return GrammarSpec.lark(strict_text, left_out, cuttable=True) if strict_text else None
 
     def opened(self, prompt: Prompt, form: GrammarSpec | None) -> Prompt:
         """Return the prompt of a reply that must have a ``form``: in channels, it begins within the answer.
@@ -125,7 +123,12 @@ class ReplySyntax:
         if form and not self.inputs.tools:
             prompt = ""
         calls = [call.id for message in messages for call in message.tool_calls]
-        return reader_of(self.codec.template, self.inputs, prompt=prompt, calls=calls)
+        return reader_of(self.codec.template, self.inputs, prompt=prompt, calls=calls, strict=self._strict)
+
+    @property
+    def _strict(self) -> bool:
+        """Whether a grammar is to keep calls to their schemas."""
+        return self.bound or any(tool["function"].get("strict") for tool in self.inputs.tools)
 
     @cached_property
     def _chosen(self) -> list[Mapping[str, Any]]:

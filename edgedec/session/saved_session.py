@@ -89,7 +89,10 @@ def document_of(saved: SavedSession) -> dict[str, Any]:
 def _unfinished_document(cut: Unfinished) -> dict[str, Any]:
     document: dict[str, Any] = {"prompt": asdict(cut.prompt), "said": cut.tokens, "shown": cut.shown}
     document |= {} if cut.bound is None else {"bound": cut.bound}
-    return document | ({"form": {"kind": cut.form.kind, "text": cut.form.text}} if cut.form else {})
+    if cut.form is None:
+        return document
+    form: dict[str, Any] = {"kind": cut.form.kind, "text": cut.form.text}
+    return document | {"form": form | ({"cuttable": True} if cut.form.cuttable else {})}
 
 
 def read_session(path: Path, engine: ReplyEngine, model: ModelId, notice: Notice) -> SavedSession:
@@ -201,7 +204,7 @@ def _unfinished(item: dict[str, Any]) -> Unfinished:
         _tokens(item["said"]),
         _text(item["shown"]),
         bound,
-        None if form is None else GrammarSpec(form["kind"], _text(form["text"])),
+        form and GrammarSpec(form["kind"], _text(form["text"]), cuttable=form.get("cuttable", False) is True),
     )
 
 

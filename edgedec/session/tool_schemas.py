@@ -12,6 +12,7 @@ from edgedec.grammar.supported_schema import supported_schema
 from edgedec.text.tool_calls.call_grammar import parameters_of
 
 Function = Mapping[str, Any]
+_ANY = {"type": "object"}
 
 
 def kept_functions(functions: Sequence[Function]) -> tuple[list[Function], tuple[str, ...]]:
@@ -32,6 +33,31 @@ def kept_functions(functions: Sequence[Function]) -> tuple[list[Function], tuple
         kept.append({**function, "parameters": json.loads(found.text)})
         left_out += [f"{one} of the tool {name}" for one in found.left_out]
     return kept, tuple(left_out)
+
+
+def bound_functions(
+    functions: Sequence[Function], *, bind: bool = False
+) -> tuple[list[Function], tuple[str, ...]]:
+    """Return ``functions`` as calls that come as they like are kept to, and what was left out of schemas.
+
+    Those that are not strict take any arguments; with ``bind`` they keep theirs as far as a grammar can.
+    Raises UsageError for a strict one that no grammar can keep to.
+    """
+    found: list[Function] = []
+    left_out: list[str] = []
+    for function in functions:
+        own: list[Function] = [{**function, "parameters": _ANY}]
+        lost: tuple[str, ...] = ()
+        if function.get("strict"):
+            own, lost = kept_functions([function])
+        elif bind:
+            try:
+                own, lost = kept_functions([function])
+            except UsageError:
+                lost = (f"the arguments of the tool {str(function.get('name'))[:60]!r}",)
+        found += own
+        left_out += lost
+    return found, tuple(left_out)
 
 
 def _json(function: Function) -> str:

@@ -81,13 +81,14 @@ def reader_of(
     *,
     prompt: str = "",
     calls: Iterable[str] = (),
+    strict: bool = False,
 ) -> ReplyReader:
     """Return the reader of one reply of a model with ``template``.
 
     ``inputs``: those of the prompt; without tools, calls are content. ``prompt``: the rendered prompt, the
     end of which tells whether the reply begins in its thinking part. ``calls``: ids of the calls in the
-    conversation; those of the reply are others. Raises UnsupportedError for tools where the form of the
-    model's calls is not known.
+    conversation; those of the reply are others. ``strict``: a grammar keeps calls to their form. Raises
+    UnsupportedError for tools where the form of the model's calls is not known.
     """
     source = template.source if template else ""
     tags = thinking_tags(source)
@@ -98,7 +99,6 @@ def reader_of(
         raise no_form(template)
     functions = [tool["function"] for tool in tools]
     schemas = {one["name"]: one.get("parameters") or {} for one in functions}
-    strict = any(one.get("strict") for one in functions)
     return ReplyReader(splitter, Scanner(_first(calls), strict=strict), family, schemas)
 
 

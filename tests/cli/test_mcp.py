@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 import pytest
@@ -17,7 +18,17 @@ from edgedec.mcp.config import ServerCommand
 from edgedec.mcp.servers import ToolServers
 from edgedec.session.chat import Chat
 from edgedec.session.message import ToolCall
+from edgedec.session.reply import Settings
+from edgedec.session.reply_syntax import ReplySyntax
+from edgedec.text.template import ChatTemplate
 from tests.cli.support import Home, assert_one_line, run
+from tests.fixtures.ready import chat_of
+from tests.session.parrot import load_parrot
+from tests.session.test_tool_chat import QWEN
+from tests.text.tool_calls.forms import FORMS
+
+if TYPE_CHECKING:
+    from edgedec.api import Model
 
 SCRIPT = str(Path(__file__).parents[1] / "mcp" / "tool_server.py")
 
@@ -150,3 +161,32 @@ def test_what_cannot_be_is_one_line(home: Home, tmp_path: Path) -> None:
     assert_one_line(run(home.services(), *given, stdin="hi\n"), 4, "names no servers")
     with_server = [*given, "--server", "http://127.0.0.1:1"]
     assert_one_line(run(home.services(), *with_server, stdin="hi\n"), 2, "for a model that runs here")
+
+
+def bound_chat(folder: Path, servers: ToolServers, template: str) -> Chat:
+    """A chat in which calls were bound, of a model with a chat template."""
+    ready = load_parrot(folder, "Hello.", capacity=2000)
+    calls = ToolCalls(servers, None)
+    codec = replace(ready.loaded.codec, template=ChatTemplate(template, bos="", eos=""))
+    chat = chat_of(ready, Settings(max_tokens=9))
+    chat = Chat(chat.engine, codec, chat.settings, syntax=ReplySyntax(codec, tuple(calls.tools)))
+    model = SimpleNamespace(loaded=ready.model, runner=ready.runner, make_room_for=ready.runner.make_room_for)
+    calls.bind(cast("Model", model), chat)
+    return chat
+
+
+def test_calls_in_a_form_of_json_are_bound_silently(
+    servers: ToolServers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chat = bound_chat(tmp_path, servers, QWEN)
+    assert chat.syntax.bound
+    assert capsys.readouterr().err == ""
+    assert chat.reply("Hi").read() == "Hello."
+
+
+def test_calls_in_another_form_are_free_and_a_line_says_so(
+    servers: ToolServers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chat = bound_chat(tmp_path, servers, FORMS["qwen-coder"].template.source)
+    assert not chat.syntax.bound
+    assert "free: arguments are checked, not bound" in capsys.readouterr().err

@@ -22,6 +22,9 @@ from edgedec.decode.speculation import Speculation
 from edgedec.draft import Drafter, Lookup, Recycling
 from edgedec.grammar.spec import GrammarSpec
 from edgedec.sampling import DrawParams
+from edgedec.text.tool_calls.call_grammar import strict_grammar
+from edgedec.text.tool_calls.family import Family, tagged
+from edgedec.text.tool_calls.hermes import read
 from tests.decode.test_engine import EVERY_KIND
 from tests.decode.test_speculation import Drafting
 from tests.fixtures.nightly import diagonal
@@ -31,11 +34,15 @@ from tests.reference.sampling import DrawHistory, draw
 SIZE = spec().vocab_size
 STOPS = spec().eos_ids
 PROMPT = [7, 9, 7, 9, 30]
+CALL = {"name": "the", "parameters": schemas("call", 1)[0]}
+TOLD = Family("toy", bool, tagged((" ",), read), (" ",), lambda name: (f" {name} ", "."))
+"""A form of calls that begins where the toy model often comes by: at a space."""
 FORMS = [
     GrammarSpec.of(regex="(yes|no), and the world is( a hello){2,5}( to|ing)?"),
     GrammarSpec.json_object(),
     GrammarSpec.of(grammar='start: ("the " | "hello ")+ END\nEND: /[a-z]?/ "."'),
     *(GrammarSpec.of(schema=schemas(family, 2)[1]) for family in FAMILIES),
+    GrammarSpec.of(grammar=strict_grammar(TOLD, [CALL], {})),
 ]
 MOST = 40
 
@@ -151,6 +158,19 @@ def test_any_drafts_under_any_grammar(
     assert steps[-1].finish_reason == ("stop" if again.finished or steps[-1].token in STOPS else "length")
     assert engine.speculation is not None
     assert engine.speculation.drafters == tuple(one.name for one in drafters), "a drafter failed"
+
+
+def test_text_is_free_up_to_a_call_and_the_call_is_drafted_by_its_grammar() -> None:
+    called = 0
+    for seed in range(20):
+        params = DrawParams(temperature=1.5, seed=seed)
+        plain = tokens(Engine(model()), FORMS[-1], params)
+        steps = steps_of(Engine(model(), speculation=Speculation([Lookup()])), FORMS[-1], params)
+        assert [step.token for step in steps] == plain
+        _, space, rest = tokenizer().decode(plain).partition(" ")
+        assert rest.startswith("the {"[: len(rest)])
+        called += bool(space) and any(step.source == GRAMMAR for step in steps)
+    assert called > 3
 
 
 def test_forced_tokens_are_drafted_by_the_grammar_and_take_one_pass() -> None:

@@ -179,6 +179,56 @@ def test_without_strict_functions_replies_are_free(tmp_path: Path) -> None:
     assert ReplySyntax(codec_for(tmp_path, "llama"), (PAINT,)).grammar("") is None
 
 
+def bound(codec: Codec, *tools: dict[str, Any]) -> GrammarSpec:
+    form = ReplySyntax(codec, tools, bound=True).grammar("")
+    assert form is not None
+    return form
+
+
+FREE: dict[str, Any] = {"type": "function", "function": {**PAINT["function"], "strict": False}}
+
+
+@pytest.mark.parametrize("name", sorted(set(JSON_FORMS) - {"llama", "harmony"}))
+def test_bound_calls_keep_schemas_that_are_not_strict(tmp_path: Path, name: str) -> None:
+    codec = codec_for(tmp_path, name)
+    form = bound(codec, FREE)
+    assert allows(codec, form, f"I paint. {call(codec, 'paint', colour='red', coats=2)}")
+    assert not allows(codec, form, call(codec, "paint", colour="blue"))
+    assert not allows(codec, form, call(codec, "other"))
+
+
+def test_bound_objects_of_llama_keep_their_schema(tmp_path: Path) -> None:
+    codec = replace(
+        codec_for(tmp_path, "llama"), tokenizer=parrot.make_tokenizer(tmp_path, ["<|python_tag|>"])
+    )
+    form = bound(codec, FREE, STOP)
+    red, blue = (call(codec, "paint", colour=colour) for colour in ("red", "blue"))
+    for text in (red, f"<|python_tag|>{red}", f"{red}; {call(codec, 'stop')}", "Hello.", '{"name": "Bob"}'):
+        assert allows(codec, form, text), text
+    for text in (blue, f"<|python_tag|>{blue}", f"{red}; {blue}", f"\n{blue}", "<|python_tag|>paint.call()"):
+        assert not allows(codec, form, text), text
+
+
+def test_a_thinking_part_between_control_tokens_is_free_and_calls_behind_it_are_bound(tmp_path: Path) -> None:
+    codec = codec_for(tmp_path, "hermes")
+    codec = replace(codec, tokenizer=parrot.make_tokenizer(tmp_path, ["<think>", "</think>"]))
+    form = bound(codec, FREE)
+    red, blue = (call(codec, "paint", colour=colour) for colour in ("red", "blue"))
+    for text in (f"<think>Is it {blue}?</think>{red}", f"Hm.</think>\n\n{red}", red, "<think>Hm", "Hello"):
+        assert allows(codec, form, text), text
+    for text in (f"<think>Hm.</think>{blue}", blue, f"Hm.</think>{blue}"):
+        assert not allows(codec, form, text), text
+
+
+def test_a_schema_that_no_grammar_keeps_leaves_its_tool_free_and_says_so(tmp_path: Path) -> None:
+    codec = codec_for(tmp_path, "hermes")
+    form = bound(codec, FREE, tool("mark", type="string", pattern="(?=a)b"), tool("list", uniqueItems=True))
+    assert form.left_out[0] == "the arguments of the tool 'mark'"
+    assert form.left_out[1].startswith('"uniqueItems" at /properties/a of the tool')
+    assert allows(codec, form, call(codec, "mark", a=3))
+    assert not allows(codec, form, call(codec, "paint", colour="blue"))
+
+
 def tool(name: str, strict: bool = False, **schema: object) -> dict[str, Any]:
     function: dict[str, Any] = {"name": name, "parameters": {"type": "object", "properties": {"a": schema}}}
     return {"type": "function", "function": function | ({"strict": True} if strict else {})}

@@ -156,3 +156,24 @@ def test_a_required_call_needs_tools(tmp_path: Path) -> None:
 def test_a_form_of_calls_that_is_not_known_is_refused_before_the_reply(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="not known"):
         chat_with_tools(tmp_path, "x", template="{{ tools | tojson }}")
+
+
+def test_a_bound_reply_that_is_cut_is_no_fault_and_goes_on_from_its_file(tmp_path: Path) -> None:
+    chat = chat_with_tools(tmp_path, f"I add. {CALL}", bound=True)
+    reply = chat.reply("Add.", max_tokens=30)
+    assert f"I add. {CALL}".startswith(reply.read())
+    assert reply.finish_reason == "length"
+    chat.save(tmp_path / "talk")
+    chat.reset()
+    chat.restore(tmp_path / "talk")
+    more = chat.more(final=True)
+    assert reply.text + more.read() == f"I add. {CALL}"
+    assert more.tool_calls == (ADD,)
+
+
+def test_a_bound_call_is_valid_whatever_the_model_wants_to_say(tmp_path: Path) -> None:
+    chat = chat_with_tools(tmp_path, CALL.replace("1", '"one"'), bound=True)
+    reply = chat.reply("Add.", max_tokens=60)
+    text = reply.read()
+    assert text.startswith('<tool_call>\n{"name": "add", "arguments": {"a": ')
+    assert '"one"' not in text

@@ -49,20 +49,22 @@ def form_or_calls(
 ) -> str:
     """Return the grammar of JSON under ``schema``, or of calls of ``functions`` in its place.
 
-    Functions that are not strict take any arguments. ``control`` and ``thought_end`` are as in
-    ``call_grammar``. A call in a form that is not JSON is free behind the tag that begins it. Raises
-    UnsupportedError for a form without both.
+    ``control`` and ``thought_end`` are as in ``call_grammar``. A call in a form that is not JSON is free
+    behind the tag that begins it. Raises UnsupportedError for a form without both.
     """
     bare = family.around if family.untagged else None
     rules = _thought(f"(form | calls{' | bare' if bare else ''})", thought_end, control)
     rules.append(f"form: %json {_text(schema, _LOOSE)}")
-    own = _loosened(functions)
     if bare:
-        objects = [_as_json(*bare(one["name"]), one) for one in own]
-        rules += [f"bare: {_any(own, 'bare')}", *(f"bare_{at}: {one}" for at, one in enumerate(objects))]
+        objects = [_as_json(*bare(one["name"]), one) for one in functions]
+        rules += [
+            f"bare: {_any(functions, 'bare')}",
+            *(f"bare_{at}: {one}" for at, one in enumerate(objects)),
+        ]
     if family.around:
-        rules.append(f"calls: ({_any(own, 'call')}) (/\\n{{0,2}}/ ({_any(own, 'call')}))*")
-        rules += _calls(family.around, own, control, beside_json=True)
+        calls = _any(functions, "call")
+        rules.append(f"calls: ({calls}) (/\\n{{0,2}}/ ({calls}))*")
+        rules += _calls(family.around, functions, control, beside_json=True)
     elif family.control:
         rules.append(f"calls: {_literal(family.control[0], control)} /(?s:.*)/")
     else:
@@ -73,33 +75,77 @@ def form_or_calls(
 
 
 def strict_grammar(
-    family: Family, functions: Sequence[Mapping[str, Any]], control: Mapping[str, int]
+    family: Family,
+    functions: Sequence[Mapping[str, Any]],
+    control: Mapping[str, int],
+    thinking: tuple[str, str] = ("", ""),
 ) -> str | None:
-    """Return the grammar of text with any calls of ``functions``; those that are not strict are free.
+    """Return the grammar of text with any calls of ``functions``.
 
-    None for a form in which no tag begins a call.
+    ``thinking``: the tags of the thinking part, which may stand before it. None for a form in which nothing
+    tells where a call begins.
     """
-    tag = family.control[0] if family.around and family.control else ""
     calls = [family.around(one["name"]) for one in functions] if family.around else []
-    if not tag or not all(before.startswith(tag) for before, _ in calls):
+    if not calls or not family.control:
         return None
-    owns = _loosened(functions)
+    tag = family.control[0]
     names = [str(one["name"]) for one in functions]
-    first = family.untagged and all(map(_NAME.fullmatch, names))
-    rules = ["TEXT: /(?s:.*)/", *_begins("begin", "TEXT", tag, control)]
+    plain = all(map(_NAME.fullmatch, names))
+    if all(before.startswith(tag) for before, _ in calls):
+        rules = _tagged_rules(family, functions, calls, control, first=family.untagged and plain)
+    elif plain and tag in control and all(before.startswith("{") for before, _ in calls):
+        rules = _object_rules(functions, calls, _literal(tag, control))
+    else:
+        return None
+    begin, end = thinking
+    if end in control:
+        before = f"({_literal(begin, control)})? " if begin in control else ""
+        rules += [f"start: ({before}TEXT {_literal(end, control)})? reply | {before}TEXT"]
+    else:
+        rules += ["start: reply"]
+    return "\n".join([*rules, "TEXT: /(?s:.*)/"]) + "\n"
+
+
+def _tagged_rules(
+    family: Family,
+    functions: Sequence[Mapping[str, Any]],
+    calls: Sequence[tuple[str, str]],
+    control: Mapping[str, int],
+    *,
+    first: bool,
+) -> list[str]:
+    """Return the rules of a reply in which a tag begins a call; with ``first`` it may lack that one."""
+    tag, names = family.control[0], "|".join(str(one["name"]) for one in functions)
+    rules = _begins("begin", "TEXT", tag, control)
     if first:
-        rules += [f"start: untagged | FIRST | first ({_any(calls, 'rest')}) ({_any(calls, 'call')})* TEXT"]
-        rules += [f"FIRST: /(?s:.*)/ & ~/{_untagged('|'.join(names), doubled=True)}(?s:.*)/"]
+        rules += [f"reply: untagged | FIRST | first ({_any(calls, 'rest')}) ({_any(calls, 'call')})* TEXT"]
+        rules += [f"FIRST: /(?s:.*)/ & ~/{_untagged(names, doubled=True)}(?s:.*)/"]
         rules += [*_begins("first", "FIRST", tag, control), f"untagged: {_any(calls, 'untagged')}"]
     else:
-        rules += [f"start: ({_any(calls, 'call')})* TEXT"]
-    for at, (own, (before, after)) in enumerate(zip(owns, calls, strict=True)):
+        rules += [f"reply: ({_any(calls, 'call')})* TEXT"]
+    for at, (own, (before, after)) in enumerate(zip(functions, calls, strict=True)):
         rules.append(f"rest_{at}: {_literal(before.removeprefix(tag), control)} {_rest(own, after, control)}")
         rules.append(f"call_{at}: begin rest_{at}")
         if first:
             rules.append(f"untagged_{at}: UNTAGGED_{at} {_json(own, _LOOSE)} /\\s*\\}}(\\s*```)?\\s*/")
-            rules.append(f'UNTAGGED_{at}: /{_untagged(names[at])}\\s*,\\s*"arguments"\\s*:\\s*/')
-    return "\n".join(rules) + "\n"
+            rules.append(f'UNTAGGED_{at}: /{_untagged(own["name"])}\\s*,\\s*"arguments"\\s*:\\s*/')
+    return rules
+
+
+def _object_rules(
+    functions: Sequence[Mapping[str, Any]], calls: Sequence[tuple[str, str]], tag: str
+) -> list[str]:
+    """Return the rules of a reply that is text, or calls that are objects, the first perhaps behind a tag."""
+    names = "|".join(str(one["name"]) for one in functions)
+    name = r'\s*\{\s*"name"\s*:\s*"(%s)"'
+    objects = _any(calls, "object")
+    rules = [f"reply: FIRST | {tag}? ({objects}) (/\\s*;\\s*/ ({objects}))* /\\s*/"]
+    rules += [f"FIRST: /(?s:.*)/ & ~/{name % names}(?s:.*)/"]
+    for at, (own, (before, _)) in enumerate(zip(functions, calls, strict=True)):
+        key = list(json.loads(f"{before}{{}}}}"))[-1]
+        rules.append(f"object_{at}: OBJECT_{at} {_json(own, _LOOSE)} /\\s*\\}}/")
+        rules.append(f'OBJECT_{at}: /{name % own["name"]}\\s*,\\s*"{key}"\\s*:\\s*/')
+    return rules
 
 
 def _thought(answer: str, end: str, control: Mapping[str, int]) -> list[str]:
@@ -140,12 +186,7 @@ def _as_json(before: str, after: str, function: Mapping[str, Any]) -> str:
     own = {name: {"const": value} if value else parameters_of(function) for name, value in given.items()}
     schema = {"type": "object", "properties": own, "required": [*own], "additionalProperties": False}
     schema |= {name: value for name, value in parameters_of(function).items() if name in _REFERRED}
-    return f"%json {_text(schema, _LOOSE)}"
-
-
-def _loosened(functions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return functions of which those that are not strict take any object."""
-    return [one if one.get("strict") else {**one, "parameters": {"type": "object"}} for one in functions]
+    return f"%json {_text(schema, {**_LOOSE, 'coerce_one_of': not function.get('strict')})}"
 
 
 def _begins(rule: str, text: str, tag: str, control: Mapping[str, int]) -> list[str]:
