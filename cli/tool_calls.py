@@ -61,7 +61,7 @@ class ToolCalls:
                 screen.aside("calls in the form of this model are free: arguments are checked, not bound")
                 return
             model.make_room_for(chat.settings.params, grammar=True)
-            constraint_for(form, chat.tokenizer, model.loaded.spec, model.runner.forward.ledger)
+            constraint_for(form, chat.tokenizer, chat.engine.home.spec, chat.engine.home.ledger)
         except (UsageError, UnsupportedError, MemoryBudgetError) as error:
             screen.aside(f"calls are free, and arguments are checked, not bound: {error.message}")
             return

@@ -170,7 +170,7 @@ def bound_chat(folder: Path, servers: ToolServers, template: str) -> Chat:
     codec = replace(ready.loaded.codec, template=ChatTemplate(template, bos="", eos=""))
     chat = chat_of(ready, Settings(max_tokens=9))
     chat = Chat(chat.engine, codec, chat.settings, syntax=ReplySyntax(codec, tuple(calls.tools)))
-    model = SimpleNamespace(loaded=ready.model, runner=ready.runner, make_room_for=ready.runner.make_room_for)
+    model = SimpleNamespace(make_room_for=ready.runner.make_room_for)
     calls.bind(cast("Model", model), chat)
     return chat
 
