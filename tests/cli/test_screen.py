@@ -18,6 +18,7 @@ from edgedec.core.errors import StorageError
 from edgedec.disk.files import storage_errors
 from edgedec.models import Store
 from tests.cli.support import Home
+from tests.fixtures.nightly import every
 
 HOSTILE = "ok\x1b]0;title\x07\x1b[2J\x9b31m\r\ttab\nnext\x7f é🙂"
 
@@ -85,13 +86,13 @@ def test_a_reply_of_a_real_model_that_nobody_can_read_is_an_error() -> None:
     assert edgedec(home, f"{asked} >/dev/null").returncode == 0
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "generate -p '{}'", "generate '{}'", "generate -m none '{}'", "chat none '{}'",
-        "generate -p Hi --system '{}'", "generate -p Hi --stop '{}'", "generate -p Hi --form '{}'",
-    ],
+NOT_UTF8 = (
+    "generate -p '{}'", "generate '{}'", "generate -m none '{}'", "chat none '{}'",
+    "generate -p Hi --system '{}'", "generate -p Hi --stop '{}'", "generate -p Hi --form '{}'",
 )  # fmt: skip
+
+
+@pytest.mark.parametrize("line", every(3, NOT_UTF8))
 def test_a_text_that_is_not_utf8_is_refused(line: str, tmp_path: Path) -> None:
     for text in (b"caf\xe9", b"an old caf\xe9"):
         given = line.format(os.fsdecode(text))

@@ -23,6 +23,7 @@ import pytest
 from edgedec.backends.gpu.adapter import CHOICE
 from edgedec.disk.installing import pip_install
 from tests.cli.support import Home, assert_one_line, run
+from tests.fixtures.nightly import every
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_lora import random_pairs, write_gguf_adapter
 from tests.fixtures.tiny_models import tiny_bundle
@@ -125,7 +126,7 @@ def test_a_reply_in_progress_is_cut_at_the_end(store: Path) -> None:
     assert json.loads(rest[-2].removeprefix("data: "))["choices"][0]["finish_reason"] in ("length", "stop")
 
 
-@pytest.mark.parametrize("draft", ["off", "auto"])
+@pytest.mark.parametrize("draft", every(2, ["auto", "off"]))
 def test_a_server_on_a_gpu_answers_two_conversations_with_the_tokens_of_the_cpu(
     store: Path, monkeypatch: pytest.MonkeyPatch, draft: str
 ) -> None:

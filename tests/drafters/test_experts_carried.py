@@ -14,6 +14,7 @@ from edgedec.bundle.manifest import WEIGHTS
 from edgedec.bundle.mtp_facts import MtpFacts
 from edgedec.export import export_gguf
 from tests.fixtures.carried import PLACES, Place, plenty
+from tests.fixtures.nightly import every
 from tests.fixtures.replies import always, check_replies, check_turns
 from tests.fixtures.streamed import BESIDE
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
@@ -34,7 +35,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return made(tmp_path_factory.mktemp(request.param), request.param)
 
 
-@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("on_disk", every(2, [True, False]))
 def test_it_drafts_unnamed_and_replies_are_those_without_drafts(
     place: Place, on_disk: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

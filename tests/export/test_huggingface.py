@@ -14,6 +14,7 @@ from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.export import QUANTS, export_gguf, export_huggingface
 from edgedec.export.huggingface.groups import parse_quant, show_quant
 from edgedec.text.tokenizer import Tokenizer
+from tests.fixtures.nightly import diagonal
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_huggingface import F32, save_tensors, write_huggingface
 from tests.fixtures.tiny_hybrid import DeltaShape
@@ -56,8 +57,7 @@ def _of_a_row_a_head(quant: str) -> dict[str, str]:
     return dict.fromkeys(("ssm_alpha", "ssm_beta"), quant if quant in ("bf16", "f16", "f32") else "q8_0")
 
 
-@pytest.mark.parametrize("quant", QUANTS)
-@pytest.mark.parametrize("architecture", EXACT)
+@pytest.mark.parametrize(("architecture", "quant"), diagonal(list(EXACT), list(QUANTS)))
 def test_values_that_a_format_can_represent_are_kept_exactly(
     architecture: str, quant: str, tmp_path: Path
 ) -> None:
@@ -70,8 +70,7 @@ def test_values_that_a_format_can_represent_are_kept_exactly(
         assert (got / name).read_bytes() == (expected / name).read_bytes(), name
 
 
-@pytest.mark.parametrize("architecture", SHAPES)
-@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize(("architecture", "shards"), diagonal(list(SHAPES), [1, 3]))
 def test_the_bundle_means_what_the_directory_means_and_its_manifest_says_so(
     architecture: str, shards: int, tmp_path: Path
 ) -> None:

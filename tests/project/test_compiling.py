@@ -60,6 +60,7 @@ def test_a_clone_compiles_few_files_together(commands: dict[str, str]) -> None:
 
 
 @needs_cmake
+@pytest.mark.slow
 def test_each_file_of_the_core_compiles_by_itself() -> None:
     """Clones compile folders together, which hides an include that is missing; browsers' engine does not."""
     kernels = ROOT / "kernels"

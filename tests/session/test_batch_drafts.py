@@ -27,6 +27,7 @@ from edgedec.loaded_model import LoadedModel, load_model
 from edgedec.sampling import DrawParams
 from edgedec.session.conversations import Conversations
 from edgedec.session.reply import Settings
+from tests.fixtures.nightly import diagonal
 from tests.fixtures.ready import chat_of
 from tests.fixtures.replies import feed_all
 from tests.fixtures.tiny_models import prepared_run, run_tiny, tiny_bundle
@@ -77,8 +78,7 @@ def alone(folder: Path, settings: Settings, texts: Sequence[str] = TEXTS) -> lis
     return found
 
 
-@pytest.mark.parametrize("params", PARAMS)
-@pytest.mark.parametrize("draft", DRAFTS)
+@pytest.mark.parametrize(("draft", "params"), diagonal(list(DRAFTS), list(PARAMS)))
 def test_each_says_what_it_says_alone(folder: Path, home: Path, draft: str, params: str) -> None:
     settings = Settings(PARAMS[params], max_tokens=24)
     expected = alone(folder, settings)

@@ -18,6 +18,7 @@ from edgedec.session.reply_syntax import ReplySyntax
 from edgedec.text.channels import MARKS
 from edgedec.text.template import ChatTemplate
 from edgedec.text.tokenizer import Tokenizer
+from tests.fixtures.nightly import every
 from tests.fixtures.ready import Ready, chat_of, ready_of
 from tests.fixtures.tiny_vocab import BPE_SPECIALS, bpe_pieces
 from tests.session.parrot import END, Parrot, codec_of, make_tokenizer
@@ -118,7 +119,7 @@ def test_a_call_without_tools_is_content(tmp_path: Path) -> None:
     assert talk.messages[-1].reasoning == "I add."
 
 
-@pytest.mark.parametrize("limit", range(1, 40))
+@pytest.mark.parametrize("limit", every(3, range(1, 40)))
 def test_a_reply_that_was_cut_goes_on(tmp_path: Path, limit: int) -> None:
     """Wherever it was: within a header, the analysis or the answer. Without text it is no turn."""
     talk = chat(tmp_path, TWO, max_tokens=limit)

@@ -65,7 +65,7 @@ def said(chat: Emulator, *turns: str) -> list[str]:
     return chat.lines()
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("columns", every(3, [80, 60, 120]))
 def test_a_reply_is_rendered_and_its_status_line_is_one_line(tmp_path: Path, columns: int) -> None:
     lines = said(Emulator(chat_of(tmp_path, REPLY), columns), "Hi")
     assert sum(bool(STATUS.fullmatch(line)) for line in lines) == 1
@@ -164,7 +164,7 @@ def test_ctrl_c_keeps_what_was_typed_meanwhile(tmp_path: Path) -> None:
     left(chat)
 
 
-@pytest.mark.parametrize("variables", [{"TERM": "dumb"}, {}])
+@pytest.mark.parametrize("variables", every(2, [{"TERM": "dumb"}, {}]))
 def test_plain_text_on_request(tmp_path: Path, variables: dict[str, str]) -> None:
     turns = ["Hi"] if variables else ["/set markdown off", "Hi"]
     chat = Emulator(chat_of(tmp_path, "**bold** `code`"), **variables)
@@ -205,7 +205,7 @@ def test_tab_completes_and_three_quotes_hold_many_lines(tmp_path: Path) -> None:
     left(chat)
 
 
-@pytest.mark.parametrize("setting", ["/set markdown off", "/trace on"])
+@pytest.mark.parametrize("setting", every(2, ["/set markdown off", "/trace on"]))
 def test_keys_are_not_shown_in_plain_replies_either(tmp_path: Path, setting: str) -> None:
     chat = Emulator(chat_of(tmp_path, "word " * 60, wait_s=0.005))
     typed(chat, 1, setting + "\r")
@@ -229,7 +229,7 @@ def test_the_arrow_key_of_an_empty_history_says_what_keeps_one(tmp_path: Path) -
     left(chat)
 
 
-@pytest.mark.parametrize("columns", [40, 80, 120])
+@pytest.mark.parametrize("columns", every(3, [40, 80, 120]))
 def test_no_word_is_broken_at_any_width(tmp_path: Path, columns: int) -> None:
     reply = (
         "| River | Length in kilometres | Countries that it flows through | Sea |\n|:--|--:|---|---|\n"

@@ -16,6 +16,7 @@ from edgedec.models import Store
 from edgedec.server.work.hub import Hub
 from edgedec.server.work.room import GpuRoom, NoRoomBeside
 from edgedec.session.reply import Reply
+from tests.fixtures.nightly import every
 from tests.gpu.adapters import adapter
 from tests.gpu.conftest import Shared
 from tests.server.fakes import running
@@ -77,7 +78,7 @@ def check(hub: Hub, expected: dict[str, Reply]) -> None:
         same(only(ticket), expected[text])
 
 
-@pytest.mark.parametrize("draft", ["off", "lookup,recycling"])
+@pytest.mark.parametrize("draft", every(2, ["lookup,recycling", "off"]))
 def test_two_conversations_at_once_have_the_tokens_of_the_cpu(
     serve: Callable[..., Hub], said: list[str], expected: dict[str, Reply], draft: str
 ) -> None:

@@ -13,6 +13,7 @@ from edgedec.core.errors import UnsupportedError
 from edgedec.text.reply_reader import reader_of
 from edgedec.text.template import ChatTemplate
 from edgedec.text.tool_calls.families import FAMILIES, family_of
+from tests.fixtures.nightly import every
 from tests.text.tool_calls.forms import FORMS, INPUTS, Read, pieces_of, read, read_form
 
 BAR = "\uff5c"
@@ -272,7 +273,7 @@ def test_any_mixture_of_tags_is_read_alike_in_any_pieces(name: str, parts: list[
         assert whole.content == text
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", every(3, FORMS))
 def test_a_huge_reply_takes_time_in_proportion(name: str) -> None:
     long = {"town": 'a"{<' * 25_000}
     text = FORMS[name].written(calls_of(long))
