@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from edgedec.core.errors import UnsupportedError, UsageError
+from edgedec.export.encoders.sizes import FAMILY
 
 _ENCODERS = ("bert", "t5encoder", "encoder")
 """Parts of the names of architectures that turn texts into vectors."""
@@ -14,7 +15,7 @@ _WITHOUT_LAYERS = {"clip": "the encoder of pictures of a model (mmproj)", "imatr
 _BESIDE = "name the GGUF file of the model beside it; it works without this one"
 _PICTURES = ", and pictures are not read yet"
 _ADAPTER = "open its base model with it, or merge it when a directory of the base is exported"
-_VECTORS = "EdgeDec runs encoders of the architecture bert, and decoders that make vectors"
+_VECTORS = f"EdgeDec runs encoders of the architectures {', '.join(FAMILY)}, and decoders that make vectors"
 
 
 def refuse_no_model(metadata: Mapping[str, Any], name: str) -> None:
@@ -35,7 +36,7 @@ def refuse_no_model(metadata: Mapping[str, Any], name: str) -> None:
         )
     if (
         isinstance(architecture, str)
-        and architecture != "bert"
+        and architecture not in FAMILY
         and any(one in architecture for one in _ENCODERS)
     ):
         raise UnsupportedError(

@@ -11,13 +11,23 @@ ENCODERS = {
     "bge-small-en-v1.5": HubFile("ggml-org/bge-small-en-v1.5-Q8_0-GGUF", "bge-small-en-v1.5-q8_0.gguf"),
     "qwen3-embedding-0.6b": HubFile("Qwen/Qwen3-Embedding-0.6B-GGUF", "Qwen3-Embedding-0.6B-Q8_0.gguf"),
     "embeddinggemma-300m": HubFile("ggml-org/embeddinggemma-300M-GGUF", "embeddinggemma-300M-Q8_0.gguf"),
+    "nomic-embed-text-v1.5": HubFile(
+        "nomic-ai/nomic-embed-text-v1.5-GGUF", "nomic-embed-text-v1.5.Q8_0.gguf"
+    ),
+    "granite-embedding-english-r2": HubFile(
+        "mradermacher/granite-embedding-english-r2-GGUF", "granite-embedding-english-r2.Q8_0.gguf"
+    ),
+    "gte-reranker-modernbert-base": HubFile(
+        "keisuke-miyako/gte-reranker-modernbert-base-gguf-q8_0", "gte-reranker-modernbert-base-Q8_0.gguf"
+    ),
     "qwen3-reranker-0.6b": HubFile(
         "ggml-org/Qwen3-Reranker-0.6B-Q8_0-GGUF", "qwen3-reranker-0.6b-q8_0.gguf"
     ),
 }
 """The hub states their hashes."""
 _OTHERS = {"all-minilm": "all-minilm-l6-v2", "bge-small-en": "bge-small-en-v1.5",
-           "embeddinggemma": "embeddinggemma-300m", "qwen3-embedding": "qwen3-embedding-0.6b"}  # fmt: skip
+           "embeddinggemma": "embeddinggemma-300m", "qwen3-embedding": "qwen3-embedding-0.6b",
+           "nomic-embed-text": "nomic-embed-text-v1.5"}  # fmt: skip
 """Shorter names, and those of other programs."""
 
 

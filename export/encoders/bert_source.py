@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from edgedec.kernels.packing.formats import FORMATS
 
 TYPES = {"bert": "bert", "roberta": "roberta", "xlm-roberta": "roberta", "camembert": "roberta"}
 """Model types of config.json, and the prefix of names of tensors in models with a head."""
-_ACTIVATIONS = {
+ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
@@ -57,51 +57,68 @@ def read_sizes(data: Mapping[str, Any]) -> BertSizes:
     fields, kind = Fields("config.json", data), str(data["model_type"])
     check_unquantised(data)
     activation = fields.text("hidden_act", "gelu")
-    if activation not in _ACTIVATIONS:
+    if activation not in ACTIVATIONS:
         raise UnsupportedError(f"the activation {activation[:40]!r} is not supported in a {kind} model")
     if fields.text("position_embedding_type", "absolute") != "absolute":
         raise UnsupportedError("positions relative to each other are not supported in a BERT model")
     if data.get("is_decoder"):
         raise UnsupportedError("a BERT model that is a decoder is not supported")
-    hidden, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
-    if hidden % heads or hidden // heads % 16:
-        raise UnsupportedError(f"heads of {hidden / heads:g} numbers are not supported", hint="they are 16 n")
-    classifies = any("SequenceClassification" in str(one) for one in data.get("architectures") or [])
     roberta = TYPES[kind] == "roberta"
-    labels = fields.data.get("num_labels") or len(fields.object("id2label").data) or 2
     return BertSizes(
         name=kind,
         vocab=fields.size("vocab_size"),
         layers=fields.layers,
-        hidden=hidden,
-        heads=heads,
+        hidden=fields.size("hidden_size"),
+        heads=fields.size("num_attention_heads"),
         ffn=fields.size("intermediate_size"),
         positions=fields.size("max_position_embeddings", 512),
         epsilon=fields.positive("layer_norm_eps", 1e-12),
-        activation=_ACTIVATIONS[activation],
+        activation=ACTIVATIONS[activation],
         first_position=int(fields.number("pad_token_id", 1)) + 1 if roberta else 0,
         types=fields.size("type_vocab_size", 2),
-        labels=labels if classifies else 0,
+        labels=label_count(fields),
     )
 
 
+def label_count(fields: Fields) -> int:
+    """Return the labels of a model that classifies; 0 for another."""
+    if "SequenceClassification" not in str(fields.data.get("architectures")):
+        return 0
+    return fields.size("num_labels", len(fields.object("id2label").data) or 2)
+
+
+def check_heads(sizes: BertSizes) -> None:
+    """Raise UnsupportedError for heads that the kernels do not compute."""
+    if sizes.hidden % sizes.heads or sizes.head_dim % 16:
+        wide = f"{sizes.hidden / sizes.heads:g}"
+        raise UnsupportedError(f"heads of {wide} numbers are not supported", hint="they are 16 n")
+
+
 class BertSource:
-    """Implements ``WeightSource``. ``format`` is that of matrices, ``table`` that of the embedding."""
+    """Implements ``WeightSource``. ``formats``: of matrices, "mlp", and of the embedding, "head".
+
+    ``named`` returns the name of a tensor in GGUF files, or "".
+    """
 
     title = "the model"
 
     def __init__(
-        self, sizes: BertSizes, stored: Mapping[str, StoredTensor], format: str, table: str
+        self,
+        sizes: BertSizes,
+        stored: Mapping[str, StoredTensor],
+        formats: Mapping[str, str],
+        named: Callable[[str], str],
     ) -> None:
         self._stored: dict[str, StoredTensor] = {}
         self.tensors: dict[str, TensorInfo] = {}
         for name, tensor in stored.items():
-            ours = our_name(name)
+            ours = named(name)
             # Masked words and a pooler that nothing reads belong to other tasks than ours.
             unread = not sizes.labels and ours.startswith("cls.")
             if not ours or unread or ours in self._stored:
                 continue
-            wanted = table if ours == "token_embd.weight" else "f32" if ours in _FLOATS else format
+            usual = formats["head" if ours == "token_embd.weight" else "mlp"]
+            wanted = "f32" if ours in _FLOATS else usual
             kind = wanted if len(tensor.shape) == 2 and wanted in FORMATS else "f32"
             self._stored[ours] = tensor
             self.tensors[ours] = TensorInfo.unwritten(ours, tensor.shape, kind)

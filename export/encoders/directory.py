@@ -7,19 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgedec.bundle.embedding_facts import EmbeddingFacts
+from edgedec.bundle.embedding_facts import EmbeddingFacts, Pooling
 from edgedec.bundle.manifest import TOKENIZER, Manifest, Scalar
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.progress import Progress
 from edgedec.export.bundle import printable_name
 from edgedec.export.encoders.bert import bert_graph
-from edgedec.export.encoders.bert_source import TYPES, BertSource, read_sizes
+from edgedec.export.encoders.bert_source import TYPES, BertSource, check_heads, our_name, read_sizes
 from edgedec.export.encoders.bundle import EncoderContents, write_encoder
 from edgedec.export.encoders.decoder_directory import Read, ranks, read_decoder
 from edgedec.export.encoders.ends import Dense, Ends
+from edgedec.export.encoders.modern import MODERN, READERS, activation_of, modern_name, ranking_ends
 from edgedec.export.encoders.sentence import MODULES, SentenceFacts, read_sentence_facts
 from edgedec.export.encoders.sizes import BertSizes
+from edgedec.export.fields import Fields
 from edgedec.export.huggingface.config import builds
 from edgedec.export.huggingface.exporter import check_directories, origin_of
 from edgedec.export.huggingface.files import read_object, read_text
@@ -42,7 +44,7 @@ def encodes(source: Path) -> bool:
     A decoder is one where sentence-transformers has written what comes behind it, or where it ranks.
     """
     config = read_object(source / CONFIG)
-    if isinstance(kind := config.get("model_type"), str) and kind in TYPES:
+    if _bert_type(config):
         return True
     return builds(config) and ((source / MODULES).is_file() or ranks(source))
 
@@ -62,10 +64,9 @@ def export_encoder(
         text = read_text(source / TOKENIZER)
         if text is None:
             raise UnsupportedError(f"{source} has no {TOKENIZER}", hint="let transformers write one")
-        bert = config.get("model_type") in TYPES
         read = (
             _bert(source, config, sentence, formats)
-            if bert
+            if _bert_type(config)
             else read_decoder(source, config, sentence, formats, text)
         )
         weights, model, spec, facts = read
@@ -82,9 +83,12 @@ def _bert(
     source: Path, config: Mapping[str, Any], sentence: SentenceFacts, formats: Mapping[str, str]
 ) -> Read:
     """Return weights, graph and facts of a model of the BERT family."""
-    sizes = read_sizes(config)
-    weights = BertSource(sizes, read_shards(weight_files(source)), formats["mlp"], formats["head"])
-    ends, size = _ends(sizes, sentence, weights)
+    reader = READERS.get(str(config["model_type"]))
+    sizes = (reader or read_sizes)(config)
+    check_heads(sizes)
+    stored = read_shards(weight_files(source))
+    weights = BertSource(sizes, stored, formats, modern_name if reader else our_name)
+    ends, size = _ends(sizes, sentence, weights, config)
     model = bert_graph(sizes, Tensors(weights), ends, size, _TERMS)
     facts = EmbeddingFacts(
         size, ends.pooling, ends.normalised, sizes.token_numbers, bool(sizes.labels),
@@ -93,13 +97,25 @@ def _bert(
     return weights, model, bert_spec(sizes, sizes.name, sentence.longest), facts
 
 
-def _ends(sizes: BertSizes, sentence: SentenceFacts, weights: BertSource) -> tuple[Ends, int]:
+def _bert_type(config: Mapping[str, Any]) -> bool:
+    kind = config.get("model_type")
+    return isinstance(kind, str) and (kind in TYPES or kind in READERS)
+
+
+def _ends(
+    sizes: BertSizes, sentence: SentenceFacts, weights: BertSource, config: Mapping[str, Any]
+) -> tuple[Ends, int]:
     """Return what comes behind the layers, and the numbers that come out."""
     if sizes.labels:
         if sizes.labels > 1:
             raise UnsupportedError(
                 f"the model sorts texts into {sizes.labels} classes: it is no reranker, which has one label"
             )
+        if sizes.name == MODERN:
+            fields = Fields("config.json", config)
+            activation = activation_of(fields.text("classifier_activation", "gelu"), MODERN)
+            pooling: Pooling = "mean" if fields.text("classifier_pooling", "cls") == "mean" else "cls"
+            return ranking_ends(sizes, pooling, activation, weights.tensors), 1
         dense = [Dense("cls.output", 1, sizes.hidden, activation="sigmoid")]
         if "cls.weight" in weights.tensors:
             dense.insert(0, Dense("cls", sizes.hidden, sizes.hidden, activation="tanh"))

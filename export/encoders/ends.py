@@ -36,6 +36,10 @@ class Dense:
     """Rows of a taller matrix, ``tensor``, that this one has."""
     tensor: str = ""
     height: int = 0
+    norm: str = ""
+    """Name of a layer norm behind the function, and its epsilon."""
+    norm_bias: bool = False
+    epsilon: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,10 @@ def finish(builder: GraphBuilder, x: str, width: int, ends: Ends) -> None:
         elif dense.activation:
             name = OUTPUT if final else f"{dense.name}.active"
             x = builder.op("Activate", name, [x], function=dense.activation)
+        if dense.norm:
+            parts = ("weight", "bias") if dense.norm_bias else ("weight",)
+            inputs = [x, *(builder.vector(f"{dense.norm}.{part}", width) for part in parts)]
+            x = builder.op("LayerNorm", dense.norm, inputs, epsilon=dense.epsilon)
     if ends.normalised:
         # A vector over its length is the vector over its root mean square, and over the root of its size.
         builder.model.weights["unit"] = VectorWeight(np.full(width, width**-0.5, np.float32))

@@ -1,4 +1,7 @@
-"""Exports a GGUF file of an encoder: of the BERT family, or of a decoder whose file states a pooling."""
+"""Exports a GGUF file of an encoder: of the BERT family, or of a decoder whose file states a pooling.
+
+Files of ModernBERT do not state the pooling of a reranker; its converter means that of all tokens.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,16 @@ from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import UnsupportedError
 from edgedec.export.architectures import ARCHITECTURES, GEMMA_EMBEDDING, Architecture
 from edgedec.export.encoders.bert import bert_graph
+from edgedec.export.encoders.bert_source import check_heads
 from edgedec.export.encoders.bundle import EncoderContents, write_encoder
 from edgedec.export.encoders.decoder import TextDecoder
 from edgedec.export.encoders.decoder_directory import RANKING
 from edgedec.export.encoders.directory import bert_spec
 from edgedec.export.encoders.ends import DIFFERENCE, Dense, Ends
 from edgedec.export.encoders.gguf_tokenizer import encoder_tokenizer
-from edgedec.export.encoders.sizes import BertSizes
+from edgedec.export.encoders.modern import activation_of, ranking_ends
+from edgedec.export.encoders.sizes import BERT, FAMILY, MODERN_BERT, NOMIC_BERT, BertSizes, Turns
+from edgedec.export.fields import MOST_LAYERS
 from edgedec.export.hyperparameters import read_hyperparameters
 from edgedec.export.metadata_keys import MetadataKeys
 from edgedec.export.tensors import Tensors
@@ -32,7 +38,6 @@ if TYPE_CHECKING:
     from edgedec.export.gguf_source import GgufSource
     from edgedec.export.model import ExportModel
 
-BERT = "bert"
 _POOLING: dict[int, Pooling] = {1: "mean", 2: "cls", 3: "last"}
 """Numbers of poolings in GGUF files."""
 _RANK = 4
@@ -43,14 +48,14 @@ _LABELS = ("no", "yes")
 def encodes_gguf(metadata: Mapping[str, Any]) -> bool:
     """Return whether a GGUF file is that of an encoder."""
     name = metadata.get("general.architecture")
-    return name in (BERT, GEMMA_EMBEDDING.name) or bool(metadata.get(f"{name}.pooling_type"))
+    return name in (*FAMILY, GEMMA_EMBEDDING.name) or bool(metadata.get(f"{name}.pooling_type"))
 
 
 def export_gguf_encoder(gguf: GgufSource, out: Path, about: About, report: Progress) -> Manifest:
     """Write the bundle of an encoder. Raises BadFileError, UnsupportedError or StorageError."""
     name = str(gguf.metadata["general.architecture"])
-    if name == BERT:
-        model, spec, facts = _bert(gguf)
+    if name in FAMILY:
+        model, spec, facts = _bert(gguf, name)
     else:
         model, spec, facts = _decoder(gguf, name)
     spec = replace(spec, name=about.name, table_bytes=table_bytes(model))
@@ -58,26 +63,15 @@ def export_gguf_encoder(gguf: GgufSource, out: Path, about: About, report: Progr
     return write_encoder(EncoderContents(model, spec, facts, text, about.origin), gguf, out, report)
 
 
-def _bert(gguf: GgufSource) -> tuple[ExportModel, ModelSpec, EmbeddingFacts]:
-    keys, tensors = MetadataKeys(BERT, gguf.metadata), Tensors(gguf)
-    vocab, rows = tensors.rows_of("token_embd.weight"), tensors.rows_of("position_embd.weight")
-    types = gguf.tensors.get("token_types.weight")
-    ranks = keys.get("pooling_type") == _RANK
-    sizes = BertSizes(
-        name=BERT,
-        vocab=vocab,
-        layers=keys.size("block_count"),
-        hidden=keys.size("embedding_length"),
-        heads=keys.size("attention.head_count"),
-        ffn=keys.size("feed_forward_length"),
-        positions=rows,
-        epsilon=keys.number("attention.layer_norm_epsilon"),
-        types=types.shape[0] if types and len(types.shape) == 2 else 1,
-        labels=int(ranks),
-    )
-    if sizes.hidden % sizes.heads or sizes.head_dim % 16:
-        raise UnsupportedError(f"heads of {sizes.hidden / sizes.heads:g} numbers are not supported")
-    if ranks:
+def _bert(gguf: GgufSource, name: str) -> tuple[ExportModel, ModelSpec, EmbeddingFacts]:
+    keys, tensors = MetadataKeys(name, gguf.metadata), Tensors(gguf)
+    # Files of older converters have a classifier and state no pooling.
+    ranks = keys.get("pooling_type") == _RANK or "cls.output.weight" in gguf.tensors
+    sizes = _sizes(keys, gguf, tensors, int(ranks))
+    check_heads(sizes)
+    if ranks and name == MODERN_BERT:
+        ends, size = ranking_ends(sizes, "mean", "gelu", gguf.tensors), 1
+    elif ranks:
         dense = [Dense("cls.output", 1, sizes.hidden, activation="sigmoid")]
         if "cls.weight" in gguf.tensors:
             dense.insert(0, Dense("cls", sizes.hidden, sizes.hidden, activation="tanh"))
@@ -86,7 +80,48 @@ def _bert(gguf: GgufSource) -> tuple[ExportModel, ModelSpec, EmbeddingFacts]:
         ends, size = Ends(_pooling(keys)), sizes.hidden
     model = bert_graph(sizes, tensors, ends, size, _TERMS)
     facts = EmbeddingFacts(size, ends.pooling, ends.normalised, sizes.token_numbers, ranks)
-    return model, bert_spec(sizes, BERT, keys.size("context_length", rows)), facts
+    return model, bert_spec(sizes, name, keys.size("context_length", sizes.positions)), facts
+
+
+def _sizes(keys: MetadataKeys, gguf: GgufSource, tensors: Tensors, labels: int) -> BertSizes:
+    types, name = gguf.tensors.get("token_types.weight"), keys.architecture
+    layers = keys.size("block_count", most=MOST_LAYERS)
+    turned = name != BERT
+    positions = keys.size("context_length") if turned else tensors.rows_of("position_embd.weight")
+    usual = {BERT: "gelu", MODERN_BERT: "gelu", NOMIC_BERT: "silu"}
+    return BertSizes(
+        name=name,
+        vocab=tensors.rows_of("token_embd.weight"),
+        layers=layers,
+        hidden=keys.size("embedding_length"),
+        heads=keys.size("attention.head_count"),
+        ffn=keys.size("feed_forward_length"),
+        positions=positions,
+        epsilon=keys.number("attention.layer_norm_epsilon"),
+        activation=activation_of(keys.text("hidden_activation", usual[name]), name),
+        types=types.shape[0] if types and len(types.shape) == 2 else 1,
+        labels=labels,
+        turns=_turns(keys, layers, name == MODERN_BERT) if turned else None,
+        gated=turned,
+        norms_first=name == MODERN_BERT,
+    )
+
+
+def _turns(keys: MetadataKeys, layers: int, windows: bool) -> Turns:
+    """Return the bases of rotations, and which layers have a window: a period, or a flag for each layer."""
+    if (scaling := keys.text("rope.scaling.type", "none")) != "none":
+        raise UnsupportedError(f"frequencies of the form {scaling[:40]!r} are not supported in an encoder")
+    base = keys.positive("rope.freq_base")
+    if not windows or not keys.get("attention.sliding_window"):
+        return Turns(base)
+    window = keys.size("attention.sliding_window") // 2
+    pattern = keys.get("attention.sliding_window_pattern")
+    if isinstance(pattern, list) and len(pattern) == layers:
+        local = tuple(map(bool, pattern))
+    else:
+        period = keys.size("attention.sliding_window_pattern", 3)
+        local = tuple(layer % period > 0 for layer in range(layers))
+    return Turns(base, keys.positive("rope.freq_base_swa", 10_000.0), window, local)
 
 
 def _decoder(gguf: GgufSource, name: str) -> tuple[ExportModel, ModelSpec, EmbeddingFacts]:
@@ -107,9 +142,7 @@ def _decoder(gguf: GgufSource, name: str) -> tuple[ExportModel, ModelSpec, Embed
         ends = Ends(_pooling(keys), dense)
         size = dense[-1].rows if dense else size
     decoder = TextDecoder(hyper, both_ways, ends, size)
-    facts = EmbeddingFacts(
-        size, ends.pooling, ends.normalised, decoder.token_numbers, bool(pair), pair=pair
-    )
+    facts = EmbeddingFacts(size, ends.pooling, ends.normalised, decoder.token_numbers, bool(pair), pair=pair)
     return decoder.graph(tensors), decoder.spec(name, vocab, 0), facts
 
 
@@ -127,6 +160,11 @@ def _known(name: str) -> Architecture:
 
 def _pooling(keys: MetadataKeys) -> Pooling:
     stated = keys.get("pooling_type")
+    if stated is None:
+        raise UnsupportedError(
+            "the file states no pooling: it was trained to fill gaps, or its maker left that out",
+            hint="use another GGUF file, or a directory of the model with modules.json",
+        )
     if stated not in _POOLING:
         raise UnsupportedError(f"the file states the pooling {str(stated)[:20]}, which is not supported")
     return _POOLING[stated]

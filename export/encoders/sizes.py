@@ -1,18 +1,44 @@
-"""Sizes and options of a model of the BERT family."""
+"""Sizes and options of a model of the BERT family, ModernBERT and NomicBERT among them."""
 
 from __future__ import annotations
 
 from edgedec.core.quick_dataclass import dataclass
+
+BERT, MODERN_BERT, NOMIC_BERT = "bert", "modern-bert", "nomic-bert"
+FAMILY = (BERT, MODERN_BERT, NOMIC_BERT)
+"""Architectures of GGUF files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Positions by rotation, in place of a table: ``base`` of the frequencies.
+
+    ``local`` says of each layer whether a token sees only ``window`` tokens to each side; those layers have a
+    base of their own.
+    """
+
+    base: float
+    local_base: float = 0.0
+    window: int = 0
+    local: tuple[bool, ...] = ()
+
+    def is_local(self, layer: int) -> bool:
+        """Return whether a layer has a window."""
+        return bool(self.local) and self.local[layer]
 
 
 @dataclass(frozen=True, slots=True)
 class BertSizes:
     """All sizes are in elements.
 
+    - ``positions``: rows of the position table, or tokens of the longest text where there is none.
     - ``first_position``: row of the position table of a text's first token; RoBERTa's is 2.
     - ``types``: rows of the table of token types; pairs use the second one.
     - ``activation``: a function that the kernels' ``Activate`` knows.
     - ``labels``: scores of a reranker; 0 for a model that makes vectors.
+    - ``turns``: None for a model with a position table.
+    - ``gated``: whether the MLP is act(gate x) * (up x).
+    - ``norms_first``: whether norms stand before attention and MLP, and one behind the last layer.
     """
 
     name: str
@@ -27,6 +53,9 @@ class BertSizes:
     first_position: int = 0
     types: int = 1
     labels: int = 0
+    turns: Turns | None = None
+    gated: bool = False
+    norms_first: bool = False
 
     @property
     def context(self) -> int:

@@ -4,7 +4,8 @@ A rule is a list of regular expressions, applied in order: the matches of one an
 the input of the next. The expressions are those of the models' own tokenizers; names and grouping follow
 llama.cpp. Its engine knows no upper and lower case outside ASCII and approximates two expressions, gpt-4o and
 tekken; EdgeDec uses the models' own. llama.cpp does not normalise texts for byte-level BPE either. Where
-transformers composes them (Qwen2, Qwen3.5, GPT-NeoX, Cohere), so does EdgeDec: the models saw no other texts.
+transformers composes them (Qwen2, Qwen3.5, GPT-NeoX, ModernBERT, Cohere), so does EdgeDec: the models saw no
+other texts.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ _FAMILIES: tuple[tuple[PreTokenizer, str], ...] = (
     ),
     (
         PreTokenizer(words.GPT2),
-        "gpt-2 phi-2 jais trillion granite-docling exaone4 gigachat a.x-4.0 mellum modern-bert",
+        "gpt-2 phi-2 jais trillion granite-docling exaone4 gigachat a.x-4.0 mellum",
     ),
-    (PreTokenizer(words.GPT2, composes=True), "mpt olmo"),
+    (PreTokenizer(words.GPT2, composes=True), "mpt olmo modern-bert"),
     (
         PreTokenizer(words.SMOLLM),
         "smollm starcoder refact codeshell exaone minerva-7b mellum2",

@@ -139,3 +139,44 @@ def test_the_bert_family(tmp_path: Path, kind: str) -> None:
     expected = np.array([hidden(model, directory, text)[0] for text in known])
     assert cosines(encoder.embed(known).vectors, expected).min() > 0.99999
     same_alone(encoder)
+
+
+WINDOWED = {"local_attention": 8, "num_hidden_layers": 4, "cls_token_id": 2, "sep_token_id": 3}
+
+
+@pytest.mark.parametrize("kind", ["ModernBert", "NomicBert"])
+def test_encoders_that_rotate(tmp_path: Path, kind: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    sizes = {key: SIZES[key] for key in SIZES if key not in ("num_key_value_heads", "head_dim")}
+    more = {**WINDOWED, "bos_token_id": 2, "eos_token_id": 3} if kind == "ModernBert" else {}
+    config = getattr(transformers, f"{kind}Config")(**{**sizes, **more})
+    directory = tmp_path / "model"
+    model = saved(directory, f"{kind}Model", config)
+    describe(directory, pooling="mean_tokens")
+    expected = np.array([hidden(model, directory, text).mean(0) for text in TEXTS])
+    assert cosines(same_alone(exported(directory)), expected).min() > 0.99999
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_a_modernbert_reranker(tmp_path: Path, pooling: str) -> None:
+    import torch
+
+    transformers = pytest.importorskip("transformers")
+    sizes = {key: SIZES[key] for key in SIZES if key not in ("num_key_value_heads", "head_dim")}
+    config = transformers.ModernBertConfig(
+        **{**sizes, **WINDOWED, "bos_token_id": 2, "eos_token_id": 3},
+        num_labels=1,
+        classifier_pooling=pooling,
+    )
+    directory = tmp_path / "model"
+    model = saved(directory, "ModernBertForSequenceClassification", config)
+    describe(directory)
+    (directory / "modules.json").unlink()
+    documents = ["the cat sat on the mat .", "a dog", ""]
+    found = exported(directory).rank("why is the sky blue", documents).vectors[:, 0]
+    tokens = Tokenizer.from_file(str(directory / "tokenizer.json"))
+    tokens.no_truncation()
+    for score, document in zip(found, documents, strict=True):
+        with torch.no_grad():
+            logit = model(torch.tensor([tokens.encode("why is the sky blue", document).ids])).logits[0, 0]
+        assert abs(float(torch.sigmoid(logit)) - score) < 1e-3

@@ -25,6 +25,7 @@ def test_names_are_none_of_the_catalogue_and_stand_in_the_guide() -> None:
 @pytest.mark.parametrize(("typed", "name"), [
     ("All-MiniLM-L6-v2", "all-minilm-l6-v2"), ("all-minilm:latest", "all-minilm-l6-v2"),
     ("embeddinggemma:300m", "embeddinggemma-300m"), ("qwen3-embedding:0.6b", "qwen3-embedding-0.6b"),
+    ("nomic-embed-text", "nomic-embed-text-v1.5"), ("nomic-embed-text:v1.5", "nomic-embed-text-v1.5"),
 ])  # fmt: skip
 def test_other_spellings(typed: str, name: str) -> None:
     assert encoder_file(typed) == ENCODERS[name]
