@@ -8,6 +8,7 @@ tokens by turns; Nussbaum et al., "Nomic Embed" (2024).
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +83,7 @@ class _BertBuilder(GraphBuilder):
 
     def _attention(self, layer: int, x: str, rotary: str) -> str:
         sizes, block = self.sizes, f"blk.{layer}."
-        seen: dict[str, int] = {}
+        seen: dict[str, Any] = {}
         if sizes.turns and sizes.turns.is_local(layer):
             seen = {"before": sizes.turns.window, "after": sizes.turns.window}
         return self.op(
