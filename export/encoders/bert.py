@@ -42,11 +42,11 @@ class _BertBuilder(GraphBuilder):
     def layers(self) -> str:
         """Add everything before the pooling, and return the hidden states."""
         sizes = self.sizes
-        places = "" if sizes.turns else self._places()
+        places = "" if sizes.rotations else self._places()
         x = self._norm("token_embd_norm", self._embedded(), added=places)
         tables = self._rotary_tables()
         for layer in range(sizes.layers):
-            rotary = tables[bool(sizes.turns and sizes.turns.is_local(layer))]
+            rotary = tables[bool(sizes.rotations and sizes.rotations.is_local(layer))]
             x = (self._norms_first if sizes.norms_first else self._norms_last)(layer, x, rotary)
         return self._norm("output_norm", x) if sizes.norms_first else x
 
@@ -68,13 +68,13 @@ class _BertBuilder(GraphBuilder):
 
     def _rotary_tables(self) -> list[str]:
         """Return the table of layers that see all tokens, and that of layers with a window."""
-        turns, dim = self.sizes.turns, self.sizes.head_dim
-        if turns is None:
+        rotations, dim = self.sizes.rotations, self.sizes.head_dim
+        if rotations is None:
             # Positions are in the embedding: attention rotates nothing.
             return [self._rotary("rotary", np.zeros(dim // 2, np.float32))]
-        tables = [self._rotary("rotary", inverse_frequencies(turns.base, dim))]
-        if any(turns.local):
-            tables.append(self._rotary("rotary_local", inverse_frequencies(turns.local_base, dim)))
+        tables = [self._rotary("rotary", inverse_frequencies(rotations.base, dim))]
+        if any(rotations.local):
+            tables.append(self._rotary("rotary_local", inverse_frequencies(rotations.local_base, dim)))
         return tables
 
     def _rotary(self, name: str, frequencies: NDArray[np.float32]) -> str:
@@ -84,8 +84,8 @@ class _BertBuilder(GraphBuilder):
     def _attention(self, layer: int, x: str, rotary: str) -> str:
         sizes, block = self.sizes, f"blk.{layer}."
         seen: dict[str, Any] = {}
-        if sizes.turns and sizes.turns.is_local(layer):
-            seen = {"before": sizes.turns.window, "after": sizes.turns.window}
+        if sizes.rotations and sizes.rotations.is_local(layer):
+            seen = {"before": sizes.rotations.window, "after": sizes.rotations.window}
         return self.op(
             "SegmentAttention",
             block + "attention",
@@ -169,4 +169,4 @@ class _BertBuilder(GraphBuilder):
 
     def _lacks_bias(self, bias: str) -> bool:
         # Models with a position table have all biases, and others those that their files hold.
-        return self.sizes.turns is not None and not self.tensors.has(bias)
+        return self.sizes.rotations is not None and not self.tensors.has(bias)

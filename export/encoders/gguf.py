@@ -22,7 +22,7 @@ from edgedec.export.encoders.directory import bert_spec
 from edgedec.export.encoders.ends import DIFFERENCE, Dense, Ends
 from edgedec.export.encoders.gguf_tokenizer import encoder_tokenizer
 from edgedec.export.encoders.modern import activation_of, ranking_ends
-from edgedec.export.encoders.sizes import BERT, FAMILY, MODERN_BERT, NOMIC_BERT, BertSizes, Turns
+from edgedec.export.encoders.sizes import BERT, FAMILY, MODERN_BERT, NOMIC_BERT, BertSizes, Rotations
 from edgedec.export.fields import MOST_LAYERS
 from edgedec.export.hyperparameters import read_hyperparameters
 from edgedec.export.metadata_keys import MetadataKeys
@@ -101,19 +101,19 @@ def _sizes(keys: MetadataKeys, gguf: GgufSource, tensors: Tensors, labels: int) 
         activation=activation_of(keys.text("hidden_activation", usual[name]), name),
         types=types.shape[0] if types and len(types.shape) == 2 else 1,
         labels=labels,
-        turns=_turns(keys, layers, name == MODERN_BERT) if turned else None,
+        rotations=_rotations(keys, layers, name == MODERN_BERT) if turned else None,
         gated=turned,
         norms_first=name == MODERN_BERT,
     )
 
 
-def _turns(keys: MetadataKeys, layers: int, windows: bool) -> Turns:
+def _rotations(keys: MetadataKeys, layers: int, windows: bool) -> Rotations:
     """Return the bases of rotations, and which layers have a window: a period, or a flag for each layer."""
     if (scaling := keys.text("rope.scaling.type", "none")) != "none":
         raise UnsupportedError(f"frequencies of the form {scaling[:40]!r} are not supported in an encoder")
     base = keys.positive("rope.freq_base")
     if not windows or not keys.get("attention.sliding_window"):
-        return Turns(base)
+        return Rotations(base)
     window = keys.size("attention.sliding_window") // 2
     pattern = keys.get("attention.sliding_window_pattern")
     if isinstance(pattern, list) and len(pattern) == layers:
@@ -121,7 +121,7 @@ def _turns(keys: MetadataKeys, layers: int, windows: bool) -> Turns:
     else:
         period = keys.size("attention.sliding_window_pattern", 3)
         local = tuple(layer % period > 0 for layer in range(layers))
-    return Turns(base, keys.positive("rope.freq_base_swa", 10_000.0), window, local)
+    return Rotations(base, keys.positive("rope.freq_base_swa", 10_000.0), window, local)
 
 
 def _decoder(gguf: GgufSource, name: str) -> tuple[ExportModel, ModelSpec, EmbeddingFacts]:

@@ -10,7 +10,7 @@ from edgedec.bundle.embedding_facts import Pooling
 from edgedec.core.errors import UnsupportedError
 from edgedec.export.encoders.bert_source import ACTIVATIONS, label_count
 from edgedec.export.encoders.ends import Dense, Ends
-from edgedec.export.encoders.sizes import BertSizes, Turns
+from edgedec.export.encoders.sizes import BertSizes, Rotations
 from edgedec.export.fields import MOST_LAYERS, Fields
 from edgedec.export.huggingface.config import check_unquantised
 
@@ -87,13 +87,13 @@ def read_modern(data: Mapping[str, Any]) -> BertSizes:
         epsilon=fields.positive("norm_eps", 1e-5),
         activation=activation_of(fields.text("hidden_activation", "gelu"), MODERN),
         labels=label_count(fields),
-        turns=_windows(fields),
+        rotations=_windows(fields),
         gated=True,
         norms_first=True,
     )
 
 
-def _windows(fields: Fields) -> Turns:
+def _windows(fields: Fields) -> Rotations:
     kinds = fields.data.get("layer_types")
     if kinds is None:
         period = fields.size("global_attn_every_n_layers", 3)
@@ -106,7 +106,7 @@ def _windows(fields: Fields) -> Turns:
     # Files that state none for windows, by a null, mean the other one.
     stated = "local_rope_theta" in fields.data and fields.data["local_rope_theta"] is None
     local_base = _base(fields, _LOCAL, "local_rope_theta", base if stated else 10_000.0)
-    return Turns(base, local_base, fields.size("local_attention", 128) // 2, local)
+    return Rotations(base, local_base, fields.size("local_attention", 128) // 2, local)
 
 
 def _base(fields: Fields, kind: str, older: str, usual: float) -> float:
@@ -154,7 +154,7 @@ def read_nomic(data: Mapping[str, Any]) -> BertSizes:
         epsilon=fields.positive("layer_norm_epsilon" if own else "layer_norm_eps", 1e-12),
         activation=_GATES[gate] if own else activation_of(fields.text("hidden_act", "silu"), NOMIC),
         types=fields.size("type_vocab_size", 2),
-        turns=Turns(_base(fields, "", "rotary_emb_base", 1000.0)),
+        rotations=Rotations(_base(fields, "", "rotary_emb_base", 1000.0)),
         gated=True,
     )
 

@@ -10,7 +10,7 @@ FAMILY = (BERT, MODERN_BERT, NOMIC_BERT)
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class Rotations:
     """Positions by rotation, in place of a table: ``base`` of the frequencies.
 
     ``local`` says of each layer whether a token sees only ``window`` tokens to each side; those layers have a
@@ -36,7 +36,7 @@ class BertSizes:
     - ``types``: rows of the table of token types; pairs use the second one.
     - ``activation``: a function that the kernels' ``Activate`` knows.
     - ``labels``: scores of a reranker; 0 for a model that makes vectors.
-    - ``turns``: None for a model with a position table.
+    - ``rotations``: None for a model with a position table.
     - ``gated``: whether the MLP is act(gate x) * (up x).
     - ``norms_first``: whether norms stand before attention and MLP, and one behind the last layer.
     """
@@ -53,7 +53,7 @@ class BertSizes:
     first_position: int = 0
     types: int = 1
     labels: int = 0
-    turns: Turns | None = None
+    rotations: Rotations | None = None
     gated: bool = False
     norms_first: bool = False
 

@@ -128,7 +128,7 @@ def test_old_and_new_forms_of_config_mean_the_same() -> None:
     assert read_modern(new) == read_modern(MODERN)
     usual = {key: value for key, value in new.items() if key != "rope_parameters"}
     assert read_modern(usual) == read_modern(MODERN)
-    same = read_modern({**MODERN, "local_rope_theta": None}).turns
+    same = read_modern({**MODERN, "local_rope_theta": None}).rotations
     assert same is not None
     assert same.local_base == same.base
     plain = {"model_type": "nomic_bert", "vocab_size": NOMIC["vocab_size"], "hidden_size": 64,
