@@ -31,8 +31,8 @@ from edgedec.drafters.interface import (
 )
 from edgedec.memory.footprint import DrafterMemory
 
-_FILE = "files.index"
-_MAGIC = b"edgedec files 1\n"
+FILE = "files.index"
+MAGIC = b"edgedec files 1\n"
 _NUMBER = np.dtype("<i4")
 
 
@@ -79,21 +79,21 @@ def write_index(
     numbers = np.concatenate([np.array([*text, SEPARATOR], _NUMBER) for text in texts])
     with new_artifact(manifest, FILES, home, facts) as folder:
         folder.chmod(0o700)
-        descriptor = os.open(folder / _FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = os.open(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as stream:
-            for part in (_MAGIC, numbers.tobytes(), order_of(numbers).astype(_NUMBER).tobytes()):
+            for part in (MAGIC, numbers.tobytes(), order_of(numbers).astype(_NUMBER).tobytes()):
                 stream.write(part)
 
 
 def mapped(folder: Path) -> tuple[Tokens, Tokens]:
     """Map an index: its tokens, and their places in order. Raises BadFileError for another file."""
-    file = folder / _FILE
+    file = folder / FILE
     try:
         with file.open("rb") as stream:
-            opening, size = stream.read(len(_MAGIC)), os.fstat(stream.fileno()).st_size
-        count, more = divmod(size - len(_MAGIC), 2 * _NUMBER.itemsize)
-        if opening == _MAGIC and count > 0 and not more:
-            numbers = np.memmap(file, _NUMBER, "r", len(_MAGIC))
+            opening, size = stream.read(len(MAGIC)), os.fstat(stream.fileno()).st_size
+        count, more = divmod(size - len(MAGIC), 2 * _NUMBER.itemsize)
+        if opening == MAGIC and count > 0 and not more:
+            numbers = np.memmap(file, _NUMBER, "r", len(MAGIC))
             return numbers[:count], numbers[count:]
     except (OSError, ValueError) as error:
         raise BadFileError(f"{file} cannot be read: {error}", hint="make it again") from error

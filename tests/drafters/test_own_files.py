@@ -6,6 +6,7 @@ import os
 import random
 import stat
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgedec.api import Model
 from edgedec.bundle.drafter_manifest import FILES, DrafterManifest
-from edgedec.core.errors import BadFileError, UsageError
+from edgedec.core.errors import BadFileError, GrammarError, UsageError
 from edgedec.disk.listed_files import FileEntry
 from edgedec.drafters.own_files import mapped, write_index
 from edgedec.export.device import choose_drafters
@@ -22,7 +24,7 @@ from edgedec.memory.footprint import MemoryChoice, MemoryFacts
 from edgedec.memory.plan import peak
 from edgedec.sampling import DrawParams
 from tests.fixtures.carried import AssistantPlace, HeadPlace, MtpPlace, Place, damage, plenty
-from tests.fixtures.replies import GREEDY, PROMPT, always, check_replies, reply
+from tests.fixtures.replies import GREEDY, PROMPT, always, check_replies, check_turns, reply, uncontrolled
 
 
 class FilesPlace(Place):
@@ -59,6 +61,31 @@ def test_auto_drafts_from_it_and_says_the_same(place: FilesPlace) -> None:
         check_replies(plain, runner.engine)
         assert runner.engine.speculation
         assert runner.engine.speculation.tally.by_drafter["files"].proposed > 20
+
+
+@pytest.mark.parametrize("architecture", ["qwen35", "lfm2"])
+def test_recurrent_states_are_taken_back_with_its_drafts(tmp_path: Path, architecture: str) -> None:
+    place = FilesPlace(tmp_path, architecture)
+    plain, runner = place.runner("off").engine, place.runner("files")
+    with always(runner.engine):
+        check_turns(plain, runner.engine, seed=5)
+
+
+def test_a_reply_of_a_form_has_it_with_drafts_from_files(place: FilesPlace) -> None:
+    """Drafts from files that stand nowhere in the form are cut to it."""
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    said = []
+    for names in ("off", "files"):
+        with Model(place.prepared(names)) as model:
+            model.single.engine.speculation = model.single.engine.speculation and uncontrolled(
+                model.single.engine.speculation
+            )
+            params = DrawParams(temperature=0.9, seed=2)
+            reply = model.complete("Hello", sampling=params, max_tokens=100, schema=schema)
+            with suppress(GrammarError):
+                reply.read()
+            said.append(reply.tokens)
+    assert said[0] == said[1] != []
 
 
 @pytest.mark.parametrize("other", [FilesPlace, HeadPlace, MtpPlace, AssistantPlace])
