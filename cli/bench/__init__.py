@@ -14,6 +14,7 @@ STUDIES = {
     "accuracy": "Agreement, right answers, structured output.",
     "switch": "Two models that take turns: answers and cost.",
     "batch": "Tokens per second of conversations in a batch.",
+    "embed": "Vectors of texts: texts a second and memory.",
     "report": "One report of a model, or two side by side.",
 }
 """Help of subcommands by name. A new study is a module of that name and a line here."""
