@@ -16,6 +16,7 @@ _PROMPTS = "config_sentence_transformers.json"
 _LENGTH = "sentence_bert_config.json"
 SENTENCE_TEXTS = (MODULES, _PROMPTS, _LENGTH, "1_Pooling/config.json")
 """Files that an export reads."""
+_MOST_NAME = 100
 _POOLING = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_cls_token": "cls",
@@ -83,7 +84,7 @@ def _modules(directory: Path) -> list[dict[str, Any]] | None:
 
 
 def _inside(directory: Path, place: str) -> Path:
-    if Path(place).name != place or not place.isprintable():
+    if Path(place).name != place or not place.isprintable() or len(place) > _MOST_NAME:
         raise BadFileError(f"{MODULES} names {place[:80]!a}, which is no folder of the model's directory")
     return directory / place
 
@@ -102,7 +103,9 @@ def _pooling(config: dict[str, Any]) -> Pooling:
 
 def _prompts(directory: Path) -> tuple[dict[str, str], str]:
     stated = read_object(directory / _PROMPTS)
-    prompts = stated.get("prompts")
-    found = {str(key): text for key, text in (prompts or {}).items() if isinstance(text, str)}
+    prompts = stated.get("prompts") or {}
+    if not isinstance(prompts, dict):
+        raise BadFileError(f"prompts in {_PROMPTS} is no object", hint="download the model again")
+    found = {str(key): text for key, text in prompts.items() if isinstance(text, str)}
     default = stated.get("default_prompt_name")
     return found, default if isinstance(default, str) and default in found else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from edgedec.core.errors import UnsupportedError
+from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.embed.encoder import load_encoder
 from edgedec.export import export_gguf, export_huggingface
 from edgedec.export.encoders.modern import read_modern, read_nomic
@@ -160,3 +161,19 @@ def test_a_file_without_a_pooling_is_refused_in_one_line(tmp_path: Path) -> None
     gguf = write_modern_gguf(directory, tmp_path / "tiny.gguf", pooling=None)
     with pytest.raises(UnsupportedError, match="states no pooling"):
         export_gguf(gguf, tmp_path / "bundle")
+
+
+def test_prompts_that_are_no_object_are_a_bad_file(tmp_path: Path) -> None:
+    directory = write_modern(tmp_path / "model", MODERN)
+    (directory / "config_sentence_transformers.json").write_text('{"prompts": [1]}')
+    with pytest.raises(BadFileError, match=r"prompts in config_sentence_transformers\.json is no object"):
+        export_huggingface(directory, tmp_path / "bundle")
+
+
+@pytest.mark.parametrize("place", ["../x", "x" * 5000, ["x"] * 2000])
+def test_a_module_lies_in_the_directory(tmp_path: Path, place: object) -> None:
+    directory = write_modern(tmp_path / "model", MODERN)
+    modules = [{"type": "x.Pooling", "path": place}]
+    (directory / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(BadFileError, match="which is no folder of the model's directory"):
+        export_huggingface(directory, tmp_path / "bundle")

@@ -22,6 +22,7 @@ from tests.fuzz import (
     bench,
     drafts,
     eagle3,
+    encoders,
     huggingface,
     makers,
     mixtures,
@@ -227,6 +228,20 @@ def read_prefix(folder: Path) -> None:
 _ALL = (
     Target("gguf", _gguf_seeds, alone(GGUF, mutate_gguf), read_gguf, _MODEL_PARTS),
     Target("huggingface", huggingface.seeds, huggingface.mutate, huggingface.read, _MODEL_PARTS),
+    Target(
+        "encoder",
+        encoders.gguf_seeds,
+        alone(encoders.GGUF, mutate_gguf),
+        encoders.read_gguf,
+        (*_MODEL_PARTS, *encoders.PARTS),
+    ),
+    Target(
+        "embedding",
+        encoders.directory_seeds,
+        huggingface.mutate,
+        encoders.read_directory,
+        (*_MODEL_PARTS, *encoders.PARTS),
+    ),
     Target("parts", mixtures.part_seeds, mixtures.mutate_parts, mixtures.read_parts, _MODEL_PARTS),
     Target(
         "mixture",
