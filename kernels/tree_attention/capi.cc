@@ -4,7 +4,8 @@
 #include "common/capi.h"
 #include "common/isa.h"
 #include "common/threads.h"
-#include "tree_attention/tree_attention.h"
+#include "encoder/encoder.h"
+#include "tree_attention/segments.h"
 
 using namespace edgedec::tree_attention;
 
@@ -42,6 +43,27 @@ EDGEDEC_EXPORT int edgedec_tree_attention(const char* row, const Config* config,
   edgedec::OwnThreads own;
   edgedec::Parallel& threads = edgedec::threads_per_call == 1 ? static_cast<edgedec::Parallel&>(backwards) : own;
   attend(*r, threads, *config, layer, pass, queries.begin(), out, chosen, {attention, capacity});
+  return threads.lacks_memory() ? 3 : 0;
+}
+
+// Attention of whole texts, see segments.h; offsets[numbers].
+EDGEDEC_EXPORT int edgedec_segment_attention(const char* row, const Config* config, const float* qkv, const float* rotary,
+                                          const int64_t* offsets, size_t numbers, size_t before, size_t after,
+                                          const float* q_norm, const float* k_norm, float* out) {
+  const Row* r = edgedec::cpu_has(row) ? find_row(row) : nullptr;
+  if (!r) return 1;
+  if (problem(*config, Pass{}, 0) || config->window || !numbers) return 2;
+  const size_t tokens = static_cast<size_t>(offsets[numbers - 1]);
+  if (!edgedec::encoder::cuts(offsets, numbers, tokens)) return 2;
+  edgedec::Array<float> queries;
+  edgedec::Array<uint16_t> keys;
+  if (!queries.resize(tokens * config->heads * config->dim)) return 3;
+  if (!keys.resize(2 * tokens * config->kv_heads * config->dim)) return 3;
+  Cache cache;
+  if (!lay_out(*config, keys.begin(), tokens, config->dim, &cache)) return 2;
+  r->prepare(*config, cache, 0, qkv, rotary, q_norm, k_norm, queries.begin(), 0, tokens);
+  Backwards threads;
+  attend_texts(*r, threads, *config, cache, {offsets, numbers - 1, before, after}, queries.begin(), out);
   return threads.lacks_memory() ? 3 : 0;
 }
 

@@ -9,7 +9,16 @@ from functools import partial
 import numpy as np
 import pytest
 
-from tests.kernels import attention, float_rows, test_math, test_rms_norm, test_rotary_table
+from tests.kernels import (
+    attention,
+    float_rows,
+    segments,
+    test_encoder_ops,
+    test_math,
+    test_rms_norm,
+    test_rotary_table,
+    test_segments,
+)
 from tests.kernels.arm import ArmLibrary, needs_arm
 from tests.kernels.float_rows import Array, call, same_bits
 from tests.kernels.recurrent import Memory, RecurrentLayer
@@ -138,6 +147,34 @@ def test_rms_norm_and_rotary_table(same_on_arm: Compare, d: int) -> None:
     same_on_arm(lambda row: test_rms_norm.norm(row, x, weight, None))
     positions, frequencies = np.arange(0, 100_000, 777), test_rotary_table.frequencies(2 * d, 1e4)
     same_on_arm(lambda row: test_rotary_table.table(row, positions, frequencies))
+
+
+@pytest.mark.parametrize("d", test_encoder_ops.SIZES)
+def test_ops_of_encoders(same_on_arm: Compare, d: int) -> None:
+    x, added, weight, bias = test_encoder_ops.make(d, 4, d)
+    same_on_arm(lambda row: test_encoder_ops.norm(row, x, None, weight, None))
+    same_on_arm(lambda row: test_encoder_ops.norm(row, x, added, weight, bias))
+    for function in test_encoder_ops.FUNCTIONS:
+        same_on_arm(partial(activated, function, x, added))
+    for pooling in ("mean", "cls", "last"):
+        same_on_arm(partial(pooled, pooling, x))
+
+
+def activated(function: str, x: Array, factor: Array, row: str) -> Array:
+    return test_encoder_ops.activate(row, function, x, factor)
+
+
+def pooled(pooling: str, x: Array, row: str) -> Array:
+    return test_encoder_ops.pool(row, pooling, x, 1, 4)
+
+
+@pytest.mark.parametrize("seen", test_segments.SEEN)
+@pytest.mark.parametrize("model", test_segments.MODELS, ids=str)
+def test_attention_of_whole_texts(
+    same_on_arm: Compare, model: attention.Model, seen: tuple[int, int]
+) -> None:
+    x, offsets = model.tokens(test_segments.OFFSETS[-1]), test_segments.OFFSETS
+    same_on_arm(lambda row: segments.run(row, model, x, offsets, *seen))
 
 
 MODEL = attention.Model()

@@ -48,6 +48,8 @@ PARTS = (
     "tests/native/test_text.py",
     "tests/native/test_text_template.py",
     "tests/native/test_text_hostile.py",
+    "tests/embed/test_encoder.py",
+    "tests/embed/test_modern.py",
     "tests/backends/test_hostile_graph.py",
     "tests/backends/test_hostile_calls.py",
     "tests/backends/test_contract.py",
