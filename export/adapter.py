@@ -34,7 +34,7 @@ from edgedec.disk.files import atomic_path, sha256_of, storage_errors
 from edgedec.disk.listed_files import Scalar
 from edgedec.export.gguf_header import TensorInfo
 from edgedec.export.gguf_source import GgufSource, open_gguf
-from edgedec.export.gguf_writer import GgufTensor, Value, metadata_of, write_gguf
+from edgedec.export.gguf_writer import GgufTensor, Value, copied, metadata_of, write_gguf
 from edgedec.export.scales import Change, changed, grouped
 
 MOST_BYTES = 12_000_000
@@ -142,12 +142,12 @@ def _merged(gguf: GgufSource, tensor: TensorInfo, adapter: WeightAdapter) -> Ggu
         if change is not None or (vector is not None and vector.shape != tensor.shape):
             raise _other_sizes(name)
         return GgufTensor(name, gguf.vector(tensor) if vector is None else vector)
-    packed = gguf.rows(tensor, 0, tensor.rows)
+    whole = copied(gguf, tensor)
     if name in adapter.vectors or (change is not None and len(tensor.shape) > 2):
         raise _other_sizes(name)
     if change is None:
-        return GgufTensor(name, packed.reshape(*tensor.shape[:-1], -1), tensor.format)
-    format, packed = grouped(tensor, packed)
+        return whole
+    format, packed = grouped(tensor, whole.data)
     try:
         return GgufTensor(name, changed(format, packed, change), format)
     except ValueError as error:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
+from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError, UnsupportedError
 from edgedec.core.quick_dataclass import dataclass
@@ -31,7 +32,7 @@ class TensorInfo:
     """An entry of the tensor list.
 
     ``shape`` is (rows, cols), (n,) for a vector, or (experts, rows, cols); ``offset`` counts bytes from the
-    start of the file.
+    start of the file. ``scales``: one that multiplies all weights, or one of each expert; empty: none.
     """
 
     name: str
@@ -39,6 +40,7 @@ class TensorInfo:
     shape: tuple[int, ...]
     offset: int
     nbytes: int
+    scales: tuple[float, ...] = ()
 
     @classmethod
     def unwritten(cls, name: str, shape: tuple[int, ...], format: str) -> TensorInfo:
@@ -56,6 +58,17 @@ class TensorInfo:
     def format(self) -> str:
         """Name of the type in lower case; ``kernels.packing.recode`` says in which format it is packed."""
         return self.type.name.lower()
+
+    def scale(self, row: int) -> float:
+        """Return the factor of all weights of a row, counted over all experts."""
+        return self.scales[row * len(self.scales) // self.rows] if self.scales else 1.0
+
+    def values(self, raw: NDArray[np.uint8], first: int = 0) -> NDArray[np.float32]:
+        """Return rows as they lie in the file, from row ``first`` of one expert on, as floats."""
+        from gguf import quants  # slow import
+
+        found = quants.dequantize(raw, self.type).astype(np.float32, copy=False)
+        return found * np.float32(self.scale(first)) if self.scales else found
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.gguf_header import MOST_HEADER_BYTES, Header, TensorInfo, parse_header
 from edgedec.export.gguf_parts import part_name, whole_file
+from edgedec.export.gguf_scales import with_scales
 
 _NUMBER, _COUNT, _TENSORS = "split.no", "split.count", "split.tensors.count"
 """Keys of a part's metadata: its number from 0 on, the number of parts, and of tensors in all of them."""
@@ -55,6 +56,7 @@ class GgufSource:
         for file in files:
             self.tensors |= file.header.tensors
             self._file_of |= dict.fromkeys(file.header.tensors, file)
+        self.tensors = with_scales(self.tensors, self.vector, self.metadata.get(_ARCHITECTURE))
 
     def spelling(self, name: str) -> str:
         """Return the name itself: the exporter uses GGUF names."""

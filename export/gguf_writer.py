@@ -11,8 +11,11 @@ from gguf import GGUFReader, GGUFWriter
 from gguf.constants import GGMLQuantizationType, GGUFValueType
 from numpy.typing import NDArray
 
+from edgedec.core.errors import UnsupportedError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk.files import atomic_path, storage_errors
+from edgedec.export.gguf_header import TensorInfo
+from edgedec.export.gguf_source import GgufSource
 
 ARCHITECTURE = "general.architecture"
 _OF_THE_FILE = ("GGUF.", "split.")
@@ -44,6 +47,19 @@ class GgufTensor:
     name: str
     data: NDArray[Any]
     format: str | None = None
+
+
+def copied(gguf: GgufSource, tensor: TensorInfo) -> GgufTensor:
+    """Return a tensor as it lies in its file. Raises BadFileError, UnsupportedError where it is in two."""
+    if tensor.scales:
+        raise UnsupportedError(
+            f"tensor {tensor.name[:60]} is {tensor.type.name} with a scale of its own, which is not copied",
+            hint="start from a Q4_K_M file of the model",
+        )
+    if len(tensor.shape) == 1:
+        return GgufTensor(tensor.name, gguf.vector(tensor))
+    rows = gguf.rows(tensor, 0, tensor.rows)
+    return GgufTensor(tensor.name, rows.reshape(*tensor.shape[:-1], -1), tensor.format)
 
 
 def metadata_for(architecture: str, name: str, facts: Mapping[str, Any]) -> dict[str, Value]:

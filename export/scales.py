@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from gguf import quants
 from numpy.typing import NDArray
 
 from edgedec.core.quick_dataclass import dataclass
@@ -47,8 +46,7 @@ def grouped(tensor: TensorInfo, packed: U8) -> tuple[str, U8]:
     """Return a format of ``GROUPED`` and a matrix's rows in it: as they are, or quantised to ``PLAIN``."""
     if tensor.format in GROUPED:
         return tensor.format, packed
-    values = quants.dequantize(packed, tensor.type).astype(np.float32, copy=False)
-    return PLAIN, quantise(values, PLAIN)
+    return PLAIN, quantise(tensor.values(packed), PLAIN)
 
 
 def scales_of(format: str, packed: U8) -> Scales:

@@ -128,7 +128,7 @@ class BundleWriter:
                 stream.write(gap := bytes(offset - position))
                 digest.update(gap)
                 position = offset
-                for piece in _pieces(model.weights[name], source):
+                for piece in weight_pieces(model.weights[name], source):
                     stream.write(piece)
                     digest.update(piece)
                     position += len(piece)
@@ -141,7 +141,7 @@ class BundleWriter:
                 node.attribute.append(helper.make_attribute("checks", checks[node.input[2]]))
 
 
-def _pieces(weight: Weight, source: WeightSource) -> Iterator[bytes | memoryview]:
+def weight_pieces(weight: Weight, source: WeightSource) -> Iterator[bytes | memoryview]:
     """Yield the bytes of a weight as stored in weights.bin, in pieces of bounded size; experts one by one."""
     if isinstance(weight, VectorWeight):
         yield weight.values.astype("<f4").tobytes()
@@ -156,7 +156,8 @@ def _packed(weight: PackedWeight, source: WeightSource) -> Iterator[memoryview]:
     step = chunk_rows(weight.cols)
     for start in range(0, weight.rows, step):
         raw = weight.read(partial(source.rows, weight.tensor), start, min(start + step, weight.rows))
-        yield pack(weight.format, recode(weight.tensor.format, raw)).data.cast("B")
+        blocks = recode(weight.tensor.format, raw, weight.tensor.scale(weight.first))
+        yield pack(weight.format, blocks).data.cast("B")
 
 
 def _expert(weight: ExpertsWeight, expert: int, source: WeightSource) -> Iterator[bytes | memoryview]:

@@ -11,12 +11,13 @@ from edgedec.export.gguf_parts import part_name
 USUAL = "Q4_K_M"
 ORDER = (
     USUAL, "Q4_K_S", "Q4_0", "Q4_1", "Q5_K_M", "Q5_K_S", "Q5_0", "Q5_1", "Q6_K", "Q8_0", "IQ4_NL", "IQ4_XS",
-    "MXFP4", "Q3_K_L", "Q3_K_M", "Q3_K_S", "Q2_K", "BF16", "F16", "F32",
+    "MXFP4", "NVFP4", "Q3_K_L", "Q3_K_M", "Q3_K_S", "Q2_K", "BF16", "F16", "F32",
 )  # fmt: skip
 """Quantisations from the first choice to the last; others follow, sorted by file name."""
 
 _QUANT = re.compile(
-    r"(?<![A-Za-z0-9])((?:UD-)?(?:I?Q\d(?:_\w+)*|TQ\d_\d|MXFP4(?:_MOE)?|BF16|F16|FP16|F32))(?=[.-]|$)", re.I
+    r"(?<![A-Za-z0-9])((?:UD-)?(?:I?Q\d(?:_\w+)*|TQ\d_\d|MXFP4(?:_MOE)?|NVFP4|BF16|F16|FP16|F32))(?=[.-]|$)",
+    re.I,
 )
 _ASIDE = re.compile(r"mmproj|imatrix|(?<![a-z])(?:lora|vocab|adapter)(?![a-z])|control-?vector", re.I)
 """Words in the names of GGUF files that hold no language model."""

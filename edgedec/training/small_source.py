@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from gguf import quants
 from numpy.typing import NDArray
 
 from edgedec.core.errors import BadFileError, UnsupportedError
@@ -28,13 +27,13 @@ class GgufTable:
 
     def __init__(self, source: GgufSource, tensor: TensorInfo) -> None:
         self.rows, self.cols = tensor.shape
-        self._type = tensor.type
+        self._tensor = tensor
         self.packed = source.rows(tensor, 0, self.rows)
         self.format = tensor.format
 
     def gather(self, ids: NDArray[np.int64]) -> Floats:
         """Return the rows ``ids``, f32[n, cols]."""
-        return quants.dequantize(self.packed[ids], self._type).astype(np.float32, copy=False)
+        return self._tensor.values(self.packed[ids])
 
 
 class SmallSource:
@@ -89,6 +88,4 @@ def _plain(arch: Architecture) -> bool:
 def _floats(gguf: GgufSource, tensor: TensorInfo) -> Floats:
     if len(tensor.shape) == 1:
         return gguf.vector(tensor)
-    packed = gguf.rows(tensor, 0, tensor.shape[0])
-    found: Floats = quants.dequantize(packed, tensor.type).astype(np.float32, copy=False)
-    return found
+    return tensor.values(gguf.rows(tensor, 0, tensor.shape[0]))

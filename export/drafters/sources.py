@@ -7,7 +7,6 @@ from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
-from gguf import quants
 from numpy.typing import NDArray
 
 from edgedec.core.errors import UnsupportedError
@@ -110,7 +109,7 @@ def float_rows(gguf: GgufSource, tensor: TensorInfo, start: int, stop: int) -> F
     """Return rows of a matrix as floats. Raises BadFileError, and UnsupportedError for an unknown format."""
     try:
         with np.errstate(all="ignore"):  # the weights of a head are checked to be finite
-            values = quants.dequantize(gguf.rows(tensor, start, stop), tensor.type)
+            values = tensor.values(gguf.rows(tensor, start, stop), start)
     except NotImplementedError as error:
         raise UnsupportedError(f"tensor {tensor.name} is {tensor.type.name}, which cannot be read") from error
-    return np.asarray(values, dtype=np.float32).reshape(stop - start, *tensor.shape[1:])
+    return values.reshape(stop - start, *tensor.shape[1:])

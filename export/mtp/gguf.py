@@ -18,7 +18,7 @@ from edgedec.export.blocks.rotary import head_order
 from edgedec.export.drafters.gguf import other_model
 from edgedec.export.drafters.interface import GgufForm, StoredDrafter
 from edgedec.export.gguf_source import GgufSource
-from edgedec.export.gguf_writer import GgufTensor, Value, metadata_of
+from edgedec.export.gguf_writer import GgufTensor, Value, copied, metadata_of
 from edgedec.export.hyperparameters import Hyperparameters, read_hyperparameters
 from edgedec.export.stored import GraphWeights
 
@@ -33,7 +33,7 @@ def mtp_gguf(drafter: StoredDrafter, source: GgufSource, name: str) -> GgufForm:
     """Return the layer as ``DrafterFiles.gguf`` does; ``source`` may lack it."""
     hyper = _sizes(source, drafter.target)
     arch, block = hyper.architecture.name, f"blk.{hyper.layers}."
-    tensors = [_copied(source, tensor) for tensor in FROM_TARGET if tensor in source.tensors]
+    tensors = [copied(source, source.tensors[tensor]) for tensor in FROM_TARGET if tensor in source.tensors]
     tensors += _layer(GraphWeights(drafter.folder, GRAPH), hyper, block)
     metadata = metadata_of(source.path) | {
         "general.name": Value.of(name),
@@ -56,13 +56,6 @@ def _sizes(gguf: GgufSource, manifest: Manifest) -> Hyperparameters:
     if not hyper.architecture.gated_attention:
         raise UnsupportedError(f"the MTP layer of a {spec.architecture} model has no GGUF form")
     return hyper
-
-
-def _copied(gguf: GgufSource, name: str) -> GgufTensor:
-    tensor = gguf.tensors[name]
-    if len(tensor.shape) == 1:
-        return GgufTensor(name, gguf.vector(tensor))
-    return GgufTensor(name, gguf.rows(tensor, 0, tensor.shape[0]), tensor.format)
 
 
 def _layer(stored: GraphWeights, hyper: Hyperparameters, block: str) -> list[GgufTensor]:

@@ -6,8 +6,6 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
-from gguf import quants
-
 from edgedec.bundle.manifest import NPU_FACTS, WEIGHTS, Manifest
 from edgedec.bundle.npu_facts import EmbeddingPlace, NpuFacts, graph_name
 from edgedec.core.model_spec import refuse_unlike
@@ -86,8 +84,7 @@ def floats_of(source: WeightSource) -> Floats:
     """Return the function that reads rows of a matrix of ``source`` as floats."""
 
     def floats(weight: PackedWeight, start: int, stop: int) -> F32:
-        rows: F32 = quants.dequantize(source.rows(weight.tensor, start, stop), weight.tensor.type)
-        return rows
+        return weight.tensor.values(source.rows(weight.tensor, start, stop), start)
 
     return floats
 

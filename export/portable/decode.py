@@ -24,7 +24,7 @@ from onnx import TensorProto
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.export.model import DOMAIN
 from edgedec.export.portable.body import Body
-from edgedec.export.portable.floats import HALF, float_function
+from edgedec.export.portable.floats import HALF, float_function, wide_number
 from edgedec.kernels.packing.layout import FORMATS, GROUP, TILE, Format
 
 UNPACK = "Unpack_"
@@ -167,6 +167,17 @@ def _coded_scales(body: Body, spec: Format, records: str) -> tuple[str, str, str
     return _quants(body, spec, records, 160), scale, _offset(body, spec, scale)
 
 
+def _float8_scales(body: Body, spec: Format, records: str) -> tuple[str, str, str]:
+    """Unpack nvfp4: a float of 8 bits for every 16 inputs, times an fp32 of the record."""
+    stored = body.reshape(body.slice(records, 64, 320, 2), 0, 0, 16, TILE)
+    with np.errstate(invalid="ignore"):
+        short = (np.arange(256, dtype=np.uint16) << 7).view(np.float16).astype(np.float32) * spec.unit
+    halves = body.op("Gather", short.astype(np.float32), body.cast(stored, TensorProto.INT32), axis=0)
+    words = body.reshape(body.slice(records, 0, 64, 2), 0, 0, 1, TILE, 4)
+    scale = body.op("Mul", wide_number(body, [body.element(words, i, 4) for i in range(4)]), halves)
+    return _quants(body, spec, records, 320), scale, _offset(body, spec, scale)
+
+
 def _nibbles(body: Body, stored: str) -> tuple[str, str]:
     """Return the low and the high nibbles of bytes."""
     return _and(body, stored, 15), _shift(body, stored, 4, "RIGHT")
@@ -265,6 +276,7 @@ UNPACKERS: dict[str, Unpacker] = {
     "q3_k": Unpacker(_biased_scales, group=16),
     "q2_k": Unpacker(_nibble_scales, group=16),
     "tq2_0": Unpacker(_record_scales),
+    "nvfp4": Unpacker(_float8_scales, group=16),
     **dict.fromkeys(("iq4", "iq3x", "iq3s"), Unpacker(_coded_scales)),
     **dict.fromkeys(("iq2", "iq1"), Unpacker(_coded_scales, group=16)),
 }

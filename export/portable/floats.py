@@ -51,7 +51,7 @@ def _f16(body: Body, parts: list[str]) -> str:
     return body.op(HALF, *parts, domain=DOMAIN)
 
 
-def _wide(body: Body, parts: list[str]) -> str:
+def wide_number(body: Body, parts: list[str]) -> str:
     """Make bf16 or f32 of bytes, the lowest first: a sign bit, eight bits of exponent, then the mantissa."""
     *low, second, top = parts
     index = body.op("Mul", body.cast(top, TensorProto.INT32), np.int32(2))
@@ -71,4 +71,4 @@ def _stepped(body: Body, base: F32, step: F32, index: str, count: str) -> str:
     return body.op("Add", first, body.op("Mul", slope, count))
 
 
-_NUMBERS: dict[str, Callable[[Body, list[str]], str]] = {"f16": _f16, "bf16": _wide, "f32": _wide}
+_NUMBERS: dict[str, Callable[[Body, list[str]], str]] = {"f16": _f16, "bf16": wide_number, "f32": wide_number}

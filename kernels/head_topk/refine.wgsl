@@ -36,16 +36,17 @@ fn term(record: u32, group: u32, column: u32, at: u32) -> f32 {
     dots[step / 4u] += ed_dot4(quants(record, group, step, column), x[step / 4u][step % 4u]);
   }
   dots -= i32(OFFSET) * x_sums;
-  var sum = dots.x + dots.y;
+  var sum = f32(dots.x + dots.y);
   var low = x_sums.x + x_sums.y;
   if (HALVES) {
-    sum = sub_scale(record, group, 0u, column) * dots.x + sub_scale(record, group, 1u, column) * dots.y;
+    let scales = vec2<i32>(sub_scale(record, group, 0u, column), sub_scale(record, group, 1u, column));
+    sum = sum_of_halves(scales, dots);
     if (MINIMA) {
       low = sub_min(record, group, 0u, column) * x_sums.x + sub_min(record, group, 1u, column) * x_sums.y;
     }
   }
   let scale = scale_min(record, group, column);
-  let t = ed_mul(f32(sum), scale.x);
+  let t = ed_mul(sum, scale.x);
   if (!MINIMA) {
     return t;
   }

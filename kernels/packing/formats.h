@@ -34,6 +34,7 @@ enum class Scales {
   kRecord,    // fp16 per record: TQ2_0
   kSigned,    // fp16 per record times an int8 per group: IQ4, IQ3X, IQ3S
   kOdd,       // fp16 per record times 2n + 1 per 16 inputs, n of 4 bits: IQ2, IQ1
+  kFloat8,    // fp32 per record times a float of 7 bits per 16 inputs: NVFP4
 };
 
 // Offsets are in bytes from the start of a record. Quants are stored unsigned; the value is (q - kOffset).
@@ -165,11 +166,25 @@ struct IQ1 {
   static constexpr int8_t kValues[16] = {-7, 1, 9, 0, -9, -1, 7, 0};
 };
 
-// Whether integer scales (and minima) belong to halves of a group: 16 inputs.
+// The byte of 16 inputs, moved up by 7 bits, is fp16 with too low an exponent; kUnit corrects it.
+struct NVFP4 {
+  static constexpr const char* kName = "nvfp4";
+  static constexpr int kRecord = 256, kBytes = 2368, kBits = 4, kOffset = 16, kLo = 320, kHi = 0;
+  static constexpr bool kMin = false;
+  static constexpr Scales kScales = Scales::kFloat8;
+  static constexpr float kUnit = 128.0f;
+  static constexpr int8_t kValues[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+};
+
+// Whether scales of halves are floats.
+template <class F>
+constexpr bool kFloatScales = F::kScales == Scales::kFloat8;
+
+// Whether scales (and minima) belong to halves of a group: 16 inputs. They are integers, or floats of four bits of fraction.
 template <class F>
 constexpr bool kHalves =
     F::kScales == Scales::kSignedQ6 || F::kScales == Scales::kBiasedQ3 || F::kScales == Scales::kNibbles ||
-    F::kScales == Scales::kOdd;
+    F::kScales == Scales::kOdd || kFloatScales<F>;
 
 // Whether stored bits are an index into kValues, and the greatest unsigned quant.
 template <class F, class = void>
@@ -204,7 +219,7 @@ struct F32 {
 // The two lists of formats. Code that exists once per format expands them in this order.
 #define EDGEDEC_INT_FORMATS(X)                                                                           \
   X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q4_K) X(Q5_K) X(Q6_K) X(Q2_K) X(Q3_K) X(IQ4_NL) X(MXFP4)     \
-  X(TQ2_0) X(IQ4) X(IQ3X) X(IQ3S) X(IQ2) X(IQ1)
+  X(TQ2_0) X(IQ4) X(IQ3X) X(IQ3S) X(IQ2) X(IQ1) X(NVFP4)
 #define EDGEDEC_FLOAT_FORMATS(X) X(F16) X(BF16) X(F32)
 
 enum class FormatId {

@@ -26,6 +26,7 @@ class Format:
 
     A weight is scale * (quant - offset), plus min where ``has_min``; or scale * values[quant].
     Codebooks of GGUF files have few values, so a weight of theirs is kept as a sign and an index of a size.
+    The scale of nvfp4 is that of a matrix, in 32 bits, times that of 16 inputs, in 8 bits.
     """
 
     name: str
@@ -40,7 +41,7 @@ class Format:
     values: tuple[int, ...] = ()
     """The value of each quant, in formats whose quants are indices."""
     unit: float = 1.0
-    """A power of two that multiplies fp16 scales."""
+    """A power of two that multiplies fp16 scales, and the 8-bit ones of nvfp4."""
     recoded: bool = False
     """Whether blocks are ours, made of those of a GGUF file by ``recode``."""
 
@@ -59,8 +60,8 @@ class Format:
         return -(-cols // self.record)
 
     def row_bytes(self, cols: int) -> int:
-        """Bytes of one GGUF row of ``cols`` inputs."""
-        return cols // self.block * self.block_bytes
+        """Bytes of one row of ``cols`` inputs; the last block of ours may have more of them."""
+        return -(-cols // self.block) * self.block_bytes
 
     def packed_shape(self, rows: int, cols: int) -> tuple[int, int]:
         """Shape (tiles, bytes per tile) of a packed [rows, cols] matrix."""
@@ -88,6 +89,7 @@ FORMATS: dict[str, Format] = {
         Format("iq3s", 256, 2208, 4, 0, False, 256, 138, IQ3S_VALUES, recoded=True),
         Format("iq2", 256, 1696, 3, 0, False, 256, 106, IQ2_VALUES, 0.125, recoded=True),
         Format("iq1", 256, 1696, 3, 0, False, 256, 106, IQ1_VALUES, 0.125, recoded=True),
+        Format("nvfp4", 256, 2368, 4, 0, False, 256, 148, MXFP4_VALUES, 128.0, recoded=True),
         Format("f16", 1, 32, 16, 0, False, 1, 2),
         Format("bf16", 1, 32, 16, 0, False, 1, 2),
         Format("f32", 1, 64, 32, 0, False, 1, 4),

@@ -26,16 +26,16 @@ class Blocks:
     """The arrays of a matrix [N,K], all as stored; nothing is converted.
 
     - quants: u8[N,K]; in q8_0 two's complement.
-    - d: fp16 bits u16[N, K/32] (q4_0 to q8_0, iq4_nl) or u16[N, K/256] (k-quants), or exponents u8[N, K/32]
-      (mxfp4).
+    - d: fp16 bits u16[N, K/32] (q4_0 to q8_0, iq4_nl) or u16[N, K/256] (k-quants), exponents u8[N, K/32]
+      (mxfp4), or fp32 bits u32[N, K/256] (nvfp4).
     - m: the minimum, in the shape of d (q4_1, q5_1); in k-quants dmin.
-    - scales: u8[N, K/32] (q4_k, q5_k; in blocks of ``recode`` bytes as they lie), u8[N, K/16] (q2_k) or
-      i8[N, K/16] (q3_k, q6_k).
+    - scales: u8[N, K/32] (q4_k, q5_k; in blocks of ``recode`` bytes as they lie), u8[N, K/16] (q2_k,
+      nvfp4) or i8[N, K/16] (q3_k, q6_k).
     - mins: u8, in the shape of scales (q4_k, q5_k, q2_k).
     """
 
     quants: U8
-    d: NDArray[np.uint16] | NDArray[np.uint8]
+    d: NDArray[np.uint16] | NDArray[np.uint8] | U32
     m: NDArray[np.uint16] | None = None
     scales: NDArray[np.uint8] | NDArray[np.int8] | None = None
     mins: U8 | None = None
@@ -172,6 +172,15 @@ def _split_coded(four_bits: bool) -> Callable[[U8], Blocks]:
     return split
 
 
+def _split_nvfp4(raw: U8) -> Blocks:
+    """Blocks of ``recode``: d as fp32, 16 bytes of scales, 128 bytes of nibbles as in q4_k."""
+    blocks = raw.reshape(raw.shape[0], -1, 148)
+    nibbles = _words(blocks, 20, 128).reshape(*blocks.shape[:2], 4, 1, 8)
+    words = (nibbles >> np.array([0, 4], dtype=np.uint32)[:, None]) & _NIBBLE
+    scales = _field(blocks, 4, 16).reshape(raw.shape[0], -1)
+    return Blocks(_bytes(words, raw.shape[0]), _words(blocks, 0, 4)[..., 0], scales=scales)
+
+
 def _crumbs(blocks: U8, start: int) -> U32:
     """Words of two-bit quants from 64 bytes: half the inputs use half of the bytes."""
     words = _words(blocks, start, 64).reshape(*blocks.shape[:2], 2, 1, 8)
@@ -192,6 +201,7 @@ _SPLITTERS: dict[str, Callable[[U8], Blocks]] = {
     "iq4_nl": _split_small(18),
     "mxfp4": _split_small(17),
     "tq2_0": _split_tq2_0,
+    "nvfp4": _split_nvfp4,
     **dict.fromkeys(("iq4", "iq3x", "iq3s"), _split_coded(four_bits=True)),
     **dict.fromkeys(("iq2", "iq1"), _split_coded(four_bits=False)),
 }

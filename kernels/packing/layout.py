@@ -18,6 +18,7 @@ Record of 256 inputs, 8 groups in 4 pairs:
   tq2_0: d f16[16]; lo u8[8][2 halves][64], two bits a step;
   iq4, iq3x, iq3s: d f16[16]; scales i8[8][16]; lo [4][8][64];
   iq2, iq1: d f16[16]; scales u8[8][16], one nibble n for each half of a group: 2n + 1; lo and hi as in q3_k.
+  nvfp4: d f32[16]; scales u8[16][16], each a float of 8 bits without its sign; lo [4][8][64].
 Record of one input (f16, bf16, f32): the bits of the 16 columns.
 """
 
@@ -96,7 +97,7 @@ def dequantise(format: str, packed: U8, rows: int, cols: int) -> NDArray[np.floa
 
     raw = unpack_rows(format, packed, rows, cols)
     if FORMATS[format].recoded:
-        return coded_values(FORMATS[format], raw)
+        return coded_values(FORMATS[format], raw)[:, :cols]
     values = quants.dequantize(raw, GGMLQuantizationType[format.upper()])
     return np.asarray(values, dtype=np.float32)
 

@@ -7,6 +7,10 @@ A block of ours has 256 inputs: d, fp16; 8 bytes of scales; and codes, 128 bytes
 as in q3_k. A scale is an int8 of 32 inputs (iq4, iq3x, iq3s), or two nibbles n of 16 inputs each, which stand
 for 2n + 1 (iq2, iq1).
 
+nvfp4 has a scale of 16 inputs with four bits of exponent and three of fraction. Files often have one more for
+the whole matrix, or for each expert, in a tensor of its own. Our block begins with that one, fp32, then come
+the 16 scales, and 128 bytes of codes as in q4_k. The last block of a row may be a part, padded with zeros.
+
 The grids come from the ``gguf`` package. Source of the block structs: ggml-common.h.
 """
 
@@ -33,6 +37,7 @@ _RECODED = {
     "iq1_s": "iq1",
     "iq1_m": "iq1",
     "tq1_0": "tq2_0",
+    "nvfp4": "nvfp4",
 }
 """Types of GGUF files, and the formats that hold their weights."""
 
@@ -48,8 +53,15 @@ def readable_types() -> tuple[str, ...]:
     return (*(name for name, spec in FORMATS.items() if not spec.recoded), *_RECODED)
 
 
-def recode(type: str, raw: U8) -> U8:
-    """Return rows u8[N, row_bytes] of a GGUF type as blocks of its format, the same unless it is recoded."""
+def recode(type: str, raw: U8, scale: float = 1.0) -> U8:
+    """Return rows u8[N, row_bytes] of a GGUF type as blocks of its format, the same unless it is recoded.
+
+    ``scale`` multiplies all weights; only nvfp4 has room for another one than 1.
+    """
+    if type == "nvfp4":
+        return _nvfp4(raw, scale)
+    if scale != 1:
+        raise ValueError(f"{type} has no scale of a matrix")
     found = _RECODERS.get(type)
     return raw if found is None else found(raw)
 
@@ -60,16 +72,22 @@ def coded_values(spec: Format, raw: U8) -> NDArray[np.float32]:
 
     blocks = split_blocks(spec.name, raw)
     assert blocks.scales is not None
-    if spec.bits == 4:
+    unit, halves = spec.unit, spec.bits == 3 or spec.name == "nvfp4"
+    if spec.name == "nvfp4":
+        scales = (blocks.scales.astype(np.uint16) << 7).view(np.float16).astype(np.float32) * np.float32(unit)
+        unit = 1.0
+    elif spec.bits == 4:
         scales = blocks.scales.view(np.int8).astype(np.float32)
     else:
         nibbles = np.stack([blocks.scales & 15, blocks.scales >> 4], axis=-1)
         scales = (2 * nibbles.reshape(len(raw), -1) + 1).astype(np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
-        d = blocks.d.view(np.float16).astype(np.float32) * np.float32(spec.unit)
-        scale = np.repeat(d, _BLOCK // GROUP * (1 if spec.bits == 4 else 2), axis=1) * scales
+        stored = np.float32 if spec.name == "nvfp4" else np.float16
+        d: NDArray[np.float32] = blocks.d.view(stored).astype(np.float32)
+        scale = np.repeat(d * np.float32(unit), _BLOCK // GROUP * (1 + halves), axis=1) * scales
         values = np.array(spec.values, np.float32)[blocks.quants].reshape(*scale.shape, -1)
-        return (values * scale[..., None]).reshape(len(raw), -1)
+        found: NDArray[np.float32] = (values * scale[..., None]).reshape(len(raw), -1)
+        return found
 
 
 @cache
@@ -207,6 +225,20 @@ def _tq1_0(raw: U8) -> U8:
     steps = codes.reshape(*d.shape[:2], 2, 4, 32) << np.array([0, 2, 4, 6], np.uint8)[:, None]
     packed = np.bitwise_or.reduce(steps, axis=-2).reshape(*d.shape[:2], -1)
     return np.concatenate([packed, d], axis=2).reshape(len(raw), -1)
+
+
+def _nvfp4(raw: U8, scale: float) -> U8:
+    """Join the scales of four blocks, and the matrix's own; a scale that ggml reads as zero becomes one."""
+    missing = -(raw.shape[1] // 36) % 4
+    scales, codes = _fields(np.pad(raw, ((0, 0), (0, 36 * missing))), 4, 32)
+    seven = np.where(scales == 0x7F, 0, scales & 0x7F)
+    bytes_ = codes.reshape(len(raw), -1, 4, 8)
+    nibbles = np.concatenate([bytes_ & 15, bytes_ >> 4], axis=-1).reshape(len(raw), -1, 4, 2, 32)
+    fields = [seven.reshape(len(raw), -1, 16), nibbles[..., 0, :] | (nibbles[..., 1, :] << 4)]
+    blocks = fields[0].shape[1]
+    d = np.broadcast_to(np.array([scale], "<f4").view(np.uint8), (len(raw), blocks, 4))
+    parts = [d, fields[0], fields[1].reshape(len(raw), blocks, 128)]
+    return np.concatenate(parts, axis=2).astype(np.uint8).reshape(len(raw), -1)
 
 
 _RECODERS: dict[str, Callable[[U8], U8]] = {

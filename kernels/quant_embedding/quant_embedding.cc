@@ -17,7 +17,7 @@ void embed_row(const Weight& table, const uint8_t* rec, int c, float scale, floa
     const int q = quant_at<F>(here, group, i / 4, c * 4 + i % 4) - F::kOffset;
     const ScaleMin s = scale_min<F>(here, group, c);
     float step = s.scale, minus_min = s.minus_min;
-    if (kHalves<F>) step *= static_cast<float>(sub_scale<F>(here, group, i / 16, c));
+    if (kHalves<F>) step *= half_scale<F>(here, group, i / 16, c);
     if (kHalves<F> && F::kMin) minus_min *= static_cast<float>(sub_min(here, group, i / 16, c));
     float value = step * static_cast<float>(q);
     if (F::kMin) value += minus_min;

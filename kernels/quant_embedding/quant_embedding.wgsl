@@ -24,7 +24,7 @@ const THREADS: u32 = 64u;
 fn elements(record: u32, group: u32, step: u32, column: u32) -> vec4<f32> {
   var scales = scale_min(record, group, column);
   if (HALVES) {
-    scales.x = ed_mul(scales.x, f32(sub_scale(record, group, step / 4u, column)));
+    scales.x = ed_mul(scales.x, scale_of_half(sub_scale(record, group, step / 4u, column)));
     if (MINIMA) {
       scales.y = ed_mul(scales.y, f32(sub_min(record, group, step / 4u, column)));
     }

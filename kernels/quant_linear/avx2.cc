@@ -35,7 +35,7 @@ struct Madd {
   // Widens 16-bit sums to 32 bits; the scale of a half, if it has one, goes in on the way.
   template <class F>
   static EDGEDEC_INLINE __m256i factor(__m256i sc, int s) {
-    if constexpr (!kHalves<F>) return _mm256_set1_epi16(1);
+    if constexpr (!kHalves<F> || kFloatScales<F>) return _mm256_set1_epi16(1);
     // The pair (sc0, sc1) of each column, with the selected scale in both halves.
     const __m256i low = _mm256_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13, 0, 1, 0, 1, 4, 5, 4, 5, 8, 9,
                                          8, 9, 12, 13, 12, 13);
@@ -83,10 +83,32 @@ struct Madd {
     for (int r = 0; r < R; ++r) widen(r, part[r]);
   }
 
+  // The sums of a group for R tokens where scales of halves are floats: one half after the other.
+  template <class F, int R, class W>
+  static EDGEDEC_INLINE void sums_of_halves(const W& w, const GroupScales& sc, const int8_t* const* x,
+                                            const int32_t* const* sum, PairF* out) {
+    static_assert(kSpan<F> == kSteps / 2, "a span is a half");
+    const __m256i one = _mm256_set1_epi16(1);
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; ++half) {
+      Pair total[R];
+      for (int r = 0; r < R; ++r) total[r].a = total[r].b = _mm256_set1_epi32(-F::kOffset * sum[r][half]);
+      add_span<F, R>(w, half * kSpan<F>, x, one, one, total);
+      for (int r = 0; r < R; ++r) {
+        const PairF f = floats(total[r]), &scale = sc.half[half];
+        if (half == 0)
+          out[r] = {_mm256_mul_ps(f.a, scale.a), _mm256_mul_ps(f.b, scale.b)};
+        else
+          out[r] = {_mm256_fmadd_ps(f.a, scale.a, out[r].a), _mm256_fmadd_ps(f.b, scale.b, out[r].b)};
+      }
+    }
+  }
+
   // The sums of a group for R tokens. With scales of halves they begin at what the offset of the quants adds, negative.
   template <class F, int R, class W>
   static EDGEDEC_INLINE void sums(const W& w, const GroupScales& sc, const int8_t* const* x, const int32_t* const* sum,
                                   PairF* out) {
+    if constexpr (kFloatScales<F>) return sums_of_halves<F, R>(w, sc, x, sum, out);
     Pair total[R];
     for (int r = 0; r < R; ++r) {
       total[r] = {_mm256_setzero_si256(), _mm256_setzero_si256()};

@@ -62,13 +62,20 @@ EDGEDEC_INLINE __m512 exponent_scales(const uint8_t* p) {
 
 struct GroupScales {
   __m512 scale, minus_min;
-  __m512 sc0, sc1, m0, m1;  // integers, only with scales of halves
+  __m512 sc0, sc1, m0, m1;  // only with scales of halves: integers, or short floats
 };
 
 // 2n + 1 of the low nibbles n.
 EDGEDEC_INLINE __m512 odd_floats(__m128i v) {
   const __m128i n = _mm_and_si128(v, _mm_set1_epi8(15));
   return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_add_epi8(_mm_add_epi8(n, n), _mm_set1_epi8(1))));
+}
+
+// Floats of 8 bits without their sign.
+template <class F>
+EDGEDEC_INLINE __m512 float8(const uint8_t* p) {
+  const __m256i bits = _mm256_slli_epi16(_mm256_cvtepu8_epi16(load128(p)), 7);
+  return _mm512_mul_ps(_mm512_cvtph_ps(bits), _mm512_set1_ps(F::kUnit));
 }
 
 EDGEDEC_INLINE __m512 small_floats(__m128i bytes) { return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)); }
@@ -120,6 +127,10 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, unsigned group) {
     s.scale = _mm512_mul_ps(halves(rec), _mm512_set1_ps(F::kUnit));
     s.sc0 = odd_floats(both);
     s.sc1 = odd_floats(_mm_srli_epi16(both, 4));
+  } else if constexpr (kFloatScales<F>) {
+    s.scale = _mm512_loadu_ps(reinterpret_cast<const float*>(rec));
+    s.sc0 = float8<F>(rec + 64 + 2 * group * kTile);
+    s.sc1 = float8<F>(rec + 64 + (2 * group + 1) * kTile);
   } else if constexpr (F::kScales == Scales::kNibbles) {
     const __m128i a = load128(rec + 64 + 2 * group * kTile), nibble = _mm_set1_epi8(15);
     const __m128i b = load128(rec + 64 + (2 * group + 1) * kTile);

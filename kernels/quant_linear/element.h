@@ -48,6 +48,11 @@ EDGEDEC_INLINE ScaleMin scale_min(const uint8_t* rec, int group, int c) {
   if (F::kScales == Scales::kHalf)
     return {half_at(rec, group * kTile + c), F::kMin ? half_at(rec, (2 + group) * kTile + c) : 0.0f};
   if (F::kScales == Scales::kExponent) return {exponent_scale(rec[group * kTile + c]), 0.0f};
+  if constexpr (kFloatScales<F>) {
+    float d;
+    std::memcpy(&d, rec + 4 * c, 4);
+    return {d, 0.0f};
+  }
   const float d = half_at(rec, c);
   if constexpr (F::kScales == Scales::kRecord) return {d, 0.0f};
   if constexpr (F::kScales == Scales::kOdd) return {d * F::kUnit, 0.0f};
@@ -65,6 +70,17 @@ EDGEDEC_INLINE int sub_scale(const uint8_t* rec, int group, int half, int c) {
   if (F::kScales == Scales::kOdd) return (rec[32 + group * kTile + c] >> 4 * half & 15) * 2 + 1;
   if (F::kScales == Scales::kNibbles) return rec[64 + (2 * group + half) * kTile + c] & 15;
   return static_cast<int8_t>(rec[32 + (2 * group + half) * kTile + c]);
+}
+
+// The scale of a half as a float, which holds it exactly.
+template <class F>
+EDGEDEC_INLINE float half_scale(const uint8_t* rec, int group, int half, int c) {
+  if constexpr (kFloatScales<F>) {
+    const uint16_t bits = static_cast<uint16_t>(rec[64 + (2 * group + half) * kTile + c] << 7);
+    return half_at(reinterpret_cast<const uint8_t*>(&bits), 0) * F::kUnit;
+  } else {
+    return static_cast<float>(sub_scale<F>(rec, group, half, c));
+  }
 }
 
 // Q2_K: the integer minimum of a half of a group.

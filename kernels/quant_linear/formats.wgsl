@@ -6,10 +6,10 @@
 //   quants() returns; LO and HI, the first words of the fields; VALUES, 0, or the table of quants that are indices:
 //   1 IQ4_NL and IQ4, 2 MXFP4, 3 IQ3X, 4 IQ3S, 5 IQ2, 6 IQ1; MINIMA, whether there are some; SCALES: 0 fp16 of a group,
 //   1 exponents, 2 fp16 times six bits, 3 fp16 times an int8 of a half, 4 fp16 times (six bits - 32) of a half, 5 fp16
-//   times a nibble of a half, 6 fp16 times 2 n + 1 of a half, 7 fp16 of the record, 8 fp16 times an int8 of a group. UNIT,
-//   a power of two that multiplies fp16.
+//   times a nibble of a half, 6 fp16 times 2 n + 1 of a half, 7 fp16 of the record, 8 fp16 times an int8 of a group,
+//   9 fp32 times a float of 8 bits of a half. UNIT, a power of two that multiplies fp16 and floats of 8 bits.
 
-const HALVES: bool = SCALES >= 3u && SCALES <= 6u;
+const HALVES: bool = (SCALES >= 3u && SCALES <= 6u) || SCALES == 9u;
 
 fn weight_byte(record: u32, index: u32) -> u32 {
   return (packed(record + index / 4u) >> (8u * (index & 3u))) & 255u;
@@ -90,6 +90,7 @@ fn scale_min(record: u32, group: u32, column: u32) -> vec2<f32> {
     if (!MINIMA) { return vec2<f32>(scale, 0.0); }
     return vec2<f32>(scale, weight_half(record, (2u + group) * 16u + column));
   }
+  if (SCALES == 9u) { return vec2<f32>(bitcast<f32>(packed(record + column)), 0.0); }
   let d = ed_mul(weight_half(record, column), UNIT);
   if (SCALES == 8u) { return vec2<f32>(ed_mul(d, f32(signed_byte(record, 32u + group * 16u + column))), 0.0); }
   if (!MINIMA) { return vec2<f32>(d, 0.0); }
@@ -99,13 +100,30 @@ fn scale_min(record: u32, group: u32, column: u32) -> vec2<f32> {
   return vec2<f32>(scale, -ed_mul(minimum, f32(six_bits(record, 64u, group, 1u, column))));
 }
 
-// The integer scale of a half (16 inputs) of a group.
+// The scale of a half (16 inputs) of a group: an integer, or with SCALES 9 the bits of a float.
 fn sub_scale(record: u32, group: u32, half: u32, column: u32) -> i32 {
   if (SCALES == 4u) { return i32(six_bits(record, 32u, group, half, column)) - 32; }
   if (SCALES == 6u) { return i32((weight_byte(record, 32u + group * 16u + column) >> (4u * half)) & 15u) * 2 + 1; }
   let byte = (2u * group + half) * 16u + column;
+  if (SCALES == 9u) {
+    return bitcast<i32>(ed_mul(half_to_float(weight_byte(record, 64u + byte) << 7u), UNIT));
+  }
   if (SCALES == 5u) { return i32(weight_byte(record, 64u + byte) & 15u); }
   return signed_byte(record, 32u + byte);
+}
+
+// What sub_scale() returned, as a float.
+fn scale_of_half(scale: i32) -> f32 {
+  if (SCALES == 9u) { return bitcast<f32>(scale); }
+  return f32(scale);
+}
+
+// The sums of both halves by their scales. With floats only the last sum rounds.
+fn sum_of_halves(scales: vec2<i32>, dots: vec2<i32>) -> f32 {
+  if (SCALES == 9u) {
+    return ed_fma(f32(dots.y), bitcast<f32>(scales.y), ed_mul(f32(dots.x), bitcast<f32>(scales.x)));
+  }
+  return f32(scales.x * dots.x + scales.y * dots.y);
 }
 
 // The integer minimum of a half of a group.

@@ -85,6 +85,18 @@ EDGEDEC_INLINE ColumnsF units(const uint8_t* p) {
   return f;
 }
 
+// Floats of 8 bits without their sign.
+template <class F>
+EDGEDEC_INLINE ColumnsF float8(const uint8_t* p) {
+  ColumnsF f;
+  for (int i = 0; i < kParts; i += 2) {
+    const uint16x8_t bits = vshll_n_u8(vld1_u8(p + 4 * i), 7);
+    f.part[i] = vmulq_n_f32(vcvt_f32_f16(vreinterpret_f16_u16(vget_low_u16(bits))), F::kUnit);
+    f.part[i + 1] = vmulq_n_f32(vcvt_f32_f16(vreinterpret_f16_u16(vget_high_u16(bits))), F::kUnit);
+  }
+  return f;
+}
+
 EDGEDEC_INLINE Columns widen(int8x16_t v) {
   const int16x8_t lo = vmovl_s8(vget_low_s8(v)), hi = vmovl_high_s8(v);
   return {{vmovl_s16(vget_low_s16(lo)), vmovl_high_s16(lo), vmovl_s16(vget_low_s16(hi)), vmovl_high_s16(hi)}};
@@ -110,6 +122,7 @@ EDGEDEC_INLINE ColumnsF exponent_scales(const uint8_t* p) {
 struct GroupScales {
   ColumnsF scale, minus_min;
   Columns sc[2], mins[2];  // of the halves, where kSums is 2
+  ColumnsF half[2];        // the same, where they are floats
 };
 
 // The two 6-bit numbers of a group: scale and minimum, or the scales of both halves (Q3_K).
@@ -154,6 +167,9 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
     s.scale = units<F>(rec);
     s.sc[0] = widen(vaddq_u8(vshlq_n_u8(vandq_u8(both, vdupq_n_u8(15)), 1), one));
     s.sc[1] = widen(vaddq_u8(vshlq_n_u8(vshrq_n_u8(both, 4), 1), one));
+  } else if constexpr (kFloatScales<F>) {
+    for (int i = 0; i < kParts; ++i) s.scale.part[i] = vreinterpretq_f32_u8(vld1q_u8(rec + 16 * i));
+    for (int half = 0; half < 2; ++half) s.half[half] = float8<F>(rec + 64 + (2 * group + half) * kTile);
   } else if constexpr (F::kScales == Scales::kNibbles) {
     s.scale = halves(rec);
     s.minus_min = halves(rec + 32);
@@ -204,8 +220,12 @@ EDGEDEC_INLINE float32x4_t min_sums(int part, const GroupScales& s, const Token&
 // From the exact sums of a group to the new accumulator. hi: of the second half, where kSums is 2.
 template <class F>
 EDGEDEC_INLINE void step(int part, int32x4_t lo, int32x4_t hi, const GroupScales& s, const Token& t, ColumnsF& acc) {
-  if constexpr (kSums<F> == 2) lo = vmlaq_s32(vmulq_s32(lo, s.sc[0].part[part]), hi, s.sc[1].part[part]);
-  float32x4_t v = vmulq_f32(vcvtq_f32_s32(lo), s.scale.part[part]);
+  if constexpr (kSums<F> == 2 && !kFloatScales<F>)
+    lo = vmlaq_s32(vmulq_s32(lo, s.sc[0].part[part]), hi, s.sc[1].part[part]);
+  float32x4_t v = vcvtq_f32_s32(lo);
+  if constexpr (kFloatScales<F>)
+    v = vfmaq_f32(vmulq_f32(v, s.half[0].part[part]), vcvtq_f32_s32(hi), s.half[1].part[part]);
+  v = vmulq_f32(v, s.scale.part[part]);
   if constexpr (F::kMin) v = vfmaq_f32(v, s.minus_min.part[part], min_sums<F>(part, s, t));
   acc.part[part] = vfmaq_f32(acc.part[part], v, vdupq_n_f32(t.scale));
 }

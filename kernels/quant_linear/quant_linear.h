@@ -2,6 +2,7 @@
 //
 // For output n, in ascending groups g of 32 inputs:
 //   isum = sum of (q - offset) * xq          exact in int32 (with scales of halves: sc0 * dot0 + sc1 * dot1)
+//          (NVFP4: fma(float(dot1), sc1, float(dot0) * sc0), of which only the sum rounds)
 //   t    = float(isum) * scale               one rounding; scale (d, or d * sc) is exact in fp32
 //   t    = fma(-min, float(sum of xq), t)    only in formats with minima (Q2_K: -dmin, and m0 * sum0 + m1 * sum1)
 //   acc  = fma(t, xscale, acc)

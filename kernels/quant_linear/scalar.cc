@@ -17,10 +17,13 @@ int32_t dot(const uint8_t* rec, int group, int s0, int s1, int column, const int
 }
 
 template <class F>
-int32_t group_sum(const uint8_t* rec, int g, int c, const int8_t* x) {
-  if (!kHalves<F>) return dot<F>(rec, g, 0, kSteps, c, x);
-  return sub_scale<F>(rec, g, 0, c) * dot<F>(rec, g, 0, 4, c, x) +
-         sub_scale<F>(rec, g, 1, c) * dot<F>(rec, g, 4, kSteps, c, x);
+float group_sum(const uint8_t* rec, int g, int c, const int8_t* x) {
+  if constexpr (!kHalves<F>) return static_cast<float>(dot<F>(rec, g, 0, kSteps, c, x));
+  const int32_t dot0 = dot<F>(rec, g, 0, 4, c, x), dot1 = dot<F>(rec, g, 4, kSteps, c, x);
+  if constexpr (kFloatScales<F>)
+    return std::fma(static_cast<float>(dot1), half_scale<F>(rec, g, 1, c),
+                    static_cast<float>(dot0) * half_scale<F>(rec, g, 0, c));
+  return static_cast<float>(sub_scale<F>(rec, g, 0, c) * dot0 + sub_scale<F>(rec, g, 1, c) * dot1);
 }
 
 // The sum of activations that the minimum multiplies: of both halves, each times its integer minimum if it has one.
@@ -39,7 +42,7 @@ float element(const uint8_t* tile, const Weight& w, const Acts& x, int m, int c)
       const int index = r * (F::kRecord / kGroup) + g;
       const size_t at = static_cast<size_t>(m) * (x.k / kGroup) + index;
       const ScaleMin s = scale_min<F>(rec, g, c);
-      float t = static_cast<float>(group_sum<F>(rec, g, c, x.q + static_cast<size_t>(m) * x.k + index * kGroup)) * s.scale;
+      float t = group_sum<F>(rec, g, c, x.q + static_cast<size_t>(m) * x.k + index * kGroup) * s.scale;
       if (F::kMin) t = std::fma(s.minus_min, static_cast<float>(min_sum<F>(rec, g, c, x.sum + 2 * at)), t);
       acc = std::fma(t, x.scale[at], acc);
     }

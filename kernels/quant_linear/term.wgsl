@@ -25,13 +25,13 @@ fn term(w0: vec4<u32>, w1: vec4<u32>, w: Scales, x0: vec4<u32>, x1: vec4<u32>, s
   var dot1 = ed_dot4(w1.x, x1.x) + ed_dot4(w1.y, x1.y) + ed_dot4(w1.z, x1.z) + ed_dot4(w1.w, x1.w);
   dot0 = dot0 - i32(OFFSET) * sums.x;
   dot1 = dot1 - i32(OFFSET) * sums.y;
-  var sum = dot0 + dot1;
+  var sum = f32(dot0 + dot1);
   var low = sums.x + sums.y;
   if (HALVES) {
-    sum = w.halves.x * dot0 + w.halves.y * dot1;
+    sum = sum_of_halves(w.halves.xy, vec2<i32>(dot0, dot1));
     low = w.halves.z * sums.x + w.halves.w * sums.y;
   }
-  let t = ed_mul(f32(sum), w.scale.x);
+  let t = ed_mul(sum, w.scale.x);
   if (!MINIMA) { return t; }
   return ed_fma(w.scale.y, f32(low), t);
 }

@@ -86,7 +86,7 @@ EDGEDEC_INLINE __m256 exponent_scales(const uint8_t* p) {
 struct GroupScales {
   PairF scale, minus_min;
   Pair sc, mins;   // only with scales of halves: scale_pairs
-  PairF half[2];  // the same scales as floats, for policies with kFloatHalves
+  PairF half[2];  // the same scales as floats, for policies with kFloatHalves and formats with kFloatScales
 };
 
 // The two 6-bit numbers of a group: scale and minimum, or the scales of both halves (Q3_K).
@@ -113,6 +113,15 @@ EDGEDEC_INLINE PairF units(const uint8_t* p) {
 
 EDGEDEC_INLINE PairF signed_to_floats(__m128i v) {
   return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(v)), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(v, 8)))};
+}
+
+// Floats of 8 bits without their sign.
+template <class F>
+EDGEDEC_INLINE PairF float8(const uint8_t* p) {
+  const __m256i bits = _mm256_slli_epi16(_mm256_cvtepu8_epi16(load128(p)), 7);
+  const __m256 unit = _mm256_set1_ps(F::kUnit);
+  return {_mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(bits)), unit),
+          _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(bits, 1)), unit)};
 }
 
 // 2n + 1 of the low nibbles n.
@@ -154,6 +163,11 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
     const __m128i both = load128(rec + 32 + group * kTile);
     s.scale = units<F>(rec);
     s.sc = scale_pairs(odd(both), odd(_mm_srli_epi16(both, 4)));
+  } else if constexpr (kFloatScales<F>) {
+    const float* d = reinterpret_cast<const float*>(rec);
+    s.scale = {_mm256_loadu_ps(d), _mm256_loadu_ps(d + 8)};
+    s.half[0] = float8<F>(rec + 64 + 2 * group * kTile);
+    s.half[1] = float8<F>(rec + 64 + (2 * group + 1) * kTile);
   } else if constexpr (F::kScales == Scales::kNibbles) {
     const __m128i nibble = _mm_set1_epi8(15), a = load128(rec + 64 + 2 * group * kTile);
     const __m128i b = load128(rec + 64 + (2 * group + 1) * kTile);
@@ -169,7 +183,7 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
     s.scale = {_mm256_mul_ps(d.a, fsc.a), _mm256_mul_ps(d.b, fsc.b)};
     s.minus_min = {_mm256_xor_ps(_mm256_mul_ps(dmin.a, fm.a), sign), _mm256_xor_ps(_mm256_mul_ps(dmin.b, fm.b), sign)};
   }
-  if constexpr (kHalves<F> && D::kFloatHalves) {
+  if constexpr (kHalves<F> && D::kFloatHalves && !kFloatScales<F>) {
     s.half[0] = {half_scale<0>(s.sc.a), half_scale<0>(s.sc.b)};
     s.half[1] = {half_scale<1>(s.sc.a), half_scale<1>(s.sc.b)};
   }

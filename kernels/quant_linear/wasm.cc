@@ -73,6 +73,16 @@ EDGEDEC_INLINE Columns units(const uint8_t* p) {
   return f;
 }
 
+// Floats of 8 bits without their sign.
+template <class F>
+EDGEDEC_INLINE Columns float8(const uint8_t* p) {
+  const v128_t bytes = wasm_v128_load(p);
+  v128_t bits[2];
+  bits[0] = wasm_i16x8_shl(wasm_u16x8_extend_low_u8x16(bytes), 7);
+  bits[1] = wasm_i16x8_shl(wasm_u16x8_extend_high_u8x16(bytes), 7);
+  return units<F>(reinterpret_cast<const uint8_t*>(bits));
+}
+
 EDGEDEC_INLINE Columns widen(v128_t bytes) {  // signed
   const v128_t lo = wasm_i16x8_extend_low_i8x16(bytes), hi = wasm_i16x8_extend_high_i8x16(bytes);
   return {{wasm_i32x4_extend_low_i16x8(lo), wasm_i32x4_extend_high_i16x8(lo), wasm_i32x4_extend_low_i16x8(hi),
@@ -81,7 +91,7 @@ EDGEDEC_INLINE Columns widen(v128_t bytes) {  // signed
 
 struct GroupScales {
   Columns scale, minus_min;
-  Columns sc[2], mins[2];  // of the halves, where kSums is 2
+  Columns sc[2], mins[2];  // of the halves, where kSums is 2; sc are floats where the format's are
 };
 
 // The two 6-bit numbers of a group: scale and minimum, or the scales of both halves (Q3_K).
@@ -127,6 +137,9 @@ EDGEDEC_INLINE GroupScales group_scales(const uint8_t* rec, int group) {
     s.scale = units<F>(rec);
     s.sc[0] = widen(wasm_i8x16_add(wasm_i8x16_shl(wasm_v128_and(both, wasm_i8x16_const_splat(15)), 1), one));
     s.sc[1] = widen(wasm_i8x16_add(wasm_i8x16_shl(wasm_u8x16_shr(both, 4), 1), one));
+  } else if constexpr (kFloatScales<F>) {
+    for (int i = 0; i < kParts; ++i) s.scale.part[i] = wasm_v128_load(rec + 16 * i);
+    for (int half = 0; half < 2; ++half) s.sc[half] = float8<F>(rec + 64 + (2 * group + half) * kTile);
   } else if constexpr (F::kScales == Scales::kNibbles) {
     s.scale = halves(rec);
     s.minus_min = halves(rec + 32);
@@ -227,10 +240,10 @@ struct Token {
   }
 };
 
-// From the exact sums of a group to the accumulator.
+// From the exact sums of a group, integers or (kFloatScales) floats, to the accumulator.
 template <class F>
 EDGEDEC_INLINE void settle(int part, v128_t sum, const GroupScales& s, const Token& t, v128_t* acc) {
-  v128_t v = wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), s.scale.part[part]);
+  v128_t v = wasm_f32x4_mul(kFloatScales<F> ? sum : wasm_f32x4_convert_i32x4(sum), s.scale.part[part]);
   if constexpr (F::kMin) {
     v128_t sums = wasm_i32x4_splat(t.sum[0] + t.sum[1]);
     if constexpr (kSums<F> == 2)
@@ -275,7 +288,10 @@ struct WasmColumns {
 #pragma GCC unroll 4
       for (int part = 0; part < kParts; ++part) {
         const v128_t total = sum[part].total();
-        if constexpr (kSums<F> == 2) {
+        if constexpr (kFloatScales<F>) {
+          const v128_t f = wasm_f32x4_convert_i32x4(total), scale = s.sc[half].part[part];
+          whole[part] = half ? Vec16Wasm::fma4(f, scale, whole[part]) : wasm_f32x4_mul(f, scale);
+        } else if constexpr (kSums<F> == 2) {
           const v128_t scaled = wasm_i32x4_mul(total, s.sc[half].part[part]);
           whole[part] = half ? wasm_i32x4_add(whole[part], scaled) : scaled;
         } else {

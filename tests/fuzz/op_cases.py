@@ -30,6 +30,7 @@ TYPES = {
 _OUTPUTS = {"HeadTopK": ("f32", "i32", "f32", "f32", "f32")}
 _FORMATS = (
     "q4_0", "q5_1", "q8_0", "q4_k", "q6_k", "q3_k", "iq4_nl", "mxfp4", "f16", "iq4", "iq3s", "iq2", "tq2_0",
+    "nvfp4",
 )  # fmt: skip
 _SIZES = (0, 1, 2, 3, 15, 16, 17, 31, 32, 33, 48, 64, 255, 256, 257, 1023, (1 << 20) + 1)
 Tensor = dict[str, Any]

@@ -88,6 +88,7 @@ def test_names_in_the_store_differ_also_where_they_are_long() -> None:
         ("x.i1-IQ3_XXS.gguf", "IQ3_XXS"),
         ("phi-3-mini-4k-instruct-fp16.gguf", "F16"),
         ("gpt-oss-mxfp4.gguf", "MXFP4"),
+        ("Qwen3.5-9B-NVFP4.gguf", "NVFP4"),
         ("Qwen3-8B.gguf", None),
         ("model.gguf", None),
     ],

@@ -54,6 +54,17 @@ FORMATS = (
     "F16",
     "BF16",
     "F32",
+    "IQ4_XS",
+    "IQ3_XXS",
+    "IQ3_S",
+    "IQ2_XXS",
+    "IQ2_XS",
+    "IQ2_S",
+    "IQ1_S",
+    "IQ1_M",
+    "TQ1_0",
+    "TQ2_0",
+    "NVFP4",
 )
 _FLAGS = ("--experimental-wasm-relaxed-simd", "--no-liftoff")
 SHAPE = TinyShape(hidden=256, ffn=256, head_dim=64)

@@ -69,7 +69,7 @@ class Model:
     def table_rows(self, name: str, tokens: NDArray[np.int64]) -> Array:
         table = self.source.tensors[name]
         raw = np.concatenate([self.source.rows(table, token, token + 1) for token in tokens.tolist()])
-        x: Array = quants.dequantize(raw, table.type).astype(self.dtype)
+        x: Array = quants.dequantize(raw, table.type).astype(self.dtype) * self.dtype(table.scale(0))
         return x
 
     def layer(self, layer: int, x: Array) -> Array:
@@ -238,7 +238,7 @@ class Model:
         tensor = self.source.tensors[name]
         for start in range(0, tensor.shape[0], 4096):
             raw = self.source.rows(tensor, start, min(start + 4096, tensor.shape[0]))
-            yield quants.dequantize(raw, tensor.type).astype(self.dtype)
+            yield quants.dequantize(raw, tensor.type).astype(self.dtype) * self.dtype(tensor.scale(0))
 
 
 def gelu_tanh(x: Array) -> Array:

@@ -19,6 +19,7 @@ from edgedec.kernels.packing.formats import (
 FLOAT_KINDS = {"f16": 0, "bf16": 1, "f32": 2}
 """The constant ``KIND`` of ``quant_linear/float_linear.wgsl``."""
 _SCALES = {"mxfp4": 1, "q4_k": 2, "q5_k": 2, "q6_k": 3, "q3_k": 4, "q2_k": 5, "tq2_0": 7}
+_SCALES["nvfp4"] = 9
 _SCALES |= dict.fromkeys(("iq4", "iq3x", "iq3s"), 8) | dict.fromkeys(("iq2", "iq1"), 6)
 _VALUES: dict[tuple[int, ...], int] = {IQ4_NL_VALUES: 1, MXFP4_VALUES: 2}
 _VALUES |= {IQ3X_VALUES: 3, IQ3S_VALUES: 4, IQ2_VALUES: 5, IQ1_VALUES: 6}
