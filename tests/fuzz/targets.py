@@ -23,6 +23,7 @@ from tests.fuzz import (
     drafts,
     eagle3,
     encoders,
+    gguf_types,
     huggingface,
     makers,
     mixtures,
@@ -227,6 +228,7 @@ def read_prefix(folder: Path) -> None:
 
 _ALL = (
     Target("gguf", _gguf_seeds, alone(GGUF, mutate_gguf), read_gguf, _MODEL_PARTS),
+    Target("weights", gguf_types.seeds, gguf_types.mutate, gguf_types.read, _MODEL_PARTS),
     Target("huggingface", huggingface.seeds, huggingface.mutate, huggingface.read, _MODEL_PARTS),
     Target(
         "encoder",
