@@ -82,7 +82,7 @@ def _lfm2(spec: ModelSpec) -> int:
 def test_names_are_unique_and_nobody_is_left_out() -> None:
     written = (ROOT / "models" / "catalogue.toml").read_text(encoding="utf-8")
     assert list(CATALOGUE) == [entry.name for entry in ENTRIES]
-    assert len(CATALOGUE) == written.count("[[family.model]]") == 41
+    assert len(CATALOGUE) == written.count("[[family.model]]") == 43
     assert {name: entry.recipe for name, entry in CATALOGUE.items()} == dict(RECIPES)
 
 
@@ -195,7 +195,7 @@ def test_what_is_tested_for_real_can_be_had_from_packages(entry: Entry) -> None:
 
 def test_terms_that_ask_for_more_are_shown() -> None:
     asking = {entry.vocabulary for entry in ENTRIES if entry.recipe.licence.notice}
-    assert asking == {"gemma3", "lfm2", "llama3", "qwen2.5"}
+    assert asking == {"gemma3", "lfm2", "lfm2.5-8b", "llama3", "qwen2.5"}
     assert [e.name for e in ENTRIES if "qwen2" in e.name and e.recipe.licence.notice] == [
         "qwen2.5-3b",
         "qwen2.5-coder-3b",
