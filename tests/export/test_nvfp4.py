@@ -24,6 +24,7 @@ from edgedec.kernels.packing.formats import FORMATS
 from edgedec.kernels.packing.layout import dequantise
 from tests.fixtures.tiny_experts import ExpertShape
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
+from tests.fixtures.tiny_hybrid import DeltaShape
 from tests.reference.graph import graph_logits
 from tests.reference.model import reference_logits
 
@@ -166,3 +167,18 @@ def test_the_scale_of_a_row_is_that_of_its_expert() -> None:
     assert tensor.scale(23) == 1
     numbers = TensorInfo(tensor.name, tensor.type, tensor.shape, 0, tensor.nbytes, (1.0, 2.0, 3.0))
     assert [numbers.scale(row) for row in (0, 7, 8, 15, 16, 23)] == [1, 1, 2, 2, 3, 3]
+
+
+def test_a_layer_that_predicts_keeps_its_scale(tmp_path: Path) -> None:
+    shape = TinyShape(hidden=64, ffn=64, layers=2, delta=DeltaShape(period=2, nextn=1))
+    stem = "blk.2.nextn.eh_proj"
+    extra = {f"{stem}.{name}": np.array([2.0], np.float32) for name in ("scale", "input_scale")}
+    formats = {"*": "q8_0", "eh_proj": "nvfp4"}
+    gguf = write_tiny(tmp_path / "m.gguf", "qwen35", formats=formats, shape=shape, extra_tensors=extra)
+    export_gguf(gguf, tmp_path / "bundle")
+    stored = GraphWeights(tmp_path / "bundle" / "drafters" / "mtp", "mtp.onnx")
+    with open_gguf(gguf) as source:
+        tensor = source.tensors[f"{stem}.weight"]
+        values = quants.dequantize(source.rows(tensor, 0, tensor.rows), tensor.type)
+    got = stored.matrices["blk.0.nextn.eh_proj.weight"].read(0, tensor.rows)
+    np.testing.assert_array_equal(got, 2 * values)
