@@ -33,7 +33,7 @@ WHY = {
     "experts": "{held} of {all_experts} experts; a token reads about {missed:.0%} of its own from the disk",
     "kv_cache": "the conversation: keys and values of {context} tokens in {kv}",
     "state": "the conversation as recurrent layers keep it, however long it is",
-    "snapshots": "earlier states of it, for messages that are changed",
+    "snapshots": "earlier states or windows of it, for messages that are changed",
     "scratch": "room to compute in, up to {longest} tokens at a time",
     "rows": "the chances of every word, to draw from, for up to {rows} tokens",
     "hidden": "states that the model hands to its drafters",

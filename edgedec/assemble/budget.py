@@ -25,6 +25,7 @@ from edgedec.drafters.interface import DrafterSpec, OpenDrafter
 from edgedec.drafters.model import model_memory
 from edgedec.drafters.registry import Drafting
 from edgedec.loaded_model import LoadedModel
+from edgedec.memory import ring_kept, ring_keys, ring_slots, slot_bytes
 from edgedec.memory.footprint import DrafterMemory, MemoryChoice, MemoryFacts, longest_pass
 from edgedec.memory.plan import MemoryPlan, least, milestones, planned, with_drawing
 from edgedec.sampling import DrawParams
@@ -176,16 +177,25 @@ def plan_memory(parts: Parts) -> Budget:
 
 
 def with_snapshots(plan: MemoryPlan, facts: MemoryFacts) -> MemoryPlan:
-    """Return ``plan`` with room for snapshots of recurrent states: what nothing else needs, in small part.
+    """Return ``plan`` with room for snapshots of states or rings: what nothing else needs, in small part.
 
     A changed last message is then read alone; without room for them the conversation is read again.
     """
-    each = snapshot_bytes(facts.target.spec.states)
+    each = snapshot_bytes(facts.target.spec.states) or _ring_snapshot(plan.choice, facts)
     spare = min(plan.budget - plan.peak, plan.budget // _SNAPSHOTS_PART)
     if not 0 < each <= spare or SNAPSHOTS in plan.parts:
         return plan
     count = min(MOST_SNAPSHOTS * facts.sequences, spare // each)
     return replace(plan, parts={**plan.parts, SNAPSHOTS: count * each})
+
+
+def _ring_snapshot(choice: MemoryChoice, facts: MemoryFacts) -> int:
+    """Bytes of a copy of a sequence's rings; 0 where they never go round."""
+    spec = facts.target.spec
+    context, kv = min(choice.context, spec.context_length), choice.kv
+    slots = ring_slots(spec, context, longest_pass(choice, facts.sequences), kv)
+    rings = ring_keys(spec)
+    return slot_bytes(rings, kv) * ring_kept(spec) if rings and slots < context else 0
 
 
 def memory_facts(parts: Parts) -> MemoryFacts:

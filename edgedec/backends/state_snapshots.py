@@ -1,4 +1,4 @@
-"""Copies of recurrent states at several places of a sequence, to which one can go back later.
+"""Copies of states, or of rings, at several places of a sequence, to which one can go back later.
 
 A changed last message, or another one behind the same system message, so finds a state shortly before it.
 """
@@ -6,12 +6,14 @@ A changed last message, or another one behind the same system message, so finds 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
 
 from edgedec.core.errors import MemoryBudgetError
 from edgedec.core.forward import Sink
 from edgedec.core.ledger import Lease, Ledger
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.core.rows import FloatArray
 
 SNAPSHOTS = "snapshots"
 """Share of a memory plan."""
@@ -23,11 +25,13 @@ _NEAR_TOKENS = 48
 
 @dataclass(eq=False, slots=True)
 class Snapshot:
-    """Rows of trails and states, of each kind, that cover the first ``applied`` tokens."""
+    """What covers the first ``applied`` tokens: rows of trails and states of each kind, or slots of rings."""
 
     applied: int
-    arrays: Sequence[FloatArray]
+    arrays: Sequence[NDArray[Any]]
     lease: Lease
+    oldest: int = 0
+    """The first slot of rings that is there."""
 
     def write(self, sink: Sink) -> None:
         """Write all arrays."""
@@ -38,9 +42,14 @@ class Snapshot:
 class StateSnapshots:
     """The snapshots of one sequence, by the tokens that they cover. Others may look for one meanwhile."""
 
-    def __init__(self, nbytes: int, ledger: Ledger) -> None:
-        self._nbytes, self._ledger = nbytes, ledger
+    def __init__(self, nbytes: int, ledger: Ledger, most: int = MOST_SNAPSHOTS) -> None:
+        """Keep at most ``most`` of ``nbytes`` bytes each."""
+        self._nbytes, self._ledger, self._most = nbytes, ledger, most
         self._found: dict[int, Snapshot] = {}
+
+    def all(self) -> tuple[Snapshot, ...]:
+        """All that are kept."""
+        return tuple(self._found.values())
 
     def before(self, length: int) -> int:
         """Return the most tokens, at most ``length``, that a snapshot covers; 0: none."""
@@ -52,12 +61,12 @@ class StateSnapshots:
 
     def lease(self, applied: int) -> Lease | None:
         """Make room for a snapshot of ``applied`` tokens; None where there is no need for it, or no room."""
-        if applied <= 0 or applied in self._found:
+        if applied <= 0 or applied in self._found or not self._most:
             return None
         for at in sorted(self._found)[1:]:  # the first one is that of the system message
             if applied - _NEAR_TOKENS < at < applied:
                 del self._found[at]
-        while len(self._found) >= MOST_SNAPSHOTS or (self._lacks_room() and self._found):
+        while len(self._found) >= self._most or (self._lacks_room() and self._found):
             del self._found[self._least_missed(applied)]
         if self._lacks_room():
             return None

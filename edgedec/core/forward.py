@@ -8,7 +8,7 @@ class.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -138,6 +138,13 @@ class KvCache(ABC):
         It takes memory that the plan has for it, and takes the place of an older one.
         """
         return False
+
+    def expect(self, places: Callable[[], Iterable[int]]) -> None:
+        """Take note of lengths that ``rewind`` may be asked for later, ``places()``.
+
+        A cache that loses slots meanwhile keeps copies of what these need, where there is memory for it.
+        """
+        return None
 
     @property
     def lent(self) -> Mapping[str, NDArray[np.float16]] | None:

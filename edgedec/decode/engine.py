@@ -101,7 +101,9 @@ class Engine(CachedSequence):
             kept = common_prefix(self._committed, prompt)
             self.speculation.begin(prompt, kept, params=params, stop_ids=stops, grammar=details.grammar)
         self._committed = prompt
-        stops_at = [*turn_ends(prompt, self.spec.eos_ids), len(prompt)] if self._forward.snapshots else []
+        places = partial(_places, prompt, self.spec.eos_ids)
+        stops_at = places() if self._forward.snapshots else []
+        self._forward.expect(places)
         self._stops_at = [at for at in stops_at if at > self._forward.length]
         end = min(len(prompt) + max_tokens, self.capacity)
         said = 0 if details.start is None else len(prompt) - min(max(details.start, 0), len(prompt))
@@ -216,6 +218,11 @@ class Engine(CachedSequence):
     def _taps(self, wanted: tuple[int, ...]) -> tuple[int, ...]:
         """Return the layers whose outputs drafters read; none where the model lacks some."""
         return wanted if set(wanted) <= set(self._forward.caps.taps) else ()
+
+
+def _places(prompt: Sequence[int], end_ids: Collection[int]) -> list[int]:
+    """Return how many tokens lie before the places of a prompt that later ones may go on from."""
+    return [*turn_ends(prompt, end_ids), len(prompt)]
 
 
 def _peeked(forward: Forward) -> Sequence[int]:

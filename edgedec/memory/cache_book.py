@@ -76,12 +76,15 @@ class CacheBook:
 
         May be asked while another thread books passes. States are not asked for.
         """
+        return self.in_order(length) and self._sees_all(length)
+
+    def in_order(self, length: int) -> bool:
+        """Whether the first ``length`` tokens lie in the first slots, whatever rings have lost."""
         last, zone = self._last, self.evicted
         if not 0 <= length <= self.length or (zone and length > zone.start):
             return False
         in_tree = length - last.start if last and not last.chain else 0
-        in_order = not last or in_tree <= 0 or _is_chain(last.parents[:in_tree])
-        return in_order and self._sees_all(length)
+        return not last or in_tree <= 0 or _is_chain(last.parents[:in_tree])
 
     @property
     def settled(self) -> bool:

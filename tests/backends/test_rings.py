@@ -134,7 +134,8 @@ def test_replies_with_drafts_are_those_without(kv: KvType, params: DrawParams, b
         assert len(drafted) < len(plain)
 
 
-def test_a_reply_that_is_too_long_to_take_back_is_read_again(bundles: Bundles) -> None:
+def test_a_reply_that_is_too_long_to_take_back_goes_back_to_its_prompt(bundles: Bundles) -> None:
+    """Behind the prompt rings were copied; another prompt is read again."""
     with_rings, without_rings = bundles("gemma3")
     prompt = text(40)
     replies, fed = [], []
@@ -150,8 +151,53 @@ def test_a_reply_that_is_too_long_to_take_back_is_read_again(bundles: Bundles) -
         replies.append([step.token for step in short])
         fed.append((0, len(engine.committed) - 4))
     assert replies[:4] == replies[4:]
-    assert fed[:3] == [(0, 0)] * 3
+    assert fed[:3] == [(0, 0), (40, 40), (0, 0)]
     assert fed[4:] == [(0, 0), (40, 40), (20, 20), (0, 51)]
+
+
+@pytest.mark.parametrize(("name", "kv"), KINDS)
+def test_random_histories_that_go_back_to_expected_places(name: str, kv: KvType, bundles: Bundles) -> None:
+    """Rings that were copied before they went round have the bits of a cache without rings."""
+    ring, whole = both(bundles, name, kv)
+    rng, back, tokens = np.random.default_rng(3), 0, list[int]()
+    for _ in range(60):
+        if ring.length > 330 or rng.random() < 0.3:
+            length = int(rng.integers(0, ring.length + 1))
+            live = ring._book.reachable(length)
+            ring.rewind(length)
+            back += ring.length > live
+            assert ring.length <= length
+            whole.rewind(ring.length)
+            del tokens[ring.length :]
+        if rng.random() < 0.5:
+            places = sorted({int(one) for one in rng.integers(0, ring.length + 40, 4)})
+            ring.expect(lambda places=places: places)
+        more = text(int(rng.integers(1, 60)), int(rng.integers(1 << 30)))
+        assert feed(ring, more) == feed(whole, more)
+        tokens += more
+    assert back > 5
+    fresh = opened(bundles(name)[0], kv)
+    feed(fresh, tokens)
+    assert feed(ring, [1, 2, 3]) == feed(fresh, [1, 2, 3])
+
+
+def test_a_copy_leads_back_a_few_tokens_further(bundles: Bundles) -> None:
+    ring, whole = both(bundles, "gemma3")
+    tokens, far = text(150), 60 - SLACK
+    ring.expect(lambda: [60])
+    feed(ring, tokens)
+    assert [ring.reachable(at) for at in (150, 80, 60, far, far - 2)] == [150, 60, 60, far, 0]
+    ring.rewind(far)
+    feed(whole, tokens[:far])
+    assert feed(ring, tokens[:9]) == feed(whole, tokens[:9])
+
+
+def test_without_room_for_copies_everything_is_read_again(bundles: Bundles) -> None:
+    ring, _ = both(bundles, "gemma3")
+    ring.ledger.reshare({"kv_cache": 1 << 40, "rows": 1 << 40, "slack": 1 << 40, "snapshots": 100})
+    ring.expect(lambda: [60])
+    feed(ring, text(150))
+    assert ring.reachable(60) == 0
 
 
 @pytest.mark.parametrize("kv", ["fp16", "int8"])

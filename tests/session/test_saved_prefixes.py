@@ -40,6 +40,8 @@ SHAPES = {
     "gemma3": TinyShape(context=CONTEXT, layers=7, window=16),
     "qwen35": TinyShape(context=CONTEXT, layers=5, delta=DeltaShape()),
     "lfm2": TinyShape(context=CONTEXT, layers=5),
+    "gemma4": TinyShape(context=CONTEXT, layers=7, window=16, head_dim=32),
+    "phi3": TinyShape(context=CONTEXT, window=64),
 }
 Bundle = Callable[[str], Path]
 
@@ -96,7 +98,8 @@ class Side:
         return rows
 
 
-END = {"gemma3": 5}
+WINDOWED = ("gemma3", "gemma4", "phi3")
+END = {"gemma3": 5, "gemma4": 5}
 """Ends messages, where that is not 2."""
 
 
@@ -133,6 +136,29 @@ def test_a_prompt_after_a_restart(architecture: str, kv: KvType, bundle: Bundle,
         assert fourth.prefixes.fetch(fourth.engine, one) > 800
         assert fourth.bits(one) == rows
     assert not first.lines + second.lines + third.lines
+
+
+@pytest.mark.parametrize("architecture", WINDOWED)
+def test_rings_that_have_gone_round_are_read_from_where_they_were(
+    architecture: str, bundle: Bundle, tmp_path: Path
+) -> None:
+    """A last message that is longer than a ring is changed: in memory, and after a restart."""
+    model, say = bundle(architecture), partial(talk, of=architecture)
+    prompt, changed = say(400, 300, 900), say(400, 300, 800, seed=1)
+    first, plain = Side(model, tmp_path), Side(model, tmp_path / "none")
+    assert first.engine.forward._kv.ring < 900  # type: ignore[attr-defined]
+    expected = [plain.reply(one)[1] for one in (prompt, changed)]
+    assert first.reply(prompt, 6) == (0, expected[0])
+    assert 700 - 32 <= first.engine.reusable(changed) <= 700
+    assert first.reply(changed)[1] == expected[1]
+    second = Side(model, tmp_path)
+    found, tokens = second.reply(say(400, 300, 850, seed=2))
+    assert 700 - 32 <= found <= 700
+    assert tokens == plain.reply(say(400, 300, 850, seed=2))[1]
+    logits = Side(model, tmp_path / "none").bits(changed)
+    third = Side(model, tmp_path)
+    assert third.prefixes.fetch(third.engine, changed) > 1400
+    assert third.bits(changed) == logits
 
 
 @pytest.mark.parametrize("architecture", ["gemma3", "qwen35", "lfm2"])
@@ -346,8 +372,8 @@ def test_short_prompts_and_unmeasured_ones_are_not_saved(bundle: Bundle, tmp_pat
 
 
 def test_memory_keeps_to_the_plan(bundle: Bundle, tmp_path: Path) -> None:
-    for architecture in ("qwen2", "qwen35"):
-        prompt = talk(900, 100)
+    for architecture in ("qwen2", "qwen35", "gemma3"):
+        prompt = talk(600, 300, 700, of=architecture)
         for found in (False, True):
             side = Side(bundle(architecture), tmp_path, memory=1 << 30)
             assert (side.reply(prompt)[0] > 800) == found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from edgedec.backends.checks import check_kept
 from edgedec.backends.kv_states import KvStates
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.paged_cache import PagedCache
+from edgedec.backends.onnx.ring_snapshots import RingSnapshots
 from edgedec.core.forward import Capabilities, Copying, Evicting, Forward, Sink, Source
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import Parents
@@ -30,6 +31,8 @@ class KvForward(PagedCache, Evicting, Copying):
         book = CacheBook(kv.capacity, window=window, ring=kv.ring, states=stated)
         super().__init__(spec, caps, book, kv.ledger, states)
         self._kv = kv
+        round_goes = kv.rings is not None and kv.ring < kv.capacity and not states
+        self._copies = RingSnapshots(kv.rings, book, window, kv.ledger) if kv.rings and round_goes else None
         self._weight_bytes = weight_bytes
         self._reached = 0
         self._evicts = not (spec.architecture in _WINDOWED or rings or spec.states)
@@ -37,6 +40,8 @@ class KvForward(PagedCache, Evicting, Copying):
 
     def _plan(self, tokens: int, parents: Parents) -> PlannedPass:
         """See ``CacheBook.plan``. Raises MemoryBudgetError too."""
+        if self._copies:
+            self._copies.save(tokens)
         planned = self._book.plan(tokens, parents)
         if not planned.start:  # memory is given back where no slot is left
             self._kv.use()
@@ -49,9 +54,27 @@ class KvForward(PagedCache, Evicting, Copying):
     def rewind(self, length: int) -> None:
         """See ``Forward.rewind``. A long way back returns memory to the operating system."""
         self._reached = max(self._reached, self._book.slots)
+        if self._copies and 0 <= length <= self.length:
+            kept = self.reachable(length)
+            if kept > self._book.reachable(length):
+                self._copies.recall(length := kept)
         super().rewind(length)
+        if self._copies:
+            self._copies.forget(self.length)
         if self._kv.release(self._book.slots, self._reached):
             self._reached = self._book.slots
+
+    def reachable(self, length: int) -> int:
+        """See ``Forward.reachable``."""
+        found = super().reachable(length)
+        if self._copies and found < length and (kept := self._copies.before(length)) > found:
+            return kept if self._book.in_order(kept) else found
+        return found
+
+    def expect(self, places: Callable[[], Iterable[int]]) -> None:
+        """See ``Forward.expect``."""
+        if self._copies:
+            self._copies.expect(places())
 
     @property
     def evicting(self) -> Evicting | None:
@@ -93,6 +116,8 @@ class KvForward(PagedCache, Evicting, Copying):
     def _copied(self, source: KvForward, length: int) -> int:
         if self._states and source._states:
             length = self._states.copy(source._states, length)
+        if length and source._copies and not source._book.holds(length):
+            return self._from_snapshot(source, source._copies.before(length))
         if not length or not source._book.holds(length):
             self.rewind(0)
             return 0
@@ -103,6 +128,18 @@ class KvForward(PagedCache, Evicting, Copying):
         self._book.fill(planned)
         if not source._book.holds(length):
             self.rewind(0)
+        return self.length
+
+    def _from_snapshot(self, source: KvForward, length: int) -> int:
+        """Begin with the tokens of a snapshot of rings, which nothing overwrites."""
+        found = source._copies.at(length) if source._copies and length else None
+        if found is None or not self._kv.rings or not source._book.in_order(length):
+            return 0
+        planned = self._plan(length, None)
+        self._kv.copy_whole(source._kv, length)
+        self._kv.rings.put(found.arrays[0], found.oldest, length)
+        self._book.lose(found.oldest)
+        self._book.fill(planned)
         return self.length
 
     @property
@@ -117,7 +154,9 @@ class KvForward(PagedCache, Evicting, Copying):
     def write_cache(self, sink: Sink, length: int) -> None:
         """See ``Portable.write_cache``."""
         self._check_held(length)
-        self._kv.write(sink, length, self._book.oldest)
+        self._kv.write_page(sink, 0, length)
+        if length and self._kv.ring:
+            self._write_rings(sink, length)
         if self._states and length:
             self._states.write(sink, length)
 

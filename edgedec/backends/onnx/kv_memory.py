@@ -82,6 +82,11 @@ class KvMemory:
         return self._whole.rows
 
     @property
+    def rings(self) -> KvRings | None:
+        """The rings, where layers have a window."""
+        return self._rings
+
+    @property
     def ring(self) -> int:
         """Slots of the rings; 0 without layers with a window."""
         return self._rings.pages.rows if self._rings else 0
@@ -117,9 +122,13 @@ class KvMemory:
 
     def copy(self, source: KvMemory, oldest: int, end: int) -> None:
         """Copy the first ``end`` slots of ``source``; into rings the newest of them, from ``oldest`` on."""
-        self._whole.copy(source._whole, 0, end)
+        self.copy_whole(source, end)
         if self._rings and source._rings:
             self._rings.copy(source._rings, oldest, end)
+
+    def copy_whole(self, source: KvMemory, end: int) -> None:
+        """Copy the first ``end`` slots of ``source`` without rings."""
+        self._whole.copy(source._whole, 0, end)
 
     def select(self, first: int, end: int, kept: NDArray[np.intp], slots: int) -> None:
         """Keep only ``kept``, [layers, kv heads, n], of the slots [first, end); not for rings.
@@ -188,6 +197,11 @@ class KvMemory:
         """Write the rings behind ``slots`` slots; see ``write``."""
         if self._rings and slots:
             self._rings.write(sink, slots, oldest)
+
+    def write_copied_rings(self, sink: Sink, slots: int, copied: NDArray[np.float16], oldest: int) -> None:
+        """Write the same from a copy of rings, whose first slot is ``oldest``."""
+        if self._rings and slots:
+            self._rings.write_copy(sink, slots, copied, oldest)
 
     def read(self, source: Source, slots: int) -> int:
         """Fill keys and values of the first ``slots`` slots, and return the oldest that rings have.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edgedec.backends.onnx.kv_pages import KvPages
 from edgedec.core.errors import BadFileError
@@ -36,13 +39,33 @@ class KvRings:
 
     def write(self, sink: Sink, slots: int, oldest: int) -> None:
         """Write the newest of the first ``slots`` slots; those before ``oldest`` are lost, and zeros."""
-        first = max(slots - self.kept, 0)
-        lost = max(oldest - first, 0)
+        first = max(slots - self.kept, oldest, 0)
+        self._write(sink, slots, first, self.pages.heads(first, slots))
+
+    def write_copy(self, sink: Sink, slots: int, copied: NDArray[np.float16], oldest: int) -> None:
+        """Write the same of a copy that ``taken`` made, whose first slot is ``oldest``."""
+        heads = (head[: slots - oldest].reshape(-1).view(np.uint8).data for head in copied)
+        self._write(sink, slots, oldest, ([head] for head in heads))
+
+    def _write(self, sink: Sink, slots: int, first: int, heads: Iterable[Sequence[memoryview]]) -> None:
+        lost = first - max(slots - self.kept, 0)
         nothing = bytes(lost * self.pages.array.shape[4] * 2)
-        sink.write(memoryview((first + lost).to_bytes(_OLDEST, "little")))
-        for pieces in self.pages.heads(first + lost, slots):
+        sink.write(memoryview(first.to_bytes(_OLDEST, "little")))
+        for pieces in heads:
             for piece in (memoryview(nothing), *pieces):
                 sink.write(piece)
+
+    def taken(self, first: int, end: int) -> NDArray[np.float16]:
+        """Return a copy of the slots [first, end), f16[heads of keys or values, slots, row]."""
+        rows = np.arange(first, end) % self.pages.rows
+        found: NDArray[np.float16] = self.pages.array.take(rows, axis=3)
+        return found.reshape(-1, end - first, self.pages.array.shape[4])
+
+    def put(self, copied: NDArray[np.float16], first: int, end: int) -> None:
+        """Fill the slots [first, end) from such a copy."""
+        array = self.pages.array
+        rows = np.arange(first, end) % self.pages.rows
+        array[:, :, :, rows] = copied[:, : end - first].reshape(*array.shape[:3], end - first, array.shape[4])
 
     def read(self, source: Source, slots: int) -> int:
         """Fill the newest of the first ``slots`` slots, and return the oldest that the file has.

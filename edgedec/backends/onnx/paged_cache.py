@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.onnx.kv_memory import KvMemory
+from edgedec.backends.onnx.ring_snapshots import RingSnapshots
 from edgedec.core.forward import Paged, Sink, Source
 
 
@@ -11,6 +12,8 @@ class PagedCache(CacheForward, Paged):
     """The part of that name over ``_kv``."""
 
     _kv: KvMemory
+    _copies: RingSnapshots | None
+    """Of rings that may go round."""
 
     @property
     def paged(self) -> Paged | None:
@@ -27,7 +30,9 @@ class PagedCache(CacheForward, Paged):
         length = min(length, self.length)
         if self._states:
             length = self._states.snapshots.before(length)
-        return length if self._held(length) else 0
+        if not self._held(length) and self._copies:
+            length = self._copies.before(length)
+        return length if self._has_end(length) else 0
 
     def page_bytes(self, first: int, end: int) -> int:
         """See ``Paged.page_bytes``."""
@@ -46,13 +51,22 @@ class PagedCache(CacheForward, Paged):
     def write_end(self, sink: Sink, length: int) -> None:
         """See ``Paged.write_end``."""
         found = self._states.snapshots.at(length) if self._states else None
-        if not self._held(length) or (self._states and found is None):
+        if not self._has_end(length) or (self._states and found is None):
             raise ValueError(f"cannot write the end behind {length} tokens: it is lost")
-        self._kv.write_rings(sink, length, self._book.oldest)
+        self._write_rings(sink, length)
         if found:
             found.write(sink)
-        if not self._held(length):  # a pass books the slots that it overwrites before it begins
-            raise ValueError(f"the end behind {length} tokens was lost meanwhile")
+
+    def _write_rings(self, sink: Sink, length: int) -> None:
+        """Write the rings behind ``length`` tokens, of a snapshot where they have gone on."""
+        if self._book.holds(length):
+            self._kv.write_rings(sink, length, self._book.oldest)
+            if not self._book.holds(length):  # a pass books the slots that it overwrites before it begins
+                raise ValueError(f"the end behind {length} tokens was lost meanwhile")
+            return
+        if self._copies is None or (copied := self._copies.at(length)) is None:
+            raise ValueError(f"cannot write the end behind {length} tokens: it is lost")
+        self._kv.write_copied_rings(sink, length, copied.arrays[0], copied.oldest)
 
     def read_page(self, source: Source, end: int) -> None:
         """See ``Paged.read_page``."""
@@ -71,6 +85,13 @@ class PagedCache(CacheForward, Paged):
             self.rewind(0)
             raise
         self._check_read(length)
+
+    def _has_end(self, length: int) -> bool:
+        """Whether the end behind ``length`` tokens is there, in rings or in a snapshot of them."""
+        if self._held(length):
+            return True
+        in_order = length > 0 and self._book.in_order(length)
+        return in_order and self._copies is not None and self._copies.at(length) is not None
 
     def _held(self, length: int) -> bool:
         return length > 0 and not self.evicted and self._book.holds(length)
