@@ -98,7 +98,6 @@ class Side:
         return rows
 
 
-WINDOWED = ("gemma3", "gemma4", "phi3")
 END = {"gemma3": 5, "gemma4": 5}
 """Ends messages, where that is not 2."""
 
@@ -136,29 +135,6 @@ def test_a_prompt_after_a_restart(architecture: str, kv: KvType, bundle: Bundle,
         assert fourth.prefixes.fetch(fourth.engine, one) > 800
         assert fourth.bits(one) == rows
     assert not first.lines + second.lines + third.lines
-
-
-@pytest.mark.parametrize("architecture", WINDOWED)
-def test_rings_that_have_gone_round_are_read_from_where_they_were(
-    architecture: str, bundle: Bundle, tmp_path: Path
-) -> None:
-    """A last message that is longer than a ring is changed: in memory, and after a restart."""
-    model, say = bundle(architecture), partial(talk, of=architecture)
-    prompt, changed = say(400, 300, 900), say(400, 300, 800, seed=1)
-    first, plain = Side(model, tmp_path), Side(model, tmp_path / "none")
-    assert first.engine.forward._kv.ring < 900  # type: ignore[attr-defined]
-    expected = [plain.reply(one)[1] for one in (prompt, changed)]
-    assert first.reply(prompt, 6) == (0, expected[0])
-    assert 700 - 32 <= first.engine.reusable(changed) <= 700
-    assert first.reply(changed)[1] == expected[1]
-    second = Side(model, tmp_path)
-    found, tokens = second.reply(say(400, 300, 850, seed=2))
-    assert 700 - 32 <= found <= 700
-    assert tokens == plain.reply(say(400, 300, 850, seed=2))[1]
-    logits = Side(model, tmp_path / "none").bits(changed)
-    third = Side(model, tmp_path)
-    assert third.prefixes.fetch(third.engine, changed) > 1400
-    assert third.bits(changed) == logits
 
 
 @pytest.mark.parametrize("architecture", ["gemma3", "qwen35", "lfm2"])
