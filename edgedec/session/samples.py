@@ -1,7 +1,7 @@
 """Several samples of one prompt: sample i is, token for token, the reply alone with seed + i.
 
-The first one computes the prompt. The others wait for that, copy it out of its cache where the model can
-copy, and then share each pass with it.
+The first one computes the prompt. The others wait for that, borrow it from its cache, or copy it where the
+model cannot lend, and then share each pass with it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Prompts that begin alike: what one conversation of a batch has computed, the others copy.
+"""Prompts that begin alike: what one conversation of a batch has computed, the others take.
 
-A copied slot has the bits that computing it gives, so replies stay the same. Prompts of texts begin with the
-same system message, those of samples are the same to the end.
+A slot that is borrowed, or copied, has the bits that computing it gives, so replies stay the same. Prompts of
+texts begin with the same system message, those of samples are the same to the end.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@
 namespace edgedec {
 
 struct SequenceAt {
-  size_t first, tokens;  // its first token in the pass
-  size_t part, length;   // length: resident tokens
+  size_t first, tokens;      // its first token in the pass
+  size_t part, length;       // length: resident tokens
+  size_t lender, lent;       // the first `lent` slots lie in the part `lender`, which may be its own, and are only read
 };
 
 struct SequenceList {
@@ -21,7 +22,8 @@ struct SequenceList {
 };
 
 // Reads and checks `count` numbers: the resident tokens of the only sequence; or the number of parts, and then for each
-// sequence its tokens, its part and its resident tokens. Returns the error in one line, or nullptr.
+// sequence its tokens, its part and its resident tokens; or the number of parts less than zero, and then also the part
+// that lends it its first slots, and how many. Returns the error in one line, or nullptr.
 const char* read_sequence_list(const int64_t* numbers, size_t count, size_t tokens, SequenceList* read);
 
 // The error in the parents of `tokens` tokens, or nullptr.

@@ -28,42 +28,68 @@ Units units(const Config& config) {
   return {group, step, per_kv_head, per_kv_head * config.kv_heads};
 }
 
-size_t score_stride(const Config& config, const Pass& pass) {
-  const size_t all = pass.length + pass.tokens;
-  return ceil_div(config.window && config.window < all ? config.window : all, 16) * 16;
+size_t score_stride(const Config& config, const Passes& passes) {
+  size_t most = 0;
+  for (size_t i = 0; i < passes.count; ++i) most = std::max(most, passes.all[i].length + passes.all[i].tokens);
+  return ceil_div(config.window && config.window < most ? config.window : most, 16) * 16;
 }
 
-// A pass cut into tasks: blocks of tokens, each for every unit. Tasks of a block follow each other.
+size_t longest(const Passes& passes) {
+  size_t most = 0;
+  for (size_t i = 0; i < passes.count; ++i) most = std::max(most, passes.all[i].tokens);
+  return most;
+}
+
+// Passes cut into tasks: blocks of tokens, each for every unit. Tasks of a block follow each other.
 struct Tasks {
-  Tasks(const Config& c, const Pass& p, size_t most)
-      : config(c), pass(p), u(units(c)), tokens(std::min(most, p.computed())), stride(score_stride(c, p)),
-        blocks(tokens ? ceil_div(p.computed(), tokens) : 0) {}
+  Tasks(const Config& c, const Passes& p, size_t most)
+      : config(c), passes(p), u(units(c)), tokens(std::min(most, p.computed())), stride(score_stride(c, p)),
+        blocks(tokens ? ceil_div(p.computed(), tokens) : 0), chain(longest(p)) {}
 
   size_t count() const { return blocks * u.count; }
   size_t floats() const { return tokens * u.step * stride + kMostQueries; }  // scores and sums of a task
-  size_t entries() const { return tokens * pass.tokens; }                    // of its chains
+  size_t entries() const { return tokens * chain; }                          // of its chains
 
   // Task i, with room for its chains and floats.
   Block block(size_t i, int32_t* chains, float* room) const {
     Block b{};
     b.m0 = i / u.count * tokens;
-    b.tokens = std::min(tokens, pass.computed() - b.m0);
+    b.tokens = std::min(tokens, passes.computed() - b.m0);
     b.stride = stride;
-    b.common_end = pass.length + find_paths(config, pass, pass.first + b.m0, b.tokens, chains, b.paths);
+    b.common_end = common_of(b, chains, b.paths);
     for (size_t t = 0; t < b.tokens; ++t) b.common_first = std::max(b.common_first, b.paths[t].first);
     const size_t unit = i % u.count;
     b.h0 = unit / u.per_kv_head * u.group + unit % u.per_kv_head * u.step;
     b.h1 = std::min(b.h0 + u.step, (unit / u.per_kv_head + 1) * u.group);
     b.scores = room;
     b.sums = room + tokens * u.step * stride;
-    b.sinks = pass.sinks ? pass.sinks + b.h0 : nullptr;
+    b.sinks = passes.all[0].sinks ? passes.all[0].sinks + b.h0 : nullptr;
     return b;
   }
 
+  // Finds the paths of a block; returns the end of the indices that all its tokens share: of several sequences, those
+  // that are lent to all but the one that owns them.
+  size_t common_of(const Block& b, int32_t* chains, Path* paths) const {
+    size_t found = 0, before = 0, common = SIZE_MAX;
+    for (size_t i = 0; i < passes.count && found < b.tokens; ++i) {
+      const Pass& pass = passes.all[i];
+      const size_t end = before + pass.computed();
+      if (b.m0 + found < end) {
+        const size_t m = b.m0 + found - before, n = std::min(b.tokens - found, end - b.m0 - found);
+        const size_t same = pass.length + find_paths(config, pass, pass.first + m, n, chains, paths + found);
+        if (n == b.tokens) return same;
+        common = std::min(common, pass.lent ? pass.lent : pass.length);
+        chains += n * pass.tokens, found += n;
+      }
+      before = end;
+    }
+    return common;
+  }
+
   const Config& config;
-  const Pass& pass;
+  Passes passes;
   Units u;
-  size_t tokens, stride, blocks;
+  size_t tokens, stride, blocks, chain;
 };
 
 // What all tasks of a pass read and write.
@@ -77,11 +103,11 @@ struct Job {
 
 // Raises the weights of a kv head to those of one of its blocks. The order of blocks does not change the bits: a
 // maximum does not round, and with NaN it is the other number.
-void look(const Cache& cache, size_t length, const Block& b, float* most) {
+void look(const Cache& cache, const Block& b, float* most) {
   for (size_t q = 0; q < b.queries(); ++q) {
     const Path& path = b.paths[q / b.heads()];
     const float *scores = b.scores + q * b.stride, sum = b.sums[q];
-    for_runs(path, length, cache.capacity, path.first, path.end, [&](size_t slot, size_t index, size_t n) {
+    for_runs(path, cache.capacity, path.first, path.end, [&](size_t slot, size_t index, size_t n) {
       const float* p = scores + (index - path.first);
       for (size_t j = 0; j < n; ++j) {
         const float weight = p[j] / sum;
@@ -97,11 +123,10 @@ void whole_task(const Job& job, const Tasks& tasks, size_t i, float* most) {
   auto* room = scratch<float>(Scratch::kScores, tasks.floats());
   if (!chains || !room) return job.threads.lack_memory();
   const Block b = tasks.block(i, chains, room);
-  const size_t length = tasks.pass.length;
-  job.row.score(tasks.config, job.cache, length, b, job.queries, 0, SIZE_MAX);
+  job.row.score(tasks.config, job.cache, b, job.queries, 0, SIZE_MAX);
   job.row.weigh(tasks.config, b, 0, b.queries());
-  job.row.gather(tasks.config, job.cache, length, b, job.out, 0, tasks.config.dim);
-  if (most) look(job.cache, length, b, most);
+  job.row.gather(tasks.config, job.cache, b, job.out, 0, tasks.config.dim);
+  if (most) look(job.cache, b, most);
 }
 
 // All tasks of a kv head are one, since they write the same weights.
@@ -109,7 +134,7 @@ void looked_tasks(const Job& job, const Tasks& tasks, const Looked& looked) {
   const Units& u = tasks.u;
   auto kv_head = [&](size_t head) {
     float* most = looked.weights + head * looked.stride;
-    std::fill_n(most, tasks.pass.length + tasks.pass.tokens, 0.0f);
+    std::fill_n(most, tasks.passes.all[0].length + tasks.passes.all[0].tokens, 0.0f);
     for (size_t i = 0; i < tasks.blocks; ++i)
       for (size_t unit = 0; unit < u.per_kv_head; ++unit)
         whole_task(job, tasks, i * u.count + head * u.per_kv_head + unit, most);
@@ -151,10 +176,10 @@ void shared_tasks(const Job& job, const Tasks& tasks, size_t first, size_t last,
   const Config& config = tasks.config;
   Shared shared;
   if (!find_shared(tasks, first, last, &shared)) return job.threads.lack_memory();
-  const size_t length = tasks.pass.length, chunks = ceil_div(shared.end - shared.first, split.keys);
+  const size_t chunks = ceil_div(shared.end - shared.first, split.keys);
   auto score = [&](size_t piece) {
     const size_t i0 = shared.first + piece % chunks * split.keys;
-    job.row.score(config, job.cache, length, shared.blocks[piece / chunks], job.queries, i0, i0 + split.keys);
+    job.row.score(config, job.cache, shared.blocks[piece / chunks], job.queries, i0, i0 + split.keys);
   };
   const size_t most = tasks.tokens * tasks.u.step;
   auto weigh = [&](size_t piece) {
@@ -165,7 +190,7 @@ void shared_tasks(const Job& job, const Tasks& tasks, size_t first, size_t last,
   const size_t strips = ceil_div(config.dim, columns);
   auto gather = [&](size_t piece) {
     const size_t c0 = piece % strips * columns;
-    job.row.gather(config, job.cache, length, shared.blocks[piece / strips], job.out, c0, std::min(config.dim, c0 + columns));
+    job.row.gather(config, job.cache, shared.blocks[piece / strips], job.out, c0, std::min(config.dim, c0 + columns));
   };
   parallel_for(job.threads, shared.count * chunks, score);
   parallel_for(job.threads, shared.count * most, weigh);
@@ -174,8 +199,8 @@ void shared_tasks(const Job& job, const Tasks& tasks, size_t first, size_t last,
 
 // Tokens of a block. Where threads do not share tasks and there would be few, blocks are smaller, so that each thread gets
 // as many tasks as the others.
-size_t tokens_of(const Config& config, const Pass& pass, const Split& split, size_t width) {
-  const size_t all = pass.computed(), each = units(config).count;
+size_t tokens_of(const Config& config, const Passes& passes, const Split& split, size_t width) {
+  const size_t all = passes.computed(), each = units(config).count;
   if (split.keys || width < 2 || ceil_div(all, split.tokens) * each >= kEnoughTasks) return split.tokens;
   for (size_t tokens = std::min(split.tokens, all); tokens; --tokens)
     if (ceil_div(all, tokens) * each % width == 0) return tokens;
@@ -184,18 +209,24 @@ size_t tokens_of(const Config& config, const Pass& pass, const Split& split, siz
 
 }  // namespace
 
-Split split_for(const Config& config, const Pass& pass) {
+size_t Passes::computed() const {
+  size_t sum = 0;
+  for (size_t i = 0; i < count; ++i) sum += all[i].computed();
+  return sum;
+}
+
+Split split_for(const Config& config, const Passes& passes) {
   const size_t tokens = std::max<size_t>(1, kMostQueries / (config.heads / config.kv_heads));
-  const Tasks tasks(config, pass, tokens);
+  const Tasks tasks(config, passes, tokens);
   if (tasks.count() >= kEnoughTasks || tasks.stride * config.kv_heads * config.dim * 4 < kWorthSplitting)
     return {tokens, 0, 0};
   return {tokens, std::max<size_t>(1, kKeyBytes / 2 / config.dim / 16) * 16,
           config.dim > kColumns ? kColumns : kLeastColumns};
 }
 
-void attend(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Pass& pass,
+void attend(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Passes& passes,
             const float* queries, float* out, const Split& split, const Looked& looked) {
-  const Tasks tasks(config, pass, looked.weights ? split.tokens : tokens_of(config, pass, split, threads.width()));
+  const Tasks tasks(config, passes, looked.weights ? split.tokens : tokens_of(config, passes, split, threads.width()));
   const Job job = {row, threads, cache, queries, out};
   if (looked.weights) return looked_tasks(job, tasks, looked);
   // A thread with a task of its own shares nothing; only the tasks that are left over are worth sharing.

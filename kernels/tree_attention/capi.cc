@@ -29,7 +29,7 @@ EDGEDEC_EXPORT int edgedec_tree_attention(const char* row, const Config* config,
   if (!r) return 1;
   const Pass pass = {parents, tokens, length, 0, sinks};
   if (problem(*config, pass, capacity) || (attention && config->ring)) return 2;
-  const Split chosen = split ? Split{split[0], split[1], split[2]} : split_for(*config, pass);
+  const Split chosen = split ? Split{split[0], split[1], split[2]} : split_for(*config, {&pass, 1});
   const size_t group = config->heads / config->kv_heads;
   if (!chosen.tokens || (chosen.tokens > 1 && chosen.tokens * group > kMostQueries)) return 2;
   if (chosen.keys && (!chosen.columns || chosen.columns % 16)) return 2;
@@ -42,7 +42,7 @@ EDGEDEC_EXPORT int edgedec_tree_attention(const char* row, const Config* config,
   Backwards backwards;
   edgedec::OwnThreads own;
   edgedec::Parallel& threads = edgedec::threads_per_call == 1 ? static_cast<edgedec::Parallel&>(backwards) : own;
-  attend(*r, threads, *config, layer, pass, queries.begin(), out, chosen, {attention, capacity});
+  attend(*r, threads, *config, layer, {&pass, 1}, queries.begin(), out, chosen, {attention, capacity});
   return threads.lacks_memory() ? 3 : 0;
 }
 
@@ -75,6 +75,7 @@ EDGEDEC_EXPORT const char* edgedec_tree_attention_problem(const Config* config, 
 
 // split_for() as three numbers.
 EDGEDEC_EXPORT void edgedec_tree_attention_split(const Config* config, size_t tokens, size_t length, size_t* split) {
-  const Split s = split_for(*config, Pass{nullptr, tokens, length});
+  const Pass pass{nullptr, tokens, length};
+  const Split s = split_for(*config, {&pass, 1});
   split[0] = s.tokens, split[1] = s.keys, split[2] = s.columns;
 }

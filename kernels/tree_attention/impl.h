@@ -14,13 +14,13 @@ namespace {
 // query: a token's keys before the common part, the common part once for all tokens, a token's keys after it. at[i]:
 // the scores of the run's keys.
 template <class F>
-EDGEDEC_INLINE void for_all_runs(const Block& b, const Cache& cache, size_t length, size_t i0, size_t i1, F step) {
+EDGEDEC_INLINE void for_all_runs(const Block& b, const Cache& cache, size_t i0, size_t i1, F step) {
   const size_t heads = b.heads();
   const auto part = [&](size_t token, size_t tokens, size_t first, size_t end) {
     if (first < i0) first = i0;
     if (end > i1) end = i1;
     if (first >= end) return;
-    for_runs(b.paths[token], length, cache.capacity, first, end, [&](size_t row, size_t index, size_t n) {
+    for_runs(b.paths[token], cache.capacity, first, end, [&](size_t row, size_t index, size_t n) {
       float* at[kMostQueries];
       for (size_t q = token * heads, i = 0; i < tokens * heads; ++q, ++i)
         at[i] = b.scores + q * b.stride + (index - b.paths[q / heads].first);
@@ -44,21 +44,19 @@ EDGEDEC_INLINE size_t kv_at(const Config& config, const Cache& cache, const Bloc
 }
 
 template <class V, class E>
-void score_as(const Config& config, const Cache& cache, size_t length, const Block& b, const float* queries, size_t i0,
-              size_t i1) {
+void score_as(const Config& config, const Cache& cache, const Block& b, const float* queries, size_t i0, size_t i1) {
   const float* query[kMostQueries];
   for (size_t q = 0; q < b.queries(); ++q) query[q] = queries + head_at(config, b, q);
   const uint16_t* keys = cache.keys + kv_at(config, cache, b);
-  for_all_runs(b, cache, length, i0, i1, [&](size_t q, size_t count, size_t row, size_t n, float* const* at) {
+  for_all_runs(b, cache, i0, i1, [&](size_t q, size_t count, size_t row, size_t n, float* const* at) {
     score_run<V, E>(query + q, count, keys + row * cache.row, config.dim, n, at);
   });
 }
 
 template <class V>
-void score(const Config& config, const Cache& cache, size_t length, const Block& b, const float* queries, size_t i0,
-           size_t i1) {
+void score(const Config& config, const Cache& cache, const Block& b, const float* queries, size_t i0, size_t i1) {
   const auto as = cache.int8 ? score_as<V, Int8s> : converts_beside() ? score_as<V, Halves> : score_as<V, SlowHalves>;
-  as(config, cache, length, b, queries, i0, i1);
+  as(config, cache, b, queries, i0, i1);
 }
 
 // scores -> exp(score - max), in place; returns their sum. The row has room up to a multiple of sixteen. A sink, unless null, is
@@ -94,15 +92,14 @@ void weigh(const Config& config, const Block& b, size_t q0, size_t q1) {
 }
 
 template <class V, class E>
-void gather_as(const Config& config, const Cache& cache, size_t length, const Block& b, float* out, size_t c0,
-               size_t c1) {
+void gather_as(const Config& config, const Cache& cache, const Block& b, float* out, size_t c0, size_t c1) {
   float* to[kMostQueries];
   for (size_t q = 0; q < b.queries(); ++q) {
     to[q] = out + head_at(config, b, q);
     for (size_t c = c0; c < c1; c += kLanes) V::broadcast(0.0f).store(to[q] + c);
   }
   const uint16_t* values = cache.values + kv_at(config, cache, b);
-  for_all_runs(b, cache, length, 0, SIZE_MAX, [&](size_t q, size_t count, size_t row, size_t n, float* const* at) {
+  for_all_runs(b, cache, 0, SIZE_MAX, [&](size_t q, size_t count, size_t row, size_t n, float* const* at) {
     value_run<V, E>(at, count, values + row * cache.row, config.dim, n, to + q, c0, c1);
   });
   for (size_t q = 0; q < b.queries(); ++q)
@@ -111,9 +108,9 @@ void gather_as(const Config& config, const Cache& cache, size_t length, const Bl
 }
 
 template <class V>
-void gather(const Config& config, const Cache& cache, size_t length, const Block& b, float* out, size_t c0, size_t c1) {
+void gather(const Config& config, const Cache& cache, const Block& b, float* out, size_t c0, size_t c1) {
   const auto as = cache.int8 ? gather_as<V, Int8s> : converts_beside() ? gather_as<V, Halves> : gather_as<V, SlowHalves>;
-  as(config, cache, length, b, out, c0, c1);
+  as(config, cache, b, out, c0, c1);
 }
 
 template <class V>

@@ -10,6 +10,7 @@ using tree_attention::Cache;
 using tree_attention::Config;
 using tree_attention::Looked;
 using tree_attention::Pass;
+using tree_attention::Passes;
 using tree_attention::Sequence;
 using tree_attention::Sequences;
 
@@ -139,35 +140,62 @@ struct TreeAttention {
 
   int64_t qkv_width() const { return static_cast<int64_t>(config.qkv_heads() * config.dim); }
 
-  // A sequence with much work gets all threads. Each of the others gets one thread, since splitting it would take
-  // longer than computing it.
+  // Sequences that follow each other and begin with the same slots; or one of its own.
+  struct Group {
+    const Sequence* first;
+    size_t count;
+  };
+
+  static std::vector<Group> groups(const std::vector<Sequence>& all) {
+    std::vector<Group> found;
+    for (size_t i = 0, end; i < all.size(); i = end) {
+      for (end = i + 1; end < all.size() && begin_alike(all[end - 1], all[end]);) ++end;
+      found.push_back({&all[i], end - i});
+    }
+    return found;
+  }
+
+  // A group with much work gets all threads. Each of the others gets one thread, since splitting it would take longer than
+  // computing it.
   void share_out(Context& c, const Call& call, const std::vector<Sequence>& all) const {
     constexpr size_t kWorthAllThreads = 1 << 20;
-    std::vector<const Sequence*> shorter;
-    for (const Sequence& one : all)
-      if (all.size() == 1 || work(one.pass) >= kWorthAllThreads)
-        compute_one(c, call, one);
+    if (all.size() == 1) return compute_group(c, call, {all.data(), 1});
+    const std::vector<Group> found = groups(all);
+    std::vector<Group> shorter;
+    for (const Group& one : found)
+      if (work(one) >= kWorthAllThreads)
+        compute_group(c, call, one);
       else
-        shorter.push_back(&one);
+        shorter.push_back(one);
     auto body = [&](size_t i) {
       Serial serial;
-      compute_one(serial, call, *shorter[i]);
+      compute_group(serial, call, shorter[i]);
       if (serial.lacks_memory()) c.lack_memory();
     };
     if (!shorter.empty()) parallel_for(c, shorter.size(), body);
   }
 
   // Multiplications for the scores; the values need as many.
-  size_t work(const Pass& pass) const {
-    return pass.computed() * (pass.length + pass.tokens) * config.heads * config.dim;
+  size_t work(const Group& group) const {
+    size_t sum = 0;
+    for (size_t i = 0; i < group.count; ++i) {
+      const Pass& pass = group.first[i].pass;
+      sum += pass.computed() * (pass.length + pass.tokens) * config.heads * config.dim;
+    }
+    return sum;
   }
 
-  void compute_one(Parallel& threads, const Call& call, const Sequence& one) const {
-    const Cache kv = part_of(call.cache, call.capacity, call.parts, one.part);
-    const size_t width = config.heads * config.dim;
-    float* queries = call.queries + one.first * width;
-    prepare(threads, call, kv, one, queries);
-    attend(threads, kv, one.pass, queries, call.out + one.first * width, call.looked);
+  void compute_group(Parallel& threads, const Call& call, const Group& group) const {
+    const size_t width = config.heads * config.dim, first = group.first->first;
+    std::vector<Pass> several;
+    for (size_t i = 0; i < group.count; ++i) {
+      const Sequence& one = group.first[i];
+      prepare(threads, call, part_of(call.cache, call.capacity, call.parts, one.part), one, call.queries + one.first * width);
+      if (group.count > 1) several.push_back(one.pass);
+    }
+    const Cache kv = part_of(call.cache, call.capacity, call.parts, 0);
+    const Passes passes{group.count > 1 ? several.data() : &group.first->pass, group.count};
+    attend(threads, kv, group, passes, call.queries + first * width, call.out + first * width, call.looked);
   }
 
   void prepare(Parallel& threads, const Call& call, const Cache& kv, const Sequence& one, float* queries) const {
@@ -180,14 +208,13 @@ struct TreeAttention {
     parallel_for(threads, (one.pass.computed() + kPrepareRows - 1) / kPrepareRows, body);
   }
 
-  void attend(Parallel& all, const Cache& kv, const Pass& pass, const float* queries, float* out,
+  void attend(Parallel& all, const Cache& kv, const Group& group, const Passes& passes, const float* queries, float* out,
               const Looked& looked) const {
     // One thread finishes a short context before a second one wakes.
     constexpr size_t kWorthSharing = 1 << 15;
     Serial serial;
-    Parallel& threads = work(pass) < kWorthSharing ? static_cast<Parallel&>(serial) : all;
-    tree_attention::attend(*row, threads, config, kv, pass, queries, out, tree_attention::split_for(config, pass),
-                           looked);
+    Parallel& threads = work(group) < kWorthSharing ? static_cast<Parallel&>(serial) : all;
+    tree_attention::attend(*row, threads, config, kv, passes, queries, out, tree_attention::split_for(config, passes), looked);
     if (threads.lacks_memory()) all.lack_memory();
   }
 

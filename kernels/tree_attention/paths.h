@@ -36,7 +36,8 @@ EDGEDEC_INLINE size_t find_paths(const Config& config, const Pass& pass, size_t 
       common = same;
     }
     const size_t end = pass.length + count;
-    paths[t] = {config.window && config.window < end ? end - config.window : 0, end, chain};
+    const size_t seen = config.window && config.window < end ? end - config.window : 0;
+    paths[t] = {seen, end, chain, pass.length, pass.base, pass.lent, pass.lent_base};
   }
   return common;
 }
@@ -54,16 +55,23 @@ EDGEDEC_INLINE void for_rows(size_t capacity, size_t slot, size_t index, size_t 
 
 // Calls run(row, index, n) for the indices [i, end) of a path, consecutive rows together, ascending.
 template <class F>
-EDGEDEC_INLINE void for_runs(const Path& path, size_t length, size_t capacity, size_t i, size_t end, F run) {
+EDGEDEC_INLINE void for_runs(const Path& path, size_t capacity, size_t i, size_t end, F run) {
+  const size_t length = path.length;
+  if (i < path.lent && i < end) {
+    const size_t stop = end < path.lent ? end : path.lent;
+    run(path.lent_base + i, i, stop - i);
+    i = stop;
+  }
+  const auto own = [&](size_t row, size_t index, size_t n) { run(path.base + row, index, n); };
   if (i < length && i < end) {
     const size_t stop = end < length ? end : length;
     if (stop < end && path.chain[0] == 0) {  // the chain continues in the next slots
       size_t n = 1;
       while (stop + n < end && path.chain[n] == static_cast<int32_t>(n)) ++n;
-      for_rows(capacity, i, i, stop + n - i, run);
+      for_rows(capacity, i, i, stop + n - i, own);
       i = stop + n;
     } else {
-      for_rows(capacity, i, i, stop - i, run);
+      for_rows(capacity, i, i, stop - i, own);
       i = stop;
     }
   }
@@ -71,7 +79,7 @@ EDGEDEC_INLINE void for_runs(const Path& path, size_t length, size_t capacity, s
     const int32_t* chain = path.chain + (i - length);
     size_t n = 1;
     while (i + n < end && chain[n] == chain[0] + static_cast<int32_t>(n)) ++n;
-    for_rows(capacity, length + static_cast<size_t>(chain[0]), i, n, run);
+    for_rows(capacity, length + static_cast<size_t>(chain[0]), i, n, own);
     i += n;
   }
 }

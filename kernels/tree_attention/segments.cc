@@ -30,7 +30,7 @@ void set_paths(const Texts& texts, const Piece& piece, Block* b) {
     const size_t m = piece.m0 + t;
     const size_t first = m - piece.first > texts.before ? m - texts.before : piece.first;
     const size_t end = piece.end - m - 1 > texts.after ? m + texts.after + 1 : piece.end;
-    b->paths[t] = {first, end, nullptr};
+    b->paths[t] = {first, end, nullptr, texts.tokens()};
     b->common_first = std::max(b->common_first, first), b->common_end = std::min(b->common_end, end);
   }
 }
@@ -57,9 +57,9 @@ void attend_texts(const Row& row, Parallel& threads, const Config& config, const
     b.h1 = std::min(b.h0 + step, (kv_head + 1) * group);
     b.scores = room, b.sums = room + kMostQueries * stride;
     set_paths(texts, piece, &b);
-    row.score(config, cache, texts.tokens(), b, queries, 0, SIZE_MAX);
+    row.score(config, cache, b, queries, 0, SIZE_MAX);
     row.weigh(config, b, 0, b.queries());
-    row.gather(config, cache, texts.tokens(), b, out, 0, config.dim);
+    row.gather(config, cache, b, out, 0, config.dim);
   };
   parallel_for(threads, pieces.size() * units, task);
 }

@@ -11,8 +11,12 @@ const char* read_sequences(const Config& config, const int64_t* numbers, size_t 
   if (capacity % list.parts) return "parts must share the cache evenly";
   read->parts = list.parts;
   for (const SequenceAt& one : list.all) {
-    const Pass pass{parents + one.first, one.tokens, one.length};
-    read->all.push_back({one.first, one.part, pass});
+    const size_t slots = capacity / list.parts;
+    const bool lent = one.lent && one.lender != one.part && !config.ring;
+    Pass pass{parents + one.first, one.tokens, one.length};
+    pass.base = one.part * slots, pass.lent_base = one.lender * slots, pass.lent = lent ? one.lent : 0;
+    if (lent && one.lent > slots) return "more slots are lent than a part has";
+    read->all.push_back({one.first, one.part, lent ? one.lender : one.part, pass});
     if (const char* wrong = problem(config, pass, capacity / list.parts)) return wrong;
   }
   return nullptr;

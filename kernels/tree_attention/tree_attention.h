@@ -67,6 +67,8 @@ struct Pass {
   size_t tokens, length;   // length: resident tokens
   size_t first = 0;        // tokens before this one are in the cache already: only their paths count
   const float* sinks = nullptr;  // [heads]: logits that take part as those of keys do, with values of zero; null: none
+  size_t base = 0;                // the row of slot 0; of the first `lent` slots it is lent_base
+  size_t lent = 0, lent_base = 0;
 
   size_t computed() const { return tokens - first; }
 };
@@ -81,6 +83,8 @@ using PrepareFn = void (*)(const Config& config, const Cache& cache, size_t leng
 struct Path {
   size_t first, end;     // indices that take part: [first, end)
   const int32_t* chain;  // ancestors within the pass and the token itself, ascending
+  size_t length;         // resident tokens
+  size_t base = 0, lent = 0, lent_base = 0;  // see Pass
 };
 
 constexpr size_t kMostQueries = 24;  // query vectors that share a block's keys: their floats stay in L1
@@ -102,13 +106,12 @@ struct Block {
 // The three steps of attention. Each needs the whole step before it, and may be split by its range. Any alignment
 // works; with queries, out and scores aligned to 64 bytes a long pass takes about a quarter less time. Scores of the
 // path indices [i0, i1). All of the pass must have been prepared.
-using ScoreFn = void (*)(const Config& config, const Cache& cache, size_t length, const Block& block,
-                         const float* queries, size_t i0, size_t i1);
+using ScoreFn = void (*)(const Config& config, const Cache& cache, const Block& block, const float* queries, size_t i0,
+                         size_t i1);
 // Turns the scores of queries [q0, q1) of the block into weights and stores their sums.
 using WeighFn = void (*)(const Config& config, const Block& block, size_t q0, size_t q1);
 // Elements [c0, c1) of the heads of out[*, heads * dim]; both are multiples of 16.
-using GatherFn = void (*)(const Config& config, const Cache& cache, size_t length, const Block& block, float* out,
-                          size_t c0, size_t c1);
+using GatherFn = void (*)(const Config& config, const Cache& cache, const Block& block, float* out, size_t c0, size_t c1);
 
 struct Row {
   const char* name;
@@ -128,8 +131,17 @@ struct Split {
                          // 16). keys = 0: they share none
 };
 
-// The split for a pass: threads share tasks when there are few and each is long. Results do not depend on it.
-Split split_for(const Config& config, const Pass& pass);
+// Passes of several sequences, whose tokens follow each other, and whose first slots are the same as far as they are lent:
+// blocks have tokens of several. One pass of its own may have any first slots.
+struct Passes {
+  const Pass* all;
+  size_t count;
+
+  size_t computed() const;
+};
+
+// The split for passes: threads share tasks when there are few and each is long. Results do not depend on it.
+Split split_for(const Config& config, const Passes& passes);
 
 // Attention weights by slot: the weight of slot s for kv head h at [h * stride + s], for all s in [0, length + tokens).
 // It is 0 where no token sees the slot; queries with NaN weights do not count.
@@ -138,9 +150,9 @@ struct Looked {
   size_t stride;
 };
 
-// Attention of a prepared pass: out[computed tokens, heads * dim], of queries in the same order. When weights by slot are
+// Attention of prepared passes: out[computed tokens, heads * dim], of queries in the same order. When weights by slot are
 // requested (not for rings), a thread takes all blocks of a kv head, since they all write the same weights.
-void attend(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Pass& pass,
+void attend(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Passes& passes,
             const float* queries, float* out, const Split& split, const Looked& looked);
 
 // The error in the arguments, in one line, or nullptr. capacity: rows of the cache. A ring must hold the pass and the

@@ -103,7 +103,7 @@ def test_what_is_overwritten_meanwhile_is_not_taken(
     batch = shared_cache(bundles("gemma3")[0], 2, piece=LONGEST, most=2 * LONGEST, capacity=400)
     source, target = batch.forwards
     feed(source, text(60))
-    copy, lengths = KvMemory.copy, iter([1, RING])
+    copy, lengths = KvMemory.copy_rings, iter([1, RING])
 
     def disturbed(self: KvMemory, other: KvMemory, oldest: int, end: int) -> None:
         if not first:
@@ -112,7 +112,7 @@ def test_what_is_overwritten_meanwhile_is_not_taken(
         if first:
             copy(self, other, oldest, end)
 
-    monkeypatch.setattr(KvMemory, "copy", disturbed)
+    monkeypatch.setattr(KvMemory, "copy_rings", disturbed)
     assert target.copy_prefix(source, 60) == 60
     assert bits(target.extend([5], rows=FULL)) == bits(_own(bundles, 60).extend([5], rows=FULL))
     assert target.copy_prefix(source, 61) == target.length == 0

@@ -122,6 +122,58 @@ def test_each_sequence_has_the_bits_of_a_pass_of_its_own(
     check(session(int8), MIXES[mix], int8)
 
 
+LENT = {
+    "samples": [(1, 2, 300, 1, 290), (1, 0, 299, 1, 290), (1, 1, 320, 1, 0), (1, 3, 290, 1, 290)],
+    "drafts": [(7, 3, 200, 0, 150), (1, 0, 170, 0, 0), (4, 1, 151, 0, 151), (9, 2, 40, 2, 0)],
+    "no owner": [(2, 0, 64, 3, 33), (1, 1, 64, 3, 17), (5, 2, 17, 3, 17)],
+    "two owners": [(1, 0, 90, 1, 80), (1, 1, 85, 1, 0), (1, 2, 77, 3, 60), (2, 3, 61, 3, 0)],
+}
+"""Tokens, part, length, lender and lent slots of each sequence."""
+
+
+def check_lent(made: ort.InferenceSession, mix: list[tuple[int, int, int, int, int]], int8: bool) -> None:
+    """Slots that are lent have the bits of a copy; what lies in their place is neither read nor changed."""
+    rng = np.random.default_rng(2)
+    parts = [
+        (rng.standard_normal((tokens, WIDTH), dtype=np.float32), random_tree(i, tokens), length)
+        for i, (tokens, _, length, _, _) in enumerate(mix)
+    ]
+    shared = cache_of(4 * PART, int8)
+    before = shared.copy()
+    out = run(made, parts, [-4, *(number for one in mix for number in one)], shared)
+    first = 0
+    for (tokens, number, length, lender, lent), part in zip(mix, parts, strict=True):
+        own = before[:, :, :, number * PART : (number + 1) * PART].copy()
+        own[:, :, :, :lent] = before[:, :, :, lender * PART : lender * PART + lent]
+        assert run(made, [part], [length], own).tobytes() == out[first : first + tokens].tobytes()
+        written = shared[:, :, :, number * PART : (number + 1) * PART]
+        assert written[:, :, :, length:].tobytes() == own[:, :, :, length:].tobytes()
+        old = before[:, :, :, number * PART : number * PART + length]
+        assert written[:, :, :, :length].tobytes() == old.tobytes()
+        first += tokens
+
+
+@pytest.mark.parametrize("row", library.available())
+@pytest.mark.parametrize("mix", LENT)
+@pytest.mark.parametrize("int8", [False, True])
+def test_slots_that_are_lent_have_the_bits_of_a_copy(
+    mix: str, int8: bool, row: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEDEC_ISA", row)
+    check_lent(session(int8), LENT[mix], int8)
+    check_lent(session(int8, window=30, softcap=20.0), LENT[mix], int8)
+
+
+def test_a_ring_is_not_lent() -> None:
+    """Each sequence has its own, whatever is lent of other layers."""
+    made, qkv = session(False, window=70, ring=1), np.ones((3, WIDTH), np.float32)
+    found = []
+    for numbers in ([-4, 3, 0, 5, 1, 2], [4, 3, 0, 5]):
+        cache = cache_of(4 * PART, False)
+        found.append((run(made, [(qkv, [-1, 0, 1], 5)], numbers, cache).tobytes(), cache.tobytes()))
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("window", [5, 64])
 def test_windows_are_those_of_each_sequence(window: int) -> None:
     for mix in MIXES.values():
@@ -142,7 +194,14 @@ WRONG = [
     ([-1], "negative length"),
     ([8 * PART], "cache is too small"),
     ([0, 3, 0, 0], "parts must share"),
-    ([-4, 3, 0, 0], "parts must share"),
+    ([-4, 3, 0, 0], "length must have"),
+    ([-BIG, 3, 0, 0, 0, 0], "parts must share"),
+    ([-4, 3, 0, 5, 4, 2], "lent by a part"),
+    ([-4, 3, 0, 5, -1, 2], "lent by a part"),
+    ([-4, 3, 0, 5, 1, -1], "lent by a part"),
+    ([-4, 3, 0, 5, 1, 6], "lent by a part"),
+    ([-4, 3, 0, BIG, 1, BIG], "more slots are lent"),
+    ([-4, 2, 0, 5, 1, 3, 1, 0, 5, 1, 3], "in one part"),
     ([7, 3, 0, 0], "parts must share"),
     ([BIG, 3, 0, 0], "parts must share"),
     ([4, 2, 0, 0], "as many as the pass"),

@@ -122,7 +122,8 @@ class KvForward(PagedCache, Evicting, Copying):
             self.rewind(0)
             return 0
         planned = self._plan(length, None)
-        self._kv.copy(source._kv, source._book.oldest, length)
+        self._take(source, length)
+        self._kv.copy_rings(source._kv, source._book.oldest, length)
         # A pass of the source books the slots that it overwrites as lost before it begins.
         self._book.lose(source._book.oldest)
         self._book.fill(planned)
@@ -130,13 +131,17 @@ class KvForward(PagedCache, Evicting, Copying):
             self.rewind(0)
         return self.length
 
+    def _take(self, source: KvForward, length: int) -> None:
+        """Take the first slots of ``source``, without rings."""
+        self._kv.copy_slots(source._kv, 0, length)
+
     def _from_snapshot(self, source: KvForward, length: int) -> int:
         """Begin with the tokens of a snapshot of rings, which nothing overwrites."""
         found = source._copies.at(length) if source._copies and length else None
         if found is None or not self._kv.rings or not source._book.in_order(length):
             return 0
         planned = self._plan(length, None)
-        self._kv.copy_whole(source._kv, length)
+        self._take(source, length)
         self._kv.rings.put(found.arrays[0], found.oldest, length)
         self._book.lose(found.oldest)
         self._book.fill(planned)

@@ -56,6 +56,8 @@ class KvMemory:
             raise BackendError(
                 message, hint="use a smaller context", remedy=Remedy("shorter_context")
             ) from error
+        self._borrowed: tuple[KvPages, int] | None = None
+        """Where the first slots lie if not here, and how many."""
         self._kv = kv
         self.ledger: Ledger = ledger or Ledger()
         self._lease = self.ledger.lease("kv_cache", self.reserved)
@@ -120,15 +122,31 @@ class KvMemory:
         """Whether slots of ``other`` can be copied to the same slots here."""
         return (self.layout, self.ring) == (other.layout, other.ring)
 
-    def copy(self, source: KvMemory, oldest: int, end: int) -> None:
-        """Copy the first ``end`` slots of ``source``; into rings the newest of them, from ``oldest`` on."""
-        self.copy_whole(source, end)
+    def copy_rings(self, source: KvMemory, oldest: int, end: int) -> None:
+        """Copy the newest of the first ``end`` slots of rings, from ``oldest`` on."""
         if self._rings and source._rings:
             self._rings.copy(source._rings, oldest, end)
 
-    def copy_whole(self, source: KvMemory, end: int) -> None:
-        """Copy the first ``end`` slots of ``source`` without rings."""
-        self._whole.copy(source._whole, 0, end)
+    def copy_slots(self, source: KvMemory, first: int, end: int) -> None:
+        """Copy the slots [first, end) of ``source`` without rings."""
+        for pages, start, stop in source._places(first, end):
+            self._whole.copy(pages, start, stop)
+
+    @property
+    def borrowed(self) -> int:
+        """The first slots, which lie in another memory."""
+        return self._borrowed[1] if self._borrowed else 0
+
+    def borrow(self, source: KvMemory | None, slots: int) -> None:
+        """Let the first ``slots`` slots be those of ``source``, which owns them; None: lie here."""
+        self._borrowed = (source._whole, slots) if source else None
+
+    def _places(self, first: int, end: int) -> list[tuple[KvPages, int, int]]:
+        """Where the slots [first, end) lie: pages, the first one and the last one there, ascending."""
+        pages, lent = self._borrowed or (self._whole, 0)
+        middle = min(max(first, lent), end)
+        parts = ((pages, first, middle), (self._whole, middle, end))
+        return [one for one in parts if one[1] < one[2]]
 
     def select(self, first: int, end: int, kept: NDArray[np.intp], slots: int) -> None:
         """Keep only ``kept``, [layers, kv heads, n], of the slots [first, end); not for rings.
@@ -189,8 +207,9 @@ class KvMemory:
 
     def write_page(self, sink: Sink, first: int, end: int) -> None:
         """Write the slots [first, end) without a copy, and without rings."""
-        for pieces in self._whole.heads(first, end):
-            for piece in pieces:
+        places = [pages.heads(start, stop) for pages, start, stop in self._places(first, end)]
+        for parts in zip(*places, strict=True):
+            for piece in (one for pieces in parts for one in pieces):
                 sink.write(piece)
 
     def write_rings(self, sink: Sink, slots: int, oldest: int) -> None:

@@ -6,14 +6,15 @@ results are the bits of a pass of its own (``kernels/tree_attention/sequences.h`
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
 from edgedec.backends.backend import PassRequest, Submit
 from edgedec.backends.onnx.bound_pass import Fed
-from edgedec.backends.onnx.kv_forward import KvForward
 from edgedec.backends.onnx.kv_memory import KvMemory
+from edgedec.backends.onnx.lending import LendingForward, lengths_of
 from edgedec.backends.onnx.passes import OnnxPasses
 from edgedec.core.forward import Capabilities, Forward
 from edgedec.core.model_spec import ModelSpec
@@ -49,12 +50,13 @@ class Sequences:
     ) -> None:
         self._passes = passes
         self._recurrent = bool(model.spec.states)
+        lock = self._lock = threading.RLock()
         self.count = count
         self.most = most
         """Tokens of one pass over all sequences."""
         submit = submit or self._alone
         self.forwards = tuple(
-            SequenceForward(number, kv.part(number, count), model, submit) for number in range(count)
+            SequenceForward(number, kv.part(number, count), model, submit, lock) for number in range(count)
         )
         """One ``Forward`` for each sequence."""
         self._checked: dict[int, _Placed] = {}
@@ -84,13 +86,13 @@ class Sequences:
             raise ValueError(f"{count} tokens in one pass: at most {self.most}")
         placed = [self._placed(request) for request in requests]
         results: dict[int, HeadRows] = {}
-        with ExitStack() as computing:
+        with self._lock, ExitStack() as computing:
             for one in placed if self._recurrent else ():
                 computing.enter_context(self.forwards[one.sequence].computing(one.planned))
             for group in _alike(placed):
                 results |= self._together(group)
-        for one in () if self._recurrent else placed:
-            self.forwards[one.sequence].computed(one.planned)
+            for one in () if self._recurrent else placed:
+                self.forwards[one.sequence].computed(one.planned)
         return [results[request.sequence] for request in requests]
 
     def _placed(self, request: PassRequest) -> _Placed:
@@ -107,14 +109,16 @@ class Sequences:
         positions: list[int] = []
         parents: list[int] = []
         rows: list[int] = []
-        lengths = [self.count]
+        forwards = self.forwards
+        group = sorted(group, key=lambda one: (forwards[one.sequence].begins_in, one.sequence))
+        passes = [(forwards[one.sequence], len(one.request.tokens), one.planned.start) for one in group]
+        lengths = lengths_of(self.count, passes)
         for one in group:
             own, before = one.planned, len(tokens)
             rows += [before + row for row in one.rows]
             tokens += one.request.tokens
             positions += own.positions
             parents += own.parents
-            lengths += (len(tokens) - before, one.sequence, own.start)
         wants = next((one.request.rows for one in group if one.rows), LAST_ROW)
         fed = Fed(tokens, positions, parents, lengths, rows, wants.full, wants.temperature, keep=_keep(group))
         head = self._passes.run(fed)
@@ -126,12 +130,13 @@ class Sequences:
         return found
 
 
-class SequenceForward(KvForward, Forward):
+class SequenceForward(LendingForward, Forward):
     """The ``Forward`` of sequence ``number``; ``submit`` computes the requests of ``extend``."""
 
-    def __init__(self, number: int, kv: KvMemory, model: SequenceModel, submit: Submit) -> None:
-        super().__init__(kv, model.spec, model.caps, model.weight_bytes)
-        self.number = number
+    def __init__(
+        self, number: int, kv: KvMemory, model: SequenceModel, submit: Submit, lock: threading.RLock
+    ) -> None:
+        super().__init__(number, kv, (model.spec, model.caps, model.weight_bytes), lock)
         self._submit = submit
 
     @property

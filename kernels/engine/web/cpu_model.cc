@@ -259,7 +259,8 @@ void CpuModel::attend(const CpuNode& node, const Run& run, float* out) {
   const tree_attention::Pass pass{run.pass.parents.data(), tokens, run.pass.length, first, node.floats[2]};
   row.prepare(node.attention, cache, pass.length + first, buffer(node.in), buffer(node.rotary) + first * node.attention.dim,
               node.floats[0], node.floats[1], scratch_, 0, pass.computed());
-  tree_attention::attend(row, *thread_, node.attention, cache, pass, scratch_, out, split_for(node.attention, pass), {});
+  tree_attention::attend(row, *thread_, node.attention, cache, {&pass, 1}, scratch_, out,
+                         split_for(node.attention, {&pass, 1}), {});
 }
 
 recurrent::Sequence CpuModel::sequence(const CpuNode& node, const Run& run, size_t token_row) {
