@@ -25,6 +25,7 @@ from edgedec.disk.installing import pip_install
 
 if TYPE_CHECKING:
     from edgedec.assemble.config import RunConfig
+    from edgedec.mcp.servers import ToolServers
     from edgedec.server.http.log import Log
     from edgedec.server.work.hub import Hub
 
@@ -56,6 +57,11 @@ class AddressOptions:
     key_file: Path | None = declared(option(
         "--key-file", type=click.Path(path_type=Path), metavar="FILE", heading=SERVER,
         help=f"Ask clients for the key in this file. {KEY_VARIABLE} may hold it instead.",
+    ))
+    mcp: Path | None = declared(option(
+        "--mcp", type=click.Path(path_type=Path), metavar="FILE", heading=SERVER, rare=True,
+        help="Offer the page, on this machine alone, the tools of local servers that this JSON file names "
+        "(mcpServers); each call is shown there and confirmed.",
     ))
     log_level: str = declared(option(
         "--log-level", type=click.Choice(["info", "warning", "error"]), default="info", show_default=True,
@@ -190,19 +196,35 @@ def command(
             f"{address.host} can be reached by other machines, and there is no key",
             hint=f"--key-file FILE or {KEY_VARIABLE} gives one",
         )
+    if address.mcp and not is_loopback(address.host):
+        raise UsageError(
+            f"{address.host} can be reached by other machines, and tools are for this one alone",
+            hint="leave out --mcp or --host",
+        )
     log = Log(level=address.log_level, words=sys.stderr.isatty())
     with listen(address.host, address.port) as listening:
+        tools = _tools(ctx, address.mcp) if address.mcp else None
         hub = _hub(ctx, models or (default_model(services(ctx).store()),), slots, limits, log)
         settings = ServerSettings(
             key=key, loopback=is_loopback(address.host), origins=origins, finish_s=limits.finish
         )
-        server = HttpServer(hub, settings, log)
+        server = HttpServer(hub, settings, log, tools)
 
         def ready() -> None:
             log.flush()  # the address is the last line
             _announce(hub, address_of(listening))
 
         server.serve_on(listening, ready)
+
+
+def _tools(ctx: click.Context, file: Path) -> ToolServers:
+    """Start the tool servers of a file. Raises the errors of ``start_servers``."""
+    from edgedec.cli.tool_calls import start_servers
+
+    found = start_servers(file.expanduser())
+    ctx.call_on_close(found.close)
+    progress.notice(f"tools of the page: {', '.join(tool.name for tool in found.tools)}")
+    return found
 
 
 def _hub(

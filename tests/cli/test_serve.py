@@ -163,6 +163,12 @@ def test_other_machines_need_a_key(home: Home) -> None:
     assert_one_line(result, 2, "0.0.0.0 can be reached by other machines", "--key-file FILE or EDGEDEC_KEY")
 
 
+def test_tools_are_for_a_page_on_this_machine_alone(home: Home) -> None:
+    given = ["serve", "--mcp", "servers.json", "--host", "0.0.0.0", "--port", "0"]
+    result = run(home.services(), *given, env={"EDGEDEC_KEY": "long-enough"})
+    assert_one_line(result, 2, "0.0.0.0 can be reached by other machines, and tools are for this one alone")
+
+
 def test_the_page_of_another_site_asks_where_its_origin_is_allowed(store: Path) -> None:
     origin = "https://example.org"
     with serving(store, "--allow-origin", f"{origin}/") as (_, url):

@@ -182,10 +182,10 @@ class Running:
 
 
 @contextmanager
-def running(hub: Any, **settings: Any) -> Iterator[Running]:
-    """A server over ``hub`` in a thread."""
+def running(hub: Any, tools: Any = None, **settings: Any) -> Iterator[Running]:
+    """A server over ``hub`` in a thread; its page has ``tools``."""
     lines = io.StringIO()
-    server = HttpServer(hub, ServerSettings(**{"finish_s": 2.0, **settings}), Log(lines.write))
+    server = HttpServer(hub, ServerSettings(**{"finish_s": 2.0, **settings}), Log(lines.write), tools)
     ready = threading.Event()
     with listen("127.0.0.1", 0) as listening:
         url = address_of(listening)

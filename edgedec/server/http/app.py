@@ -15,6 +15,7 @@ from edgedec.server.http.faults import noted
 from edgedec.server.http.gate import Gate
 from edgedec.server.http.log import Log
 from edgedec.server.http.metrics import Metrics
+from edgedec.server.http.page_tools import PageTools
 from edgedec.server.http.reading import BodyReader
 from edgedec.server.http.routes import Endpoints
 from edgedec.server.http.settings import ServerSettings
@@ -24,16 +25,23 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp
 
+    from edgedec.mcp.servers import ToolServers
     from edgedec.server.work.hub import Hub
 
 _WORDS = {404: "there is no such path", 405: "the path does not take this method"}
 
 
-def application(hub: Hub, settings: ServerSettings | None = None, log: Log | None = None) -> ASGIApp:
-    """Return the application over ``hub``."""
+def application(
+    hub: Hub,
+    settings: ServerSettings | None = None,
+    log: Log | None = None,
+    tools: ToolServers | None = None,
+) -> ASGIApp:
+    """Return the application over ``hub``, the page of which may use ``tools``."""
     settings, metrics = settings or ServerSettings(), Metrics(hub.status)
+    bodies = BodyReader(settings)
     app = Starlette(
-        routes=Endpoints(hub, BodyReader(settings), metrics).routes(),
+        routes=[*PageTools(bodies, tools).routes(), *Endpoints(hub, bodies, metrics).routes()],
         exception_handlers={
             HTTPException: _http_error,
             ApiError: _api_error,

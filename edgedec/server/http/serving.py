@@ -15,6 +15,7 @@ from edgedec.server.http.log import Log
 from edgedec.system.allocator import release_freed, share_heaps
 
 if TYPE_CHECKING:
+    from edgedec.mcp.servers import ToolServers
     from edgedec.server.http.settings import ServerSettings
     from edgedec.server.work.hub import Hub
 
@@ -31,9 +32,11 @@ _LARGEST = 1 << 20
 
 
 class HttpServer(EndingServer):
-    """A server that ends with the hub of models."""
+    """A server that ends with the hub of models. Its page may use ``tools``."""
 
-    def __init__(self, hub: Hub, settings: ServerSettings, log: Log | None = None) -> None:
+    def __init__(
+        self, hub: Hub, settings: ServerSettings, log: Log | None = None, tools: ToolServers | None = None
+    ) -> None:
         self._hub, self._settings = hub, settings
         self._log = log or Log()
         self._lock = threading.Lock()
@@ -41,7 +44,7 @@ class HttpServer(EndingServer):
         self._answered = 0
         """Requests that had come when freed memory was last returned."""
         super().__init__(
-            application(hub, settings, self._log),
+            application(hub, settings, self._log, tools),
             http=connection_class(settings),
             loop="asyncio",
             timeout_keep_alive=settings.idle_s,

@@ -5,6 +5,7 @@ import * as tree from "./conversation.js";
 import { written } from "./exchange.js";
 import { Run } from "./run.js";
 import { anySeed } from "./sampling.js";
+import { Toolbox } from "./tools.js";
 
 const SAVE_EVERY_MS = 400;
 
@@ -14,6 +15,7 @@ export class Chat extends EventTarget {
   #askKey;
   #runs = new Map(); // by conversation, so that a reply goes on while another conversation is open
   #defaults;
+  #toolbox = new Toolbox();
 
   constructor(server, store, askKey, defaults) {
     super();
@@ -133,8 +135,9 @@ export class Chat extends EventTarget {
   async #start(reply, continues = false) {
     const conversation = this.conversation;
     if (this.#runs.has(conversation)) return;
-    const run = new Run(this.#server, conversation, reply, continues, this.#askKey);
+    const run = new Run(this.#server, conversation, reply, continues, this.#askKey, this.#toolbox);
     this.#runs.set(conversation, run);
+    run.onnotice = (text) => this.#tell("notice", text);
     let saved = 0;
     run.onchange = () => {
       if (Date.now() - saved > SAVE_EVERY_MS) {

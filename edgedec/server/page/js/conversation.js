@@ -50,27 +50,53 @@ export function show(conversation, message) {
 /** Return the messages that a request for a reply sends: those above it, and with `continues` itself. */
 export function sent(conversation, reply, continues) {
   const above = path(conversation, continues ? reply.id : reply.parent);
-  const messages = above.map((message) => ({ role: message.role, content: message.text }));
+  const messages = above.flatMap(asSent);
+  if (!continues) messages.push(...calledIn(reply));
   if (continues && reply.reasoning) messages.at(-1).reasoning_content = reply.reasoning;
   return conversation.system ? [{ role: "system", content: conversation.system }, ...messages] : messages;
 }
 
+/** Return a message as requests have it: before the text of a reply, its calls of tools and their results. */
+function asSent(message) {
+  const called = calledIn(message);
+  return !message.text && called.length ? called : [...called, { role: message.role, content: message.text }];
+}
+
+function calledIn(message) {
+  return (message.rounds ?? []).flatMap(({ text, calls }) => [
+    {
+      role: "assistant", content: text,
+      tool_calls: calls.map((call) => ({ id: call.id, type: "function", function: { name: call.name, arguments: call.arguments } })),
+    },
+    ...calls.map((call) => ({ role: "tool", tool_call_id: call.id, content: call.result || "the call was stopped" })),
+  ]);
+}
+
 /** Say whether a reply came to no text at all, so that nothing can follow it. */
 export function unanswered(message) {
-  return message.role === "assistant" && message.state !== "whole" && !message.text && !message.reasoning;
+  return message.role === "assistant" && message.state !== "whole" && !hasAnything(message);
+}
+
+/** Say whether a reply has anything to show. */
+function hasAnything(message) {
+  return Boolean(message.text || message.reasoning || message.rounds?.length);
 }
 
 /** Mark replies that a closed page left behind; nobody writes them any more. */
 export function settle(conversation) {
   for (const message of Object.values(conversation.messages)) {
-    if (message.state === "running") endAs(message, "left");
+    if (message.state !== "running") continue;
+    for (const call of (message.rounds ?? []).flatMap((round) => round.calls)) {
+      if (call.state === "asked" || call.state === "running") call.state = "refused";
+    }
+    endAs(message, "left");
   }
   return conversation;
 }
 
 /** End a reply before its time, for a reason. */
 export function endAs(message, reason, error = null) {
-  message.state = message.text || message.reasoning ? "cut" : "failed";
+  message.state = hasAnything(message) ? "cut" : "failed";
   message.reason = reason;
   message.error = error;
 }

@@ -63,6 +63,7 @@ function message(given, names) {
     reasoning: text(given.reasoning), model: text(given.model, 200), seed: number(given.seed),
     state: ["whole", "cut", "failed"].includes(given.state) ? given.state : "cut",
     reason: text(given.reason, 40), error: null, tokens: tokens(given.tokens),
+    rounds: rounds(given.rounds),
     figures: { ...numbers(given.figures, FIGURES), estimated: given.figures?.estimated === true },
   };
 }
@@ -86,6 +87,15 @@ const time = (value) => (Number.isFinite(value) && Math.abs(value) < 8.64e15 ? v
 function numbers(given, names) {
   const known = isObject(given) ? names.filter((name) => Number.isFinite(given[name])) : [];
   return Object.fromEntries(known.map((name) => [name, given[name]]));
+}
+
+function rounds(given) {
+  const call = (one) => ({
+    id: text(one?.id, 40), name: text(one?.name, 200), arguments: text(one?.arguments), server: text(one?.server, 200),
+    state: ["done", "failed", "refused"].includes(one?.state) ? one.state : "refused", result: text(one?.result),
+  });
+  const round = (one) => ({ text: text(one?.text), calls: Array.isArray(one?.calls) ? one.calls.map(call) : [] });
+  return Array.isArray(given) ? given.map(round).filter((one) => one.calls.length) : [];
 }
 
 function tokens(given) {

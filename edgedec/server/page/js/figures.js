@@ -49,6 +49,7 @@ export function ending(message) {
   const words = {
     length: "The reply reached the limit of its length.",
     context: "The context is full.",
+    rounds: "The model called tools without end.",
     loop: "The reply repeated itself and was ended.",
     interrupted: "The server ended the reply.",
     stopped: "You stopped the reply.",

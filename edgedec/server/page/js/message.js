@@ -5,6 +5,7 @@ import { copyText, h, icon } from "./dom.js";
 import { details, ending, ofReply } from "./figures.js";
 import { endOf, fragmentOf, htmlOf, place } from "./markdown.js";
 import { pieces } from "./sources.js";
+import { callsOf, stateOfCalls } from "./tools.js";
 
 const RENDER_EVERY_MS = 250;
 const SHARE_OF_RENDERING = 0.05; // of the time, since it may take the processor from the model
@@ -97,19 +98,21 @@ class Reply {
   #renderedAt = 0;
   #pause = RENDER_EVERY_MS;
   #shownTokens = 0;
+  #shownCalls = " false";
 
   constructor(chat, server, message, options) {
     Object.assign(this, { chat, server, message, options });
     this.thought = h("div", { class: "thought" });
     this.summary = h("summary", {});
     this.reasoning = h("details", { class: "reasoning" }, this.summary, this.thought);
+    this.calls = h("div", { class: "calls" });
     this.body = h("div", { class: "body" });
     this.tokens = h("div", { class: "tokens" });
     this.note = h("div", { class: "note" });
     this.figures = h("span", { class: "figures" });
     this.buttons = h("span", { class: "buttons" });
     this.name = h("h2", { class: "unseen" });
-    this.element = h("article", { class: "message reply" }, this.name, this.reasoning, this.body, this.tokens, this.note,
+    this.element = h("article", { class: "message reply" }, this.name, this.calls, this.reasoning, this.body, this.tokens, this.note,
       h("div", { class: "actions" }, this.figures, this.buttons));
     this.update();
   }
@@ -127,11 +130,21 @@ class Reply {
     this.reasoning.hidden = !message.reasoning;
     this.thought.textContent = message.reasoning ?? "";
     this.summary.textContent = this.#running && !message.text ? "Reasoning…" : "Reasoning";
+    this.#showCalls();
     this.#showText();
     this.#showNote();
     this.figures.textContent = ofReply(message.figures ?? {}).join(" · ");
     this.figures.title = details(message);
     if (!textOnly) this.#showButtons();
+  }
+
+  #showCalls() {
+    const run = this.chat.run?.reply === this.message ? this.chat.run : null;
+    const state = `${stateOfCalls(this.message)} ${Boolean(run?.decide)}`;
+    if (state === this.#shownCalls) return;
+    this.#shownCalls = state;
+    this.calls.replaceChildren(...callsOf(this.message, run?.decide ?? null));
+    this.options.grown();
   }
 
   #showText() {
@@ -203,7 +216,8 @@ class Reply {
       const seconds = Math.max(0, Math.ceil((run.waiting.until - Date.now()) / 1000));
       return `${run.waiting.message} Next attempt in ${seconds} s.`;
     }
-    if (this.message.text || this.message.reasoning) return null;
+    if (this.message.text || this.message.reasoning || run.decide) return null;
+    if (this.message.rounds?.at(-1)?.calls.some((call) => call.state === "running")) return null;
     return this.options.progress(this.message.model);
   }
 

@@ -27,6 +27,15 @@ export class Server {
     return this.#json("v1/models").then((answer) => answer.data);
   }
 
+  tools() {
+    return this.#json("edgedec/tools");
+  }
+
+  /** Call a tool with the token that came with the tools; the answer has its text, and whether it failed. */
+  call(token, body, signal) {
+    return this.#json("edgedec/tools/call", body, { "X-EdgeDec-Page": token }, signal);
+  }
+
   status() {
     return this.#json("edgedec/status");
   }
@@ -51,17 +60,18 @@ export class Server {
     }
   }
 
-  async #json(path, body) {
-    const response = await this.#fetch(path, body);
+  async #json(path, body, more = {}, signal = undefined) {
+    const response = await this.#fetch(path, body, signal, more);
     try {
       return await response.json();
-    } catch {
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
       throw new ServerError("broken", "The server's answer cannot be read.");
     }
   }
 
-  async #fetch(path, body, signal) {
-    const headers = this.#key === null ? {} : { Authorization: `Bearer ${this.#key}` };
+  async #fetch(path, body, signal, more = {}) {
+    const headers = { ...more, ...(this.#key === null ? {} : { Authorization: `Bearer ${this.#key}` }) };
     const options = { headers, signal, cache: "no-store", credentials: "omit" };
     if (body) {
       headers["Content-Type"] = "application/json";

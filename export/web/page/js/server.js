@@ -91,6 +91,11 @@ export class Server {
     return [{ id: name, edgedec: { preset, context, chat } }];
   }
 
+  /** A page without a server has no tools. */
+  async tools() {
+    return { tools: [] };
+  }
+
   async status() {
     const { waiting, running } = await worked.call("stats");
     const { used = 0, planned = null } = worked.state.memory ?? {};
