@@ -132,6 +132,7 @@ def command(
         when_full=when_full,
         template=NO_TEMPLATE if reply.raw else reply.template,
         thinking=reply.thinking,
+        think_tokens=reply.think_tokens,
         history=history,
     )
     interactive = not words and services(ctx).interactive()

@@ -43,6 +43,10 @@ def _raw(options: Options) -> bool:
     return bool(options.get("raw"))
 
 
+def _no_thought(options: Options) -> bool:
+    return options.get("thinking") is False
+
+
 def _no_json(options: Options) -> bool:
     return not options["as_json"]
 
@@ -54,6 +58,9 @@ RULES = (
     Rule("system", _raw, "--system has no place in a raw prompt", "leave out --raw or --system"),
     Rule("template", _raw, "--template has no place in a raw prompt", "leave out --raw or --template"),
     Rule("thinking", _raw, "--think and --no-think have no place in a raw prompt", "leave one out"),
+    Rule("think_tokens", _raw, "--think-tokens has no place in a raw prompt", _ONE),
+    Rule("think_tokens", _no_thought, "--no-think leaves no thought that --think-tokens could close", _ONE),
+    Rule("think_tokens", _two_models, "--think-tokens is for one model, and there are two", _ONE),
     Rule("logprobs", _two_models, "--logprobs are those of one model, and there are two", _ONE),
     Rule("form", _two_models, _TWO_MODELS, _ONE),
     Rule("logprobs", _no_json, "--logprobs is for --json", "add --json"),

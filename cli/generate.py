@@ -135,6 +135,7 @@ def command(
         config,
         template=reply.template,
         thinking=reply.thinking,
+        think_tokens=reply.think_tokens,
         structured=spec is not None,
         when_full=when_full,
         prefixes=os.environ.get(opt.PREFIXES_VARIABLE) or None,

@@ -261,6 +261,10 @@ class ReplyOptions(BatchReplyOptions):
     """Settings of a reply of one conversation, apart from how it is drawn and computed."""
 
     # fmt: off
+    think_tokens: int | None = declared(option(
+        "--think-tokens", type=click.IntRange(min=0), metavar="N", heading=REPLY, rare=True,
+        help="Close the model's thought after N tokens, so that the answer begins.",
+    ))
     template: str | None = declared(option(
         "--template", type=click.Path(path_type=Path), callback=read_template, metavar="FILE",
         heading=MODEL, rare=True, help="Use the chat template (Jinja) in this file, not the model's own.",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from edgedec.cli.sampling_options import SamplingOptions
     from edgedec.remote.talk import ServerTalk
 
-_THERE = {"server", "model", "named", "words", "system", "max_tokens", "stops", "thinking"}
+_THERE = {"server", "model", "named", "words", "system", "max_tokens", "stops", "thinking", "think_tokens"}
 """Options, beside those of sampling, that a server can be asked for."""
 _CONNECT_S, _SILENT_S, _REPLY_S = 5.0, 600.0, 3600.0
 """Seconds until there is a connection, until the next text (a long prompt is read first), and in all."""
@@ -89,6 +89,8 @@ def _asked(reply: ReplyOptions, sampling: SamplingOptions) -> Mapping[str, Any]:
     own: dict[str, Any] = {"stop": list(reply.stops)} if reply.stops else {}
     if reply.thinking is not None:
         own["chat_template_kwargs"] = {"enable_thinking": reply.thinking}
+    if reply.think_tokens is not None:
+        own["max_thinking_tokens"] = reply.think_tokens
     return {name: value for name, value in values.items() if value is not None} | own
 
 

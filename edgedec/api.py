@@ -293,7 +293,7 @@ class Model:
         """
         params, form = read_arguments(sampling, **named)
         settings = self.settings(params, max_tokens, stop, form)
-        self._ready(settings.params, form=settings.grammar is not None)
+        self._ready(settings.params, form=settings.masked)
         self._check_form(settings)
         syntax = ReplySyntax(self.loaded.codec, tools_of(tools))
         return self._chat(settings, conversation_of(messages, system, self._system(None)), syntax)
@@ -427,13 +427,11 @@ class Model:
     ) -> Settings:
         """Return the settings of a reply, with the model's own where none are given."""
         self._check_open()
-        return Settings(
-            chosen(sampling, self.sampling),
-            max_tokens,
-            (*self.preset.stops, *stop),
-            self.config.when_full or DROP,
-            grammar=grammar,
-        )
+        params, stops = chosen(sampling, self.sampling), (*self.preset.stops, *stop)
+        template = self.loaded.template
+        thought = template.thought(self.config.think_tokens) if template else None
+        when_full = self.config.when_full or DROP
+        return Settings(params, max_tokens, stops, when_full, grammar=grammar, thought=thought)
 
     def _system(self, given: str | None) -> str | None:
         """Return the system message of a chat; the preset's has no place where there is no template."""

@@ -111,6 +111,8 @@ class RunConfig:
     """Jinja text of a chat template in place of the model's own; NO_TEMPLATE: a chat is text to continue."""
     thinking: bool | None = None
     """Whether replies think first, where the chat template has a switch for it; None: as it does unasked."""
+    think_tokens: int | None = None
+    """Most tokens of a thought; then the words that close it follow, and the answer. None: no limit."""
     sampling: Sampling | None = None
     """How replies are drawn unless a call says otherwise: ``SamplingParams``, or a mapping with names of it.
     The memory plan has room for it. The model's preset has the values that it does not name.
@@ -189,7 +191,7 @@ class RunConfig:
             self.draft_tokens,
             self.sequences,
             self.sampling,
-            self.structured,
+            self.structured or self.think_tokens is not None,
             self.when_full,
         )
 

@@ -35,6 +35,7 @@ class RunSettings(SamplingArguments, total=False):
     lora: tuple[str, ...]
     template: str | None
     thinking: bool | None
+    think_tokens: int | None
     sampling: Sampling | None
     structured: bool
 

@@ -14,13 +14,13 @@ from edgedec.core.errors import GrammarError
 from edgedec.core.tree import ROOT, DraftTree
 
 if TYPE_CHECKING:
-    from edgedec.grammar.matcher import GrammarConstraint
+    from edgedec.grammar import Constraint
 
 GRAMMAR = "grammar"
 """The source of forced tokens."""
 
 
-def permitted(constraint: GrammarConstraint, tree: DraftTree) -> list[int]:
+def permitted(constraint: Constraint, tree: DraftTree) -> list[int]:
     """Return the nodes of ``tree`` that the reply may go through, in the same order."""
     kept: list[int] = []
     path: list[int] = []
@@ -43,7 +43,7 @@ def permitted(constraint: GrammarConstraint, tree: DraftTree) -> list[int]:
 class Ahead:
     """A walk of a grammar along tokens that may still be taken back; it returns at the end of the block."""
 
-    def __init__(self, grammar: GrammarConstraint) -> None:
+    def __init__(self, grammar: Constraint) -> None:
         self._grammar = grammar
         self._count = 0
 
@@ -68,7 +68,7 @@ class Ahead:
         self._grammar.back(self._count)
 
 
-def go_on(grammar: GrammarConstraint, token: int) -> None:
+def go_on(grammar: Constraint, token: int) -> None:
     """Let ``grammar`` go on behind a token that it permitted. Raises GrammarError where it cannot."""
     if not grammar.advance(token):
         raise GrammarError("the grammar is too complex to go on with", hint="use one with fewer choices")

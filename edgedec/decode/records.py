@@ -9,7 +9,7 @@ from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.tree import EMPTY, DraftTree
 
 if TYPE_CHECKING:
-    from edgedec.grammar.matcher import GrammarConstraint
+    from edgedec.grammar import Constraint
     from edgedec.text.passage import Turns
 
 FinishReason = Literal["stop", "length"]
@@ -52,7 +52,7 @@ class ReplyDetails:
     logprobs: int = 0
     """The log-probability of the token, and this many of the most probable ones; 0: none."""
     entropy: bool = False
-    grammar: GrammarConstraint | None = field(default=None, compare=False)
+    grammar: Constraint | None = field(default=None, compare=False)
     """At the place where the reply begins; it goes along with the committed tokens."""
     start: int | None = None
     """Tokens before the reply. The rest of the prompt it has said already; None: nothing of it."""

@@ -21,7 +21,7 @@ from edgedec.decode.records import FinishReason, ReplyDetails, Step
 from edgedec.sampling import DrawParams
 
 if TYPE_CHECKING:
-    from edgedec.grammar.matcher import GrammarConstraint
+    from edgedec.grammar import Constraint
 
 _REASONS: tuple[FinishReason | None, ...] = (None, "stop", "length")
 """By ``core_lib.engine.Verified.end``."""
@@ -122,7 +122,7 @@ class ReplyPlan:
 class _Walk:
     """A grammar as the core asks it: ``core_lib.grammar.ReplyGrammar``, while a walk ahead of it goes on."""
 
-    def __init__(self, grammar: GrammarConstraint) -> None:
+    def __init__(self, grammar: Constraint) -> None:
         self._grammar = grammar
         self._ahead = Ahead(grammar)
 

@@ -23,7 +23,7 @@ from edgedec.draft.native import table_of
 from edgedec.sampling import DrawParams
 
 if TYPE_CHECKING:
-    from edgedec.grammar.matcher import GrammarConstraint
+    from edgedec.grammar import Constraint
 
 __all__ = ["Speculation", "Tally"]
 
@@ -62,7 +62,7 @@ class Speculation:
         self._begun = False
         self._beginning: tuple[Sequence[int], int, DrawParams | None] = (), 0, None
         """The sequence that drafters begin, and how its reply is drawn; None: as before."""
-        self._grammar: GrammarConstraint | None = None
+        self._grammar: Constraint | None = None
         seats = [_seat(drafter) for drafter in drafters]
         self.taps = self._taps()
         """Layers of the target whose outputs drafters need, ascending."""
@@ -133,7 +133,7 @@ class Speculation:
         *,
         params: DrawParams | None = None,
         stop_ids: Collection[int] = (),
-        grammar: GrammarConstraint | None = None,
+        grammar: Constraint | None = None,
     ) -> None:
         """Start a new sequence, which shares its first ``kept`` tokens with the one before.
 

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from edgedec.core.ledger import Ledger
     from edgedec.core.model_spec import ModelSpec
     from edgedec.grammar.matcher import GrammarConstraint
+    from edgedec.grammar.thought_limit import ThoughtLimit
+
+    Constraint = GrammarConstraint | ThoughtLimit
+    from edgedec.text.thought_walk import ThoughtWalk
     from edgedec.text.tokenizer import Tokenizer
 
 __all__ = ["GrammarChoice", "GrammarSpec", "constraint_for"]
@@ -26,3 +30,14 @@ def constraint_for(
     from edgedec.grammar import matcher
 
     return matcher.constraint_for(spec, tokenizer, model, ledger, tokens)
+
+
+def limited(
+    walk: ThoughtWalk, size: int, form: GrammarConstraint | None, tokens: Sequence[int]
+) -> Constraint | None:
+    """Return the constraint of a reply whose thinking part ends; ``form`` where there is no limit on it."""
+    if not walk.closing:
+        return form
+    from edgedec.grammar.thought_limit import ThoughtLimit
+
+    return ThoughtLimit(walk, size, form, tokens)

@@ -58,6 +58,8 @@ class GrammarSpec:
     """Keywords of schemas that replies do not keep to, with their places: annotations, mostly."""
     cuttable: bool = field(default=False, compare=False, repr=False)
     """Whether a reply may be cut anywhere, as free text may; calls in it have a form."""
+    thinks: bool = field(default=False, compare=False, repr=False)
+    """Whether a thinking part may stand before a reply of the form."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(GrammarKind):
@@ -127,9 +129,14 @@ class GrammarSpec:
         return cls("regex", pattern)
 
     @classmethod
-    def lark(cls, grammar: str, left_out: tuple[str, ...] = (), *, cuttable: bool = False) -> GrammarSpec:
+    def lark(cls, grammar: str) -> GrammarSpec:
         """Return the form of texts that a grammar in Lark's form derives from its rule ``start``."""
-        return cls("lark", grammar, left_out=left_out, cuttable=cuttable)
+        return cls("lark", grammar)
+
+    @classmethod
+    def of_calls(cls, grammar: str, left_out: tuple[str, ...], *, cuttable: bool = False) -> GrammarSpec:
+        """Return the form of replies beside tools: calls, or text with calls, behind a thinking part."""
+        return cls("lark", grammar, left_out=left_out, cuttable=cuttable, thinks=True)
 
     @property
     def name(self) -> str:

@@ -23,6 +23,10 @@ class ReplyStats:
     """From the start of the reply to its first token."""
     decode_s: float
     """From the first token to the last one."""
+    thought_tokens: int = 0
+    """Tokens of the thinking part."""
+    thought_closed: bool = False
+    """Whether the limit on the thinking part closed it."""
 
     @property
     def prefill_tokens_per_s(self) -> float | None:
@@ -51,7 +55,14 @@ class ReplyStats:
             "decode_s": _rounded(self.decode_s),
             "prefill_tokens_per_s": _rounded(self.prefill_tokens_per_s),
             "decode_tokens_per_s": _rounded(self.decode_tokens_per_s),
+            **self._thought(),
         }
+
+    def _thought(self) -> dict[str, int]:
+        """Return the figures of a thinking part; none without one."""
+        if not (self.thought_tokens or self.thought_closed):
+            return {}
+        return {"thought_tokens": self.thought_tokens, "thought_closed": self.thought_closed}
 
     def summary(self, capacity: int | None = None) -> str:
         """Describe it in one line: ``42 tokens, 35.1 tok/s | prompt 18 at 210 tok/s | context 60/2048``."""
@@ -59,6 +70,8 @@ class ReplyStats:
         parts = [f"{count} token{'' if count == 1 else 's'}"]
         if (rate := self.decode_tokens_per_s) is not None:
             parts[0] += f", {rate:.1f} tok/s"
+        if self.thought_tokens or self.thought_closed:
+            parts[0] += f", {self.thought_tokens} of thought{' (closed)' if self.thought_closed else ''}"
         prompt = f"prompt {self.prompt_tokens}"
         if self.reused_tokens:
             prompt += f" ({self.reused_tokens} reused)"

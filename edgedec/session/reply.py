@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import field
+from dataclasses import field, replace
 from inspect import GEN_RUNNING, getgeneratorstate
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -14,7 +14,7 @@ from edgedec.core.cache_config import DROP, WhenFull
 from edgedec.core.errors import GrammarError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.decode.records import ReplyDetails
-from edgedec.grammar import constraint_for
+from edgedec.grammar import constraint_for, limited
 from edgedec.metrics.marks import Marks
 from edgedec.metrics.stats import Clock, ReplyStats, ReplyTimer
 from edgedec.sampling import DrawParams
@@ -22,6 +22,8 @@ from edgedec.session.loops import TAIL_TOKENS, loops
 from edgedec.session.public_names import public_names
 
 if TYPE_CHECKING:
+    from edgedec.grammar import Constraint
+    from edgedec.grammar.matcher import GrammarConstraint
     from edgedec.grammar.spec import GrammarSpec
     from edgedec.metrics.marks import CounterSnapshot
     from edgedec.session.engine import ReplyEngine
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from edgedec.session.trace import Traced
     from edgedec.text.passage import Turns
     from edgedec.text.reply_reader import ReplyReader
+    from edgedec.text.thought import ThoughtRule
+    from edgedec.text.thought_walk import ThoughtPlace, ThoughtWalk
     from edgedec.text.tokenizer import Tokenizer
 
 
@@ -52,6 +56,13 @@ class Settings:
     channels: bool = False
     grammar: GrammarSpec | None = None
     """The form that replies must have."""
+    thought: ThoughtRule | None = None
+    """The thinking part of replies, and when it is closed; None: nothing is known of one."""
+
+    @property
+    def masked(self) -> bool:
+        """Whether not every token may come next everywhere."""
+        return self.grammar is not None or bool(self.thought and self.thought.limit is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +205,19 @@ class Reply:
         self.finish_reason: str | None = None
         self._mark = engine.mark
         self._marks: list[CounterSnapshot] = []
-        grammar = None
+        form: GrammarConstraint | None = None
+        grammar: Constraint | None = None
         if self.form:
             home = engine.home
-            grammar = constraint_for(self.form, tokenizer, home.spec, home.ledger, start.tokens)
+            form = grammar = constraint_for(self.form, tokenizer, home.spec, home.ledger, start.tokens)
+        self._thought: tuple[ThoughtWalk, ThoughtPlace, int] | None = None
+        """The thinking part as far as ``stats`` has followed it, over so many tokens of this part."""
+        if settings.thought and start.reader and (self.form is None or self.form.thinks):
+            from edgedec.text.thought_walk import ThoughtWalk
+
+            walk = ThoughtWalk(settings.thought, tokenizer, start.prompt)
+            self._thought = walk, walk.along(walk.start, start.tokens), 0
+            grammar = limited(walk, engine.home.spec.vocab_size, form, start.tokens)
         self._running: Callable[[], Generator[str, None, None] | None] = lambda: None
         """Returns the iteration, while there is one."""
         self._begun = False
@@ -266,7 +286,16 @@ class Reply:
         """The numbers so far."""
         if self._timer is None:
             return ReplyStats(len(self.prompt), self.reused, 0, 0.0, 0.0)
-        return self._timer.stats()
+        return self._with_thought(self._timer.stats())
+
+    def _with_thought(self, stats: ReplyStats) -> ReplyStats:
+        """Return figures with those of the thinking part."""
+        if self._thought is None:
+            return stats
+        walk, place, seen = self._thought
+        place = walk.along(place, self.tokens[seen:])
+        self._thought = walk, place, len(self.tokens)
+        return replace(stats, thought_tokens=place.tokens, thought_closed=place.closed)
 
     @property
     def marks(self) -> Marks | None:

@@ -92,13 +92,13 @@ class ReplySyntax:
         thought = end if prompt.rstrip().endswith(begin) else ""
         if self._chosen:
             functions, left_out = kept_functions(self._chosen)
-            return GrammarSpec.lark(call_grammar(family, functions, control, thought), left_out)
+            return GrammarSpec.of_calls(call_grammar(family, functions, control, thought), left_out)
         functions, left_out = bound_functions(functions, bind=self.bound)
         if form:
             text = form_or_calls(family, functions, control, form.schema(), thought)
-            return GrammarSpec.lark(text, form.left_out + left_out)
+            return GrammarSpec.of_calls(text, form.left_out + left_out)
         strict_text = None if self.channels else strict_grammar(family, functions, control, (begin, end))
-        return GrammarSpec.lark(strict_text, left_out, cuttable=True) if strict_text else None
+        return GrammarSpec.of_calls(strict_text, left_out, cuttable=True) if strict_text else None
 
     def opened(self, prompt: Prompt, form: GrammarSpec | None) -> Prompt:
         """Return the prompt of a reply that must have a ``form``: in channels, it begins within the answer.

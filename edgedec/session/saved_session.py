@@ -70,6 +70,10 @@ def cache_of(portable: Portable, tokens: Sequence[int]) -> SavedCache:
     return SavedCache(portable.cache_layout, __version__, tuple(tokens))
 
 
+_FLAGS = ("cuttable", "thinks")
+"""Fields of a form beside its text."""
+
+
 def document_of(saved: SavedSession) -> dict[str, Any]:
     """Make the document of a file."""
     cut = saved.unfinished
@@ -92,7 +96,8 @@ def _unfinished_document(cut: Unfinished) -> dict[str, Any]:
     if cut.form is None:
         return document
     form: dict[str, Any] = {"kind": cut.form.kind, "text": cut.form.text}
-    return document | {"form": form | ({"cuttable": True} if cut.form.cuttable else {})}
+    flags = {name: True for name in _FLAGS if getattr(cut.form, name)}
+    return document | {"form": form | flags}
 
 
 def read_session(path: Path, engine: ReplyEngine, model: ModelId, notice: Notice) -> SavedSession:
@@ -204,8 +209,13 @@ def _unfinished(item: dict[str, Any]) -> Unfinished:
         _tokens(item["said"]),
         _text(item["shown"]),
         bound,
-        form and GrammarSpec(form["kind"], _text(form["text"]), cuttable=form.get("cuttable", False) is True),
+        form and _form(form),
     )
+
+
+def _form(item: dict[str, Any]) -> GrammarSpec:
+    flags: dict[str, Any] = {name: item.get(name) is True for name in _FLAGS}
+    return GrammarSpec(item["kind"], _text(item["text"]), **flags)
 
 
 def _cache(item: dict[str, Any]) -> SavedCache:

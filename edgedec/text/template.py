@@ -29,10 +29,11 @@ from edgedec.text.template_inputs import (
     in_system_message,
     with_thoughts,
 )
-from edgedec.text.thinking import thinking_option
+from edgedec.text.thinking import thinking_option, thinks
 
 if TYPE_CHECKING:
     from edgedec.text.template_tools import ToolForms
+    from edgedec.text.thought import ThoughtRule
     from edgedec.text.tool_calls.family import Family
 
 FILE_NAME = "chat_template.jinja"
@@ -116,6 +117,14 @@ class ChatTemplate:
         with self._lock, _hinted():
             if self._by_program([_GREETING], TemplateInputs(), True) is None:
                 self._ready()
+
+    def thought(self, limit: int | None = None) -> ThoughtRule | None:
+        """Return the rule of thoughts in replies; None where there is neither a thought nor a limit on it."""
+        if limit is None and not thinks(self.source):
+            return None
+        from edgedec.text.thought import ThoughtRule
+
+        return ThoughtRule.of(self.source, limit)
 
     def thinking(self, on: bool) -> ChatTemplate:
         """Return the template with thinking turned on or off. Raises UsageError where it has no switch."""

@@ -19,6 +19,8 @@ THINKING_TAGS = (
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 """Words for how much a reply thinks, from the least to the most."""
 _OFF = ("none", "minimal")
+_EFFORT_TOKENS = {"none": 0, "minimal": 0, "low": 1_024, "medium": 8_192}
+"""Most tokens of a thought by the word for it; more effort has no bound."""
 _KNOWN_EFFORTS = {"none": "low", "minimal": "low", "xhigh": "high"}
 """Words of templates that read one, for those that they do not know."""
 _VARIABLES = ("enable_thinking", "thinking")
@@ -29,6 +31,11 @@ _ASKED = r"\{[%%{][^%%}]*?\b(?:el)?if\b[^%%}]*?(?<![.\w'\"])%s\b"
 def thinking_tags(template: str) -> tuple[str, str]:
     """Return the tags around the thinking part that a chat template names; the usual ones for none."""
     return next((tags for tags in THINKING_TAGS if tags[1] in template), (BEGIN, END))
+
+
+def thinks(template: str) -> bool:
+    """Return whether a chat template knows of a thinking part."""
+    return any(end in template for _, end in THINKING_TAGS) or "<|channel|>analysis" in template
 
 
 def thinking_option(template: str, on: bool) -> dict[str, bool]:
@@ -59,6 +66,16 @@ def effort_option(template: str, effort: str) -> dict[str, str | bool]:
         return dict(thinking_option(template, effort not in _OFF))
     except UsageError:
         return {}
+
+
+def effort_limit(template: str, effort: str | None) -> int | None:
+    """Return the most tokens of a thought for a word of effort; None where nothing need bound it.
+
+    A template that reads the word has a model that knows it; one with a switch turns thoughts off itself.
+    """
+    if effort is None or re.search(r"\breasoning_effort\b", template):
+        return None
+    return None if effort in _OFF and effort_option(template, effort) else _EFFORT_TOKENS.get(effort)
 
 
 class ThinkingSplitter:

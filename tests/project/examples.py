@@ -114,6 +114,7 @@ EXAMPLES = (
     Example(guide("energy"), "objective=", left_out="needs a meter; tests/costs/test_pass_energy.py has one"),
     Example(guide("serving"), "serve qwen2.5-coder-1.5b", left_out=SERVER),
     Example(guide("serving"), "from openai import", left_out=SERVER),
+    Example(guide("serving"), "--mcp servers.json", left_out="starts servers of a reader's own"),
     Example(guide("serving"), "ANTHROPIC_BASE_URL", left_out="needs a server and Claude Code"),
     Example(guide("serving"), "OLLAMA_HOST", left_out=SERVER),
     Example(guide("serving"), "--key-file", left_out=SERVER),

@@ -61,7 +61,7 @@ class PageTools:
     async def call(self, request: Request) -> Response:
         """Call a tool, and return its result as the model is to read it."""
         if self._servers is None:
-            raise ApiError(404, "this server has no tools; `edgedec serve --mcp FILE` gives it some")
+            raise ApiError(404, "this server has no tools")
         _of_own_page(request)
         given = request.headers.get(TOKEN_HEADER, "")
         if not hmac.compare_digest(given.encode(), self._token.encode()):

@@ -39,6 +39,7 @@ class ChatBody(ChoicesBody):
     tool_choice: Any = None
     parallel_tool_calls: bool = True
     reasoning_effort: Effort | None = None
+    max_thinking_tokens: int | None = Field(default=None, ge=0)
     chat_template_kwargs: dict[str, Any] | None = None
     edgedec: Extensions = Extensions()
 
@@ -64,6 +65,7 @@ class ChatBody(ChoicesBody):
             tools=tools,
             tool_choice=choice_of(self.tool_choice, tools),
             reasoning_effort=self.reasoning_effort,
+            think_tokens=self.max_thinking_tokens,
             template_options=options_of(self.chat_template_kwargs),
             continues=self.edgedec.continues,
             sampling=sampling_of(self.others),

@@ -18,7 +18,7 @@ from edgedec.session.reply_syntax import ReplySyntax
 from edgedec.session.samples import with_seed
 from edgedec.text.limits import TextLimits
 from edgedec.text.reply_reader import reader_of
-from edgedec.text.thinking import effort_option
+from edgedec.text.thinking import effort_limit, effort_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from edgedec.session.message import Message
     from edgedec.text.reply_reader import ReplyReader
     from edgedec.text.template_inputs import Plain
+    from edgedec.text.thought import ThoughtRule
 
 
 _MOST_NOTES = 100
@@ -123,6 +124,7 @@ class Intake:
             spelled=spelled,
             channels=bool(start.reader) and syntax.channels,
             grammar=form,
+            thought=self._thought(request),
         )
         inputs = ReplyInputs(start, settings)
         self._check(inputs)
@@ -191,6 +193,15 @@ class Intake:
         if request.reasoning_effort is None or self._template is None:
             return {}
         return effort_option(self._template.source, request.reasoning_effort)
+
+    def _thought(self, request: GenerationRequest) -> ThoughtRule | None:
+        """Return the thinking part of the replies, and when it is closed; None where there is none."""
+        if self._template is None:
+            return None
+        rule, limit = self._template.thought(), request.think_tokens
+        if limit is None and rule:
+            limit = effort_limit(self._template.source, request.reasoning_effort)
+        return rule if limit is None else self._template.thought(limit)
 
     def _check_room(self, nbytes: int) -> None:
         """Raise ContextFullError for texts that take more memory than there can ever be for them."""

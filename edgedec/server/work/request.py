@@ -47,6 +47,8 @@ class GenerationRequest:
     """Variables of the chat template, such as ``enable_thinking``."""
     reasoning_effort: str | None = None
     """One of ``EFFORTS``: how much a reply thinks, as far as the model's chat template can say it."""
+    think_tokens: int | None = None
+    """Most tokens of a thought, which is closed then. None: as the effort says."""
     continues: bool = False
     """Whether the last message is an assistant's, and the reply goes on with it."""
     sampling: SamplingParams = field(default_factory=SamplingParams)

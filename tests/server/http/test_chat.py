@@ -340,3 +340,13 @@ def test_an_error_within_a_stream_ends_it() -> None:
         assert "[DONE]" not in answer.text
         assert "secret" not in answer.text
         assert server.line_of(answer)["cause"] == "ValueError"
+
+
+def test_a_limit_on_thoughts_is_a_count(served: Running, client: httpx.Client) -> None:
+    assert client.post("/v1/chat/completions", json={**HELLO, "max_thinking_tokens": 300}).status_code == 200
+    assert served.hub.asked[-1].think_tokens == 300
+    assert client.post("/v1/chat/completions", json=HELLO).status_code == 200
+    assert served.hub.asked[-1].think_tokens is None
+    for wrong in (-1, "many", 1.5):
+        answer = client.post("/v1/chat/completions", json={**HELLO, "max_thinking_tokens": wrong})
+        assert refused(answer)["param"] == "max_thinking_tokens"

@@ -224,6 +224,7 @@ def test_thinking_is_an_effort(
 ) -> None:
     assert post(client, **fields).status_code == 200
     assert served.hub.asked[-1].reasoning_effort == effort
+    assert served.hub.asked[-1].think_tokens == fields.get("thinking", {}).get("budget_tokens")
 
 
 def test_the_text_of_thinking_is_left_out_where_that_is_asked_for(client: httpx.Client) -> None:

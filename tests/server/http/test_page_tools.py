@@ -109,4 +109,4 @@ def test_a_key_is_needed_too_where_the_server_has_one(with_tools: Running) -> No
 
 def test_a_server_without_tools_says_so(client: httpx.Client) -> None:
     assert client.get(LIST).json() == {"tools": []}
-    assert "serve --mcp" in refused(call(client, "add"), 404)["message"]
+    assert "has no tools" in refused(call(client, "add"), 404)["message"]

@@ -22,7 +22,7 @@ _BUDGETS = ((4_096, "low"), (16_384, "medium"))
 
 
 class Thinking(BodyPart):
-    """Whether a reply thinks first, and about how much: a budget is an effort, and holds no count."""
+    """Whether a reply thinks first, and how much at most; a budget is an effort, too."""
 
     type: Literal["enabled", "adaptive", "between_tools", "disabled"]
     budget_tokens: int | None = Field(default=None, ge=1)
@@ -90,6 +90,7 @@ class MessageBody(RequestBody):
             tools=tools,
             tool_choice=self._choice(tools),
             reasoning_effort=self._effort(),
+            think_tokens=self.thinking.budget_tokens if self.thinking else None,
             continues=messages[-1].role == "assistant",
             sampling=sampling_of(self.others),
             max_tokens=self.max_tokens,
