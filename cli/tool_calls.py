@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 MOST_ROUNDS = 20
 """Replies to results in one turn; a model may call without end."""
 _SHOWN_CHARS = 300
+_NO_ARGUMENTS = ("", "null")
+"""Texts in place of an empty object, as some models write them."""
 _STOPPED = "the user stopped this call"
 _REFUSED = "the user did not allow this call"
 
@@ -106,7 +108,7 @@ class ToolCalls:
             screen.aside(f"calls {_harmless(call.name)}, which is no tool")
             return f"there is no tool {call.name}"
         try:
-            arguments = call.values()
+            arguments = {} if call.arguments.strip() in _NO_ARGUMENTS else call.values()
             tool.check(arguments)
         except UsageError as error:
             screen.aside(f"calls {tool.name} with wrong arguments: {_harmless(error.message)}")

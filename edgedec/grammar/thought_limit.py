@@ -30,6 +30,8 @@ class ThoughtLimit:
         """Whether ``token`` may come next."""
         if closing := self._closing():
             return token == closing[0]
+        if token in self._walk.barred(self._places[-1]):
+            return False
         return self._form.permits(token) if self._form else 0 <= token < self._size
 
     def bits(self) -> NDArray[np.uint8]:
@@ -38,7 +40,12 @@ class ThoughtLimit:
             only = np.zeros_like(self._every)
             only[closing[0] // 8] = 1 << closing[0] % 8
             return only
-        return self._form.bits() if self._form else self._every
+        bits = self._form.bits() if self._form else self._every
+        if barred := self._walk.barred(self._places[-1]):
+            bits = bits.copy()
+            for token in barred:
+                bits[token // 8] &= ~np.uint8(1 << token % 8)
+        return bits
 
     def advance(self, token: int) -> bool:
         """Go on behind ``token``; False, and nothing changes, if it may not come next."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +13,7 @@ from edgedec.mcp.config import ServerCommand
 
 MOST_RESULT_CHARS = 20_000
 """Longest result that a model gets; the context has to hold it."""
+_OTHERS, _MOST_NAME = re.compile(r"[^A-Za-z0-9_-]"), 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +51,26 @@ class McpTool:
 
 
 def named_apart(found: Iterable[tuple[ServerCommand, Any]]) -> list[McpTool]:
-    """Return the tools of all servers, each with a name of its own.
+    """Return the tools of all servers, each with a name of its own that every form of calls can write.
 
-    Where two are alike, the server's name comes before them.
+    Other characters than letters, digits, ``_`` and ``-`` become ``_``. Where two names are alike, the
+    server's comes before them, and where they still are, a number behind them.
     """
     listed = list(found)
-    names = [tool.name for _, tool in listed]
+    names = [_plain(tool.name) for _, tool in listed]
     tools: dict[str, McpTool] = {}
-    for server, tool in listed:
-        name = tool.name if names.count(tool.name) == 1 else f"{server.name}_{tool.name}"
+    for (server, tool), plain in zip(listed, names, strict=True):
+        name = plain if names.count(plain) == 1 else _plain(f"{server.name}_{plain}")
+        while name in tools:
+            stem, _, number = name.rpartition("-")
+            name = f"{stem}-{int(number) + 1}" if stem and number.isdecimal() else f"{name}-2"
         schema = dict(tool.input_schema or {"type": "object"})
-        tools.setdefault(name, McpTool(name, tool.name, server, str(tool.description or ""), schema))
+        tools[name] = McpTool(name, tool.name, server, str(tool.description or ""), schema)
     return list(tools.values())
+
+
+def _plain(name: str) -> str:
+    return _OTHERS.sub("_", name)[:_MOST_NAME] or "tool"
 
 
 def result_text(result: Any) -> str:

@@ -29,6 +29,8 @@ class ThoughtPlace(NamedTuple):
     """Tokens of the closing words so far."""
     closed: bool = False
     """Whether the closing words ended it."""
+    waits: bool = False
+    """Whether they were the last that was said, so that the answer is yet to begin."""
 
 
 class ThoughtWalk:
@@ -44,12 +46,18 @@ class ThoughtWalk:
         if rule.limit is not None:
             self.closing = tokenizer.encode(rule.closing, add_bos=False, parse_special=True)
         tail = b"".join(map(self._piece, prompt[-_TAIL_TOKENS:])).rstrip()
+        tags = [tokenizer.encode(tag, add_bos=False, parse_special=True) for tag in (rule.begin, rule.end)]
+        self._tags = frozenset(tag[0] for tag in tags if len(tag) == 1)
         self.start = ThoughtPlace(inside=tail.endswith(self._begin))
         """The place before the first token."""
 
     def due(self, place: ThoughtPlace) -> bool:
         """Whether the thought is to be closed at this place."""
         return place.inside and self._limit is not None and place.tokens >= self._limit
+
+    def barred(self, place: ThoughtPlace) -> frozenset[int]:
+        """Return tokens that may not come next: behind a closed thought, the tags of another one."""
+        return self._tags if place.waits else frozenset()
 
     def left(self, place: ThoughtPlace) -> int | None:
         """Return how many tokens a thought may still have; None for any number, or outside of one."""
@@ -58,11 +66,11 @@ class ThoughtWalk:
     def after(self, place: ThoughtPlace, token: int) -> ThoughtPlace:
         """Return the place behind one more token."""
         if place.over:
-            return place
+            return place._replace(waits=False) if place.waits and self._piece(token).strip() else place
         if self.due(place) and token == self.closing[place.said]:
             said = place.said + 1
             over = said == len(self.closing)
-            return place._replace(said=said, inside=not over, over=over, closed=over)
+            return place._replace(said=said, inside=not over, over=over, closed=over, waits=over)
         text = place.held + self._piece(token)
         if place.inside:
             return self._inside(place, text, 1)

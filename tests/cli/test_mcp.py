@@ -127,6 +127,13 @@ def test_wrong_calls_are_answers_to_the_model_and_nothing_is_called(servers: Too
     assert answers.asked == 0
 
 
+def test_a_call_without_arguments_is_one_with_none(servers: ToolServers) -> None:
+    """Models write no arguments as an empty text, as null, or not at all."""
+    for text in ("", "null", "{}"):
+        chat = carried_out(ToolCalls(servers, Answers("y")), Reply((ToolCall("1", "fail", text),)), Reply())
+        assert "wrong arguments" not in chat.results[0], text
+
+
 def test_ctrl_c_stops_the_calls_of_a_reply_and_leaves_the_chat_whole(servers: ToolServers) -> None:
     asked = Reply((call("add", 1, a=1, b=1), call("add", 2, a=2, b=2), call("add", 3, a=3, b=3)))
     chat = carried_out(ToolCalls(servers, Answers("y", "^C")), asked, Reply())

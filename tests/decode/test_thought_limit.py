@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
 from edgedec.backends.fake import MarkovForward
@@ -22,6 +23,10 @@ from tests.grammar.support import spec, tokenizer
 SIZE, STOPS = spec().vocab_size, spec().eos_ids
 RULE = ThoughtRule("Q", "Z", " So.Z", None)
 PARAMS = [DrawParams(), DrawParams(temperature=1.3, seed=5), DrawParams(temperature=0.8, top_k=40, seed=9)]
+
+
+def ids(text: str) -> list[int]:
+    return tokenizer().encode(text, add_bos=False)
 
 
 def reply(limit: int | None, params: DrawParams, *drafters: Drafter, begun: bool = True) -> list[int]:
@@ -71,3 +76,27 @@ def test_drafts_change_no_token(params: DrawParams, limit: int) -> None:
         (oracle(bounded, prompt, 0.4), Lookup()),
     ):  # fmt: skip
         assert reply(limit, params, *drafters) == bounded
+
+
+@pytest.mark.parametrize("again", ["Z", "Q"])
+def test_a_closed_thought_does_not_end_or_begin_again(again: str) -> None:
+    """Other runtimes show a second closing tag in the answer, or a thought that goes on without a bound."""
+    walk = ThoughtWalk(ThoughtRule(RULE.begin, RULE.end, RULE.closing, 0), tokenizer(), ids("a Q"))
+    limit = limited(walk, SIZE, None, ())
+    assert limit is not None
+    assert limit.forced() == ids(RULE.closing)
+    for token in limit.forced():
+        assert limit.advance(token)
+    [tag] = ids(again)
+    for before in ("", "\n", " \n"):
+        for token in ids(before):
+            assert limit.advance(token)
+        assert not limit.permits(tag)
+        assert not limit.advance(tag)
+        assert not limit.bits()[tag // 8] >> tag % 8 & 1
+        assert int(np.unpackbits(limit.bits()).sum()) == SIZE - 2
+        limit.back(len(ids(before)))
+    assert limit.advance(ids("b")[0])
+    assert limit.permits(tag)
+    limit.back(1)
+    assert not limit.permits(tag)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mcp.types import Tool
 
 from edgedec.core.errors import UsageError
+from edgedec.grammar.spec import GrammarSpec
 from edgedec.mcp.config import ServerCommand
 from edgedec.mcp.servers import ToolServers
-from edgedec.mcp.tool import MOST_RESULT_CHARS, McpTool
+from edgedec.mcp.tool import MOST_RESULT_CHARS, McpTool, named_apart
+from edgedec.session.tool_schemas import bound_functions
+from edgedec.text.tool_calls.call_grammar import strict_grammar
+from edgedec.text.tool_calls.hermes import HERMES
+from tests.grammar.support import constraint, tokenizer
 
 SCRIPT = str(Path(__file__).with_name("tool_server.py"))
 
@@ -108,3 +116,47 @@ def test_the_end_leaves_no_thread_and_no_process() -> None:
     assert set(threading.enumerate()) <= before
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def listed(*names: str, server: str = "test") -> list[McpTool]:
+    return named_apart([(command(server), Tool(name=one, input_schema={"type": "object"})) for one in names])
+
+
+def test_names_of_tools_become_such_that_every_model_can_call() -> None:
+    """Dots are allowed by the protocol, spaces and slashes occur; forms of calls know none of them."""
+    names = [
+        "docs.appendText",
+        "Create CIFS Share",
+        "basic/music",
+        "a.b",
+        "a_b",
+        "a b",
+        "",
+        "x" * 300,
+        "größe",
+    ]
+    found = listed(*names)
+    assert [tool.own for tool in found] == names
+    assert len({tool.name for tool in found}) == len(names)
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", tool.name) for tool in found)
+    assert found[0].name == "docs_append"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object"},
+        {},
+        {"type": "object", "oneOf": [{"required": ["app"]}, {"required": ["id"]}], "properties": {"app": {}}},
+        {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "properties": None},
+    ],
+)
+def test_schemas_without_properties_and_with_choices_at_their_root_take_arguments(schema: Any) -> None:
+    """Other clients send {} for such tools, or fail to load them."""
+    [one] = named_apart([(command(), SimpleNamespace(name="open", input_schema=schema, description=None))])
+    functions, _ = bound_functions([one.as_openai()["function"]], bind=True)
+    text = strict_grammar(HERMES, functions, {})
+    assert text is not None
+    form = constraint(GrammarSpec.of(grammar=text))
+    said = '<tool_call>\n{"name": "open", "arguments": {"app": "edge"}}\n</tool_call>'
+    assert all(form.advance(token) for token in tokenizer().encode(said, add_bos=False))

@@ -42,7 +42,7 @@ export class Toolbox {
   }
 
   call(server, call, signal) {
-    return server.call(this.#token, { name: call.name, arguments: JSON.parse(call.arguments || "{}"), confirmed: true }, signal);
+    return server.call(this.#token, { name: call.name, arguments: JSON.parse(call.arguments || "{}") ?? {}, confirmed: true }, signal);
   }
 }
 
