@@ -1,7 +1,7 @@
 """Seconds to the first token of a long prompt: ``python -P -m docs.measure.prefixes MODEL [CHARACTERS]``.
 
-A server of its own keeps prefixes in a new folder. The prompt, source of the standard library, is read once; then
-the last message changes, in memory and after a restart.
+A server of its own keeps prefixes in a new folder. The prompt, source of the standard library, is read once.
+Then the last message changes, in memory and after a restart.
 """
 
 from __future__ import annotations
