@@ -139,7 +139,7 @@ def test_names_of_tools_become_such_that_every_model_can_call() -> None:
     assert [tool.own for tool in found] == names
     assert len({tool.name for tool in found}) == len(names)
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", tool.name) for tool in found)
-    assert found[0].name == "docs_append"
+    assert found[0].name == "docs_appendText"
 
 
 @pytest.mark.parametrize(
