@@ -23,9 +23,11 @@ RANKER = {**MODERN, "architectures": ["ModernBertForSequenceClassification"], "i
 BOTH = pytest.mark.parametrize("config", [MODERN, NOMIC], ids=["modern", "nomic"])
 
 
-def states(directory: Path, config: dict[str, Any], text: str, other: str | None = None) -> F64:
+def states(
+    directory: Path, config: dict[str, Any], text: str, other: str | None = None, longest: int = 80
+) -> F64:
     library = byte_tokenizer()
-    library.enable_truncation(80)
+    library.enable_truncation(longest)
     tensors = load_file(directory / "model.safetensors")
     found = (modern_states if config["model_type"] == "modernbert" else nomic_states)(
         tensors, config, (library.encode(text, other) if other is not None else library.encode(text)).ids
@@ -177,3 +179,17 @@ def test_a_module_lies_in_the_directory(tmp_path: Path, place: object) -> None:
     (directory / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(BadFileError, match="which is no folder of the model's directory"):
         export_huggingface(directory, tmp_path / "bundle")
+
+
+@BOTH
+def test_a_text_may_be_longer_than_a_batch(tmp_path: Path, config: dict[str, Any]) -> None:
+    longer = {**config, "max_position_embeddings": 2048, "n_positions": 2048}
+    directory = write_modern(tmp_path / "model", longer)
+    export_huggingface(directory, tmp_path / "bundle", quant="f32,head=f32")
+    encoder, text = load_encoder(tmp_path / "bundle"), "1" * 1300
+    assert encoder.plan.tokens < 1302 < encoder.context
+    mean = states(directory, longer, text, longest=2048).mean(0)
+    found = encoder.embed([text, "the cat"])
+    assert found.cut == 0
+    assert found.vectors[0] @ mean / np.linalg.norm(mean) > 0.999999
+    assert same_bits(found.vectors[1], encoder.embed(["the cat"]).vectors[0])
