@@ -194,6 +194,6 @@ def test_calls_in_a_form_of_json_are_bound_silently(
 def test_calls_in_another_form_are_free_and_a_line_says_so(
     servers: ToolServers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    chat = bound_chat(tmp_path, servers, FORMS["qwen-coder"].template.source)
+    chat = bound_chat(tmp_path, servers, FORMS["gemma4"].template.source)
     assert not chat.syntax.bound
     assert "free: arguments are checked, not bound" in capsys.readouterr().err

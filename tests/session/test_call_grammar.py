@@ -35,6 +35,20 @@ PAINT: dict[str, Any] = {
         },
     },
 }
+NOTED: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        **PAINT["function"],
+        "parameters": {
+            **PAINT["function"]["parameters"],
+            "properties": {
+                "colour": {"type": "string", "enum": ["red", "green"]},
+                "coats": {"type": "integer"},
+                "note": {"type": "string"},
+            },
+        },
+    },
+}
 STOP: dict[str, Any] = {"type": "function", "function": {"name": "stop"}}
 JSON_FORMS = [name for name in FORMS if name not in ("qwen-coder", "lfm", "glm", "function-gemma", "gemma4")]
 
@@ -317,6 +331,76 @@ def test_other_json_stays_text_where_functions_are_strict(tmp_path: Path, text: 
     assert reader.calls == 0
 
 
+BETWEEN_TAGS = {"qwen-coder", "glm"}
+
+
+@pytest.mark.parametrize("name", sorted(BETWEEN_TAGS))
+def test_calls_with_arguments_between_tags_keep_their_schema(tmp_path: Path, name: str) -> None:
+    codec = codec_for(tmp_path, name)
+    form = ReplySyntax(codec, (NOTED, STOP)).grammar("")
+
+    def written(name_of: str, **arguments: object) -> str:
+        given = [{"id": "c", "function": {"name": name_of, "arguments": arguments}}]
+        return FORMS[name].written(given).strip()
+
+    good = written("paint", colour="red", coats=2, note="as\nit {is}, </tool_call>")
+    for text in (
+        "",
+        "Hello <.",
+        good,
+        f"I paint. {good}\n{good} Done.",
+        written("stop", a=[1]),
+        f"Hm.{good}",
+    ):
+        assert allows(codec, form, text), text
+    for text in (
+        written("paint", coats=2), written("paint", colour="blue"), written("paint", colour="red", coats="x"),
+        written("paint", colour="red", more=1), written("other"), f"{good}{written('paint')}",
+        '<tool_call>{"name": "paint", "arguments": {}}</tool_call>', good[:-1],
+    ):  # fmt: skip
+        assert not allows(codec, form, text), text
+    required = ReplySyntax(codec, (NOTED, STOP), "required").grammar("")
+    assert allows(codec, required, good)
+    assert allows(codec, required, written("stop"))
+    for text in ("", "Hello.", written("paint", colour="blue"), f"x{good}", f"{good}{good}"):
+        assert not allows(codec, required, text), text
+    message = read_whole(ReplySyntax(codec, (NOTED, STOP)).reader(), good)
+    [one] = message.tool_calls
+    assert one.values() == {"colour": "red", "coats": 2, "note": "as\nit {is}, </tool_call>"}
+
+
+def test_a_schema_that_tags_cannot_keep_leaves_calls_free(tmp_path: Path) -> None:
+    codec = codec_for(tmp_path, "qwen-coder")
+    for schema in ({"type": "string", "pattern": "a+"}, {"type": "string", "enum": [1]}):
+        assert ReplySyntax(codec, (tool("mark", strict=True, **schema),)).grammar("") is None
+
+
+TAG_PARTS = [
+    "<tool_call>", "\n", "<function=paint>", "<parameter=colour>", "blue", "red", "</parameter>",
+    "</function>", "</tool_call>", "<parameter=note>", "<function=stop>",
+    "<tool_call>\n<function=paint>\n<parameter=colour>\nred\n</parameter>\n</function>\n</tool_call>",
+    "<function=paint>\n<parameter=colour>\nblue\n</parameter>\n</function>", "x",
+    '{"name": "paint", "arguments": {"colour": "blue"}}',
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def coder(tmp_path_factory: pytest.TempPathFactory) -> Codec:
+    return codec_for(tmp_path_factory.mktemp("codec"), "qwen-coder")
+
+
+@settings(max_examples=300, deadline=None)
+@given(parts=st.lists(st.sampled_from(TAG_PARTS), max_size=9))
+def test_a_strict_function_between_tags_is_never_called_with_other_arguments(
+    coder: Codec, parts: list[str]
+) -> None:
+    text = "".join(parts)
+    syntax = ReplySyntax(coder, (NOTED, STOP))
+    calls = [one for one in read_whole(syntax.reader(), text).tool_calls if one.name == "paint"]
+    wrong = [one for one in calls if '"colour": "red"' not in one.arguments]
+    assert not wrong or not allows(coder, syntax.grammar(""), text)
+
+
 PARTS = [
     "<tool_call>", "</tool_call>", "\n", "```json\n", "```", "{", "}", " ", "x", "[", "]", ", ",
     '{"name": "paint", "arguments": {"colour": "blue"}}', '{"name": "paint", "arguments": {"colour": "red"}}',
@@ -343,7 +427,7 @@ def test_a_strict_function_is_never_called_with_other_arguments(hermes: Codec, p
     assert not wrong or not allows(hermes, syntax.grammar(""), text)
 
 
-@pytest.mark.parametrize("name", sorted(set(FORMS) - set(JSON_FORMS)))
-def test_a_form_that_is_not_json_cannot_be_required(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", sorted(set(FORMS) - set(JSON_FORMS) - BETWEEN_TAGS))
+def test_a_form_without_a_grammar_cannot_be_required(tmp_path: Path, name: str) -> None:
     with pytest.raises(UnsupportedError, match="no grammar"):
         ReplySyntax(codec_for(tmp_path, name), (STOP,), "required").grammar("")

@@ -14,6 +14,7 @@ from typing import Any
 from edgedec.core.errors import UnsupportedError
 from edgedec.text.added_tokens import AddedToken, cut_at_special
 from edgedec.text.tool_calls.family import Family
+from edgedec.text.tool_calls.tagged_grammar import TaggedForm, tagged_rules
 
 _SPELLING = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False}
 """JSON as Python writes it, and so as templates do: the call is read again as it was written."""
@@ -30,8 +31,17 @@ def call_grammar(
     """Return the grammar of a call of one of ``functions``.
 
     ``control`` has the ids of control tokens by their texts. ``thought_end``: the reply begins in its
-    thinking part, which that text ends. Raises UnsupportedError for a form of calls that is not JSON.
+    thinking part, which that text ends. Raises UnsupportedError for a form without a grammar, and for
+    schemas that it does not keep.
     """
+    if family.tagged:
+        rules = _between_tags(family.tagged, "", functions, control)
+        if rules is None:
+            raise UnsupportedError(
+                "the form of this model's calls cannot keep the schema of a tool",
+                hint='use plain types in it, or the tool choice "auto"',
+            )
+        return "\n".join(_thought(f"({_any(functions, 'call')})", thought_end, control) + rules) + "\n"
     if family.around is None:
         raise UnsupportedError(
             "this model's form of tool calls has no grammar", hint='use the tool choice "auto"'
@@ -85,6 +95,9 @@ def strict_grammar(
     ``thinking``: the tags of the thinking part, which may stand before it. None for a form in which nothing
     tells where a call begins.
     """
+    if family.tagged:
+        rules = _between_tags(family.tagged, family.control[0], functions, control)
+        return _with_thought(rules, thinking, control) if rules else None
     calls = [family.around(one["name"]) for one in functions] if family.around else []
     if not calls or not family.control:
         return None
@@ -97,13 +110,48 @@ def strict_grammar(
         rules = _object_rules(functions, calls, _literal(tag, control))
     else:
         return None
+    return _with_thought(rules, thinking, control)
+
+
+def _with_thought(rules: Sequence[str], thinking: tuple[str, str], control: Mapping[str, int]) -> str:
+    """Return the grammar of a reply by its rules, perhaps behind a thinking part between control tokens."""
     begin, end = thinking
     if end in control:
         before = f"({_literal(begin, control)})? " if begin in control else ""
-        rules += [f"start: ({before}TEXT {_literal(end, control)})? reply | {before}TEXT"]
+        start = f"start: ({before}TEXT {_literal(end, control)})? reply | {before}TEXT"
     else:
-        rules += ["start: reply"]
-    return "\n".join([*rules, "TEXT: /(?s:.*)/"]) + "\n"
+        start = "start: reply"
+    return "\n".join([*rules, start, "TEXT: /(?s:.*)/"]) + "\n"
+
+
+def _between_tags(
+    form: TaggedForm, tag: str, functions: Sequence[Mapping[str, Any]], control: Mapping[str, int]
+) -> list[str] | None:
+    """Return the rules of text with calls whose arguments have tags; None for schemas beyond these.
+
+    Without a ``tag`` that begins them, the calls alone.
+    """
+
+    def literal(text: str) -> str:
+        return _literal(text, control)
+
+    strict = any(one.get("strict") for one in functions)
+    own = tagged_rules(form, functions, literal, {**_LOOSE, "coerce_one_of": not strict})
+    if own is None:
+        return None
+    rules, bare = own, form.bare if tag else ""
+    if tag:
+        rules += [f"reply: ({_any(functions, 'call')})* TEXT", *_begins("begin", "TEXT", tag, control)]
+    if bare:
+        rules += _begins("bare", "TEXT", bare, control)
+    for at, function in enumerate(functions):
+        before = form.before.replace("NAME", function["name"])
+        begin = f"begin {literal(before.removeprefix(tag))}" if tag else literal(before)
+        rule = f"call_{at}: {begin} arguments_{at}"
+        if bare:
+            rule += f" | bare {literal(before.partition(bare)[2])} arguments_{at}"
+        rules.append(rule)
+    return rules
 
 
 def _tagged_rules(

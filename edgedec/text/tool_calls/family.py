@@ -8,6 +8,7 @@ from typing import Any
 
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.text.tool_calls.scanner import NoCallError, Scanner, Wait
+from edgedec.text.tool_calls.tagged_grammar import TaggedForm
 
 Schemas = Mapping[str, Mapping[str, Any]]
 """The JSON schema of the parameters of each function, by its name."""
@@ -22,7 +23,8 @@ class Family:
     replies. ``control`` are the texts of tokens that belong to the form; where they are control tokens, the
     reader must see them spelled out. ``around`` has the text before and after the arguments of a call of a
     function; None where they are no JSON. ``write`` writes a call where ``around`` cannot.
-    ``untagged``: an object at the beginning of a reply may be a call, too.
+    ``untagged``: an object at the beginning of a reply may be a call, too. ``tagged``: the form of arguments
+    that stand between tags of their own.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Family:
     around: Callable[[str], tuple[str, str]] | None = None
     write: Callable[[str, Mapping[str, Any]], str] | None = None
     untagged: bool = False
+    tagged: TaggedForm | None = None
 
     def written(self, name: str, arguments: Mapping[str, Any]) -> str | None:
         """Return a call as the model writes it; None where that is not known."""

@@ -15,6 +15,7 @@ import json
 from edgedec.text.tool_calls.family import Family, Schemas, tagged
 from edgedec.text.tool_calls.hermes import BEGIN, END
 from edgedec.text.tool_calls.scanner import NoCallError, Scanner, Wait
+from edgedec.text.tool_calls.tagged_grammar import TaggedForm
 from edgedec.text.tool_calls.typed_values import typed_value
 
 _KEY, _KEY_END = "<arg_key>", "</arg_key>"
@@ -45,4 +46,5 @@ GLM = Family(
     lambda template: BEGIN in template and _KEY in template,
     tagged((BEGIN,), _call),
     (BEGIN, END, _KEY, _KEY_END, _VALUE, _VALUE_END),
+    tagged=TaggedForm(f"{BEGIN}NAME\n", f"{_KEY}KEY{_KEY_END}\n{_VALUE}", "", _VALUE_END, END),
 )

@@ -19,6 +19,7 @@ from collections.abc import Generator
 from edgedec.text.tool_calls.family import Family, Schemas, attempt
 from edgedec.text.tool_calls.hermes import BEGIN, END, read
 from edgedec.text.tool_calls.scanner import NoCallError, Scanner, Wait
+from edgedec.text.tool_calls.tagged_grammar import TaggedForm
 from edgedec.text.tool_calls.typed_values import typed_value
 
 _FUNCTION, _FUNCTION_END = "<function=", "</function>"
@@ -70,4 +71,13 @@ QWEN_CODER = Family(
     lambda template: _FUNCTION in template and _PARAMETER in template,
     _parser,
     (BEGIN, END),
+    tagged=TaggedForm(
+        f"{BEGIN}\n{_FUNCTION}NAME>\n",
+        f"{_PARAMETER}KEY>\n",
+        "\n",
+        _PARAMETER_END,
+        _FUNCTION_END,
+        f"\n{END}",
+        bare=_FUNCTION,
+    ),
 )
