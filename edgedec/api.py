@@ -481,10 +481,10 @@ class Model:
 
         For the chats and completions that begin from now on. The conversation is sent to ``side``.
         """
-        from edgedec.control.switching import DEFAULT_RULE
+        from edgedec.control.switching import REMOTE_RULE
         from edgedec.switch.assembly import with_side
 
-        rule = rule or self.config.switch_rule or DEFAULT_RULE
+        rule = rule or self.config.switch_rule or REMOTE_RULE
         self._switched = with_side(self.single, side, rule, self._context)
 
     @property

@@ -23,8 +23,8 @@ _REPLY_TOKENS = 256
 
 @new_command(
     "switch",
-    "edgedec bench switch -m qwen2.5-coder-1.5b --switch smollm2-135m",
-    "edgedec bench switch -m qwen2.5-coder-1.5b --switch smollm2-135m --input gsm8k.jsonl",
+    "edgedec bench switch -m qwen2.5-coder-1.5b --switch qwen2.5-coder-0.5b",
+    "edgedec bench switch -m qwen2.5-coder-1.5b --switch qwen2.5-coder-0.5b --input gsm8k.jsonl",
 )
 @opt.model_option
 @click.option("--switch", required=True, metavar="SMALL", help="The small model, by name or path.")
@@ -34,7 +34,7 @@ _REPLY_TOKENS = 256
 def command(
     ctx: click.Context, /, model: str, switch: str, file: Path | None, threads: int | None, as_json: bool
 ) -> None:
-    """Ask questions of both models alone, and of both in turn by the entropy of their tokens.
+    """Ask questions of both models alone, and of both in turn by the entropy of each token.
 
     Replies are greedy. Times, processor times and joules are those of whole replies, the prompt included;
     joules are measured where the machine has a meter, and else an estimate. Ctrl-C ends it with the questions

@@ -100,7 +100,7 @@ class RunConfig:
     switch: str | None = None
     """A smaller model that writes where it is sure, by name or path; the model itself the rest. Lossy."""
     switch_rule: SwitchRule | None = None
-    """Thresholds of ``switch``; None: ``control.switching.DEFAULT_RULE``."""
+    """The threshold of ``switch``; None: ``control.switching.DEFAULT_RULE``."""
     conversations: int | None = None
     """Conversations that share each pass, for ``Model.conversations``. None: one chat or completion."""
     lora: tuple[str, ...] = ()

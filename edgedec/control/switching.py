@@ -1,61 +1,46 @@
-"""Which of two models writes the next token: Entropy Adaptive Decoding.
+"""Which of two models writes the next token: by the entropy of the small one's distribution for it.
 
-The rule reads the entropy of the distribution that each token was drawn from, in bits, at temperature 1, of
-the model that wrote it. Its mean over the last tokens says how hard the text is here. Above ``high_bits`` the
-small model hands over to the large one, below ``low_bits`` the large one hands back. Entropies of two models
-are not calibrated to each other, so there are two thresholds. A run of one model has at least ``least_run``
-tokens, because the other one has to read what it missed.
-
-Source: Simonds, "Entropy Adaptive Decoding: Dynamic Model Switching for Efficient Inference", 2025, which
-has one threshold.
+A token of which the small model is not sure is not taken: the large one writes it, and goes on until it is
+sure itself. Entropies are in bits, at temperature 1. There is one threshold, as in Simonds, "Entropy Adaptive
+Decoding: Dynamic Model Switching for Efficient Inference", 2025. That paper takes the mean over the last
+tokens, which says little of the next one.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
 
 from edgedec.core.errors import UsageError
 from edgedec.core.quick_dataclass import dataclass
 
-WINDOW_TOKENS = 5
-LEAST_RUN_TOKENS = 10
-
 
 @dataclass(frozen=True, slots=True)
 class SwitchRule:
-    """Thresholds in bits, and numbers of tokens.
+    """A threshold in bits, and a number of tokens.
 
-    ``high_bits`` of infinity: the small model writes everything. Both thresholds below 0: the large one does.
-    Raises UsageError for thresholds that are no numbers or in the wrong order, and for counts below 1.
+    ``bits`` of infinity: the small model writes everything. Below 0: the large one does. Raises UsageError
+    for a threshold that is no number, and for runs below 1.
 
-    >>> SwitchRule(low_bits=0.4, high_bits=0.8)
-    SwitchRule(low_bits=0.4, high_bits=0.8, window=5, least_run=10)
+    >>> SwitchRule(bits=0.8)
+    SwitchRule(bits=0.8, least_run=1)
     """
 
-    low_bits: float
-    """The large model hands back where the mean entropy of its last tokens is below this."""
-    high_bits: float
-    """The small model hands over where the mean entropy of its last tokens is above this."""
-    window: int = WINDOW_TOKENS
-    """Tokens whose mean entropy counts."""
-    least_run: int = LEAST_RUN_TOKENS
-    """Fewest tokens that one model writes in a row."""
+    bits: float
+    """The large model writes a token where the small one's entropy is above this, and hands back below it."""
+    least_run: int = 1
+    """Fewest tokens that the large model writes in a row; most of one request to a model elsewhere."""
 
     def __post_init__(self) -> None:
-        if math.isnan(self.low_bits) or math.isnan(self.high_bits) or self.low_bits > self.high_bits:
+        if math.isnan(self.bits) or self.least_run < 1:
             raise UsageError(
-                f"thresholds of {self.low_bits} and {self.high_bits} bits are not possible",
-                hint="give the lower one first, for example 0.4 and 0.8",
-            )
-        if self.window < 1 or self.least_run < 1:
-            raise UsageError(
-                f"a window of {self.window} and runs of {self.least_run} tokens are not possible",
-                hint="use 1 or more",
+                f"a threshold of {self.bits} bits and runs of {self.least_run} tokens are not possible",
+                hint="use for example 1 bit and 1 token",
             )
 
 
-DEFAULT_RULE = SwitchRule(low_bits=0.5, high_bits=1.0)
+DEFAULT_RULE = SwitchRule(1.2)
+REMOTE_RULE = SwitchRule(1.2, least_run=10)
+"""The usual rule where each run of the large model is a request to a server."""
 
 
 def beside_itself(name: str) -> UsageError:
@@ -68,14 +53,12 @@ def beside_itself(name: str) -> UsageError:
 class EntropySwitching:
     """Decides token by token, as ``rule`` says, which model writes one reply.
 
-    The mean over no tokens counts as 0: the small model begins, unless ``high_bits`` is below 0. A large
-    model whose entropies are unknown hands back after the least run, unless ``low_bits`` is below 0.
+    The small model begins, unless ``bits`` is below 0. A token of unknown entropy counts as a sure one.
     """
 
     def __init__(self, rule: SwitchRule) -> None:
         self._rule = rule
-        self._large = rule.high_bits < 0.0
-        self._last: deque[float] = deque(maxlen=rule.window)
+        self._large = rule.bits < 0.0
         self._run = 0
 
     @property
@@ -84,22 +67,15 @@ class EntropySwitching:
         return self._large
 
     def add(self, entropy_bits: float | None) -> bool:
-        """Count a token, and return whether the other model should write the next one.
+        """Return whether the other model should write: this token if it is the small one's, else the next.
 
         ``entropy_bits``: of the distribution that the token was drawn from; None where it is unknown.
         """
         self._run += 1
-        if entropy_bits is not None:
-            self._last.append(entropy_bits)
-        if self._run < self._rule.least_run:
-            return False
-        if not self._last:
-            return self._large and self._rule.low_bits >= 0.0
-        mean = math.fsum(self._last) / len(self._last)
-        return mean < self._rule.low_bits if self._large else mean > self._rule.high_bits
+        unsure = max(entropy_bits or 0.0, 0.0) > self._rule.bits
+        return not unsure and self._run >= self._rule.least_run if self._large else unsure
 
     def switch(self) -> None:
-        """Let the other model write from now on. Entropies of this one do not count any more."""
+        """Let the other model write from now on."""
         self._large = not self._large
-        self._last.clear()
         self._run = 0

@@ -18,7 +18,7 @@ class Written:
     """Tokens of the reply, as the reply's model counts them."""
     stretches: int = 0
     own_tokens: int = 0
-    """Tokens that the model drew, in its own vocabulary."""
+    """Tokens that the model drew."""
     first_s: float = 0.0
     """Seconds from the beginnings of stretches to their first tokens: what was missed is read there."""
     rest_s: float = 0.0
@@ -40,13 +40,13 @@ class SwitchRecord:
     written: dict[str, Written] = field(default_factory=dict)
     switches: int = 0
     catch_up_tokens: int = 0
-    """Tokens that a model read at hand-overs because the other one wrote them, or its prompt."""
+    """Tokens that a model read at hand-overs: its prompt, and those that the other one wrote."""
     catch_up_s: float = 0.0
     """Seconds from hand-overs to the next tokens, the passes of which are included."""
     waited_s: float = 0.0
     """Seconds from requests to a model elsewhere to the first text of its answers."""
     dropped_tokens: int = 0
-    """Tokens that were drawn only to see where a hand-over is possible."""
+    """Tokens of the small model that the large one wrote instead."""
     elsewhere: bool = False
     """Whether the large model runs on another machine, or in another process."""
     large_token_s: float | None = None

@@ -10,13 +10,11 @@ from edgedec.assemble.run_context import RunContext
 from edgedec.assemble.runner import Runner
 from edgedec.bundle.model_id import ModelId
 from edgedec.control.switching import DEFAULT_RULE, EntropySwitching, SwitchRule, beside_itself
-from edgedec.core.progress import Notice
-from edgedec.draft.bridge import TextBridge
-from edgedec.drafters.pairing import bridge, paired, same_tokenizer
+from edgedec.core.errors import UnsupportedError
+from edgedec.drafters.pairing import paired, same_tokenizer
 from edgedec.switch.engine import SwitchedEngine
-from edgedec.switch.generators import ForeignGenerator, HomeGenerator, RemoteGenerator, TurnGenerator
-from edgedec.switch.own_prompt import OwnPrompt
-from edgedec.switch.spelling import ForeignReading, HomeReading, ends_whole
+from edgedec.switch.generators import HomeGenerator, RemoteGenerator
+from edgedec.switch.spelling import ends_whole
 
 if TYPE_CHECKING:
     from edgedec.switch.side import TextSide
@@ -27,23 +25,29 @@ def switched(runner: Runner, name: str, rule: SwitchRule | None, context: RunCon
     """Let the target of ``runner`` take turns with its small model, which was given as ``name``.
 
     ``rule``: None for the default. A line to ``context.notice`` announces it. Raises the
-    errors of ``Runner``, and UsageError for two models of the same content.
+    errors of ``Runner``, UsageError for two models of the same content, and UnsupportedError for two
+    vocabularies.
     """
     small = runner.prepared.small
     assert small is not None, "no small model was named"
     if ModelId.of(small.manifest).sha256 == ModelId.of(runner.model.manifest).sha256:
         raise beside_itself(small.name)  # a copy of it, under another name
+    if not (same_tokenizer(runner.model, small) or paired(runner.model.tokenizer, small.tokenizer).same):
+        raise UnsupportedError(
+            f"{small.name} and {runner.model.name} have two vocabularies, and take no turns",
+            hint="use a smaller model of the same family; a small model of any vocabulary can draft",
+        )
     rule = rule or DEFAULT_RULE
     beside = Runner(runner.prepared.for_small(runner.forward.capacity))
     # Two models of one name are told apart by the name that the small one was given.
     called = small.name if small.name != runner.model.name else name.rpartition("/")[2]
-    generators = _generators(runner, beside, called, context.notice)
     context.notice(
         f"note: {called} writes where it is sure, {runner.model.name} the rest; that is lossy "
-        f"(thresholds {rule.low_bits:g} and {rule.high_bits:g} bits)"
+        f"(threshold {rule.bits:g} bits)"
     )
+    models = HomeGenerator(called, beside.engine), HomeGenerator(runner.model.name, runner.engine)
     decide = partial(EntropySwitching, rule)
-    return SwitchedEngine(runner.engine, *generators, decide, clock=context.clock, beside=beside.engine)
+    return SwitchedEngine(runner.engine, *models, decide, clock=context.clock, beside=beside.engine)
 
 
 def with_side(runner: Runner, side: TextSide, rule: SwitchRule, context: RunContext) -> SwitchedEngine:
@@ -81,23 +85,3 @@ def raw_text(tokenizer: Tokenizer, tokens: Sequence[int]) -> bytes:
     """Return the bytes of ``spelled_out``, which may end within a character."""
     pieces = [tokenizer.token_bytes(token) or tokenizer.token_text(token).encode() for token in tokens]
     return b"".join(pieces)
-
-
-def _generators(
-    runner: Runner, beside: Runner, called: str, notice: Notice
-) -> tuple[TurnGenerator, TurnGenerator]:
-    """Return the generator of the small model, which is ``called`` so, and that of the large one."""
-    target, small = runner.model, beside.model
-    own = OwnPrompt(small.codec, notice) if small.template else None
-    same = same_tokenizer(target, small) or paired(target.tokenizer, small.tokenizer).same
-    between = bridge(target, small, same=same)
-    if not isinstance(between, TextBridge):
-        alike = target.template and small.template and target.template.source == small.template.source
-        mine = HomeGenerator(called, beside.engine, HomeReading(None if alike else own))
-        return mine, HomeGenerator(target.name, runner.engine)
-    reading = ForeignReading(between, target.tokenizer, small.tokenizer, own)
-    ends = dict.fromkeys(small.spec.eos_ids, target.spec.eos_ids[0])
-    return (
-        ForeignGenerator(called, beside.engine, reading, ends),
-        HomeGenerator(target.name, runner.engine, agrees=reading.agrees),
-    )

@@ -22,11 +22,9 @@ from edgedec.decode.records import NO_DETAILS, ReplyDetails, Step
 from edgedec.metrics.marks import CounterSnapshot
 from edgedec.metrics.switched import SwitchRecord
 from edgedec.sampling import DrawParams
-from edgedec.switch.generators import HomeGenerator, TurnGenerator, TurnRequest
+from edgedec.switch.generators import TurnGenerator, TurnRequest
 
 StepStream = Generator[Step, None, None]
-_PATIENCE_TOKENS = 16
-"""Tokens for which a hand-over waits for a boundary; then it takes place at any."""
 
 
 class SwitchedEngine:
@@ -66,9 +64,8 @@ class SwitchedEngine:
 
     @property
     def capacity(self) -> int:
-        """Most tokens ``committed`` can have: those that the models have room for, where both count alike."""
-        same = self._beside is not None and isinstance(self.small, HomeGenerator)
-        return min(self.home.capacity, self._beside.capacity) if self._beside and same else self.home.capacity
+        """Most tokens ``committed`` can have: those that the models here have room for."""
+        return min(self.home.capacity, self._beside.capacity) if self._beside else self.home.capacity
 
     @property
     def slots(self) -> int:
@@ -140,9 +137,8 @@ class SwitchedEngine:
         self._replies += 1
         self.switched = self._new_record()
         end = min(len(prompt) + max_tokens, self.capacity)
-        turns, start = details.turns, len(prompt) if details.start is None else details.start
-        self.small.rendered(turns, prompt[:start])
-        request = TurnRequest(params, end, frozenset(stop_ids), progress, turns=turns, start=start)
+        start = len(prompt) if details.start is None else details.start
+        request = TurnRequest(params, end, frozenset(stop_ids), progress, turns=details.turns, start=start)
         return self._run(self._replies, request)
 
     def _new_record(self) -> SwitchRecord:
@@ -179,17 +175,19 @@ class SwitchedEngine:
 
     def _stretch(self, turn: _Turn, switching: EntropySwitching, request: TurnRequest) -> StepStream:
         """Write until the rule says otherwise and the text allows it, or the model can go on no further."""
-        generator, waited = turn.generator, 0
+        generator, small = turn.generator, not switching.large
         missed = generator.missing(self.committed) if self.switched.switches else 0
         began = self._clock()
         with closing(generator.generate(self.committed, request)) as chunks:
             for chunk in chunks:
                 self._account(turn, self._clock() - began, missed)
-                yield from chunk.steps
                 turn.asked = switching.add(chunk.entropy_bits) and not turn.alone
-                waited = waited + 1 if turn.asked else 0
-                if turn.asked and (generator.may_stop(self.committed) or waited > _PATIENCE_TOKENS):
-                    self.switched.dropped_tokens += generator.dropped
+                hands_over = turn.asked and generator.may_stop(self.committed)
+                if hands_over and small:
+                    self.switched.dropped_tokens += 1
+                    return
+                yield from chunk.steps
+                if hands_over:
                     return
                 began = self._clock()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 
 from edgedec.core.errors import SideLost
@@ -13,11 +13,9 @@ from edgedec.decode.engine import Engine
 from edgedec.decode.records import FinishReason, ReplyDetails, Step
 from edgedec.sampling import DrawParams
 from edgedec.switch.side import TextSide
-from edgedec.switch.spelling import ForeignReading, HomeReading, StreamingDecoder
+from edgedec.switch.spelling import StreamingDecoder
 from edgedec.text.passage import Passage, Turns
 from edgedec.text.tokenizer import Tokenizer
-
-_ENTROPY = ReplyDetails(entropy=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +53,6 @@ class TurnGenerator(ABC):
     name: str
     elsewhere = False
 
-    def rendered(self, turns: Turns, prompt_ids: Sequence[int]) -> None:
-        """See ``OwnPrompt.rendered``. Default: it reads the reply's own prompt."""
-        return
-
     def missing(self, committed: Sequence[int]) -> int:
         """How many tokens it has to read before it can go on, beyond the last one."""
         return 0
@@ -78,11 +72,6 @@ class TurnGenerator(ABC):
         """Empty its cache. Default: it has none."""
         return
 
-    @property
-    def dropped(self) -> int:
-        """Tokens that the latest stretch drew and that closing it threw away."""
-        return 0
-
     def _steps(self, tokens: Sequence[int], committed: Sequence[int], request: TurnRequest) -> list[Step]:
         """The steps that commit ``tokens``, none behind the end of the reply."""
         steps = []
@@ -95,125 +84,50 @@ class TurnGenerator(ABC):
         return steps
 
 
-class LocalGenerator(TurnGenerator):
-    """A model that runs here, in ``engine``, and reads the committed tokens as ``reading`` says."""
+class HomeGenerator(TurnGenerator):
+    """A model that runs here, in ``engine``: the reply's own, or another one of the same vocabulary.
 
-    def __init__(self, name: str, engine: Engine, reading: HomeReading) -> None:
+    ``agrees`` says whether the other model can go on behind the committed tokens; None: it always can.
+    """
+
+    def __init__(
+        self, name: str, engine: Engine, agrees: Callable[[Sequence[int]], bool] | None = None
+    ) -> None:
         self.name = name
         self.engine = engine
-        self._reading = reading
-
-    def rendered(self, turns: Turns, prompt_ids: Sequence[int]) -> None:
-        """See ``OwnPrompt.rendered``."""
-        if self._reading.own:
-            self._reading.own.rendered(turns, prompt_ids)
-
-    def reads(self, committed: Sequence[int]) -> list[int]:
-        """Return ``committed`` in this model's tokens."""
-        return self._reading.ids(committed)
+        self._agrees = agrees
 
     def missing(self, committed: Sequence[int]) -> int:
-        """See ``TurnGenerator.missing``; in this model's tokens."""
-        ids = self.reads(committed)
-        return max(len(ids) - 1 - self.engine.reusable(ids), 0)
+        """See ``TurnGenerator.missing``."""
+        return max(len(committed) - 1 - self.engine.reusable(committed), 0)
 
     def forget(self) -> None:
         """Empty its cache."""
         self.engine.reset()
 
-
-class HomeGenerator(LocalGenerator):
-    """The reply's own model, or another one of the same vocabulary.
-
-    ``agrees`` says whether the other model reads the end of the committed tokens as this one does.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        engine: Engine,
-        reading: HomeReading | None = None,
-        agrees: Callable[[Sequence[int]], bool] | None = None,
-    ) -> None:
-        super().__init__(name, engine, reading or HomeReading())
-        self._agrees = agrees
-
     def generate(self, committed: Sequence[int], request: TurnRequest) -> Chunks:
         """See ``TurnGenerator.generate``. Ends behind a token that it does not have, and where its context is
         full.
         """
-        ids, last = self.reads(committed), request.end - 1
-        if max(ids) >= self.engine.spec.vocab_size or len(ids) >= self.engine.capacity:
+        if max(committed) >= self.engine.spec.vocab_size or len(committed) >= self.engine.capacity:
             return
-        before = len(committed) - len(ids)
         steps = self.engine.generate(
-            ids,
+            committed,
             request.params,
             max_tokens=request.end - len(committed),
             stop_ids=request.stop_ids,
             progress=request.progress,
-            details=ReplyDetails(entropy=True, start=request.start - before),
+            details=ReplyDetails(entropy=True, start=request.start),
         )
         with closing(steps):
             for step in steps:
-                place = step.position + before
-                full = step.finish_reason == "length" and place < last
+                full = step.finish_reason == "length" and step.position < request.end - 1
                 reason = None if full else step.finish_reason
-                moved = step._replace(position=place, finish_reason=reason, writer=self.name)
-                yield Chunk([moved], step.entropy_bits)
+                yield Chunk([step._replace(finish_reason=reason, writer=self.name)], step.entropy_bits)
 
     def may_stop(self, committed: Sequence[int]) -> bool:
         """See ``TurnGenerator.may_stop``."""
         return self._agrees is None or self._agrees(committed)
-
-
-class ForeignGenerator(LocalGenerator):
-    """A model of another vocabulary than the reply's.
-
-    ``ends`` has the reply's end token for each of this model's. Text is handed out up to a boundary that both
-    tokenizers have; it is found with the token behind it, which a hand-over drops.
-    """
-
-    def __init__(self, name: str, engine: Engine, reading: ForeignReading, ends: Mapping[int, int]) -> None:
-        super().__init__(name, engine, reading)
-        self._home, self._own = reading.theirs, reading.mine
-        self._ends = dict(ends)
-        self._decoder = StreamingDecoder(self._home)
-
-    @property
-    def dropped(self) -> int:
-        """See ``TurnGenerator.dropped``."""
-        return self._decoder.held
-
-    def generate(self, committed: Sequence[int], request: TurnRequest) -> Chunks:
-        """See ``TurnGenerator.generate``. Ends where this model's context is full."""
-        self._decoder = decoder = StreamingDecoder(self._home)
-        ids = self.reads(committed)
-        if not ids or len(ids) >= self.engine.capacity:
-            return
-        steps = self.engine.generate(
-            ids,
-            request.params,
-            max_tokens=self.engine.capacity,
-            stop_ids=self._ends,
-            progress=request.progress,
-            details=_ENTROPY,
-        )
-        with closing(steps):
-            for step in steps:
-                end = self._ends.get(step.token)
-                if end is None:
-                    tokens = decoder.push(self._own.token_bytes(step.token))
-                else:
-                    tokens = [*decoder.flush(), end]
-                yield Chunk(self._steps(tokens, committed, request), step.entropy_bits)
-                if end is not None:
-                    return
-        yield Chunk(self._steps(decoder.flush(), committed, request))
-
-    def may_stop(self, committed: Sequence[int]) -> bool:
-        """See ``TurnGenerator.may_stop``: where the latest token began behind a boundary."""
-        return self._decoder.held == 1
 
 
 class RemoteGenerator(TurnGenerator):

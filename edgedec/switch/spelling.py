@@ -1,13 +1,9 @@
-"""Text of one model in the tokens of another."""
+"""Text of a model elsewhere in the tokens of the reply's own."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
-from edgedec.decode.checks import common_prefix
-from edgedec.draft.bridge import TextBridge
-from edgedec.switch.own_prompt import OwnPrompt
 from edgedec.text.tokenizer import Tokenizer
 
 _INVALID = re.compile("([\udc80-\udcff]+)")
@@ -42,14 +38,8 @@ class StreamingDecoder:
 
     def __init__(self, vocabulary: Tokenizer) -> None:
         self._vocabulary = vocabulary
-        self._pieces = 0
         self._held = b""
         self._ids: list[int] = []
-
-    @property
-    def held(self) -> int:
-        """Pieces whose tokens have not been handed out."""
-        return self._pieces
 
     def push(self, piece: bytes) -> list[int]:
         """Take a piece; returns the tokens before the latest boundary, which lies before this piece."""
@@ -58,51 +48,12 @@ class StreamingDecoder:
         bounded = bounded or (len(self._held) > _LONGEST_BYTES and ends_whole(self._held))
         certain, self._ids = (self._ids, alone) if bounded else ([], joined)
         self._held = piece if bounded else self._held + piece
-        self._pieces = 1 if bounded else self._pieces + 1
         return certain
 
     def flush(self) -> list[int]:
         """Return the tokens of all that is held."""
-        ids, self._ids, self._held, self._pieces = self._ids, [], b"", 0
+        ids, self._ids, self._held = self._ids, [], b""
         return ids
-
-
-class HomeReading:
-    """The committed tokens as a model of the same vocabulary reads them; behind ``own``, its own prompt."""
-
-    def __init__(self, own: OwnPrompt | None = None) -> None:
-        self.own = own
-
-    def ids(self, committed: Sequence[int]) -> list[int]:
-        """Return ``committed`` in this model's tokens."""
-        count, prompt = self.own.before(committed) if self.own else (0, [])
-        return [*prompt, *committed[count:]]
-
-
-class ForeignReading(HomeReading):
-    """The same of a model of another vocabulary, ``mine``; ``theirs`` is that of the reply."""
-
-    def __init__(
-        self, bridge: TextBridge, theirs: Tokenizer, mine: Tokenizer, own: OwnPrompt | None = None
-    ) -> None:
-        super().__init__(own)
-        self._bridge = bridge
-        self.theirs = theirs
-        self.mine = mine
-        self._begun: list[int] = []
-
-    def ids(self, committed: Sequence[int]) -> list[int]:
-        """Return ``committed`` in this model's tokens; without half a character at the end."""
-        count, prompt = self.own.before(committed) if self.own else (0, [])
-        text = committed[count:]
-        self._bridge.begin(text, common_prefix(self._begun, text))
-        self._begun = list(text)
-        return [*prompt, *self._bridge.read()[self._bridge.opening :]] if prompt else self._bridge.read()
-
-    def agrees(self, committed: Sequence[int]) -> bool:
-        """Whether both tokenise the end of ``committed`` alike: the last token spells the same bytes."""
-        ids = self.ids(committed)
-        return bool(ids) and self.mine.token_bytes(ids[-1]) == self.theirs.token_bytes(committed[-1])
 
 
 def ends_whole(raw: bytes) -> bool:

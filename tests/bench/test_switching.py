@@ -20,7 +20,7 @@ from tests.fixtures.tiny_models import tiny_bundle
 from tests.switch.pairs import LARGE_ALONE, SMALL_ALONE
 from tests.switch.test_assembly import opened
 
-OFTEN = SwitchRule(7.4, 7.4, window=1, least_run=2)
+OFTEN = SwitchRule(7.4, least_run=2)
 ASKED = [MathProblem("1", "hello", "1"), MathProblem("2", "the world", "2")]
 
 
@@ -46,7 +46,7 @@ def test_easy_problems_ask_for_a_number_at_the_end() -> None:
 @pytest.mark.usefixtures("often")
 def test_every_problem_is_asked_of_each_model_alone_and_of_both_in_turn(folder: Path) -> None:
     report, seen = SwitchReport(), []
-    with opened(folder, "gemma3", draft="off") as model:
+    with opened(folder, draft="off") as model:
         ask_in_turns(model, ASKED, 20, report, lambda stage, done, total: seen.append((done, total)))
     assert seen == [(1, 2), (2, 2)]
     assert report.asked == 2
@@ -60,7 +60,7 @@ def test_every_problem_is_asked_of_each_model_alone_and_of_both_in_turn(folder: 
 
 
 def test_the_small_model_alone_costs_none_of_the_large_ones_work(folder: Path) -> None:
-    with opened(folder, "gemma3", draft="off") as model:
+    with opened(folder, draft="off") as model:
         chat, marks = model.chat(max_tokens=20), []
         for rule in (SMALL_ALONE, LARGE_ALONE, OFTEN):
             model.engine.forget()
@@ -84,7 +84,7 @@ def given(folder: Path, tmp_path: Path) -> tuple[str, ...]:
     questions = tmp_path / "two.jsonl"
     lines = [{"question": f"{number} and 1?", "answer": f"#### {number + 1}"} for number in (1, 2)]
     questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    bundles = (str(tiny_bundle(folder, "llama")), "--switch", str(tiny_bundle(folder, "gemma3", seed=1)))
+    bundles = (str(tiny_bundle(folder, "llama")), "--switch", str(tiny_bundle(folder, "llama", seed=1)))
     return ("bench", "switch", "-m", *bundles, "--threads", "1", "--input", str(questions))
 
 

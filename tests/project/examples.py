@@ -59,6 +59,7 @@ class Example:
 
 ADAPTER = "needs an adapter of a large model; tests/api and tests/export have small ones"
 QWEN = ("qwen2.5-coder-1.5b",)
+PAIR = (*QWEN, "qwen2.5-coder-0.5b")
 README = "README.md"
 GIGABYTES = "fetches gigabytes from the model hub; tests/models/test_catalogue_pull.py pulls from a server"
 SERVER = "serves until it is interrupted; tests/cli/test_serve.py and tests/server have such servers"
@@ -124,8 +125,8 @@ EXAMPLES = (
     Example(guide("sparse"), "lfm2-8b-a1b", left_out=GIGABYTES),
     Example(guide("adapters"), "--lora adapter.gguf -p", left_out=ADAPTER),
     Example(guide("adapters"), "edgedec export", left_out=ADAPTER),
-    Example(guide("switching"), "--draft auto", stdin="Say hello.\n", models=QWEN),
-    Example(guide("switching"), "--trace", stdin="Say hello.\n", models=QWEN),
+    Example(guide("switching"), "--draft auto", stdin="Say hello.\n", models=PAIR),
+    Example(guide("switching"), "--trace", stdin="Say hello.\n", models=PAIR),
     Example(guide("switching"), "bench switch", left_out=STUDY),
     Example(guide("switching"), "hand_over_to", left_out="needs a server; tests/remote has one"),
     Example(guide("training"), "pip install '.[train]'", left_out="it takes an hour"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,44 +17,27 @@ from edgedec.decode.engine import Engine
 from edgedec.decode.records import Step
 from edgedec.decode.speculation import Speculation
 from edgedec.draft import Lookup, Recycling
-from edgedec.draft.bridge import TextBridge
 from edgedec.drafters.model import model_drafter
-from edgedec.drafters.pairing import control_tokens
 from edgedec.sampling import DrawParams
 from edgedec.switch.engine import SwitchedEngine
-from edgedec.switch.generators import ForeignGenerator, HomeGenerator, TurnGenerator
-from edgedec.switch.spelling import ForeignReading
+from edgedec.switch.generators import HomeGenerator
 from tests.fixtures.ready import Ready
 from tests.fixtures.tiny_models import run_tiny, tiny_bundle
 
-SMALL_ALONE = SwitchRule(0.0, float("inf"))
-LARGE_ALONE = SwitchRule(-1.0, -1.0)
-PAIRS = {"one vocabulary": ("llama", 1), "two vocabularies": ("gemma3", 2)}
+SMALL_ALONE = SwitchRule(float("inf"))
+LARGE_ALONE = SwitchRule(-1.0)
 
 
 class Pair:
-    """A tiny Llama, and a small model beside it: of its vocabulary or of another."""
+    """A tiny Llama, and another one beside it."""
 
-    def __init__(self, folder: Path, kind: str, *, drafts: bool = False, context_of_small: int = 256) -> None:
+    def __init__(self, folder: Path, *, drafts: bool = False, context_of_small: int = 256) -> None:
         self.large = run_tiny(tiny_bundle(folder, "llama", seed=0))
-        architecture, seed = PAIRS[kind]
-        self.small = run_tiny(tiny_bundle(folder, architecture, seed=seed), context=context_of_small)
-        self.stops: tuple[int, ...] = ()
-        self.reading: ForeignReading | None = None
-        home, away = (engine_of(one, drafts) for one in (self.large, self.small))
-        self.small_engine = away
-        if kind == "one vocabulary":
-            small: TurnGenerator = HomeGenerator("small", away)
-            large = HomeGenerator("large", home)
-        else:
-            theirs, mine = self.large.tokenizer, self.small.tokenizer
-            controls = control_tokens(theirs, mine)
-            size = self.small.forward.spec.vocab_size
-            self.reading = ForeignReading(TextBridge(theirs, mine, controls, draft_size=size), theirs, mine)
-            small = ForeignGenerator("small", away, self.reading, {})
-            large = HomeGenerator("large", home, agrees=self.reading.agrees)
-        self.large_engine, self._large = home, large
-        self.engine = self._engine(small)
+        self.small = run_tiny(tiny_bundle(folder, "llama", seed=1), context=context_of_small)
+        self.large_engine, self.small_engine = (engine_of(one, drafts) for one in (self.large, self.small))
+        small, large = HomeGenerator("small", self.small_engine), HomeGenerator("large", self.large_engine)
+        rule = EntropySwitching(SwitchRule(0.8))
+        self.engine = SwitchedEngine(self.large_engine, small, large, lambda: rule, clock=time.perf_counter)
 
     def small_drafts_for_large(self) -> None:
         """Let the small model, with a cache of its own, draft for the large one beside the others."""
@@ -64,16 +47,6 @@ class Pair:
     def _second_cache(self) -> Forward:
         return self.small.loaded.backend.forward(CacheConfig(256))
 
-    def end_with(self, tokens: Iterable[int], end: int) -> None:
-        """Let the small model's ``tokens`` end a reply with ``end``."""
-        assert self.reading
-        ends, self.stops = dict.fromkeys(tokens, end), (end,)
-        self.engine = self._engine(ForeignGenerator("small", self.small_engine, self.reading, ends))
-
-    def _engine(self, small: TurnGenerator) -> SwitchedEngine:
-        rule = EntropySwitching(SwitchRule(0.4, 0.8))
-        return SwitchedEngine(self.large_engine, small, self._large, lambda: rule, clock=time.perf_counter)
-
     def reply(
         self,
         prompt: Sequence[int],
@@ -81,16 +54,9 @@ class Pair:
         params: DrawParams | None = None,
         tokens: int = 60,
     ) -> list[Step]:
-        """The steps of a reply, in which end tokens are tokens like others unless ``end_with`` says."""
+        """The steps of a reply, in which end tokens are tokens like others."""
         self.engine.decide_by(decide)
-        return list(
-            self.engine.generate(prompt, params or DrawParams(), max_tokens=tokens, stop_ids=self.stops)
-        )
-
-    def ids_of_small(self) -> list[int]:
-        """The committed tokens as the small model reads them."""
-        committed = self.engine.committed
-        return self.reading.ids(committed) if self.reading else list(committed)
+        return list(self.engine.generate(prompt, params or DrawParams(), max_tokens=tokens, stop_ids=()))
 
 
 def engine_of(model: Ready, drafts: bool) -> Engine:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgedec.control.switching import DEFAULT_RULE, LEAST_RUN_TOKENS, EntropySwitching
+from edgedec.control.switching import DEFAULT_RULE, EntropySwitching
 
 
 class RandomSwitching(EntropySwitching):
@@ -13,7 +13,7 @@ class RandomSwitching(EntropySwitching):
     Each piece of ``least_run`` tokens is the large model's with probability ``share``.
     """
 
-    def __init__(self, share: float, least_run: int = LEAST_RUN_TOKENS, seed: int = 0) -> None:
+    def __init__(self, share: float, least_run: int = 10, seed: int = 0) -> None:
         super().__init__(DEFAULT_RULE)
         self._share = share
         self._least_run = least_run

@@ -13,7 +13,6 @@ from edgedec.sampling import DrawParams
 from tests.fixtures.tiny_models import run_tiny, tiny_bundle
 from tests.switch.pairs import (
     LARGE_ALONE,
-    PAIRS,
     SMALL_ALONE,
     Pair,
     engine_of,
@@ -33,10 +32,9 @@ def alone(engine: Engine, prompt: list[int], params: DrawParams, tokens: int) ->
     return [step.token for step in engine.generate(prompt, params, max_tokens=tokens, stop_ids=())]
 
 
-@pytest.mark.parametrize("kind", PAIRS)
 @pytest.mark.parametrize("seed", range(4))
-def test_after_any_switches_the_next_logits_are_those_of_a_fresh_prefill(folder, kind, seed):
-    pair = Pair(folder, kind)
+def test_after_any_switches_the_next_logits_are_those_of_a_fresh_prefill(folder, seed):
+    pair = Pair(folder)
     params = PARAMS[seed % 2]
     pair.reply(prompt_of(pair), lambda: RandomSwitching(0.5, 1 + 2 * seed, seed=seed), params, 20 + 17 * seed)
     record, committed = pair.engine.switched, list(pair.engine.committed)
@@ -44,17 +42,15 @@ def test_after_any_switches_the_next_logits_are_those_of_a_fresh_prefill(folder,
     assert record.catch_up_tokens > 0
     found = next_logits(pair.large.forward, committed)
     assert np.array_equal(found, fresh_logits(folder, "llama", 0, committed))
-    ids, (architecture, small_seed) = pair.ids_of_small(), PAIRS[kind]
-    engine = pair.small_engine
-    pair.small.forward.rewind(engine.reusable(ids))
+    pair.small.forward.rewind(pair.small_engine.reusable(committed))
     assert pair.small.forward.length > 0
-    found = next_logits(pair.small.forward, ids)
-    assert np.array_equal(found, fresh_logits(folder, architecture, small_seed, ids))
+    found = next_logits(pair.small.forward, committed)
+    assert np.array_equal(found, fresh_logits(folder, "llama", 1, committed))
 
 
 @pytest.mark.parametrize("params", PARAMS)
 def test_each_token_is_the_one_its_writer_would_draw_after_a_fresh_prefill(folder, params):
-    pair = Pair(folder, "one vocabulary", drafts=True)
+    pair = Pair(folder, drafts=True)
     prompt = prompt_of(pair)
     steps = pair.reply(prompt, lambda: RandomSwitching(0.5, 4, seed=1), params, 40)
     judges = {
@@ -70,9 +66,8 @@ def test_each_token_is_the_one_its_writer_would_draw_after_a_fresh_prefill(folde
 
 
 @pytest.mark.parametrize("params", PARAMS)
-@pytest.mark.parametrize("kind", PAIRS)
-def test_thresholds_below_zero_give_the_tokens_of_the_large_model_alone(folder, kind, params):
-    pair = Pair(folder, kind)
+def test_thresholds_below_zero_give_the_tokens_of_the_large_model_alone(folder, params):
+    pair = Pair(folder)
     steps = pair.reply(prompt_of(pair), lambda: EntropySwitching(LARGE_ALONE), params)
     large = engine_of(run_tiny(tiny_bundle(folder, "llama", seed=0)), False)
     assert [step.token for step in steps] == alone(large, prompt_of(pair), params, 60)
@@ -81,30 +76,18 @@ def test_thresholds_below_zero_give_the_tokens_of_the_large_model_alone(folder, 
 
 
 @pytest.mark.parametrize("params", PARAMS)
-@pytest.mark.parametrize("kind", PAIRS)
-def test_an_infinite_threshold_gives_the_tokens_of_the_small_model_alone(folder, kind, params):
-    pair = Pair(folder, kind)
+def test_an_infinite_threshold_gives_the_tokens_of_the_small_model_alone(folder, params):
+    pair = Pair(folder)
     steps = pair.reply(prompt_of(pair), lambda: EntropySwitching(SMALL_ALONE), params)
-    architecture, seed = PAIRS[kind]
-    small = run_tiny(tiny_bundle(folder, architecture, seed=seed))
-    prompt = pair.reading.ids(prompt_of(pair)) if pair.reading else prompt_of(pair)
-    expected = alone(engine_of(small, False), prompt, params, 120)
-    if pair.reading is None:
-        assert [step.token for step in steps] == expected[: len(steps)]
-        assert len(steps) == 60
-    else:
-        theirs = b"".join(pair.large.tokenizer.token_bytes(step.token) for step in steps)
-        mine = b"".join(small.tokenizer.token_bytes(token) for token in expected)
-        assert len(theirs) > 50
-        assert mine.startswith(theirs)
+    small = engine_of(run_tiny(tiny_bundle(folder, "llama", seed=1)), False)
+    assert [step.token for step in steps] == alone(small, prompt_of(pair), params, 60)
     assert pair.engine.switched.share_of_large == 0.0
 
 
-@pytest.mark.parametrize("kind", PAIRS)
-def test_drafts_do_not_change_a_switched_reply(folder, kind):
-    rule = SwitchRule(7.4, 7.6, window=2, least_run=3)
+def test_drafts_do_not_change_a_switched_reply(folder):
+    rule = SwitchRule(7.5, least_run=3)
     plain, drafted = (
-        Pair(folder, kind, drafts=drafts).reply(
+        Pair(folder, drafts=drafts).reply(
             [1, 70, 71, 72, 70, 71, 72, 70], lambda: EntropySwitching(rule), PARAMS[1]
         )
         for drafts in (False, True)
@@ -129,40 +112,37 @@ def test_steps_have_the_entropy_at_temperature_1_whatever_the_reply_is_drawn_at(
 
 
 def test_a_reply_ends_at_the_length_asked_for_and_positions_run_on(folder):
-    for kind in PAIRS:
-        pair = Pair(folder, kind)
-        prompt = prompt_of(pair)
-        steps = pair.reply(prompt, lambda: RandomSwitching(0.5, 2, seed=3), tokens=25)
-        assert [step.position for step in steps] == list(range(len(prompt), len(prompt) + 25))
-        assert [step.finish_reason for step in steps] == [*[None] * 24, "length"]
+    pair = Pair(folder)
+    prompt = prompt_of(pair)
+    steps = pair.reply(prompt, lambda: RandomSwitching(0.5, 2, seed=3), tokens=25)
+    assert [step.position for step in steps] == list(range(len(prompt), len(prompt) + 25))
+    assert [step.finish_reason for step in steps] == [*[None] * 24, "length"]
 
 
-def test_an_end_token_of_the_small_model_ends_the_reply_with_the_large_ones(folder):
-    pair = Pair(folder, "two vocabularies")
-    pair.end_with(range(pair.small.forward.spec.vocab_size), 2)  # whatever the small one says first
-    steps = pair.reply(prompt_of(pair), lambda: EntropySwitching(SMALL_ALONE))
-    assert [(step.token, step.finish_reason) for step in steps] == [(2, "stop")]
+def test_a_token_of_which_the_small_model_is_unsure_is_the_large_ones(folder):
+    """And the large one hands back behind the first token of which it is sure itself."""
+    pair, bits = Pair(folder), 7.45
+    prompt = prompt_of(pair)
+    steps = pair.reply(prompt, lambda: EntropySwitching(SwitchRule(bits)), tokens=50)
+    assert {step.writer for step in steps} == {"small", "large"}
+    assert pair.engine.switched.dropped_tokens == (pair.engine.switched.switches + 1) // 2 > 3
+    small = engine_of(run_tiny(tiny_bundle(folder, "llama", seed=1)), False)
+    writers = ["small", *(step.writer for step in steps)]
+    for at, step in enumerate(steps):
+        asked = [*prompt, *(one.token for one in steps[:at])]
+        details = ReplyDetails(entropy=True)
+        (one,) = small.generate(asked, DrawParams(), max_tokens=1, stop_ids=(), details=details)
+        before_sure = at == 0 or writers[at] == "small" or steps[at - 1].entropy_bits <= bits
+        assert (step.writer == "small") == (before_sure and one.entropy_bits <= bits)
 
 
-def test_a_small_model_whose_context_is_full_leaves_the_rest_to_the_large_one(folder):
-    pair = Pair(folder, "two vocabularies", context_of_small=50)
-    steps = pair.reply(prompt_of(pair), lambda: EntropySwitching(SMALL_ALONE), tokens=80)
-    writers = [step.writer for step in steps]
-    assert len(steps) == 80
-    assert writers == sorted(writers, reverse=True)
-    assert set(writers) == {"small", "large"}
-
-
-@pytest.mark.parametrize("kind", PAIRS)
-def test_the_small_model_drafts_while_the_large_one_writes_and_each_drafts_for_itself(
-    folder, kind, monkeypatch
-):
+def test_the_small_model_drafts_while_the_large_one_writes_and_each_drafts_for_itself(folder, monkeypatch):
     monkeypatch.setattr("edgedec.core_lib.drafters.DOUBTS", (100.0, 0.02))  # random models are never sure
 
     def decide() -> RandomSwitching:
         return RandomSwitching(0.5, least_run=6, seed=2)
 
-    pair, plain = Pair(folder, kind, drafts=True), Pair(folder, kind)
+    pair, plain = Pair(folder, drafts=True), Pair(folder)
     pair.small_drafts_for_large()
     seen: list[tuple[int, int]] = []
     drafting = [one.speculation for one in (pair.large_engine, pair.small_engine)]
@@ -174,7 +154,7 @@ def test_the_small_model_drafts_while_the_large_one_writes_and_each_drafts_for_i
         drafted = tuple(one.tally.drafted for one in drafting)
         if seen and drafted != seen[-1]:
             changed = [now != before for now, before in zip(drafted, seen[-1], strict=True)]
-            assert changed == [step.writer == "large", step.writer == "small"], "only who writes drafts"
+            assert step.writer == "large" or changed == [False, True], "only who writes drafts"
         seen.append(drafted)
     steps = plain.engine.generate(prompt_of(pair), DrawParams(), max_tokens=120, stop_ids=())
     assert [step.token for step in steps] == found
@@ -183,7 +163,7 @@ def test_the_small_model_drafts_while_the_large_one_writes_and_each_drafts_for_i
 
 
 def test_a_newer_reply_ends_an_older_one(folder):
-    pair = Pair(folder, "one vocabulary")
+    pair = Pair(folder)
     old = pair.engine.generate(prompt_of(pair), DrawParams(), max_tokens=9, stop_ids=())
     next(old)
     pair.reply(prompt_of(pair), lambda: EntropySwitching(SMALL_ALONE), tokens=2)
@@ -192,7 +172,7 @@ def test_a_newer_reply_ends_an_older_one(folder):
 
 
 def test_a_prompt_longer_than_the_context_and_log_probabilities_are_refused(folder):
-    pair = Pair(folder, "one vocabulary")
+    pair = Pair(folder)
     with pytest.raises(ContextFullError, match="context holds"):
         pair.engine.generate([70] * 300, DrawParams(), max_tokens=1, stop_ids=())
     with pytest.raises(UsageError, match="two take turns"):

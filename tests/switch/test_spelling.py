@@ -1,4 +1,4 @@
-"""Text of one model in the tokens of another."""
+"""Text of a model elsewhere in the tokens of the reply's own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedec.draft.bridge import TextBridge
-from edgedec.switch.spelling import ForeignReading, StreamingDecoder, spelled
+from edgedec.switch.spelling import StreamingDecoder, spelled
 from edgedec.text.tokenizer import Tokenizer
 from tests.fixtures.tiny_tokenizers import bpe_metadata, built, spm_metadata
 from tests.session.parrot import make_tokenizer
@@ -55,9 +54,7 @@ def test_tokens_are_handed_out_behind_a_boundary_only(vocabularies):
     decoder, words = StreamingDecoder(vocabularies["words"]), vocabularies["words"]
     assert decoder.push(b"hel") == []
     assert decoder.push(b"lo") == []  # "hello" is one token
-    assert decoder.held == 2
     assert bytes_of(words, decoder.push(b" world")) == b"hello"
-    assert decoder.held == 1
     assert decoder.flush() == [words.id_of(b" world")]
 
 
@@ -81,11 +78,3 @@ def test_text_without_a_boundary_is_handed_out_at_some_length(vocabularies):
     found = [token for _ in range(80) for token in decoder.push(b"abcd")]
     assert found
     assert all(joined.token_bytes(token).startswith(b"abcd") for token in found)
-
-
-def test_a_reading_agrees_where_both_end_with_the_same_token(vocabularies):
-    theirs, mine = vocabularies["words"], vocabularies["spm"]
-    reading = ForeignReading(TextBridge(theirs, mine, {}, draft_size=500), theirs, mine)
-    assert reading.agrees([theirs.id_of(b"hello")])
-    assert not reading.agrees([theirs.id_of(b"hello"), theirs.id_of(b" world")])  # letters there
-    assert bytes_of(mine, reading.ids([theirs.id_of(b" world")])) == b" world"

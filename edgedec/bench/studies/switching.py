@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from edgedec.session.reply import Reply
 
 SMALL, LARGE, TURNS = "small alone", "large alone", "in turns"
-SIDES = {SMALL: SwitchRule(0.0, math.inf), LARGE: SwitchRule(-1.0, -1.0), TURNS: DEFAULT_RULE}
-"""The sides, and the thresholds of each: at their extremes one model writes everything."""
+SIDES = {SMALL: SwitchRule(math.inf), LARGE: SwitchRule(-1.0), TURNS: DEFAULT_RULE}
+"""The sides, and the threshold of each: at its extremes one model writes everything."""
 
 
 @dataclass(frozen=True, slots=True)
