@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -169,19 +170,25 @@ side = Side(Path(sys.argv[1]), Path(sys.argv[2]), context=512)
 saved_prefixes._LEAST_TOKENS = 100
 print("ready", flush=True)
 for seed in range(int(sys.argv[3]), 1000):
-    side.reply(talk(300, 120, seed=seed), 2)
+    side.reply(talk(300, 120, seed=seed, of=sys.argv[4]), 2)
 """
 
 
-def test_a_killed_writer_leaves_nothing_that_is_read(made: Store, tmp_path: Path) -> None:
-    """kill -9 at any moment: every file under a name is whole, and the rest goes away in time."""
-    from tests.session.test_saved_prefixes import Side, files, talk
+SLOWLY = [pytest.param(name, marks=() if name == "plain" else pytest.mark.slow) for name in NAMES]
 
-    bundle, rng = made.home / "models" / "plain", random.Random(5)
+
+@pytest.mark.parametrize("model", SLOWLY)
+def test_a_killed_writer_leaves_nothing_that_is_read(model: str, made: Store, tmp_path: Path) -> None:
+    """kill -9 at any moment: every file under a name is whole, and the rest goes away in time."""
+    from tests.session import test_saved_prefixes
+    from tests.session.test_saved_prefixes import Side, files
+
+    talk = partial(test_saved_prefixes.talk, of=NAMES[model])
+    bundle, rng = made.home / "models" / model, random.Random(5)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": ""}
     cut = 0
     for number in range(6):
-        command = [sys.executable, "-c", SAVER, str(bundle), str(tmp_path), str(number * 100)]
+        command = [sys.executable, "-c", SAVER, str(bundle), str(tmp_path), str(number * 100), NAMES[model]]
         victim = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
         assert victim.stdout is not None
         assert victim.stdout.readline() == "ready\n"
