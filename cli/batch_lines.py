@@ -11,6 +11,7 @@ import click
 
 from edgedec.cli import screen
 from edgedec.cli.cut import Limits
+from edgedec.cli.form import say_law
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import open_model, say_overrun, without_template
 from edgedec.cli.progress import notice
@@ -54,6 +55,7 @@ def run(ctx: click.Context, asked: LineJob, options: BatchReplyOptions, *, as_js
     several = opened.conversations(
         system=system, max_tokens=options.max_tokens, stop=options.stops, grammar=asked.form
     )
+    say_law(asked.form, several.chats[0].settings.params)
     lines = [_without_excess(line, several.chats[0].prompts.most_bytes()) for line in every]
     del every
     with several, interrupts_to(several.interrupt):

@@ -12,6 +12,7 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen, text_input
 from edgedec.cli.choice import BEST, FIRST, Choice
 from edgedec.cli.cut import Limits
+from edgedec.cli.form import say_law
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import open_model, say_overrun, without_template
 from edgedec.cli.progress import notice
@@ -50,6 +51,7 @@ def run(ctx: click.Context, job: PromptJob, options: opt.BatchReplyOptions, *, a
     several = opened.conversations(
         system=system, max_tokens=options.max_tokens, stop=options.stops, grammar=job.form
     )
+    say_law(job.form, several.chats[0].settings.params)
     text = text_input.read_prompt(job.prompt, several.chats[0].prompts, after_input=False)
     choice, count = job.choice, job.samples
     best, first = (choice is not None and choice.kind == kind for kind in (BEST, FIRST))

@@ -9,10 +9,13 @@ import click
 
 from edgedec.cli.command import TEXT, declared, option
 from edgedec.cli.options import REPLY, read_text_file
+from edgedec.cli.progress import notice
+from edgedec.core.errors import UsageError
 from edgedec.core.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from edgedec.grammar import GrammarSpec
+    from edgedec.sampling import DrawParams
 
 _REGEX, _JSON = "regex:", ".json"
 
@@ -54,8 +57,31 @@ class FormOptions:
         help="The reply has this form, or the command fails: FILE.json, a JSON schema; regex:PATTERN, a text "
         "that the regular expression matches as a whole; another file, a grammar in Lark's form.",
     ))
+    form_sampling: str | None = declared(option(
+        "--form-sampling", type=click.Choice(["masked", "unbiased"]), metavar="LAW", heading=REPLY, rare=True,
+        help="How a form is kept to. masked, the default: each token is drawn among those that it allows. "
+        "unbiased: replies as likely as free ones that have the form, tried until one has it and drawn by "
+        "temperature alone.",
+    ))
     # fmt: on
 
     def spec(self) -> GrammarSpec | None:
-        """Return the form; None for any text. Raises UsageError for a wrong one."""
-        return None if self.form is None else self.form.spec()
+        """Return the form; None for any text. Raises UsageError for a wrong one, or a law without one."""
+        from edgedec.grammar import GrammarSpec
+
+        if self.form is None and self.form_sampling is None:
+            return None
+        if self.form is None:
+            raise UsageError("--form-sampling is given without --form", hint="add --form, or leave it out")
+        return GrammarSpec.of(grammar=self.form.spec(), form_sampling=self.form_sampling)  # type: ignore[arg-type]
+
+
+def say_law(form: GrammarSpec | None, params: DrawParams) -> None:
+    """Tell of the settings that an unbiased form leaves out."""
+    if form is None or form.sampling == "masked":
+        return
+    from edgedec.session.unbiased import left_out
+
+    if names := [name.replace("_", "-") for name in left_out(params)]:
+        drawn = f"replies are drawn at temperature {params.temperature:g} alone"
+        notice(f"note: {drawn}, without {', '.join(names)}")

@@ -13,7 +13,7 @@ from edgedec.cli import screen, text_input
 from edgedec.cli import trace as tracing
 from edgedec.cli.command import TEXT, declared, new_command, option, taking
 from edgedec.cli.cut import Limits
-from edgedec.cli.form import FormOptions
+from edgedec.cli.form import FormOptions, say_law
 from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import open_model, run_config, say_overrun, without_template
 from edgedec.cli.positional import PROMPT, one_prompt
@@ -166,7 +166,8 @@ def _answer(model: Model, asked: _Asked, given: opt.ReplyOptions, options: Repor
     raw, system = without_template(model, raw=given.raw or asked.suffix is not None, system=given.system)
     chat = model.chat(system=system, max_tokens=given.max_tokens, stop=given.stops, grammar=asked.form)
     logprobs = options.logprobs
-    model.make_room_for(chat.settings.params, logprobs=bool(logprobs), grammar=asked.form is not None)
+    say_law(asked.form, chat.settings.params)
+    model.make_room_for(chat.settings.drawn, logprobs=bool(logprobs), grammar=asked.form is not None)
     text = text_input.read_prompt(asked.prompt, chat.prompts, after_input=asked.after_input)
     begun_s = age_s()
     reply = (

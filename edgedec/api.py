@@ -293,7 +293,7 @@ class Model:
         """
         params, form = read_arguments(sampling, **named)
         settings = self.settings(params, max_tokens, stop, form)
-        self._ready(settings.params, form=settings.masked)
+        self._ready(settings.drawn, form=settings.masked)
         self._check_form(settings)
         syntax = ReplySyntax(self.loaded.codec, tools_of(tools))
         return self._chat(settings, conversation_of(messages, system, self._system(None)), syntax)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -9,6 +10,7 @@ from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.tree import EMPTY, DraftTree
 
 if TYPE_CHECKING:
+    from edgedec.core.rows import HeadRows
     from edgedec.grammar import Constraint
     from edgedec.text.passage import Turns
 
@@ -60,6 +62,8 @@ class ReplyDetails:
     """Mirostat's state behind what it has said already; None: as a reply begins."""
     turns: Turns = ()
     """The messages that it answers; none for a text. Of use where another model than its own reads them."""
+    told: Callable[[HeadRows, int, int], None] | None = field(default=None, compare=False)
+    """Is told each token that is drawn, behind the head rows of its pass and the number of its row there."""
 
     @property
     def at_one(self) -> bool:

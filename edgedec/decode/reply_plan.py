@@ -103,6 +103,9 @@ class ReplyPlan:
         """
         reason, last = _REASONS[found.end], len(found.tokens) - 1
         details, bounds = self._details, found.bounds
+        if details.told:
+            for token, before in zip(found.tokens, (ROOT, *found.path), strict=False):
+                details.told(head, before + 1, token)
         if not (bounds or details.at_one):
             return [
                 Step(token, position + at, reason if at == last else None, sources[at])

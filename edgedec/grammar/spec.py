@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from edgedec.core.errors import UsageError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from edgedec.grammar.supported_schema import SupportedSchema
 
 GrammarKind = Literal["json_schema", "json_object", "regex", "lark"]
+FormSampling = Literal["masked", "unbiased"]
 
 MOST_BYTES = 1_000_000
 """Bytes of UTF-8 that the text of a grammar may have."""
@@ -27,15 +28,17 @@ _NO_BRACKET = re.compile(r"\\.|[^\[\](){}]", re.DOTALL)
 
 
 class GrammarChoice(TypedDict, total=False):
-    """The arguments that name the form of a reply; one of them at most.
+    """The arguments that name the form of a reply, one of the first three at most, and how it is kept to.
 
     ``schema``: a JSON schema as a mapping, or a pydantic model class. ``regex``: a regular expression that
-    the whole text matches. ``grammar``: a grammar in Lark's form, or a ``GrammarSpec``.
+    the whole text matches. ``grammar``: a grammar in Lark's form, or a ``GrammarSpec``. ``form_sampling``:
+    see ``GrammarSpec.sampling``.
     """
 
     schema: Mapping[str, Any] | type | None
     regex: str | None
     grammar: str | GrammarSpec | None
+    form_sampling: FormSampling | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +63,18 @@ class GrammarSpec:
     """Whether a reply may be cut anywhere, as free text may; calls in it have a form."""
     thinks: bool = field(default=False, compare=False, repr=False)
     """Whether a thinking part may stand before a reply of the form."""
+    sampling: FormSampling = "masked"
+    """The law of replies: "masked" draws each token among those that may come next; "unbiased" draws whole
+    replies from the model's own law, given that they have the form.
+    """
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(GrammarKind):
             raise UsageError(f"unknown kind of grammar {self.kind!r:.40}", hint=f"use {', '.join(_WORDS)}")
+        if self.sampling not in get_args(FormSampling):
+            raise UsageError(
+                f"unknown way to draw a form, {self.sampling!r:.40}", hint="use masked or unbiased"
+            )
         if not isinstance(self.text, str):
             raise UsageError(f"the {self.name} is no text")
         nbytes = len(self.text.encode("utf-8", "surrogatepass"))
@@ -89,9 +100,10 @@ class GrammarSpec:
         schema: Mapping[str, Any] | type | None = None,
         regex: str | None = None,
         grammar: str | GrammarSpec | None = None,
+        form_sampling: FormSampling | None = None,
     ) -> GrammarSpec:
         """Return the form that one of the arguments names; see ``GrammarChoice``."""
-        found = chosen_grammar(schema=schema, regex=regex, grammar=grammar)
+        found = chosen_grammar(schema=schema, regex=regex, grammar=grammar, form_sampling=form_sampling)
         if found is None:
             raise UsageError("no grammar was given", hint="give a schema, a pattern or a grammar")
         return found
@@ -175,9 +187,19 @@ def chosen_grammar(**choice: Any) -> GrammarSpec | None:
 
     Raises UsageError for two of them, for other arguments, and for the reasons of ``GrammarSpec``.
     """
+    found = _named_grammar(choice)
+    sampling = choice.get("form_sampling")
+    if sampling is None:
+        return found
+    if found is None:
+        raise UsageError("form_sampling has no form", hint="give a schema, a pattern or a grammar")
+    return replace(found, sampling=sampling)
+
+
+def _named_grammar(choice: dict[str, Any]) -> GrammarSpec | None:
     if unknown := choice.keys() - GrammarChoice.__annotations__.keys():
         raise TypeError(f"unexpected arguments: {', '.join(sorted(unknown))}")
-    given = {name: value for name, value in choice.items() if value is not None}
+    given = {name: choice[name] for name in choice if choice[name] is not None and name != "form_sampling"}
     if not given:
         return None
     if len(given) > 1:

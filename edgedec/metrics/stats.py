@@ -13,6 +13,26 @@ Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
+class FormCost:
+    """The cost of an unbiased reply of a form: tries, and tokens of dropped ones that were computed.
+
+    ``probability_at_most``: of a free reply having the form, as far as the tries told.
+    """
+
+    tries: int = 0
+    dropped_tokens: int = 0
+    probability_at_most: float = 1.0
+
+    def as_json(self) -> dict[str, int | float]:
+        """Return the figures as JSON fields."""
+        return {
+            "form_tries": self.tries,
+            "form_tokens_dropped": self.dropped_tokens,
+            "form_probability_at_most": self.probability_at_most,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class ReplyStats:
     """Figures of one reply. ``reused_tokens`` are those of the prompt that were in the KV cache already."""
 
@@ -27,6 +47,8 @@ class ReplyStats:
     """Tokens of the thinking part."""
     thought_closed: bool = False
     """Whether the limit on the thinking part closed it."""
+    form: FormCost | None = None
+    """Of a reply that was drawn from the model's own law, given that it has a form."""
 
     @property
     def prefill_tokens_per_s(self) -> float | None:
@@ -56,6 +78,7 @@ class ReplyStats:
             "prefill_tokens_per_s": _rounded(self.prefill_tokens_per_s),
             "decode_tokens_per_s": _rounded(self.decode_tokens_per_s),
             **self._thought(),
+            **(self.form.as_json() if self.form else {}),
         }
 
     def _thought(self) -> dict[str, int]:
@@ -78,6 +101,9 @@ class ReplyStats:
         if (rate := self.prefill_tokens_per_s) is not None:
             prompt += f" at {rate:.0f} tok/s"
         parts.append(prompt)
+        if self.form:
+            tries = "1 try" if self.form.tries == 1 else f"{self.form.tries} tries"
+            parts.append(f"{tries}, {self.form.dropped_tokens} tokens dropped")
         if capacity is not None:
             parts.append(f"context {self.context_tokens}/{capacity}")
         return " | ".join(parts)
@@ -115,8 +141,8 @@ class ReplyTimer:
         self._last = now
         self._tokens += 1
 
-    def stats(self) -> ReplyStats:
+    def stats(self, form: FormCost | None = None) -> ReplyStats:
         """Return the figures so far; without a token both durations are zero."""
         first = self._start if self._first is None else self._first
         last = first if self._last is None else self._last
-        return ReplyStats(self._prompt, self._reused, self._tokens, first - self._start, last - first)
+        return ReplyStats(self._prompt, self._reused, self._tokens, first - self._start, last - first, form)

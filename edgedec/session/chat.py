@@ -400,7 +400,7 @@ class Chat:
 
     def _prepare(self, settings: Settings, logprobs: bool) -> None:
         """Make room for a reply, and raise what stands against it, before anything changes."""
-        self._host.ready(settings.params, logprobs, settings.masked)
+        self._host.ready(settings.drawn, logprobs, settings.masked)
         if settings.grammar:
             home = self.engine.home
             constraint_for(settings.grammar, self.tokenizer, home.spec, home.ledger)

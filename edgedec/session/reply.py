@@ -20,6 +20,8 @@ from edgedec.metrics.stats import Clock, ReplyStats, ReplyTimer
 from edgedec.sampling import DrawParams
 from edgedec.session.loops import TAIL_TOKENS, loops
 from edgedec.session.public_names import public_names
+from edgedec.session.token_logprob import TokenLogprob
+from edgedec.session.unbiased import Asked, UnbiasedTries, own_law
 
 if TYPE_CHECKING:
     from edgedec.grammar import Constraint
@@ -64,6 +66,16 @@ class Settings:
         """Whether not every token may come next everywhere."""
         return self.grammar is not None or bool(self.thought and self.thought.limit is not None)
 
+    @property
+    def unbiased(self) -> bool:
+        """Whether replies have the model's own law, given their form."""
+        return self.grammar is not None and self.grammar.sampling == "unbiased"
+
+    @property
+    def drawn(self) -> DrawParams:
+        """``params`` as they are drawn with. Raises the errors of ``own_law``."""
+        return own_law(self.params, self.logprobs) if self.unbiased else self.params
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -83,26 +95,6 @@ class Start:
     reader: Callable[[], ReplyReader] | None = None
     bound: float | None = None
     ends: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class TokenLogprob:
-    """A token with the natural logarithm of its probability under the model at temperature 1.
-
-    ``top`` has the most probable tokens at that place, best first. ``raw``: the bytes of the token, which may
-    be a part of a character.
-    """
-
-    token: int
-    text: str
-    logprob: float
-    top: tuple[TokenLogprob, ...] = ()
-    raw: bytes = b""
-
-    def as_json(self) -> dict[str, object]:
-        """Return the token as JSON fields."""
-        top = [{"token": one.token, "text": one.text, "logprob": one.logprob} for one in self.top]
-        return {"token": self.token, "text": self.text, "logprob": self.logprob, "top": top}
 
 
 _LOOK_EVERY_TOKENS = 32
@@ -184,7 +176,7 @@ class Reply:
         self._clock = clock
         self._timer: ReplyTimer | None = None
         self._stream: TextStream | None = None
-        self.params = settings.params
+        self.params = settings.drawn
         """How its tokens are drawn."""
         self.form = settings.grammar
         """The form that it must have; None for any text."""
@@ -224,20 +216,17 @@ class Reply:
         """Whether an iteration has begun."""
         self._awaited = False
         """Whether a worker thread has been asked for the next piece."""
-        self._steps = engine.generate(
-            self.prompt,
-            settings.params,
-            max_tokens=min(settings.max_tokens or engine.capacity, start.room or engine.capacity),
-            stop_ids=self._end_ids,
-            progress=self._between_passes,
-            details=ReplyDetails(
-                settings.logprobs or 0,
-                grammar=grammar,
-                start=len(start.prompt),
-                bound=start.bound,
-                turns=start.turns,
-            ),
+        details = ReplyDetails(
+            settings.logprobs or 0,
+            grammar=None if settings.unbiased else grammar,
+            start=len(start.prompt),
+            bound=start.bound,
+            turns=start.turns,
         )
+        most = min(settings.max_tokens or engine.capacity, start.room or engine.capacity)
+        asked = Asked(self.prompt, self.params, most, self._end_ids, self._between_passes, details)
+        self._tries = UnbiasedTries(engine, asked, form) if settings.unbiased and form else None
+        self._steps = self._tries.steps() if self._tries else asked.of(engine)
 
     def read(self) -> str:
         """Run the reply to its end and return its text."""
@@ -286,7 +275,7 @@ class Reply:
         """The numbers so far."""
         if self._timer is None:
             return ReplyStats(len(self.prompt), self.reused, 0, 0.0, 0.0)
-        return self._with_thought(self._timer.stats())
+        return self._with_thought(self._timer.stats(self._tries.cost if self._tries else None))
 
     def _with_thought(self, stats: ReplyStats) -> ReplyStats:
         """Return figures with those of the thinking part."""
@@ -442,6 +431,8 @@ class Reply:
                     yield stream.push(token)
                 if self._ended(step.finish_reason, stream.stopped):
                     break
+        if self._interrupted and self.finish_reason is None:  # between two passes
+            self.finish_reason = "interrupted"
         self._marks.append(self._mark())
         yield stream.flush(characters=self.finish_reason in _COMPLETE)
 

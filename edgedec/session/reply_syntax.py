@@ -95,6 +95,8 @@ class ReplySyntax:
             return GrammarSpec.of_calls(call_grammar(family, functions, control, thought), left_out)
         functions, left_out = bound_functions(functions, bind=self.bound)
         if form:
+            if form.sampling != "masked":
+                raise UsageError("an unbiased form has no tools beside it", hint="leave one of both out")
             text = form_or_calls(family, functions, control, form.schema(), thought)
             return GrammarSpec.of_calls(text, form.left_out + left_out)
         strict_text = None if self.channels else strict_grammar(family, functions, control, (begin, end))

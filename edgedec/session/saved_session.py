@@ -96,7 +96,8 @@ def _unfinished_document(cut: Unfinished) -> dict[str, Any]:
     if cut.form is None:
         return document
     form: dict[str, Any] = {"kind": cut.form.kind, "text": cut.form.text}
-    flags = {name: True for name in _FLAGS if getattr(cut.form, name)}
+    flags: dict[str, Any] = {name: True for name in _FLAGS if getattr(cut.form, name)}
+    flags |= {} if cut.form.sampling == "masked" else {"sampling": cut.form.sampling}
     return document | {"form": form | flags}
 
 
@@ -215,7 +216,8 @@ def _unfinished(item: dict[str, Any]) -> Unfinished:
 
 def _form(item: dict[str, Any]) -> GrammarSpec:
     flags: dict[str, Any] = {name: item.get(name) is True for name in _FLAGS}
-    return GrammarSpec(item["kind"], _text(item["text"]), **flags)
+    sampling = item.get("sampling", "masked")
+    return GrammarSpec(item["kind"], _text(item["text"]), **flags, sampling=sampling)
 
 
 def _cache(item: dict[str, Any]) -> SavedCache:

@@ -123,7 +123,7 @@ class SwitchedEngine:
             raise UsageError(
                 "log-probabilities are those of one model, and two take turns", hint="leave one of both out"
             )
-        if details.grammar:
+        if details.grammar or details.told:
             raise UsageError(
                 "structured output is for the tokens of one model, and two take turns",
                 hint="leave one of both out",

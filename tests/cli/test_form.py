@@ -11,6 +11,7 @@ from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.tiny_models import run_tiny, tiny_bundle
 
 PLAIN = ("--draft", "off")
+UNBIASED = ("--form-sampling", "unbiased", "--temperature", "1")
 SCHEMA = {
     "type": "object",
     "properties": {"colour": {"enum": ["red", "green"]}, "count": {"type": "integer", "maximum": 9}},
@@ -75,6 +76,31 @@ def test_an_annotation_that_is_left_out_is_a_line(model, tmp_path: Path) -> None
     assert result.stderr == 'note: replies do not keep to "format": "color" at /properties/a\n'
 
 
+def test_unbiased_replies_say_their_cost_and_what_does_not_apply(model) -> None:  # type: ignore[no-untyped-def]
+    given = ("generate", *PLAIN, "-p", "Why?", "--form", "regex:yes|no", *UNBIASED, "--seed", "3")
+    result = run(model, *given, "--sampling", "top-k=2")
+    assert result.stdout in ("yes\n", "no\n"), result.stderr
+    assert "drawn at temperature 1 alone, without top-k" in result.stderr
+    report = json.loads(run(model, *given, "--json").stdout)
+    assert report["text"] == result.stdout.strip()
+    assert report["stats"]["form_tries"] > 1
+    assert report["stats"]["form_tokens_dropped"] >= report["stats"]["form_tries"] - 1
+    assert 0 < report["stats"]["form_probability_at_most"] < 1
+
+
+def test_unbiased_lines_of_a_file(model, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "lines").write_text("One?\nTwo?\n")
+    lines = run(
+        model, "batch", *PLAIN, "--input", str(tmp_path / "lines"), "--form", "regex:yes|no", *UNBIASED
+    )
+    assert (lines.exit_code, lines.stderr) == (0, "")
+    assert len([line for line in lines.stdout.splitlines() if line in ("yes", "no")]) == 2
+    given = ("Why?", "--samples", "3", "--batch", "2", "--form", "regex:yes|no")
+    [several] = run(model, "batch", *PLAIN, *given, *UNBIASED, "--json").stdout.splitlines()
+    samples = json.loads(several)["samples"]
+    assert [one["text"] in ("yes", "no") for one in samples] == [True] * 3
+
+
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [
@@ -86,6 +112,10 @@ def test_an_annotation_that_is_left_out_is_a_line(model, tmp_path: Path) -> None
         (("--form", "{huge}.json"), 2, ['"maximum": -1e+20', "-9,223,372,036,854,774,784"]),
         (("--form", "{crash}"), 2, ["it crashes the compiler"]),
         (("--form", "regex:a", "--switch", "small"), 2, ["one model"]),
+        (("--form", "regex:a", *UNBIASED, "--switch", "small"), 2, ["one model"]),
+        (("--form", "regex:a", *UNBIASED, "--temperature", "0"), 2, ["the temperature is 0", "above 0"]),
+        (("--form", "regex:a", *UNBIASED, "--logprobs", "1", "--json"), 2, ["has no log-probabilities"]),
+        (UNBIASED, 2, ["--form-sampling is given without --form"]),
         (("--json-schema", "a.json"), 2, ["no such option: --json-schema", "give --form FILE.json"]),
         (("--regex", "a"), 2, ["no such option: --regex", "give --form regex:PATTERN"]),
     ],

@@ -34,7 +34,7 @@ from edgedec.server.work.request import (
 )
 from edgedec.server.work.text_request import TextRequest
 from edgedec.server.work.ticket import Ticket
-from edgedec.session.reply import TokenLogprob
+from edgedec.session.token_logprob import TokenLogprob
 from edgedec.text.reply_reader import ReplyReader, reader_of
 from edgedec.text.template_inputs import TemplateInputs
 from edgedec.text.tool_calls.hermes import HERMES

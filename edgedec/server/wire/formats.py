@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from edgedec.core.errors import UsageError
@@ -18,8 +19,18 @@ def grammar_of(given: Any, where: str = "response_format") -> GrammarSpec | None
     """Return the grammar of a format; None for plain text. Raises ApiError.
 
     A schema lies in ``json_schema``, as chats have it, or in the format itself, as responses have it. Type
-    "json_object" may have one, too, as in other servers.
+    "json_object" may have one, too, as in other servers. ``form_sampling`` lies in the format itself.
     """
+    found = _form_of(given, where)
+    if found is None or "form_sampling" not in given:
+        return found
+    try:
+        return replace(found, sampling=given["form_sampling"])
+    except UsageError as error:
+        raise invalid(f"{where}.form_sampling: {error}", f"{where}.form_sampling") from None
+
+
+def _form_of(given: Any, where: str) -> GrammarSpec | None:
     if given is None:
         return None
     kind = given.get("type") if isinstance(given, Mapping) else None
@@ -31,6 +42,8 @@ def grammar_of(given: Any, where: str = "response_format") -> GrammarSpec | None
         return GrammarSpec.json_object()
     if "json_schema" in given:
         given, where = given["json_schema"], f"{where}.json_schema"
+    else:
+        given = {name: one for name, one in given.items() if name != "form_sampling"}
     return _of_schema(given, where)
 
 

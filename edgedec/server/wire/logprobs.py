@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from edgedec.server.work.request import TracedToken
-from edgedec.session.reply import TokenLogprob
+from edgedec.session.token_logprob import TokenLogprob
 
 
 def content_logprobs(tokens: Iterable[TracedToken], most: int) -> list[dict[str, Any]]:

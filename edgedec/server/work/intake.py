@@ -126,7 +126,7 @@ class Intake:
             grammar=form,
             thought=self._thought(request),
         )
-        inputs = ReplyInputs(start, settings)
+        inputs = ReplyInputs(start, replace(settings, params=settings.drawn))
         self._check(inputs)
         self._note(settings.grammar)
         return inputs

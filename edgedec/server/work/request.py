@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from edgedec.bundle.preset import Preset
     from edgedec.grammar import GrammarSpec
     from edgedec.session.prompt import Message
-    from edgedec.session.reply import TokenLogprob
+    from edgedec.session.token_logprob import TokenLogprob
     from edgedec.text.infill import Infill
 
 MOST_SAMPLES = 16

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from edgedec.core.model_spec import ModelSpec
     from edgedec.server.work.intake import ReplyInputs
     from edgedec.server.work.slot_tools import SlotTools
-    from edgedec.session.reply import TokenLogprob
+    from edgedec.session.token_logprob import TokenLogprob
     from edgedec.text.tokenizer import Tokenizer
 
 

@@ -184,6 +184,9 @@ def test_a_format_becomes_a_grammar(client: httpx.Client, served: Running) -> No
     named = {"name": "thing", "schema": schema, "strict": True}
     post(client, response_format={"type": "json_schema", "json_schema": named})
     assert served.hub.asked[-1].grammar == GrammarSpec.json_schema(schema)
+    own = {"type": "json_schema", "json_schema": named, "form_sampling": "unbiased"}
+    post(client, response_format=own)
+    assert served.hub.asked[-1].grammar == GrammarSpec.of(schema=schema, form_sampling="unbiased")
 
 
 @pytest.mark.parametrize(
@@ -262,6 +265,11 @@ def test_fields_that_change_nothing_are_taken(client: httpx.Client, fields: dict
         ({"web_search_options": {}}, "web_search_options", "not supported"),
         ({"response_format": {"type": "xml"}}, "response_format.type", "json_object"),
         ({"response_format": {"type": "json_schema"}}, "response_format.schema", "JSON schema"),
+        (
+            {"response_format": {"type": "json_object", "form_sampling": "fair"}},
+            "response_format.form_sampling",
+            "masked or unbiased",
+        ),
         (
             {"response_format": {"type": "json_schema", "json_schema": {}}},
             "response_format.json_schema.schema",

@@ -9,7 +9,7 @@ import pytest
 
 from edgedec.server.wire.logprobs import content_logprobs, text_logprobs
 from edgedec.server.work.request import TracedToken
-from edgedec.session.reply import TokenLogprob
+from edgedec.session.token_logprob import TokenLogprob
 from tests.server.fakes import Running
 from tests.server.http.test_chat import frames, refused
 
