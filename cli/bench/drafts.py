@@ -75,6 +75,7 @@ class DraftOptions(QuestionOptions):
     "drafts",
     "edgedec bench drafts --input spec_bench.jsonl --limit 4 --draft lookup --draft auto",
     "edgedec bench drafts -m q.gguf --draft auto --peer llama.cpp,llama.cpp-ngram --save run.jsonl",
+    "edgedec bench drafts --input throughput-2k --limit 1 --draft lookup",
     "edgedec bench drafts --input spec_bench.jsonl --memory 230MB --memory -65%",
     "edgedec bench drafts --input spec_bench.jsonl --memory curve",
 )
@@ -129,8 +130,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     options.check()
     names = options.peer_names(WITH_REPLIES, "does not reply until an end token")
     models = inputs.find_draft_models(ctx, options.drafter_sets)
-    questions = options.questions()
     bundle, manifest = inputs.find_model(ctx, options.model)
+    questions = options.questions(bundle, manifest)
     study, longest = reply_study(bundle, manifest, questions, options.max_tokens)
     run = OwnRun(
         options.chosen_threads,
@@ -211,7 +212,8 @@ def _peers(
 def _conditions(options: DraftOptions, manifest: Manifest) -> dict[str, Any]:
     """Return all that one reply depends on. The choice of questions and sides is not part of it."""
     return {
-        **inputs.conditions(options, manifest, options.file),
+        **inputs.conditions(options, manifest, None if options.split else options.file),
+        **({"input": options.split} if options.split else {}),
         "max_tokens": options.max_tokens,
         "sampling": asdict(options.sampling),
     }

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 asked_options = stacked(
-    input_option("Questions in the format of Spec-Bench (.jsonl with turns), or one prompt per line."),
+    input_option(
+        "Questions in the format of Spec-Bench or SPEED-Bench (.jsonl, .parquet), or one prompt per line. "
+        "throughput-1k, -2k, -8k, -16k or -32k: prompts of so many tokens, made of EdgeDec's own texts."
+    ),
     count_option("--limit", "Ask the first N questions of each category."),
     count_option("--max-tokens", "Longest reply, in tokens.", 64, least=2),
 )
@@ -32,12 +35,25 @@ class QuestionOptions(PeerOptions):
     limit: int | None
     max_tokens: int
 
-    def questions(self) -> list[Question]:
-        """Read the questions, and choose those to ask. Raises as ``read_questions``, and UsageError."""
+    @property
+    def split(self) -> str | None:
+        """The name of prompts of a fixed length, where ``file`` is one and no file."""
+        from edgedec.bench.harness.fixed_lengths import LENGTHS
+
+        named = self.file is not None and str(self.file) in LENGTHS and not self.file.exists()
+        return str(self.file) if named else None
+
+    def questions(self, bundle: Path, manifest: Manifest) -> list[Question]:
+        """Read the questions, and choose those to ask of a model. Raises as ``read_questions`` does."""
+        from edgedec.bench.harness.fixed_lengths import fixed_length_questions
         from edgedec.bench.harness.questions import chosen, plain_questions, read_questions
         from edgedec.bench.harness.texts import PROMPTS
+        from edgedec.text.tokenizer import Tokenizer
 
-        found = read_questions(self.file) if self.file else plain_questions(PROMPTS)
+        if self.split:
+            found = fixed_length_questions(self.split, Tokenizer.load(bundle, manifest.tokenizer))
+        else:
+            found = read_questions(self.file) if self.file else plain_questions(PROMPTS)
         return chosen(found, self.limit)
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from edgedec.core.errors import BadFileError, NotFoundError
+from edgedec.core.errors import BadFileError, NotFoundError, UnsupportedError
 
 PROMPTS = (
     "Explain to a child why the sky is blue during the day and red in the evening.",
@@ -31,7 +31,8 @@ QUESTIONS = (
     "Correct this text and repeat it: Their going too the libary tomorow, becouse its rainning.",
 )
 """Prompts of studies that need more of them."""
-_FIELDS = ("prompt", "question", "instruction", "text", "turns")
+_FIELDS = ("prompt", "question", "instruction", "text", "turns", "messages")
+PARQUET = ".parquet"
 _KINDS = ("kind", "category")
 _LONGEST_KIND = 24
 
@@ -47,8 +48,14 @@ class ReadLine(NamedTuple):
 def read_lines(path: Path) -> list[ReadLine]:
     """Return one prompt for each line of a ``.jsonl`` file, or each non-empty line of any other file.
 
-    Raises NotFoundError, BadFileError when it has none or a line is not understood.
+    Rows of a ``.parquet`` file are read as such lines. Raises NotFoundError, BadFileError when it has none or
+    a line is not understood, UnsupportedError.
     """
+    if path.suffix == PARQUET:
+        rows = [_of_value(row, f"{path}, row {number}") for number, row in enumerate(_rows(path), 1)]
+        if not rows:
+            raise BadFileError(f"{path} has no prompts in it")
+        return rows
     lines = [line for line in _text(path).splitlines() if line.strip()]
     if not lines:
         raise BadFileError(f"{path} has no prompts in it")
@@ -75,6 +82,21 @@ def read_text(path: Path) -> str:
     return "\n\n".join(read_prompts(path)) if path.suffix == ".jsonl" else _text(path)
 
 
+def _rows(path: Path) -> list[Any]:
+    """Return the rows of a Parquet file as mappings."""
+    try:
+        from pyarrow import ArrowInvalid
+        from pyarrow.parquet import read_table
+    except ImportError as error:
+        raise UnsupportedError(f"reading {path} needs pyarrow", hint="pip install pyarrow") from error
+    try:
+        return list(read_table(path).to_pylist())
+    except FileNotFoundError as error:
+        raise NotFoundError(f"no such file: {path}") from error
+    except (ArrowInvalid, OSError) as error:
+        raise BadFileError(f"{path} is no Parquet file: {error!s:.100}".splitlines()[0]) from error
+
+
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
@@ -87,13 +109,20 @@ def _text(path: Path) -> str:
 def _of_json(line: str, where: str) -> ReadLine:
     """Read a string, or the first known field of an object: a string or a list that begins with one."""
     try:
-        value = text = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise BadFileError(f"{where}: not JSON") from error
+    return _of_value(value, where)
+
+
+def _of_value(value: Any, where: str) -> ReadLine:
+    text = value
     if isinstance(value, dict):
         text = next((value[name] for name in _FIELDS if name in value), None)
     if isinstance(text, list) and text:
-        text = text[0]
+        text = next((one for one in text if not isinstance(one, dict) or one.get("role") == "user"), None)
+    if isinstance(text, dict):
+        text = text.get("content")
     if not isinstance(text, str) or not text:
         raise BadFileError(f"{where}: no prompt in it", hint=f"known fields: {', '.join(_FIELDS)}")
     return ReadLine(text, value, where)
