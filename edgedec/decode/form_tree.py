@@ -27,7 +27,7 @@ REST: Final = -1
 """The choice of a token that is not listed."""
 
 
-class Place:
+class FormPlace:
     """The tokens that may come next at a place, with the logarithms of their probabilities.
 
     ``rest``: the logarithm of the probability of permitted tokens that are not listed. ``live``: that of not
@@ -38,11 +38,11 @@ class Place:
 
     def __init__(self, ids: NDArray[np.int64], logs: NDArray[np.float64], rest: float) -> None:
         self.ids, self.logs, self.rest = ids, logs, rest
-        self.behind: dict[int, Place] = {}
+        self.behind: dict[int, FormPlace] = {}
         self.live = _log_sum(self._weights())
 
     @classmethod
-    def of(cls, logits: NDArray[np.float32], bits: NDArray[np.uint8], temperature: float) -> Place:
+    def of(cls, logits: NDArray[np.float32], bits: NDArray[np.uint8], temperature: float) -> FormPlace:
         """Return the place with a row of logits and a bit for each token that the form permits."""
         scaled = logits.astype(np.float64) / temperature
         scaled -= scaled.max()
@@ -86,7 +86,7 @@ class FormTree:
     """All known places."""
 
     def __init__(self) -> None:
-        self.root: Place | None = None
+        self.root: FormPlace | None = None
         self._count = 0
 
     @property
@@ -94,7 +94,7 @@ class FormTree:
         """The logarithm of the most that the probability of the form can be."""
         return self.root.live if self.root else 0.0
 
-    def place(self, tokens: Sequence[int]) -> Place | None:
+    def place(self, tokens: Sequence[int]) -> FormPlace | None:
         """Return the place behind ``tokens``; None where it is not known."""
         found = self.root
         for token in tokens:
@@ -112,7 +112,7 @@ class FormTree:
         before = self.place(tokens[:-1])
         return before is not None and before.lists(tokens[-1]) and tokens[-1] not in before.behind
 
-    def add(self, tokens: Sequence[int], place: Place) -> None:
+    def add(self, tokens: Sequence[int], place: FormPlace) -> None:
         """Add a place that it takes."""
         self._count += 1
         if not tokens:

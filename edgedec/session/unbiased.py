@@ -22,7 +22,7 @@ from edgedec.core.rows import HeadRows
 from edgedec.core_lib import numbers
 from edgedec.decode.checks import check_request
 from edgedec.decode.constrained import go_on
-from edgedec.decode.form_tree import REST, FormTree, Place
+from edgedec.decode.form_tree import REST, FormPlace, FormTree
 from edgedec.decode.records import FinishReason, ReplyDetails, Step
 from edgedec.metrics.stats import FormCost
 from edgedec.sampling import DrawParams
@@ -145,7 +145,7 @@ class UnbiasedTries:
                 if one.over:
                     break
 
-    def _draw_rest(self, one: _Try, place: Place, seed: int) -> None:
+    def _draw_rest(self, one: _Try, place: FormPlace, seed: int) -> None:
         """Draw one of the permitted tokens that are not listed."""
         bans = tuple((int(token), _BAN) for token in place.ids)
         params = replace(self._asked.params, seed=seed, logit_bias=bans)
@@ -203,7 +203,7 @@ class _Try:
         self.computed += 1
         if self._tree.takes(self.tokens):
             assert head.logits is not None, "a draw without cuts needs whole rows"
-            place = Place.of(head.logits[row], self._form.bits(), self._temperature)
+            place = FormPlace.of(head.logits[row], self._form.bits(), self._temperature)
             self._tree.add(self.tokens, place)
         if self._form.permits(token):
             self._go_on(token, walked=False)

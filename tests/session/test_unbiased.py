@@ -18,7 +18,7 @@ from edgedec.core.rows import Rows
 from edgedec.core_lib import numbers
 from edgedec.decode import form_tree
 from edgedec.decode.engine import Engine
-from edgedec.decode.form_tree import REST, FormTree, Place
+from edgedec.decode.form_tree import REST, FormPlace, FormTree
 from edgedec.decode.records import ReplyDetails, Step
 from edgedec.decode.speculation import Speculation
 from edgedec.draft.lookup import Lookup
@@ -150,7 +150,7 @@ def test_the_bound_of_the_probability_is_exact_once_every_place_is_known() -> No
         form.advance(walked[-1]) if walked else None
         logits = engine().home._forward.extend((*PROMPT, *walked), rows=Rows(last=True, full=True)).logits
         assert logits is not None
-        tree.add(walked, Place.of(logits[0], form.bits(), TEMPERATURE))
+        tree.add(walked, FormPlace.of(logits[0], form.bits(), TEMPERATURE))
         assert not tree.takes(walked)
         tree.learn(walked)
         form.back(1 if len(walked) == 2 else 0)
@@ -162,7 +162,7 @@ def test_the_bound_of_the_probability_is_exact_once_every_place_is_known() -> No
 def test_a_place_lists_the_likeliest_tokens_that_are_permitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(form_tree, "LISTED", 2)
     logits = np.array([0.0, 2.0, 1.0, 1.0, 3.0, -1.0], np.float32)
-    place = Place.of(logits, np.packbits([1, 0, 1, 1, 1, 1], bitorder="little"), 0.5)
+    place = FormPlace.of(logits, np.packbits([1, 0, 1, 1, 1, 1], bitorder="little"), 0.5)
     weights = np.exp(logits.astype(np.float64) / 0.5)
     weights /= weights.sum()
     assert place.ids.tolist() == [4, 2]  # of two alike the lower id
@@ -177,8 +177,8 @@ def test_a_place_lists_the_likeliest_tokens_that_are_permitted(monkeypatch: pyte
 def test_probabilities_that_no_float_can_hold_are_told_apart() -> None:
     """Places far below each other, as behind forty tokens that a model would never write."""
     logits = np.array([900.0, 0.0, 1.0, 0.0, 0.0, 0.0], np.float32)
-    far = Place.of(logits, np.packbits([0, 1, 1, 0, 0, 0], bitorder="little"), 0.5)
-    near = Place.of(logits, np.packbits([0, 0, 1, 0, 0, 0], bitorder="little"), 0.5)
+    far = FormPlace.of(logits, np.packbits([0, 1, 1, 0, 0, 0], bitorder="little"), 0.5)
+    near = FormPlace.of(logits, np.packbits([0, 0, 1, 0, 0, 0], bitorder="little"), 0.5)
     assert far.live < -1790
     assert near.live < far.live
     near.behind[2] = far
@@ -242,7 +242,7 @@ def test_a_form_that_the_model_hardly_writes_ends_in_one_line(monkeypatch: pytes
 def test_a_form_without_a_probability_is_an_error() -> None:
     """A logit that no temperature brings back."""
     one = tries(0)
-    one._tree.root = Place(np.array([], np.int64), np.array([]), -math.inf)
+    one._tree.root = FormPlace(np.array([], np.int64), np.array([]), -math.inf)
     one._run = lambda _: None  # type: ignore[method-assign]
     with pytest.raises(GrammarError, match="gives no reply of this form a probability"):
         [*one.steps()]
