@@ -145,4 +145,5 @@ class ReplyTimer:
         """Return the figures so far; without a token both durations are zero."""
         first = self._start if self._first is None else self._first
         last = first if self._last is None else self._last
-        return ReplyStats(self._prompt, self._reused, self._tokens, first - self._start, last - first, form)
+        times = first - self._start, last - first
+        return ReplyStats(self._prompt, self._reused, self._tokens, *times, form=form)
