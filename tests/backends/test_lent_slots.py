@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import random
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,13 +13,20 @@ import pytest
 
 from edgedec.backends.backend import PassRequest
 from edgedec.backends.onnx.lending import LendingForward
+from edgedec.backends.onnx.model import OnnxModel
 from edgedec.backends.onnx.sequences import Sequences
+from edgedec.bundle.manifest import Manifest
+from edgedec.core.cache_config import CacheConfig
+from edgedec.decode.engine import Engine
 from edgedec.export import export_gguf
 from edgedec.memory import KvType
+from edgedec.sampling import DrawParams
+from edgedec.session.shared_prefix import SharedPrefixes
 from tests.backends.ring_models import FULL, LONGEST, bits, small, text
 from tests.fixtures.opened import onnx_forward, shared_cache
 from tests.fixtures.tiny_gguf import TinyShape, write_tiny
 from tests.fixtures.tiny_hybrid import DeltaShape
+from tests.patience import PATIENCE_S
 
 __all__ = ["small"]  # a fixture
 CAPACITY, COUNT = 160, 4
@@ -159,3 +168,46 @@ def _written(forward: LendingForward) -> bytes:
     sink = io.BytesIO()
     forward._kv.write_page(sink, 0, forward.length)
     return sink.getvalue()
+
+
+def test_conversations_in_threads_of_their_own_borrow_and_lend(bundle: Path) -> None:
+    """Owners begin other conversations while passes read what others borrowed from them."""
+    model = OnnxModel(bundle, Manifest.load(bundle), threads=2, spin=False)
+    rng = np.random.default_rng(8)
+    prompts = [
+        text(int(rng.integers(20, 90)), int(seed)) + text(9, 50 + at)
+        for at, seed in enumerate([1, 1, 1, 2, 2, 3])
+    ]
+    alone = Engine(model.forward(CacheConfig(CAPACITY, "fp16", LONGEST)))
+    expected = [replied(alone, prompt) for prompt in prompts]
+    wrong, borrowed = list[object](), list[int]()
+    with model.sequences(
+        COUNT, CacheConfig(CAPACITY, "fp16", LONGEST), batch_tokens=COUNT * LONGEST
+    ) as batch:
+        engines = [Engine(forward) for forward in batch.forwards]
+        shared = SharedPrefixes(engines)
+
+        def talk(number: int) -> None:
+            own = random.Random(number)
+            try:
+                for _ in range(14):
+                    which = own.randrange(len(prompts))
+                    shared.copy_to(number, prompts[which])
+                    borrowed.append(batch.forwards[number].borrowed)  # type: ignore[attr-defined]
+                    with batch.reply(number):
+                        assert replied(engines[number], prompts[which]) == expected[which]
+            except BaseException as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=talk, args=(number,), daemon=True) for number in range(COUNT)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        assert not any(thread.is_alive() for thread in threads)
+    assert not wrong
+    assert sum(map(bool, borrowed)) > 5
+
+
+def replied(engine: Engine, prompt: list[int]) -> list[int]:
+    return [step.token for step in engine.generate(prompt, DrawParams(), max_tokens=8, stop_ids=())]
