@@ -187,7 +187,7 @@ def drawn(seed: int, number: int) -> How:
     if single:
         settings["when_full"] = draw.choice([None, None, "stop", "slide", "speckv"])
         settings["history"] = draw.random() < 0.2
-        if target == "qwen2" and draw.random() < 0.5 and settings["when_full"] in (None, "stop"):
+        if target == "llama" and draw.random() < 0.5 and settings["when_full"] in (None, "stop"):
             settings["switch"] = SMALL
     limited = settings["context"] > 96 and draw.random() < 0.3
     turns = [(draw.choice(TEXTS), draw.choice([4, 24, 60])) for _ in range(draw.choice([1, 3, 5]))]
