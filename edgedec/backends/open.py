@@ -9,9 +9,8 @@ from typing import Protocol, cast
 
 from edgedec.backends.backend import Backend
 from edgedec.bundle.device_place import ON_CPU, DevicePlace
-from edgedec.bundle.embedding_facts import ENCODER
 from edgedec.bundle.exits import LayerOutputs
-from edgedec.bundle.manifest import Manifest
+from edgedec.bundle.manifest import ENCODER, Manifest
 from edgedec.core.cache_config import Device
 from edgedec.core.errors import Remedy, UnsupportedError
 from edgedec.core.progress import Progress, silent

@@ -9,8 +9,6 @@ from typing import Any, Literal
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk import listed_files as listed
 
-ENCODER = "encoder"
-"""The manifest's ``kind`` of such a bundle."""
 Pooling = Literal["mean", "cls", "last"]
 POOLINGS: tuple[Pooling, ...] = ("mean", "cls", "last")
 QUERY, DOCUMENT = "query", "document"

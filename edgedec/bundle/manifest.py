@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from edgedec.bundle.embedding_facts import ENCODER, EmbeddingFacts, facts_from_json
 from edgedec.bundle.preset import OFF, Preset
 from edgedec.core.cache_kinds import kinds_from_json
 from edgedec.core.errors import EdgeDecError, Remedy, UnsupportedError, UsageError
@@ -18,9 +17,14 @@ from edgedec.core.quick_dataclass import dataclass
 from edgedec.disk import listed_files as listed
 from edgedec.disk.listed_files import FileEntry, FolderKind, ListedFolder, ManifestFields, Scalar
 
+if TYPE_CHECKING:
+    from edgedec.bundle.embedding_facts import EmbeddingFacts
+
 __all__ = ["FileEntry", "Manifest", "Scalar", "TokenizerInfo", "is_outdated"]
 
 MANIFEST = "manifest.json"
+ENCODER = "encoder"
+"""Kind of a bundle whose model makes vectors or scores of texts, and no replies."""
 MODEL = "model.onnx"
 DRAFTING = "drafting.onnx"
 """The graph of ``MODEL`` with exits and hidden states, over the same weights; a bundle may lack it."""
@@ -120,7 +124,7 @@ class Manifest(ListedFolder):
         spec = _spec(top.below("spec"))
         source, versions = top.get("source", listed.scalars), top.get("versions", listed.scalars)
         preset = top.get("preset", _preset) if "preset" in top else OFF
-        embedding = top.get("embedding", facts_from_json) if kind == ENCODER else None
+        embedding = _embedding(top) if kind == ENCODER else None
         name = top.get("name", listed.text)
         return cls(name, spec, tokenizer, files, source, versions, kind, preset, embedding)
 
@@ -174,6 +178,12 @@ def _kind(value: Any) -> Literal["bpe", "spm", "other"]:
     if value == "other":
         return "other"
     raise TypeError("is none of 'bpe', 'spm' and 'other'")
+
+
+def _embedding(top: ManifestFields) -> EmbeddingFacts:
+    from edgedec.bundle.embedding_facts import facts_from_json  # which models that reply do not need
+
+    return top.get("embedding", facts_from_json)
 
 
 def _preset(value: Any) -> Preset:

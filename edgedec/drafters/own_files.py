@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +19,6 @@ from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import BadFileError
 from edgedec.disk.listed_files import Scalar
 from edgedec.draft import Drafter
-from edgedec.draft.own_files import SEPARATOR, OwnFiles, Tokens, order_of
 from edgedec.drafters.artifact_kind import ArtifactKind
 from edgedec.drafters.artifacts import new_artifact
 from edgedec.drafters.interface import (
@@ -30,6 +30,9 @@ from edgedec.drafters.interface import (
     SearchContext,
 )
 from edgedec.memory.footprint import DrafterMemory
+
+if TYPE_CHECKING:
+    from edgedec.draft.own_files import Tokens
 
 FILE = "files.index"
 MAGIC = b"edgedec files 1\n"
@@ -66,6 +69,8 @@ class _OpenFiles(OpenDrafter):
         self.memory = DrafterMemory(FILES, why, tokens.nbytes + order.nbytes, lambda choice, sequences: 0)
 
     def build(self, setting: BuildContext) -> list[Drafter]:
+        from edgedec.draft.own_files import OwnFiles
+
         return [OwnFiles(*self._index, self._vocab_size)]
 
 
@@ -76,6 +81,8 @@ def write_index(
 
     Raises StorageError.
     """
+    from edgedec.draft.own_files import SEPARATOR, order_of
+
     numbers = np.concatenate([np.array([*text, SEPARATOR], _NUMBER) for text in texts])
     with new_artifact(manifest, FILES, home, facts) as folder:
         folder.chmod(0o700)

@@ -20,8 +20,6 @@ from edgedec.metrics.stats import Clock, ReplyStats, ReplyTimer
 from edgedec.sampling import DrawParams
 from edgedec.session.loops import TAIL_TOKENS, loops
 from edgedec.session.public_names import public_names
-from edgedec.session.token_logprob import TokenLogprob
-from edgedec.session.unbiased import Asked, UnbiasedTries, own_law
 
 if TYPE_CHECKING:
     from edgedec.grammar import Constraint
@@ -31,7 +29,9 @@ if TYPE_CHECKING:
     from edgedec.session.engine import ReplyEngine
     from edgedec.session.message import Message, ToolCall
     from edgedec.session.text_stream import TextStream
+    from edgedec.session.token_logprob import TokenLogprob
     from edgedec.session.trace import Traced
+    from edgedec.session.unbiased import UnbiasedTries
     from edgedec.text.passage import Turns
     from edgedec.text.reply_reader import ReplyReader
     from edgedec.text.thought import ThoughtRule
@@ -74,7 +74,11 @@ class Settings:
     @property
     def drawn(self) -> DrawParams:
         """``params`` as they are drawn with. Raises the errors of ``own_law``."""
-        return own_law(self.params, self.logprobs) if self.unbiased else self.params
+        if not self.unbiased:
+            return self.params
+        from edgedec.session.unbiased import own_law
+
+        return own_law(self.params, self.logprobs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +228,18 @@ class Reply:
             turns=start.turns,
         )
         most = min(settings.max_tokens or engine.capacity, start.room or engine.capacity)
-        asked = Asked(self.prompt, self.params, most, self._end_ids, self._between_passes, details)
-        self._tries = UnbiasedTries(engine, asked, form) if settings.unbiased and form else None
-        self._steps = self._tries.steps() if self._tries else asked.of(engine)
+        self._tries: UnbiasedTries | None = None
+        if settings.unbiased and form:
+            from edgedec.session.unbiased import Asked, UnbiasedTries
+
+            asked = Asked(self.prompt, self.params, most, self._end_ids, self._between_passes, details)
+            self._tries = UnbiasedTries(engine, asked, form)
+            self._steps = self._tries.steps()
+        else:
+            self._steps = engine.generate(
+                self.prompt, self.params, max_tokens=most, stop_ids=self._end_ids,
+                progress=self._between_passes, details=details,
+            )  # fmt: skip
 
     def read(self) -> str:
         """Run the reply to its end and return its text."""
@@ -457,6 +470,8 @@ class Reply:
             raise GrammarError(f"the reply has the form of the {self.form.name}, but {error}") from error
 
     def _logprob(self, token: int, logprob: float, top: Sequence[tuple[int, float]] = ()) -> TokenLogprob:
+        from edgedec.session.token_logprob import TokenLogprob
+
         raw = self._tokenizer.token_bytes(token)
         others = tuple(self._logprob(other, value) for other, value in top)
         return TokenLogprob(token, raw.decode("utf-8", "replace"), logprob, others, raw)

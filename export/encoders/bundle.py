@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from edgedec.bundle.embedding_facts import ENCODER, EmbeddingFacts
-from edgedec.bundle.manifest import TOKENIZER, Manifest, Scalar, TokenizerInfo
+from edgedec.bundle.embedding_facts import EmbeddingFacts
+from edgedec.bundle.manifest import ENCODER, TOKENIZER, Manifest, Scalar, TokenizerInfo
 from edgedec.bundle.preset import OFF
 from edgedec.core.errors import BadFileError
 from edgedec.core.model_spec import ModelSpec

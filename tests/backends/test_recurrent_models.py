@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from edgedec.backends.onnx.kv_forward import KvForward
+from edgedec.backends.onnx.lending import LendingForward
 from edgedec.backends.onnx.model import OnnxModel
 from edgedec.backends.state_store import states_file_bytes
 from edgedec.bundle.manifest import Manifest
@@ -128,6 +129,8 @@ def states_of(forward: KvForward) -> dict[str, bytes]:
 
 
 def keys_of(forward: KvForward) -> bytes:
+    if isinstance(forward, LendingForward):
+        forward._own()  # what it borrows lies in another part
     return forward._kv.arrays["kv_cache"][:, :, :, : forward.length].tobytes()
 
 

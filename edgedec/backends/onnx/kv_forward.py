@@ -11,7 +11,6 @@ from edgedec.backends.checks import check_kept
 from edgedec.backends.kv_states import KvStates
 from edgedec.backends.onnx.kv_memory import KvMemory
 from edgedec.backends.onnx.paged_cache import PagedCache
-from edgedec.backends.onnx.ring_snapshots import RingSnapshots
 from edgedec.core.forward import Capabilities, Copying, Evicting, Forward, Sink, Source
 from edgedec.core.model_spec import ModelSpec
 from edgedec.core.rows import Parents
@@ -31,8 +30,11 @@ class KvForward(PagedCache, Evicting, Copying):
         book = CacheBook(kv.capacity, window=window, ring=kv.ring, states=stated)
         super().__init__(spec, caps, book, kv.ledger, states)
         self._kv = kv
-        round_goes = kv.rings is not None and kv.ring < kv.capacity and not states
-        self._copies = RingSnapshots(kv.rings, book, window, kv.ledger) if kv.rings and round_goes else None
+        self._copies = None
+        if kv.rings and kv.ring < kv.capacity and not states:
+            from edgedec.backends.onnx.ring_snapshots import RingSnapshots
+
+            self._copies = RingSnapshots(kv.rings, book, window, kv.ledger)
         self._weight_bytes = weight_bytes
         self._reached = 0
         self._evicts = not (spec.architecture in _WINDOWED or rings or spec.states)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from edgedec.backends.cache_forward import CacheForward
 from edgedec.backends.onnx.kv_memory import KvMemory
-from edgedec.backends.onnx.ring_snapshots import RingSnapshots
 from edgedec.core.forward import Paged, Sink, Source
+
+if TYPE_CHECKING:
+    from edgedec.backends.onnx.ring_snapshots import RingSnapshots
 
 
 class PagedCache(CacheForward, Paged):
