@@ -18,6 +18,8 @@ from edgedec.export.gguf_header import TensorInfo
 
 _ROUTER_FACTORS = {"gemma4": "ffn_down_exps"}
 """Architectures that have factors of experts under the same name, which their own op multiplies."""
+_LARGEST = np.float32(240 * 12)
+"""The largest weight without such a scale."""
 
 
 def with_scales(
@@ -51,6 +53,7 @@ def _scales(
     if stated.shape not in ((1,), (experts,)):
         raise BadFileError(f"tensor {stated.name[:60]} has shape {list(stated.shape)}, not [{experts}]")
     values = read(stated)
-    if not np.isfinite(values).all():
-        raise BadFileError(f"tensor {stated.name[:60]} holds values that are not finite")
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not np.isfinite(values * _LARGEST).all():
+            raise BadFileError(f"tensor {stated.name[:60]} holds scales that are not finite, or too large")
     return tuple(values.tolist())

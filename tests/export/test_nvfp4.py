@@ -132,7 +132,8 @@ def test_experts_have_a_scale_each_or_one_together(each: bool, tmp_path: Path) -
     ("values", "message"),
     [
         (np.ones(3, np.float32), r"blk\.0\.attn_q\.scale has shape \[3\], not \[1\]"),
-        (np.array([np.nan], np.float32), r"blk\.0\.attn_q\.scale holds values that are not finite"),
+        (np.array([np.nan], np.float32), r"blk\.0\.attn_q\.scale holds scales that are not finite"),
+        (np.array([-1.7e38], np.float32), r"blk\.0\.attn_q\.scale holds scales that are .* too large"),
     ],
 )
 def test_scales_that_do_not_fit_are_refused(
