@@ -42,7 +42,7 @@ KINDS = {
         Kind("sources", "GGUF files that were kept on request"),
         Kind("costs", "pass costs of models, bandwidth and idle power of this machine"),
         Kind("records", "hashes that were checked, and paths of local models"),
-        Kind("drafters", "drafters made for one model each; an index of own files holds their text"),
+        Kind("drafters", "drafters made for one model each"),
         Kind("rollouts", "models' replies that drafters are made of", text=True),
         Kind("training", "features and checkpoints of heads in training", text=True),
         Kind("peers", "models in the form of other runtimes, for the bench"),

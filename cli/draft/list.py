@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgedec.bundle.drafter_manifest import FILES, KINDS, TABLES, TRIM
+from edgedec.bundle.drafter_manifest import KINDS, TABLES, TRIM
 from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.command import new_command
@@ -111,8 +111,6 @@ def _quality(kind: str, facts: Mapping[str, Any]) -> str:
         return f"{found[1]:.2f} tokens a pass where it was {found[0]:.2f} without" if len(found) == 2 else ""
     if kind == TRIM and "coverage" in facts:
         return f"{facts['ids']:,} tokens, which are {facts['coverage']:.1%} of what the model says"
-    if kind == FILES and "made of" in facts:
-        return f"{facts['files']} files, {facts['tokens']:,} tokens of {facts['made of']}"
     if "agreement" in facts:
         return f"it agrees with {facts['agreement']:.0%} of what the model writes; by {facts['made with']}"
     tokens = facts.get("held-out tokens a pass")

@@ -10,10 +10,8 @@ from edgedec.cli import options as opt
 from edgedec.cli import screen
 from edgedec.cli.bench.inputs import steps
 from edgedec.cli.command import new_command
-from edgedec.cli.draft.own_files import make_index
 from edgedec.cli.opening import open_model
 from edgedec.cli.services import services
-from edgedec.core.errors import UsageError
 
 if TYPE_CHECKING:
     from edgedec.training.make_tables import MadeTables
@@ -23,35 +21,17 @@ if TYPE_CHECKING:
     "tables",
     "edgedec draft tables",
     "edgedec draft tables -m qwen2.5-coder-1.5b --json",
-    "edgedec draft tables -m qwen2.5-coder-1.5b --from ~/src/project ~/notes",
 )
 @opt.model_option
-@click.option(
-    "--from", "source", metavar="PATH...",
-    help="Make an index of these files of your own instead: folders, files or patterns; code, notes, chats.",
-)  # fmt: skip
-@click.argument("more", nargs=-1, metavar="")
 @opt.json_option
 @click.pass_context
-def command(
-    ctx: click.Context, /, model: str, source: str | None, more: tuple[str, ...], as_json: bool
-) -> None:
+def command(ctx: click.Context, /, model: str, as_json: bool) -> None:
     """Make tables of what a model says most, so that its first reply is drafted too.
 
     They are made of the replies that `edgedec draft rollouts` kept, measured on those held out, and kept if
     they draft better than none. Every start without --history loads them, into the memory that drafters
     have anyway.
-
-    With --from, an index of your own files is made instead: what stands there is drafted where a reply
-    comes to the same words. It takes the place of the index before. In folders, files that git ignores are
-    left out; so are files that are huge or no text, with a line. The index holds your text as tokens,
-    stays on this machine, and only you can read it. `edgedec clean drafters` removes it.
     """
-    if source is not None:
-        make_index(ctx, model, (source, *more), as_json)
-        return
-    if more:
-        raise UsageError(f"{more[0]:.80} is read by --from alone", hint="edgedec draft tables --from PATH...")
     from edgedec.assemble.config import RunConfig
     from edgedec.bundle.drafter_manifest import Target
     from edgedec.training.make_tables import make_tables

@@ -10,7 +10,7 @@ from edgedec.cli.draft import training
 
 @new_command(
     "train",
-    "edgedec draft train --prompts prompts.jsonl --ids 8192",
+    "edgedec draft train --prompts prompts.jsonl --ids 8192 --quant q4_0",
     "edgedec draft train -m qwen2.5-coder-1.5b --minutes 240",
     "edgedec draft train --steps 500 --json | jq .agreement",
     "edgedec draft train -m qwen2.5-coder-1.5b --from smollm2-135m --minutes 120",

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from edgedec.training.head_training import HeadTraining, Replies
 
 _BATCH_TOKENS = 512
-_FORMAT = "q8_0"
-"""Format of a head's weights, as of those that are imported."""
 _DEPTHS = 3
 """A fourth step over its own outputs would take a quarter more time for guesses that are seldom reached."""
 
@@ -40,7 +38,7 @@ def train(ctx: click.Context, options: training.TrainOptions) -> None:
         found = trainer.agreement()
         facts = job.facts(trainer, replies, found)
     with reporter() as progress:
-        place = job.export(trainer, facts, _FORMAT, progress)
+        place = job.export(trainer, facts, options.quant, progress)
     name, nbytes = job.manifest.name, sum(file.stat().st_size for file in place.iterdir())
     made = {"model": name, "folder": str(place), "bytes": nbytes, "training": str(job.folder)}
     words = [f"{size(nbytes)} in {place}: the head drafts for {name} from now on"]

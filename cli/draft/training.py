@@ -61,6 +61,10 @@ class TrainOptions:
         "--ids", type=click.IntRange(min=256), metavar="N", default=16384, show_default=True, rare=True,
         help="Tokens that the head predicts: the most frequent ones. The first training decides it.",
     ))
+    quant: str = declared(option(
+        "--quant", metavar="FORMAT", default="q8_0", show_default=True, rare=True,
+        help="Format of the drafter's weights, as in `edgedec export`.",
+    ))
     source: str | None = declared(option(
         "--from", "source", metavar="GGUF", rare=True,
         help="Adapt this smaller model instead of making a head: its GGUF file, or an installed model that "

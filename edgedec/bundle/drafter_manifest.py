@@ -16,7 +16,7 @@ from edgedec.disk import listed_files as listed
 from edgedec.disk.listed_files import FileEntry, FolderKind, ListedFolder, ManifestFields, Scalar
 
 DRAFTER = "drafter.json"
-TRIM, TABLES, HEAD, MTP, ASSISTANT, FILES = "trim", "tables", "head", "mtp", "assistant", "files"
+TRIM, TABLES, HEAD, MTP, ASSISTANT = "trim", "tables", "head", "mtp", "assistant"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,6 @@ class ArtefactKind:
     """The form in which llama.cpp reads it; "" where it has none."""
     of_makers: bool = False
     """Whether the makers of the target made it."""
-    private: bool = False
-    """Whether it holds a user's own text: it never leaves the machine."""
 
 
 KINDS = {
@@ -49,7 +47,6 @@ KINDS = {
         "an assistant of Gemma 4, as architecture gemma4-assistant, without clusters of its vocabulary",
         of_makers=True,
     ),
-    FILES: ArtefactKind("an index of your own files, so that what stands there is drafted", private=True),
 }
 
 _FIELDS = ("format", "version", "kind", "target", "files", "facts")

@@ -18,8 +18,6 @@ _TABLES = Functions(
     "edgedec_draft_",
     lookup=(POINTER, LONG),
     recycling=(POINTER, LONG),
-    files=(POINTER, POINTER, POINTER, LONG, INT),
-    files_depth=(INT,),
     destroy=(None, POINTER),
     most_nodes=(INT,),
     begin=(None, POINTER, POINTER, LONG, LONG),
@@ -43,8 +41,8 @@ class NativeDrafter(Drafter):
     _wrong: ClassVar[tuple[str, ...]]
     """Reasons why saved bytes cannot be restored, by the library's return value less one."""
 
-    def __init__(self, *size: int) -> None:
-        self.handle = getattr(_TABLES, self.name)(*size)
+    def __init__(self, size: int) -> None:
+        self.handle = getattr(_TABLES, self.name)(size)
         if not self.handle:
             raise BackendError(f"there is no memory for the drafter {self.name}", hint="draft without it")
         weakref.finalize(self, _TABLES.destroy, self.handle)
@@ -101,8 +99,3 @@ def table_of(drafter: Drafter) -> int | None:
     kind = type(drafter)
     whole = kind.begin is NativeDrafter.begin and kind.commit is NativeDrafter.commit
     return drafter.handle if whole and kind.propose is NativeDrafter.propose else None
-
-
-def files_depth() -> int:
-    """Return how many tokens before a place order the places of an index of files: a power of two."""
-    return int(_TABLES.files_depth())

@@ -14,7 +14,6 @@ from edgedec.drafters.head import HeadKind
 from edgedec.drafters.interface import DrafterKind, DrafterSpec, OpenDrafter, SearchContext
 from edgedec.drafters.model import ModelKind
 from edgedec.drafters.mtp import MtpKind
-from edgedec.drafters.own_files import FilesKind
 from edgedec.drafters.tables import TableKind
 
 AUTO, OFF = "auto", "off"
@@ -24,7 +23,6 @@ MOST_DRAFTED = 15
 KINDS: tuple[DrafterKind, ...] = (
     TableKind(Lookup),
     TableKind(Recycling),
-    FilesKind(),
     ExitKind(),
     HeadKind(),
     MtpKind(),

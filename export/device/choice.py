@@ -40,19 +40,15 @@ def choose_drafters(names: Sequence[str], bundle: Path, home: Path | None) -> tu
     target.
     """
     target = Target.of(Manifest.load(bundle))
-    there = {one.kind: one for one in artifacts(target, home, bundle) if not KINDS[one.kind].private}
+    there = {one.kind: one for one in artifacts(target, home, bundle)}
     chosen: dict[str, DrafterArtifact] = {}
     for name in names:
         if name in KINDS:
-            if KINDS[name].private:
-                raise UsageError(f"the drafter {name} holds your own text", hint="it stays on this machine")
             if name not in there:
                 raise NotFoundError(f"{target.name} has no drafter {name}", hint=_known(there))
             chosen[name] = there[name]
         elif _is_drafter(name):
             kind = DrafterManifest.load(Path(name), verify=False).kind
-            if KINDS[kind].private:
-                raise UsageError(f"the drafter {name} holds your own text", hint="it stays on this machine")
             chosen[kind] = DrafterArtifact(kind, Path(name), shipped=False)
     if OFF in names and chosen:
         raise UsageError("off leaves out the drafters of the model", hint="name those that are wanted alone")

@@ -74,34 +74,3 @@ def test_a_model_without_drafters_has_an_empty_list(home: Home, bundle: Path) ->
 def test_prompts_that_cannot_be_read_are_one_line(home: Home, bundle: Path, tmp_path: Path) -> None:
     result = run(home.real(), "draft", "rollouts", "-m", str(bundle), "--prompts", str(tmp_path / "absent"))
     assert_one_line(result, 3, "no such file")
-
-
-def test_an_index_of_own_files_is_made_listed_and_removed(home: Home, bundle: Path, tmp_path: Path) -> None:
-    notes = tmp_path / "notes"
-    notes.mkdir()
-    for name, text in {"a.md": "Hello world, hello.", "b.py": "x = 1\n", "c.bin": "\0"}.items():
-        (notes / name).write_text(text)
-    told = ran(home.real(), "draft", "tables", "-m", str(bundle), "--from", str(notes)).stdout.splitlines()
-    assert told[0] == f"left out: 1 no text, {notes / 'c.bin'}"
-    assert re.fullmatch(r"2 files, \d+ tokens, .* B, readable by you alone", told[1])
-    assert "from the next start on" in told[2]
-    given = ("--from", str(notes / "a.md"), str(notes / "b.py"), "--json")
-    made = json.loads(ran(home.real(), "draft", "tables", "-m", str(bundle), *given).stdout)
-    assert (made["facts"]["files"], made["left_out"]) == (2, {})
-    shown = ran(home.real(), "draft", "list", "-m", str(bundle)).stdout
-    assert f"2 files, {made['facts']['tokens']} tokens of {notes / 'a.md'}, {notes / 'b.py'}" in shown
-    asked = ("generate", "-m", str(bundle), "-p", "Hello", "--max-tokens", "4", "--json")
-    assert json.loads(ran(home.real(), *asked).stdout)["stats"]["draft"] == ["lookup", "recycling", "files"]
-    assert "files" in ran(home.real(), "plan", str(bundle)).stdout
-    ran(home.real(), "clean", "drafters")
-    assert json.loads(ran(home.real(), *asked).stdout)["stats"]["draft"] == ["lookup", "recycling"]
-
-
-def test_an_index_of_nothing_is_one_line(home: Home, bundle: Path, tmp_path: Path) -> None:
-    def refused(code: int, *words: str, paths: tuple[str, ...]) -> None:
-        assert_one_line(run(home.real(), "draft", "tables", "-m", str(bundle), *paths), code, *words)
-
-    (tmp_path / "c.bin").write_text("\0")
-    refused(3, "no file or folder", paths=("--from", str(tmp_path / "absent")))
-    refused(3, "nothing to read", "1 no text", paths=("--from", str(tmp_path)))
-    refused(2, "read by --from alone", paths=(str(tmp_path),))

@@ -29,7 +29,6 @@ from tests.fuzz import (
     mixtures,
     native,
     op_cases,
-    own_files,
     places,
     schemas,
     store,
@@ -289,7 +288,6 @@ _ALL = (
     Target("eagle3", eagle3.seeds, eagle3.mutate, eagle3.read, _HEAD_PARTS),
     Target("makers", makers.seeds, makers.mutate, makers.read, (*_MODEL_PARTS, "assistant")),
     Target("drafts", drafts.seeds, drafts.mutate, drafts.read, ("history",)),
-    Target("files", own_files.seeds, own_files.mutate, own_files.read, ("files.index",)),
     Target("schema", schemas.seeds, schemas.mutate, schemas.read, ("schema", schemas.SCHEMA)),
     Target(
         "form",

@@ -102,10 +102,9 @@ EXAMPLES = (
     Example(guide("drafting"), "List the even numbers", prints=r"\b18\b[^{]*\{"),
     Example(guide("drafting"), "edgedec chat", stdin="Say hello.\n", models=QWEN, prints="can draft"),
     Example(guide("drafting"), "$ edgedec check", models=QWEN, prints="verdict +can draft"),
-    Example(guide("drafting"), "--from ~/src", left_out="reads own folders; see tests/cli/test_draft.py"),
     Example(
         guide("drafting"),
-        "draft rollouts",
+        "draft tables",
         left_out="takes minutes to hours; tests/cli/test_draft.py, test_draft_trim.py have tiny models",
     ),
     Example(guide("drafting"), "draft import", left_out=GIGABYTES),

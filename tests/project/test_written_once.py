@@ -15,8 +15,8 @@ ROOMS = ("control", "decode", "draft", "drafters", "eviction", "memory", "sampli
 MOST_DOUBLED = 3
 MOST_TWINS = 11
 """Drafters with models, the loop and the cache book are still in both languages. Neither number may grow."""
-ALIKE = {"root", "mask", "none", "separator", "hashbytes"}
-"""Names of values that are no tuning: a root, all bits, nothing, no token, the size of SHA-256."""
+ALIKE = {"root", "mask", "none", "hashbytes"}
+"""Names of values that are no tuning: the parent of a root, all bits, nothing, the size of a SHA-256."""
 _CPP = re.compile(r"\bconstexpr\s+[\w:<> ]+?\bk([A-Z]\w*)\s*=\s*([^;,]+)[;,]")
 
 

@@ -3,7 +3,6 @@
 
 #include "common/capi.h"
 #include "core/tables/drafter.h"
-#include "core/tables/file_lookup.h"
 
 using edgedec::draft::Answers;
 using Table = edgedec::draft::Drafter;
@@ -17,12 +16,6 @@ size_t size(int64_t number) { return static_cast<size_t>(std::max<int64_t>(numbe
 // A handle, or null when there is not enough memory.
 EDGEDEC_EXPORT Table* edgedec_draft_lookup(int64_t capacity) { return edgedec::draft::make_lookup(capacity); }
 EDGEDEC_EXPORT Table* edgedec_draft_recycling(int64_t memory) { return edgedec::draft::make_recycling(memory); }
-// An index of core/tables/file_lookup.h: tokens[count], order[count], which live longer.
-EDGEDEC_EXPORT Table* edgedec_draft_files(const int32_t* tokens, const int32_t* order, int64_t count, int32_t vocab) {
-  return edgedec::draft::make_file_lookup(tokens, order, size(count), vocab);
-}
-// Tokens before a place by which such an index orders places: a power of two.
-EDGEDEC_EXPORT int edgedec_draft_files_depth() { return edgedec::draft::FileLookup::kDeepest; }
 EDGEDEC_EXPORT void edgedec_draft_destroy(Table* drafter) { delete drafter; }
 
 EDGEDEC_EXPORT int edgedec_draft_most_nodes() { return edgedec::draft::kMostNodes; }

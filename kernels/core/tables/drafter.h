@@ -55,7 +55,5 @@ class Drafter {
 // Null when there is not enough memory.
 Drafter* make_lookup(int64_t capacity);   // capacity: tokens to remember
 Drafter* make_recycling(int64_t memory);  // memory: bytes of the table, at most
-// An index of file_lookup.h, which lives longer: tokens[count], order[count].
-Drafter* make_file_lookup(const int32_t* tokens, const int32_t* order, size_t count, int32_t vocab);
 
 }  // namespace edgedec::draft
