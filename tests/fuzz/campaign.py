@@ -107,6 +107,7 @@ class _Worker:
             if not self._within(_START_S):
                 raise NotStartedError(f"a worker did not start within {_START_S:.0f} s")
             if self._line() != b"ready\n":
+                self._process.wait(_START_S)  # its last words come behind the end of its answers
                 raise NotStartedError(f"a worker did not start: {self._last_words()}")
             self._ready = True
         if not self._within(self._limit_s):

@@ -7,6 +7,7 @@ class of the error), the ``seconds`` it took, and ``finding`` when the outcome i
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import resource
@@ -35,7 +36,9 @@ def main() -> None:
         os.dup2(2, 1)  # what libraries print is no answer
         warnings.simplefilter("ignore")
         wanted = [TARGETS[name] for name in sys.argv[3:] or TARGETS]
-        seeds = {target.name: target.seeds(corpus) for target in wanted}
+        with (corpus / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another worker may be writing the same files again
+            seeds = {target.name: target.seeds(corpus) for target in wanted}
         with tempfile.TemporaryDirectory(prefix="edgedec-fuzz-") as name:
             place = Place(Path(name))
             _warm_up(wanted, seeds, place)
