@@ -79,7 +79,7 @@ WEB = "edgedec/export/web/"
 SHADERS = "edgedec/kernels/"
 PROBE = "edgedec/kernels/wgsl/probe.json"
 REPORT = "edgedec/bench/report/"
-SAMPLE = "edgedec/export/npu/sample.txt"
+SAMPLE = "edgedec/export/calibration/sample.txt"
 EXPORTS = ("RegisterCustomOps", "edgedec_open")
 """Functions that ONNX Runtime and ctypes look up by name, so that a library has their names as text."""
 LITTER = (".so", ".dylib", ".dll", ".wasm", ".o", ".pyc", ".onnx", ".gguf", ".whl")

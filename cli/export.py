@@ -28,6 +28,7 @@ from edgedec.models.hub_names import may_name_hub
     "edgedec export model.gguf -o my-model",
     "edgedec export Qwen3-0.6B -o my-model --quant q4_1",
     "edgedec export Qwen3-0.6B -o my-model --quant q4_0 --quant attn=q5_1 --calibrate book.txt",
+    "edgedec export Qwen3-0.6B -o my-model --size 400MB",
     "edgedec export smollm2-135m --for android -o phone",
     "edgedec export qwen2.5-coder-1.5b --for android --with-draft smollm2-135m -o phone",
     "edgedec export smollm2-135m --for web -o page",
@@ -43,9 +44,13 @@ from edgedec.models.hub_names import may_name_hub
               f"{', '.join(QUANTS)} (default: {QUANTS[0]}). With PART only those of attention (attn), "
               "MLP (mlp) or embedding and head (head), which keep q8_0 without it; "
               "may be given several times.")  # fmt: skip
+@option("--size", "limit", rare=True, type=opt.Size(), metavar="SIZE",
+              help="Choose a format of 4 to 8 bits for each matrix of a Hugging Face model, so that the "
+              "bundle has at most that size and predictions change least.")  # fmt: skip
 @option("--calibrate", rare=True, type=click.Path(path_type=Path), metavar="FILE",
               help="Let the float model read some thousand tokens of this text (.jsonl: prompts) first, and "
-              "weigh rounding errors by the inputs that the matrices get; for 4 and 5 bits.")  # fmt: skip
+              "weigh rounding errors by the inputs that the matrices get; for 4 and 5 bits. --size then "
+              "measures predictions on it.")  # fmt: skip
 @option("--lora", rare=True, multiple=True, metavar="DIR[:SCALE]",
               help="Add a LoRA adapter that PEFT saved to the matrices of a Hugging Face model, at a "
               "scale (default: 1); may be given several times.")  # fmt: skip
@@ -72,6 +77,7 @@ def command(
     out: Path,
     name: str | None,
     quants: Sequence[str],
+    limit: int | None,
     calibrate: Path | None,
     lora: Sequence[str],
     backend: str | None,
@@ -100,13 +106,18 @@ def command(
     npu = device in TARGETS
     if drafters and (npu or device is None):
         raise UsageError("--with-draft is for a phone's folder", hint="make one with --for android")
-    if npu and (backend or quants):
-        raise UsageError(f"--for {device} goes without --backend and --quant", hint="its weights have 8 bits")
+    if npu and (backend or quants or limit):
+        raise UsageError(
+            f"--for {device} goes without --backend, --quant and --size", hint="its weights have 8 bits"
+        )
+    if limit and quants:
+        raise UsageError("--size chooses the formats, --quant states them", hint="leave one out")
     folder = DeviceFolderOptions.read(ctx, device, drafters, as_json) if device and not npu else None
     if folder and not _made_of_source(source):
         options = {
             "--name": name,
             "--quant": quants,
+            "--size": limit,
             "--calibrate": calibrate,
             "--lora": lora,
             "--backend": backend,
@@ -120,7 +131,8 @@ def command(
         if may_name_hub(str(source)):
             hint += f"; `edgedec pull {source}` fetches from the model hub and exports"
         raise NotFoundError(f"no such file: {source}", hint=hint)
-    for name_of, given in (("--quant", quants), ("--calibrate", calibrate), ("--lora", lora)):
+    stated = {"--quant": quants, "--size": limit, "--calibrate": calibrate, "--lora": lora}
+    for name_of, given in stated.items():
         if given and (name_of == "--lora" or not npu) and (npu or not source.is_dir()):
             raise UsageError(
                 f"{name_of} is for Hugging Face directories", hint="a GGUF file keeps its weights as they are"
@@ -132,7 +144,7 @@ def command(
     if out.exists() and not _replaceable(out):
         raise UsageError(f"{out} exists and is not a bundle", hint="choose a new or an empty directory")
     text = read_text(calibrate) if calibrate else None
-    quant = ",".join(quants) or None
+    quant = limit or ",".join(quants) or None
 
     def write(out: Path) -> Manifest:
         with progress.reporter() as report:

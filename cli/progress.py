@@ -29,6 +29,7 @@ _LABELS = {
     "verify": "checking",
     "source": "reading",
     "calibration": "calibrating",
+    "formats": "choosing formats",
     "weights": "packing weights",
     "compile": "compiling for the HTP",
     "optimum": "exporting with optimum",
@@ -37,7 +38,7 @@ _LABELS = {
     "speed": "timing passes",
     "agreement": "comparing with texts of the model",
 }
-_COUNTED = ("agreement",)
+_COUNTED = ("agreement", "formats")
 """Stages that count steps, not bytes."""
 
 

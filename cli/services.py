@@ -54,7 +54,7 @@ def _export(
     out: Path,
     *,
     name: str | None,
-    quant: str | None,
+    quant: str | int | None,
     calibration: str | None,
     backend: str | None,
     target: str | None,

@@ -146,6 +146,8 @@ def _lines(known: Known) -> list[tuple[str, str]]:
         lines.append(
             ("published", f"{found.repo}, a drafter of ~{size(found.bytes)} that a pull fetches too")
         )
+    if known.manifest and (formats := known.manifest.source.get("formats")):
+        lines.append(("formats", f"chosen for {known.manifest.source.get('quant')}: {formats}"))
     if known.manifest and (trained := _trained(known.manifest.source)):
         lines.append(("trained", trained))
     if known.bundle and (carried := _carried(known.bundle)):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
 from edgedec.bundle.exits import taps_of
-from edgedec.bundle.manifest import DRAFTING, Manifest, Scalar
+from edgedec.bundle.manifest import DRAFTING, WEIGHTS, FileEntry, Manifest, Scalar
 from edgedec.bundle.preset import Preset
 from edgedec.core.cache_kinds import CacheKind
 from edgedec.core.errors import TemplateError
@@ -17,7 +19,7 @@ from edgedec.core.model_spec import ModelSpec
 from edgedec.core.progress import Progress
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.version import __version__
-from edgedec.disk.files import atomic_path
+from edgedec.disk.files import atomic_path, storage_errors
 from edgedec.export.drafting import drafting_graph
 from edgedec.export.graph import build_graph
 from edgedec.export.hyperparameters import Hyperparameters
@@ -70,24 +72,40 @@ def write_bundle(
     """
     model = build_graph(contents.hyper, Tensors(source))
     run_passes(model, DEFAULT_PASSES)
-    spec, texts = model_spec(contents, model), contents.texts
     needed = weights_bytes(model) + mtp_bytes(source, contents.hyper)
-    check_space(out, needed + len(texts.json.encode()))
+    check_space(out, needed + len(contents.texts.json.encode()))
     where_from = {**contents.about.origin(), **_left_out(source, contents.hyper)}
     with atomic_path(out, directory=True) as directory:
         writer = BundleWriter(directory, {})
-        facts = {"architecture": spec.architecture, "format": "edgedec-bundle"}
         writer.weights(model, source, report)  # before the graphs, which state checks of it
-        writer.model(model, spec.name, facts)
-        drafting, exits = _drafting(model, spec)
-        writer.model(drafting, spec.name, facts | exits, DRAFTING)
-        manifest = finish_bundle(writer, texts, spec, where_from, versions("onnx", "gguf", "numpy"))
+        manifest = _write_beside(writer, contents, model, where_from)
         if has_mtp(source, contents.hyper):
             write_mtp(source, contents.hyper, directory, manifest, report)
-        if texts.template is not None:
-            with suppress(TemplateError):  # a broken one is told where it is used
-                write_program(directory, texts.template)
     return manifest
+
+
+def _write_beside(
+    writer: BundleWriter, contents: Contents, model: ExportModel, where_from: Mapping[str, Scalar]
+) -> Manifest:
+    """Write all files but the weights."""
+    spec, texts = model_spec(contents, model), contents.texts
+    facts = {"architecture": spec.architecture, "format": "edgedec-bundle"}
+    writer.model(model, spec.name, facts)
+    drafting, exits = _drafting(model, spec)
+    writer.model(drafting, spec.name, facts | exits, DRAFTING)
+    manifest = finish_bundle(writer, texts, spec, where_from, versions("onnx", "gguf", "numpy"))
+    if texts.template is not None:
+        with suppress(TemplateError):  # a broken one is told where it is used
+            write_program(writer.directory, texts.template)
+    return manifest
+
+
+def bytes_beside_weights(contents: Contents, model: ExportModel) -> int:
+    """Return the bytes of a bundle's files but the weights, without facts about its source."""
+    with tempfile.TemporaryDirectory(prefix="edgedec-export-") as folder, storage_errors(folder):
+        weights = FileEntry(weights_bytes(model), hashlib.sha256().hexdigest())
+        _write_beside(BundleWriter(Path(folder), {WEIGHTS: weights}), contents, model, {})
+        return sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file())
 
 
 def _left_out(source: WeightSource, hyper: Hyperparameters) -> dict[str, Scalar]:

@@ -22,7 +22,7 @@ def export_huggingface(
     source: Path | WithAdapters,
     out: Path,
     *,
-    quant: str | None = None,
+    quant: str | int | None = None,
     calibration: str | None = None,
     name: str | None = None,
     progress: Progress | None = None,
@@ -31,12 +31,14 @@ def export_huggingface(
 
     - ``quant`` is the format of the matrices: one of QUANTS (None: q8_0), with q8_0 for embedding and head;
       or a format for each role, as in "q4_0,attn=q5_1,head=q8_0". Norms and biases stay f32. Values that a
-      format can represent are kept exactly.
+      format can represent are kept exactly. A number is the most bytes that the bundle may have: formats of
+      4 to 8 bits are then chosen matrix by matrix, by what they would change in predictions on
+      ``calibration`` or on a text of the exporter's own. It is for layers without experts and states.
     - ``calibration`` is a text of at least 64 tokens. The exporter runs the float model over up to 4,096 of
       them and weighs quantisation errors by the measured inputs of each matrix. Scales of 4- and 5-bit
       formats are always searched for the least squared error.
     - ``name`` defaults to the name of the directory.
-    - ``progress`` is also called for the stage "calibration".
+    - ``progress`` is also called for the stages "calibration" and "formats".
 
     ``WithAdapters`` names a directory with adapters: they are added to the matrices before these are
     quantised.
@@ -57,9 +59,12 @@ def export_huggingface(
     known = builds(read_object(source / CONFIG))
     if lora and (not known or encodes(source)):
         raise UsageError("the export of this model merges no adapters", hint="merge them by PEFT first")
+    if isinstance(quant, int) and (not known or encodes(source)):
+        raise UsageError("no formats are chosen for this model", hint="leave out the size, or state formats")
     if encodes(source):
         if calibration is not None:
             raise UsageError("the export of an encoder needs no text", hint="leave out the calibration text")
+        assert not isinstance(quant, int)
         return export_encoder(source, out, quant, name, progress or silent)
     if known:
         return export_directory(source, out, Choices(quant or QUANTS[0], calibration, lora), name, progress)
@@ -67,6 +72,7 @@ def export_huggingface(
         raise UsageError(
             "nothing is quantised in an export with optimum", hint="leave out the calibration text"
         )
+    assert not isinstance(quant, int)
     return export_with_optimum(source, out, quant=quant, name=name, progress=progress)
 
 

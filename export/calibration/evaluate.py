@@ -49,7 +49,7 @@ def evaluate(
     Each window begins with an empty KV cache. The head's inputs are watched; its logits are not computed.
     ``progress(done, total)`` counts bytes of weights as f32. Raises the errors of ``floats``.
     """
-    run = _Run(model, floats, windows, watch)
+    run = Run(model, floats, windows, watch)
     sizes = [_bytes(model, node) for node in model.nodes]
     last = {name: i for i, node in enumerate(model.nodes) for name in node.input}
     for index, node in enumerate(model.nodes):
@@ -67,7 +67,9 @@ def _bytes(model: ExportModel, node: onnx.NodeProto) -> int:
     return 4 * weight.rows * weight.cols if isinstance(weight, PackedWeight) else 0
 
 
-class _Run:
+class Run:
+    """Values of a graph's nodes, over all windows side by side."""
+
     def __init__(
         self, model: ExportModel, floats: Floats, windows: Sequence[Sequence[int]], watch: Watch
     ) -> None:
@@ -117,6 +119,11 @@ class _Run:
         assert isinstance(weight, PackedWeight)
         return weight
 
+    def read(self, weight: PackedWeight, start: int, stop: int) -> F32:
+        """Return rows of a matrix."""
+        found: F32 = weight.read(partial(self.floats, weight), start, stop)
+        return found
+
     def embedding(self, table: PackedWeight, attrs: dict[str, Any]) -> F32:
         tokens = self.values["tokens"]
         rows = {token: self.floats(table, token, token + 1)[0] for token in np.unique(tokens).tolist()}
@@ -129,7 +136,7 @@ class _Run:
         y = np.empty((len(x), weight.rows), dtype=np.float32)
         for start in range(0, weight.rows, step):
             stop = min(start + step, weight.rows)
-            y[:, start:stop] = x @ weight.read(partial(self.floats, weight), start, stop).T
+            y[:, start:stop] = x @ self.read(weight, start, stop).T
         return y + self.value(bias) if bias else y
 
     def attention(self, attrs: dict[str, Any], names: list[str]) -> F32:
@@ -141,7 +148,7 @@ class _Run:
 
         def turned(x: F32, norm: str) -> F32:
             x = _norm(attrs, x, self.value(norm)) if norm else x
-            return _rotate(x, rotary, bool(attrs["interleaved"]))
+            return rotate(x, rotary, bool(attrs["interleaved"]))
 
         q, k, v = np.split(qkv.reshape(len(qkv), -1, dim), [heads, heads + kv], axis=1)
         q = turned(q, norms[0])
@@ -183,21 +190,32 @@ class _Run:
 
 
 def _attend(attrs: dict[str, Any], q: F32, k: F32, v: F32, sink: np.float32 | None) -> F32:
-    scores = q @ k.T * np.float32(attrs["scale"])
+    mixed: F32 = attention_weights(attrs, attention_scores(attrs, q, k), sink) @ v
+    return mixed
+
+
+def attention_scores(attrs: dict[str, Any], q: F32, k: F32) -> F32:
+    """Return the capped scores f32[T, T] of one head."""
+    scores: F32 = q @ k.T * np.float32(attrs["scale"])
     if cap := attrs.get("softcap", 0.0):
         scores = np.float32(cap) * np.tanh(scores / np.float32(cap))
-    distance = np.arange(len(q))[:, None] - np.arange(len(q))
-    window = attrs["window"] or len(q)
+    return scores
+
+
+def attention_weights(attrs: dict[str, Any], scores: F32, sink: np.float32 | None) -> F32:
+    """Return the weights f32[T, T] of the tokens that each one sees; ``scores`` is overwritten."""
+    distance = np.arange(len(scores))[:, None] - np.arange(len(scores))
+    window = attrs["window"] or len(scores)
     scores[(distance < 0) | (distance >= window)] = -np.inf
     most = scores.max(axis=1, keepdims=True)
     most = most if sink is None else np.maximum(most, sink)
     weights = np.exp(scores - most)
     total = weights.sum(axis=1, keepdims=True) + (0 if sink is None else np.exp(sink - most))
-    mixed: F32 = weights / total @ v
-    return mixed
+    found: F32 = weights / total
+    return found
 
 
-def _rotate(x: F32, rotary: F32, interleaved: bool) -> F32:
+def rotate(x: F32, rotary: F32, interleaved: bool) -> F32:
     half = x.shape[2] // 2
     cos, sin = rotary[:, None, :half], rotary[:, None, half:]
     pairs = (slice(0, None, 2), slice(1, None, 2)) if interleaved else (slice(half), slice(half, None))

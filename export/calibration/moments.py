@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from edgedec.export.model import ExportModel, PackedWeight
 TOKENS, WINDOW = 4096, 512
 """Most tokens of the text that are used, and tokens of a window."""
 _LEAST = 64
+SAMPLE = Path(__file__).with_name("sample.txt")
+"""Text that is read where none is given."""
 
 Moments = dict[str, NDArray[np.float64]]
 """Mean squares f64[K] of the inputs, by the name of the tensor."""

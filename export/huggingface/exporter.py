@@ -16,9 +16,10 @@ from edgedec.export.bundle import About, Contents, printable_name, write_bundle
 from edgedec.export.calibration.moments import sample, second_moments
 from edgedec.export.encoders.sentence import SENTENCE_TEXTS
 from edgedec.export.graph import build_graph
+from edgedec.export.huggingface.by_size import set_formats_within
 from edgedec.export.huggingface.config import Config, read_config
 from edgedec.export.huggingface.files import read_object
-from edgedec.export.huggingface.groups import parse_quant, show_quant
+from edgedec.export.huggingface.groups import QUANTS, parse_quant, show_quant
 from edgedec.export.huggingface.merged import merged
 from edgedec.export.huggingface.shards import INDEX, SINGLE, read_shards, weight_files
 from edgedec.export.huggingface.source import HuggingFaceSource
@@ -44,7 +45,7 @@ _TEXTS = (CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG, CHAT_TEMPLATE, TEMPLA
 class Choices:
     """How a directory is exported; see ``edgedec.export.export_huggingface``."""
 
-    quant: str
+    quant: str | int
     calibration: str | None = None
     lora: Sequence[str] = ()
 
@@ -55,7 +56,7 @@ def export_directory(
     """Export a model whose graph EdgeDec builds; see ``edgedec.export.export_huggingface``."""
     report = progress or silent
     check_target(out)
-    formats = parse_quant(how.quant)
+    formats = parse_quant(how.quant if isinstance(how.quant, str) else QUANTS[0])
     check_directories(source, out)
     with terminations_raise():
         adapters = read_folders(how.lora)
@@ -68,6 +69,9 @@ def export_directory(
             chosen[f"sha256 of the adapter {adapter}"] = hash_of(changes)
         if how.calibration is not None:
             chosen |= _calibrate(weights, hyper, texts, how.calibration, report)
+        if isinstance(how.quant, int):
+            contents = read.contents(name, report, {})
+            chosen |= set_formats_within(how.quant, weights, contents, how.calibration, report)
         return write_bundle(weights, read.contents(name, report, chosen), out, report)
 
 

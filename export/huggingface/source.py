@@ -90,6 +90,11 @@ class HuggingFaceSource:
         self._stored[ours] = stored
         self.tensors[ours] = _info(ours, stored, way.shape(stored.shape), kind)
 
+    def set_formats(self, formats: Mapping[str, str]) -> None:
+        """Give matrices other formats, by their names."""
+        for name, format in formats.items():
+            self.tensors[name] = TensorInfo.unwritten(name, self.tensors[name].shape, format)
+
     def spelling(self, name: str) -> str:
         return huggingface_name(self._config.architecture, name)
 

@@ -13,7 +13,7 @@ from edgedec.core.progress import Progress
 from edgedec.disk.files import atomic_path, storage_errors
 from edgedec.export.bundle import Contents, model_spec, versions
 from edgedec.export.calibration.evaluate import F32, Floats
-from edgedec.export.calibration.moments import sample
+from edgedec.export.calibration.moments import SAMPLE, sample
 from edgedec.export.graph import build_graph
 from edgedec.export.model import PackedWeight
 from edgedec.export.npu.calibrate import Ranges, ranges_of, rotary_tables
@@ -27,7 +27,6 @@ from edgedec.export.tensors import Tensors
 from edgedec.export.texts import finish_bundle
 from edgedec.export.writer import BundleWriter, check_space
 
-_SAMPLE = Path(__file__).with_name("sample.txt")
 """The text on which ranges of values are measured where the user gives none: prose, code, dialogue."""
 
 
@@ -45,7 +44,7 @@ def write_npu_bundle(
     model, texts = build_graph(contents.hyper, Tensors(source)), contents.texts
     spec = model_spec(contents, model)
     refuse_unlike(spec, "an NPU")
-    scheme, text, lengths = plan.scheme, plan.text or _SAMPLE.read_text(encoding="utf-8"), plan.lengths
+    scheme, text, lengths = plan.scheme, plan.text or SAMPLE.read_text(encoding="utf-8"), plan.lengths
     context = min(plan.context, contents.hyper.context)
     bos = texts.info.bos_id if texts.info.add_bos else None
     windows = sample(text, texts.json, bos, contents.hyper.context)
