@@ -22,16 +22,17 @@ import httpx
 
 from edgedec.disk.home import default_home
 
-CHARACTERS = 84_000
+CHARACTERS, MOST_CONTEXT = 102_000, 32_768
 FIRST, CHANGED, OTHER = "Explain the second function.", "Name three functions.", "Which one is missing?"
 DEADLINE_S = 3600
 
 
 @contextmanager
-def server(home: Path, model: str) -> Iterator[str]:
+def server(home: Path, model: str, context: int) -> Iterator[str]:
     """Serve a model, with a store in ``home``; yield the address."""
     options = ("--port", "0", "--parallel", "1", "--draft", "off", "--prefixes", "4GB")
-    command = [sys.executable, "-P", "-m", "edgedec", "serve", model, *options, "--timeout", str(DEADLINE_S)]
+    bounds = ("--context", str(context), "--timeout", str(DEADLINE_S))
+    command = [sys.executable, "-P", "-m", "edgedec", "serve", model, *options, *bounds]
     environment = os.environ | {"EDGEDEC_HOME": str(home)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -53,7 +54,8 @@ def ask(address: str, source: str, last: str) -> tuple[float, int, int]:
     body["stream_options"] = {"include_usage": True}
     first, usage, begin = 0.0, {}, time.perf_counter()
     with httpx.stream("POST", f"{address}/v1/chat/completions", json=body, timeout=DEADLINE_S) as answer:
-        answer.raise_for_status()
+        if answer.is_error:
+            sys.exit(answer.read().decode())
         for line in answer.iter_lines():
             if line.startswith("data: {"):
                 chunk = json.loads(line.removeprefix("data: "))
@@ -70,18 +72,19 @@ def tell(name: str, found: tuple[float, int, int]) -> None:
 
 def main(model: str, characters: int = CHARACTERS) -> None:
     files = sorted(Path(asyncio.__file__).parent.glob("*.py"))
+    context = min(MOST_CONTEXT, characters // 2)
     source = "".join(path.read_text(encoding="utf-8") for path in files)[:characters]
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         for name in ("models", "drafters"):
             if (default_home() / name).exists():
                 (home / name).symlink_to(default_home() / name)
-        with server(home, model) as address:
+        with server(home, model, context) as address:
             tell("cold", ask(address, source, FIRST))
             tell("last message changed, in memory", ask(address, source, CHANGED))
-        with server(home, model) as address:
+        with server(home, model, context) as address:
             tell("after a restart", ask(address, source, FIRST))
-        with server(home, model) as address:
+        with server(home, model, context) as address:
             tell("after a restart, last message changed", ask(address, source, OTHER))
         kept = sum(path.stat().st_size for path in (home / "prefixes").rglob("*") if path.is_file())
         print(f"on the disk: {kept / 1e6:.0f} MB")  # noqa: T201

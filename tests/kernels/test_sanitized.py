@@ -58,6 +58,7 @@ PARTS = (
     "tests/backends/test_attention.py",
     "tests/backends/test_rings.py",
     "tests/backends/test_ring_sequences.py",
+    "tests/backends/test_lent_slots.py",
 )
 # Two build and run another library, for another machine; the third leaves a sanitizer no memory of its own.
 LEFT_OUT = tuple(f"--ignore=tests/kernels/test_{name}.py" for name in ("arm", "arm_floats", "no_memory"))

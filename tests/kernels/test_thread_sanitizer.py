@@ -29,6 +29,7 @@ PARTS = (
     "tests/native/test_api_drafters.py",
     "tests/native/test_experts_passes.py",
     "tests/backends/test_contract.py",
+    "tests/backends/test_lent_slots.py",
     "tests/embed/test_modern.py",
 )
 
