@@ -175,7 +175,7 @@ class Model:
         self.config = config
         self._closed = False
         self._chats: WeakSet[Chat] = WeakSet()
-        self._room_for: tuple[DrawParams, bool, bool] | None = None
+        self._room_for: tuple[DrawParams, bool, bool, bool] | None = None
         """The way of drawing that the memory plan has room for."""
         self._notice = prepared.context.notice
         self.runner = Runner(prepared)
@@ -396,7 +396,9 @@ class Model:
         self._chats.add(chat)
         return chat
 
-    def _ready(self, params: DrawParams, logprobs: bool = False, form: bool = False) -> None:
+    def _ready(
+        self, params: DrawParams, logprobs: bool = False, form: bool = False, heal: bool = False
+    ) -> None:
         """Make room for a reply that is drawn so. Raises the error that stands against it."""
         self._check_open()
         if any(chat.last and chat.last.computing for chat in self._chats):
@@ -404,9 +406,9 @@ class Model:
                 "another reply of this model is being computed",
                 hint="read it to its end first, or open the model for several conversations",
             )
-        if (params, logprobs, form) != self._room_for:
-            self.single.make_room_for(params, logprobs=logprobs, grammar=form)
-            self._room_for = params, logprobs, form
+        if (asked := (params, logprobs, form, heal)) != self._room_for:
+            self.single.make_room_for(params, logprobs=logprobs, grammar=form, masked=heal)
+            self._room_for = asked
 
     def _check_form(self, settings: Settings) -> None:
         """Raise the error of a form that no reply can be kept to."""

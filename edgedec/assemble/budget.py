@@ -70,13 +70,15 @@ class Budget:
         """
         return replace(self, ledger=self.ledger.under("small", shared=("rows",)), held=())
 
-    def drawing_as(self, params: DrawParams, *, logprobs: bool = False, grammar: bool = False) -> Budget:
+    def drawing_as(
+        self, params: DrawParams, *, logprobs: bool = False, grammar: bool = False, masked: bool = False
+    ) -> Budget:
         """Return the budget with room for replies that are drawn with ``params``, perhaps under a grammar.
 
         Everything but whole rows of logits keeps its bytes; fewer experts may be in memory, and fewer tokens
         drafted for a pass. Raises MemoryBudgetError when not one row fits.
         """
-        drawing = drawing_bytes(params, logprobs=logprobs, masked=grammar)
+        drawing = drawing_bytes(params, logprobs=logprobs, masked=grammar or masked)
         held = _grammar_bytes(self.facts.target.spec) if grammar else 0
         plain = self.plan
         if SNAPSHOTS not in self.ledger.by_name():  # none is kept yet: the rows go first

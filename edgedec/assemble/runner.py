@@ -105,15 +105,21 @@ class Runner:
             Reading.of(meter) if meter else None,
         )
 
-    def make_room_for(self, params: DrawParams, *, logprobs: bool = False, grammar: bool = False) -> None:
+    def make_room_for(
+        self, params: DrawParams, *, logprobs: bool = False, grammar: bool = False, masked: bool = False
+    ) -> None:
         """Plan for replies that are drawn with ``params``, perhaps under a grammar; a notice says the cost.
 
+        ``masked``: some tokens may not come next, for another reason than a grammar.
         Raises MemoryBudgetError when the memory budget has no room for them.
         """
         if self.budget is None:
             return
         at_one = logprobs or self.prepared.small is not None
-        before, self.budget = self.budget, self.budget.drawing_as(params, logprobs=at_one, grammar=grammar)
+        before, self.budget = (
+            self.budget,
+            self.budget.drawing_as(params, logprobs=at_one, grammar=grammar, masked=masked),
+        )
         for line in self.budget.plan.given_up[len(before.plan.given_up) :]:
             self._context.notice(f"memory budget {size(self.budget.plan.budget)}, {line}")
         if self.model.backend.experts:

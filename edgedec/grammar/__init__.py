@@ -13,10 +13,11 @@ from edgedec.grammar.spec import GrammarChoice, GrammarSpec
 if TYPE_CHECKING:
     from edgedec.core.ledger import Ledger
     from edgedec.core.model_spec import ModelSpec
+    from edgedec.grammar.healing import Healing
     from edgedec.grammar.matcher import GrammarConstraint
     from edgedec.grammar.thought_limit import ThoughtLimit
 
-    Constraint = GrammarConstraint | ThoughtLimit
+    Constraint = GrammarConstraint | ThoughtLimit | Healing
     from edgedec.text.thought_walk import ThoughtWalk
     from edgedec.text.tokenizer import Tokenizer
 

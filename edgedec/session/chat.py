@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from edgedec.text.reply_reader import ReplyReader
     from edgedec.text.tokenizer import Tokenizer
 
-
 _PROMPT_END_CHARS = 100
 """Characters at the end of a prompt that tell whether the reply begins in its thinking part."""
 
@@ -295,13 +294,15 @@ class Chat:
     def complete(self, text: RawText, *, logprobs: int | None = None, parse_special: bool = True) -> Reply:
         """Continue ``text``, or fill its gap: no template, and no turn of the conversation.
 
-        Control tokens in a text are tokens, unless ``parse_special`` is False.
+        Control tokens in a text are tokens, unless ``parse_special`` is False. A gap inside a token is healed
+        (``session.healed``) where the reply has no form and one model writes it.
         """
         self._leave()
-        self._prepare(self.settings, bool(logprobs))
+        heal = not (isinstance(text, str) or self.settings.masked or self.engine.switched)
+        self._prepare(self.settings, bool(logprobs), heal)
         self._own = {}
-        raw = self.prompts.raw(text, parse_special=parse_special)
-        self.last = self._begun(Start(raw.ids, ends=raw.ends), logprobs)
+        raw = self.prompts.raw(text, parse_special=parse_special, heal=heal)
+        self.last = self._begun(Start(raw.ids, ends=raw.ends, held=raw.held), logprobs)
         return self.last
 
     def interrupt(self) -> None:
@@ -398,12 +399,11 @@ class Chat:
         if self.last:
             self.last.leave()
 
-    def _prepare(self, settings: Settings, logprobs: bool) -> None:
+    def _prepare(self, settings: Settings, logprobs: bool, heal: bool = False) -> None:
         """Make room for a reply, and raise what stands against it, before anything changes."""
-        self._host.ready(settings.drawn, logprobs, settings.masked)
+        self._host.ready(settings.drawn, logprobs, settings.masked, heal)
         if settings.grammar:
-            home = self.engine.home
-            constraint_for(settings.grammar, self.tokenizer, home.spec, home.ledger)
+            constraint_for(settings.grammar, self.tokenizer, (home := self.engine.home).spec, home.ledger)
 
     def _begun(
         self, start: Start, logprobs: int | None, ended: Callable[[Reply], None] = lambda reply: None

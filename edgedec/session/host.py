@@ -35,7 +35,7 @@ class Totals:
         self.decode_s += stats.decode_s
 
 
-def _always(params: DrawParams, logprobs: bool, form: bool) -> None:
+def _always(params: DrawParams, logprobs: bool, form: bool, heal: bool) -> None:
     """Let every reply begin."""
 
 
@@ -52,13 +52,14 @@ class Host:
     """The model of a chat, as far as the chat asks for it.
 
     ``ready`` is called before a reply begins, with the way it is drawn, whether log-probabilities are
-    reported, and whether it must have a form; it raises the error that stands against it. ``notice`` gets
+    reported, whether it must have a form, and whether it may begin within a token of its prompt; it raises
+    the error that stands against it. ``notice`` gets
     lines for the user, ``clock`` gives seconds. ``fetch`` is told the prompt that comes next, and may take
     its beginning into the chat's cache. ``kept`` is told a reply that has ended.
     """
 
     notice: Notice = ignore
-    ready: Callable[[DrawParams, bool, bool], None] = _always
+    ready: Callable[[DrawParams, bool, bool, bool], None] = _always
     clock: Clock = time.perf_counter
     fetch: Callable[[Sequence[int]], object] = _own
     kept: Callable[[Reply], None] = _nothing

@@ -141,10 +141,13 @@ class Prompts:
         """Bytes of UTF-8 beyond which a text certainly does not fit; None for no limits."""
         return self._tokenizer.most_bytes(self._limits.most_tokens) if self._limits else None
 
-    def raw(self, text: RawText, *, parse_special: bool = True) -> InfillPrompt:
-        """Return the prompt of a text to be continued, or of a gap to be filled; raises as each of them."""
+    def raw(self, text: RawText, *, parse_special: bool = True, heal: bool = False) -> InfillPrompt:
+        """Return the prompt of a text to be continued, or of a gap to be filled; raises as each of them.
+
+        ``heal``: see ``infill_prompt``; a text to be continued stays as it is.
+        """
         if isinstance(text, Infill):
-            return infill_prompt(self._tokenizer, text, self._limits)
+            return infill_prompt(self._tokenizer, text, self._limits, heal=heal)
         return InfillPrompt(self.of_text(text, parse_special=parse_special))
 
     def of_text(self, text: str, *, parse_special: bool = True) -> list[int]:

@@ -5,101 +5,36 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import field, replace
+from dataclasses import replace
 from inspect import GEN_RUNNING, getgeneratorstate
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from edgedec.core.cache_config import DROP, WhenFull
 from edgedec.core.errors import GrammarError
-from edgedec.core.quick_dataclass import dataclass
 from edgedec.decode.records import ReplyDetails
 from edgedec.grammar import constraint_for, limited
 from edgedec.metrics.marks import Marks
 from edgedec.metrics.stats import Clock, ReplyStats, ReplyTimer
-from edgedec.sampling import DrawParams
 from edgedec.session.loops import TAIL_TOKENS, loops
 from edgedec.session.public_names import public_names
+from edgedec.session.reply_settings import Settings, Start
 
 if TYPE_CHECKING:
     from edgedec.grammar import Constraint
     from edgedec.grammar.matcher import GrammarConstraint
-    from edgedec.grammar.spec import GrammarSpec
     from edgedec.metrics.marks import CounterSnapshot
     from edgedec.session.engine import ReplyEngine
+    from edgedec.session.healed import HealedSteps
     from edgedec.session.message import Message, ToolCall
     from edgedec.session.text_stream import TextStream
     from edgedec.session.token_logprob import TokenLogprob
     from edgedec.session.trace import Traced
     from edgedec.session.unbiased import UnbiasedTries
-    from edgedec.text.passage import Turns
-    from edgedec.text.reply_reader import ReplyReader
-    from edgedec.text.thought import ThoughtRule
     from edgedec.text.thought_walk import ThoughtPlace, ThoughtWalk
     from edgedec.text.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How replies are drawn and when they end.
-
-    ``max_tokens`` bounds a reply in tokens; None lets it go on as far as the context reaches. ``stops`` are
-    strings that end it. ``when_full`` says what a chat does when its context is full. ``logprobs``:
-    alternatives to report per token; None reports nothing. ``spelled``: control tokens that are text, for a
-    reader of tool calls. ``channels``: they are the marks of replies in channels, see ``text.channels``.
-    """
-
-    params: DrawParams = field(default_factory=DrawParams)
-    max_tokens: int | None = None
-    stops: tuple[str, ...] = ()
-    when_full: WhenFull = DROP
-    logprobs: int | None = None
-    spelled: frozenset[int] = frozenset()
-    channels: bool = False
-    grammar: GrammarSpec | None = None
-    """The form that replies must have."""
-    thought: ThoughtRule | None = None
-    """The thinking part of replies, and when it is closed; None: nothing is known of one."""
-
-    @property
-    def masked(self) -> bool:
-        """Whether not every token may come next everywhere."""
-        return self.grammar is not None or bool(self.thought and self.thought.limit is not None)
-
-    @property
-    def unbiased(self) -> bool:
-        """Whether replies have the model's own law, given their form."""
-        return self.grammar is not None and self.grammar.sampling == "unbiased"
-
-    @property
-    def drawn(self) -> DrawParams:
-        """``params`` as they are drawn with. Raises the errors of ``own_law``."""
-        if not self.unbiased:
-            return self.params
-        from edgedec.session.unbiased import own_law
-
-        return own_law(self.params, self.logprobs)
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """The place where a reply begins: after ``prompt`` (token ids), or further on in a reply that was cut.
-
-    ``tokens`` are those of the cut reply, ``shown`` is its text. ``room``: most tokens that the context
-    has for this part; None: all that are left. ``turns``: the messages of the prompt; none for a text.
-    ``reader`` makes a reader of its text from the beginning; None for a text that is nothing but content.
-    ``bound``: mirostat's state behind ``tokens``. ``ends``: tokens that end it, beside those of the model.
-    """
-
-    prompt: Sequence[int]
-    tokens: Sequence[int] = ()
-    shown: str = ""
-    room: int | None = None
-    turns: Turns = ()
-    reader: Callable[[], ReplyReader] | None = None
-    bound: float | None = None
-    ends: frozenset[int] = frozenset()
-
+__all__ = ["Reply", "Settings", "Start"]
 
 _LOOK_EVERY_TOKENS = 32
 _MARKS = 3
@@ -229,12 +164,20 @@ class Reply:
         )
         most = min(settings.max_tokens or engine.capacity, start.room or engine.capacity)
         self._tries: UnbiasedTries | None = None
+        self._healed: HealedSteps | None = None
         if settings.unbiased and form:
             from edgedec.session.unbiased import Asked, UnbiasedTries
 
             asked = Asked(self.prompt, self.params, most, self._end_ids, self._between_passes, details)
             self._tries = UnbiasedTries(engine, asked, form)
             self._steps = self._tries.steps()
+        elif start.held:
+            from edgedec.session.healed import HealedSteps
+            from edgedec.session.unbiased import Asked
+
+            asked = Asked(self.prompt, self.params, most, self._end_ids, self._between_passes, details)
+            self._healed = HealedSteps(engine, asked, start.held, tokenizer)
+            self._steps = self._healed.steps()
         else:
             self._steps = engine.generate(
                 self.prompt, self.params, max_tokens=most, stop_ids=self._end_ids,
@@ -288,7 +231,8 @@ class Reply:
         """The numbers so far."""
         if self._timer is None:
             return ReplyStats(len(self.prompt), self.reused, 0, 0.0, 0.0)
-        return self._with_thought(self._timer.stats(self._tries.cost if self._tries else None))
+        stats = self._timer.stats(self._tries.cost if self._tries else None)
+        return self._with_thought(replace(stats, prompt_tokens=len(self.prompt)) if self._healed else stats)
 
     def _with_thought(self, stats: ReplyStats) -> ReplyStats:
         """Return figures with those of the thinking part."""
@@ -298,6 +242,11 @@ class Reply:
         place = walk.along(place, self.tokens[seen:])
         self._thought = walk, place, len(self.tokens)
         return replace(stats, thought_tokens=place.tokens, thought_closed=place.closed)
+
+    @property
+    def overlap(self) -> int:
+        """Bytes of its first token that the text before it has already; see ``Start.held``."""
+        return self._healed.overlap if self._healed else 0
 
     @property
     def marks(self) -> Marks | None:
@@ -361,6 +310,8 @@ class Reply:
         from edgedec.text.tokenizer import StreamDecoder
 
         decoder = StreamDecoder(self._tokenizer)
+        if self._healed:
+            decoder.go_on(self.overlap)
         texts = ["" if token in self._end_ids else decoder.push(token) for token in self.tokens]
         return traced(self.tokens, texts, self.sources, self.writers)
 
@@ -433,6 +384,8 @@ class Reply:
                 timer.token()
                 if not self.tokens:
                     self._marks.append(self._mark())
+                    if self._healed:
+                        stream.go_on(self.overlap)
                 token = step.token
                 self.tokens.append(token)
                 self.sources.append(step.source)
@@ -473,6 +426,8 @@ class Reply:
         from edgedec.session.token_logprob import TokenLogprob
 
         raw = self._tokenizer.token_bytes(token)
+        if self.overlap and not self.logprobs:  # the first token, and those in its place
+            raw = raw.removeprefix(self.start.held[-self.overlap :])
         others = tuple(self._logprob(other, value) for other, value in top)
         return TokenLogprob(token, raw.decode("utf-8", "replace"), logprob, others, raw)
 

@@ -44,6 +44,10 @@ class TextStream:
             self._stops, self.whole = StopStrings(stops), before
         self._shown_ahead = shown[len(self.whole) :] if shown.startswith(self.whole) else ""
 
+    def go_on(self, overlap: int) -> None:
+        """Begin behind a text that has the first ``overlap`` bytes of the next token already."""
+        self._decoder.go_on(overlap)
+
     @property
     def stopped(self) -> bool:
         """Whether a stop string was found; no text follows."""

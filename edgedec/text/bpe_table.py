@@ -12,6 +12,7 @@ import struct
 import weakref
 import zlib
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -147,6 +148,19 @@ class BpeTable:
         text = spelling.encode("utf-8", "surrogatepass")
         found = self._call("find", text, len(text))
         return None if found == _MISSING else self._checked(found)
+
+    def ids_with(self, beginning: bytes) -> list[int]:
+        """Return the ids of the tokens whose spelling in UTF-8 begins so, in the order of their bytes."""
+        order, starts, most = self._part(TablePart.SORTED, np.uint32), self._starts, len(beginning)
+
+        def spelled(token: int) -> bytes:
+            start, end = int(starts[token]), int(starts[token + 1])
+            found: bytes = self._spelled[start : min(start + most, end)].tobytes()
+            return found
+
+        first = bisect_left(order, beginning, key=spelled)
+        found: list[int] = order[first : bisect_right(order, beginning, lo=first, key=spelled)].tolist()
+        return found
 
     def encode(self, text: str, *, parse_special: bool, literal: Sequence[int] = ()) -> list[int]:
         """Return the ids of a text; without ``parse_special`` control tokens in it stay text.

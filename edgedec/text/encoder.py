@@ -135,6 +135,11 @@ class LibraryEncoder:
     def id_of(self, spelling: str) -> int | None:
         return self.library.token_to_id(spelling)
 
+    def ids_with(self, beginning: bytes) -> list[int]:
+        """Return the ids of the tokens whose spelling in UTF-8 begins so, in the order of their bytes."""
+        found = ((text.encode("utf-8", "replace"), id) for text, id in self.vocabulary().items())
+        return [id for _, id in sorted(one for one in found if one[0].startswith(beginning))]
+
     def vocabulary(self) -> dict[str, int]:
         return self.library.get_vocab(with_added_tokens=True)
 

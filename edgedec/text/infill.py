@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgedec.core.errors import UnsupportedError, UsageError
 from edgedec.core.quick_dataclass import dataclass
+from edgedec.text.token_healing import Healed, healed
 
 if TYPE_CHECKING:
     from edgedec.text.limits import TextLimits
@@ -38,10 +39,14 @@ class Infill:
 
 @dataclass(frozen=True, slots=True)
 class InfillPrompt:
-    """The token ids before a reply that fills a gap, and those that end it beside the model's own."""
+    """The token ids before a reply that fills a gap, and those that end it beside the model's own.
+
+    ``held``: bytes at the end of the given text that are taken back; see ``token_healing``.
+    """
 
     ids: list[int]
     ends: frozenset[int] = frozenset()
+    held: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +106,10 @@ def infills(tokenizer: Tokenizer) -> bool:
     return _tokens(tokenizer) is not None
 
 
-def infill_prompt(tokenizer: Tokenizer, given: Infill, limits: TextLimits | None = None) -> InfillPrompt:
-    """Return the prompt of a reply that fills a gap.
+def infill_prompt(
+    tokenizer: Tokenizer, given: Infill, limits: TextLimits | None = None, *, heal: bool = False
+) -> InfillPrompt:
+    """Return the prompt of a reply that fills a gap; ``heal``: without a beginning of a token before the gap.
 
     The text before the gap begins as a text does, with the space that a tokenizer puts there. The others go
     on in the middle, and get none. Raises UnsupportedError for a model without such tokens, ContextFullError
@@ -118,15 +125,19 @@ def infill_prompt(tokenizer: Tokenizer, given: Infill, limits: TextLimits | None
         texts = "".join([*(text for _, text in given.extra), given.prefix, given.suffix, given.begun])
         tokenizer.check_length(texts, limits)
     ids, prefix = _before(tokenizer, tokens, given)
-    head = [tokens.prefix, *tokenizer.encode(prefix, add_bos=False, limits=limits)]
+    before = Healed(tokenizer.encode(prefix, add_bos=False, limits=limits))
+    begun = Healed(tokenizer.encode_inside(given.begun) if given.begun else [])
+    if heal and given.begun:
+        begun = healed(tokenizer, begun.ids)
+    elif heal:
+        before = healed(tokenizer, before.ids)
+    head = [tokens.prefix, *before.ids]
     tail = [tokens.suffix, *tokenizer.encode_inside(given.suffix)]
     parts = [tail, head] if tokens.suffix_first else [head, tail]
     ids += [*parts[0], *parts[1]]
     if tokens.middle is not None:
         ids.append(tokens.middle)
-    if given.begun:
-        ids += tokenizer.encode_inside(given.begun)
-    return InfillPrompt(tokenizer.with_bos(ids), tokens.ends)
+    return InfillPrompt(tokenizer.with_bos([*ids, *begun.ids]), tokens.ends, begun.held or before.held)
 
 
 def _before(tokenizer: Tokenizer, tokens: _Tokens, given: Infill) -> tuple[list[int], str]:

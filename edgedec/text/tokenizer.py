@@ -177,6 +177,21 @@ class Tokenizer:
             (token for token in found if token is not None and self.token_bytes(token) == piece), None
         )
 
+    def beginning_with(self, piece: bytes) -> list[int]:
+        """Return the tokens that add ``piece``, or a text that begins with it."""
+        added = self._encoder.added
+        spelled = "".join([CHAR_OF[byte] for byte in piece]).encode()
+        if self.info.kind != "bpe":
+            spelled = piece.replace(b" ", SPACE.encode())
+        found = [token for token in self._encoder.ids_with(spelled) if token not in added]
+        if self.info.kind != "bpe":
+            if spelled[:1] == b"<" or b"\xe2" in piece:  # tokens of bytes, and spaces, are spelled so
+                found = [token for token in found if self.spell(token).startswith(piece)]
+            if len(piece) == 1 and (token := self._encoder.id_of(f"<0x{piece[0]:02X}>")) is not None:
+                found = [token, *(other for other in found if other != token)]
+        texts = ((token, one.content) for token, one in added.items() if not one.special)
+        return found + [token for token, text in texts if text.encode().startswith(piece)]
+
     def id_named(self, spelling: str) -> int | None:
         """Find the token that the vocabulary spells so, a control token or another; None if there is none."""
         return self._encoder.id_of(spelling) if spelling else None
@@ -301,6 +316,11 @@ class StreamDecoder:
         self._inside = False
         """Whether the ids so far end inside a character."""
         self._strip = tokenizer.adds_space
+        self._unshown = 0
+
+    def go_on(self, overlap: int) -> None:
+        """Begin behind another text, which has the first ``overlap`` bytes of the next token already."""
+        self._strip, self._unshown = False, overlap
 
     def push(self, token: int) -> str:
         """Return the text that ``token`` completes; '' while a character is still incomplete."""
@@ -310,9 +330,9 @@ class StreamDecoder:
         if self._strip and piece:
             self._strip = False
             piece = piece.removeprefix(b" ")
-        if (
-            piece.isascii() and not self._inside
-        ):  # as most are: what follows takes longer
+        if self._unshown:
+            piece, self._unshown = piece[self._unshown :], 0
+        if piece.isascii() and not self._inside:  # as most are: what follows takes longer
             return str(piece, "ascii")
         text = self._utf8.decode(piece)
         self._inside = bool(self._utf8.getstate()[0])

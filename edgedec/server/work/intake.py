@@ -163,8 +163,8 @@ class Intake:
         room = self._limits.reply_tokens
         prompts = self._prompts(syntax)
         if (text := request.infill or request.text) is not None:
-            raw = prompts.raw(text, parse_special=request.parse_special)
-            return Start(raw.ids, room=room, ends=raw.ends), request.grammar
+            raw = prompts.raw(text, parse_special=request.parse_special, heal=request.grammar is None)
+            return Start(raw.ids, room=room, ends=raw.ends, held=raw.held), request.grammar
         messages = self._conversation(request, prompts)
         if not request.continues:
             prompt = prompts.build(messages)

@@ -147,6 +147,8 @@ class _Trace:
 
     def tokens(self) -> tuple[TracedToken, ...]:
         """Return the tokens since the last call, without the end token."""
+        if not self._count and self._reply.start.held:
+            self._decoder.go_on(self._reply.overlap)
         first, self._count = self._count, len(self._reply.tokens)
         return tuple(
             self._traced(at) for at in range(first, self._count) if self._reply.tokens[at] not in self._ends

@@ -188,3 +188,22 @@ def test_texts_may_be_read_ahead(client: httpx.Client) -> None:
     first = answered(client, "/infill", **around, **editor, n_predict=0)
     assert (first["content"], first["tokens_predicted"]) == ("", 0)
     assert answered(client, "/infill", **around, n_predict=2)["tokens_cached"] > 0
+
+
+def test_a_gap_inside_a_token_goes_on_with_its_text(client: httpx.Client) -> None:
+    """Alike in all interfaces, as pieces and with offsets that count the text that was added."""
+    around = {"input_prefix": "a cat, th", "input_suffix": "dog"}
+    for seed in range(12):
+        how = {"temperature": 1.0, "seed": seed, "model": "gap"}
+        found = answered(client, "/infill", **around, **how, n_predict=6)
+        body = {"prompt": "a cat, th", "suffix": "dog", "max_tokens": 6, **how}
+        [choice] = answered(client, "/v1/completions", **body, logprobs=1)["choices"]
+        assert choice["text"] == found["content"]
+        offsets = choice["logprobs"]["text_offset"]
+        assert offsets[0] == 0
+        assert offsets == sorted(offsets)
+        assert offsets[-1] <= len(choice["text"])
+        assert found["tokens_predicted"] == len(offsets) or found["stop_type"] == "eos"
+        streamed = client.post("/v1/completions", json={**body, "stream": True}).text
+        chunks = [json.loads(one[6:]) for one in streamed.strip().split("\n\n") if not one.endswith("[DONE]")]
+        assert "".join(one["choices"][0]["text"] for one in chunks if one["choices"]) == choice["text"]
