@@ -1,11 +1,13 @@
 """Gaps in Python's standard library, filled by real models: the same tokens with drafts as without.
 
-``pytest -m slow -s tests/integration/test_infill.py`` prints how many first lines are those of the library.
+``pytest -m slow -s tests/integration/test_infill.py`` prints how many first lines are those of the library,
+and how many words that a gap begins in the middle of.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,3 +59,30 @@ def test_drafts_change_no_gap(name: str) -> None:
     print(f"{name}: {right} of {len(MODULES)} first lines are right; {drafted} drafted tokens were accepted")
     assert drafted
     assert right >= LEAST_RIGHT[name]
+
+
+LEAST_WORDS = 10
+"""Of 16; less than half are right where the text before a gap stays as it is."""
+
+
+def words() -> Iterator[tuple[edgedec.Infill, str]]:
+    """The gaps from the middle of a word of the line on, and the end of that word."""
+    for gap, line in gaps():
+        if word := re.search(r"[A-Za-z]{5,}", line):
+            at = (word.start() + word.end()) // 2 + 1
+            end = re.match(r"\w*", line[at:])
+            assert end is not None
+            yield edgedec.Infill(f"{gap.prefix}        {line[:at]}", f"\n{gap.suffix}"), end[0]
+
+
+@pytest.mark.slow
+def test_words_that_a_gap_begins_in_end_rightly() -> None:
+    right = count = 0
+    with edgedec.open(installed("qwen2.5-coder-0.5b"), draft="auto", context=1024, temperature=0) as model:
+        for gap, end in words():
+            text = model.complete(gap, max_tokens=8).read()
+            found = re.match(r"\w*", text)
+            right += found is not None and found[0] == end
+            count += 1
+    print(f"{right} of {count} words end as in the library")
+    assert right >= LEAST_WORDS

@@ -241,6 +241,10 @@ def test_within_a_budget_masked_rows_are_planned(bundle: Path) -> None:
     [
         ("def fib(n):\n    if n < 2:\n        retu", "\n    return fib(n-1) + fib(n-2)\n", "rn"),
         ("# see http:", "\nimport requests\n", "//"),
+        # https://github.com/ggml-org/llama.cpp/issues/5765
+        ("# Five, Four, Thre", ", Two, One\n", "e"),
+        # https://github.com/huggingface/transformers/issues/36210: a space, and a model without BOS
+        ("import ", "\n\nx = np.zeros(3)\n", "numpy as np"),
         (
             "def total(xs):\n    s = 0\n    for x in xs:\n        s += x\n    ",
             "\n\nprint(total([1]))\n",
