@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from edgedec.core.errors import NotFoundError, Remedy
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.models.catalogue import RECIPES
-from edgedec.models.encoder_names import encoder_file
 from edgedec.models.hub_names import FORMS, hub_name, may_name_hub, names_hub, parse_hub
 from edgedec.models.layout import slug
 from edgedec.models.recipes import HubFile, Licence, Recipe
@@ -73,6 +72,8 @@ def hub_file(reference: str) -> HubFile | None:
 
     Raises UsageError for one that can only mean the hub and has a wrong form.
     """
+    from edgedec.models.encoder_names import encoder_file  # an installed model is opened without it
+
     if (known := encoder_file(reference)) is not None:
         return known
     return parse_hub(reference) if names_hub(reference) or may_name_hub(reference) else None

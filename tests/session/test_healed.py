@@ -224,7 +224,7 @@ def test_within_a_budget_masked_rows_are_planned(bundle: Path) -> None:
     gap = edgedec.Infill("x th", "x")
     with edgedec.open(bundle, threads=1, context=256, draft="off", temperature=0) as model:
         wanted = model.complete(gap, max_tokens=8).read()
-    with edgedec.open(bundle, threads=1, context=256, draft="off", temperature=0, memory="400MB") as model:
+    with edgedec.open(bundle, threads=1, context=256, draft="off", temperature=0, memory="8GB") as model:
         budget = model.single.budget
         assert budget is not None
         assert model.complete(gap, max_tokens=8).read() == wanted
