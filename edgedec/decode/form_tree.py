@@ -1,6 +1,6 @@
 """The places of a form that tries of a reply have reached, and the model's law at each of them.
 
-Of a reply x the model has the probability p(x). The tree knows beginnings with which no reply has the form:
+The model gives a reply x the probability p(x). The tree knows beginnings with which no reply has the form:
 at a known place, every token that the form forbids. D are the replies that begin so. A try draws from
 norm(p(x) [x not in D]), which is done place by place: at a known place a permitted token v has the weight
 p(v) live(v), for live(v) the probability that a reply which goes on with v is not in D, as far as it is

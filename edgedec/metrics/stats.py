@@ -48,7 +48,7 @@ class ReplyStats:
     thought_closed: bool = False
     """Whether the limit on the thinking part closed it."""
     form: FormCost | None = None
-    """Of a reply that was drawn from the model's own law, given that it has a form."""
+    """The cost of a reply that was drawn from the model's own law, given that it has a form."""
 
     @property
     def prefill_tokens_per_s(self) -> float | None:

@@ -1,7 +1,7 @@
 """Replies drawn from the model's own law, given that they have a form.
 
 A mask at each place is another law (see ``docs/verification.md``). Here a try is drawn as a free reply is,
-and dropped at the first token that the form forbids. What it showed makes further tries cheaper:
+and dropped at the first token that the form forbids. Dropped tries make further ones cheaper:
 ``form_tree``. Drafts change nothing: the tokens of a try are those of a free reply with its own seed.
 """
 

@@ -90,7 +90,7 @@ class Histories:
         self.alone[number].rewind(0)
 
     def written(self, number: int) -> None:
-        """What is written to a file is what a cache of its own would write."""
+        """A file has the bytes that a cache of its own would write."""
         forward, sinks = self.forwards[number], []
         if not (length := forward.length) or forward.reachable(length) != length:
             return

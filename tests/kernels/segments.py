@@ -12,7 +12,7 @@ from tests.kernels.attention import F64, Model, turned
 from tests.kernels.float_rows import F32, call
 
 ALL = (1 << 31) - 1
-"""So many tokens to a side mean all of them."""
+"""The number of tokens to a side that means all of them."""
 
 
 def positions(offsets: Sequence[int]) -> list[int]:

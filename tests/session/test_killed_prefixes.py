@@ -23,7 +23,7 @@ TEXT = "The cat sat on the mat, and the dog sat on the cat. " * 15
 def test_commands_that_are_killed_leave_the_next_one_its_reply(
     architecture: str, bundle: Bundle, tmp_path: Path
 ) -> None:
-    """What a killed one left is right or not read, and what it wrote half goes away in time."""
+    """Files of a killed one are right or not read, and half-written ones go away in time."""
     rng = random.Random(7)
     command = [sys.executable, "-P", "-m", "edgedec", "generate", "-m", str(bundle(architecture)), "--raw"]
     command += ["-p", TEXT, "--max-tokens", "8", "--temperature", "0", "--context", "2000"]
