@@ -6,7 +6,7 @@ load. How quick the machine is at the moment shows in the first passes of a repl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +23,11 @@ from edgedec.metrics.stats import Clock
 if TYPE_CHECKING:
     from edgedec.backends.backend import ExpertSlots
 
-_MEASURED = (1, 2, 4, 8, 16, 32, 64, 128)
+_MEASURED = (1, 2, 4, 8, 9, 16, 17, 33)
+"""Both sides of steps: kernels multiply 8, 16 or 32 tokens at once, by row; one more takes another turn."""
+_LONGEST_MEASURED = 128
+_BETWEEN_ONES = 3
+"""Passes of a group, which two passes over one token enclose."""
 LONGEST_TOKENS = 16
 """Tokens of the longest pass that one sequence verifies; a batch has longer ones."""
 _ROUNDS, _MOST_ROUNDS = 3, 9
@@ -99,25 +103,38 @@ def _with_waits(curve: CostCurve, store: ExpertSlots | None) -> CostCurve | Stre
 def measure_costs(forward: Forward, timed: TimedPasses, longest: int = LONGEST_TOKENS) -> dict[int, float]:
     """Return the seconds of passes over 1 to ``longest`` tokens, all rows wanted. Empties the KV cache.
 
-    Each is timed between two passes over one token, and only the ratio to these counts, the median of some
-    rounds: load that lasts slows down both, and load that comes and goes falls on few rounds.
+    Three or fewer are timed between two passes over one token, and only the ratio to these counts, the median
+    of some rounds: load that lasts slows down both, and load that comes and goes falls on few rounds.
     """
-    ratios: dict[int, list[float]] = {size: [] for size in sizes_up_to(longest, forward)[1:]}
+    sizes = sizes_up_to(longest, forward)[1:]
+    ratios: dict[int, list[float]] = {size: [] for size in sizes}
+    groups = [sizes[at : at + _BETWEEN_ONES] for at in range(0, len(sizes), _BETWEEN_ONES)]
     ones = [timed.run(forward, 1)]
     for turn in range(_MOST_ROUNDS):
         if turn and timed.elapsed > (timed.patience_s if turn < _ROUNDS else _ENOUGH_S):
             break
-        for place, size in enumerate(ratios):
-            seconds = timed.run(forward, size)
+        for place, group in enumerate(groups):
+            seconds = [timed.run(forward, size) for size in group]
             ones.append(timed.run(forward, 1))
-            ratios[size].append(2.0 * seconds / (ones[-2] + ones[-1]))
-            timed.report((turn + (place + 1) / len(ratios)) / _ROUNDS)
-        if not ratios:
+            for size, ratio in zip(group, _ratios(seconds, ones[-2], ones[-1]), strict=True):
+                ratios[size].append(ratio)
+            timed.report((turn + (place + 1) / len(groups)) / _ROUNDS)
+        if not groups:
             ones.append(timed.run(forward, 1))
     timed.conclude()
     forward.rewind(0)
     plain = float(np.median(ones))
     return {1: plain} | {size: plain * float(np.median(found)) for size, found in ratios.items()}
+
+
+def _ratios(seconds: Sequence[float], before: float, after: float) -> list[float]:
+    """Return the ratios of times to that of one token, which goes evenly from ``before`` to ``after``."""
+    found, passed, total = [], 0.0, sum(seconds)
+    for took in seconds:
+        part = (passed + took / 2.0) / total
+        found.append(took / (before + (after - before) * part))
+        passed += took
+    return found
 
 
 class TimedPasses:
@@ -170,5 +187,7 @@ class TimedPasses:
 
 def sizes_up_to(longest: int, forward: Forward) -> list[int]:
     """Return the numbers of tokens that passes of ``forward`` are measured with, at most ``longest``."""
-    most = min(longest, forward.capacity, forward.caps.max_pass)
-    return [size for size in _MEASURED if size <= most]
+    most = min(longest, forward.capacity, forward.caps.max_pass, _LONGEST_MEASURED)
+    sizes = [size for size in _MEASURED if size <= most]
+    last = 1 << (most.bit_length() - 1)
+    return [*sizes, last] if last > sizes[-1] else sizes

@@ -69,7 +69,7 @@ def pass_energy(forward: Forward, measures: Measures, file: CostFile | None, not
 def measured_watts(forward: Forward, meter: Meter, idle_w: float) -> dict[int, float] | None:
     """Return the watts above ``idle_w`` of passes by their tokens; None where the meter shows no more."""
     watts = {}
-    for size in sizes_up_to(LONGEST_TOKENS, forward):
+    for size in (size for size in sizes_up_to(LONGEST_TOKENS, forward) if size.bit_count() == 1):
         before = now = Reading.of(meter)
         while before and now and now.at_s - before.at_s < max(_LEAST_S, 5.0 * meter.least_s):
             forward.rewind(0)

@@ -18,7 +18,7 @@ from edgedec.core.cache_config import CacheConfig, KvType
 from edgedec.core.experts import Experts, StoreCounts
 from edgedec.core.model_spec import ModelSpec
 from edgedec.costs.cost_file import CostFile
-from edgedec.costs.pass_costs import PassCosts, TimedPasses, known_costs, measure_costs
+from edgedec.costs.pass_costs import PassCosts, TimedPasses, known_costs, measure_costs, sizes_up_to
 from edgedec.costs.speeds import PredictedSpeeds, costs_now, seconds_in_turns
 from edgedec.loaded_model import LoadedModel
 from edgedec.memory.plan import MemoryPlan
@@ -79,9 +79,25 @@ def test_a_slow_device_is_measured_in_one_round(loaded: LoadedModel) -> None:
     found = measure_costs(on_machine(loaded, machine).backend.forward(), TimedPasses(machine.clock, print))
     assert relative(found) == pytest.approx(relative(COSTS["fp16"]))
     one_round = 500.0 * (
-        5 * COSTS["fp16"].seconds(1) + sum(COSTS["fp16"].seconds(size) for size in (2, 4, 8, 16))
+        3 * COSTS["fp16"].seconds(1) + sum(COSTS["fp16"].seconds(size) for size in (2, 4, 8, 9, 16))
     )
     assert machine.now == pytest.approx(one_round)
+
+
+@pytest.mark.parametrize(
+    ("longest", "sizes"),
+    [
+        (1, [1]),
+        (7, [1, 2, 4]),
+        (16, [1, 2, 4, 8, 9, 16]),
+        (32, [1, 2, 4, 8, 9, 16, 17, 32]),
+        (64, [1, 2, 4, 8, 9, 16, 17, 33, 64]),
+        (256, [1, 2, 4, 8, 9, 16, 17, 33, 128]),
+    ],
+)
+def test_both_sides_of_the_steps_of_kernels_are_measured(longest: int, sizes: list[int]) -> None:
+    forward: Any = SimpleNamespace(capacity=4096, caps=SimpleNamespace(max_pass=4096))
+    assert sizes_up_to(longest, forward) == sizes
 
 
 def test_a_file_says_when_and_under_which_load(loaded: LoadedModel, tmp_path: Path) -> None:
@@ -334,6 +350,6 @@ def test_what_a_pass_waits_for_experts_is_priced_beside(
         slots=slots, experts=experts, counts=lambda: StoreCounts(0, 0, 0, forward.waited)
     )
     found = known_costs(forward, None, clock=lambda: forward.now, notice=print, store=store)
-    assert found.curve.measured() == pytest.approx(dict.fromkeys((1, 2, 4, 8, 16), 1.0))
+    assert found.curve.measured() == pytest.approx(dict.fromkeys((1, 2, 4, 8, 9, 16), 1.0))
     assert isinstance(found.curve, StreamedCosts) == prices_waits
-    assert len(forward.fed) == 9, "one round: each pass reads from the disk"
+    assert len(forward.fed) == 8, "one round: each pass reads from the disk"

@@ -282,7 +282,7 @@ def test_costs_are_measured_and_handed_out(bundle: Path) -> None:
         while engine.turn(0.01):
             pass
         costs = engine.last()["costs"]
-        assert [tokens for tokens, _ in costs] == [1, 2, 4, 8, 16]
+        assert [tokens for tokens, _ in costs] == [1, 2, 4, 8, 9, 16]
         assert engine.passes[:4] == [1, 2, 1, 4]
         engine.reply(text=TEXT, max_tokens=20, sampling={"temperature": 0})
         assert engine.tokens == expected

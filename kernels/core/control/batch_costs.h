@@ -6,8 +6,13 @@
 //     d drafted tokens more     the greater of    T(c + 1 + d) - T(c + 1), their addition to this pass, and
 //                               (T(c + 1 + d) - T(k)) d / (c + 1 + d - k), their share of what all drafts add
 //
-// The shares of all sequences come to the whole pass at least. So if none of them books more than it gains, all together
-// are not slower than without drafts, whichever way T bends. Alone (k = 1, c = 0) these are T's own costs.
+// and of that the mean over the c of recent passes: T has steps, where kernels take one more turn, and one token in the next
+// pass may be the one too many. The shares of all sequences come to the whole pass at least. So if none of them books more
+// than it gains, all together are not slower than without drafts, whichever way T bends. Alone (k = 1, c = 0) these are T's
+// own costs.
+//
+// A token that is accepted saves its share T(k) / k only as far as the others get on as quickly. One who is ahead of them
+// ends sooner, and the others go on without it: that saves T(k) - T(k - 1), since one less reads no less weights.
 #pragma once
 
 #include <cstddef>
@@ -32,22 +37,39 @@ class SequenceCosts final : public WrappedCosts {
   // BatchCosts learns from passes: a sequence's own view of one includes waiting for the others.
   double expected(int, double seconds, const PassReads*) override { return seconds; }
   bool observe(int, double, bool) override { return false; }
+  int sequences() const override { return others_ + 1; }
+  double worth(double accepted) const override;
+  void committed(size_t tokens) override { pace_ = kKeptPace * pace_ + (1.0 - kKeptPace) * static_cast<double>(tokens); }
   // No passes over one token would show the level, or make it clear.
   bool doubt_level() override { return false; }
   bool level_is_old() const override { return false; }
-  bool plain_is_unclear() const override { return !others_ && inner_.plain_is_unclear(); }
+  // Whether all sequences are to make a plain pass next.
+  bool plain_is_unclear() const override { return plain_is_due_; }
 
-  // Notes that a pass was shared with so many other sequences, which had `tokens` tokens in all.
-  void shared(int others, int tokens);
+  // Tokens that a pass commits lately.
+  double pace() const { return pace_; }
+  // Notes that a pass was shared with so many other sequences, which had `tokens` tokens in all. `pace`: of the slowest.
+  void shared(int others, int tokens, double pace);
+  // Notes whether the next pass of all sequences is to be plain.
+  void due_plain(bool due) { plain_is_due_ = due; }
 
  private:
+  static constexpr size_t kRecentPasses = 16;
+  static constexpr double kKeptPace = 0.7;
+
   double whole(int tokens) const;
+  double more(int theirs, int drafted) const;
 
   int others_ = 0;
-  double each_ = 1.0;  // mean tokens of another sequence in a pass
+  int recent_[kRecentPasses] = {};  // tokens of the others in recent passes that had as many of them
+  size_t passes_ = 0;
+  double pace_ = 1.0, slowest_ = 1.0;  // of this sequence, and of the slowest other one
+  bool plain_is_due_ = false;
 };
 
-// The costs of passes that sequences share.
+// The costs of passes that sequences share. Of drafted passes alone nobody could tell a machine that slows down from tokens
+// that cost more than was measured: then those of drafts would seem to cost nothing. So plain passes of all sequences come
+// now and then, and at once when drafted ones take longer or less long than usual.
 class BatchCosts {
  public:
   BatchCosts(Costs& table, size_t sequences) : table_(table) {
@@ -61,8 +83,10 @@ class BatchCosts {
   void passed(Span<const std::pair<int, int>> tokens, double seconds, const PassReads* reads);
 
  private:
+  bool due_plain(bool plain);
+
   Costs& table_;
-  int64_t passes_ = 0;
+  int64_t passes_ = 0, since_plain_ = 0, asked_ = 0;
   std::vector<SequenceCosts> views_;
 };
 

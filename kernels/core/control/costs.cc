@@ -72,12 +72,10 @@ bool CostCurve::observe(int tokens, double seconds, bool plain) {
   if (0 < strange && strange < kInterruptedPasses) return false;
   const auto seen = static_cast<double>(++seen_[place(tokens)]);
   const double weight = std::max(kWeight, kFirstWeight / std::sqrt(seen));
-  if (tokens == 1) {
-    see_one(std::log(ratio), weight);
-  } else if (plain) {
-    level_ += weight * std::log(ratio);
+  if (tokens == 1 || plain) {
+    see_plain(tokens, std::log(ratio), weight);
   } else {
-    see_several(tokens, std::log(ratio), weight);
+    see_drafted(tokens, std::log(ratio), weight);
   }
   scale_ = std::exp(level_);
   return true;
@@ -99,28 +97,28 @@ void CostCurve::take_level(double seen) {
   }
   levels_.push_back(seen);
   std::sort(levels_.begin(), levels_.end());
-  level_ = level_of_one_ = levels_[levels_.size() / 2];
+  level_ = level_of_plain_ = levels_[levels_.size() / 2];
   scale_ = std::exp(level_);
   --awaited_;
   doubted_ = doubted_ && awaited_ > 0;
 }
 
-void CostCurve::see_one(double off, double weight) {
-  const double seen = level_ + off, before = level_of_one_;
+void CostCurve::see_plain(int tokens, double off, double weight) {
+  const double seen = level_ + off, before = level_of_plain_;
   if (std::abs(seen - before) < std::abs(off)) {  // the deviation of longer passes was not the machine
-    for (size_t other = 1; other < shape_.size(); ++other) shape_[other] += level_ - before;
+    for (size_t other = place(tokens) + 1; other < shape_.size(); ++other) shape_[other] += level_ - before;
     level_ = before;
     bend();
   }
   level_ += weight * (seen - level_);
-  level_of_one_ = level_;
-  if (seen_[0] % kFadeEvery == 0) {
+  level_of_plain_ = level_;
+  if (++plain_seen_ % kFadeEvery == 0) {
     for (size_t other = 1; other < shape_.size(); ++other) shape_[other] *= kKeeping;
     bend();
   }
 }
 
-void CostCurve::see_several(int tokens, double off, double weight) {
+void CostCurve::see_drafted(int tokens, double off, double weight) {
   level_ += kShared * weight * off;
   const double more = (1.0 - kShared) * weight * off;
   for (size_t at = 1; at < shape_.size(); ++at) {
@@ -149,7 +147,7 @@ void CostCurve::rise() {
   }
 }
 
-bool CostCurve::plain_is_unclear() const { return doubted_ || std::abs(level_ - level_of_one_) > kUnclear; }
+bool CostCurve::plain_is_unclear() const { return doubted_ || std::abs(level_ - level_of_plain_) > kUnclear; }
 
 double CostCurve::drift() const {
   double largest = 0.0, highest = first_[0];

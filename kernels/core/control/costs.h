@@ -1,6 +1,7 @@
 // The costs that control reads, and measured seconds of a pass over T tokens on this machine.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -46,7 +47,13 @@ class Costs {
   virtual bool observe(int tokens, double cost, bool plain = false) = 0;
   // Takes the level from the next passes; returns whether they will be plain ones.
   virtual bool doubt_level() = 0;
-  // Whether a pass over one token should be measured again first.
+  // The worth of `accepted` tokens beside each pass, in tokens that a pass commits anyway.
+  virtual double worth(double accepted) const { return accepted; }
+  // Notes the tokens that a pass committed.
+  virtual void committed(size_t) {}
+  // Sequences that share passes, and so explore drafters at the same time.
+  virtual int sequences() const { return 1; }
+  // Whether a plain pass should be measured again first.
   virtual bool plain_is_unclear() const = 0;
   // Whether passes are awaited that show how quick the machine is now.
   virtual bool level_is_old() const = 0;
@@ -58,7 +65,8 @@ class Costs {
 
 // Times of passes over 1 to longest() tokens; between measured numbers of tokens, straight lines. Costs never fall
 // with T. Later observations move all of the curve (a machine that slows down) and its shape near that number of
-// tokens (a context that grows); a pass over one token moves all of it alike.
+// tokens (a context that grows). A plain pass, over one token or one of each sequence of a batch, moves all of it alike,
+// and tells which of the two the passes behind drafts had shown.
 class CostCurve final : public Costs {
  public:
   // `measured` must have 1 and the longest. `old`: measured at another time, perhaps under another load. Only the
@@ -82,8 +90,8 @@ class CostCurve final : public Costs {
  private:
   size_t place(int tokens) const;
   void take_level(double seen);
-  void see_one(double off, double weight);
-  void see_several(int tokens, double off, double weight);
+  void see_plain(int tokens, double off, double weight);
+  void see_drafted(int tokens, double off, double weight);
   void bend();
   void rise();
 
@@ -94,7 +102,8 @@ class CostCurve final : public Costs {
   int strange_[2] = {0, 0};  // passes in a row that took several times too long: those with drafts, and plain ones
   int awaited_ = 0;
   bool doubted_ = false;  // whether plain passes are to show the level; the first may show that it has not changed
-  double level_ = 0.0, level_of_one_ = 0.0, scale_ = 1.0;
+  int64_t plain_seen_ = 0;
+  double level_ = 0.0, level_of_plain_ = 0.0, scale_ = 1.0;
 };
 
 }  // namespace edgedec::engine

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 
 namespace edgedec::engine {
 
@@ -15,9 +14,9 @@ class Credit {
 
   // Starts a new sequence. It may be another sort of text: what was saved before pays for a little only.
   void begin() { passes_ = std::min(passes_, kFirst); }
-  // Records a round that committed `tokens` and took as long as `cost` passes over one token.
-  void book(size_t tokens, double cost) {
-    const double won = static_cast<double>(tokens) * (1.0 + kLossShare) - cost;
+  // Records a round that committed what is worth `tokens` and took as long as `cost` passes over one token.
+  void book(double tokens, double cost) {
+    const double won = tokens * (1.0 + kLossShare) - cost;
     passes_ = std::max(std::min(passes_ + won, kMost), -kMost);
   }
 

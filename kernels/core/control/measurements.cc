@@ -54,8 +54,9 @@ void Measurements::rested(std::optional<double> passing) {
   since_plain_ = 0;
   const bool sampled = turn % kSampled == 0 || costs.level_is_old();
   if (passing && sampled) level.plain(turn, *passing);
-  credit.book(1, 1.0);
-  count(1, 1.0);
+  credit.book(1.0, 1.0);
+  count(1.0, 1.0);
+  costs.committed(1);
 }
 
 double Measurements::charged(double seconds, double usual) {
@@ -69,12 +70,12 @@ void Measurements::verified(size_t drafted, double seconds) {
   verify_overhead.observe(static_cast<double>(drafted), std::min(seconds, most));
 }
 
-void Measurements::count(size_t tokens, double cost) {
+void Measurements::count(double tokens, double cost) {
   if (any_costly()) {
     for (Drafter& one : drafters) one.record.gains().fade();
     exploration.round(cost);
   }
-  tokens_ = kFading * tokens_ + static_cast<double>(tokens);
+  tokens_ = kFading * tokens_ + tokens;
   passes_ = kFading * passes_ + cost;
 }
 

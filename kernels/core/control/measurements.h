@@ -74,10 +74,13 @@ class Measurements final : public LevelListener {
   void verified(size_t drafted, double seconds);
   // Notes that a pass fed `drafted` tokens of drafts.
   void passed(size_t drafted) { since_plain_ = drafted ? since_plain_ + 1 : 0; }
-  // Notes a round that committed `tokens` and took as long as `cost` plain passes. It discounts the gains of costly
-  // drafters so far.
-  void count(size_t tokens, double cost);
+  // Notes a round that committed what is worth `tokens` and took as long as `cost` plain passes. It discounts the gains of
+  // costly drafters so far.
+  void count(double tokens, double cost);
 
+  // Notes what a try of a costly drafter lost, in plain passes: those of a batch try the same one, and together they may
+  // lose what one may.
+  void explored(double passes) { exploration.lost(costs.sequences() * passes); }
   void rescale(double ratio) override;
   void settle(const Settlement& round, double scale) override { round.settle(*this, scale); }
 

@@ -18,7 +18,7 @@ FeedPlan Planner::plan(const DraftTree& tree, const Costs& costs, const FeedTerm
     expected += reach_[at];
     const double more = costs.seconds(node + 2) - plain + terms.verify_overhead * (node + 1);
     if (more > terms.spare) break;
-    const double gain = expected - rate * more;
+    const double gain = costs.worth(expected) - rate * more;
     if (gain > best.gain) best = {node + 1, expected, gain};
   }
   return best;

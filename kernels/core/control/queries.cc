@@ -129,8 +129,10 @@ Query Queries::cheap_query(Source source, int limit) const {
 // Tokens that the time is worth in which level `depth` is drafted and a pass reads it.
 double Queries::price(const QueryRecord& record, int depth) const {
   const Measurements& known = measured_;
-  const double more = known.costs.seconds(depth + 1) - known.costs.seconds(depth);
-  return known.rate() * (more + known.verify_overhead.slope() + record.cost().slope());
+  const Costs& costs = known.costs;
+  const double more = costs.seconds(depth + 1) - costs.seconds(depth);
+  const double seconds = more + known.verify_overhead.slope() + record.cost().slope();
+  return known.rate() * seconds / (costs.worth(depth) - costs.worth(depth - 1));
 }
 
 }  // namespace edgedec::engine

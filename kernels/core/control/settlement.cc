@@ -67,24 +67,25 @@ double Settlement::passing(Measurements& measured, const RoundTimes& scaled, dou
 
 // Books the round, which took as long as `cost` plain passes.
 void Settlement::account(Measurements& measured, double cost) const {
-  const size_t tokens = committed.size();
+  const double more = static_cast<double>(committed.size()) - 1.0, tokens = 1.0 + measured.costs.worth(more);
   measured.credit.book(tokens, cost);
   if (trial.under_way() && measured.of(trial.source).here) {
     auto& drafter = measured.of(trial.source);
     // What came of one query says little about the next: where probabilities mean something, they count.
-    const double accepted = drafter.traits.pretrained ? expected : static_cast<double>(tokens) - 1.0;
+    const double accepted = measured.costs.worth(drafter.traits.pretrained ? expected : more);
     const double gain = accepted - measured.rate() * measured.costs.plain() * (cost - 1.0);
-    const double more = gain - trial.gain_without;
+    const double better = gain - trial.gain_without;
     QueryRecord& record = drafter.record;
     record.gains().gained(gain);
     judge(measured);
     if (!trial.exploring) {
-      measured.exploration.gained(more);
+      measured.exploration.gained(better);
     } else {
-      measured.exploration.lost(-more);
+      measured.explored(-better);
     }
   }
   measured.count(tokens, cost);
+  measured.costs.committed(committed.size());
 }
 
 // Scores the levels that a costly drafter had tokens on.

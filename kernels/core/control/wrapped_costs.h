@@ -19,6 +19,9 @@ class WrappedCosts : public Costs {
   }
   bool observe(int tokens, double cost, bool plain) override { return inner_.observe(tokens, cost, plain); }
   bool doubt_level() override { return inner_.doubt_level(); }
+  double worth(double accepted) const override { return inner_.worth(accepted); }
+  void committed(size_t tokens) override { inner_.committed(tokens); }
+  int sequences() const override { return inner_.sequences(); }
   bool plain_is_unclear() const override { return inner_.plain_is_unclear(); }
   bool level_is_old() const override { return inner_.level_is_old(); }
   double drift() const override { return inner_.drift(); }

@@ -1,7 +1,7 @@
 // The passes that are timed to know what passes cost, and what comes of their times: edgedec/costs/pass_costs.py.
 //
-// Each pass is timed between two passes over one token, and only the ratio to these counts, the median of some rounds:
-// load that lasts slows down both, and load that comes and goes falls on few rounds.
+// Three passes or fewer are timed between two passes over one token, and only the ratio to these counts, the median of some
+// rounds: load that lasts slows down both, and load that comes and goes falls on few rounds.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ class CostSeries {
   double patience() const { return turn() < kRounds ? patience_ : 0.5; }
   // The next pass took so long.
   void took(double seconds);
-  // Whether the latest pass ends a pair, and the part of the fewest rounds that is done then.
-  bool paired() const { return timed_ > 1 && !sizes_.empty() && within() % 2 == 0; }
+  // Whether the latest pass ends a group, and the part of the fewest rounds that is done then.
+  bool paired() const { return timed_ > 1 && !sizes_.empty() && group_.empty(); }
   double part() const;
 
   // Seconds by tokens.
@@ -39,15 +39,18 @@ class CostSeries {
  private:
   static constexpr int kRounds = 3, kMostRounds = 9;
 
-  int per_turn() const { return sizes_.empty() ? 1 : 2 * static_cast<int>(sizes_.size()); }
+  void end_group(double after);
+  int per_turn() const { return static_cast<int>(steps_.size()); }
   int turn() const { return (timed_ - 1) / per_turn(); }
   int within() const { return (timed_ - 1) % per_turn(); }
 
   std::vector<int> sizes_;  // beside 1
+  std::vector<int> steps_;  // tokens of the passes of a round
   std::vector<std::vector<double>> ratios_;
-  std::vector<double> ones_;
-  double several_ = 0.0, patience_;
-  int timed_ = 0;
+  std::vector<double> ones_, group_;  // times of passes over one token, and of those since the last of them
+  size_t first_ = 0;                  // place of the group among the sizes
+  double patience_;
+  int timed_ = 0, groups_ = 0;        // groups: that were timed
 };
 
 }  // namespace edgedec::engine

@@ -171,7 +171,7 @@ EDGEDEC_EXPORT double edgedec_probe_acceptance_calibrate(const Acceptance* it, i
 EDGEDEC_EXPORT Credit* edgedec_probe_credit() { return new Credit; }
 // Returns the balance.
 EDGEDEC_EXPORT double edgedec_probe_credit_book(Credit* it, int tokens, double cost) {
-  it->book(static_cast<size_t>(tokens), cost);
+  it->book(tokens, cost);
   return it->passes();
 }
 
