@@ -43,6 +43,10 @@ def _raw(options: Options) -> bool:
     return bool(options.get("raw"))
 
 
+def _gap(options: Options) -> bool:
+    return options.get("suffix") is not None
+
+
 def _no_thought(options: Options) -> bool:
     return options.get("thinking") is False
 
@@ -58,6 +62,8 @@ RULES = (
     Rule("system", _raw, "--system has no place in a raw prompt", "leave out --raw or --system"),
     Rule("template", _raw, "--template has no place in a raw prompt", "leave out --raw or --template"),
     Rule("thinking", _raw, "--think and --no-think have no place in a raw prompt", "leave one out"),
+    Rule("prompt_keep", _raw, "--prompt-keep needs a question, and --raw has none", _ONE),
+    Rule("prompt_keep", _gap, "--prompt-keep needs a question, and --suffix has none", _ONE),
     Rule("think_tokens", _raw, "--think-tokens has no place in a raw prompt", _ONE),
     Rule("think_tokens", _no_thought, "--no-think leaves no thought that --think-tokens could close", _ONE),
     Rule("think_tokens", _two_models, "--think-tokens is for one model, and there are two", _ONE),

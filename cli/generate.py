@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,11 @@ from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import open_model, run_config, say_overrun, without_template
 from edgedec.cli.positional import PROMPT, one_prompt
 from edgedec.cli.progress import notice
+from edgedec.cli.prompt_keep import Keep, KeptPrompt, kept_prompt, prompt_keep_option
 from edgedec.cli.sampling_options import SamplingOptions
 from edgedec.cli.window import view
 from edgedec.core.cache_config import LOSSY, STOP, WhenFull
+from edgedec.core.errors import UsageError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.system.process import age_s, unseen
 from edgedec.text.infill import Infill
@@ -50,6 +53,11 @@ start of the process, and load_s is the part of it that opening the model took.
 With --when-full slide or speckv a full context ends no reply, and prompts may be longer than it. A
 quarter of the KV cache is evicted at a time, but for the first tokens. The model no longer sees evicted
 tokens; stats say so, lossy and evicted_tokens.
+
+With --prompt-keep 25% a prompt of more than 8,000 characters, about 2,000 tokens, is made so short before
+the model reads it. An encoder scores its lines and sentences; its question, which is PROMPT behind a file or
+the last paragraph, and a short first paragraph stay whole. The model does not see the rest: a line says
+so, and stats have lossy, prompt_given_tokens and prompt_kept_tokens. Drafts change no token of the reply.
 
 With --form the reply has that form: only tokens that it allows are drawn.
 Where --max-tokens or the context cuts the reply before it is whole, the command ends with an error.
@@ -108,6 +116,7 @@ class ReportOptions:
     help="When the context is full: stop; slide evicts the oldest tokens; speckv evicts the tokens that are "
     "attended to least. Both are lossy.",
 )  # fmt: skip
+@prompt_keep_option
 @taking(
     reply=opt.ReplyOptions, sampling=SamplingOptions, size=opt.SizeOptions,
     form=FormOptions, report=ReportOptions,
@@ -121,6 +130,7 @@ def command(
     prompt: str | None,
     suffix: str | None,
     when_full: WhenFull,
+    prompt_keep: Keep | None,
     reply: opt.ReplyOptions,
     sampling: SamplingOptions,
     size: opt.SizeOptions,
@@ -141,20 +151,29 @@ def command(
         prefixes=os.environ.get(opt.PREFIXES_VARIABLE) or None,
     )
     text_input.check_prompt(asked)
-    _answer(open_model(ctx, model, config), _Asked(asked, bool(words), spec, suffix), reply, report)
+    kept = kept_prompt(ctx, prompt_keep, (asked, bool(words)), size) if prompt_keep else None
+    _answer(open_model(ctx, model, config), _Asked(asked, bool(words), spec, suffix, kept), reply, report)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """A prompt, behind a file at standard input where ``after_input``, and the form of its reply.
 
-    ``suffix``: the text behind the reply, where a gap is to be filled.
+    ``suffix``: the text behind the reply, where a gap is to be filled. ``kept``: the prompt, which was read
+    already, and made short where it is long.
     """
 
     prompt: str | None
     after_input: bool
     form: GrammarSpec | None
     suffix: str | None = None
+    kept: KeptPrompt | None = None
+
+    def text(self, chat: Chat) -> str:
+        """Return the prompt. Raises the errors of ``read_prompt``."""
+        if self.kept:
+            return self.kept.text
+        return text_input.read_prompt(self.prompt, chat.prompts, after_input=self.after_input)
 
     def gap(self, before: str) -> RawText:
         """Return the text that the reply continues, or the gap that it fills."""
@@ -164,11 +183,14 @@ class _Asked:
 def _answer(model: Model, asked: _Asked, given: opt.ReplyOptions, options: ReportOptions) -> None:
     """Answer the prompt, and report the reply."""
     raw, system = without_template(model, raw=given.raw or asked.suffix is not None, system=given.system)
+    if asked.kept and raw:
+        raise UsageError(f"{model.name} has no chat template, and --prompt-keep needs a question")
     chat = model.chat(system=system, max_tokens=given.max_tokens, stop=given.stops, grammar=asked.form)
     logprobs = options.logprobs
     say_law(asked.form, chat.settings.params)
     model.make_room_for(chat.settings.drawn, logprobs=bool(logprobs), grammar=asked.form is not None)
-    text = text_input.read_prompt(asked.prompt, chat.prompts, after_input=asked.after_input)
+    text = asked.text(chat)
+    shorter = asked.kept.tokens(model) if asked.kept else {}
     begun_s = age_s()
     reply = (
         chat.complete(asked.gap(text), logprobs=logprobs)
@@ -185,7 +207,7 @@ def _answer(model: Model, asked: _Asked, given: opt.ReplyOptions, options: Repor
         else:
             screen.stream(reply, lambda piece: tracing.show(piece, reply, palette), ends_line=True)
     if options.as_json:
-        report = _report(model, chat, reply, begun_s + reply.stats.prefill_s)
+        report = _report(model, chat, reply, begun_s + reply.stats.prefill_s, shorter)
         screen.show_json(report | _details(reply, options))
     else:
         _tell_of_cut(model, chat, reply)
@@ -223,15 +245,19 @@ def _details(reply: Reply, options: ReportOptions) -> dict[str, object]:
     return found
 
 
-def _report(model: Model, chat: Chat, reply: Reply, first_token_s: float) -> dict[str, object]:
+def _report(
+    model: Model, chat: Chat, reply: Reply, first_token_s: float, shorter: Mapping[str, int]
+) -> dict[str, object]:
     found, evicted = model.stats(reply), chat.policy.tokens if chat.policy else 0
+    ways = ["switch"] if found.switch else [chat.policy.lossy] if chat.policy and evicted else []
     stats: dict[str, object] = {
         **reply.stats.as_json(),
         "sampling": asdict(reply.params),
         **found.as_json(),
         "time_to_first_token_s": round(first_token_s, 3),
-        "lossy": "switch" if found.switch else chat.policy.lossy if chat.policy and evicted else None,
+        "lossy": "+".join([*ways, *(["prompt-keep"] if shorter else [])]) or None,
         "evicted_tokens": evicted,
+        **shorter,
     }
     return {
         "model": model.name,

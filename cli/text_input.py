@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 MOST_LINES_BYTES = 16_000_000
 """Most bytes of a file of prompts."""
+MOST_LONG_BYTES = 4_000_000
+"""Most bytes of a prompt that is made shorter: about a million tokens."""
 _SKIP_BYTES = 1 << 20
 
 
@@ -36,6 +38,13 @@ class Unbounded:
 
     def most_bytes(self) -> int | None:
         return None
+
+
+class LongText(Unbounded):
+    """Bounds for a prompt that is made shorter before its tokens are counted."""
+
+    def most_bytes(self) -> int | None:
+        return MOST_LONG_BYTES
 
 
 def check_prompt(prompt: str | None) -> None:
@@ -142,7 +151,11 @@ def _empty() -> UsageError:
 def _read(stream: BinaryIO, prompts: Prompts | Unbounded) -> bytes:
     limits = prompts.limits
     if limits is None:
-        return stream.read()
+        most = prompts.most_bytes()
+        data = stream.read() if most is None else stream.read(most + 1)
+        if most is not None and len(data) > most:
+            raise UsageError(f"the prompt has more than {size(most)}", hint="shorten it")
+        return data
     data = stream.read(limits.most_tokens + 1)
     if len(data) > limits.most_tokens:  # only now is the longest token looked for
         most = prompts.most_bytes() or 0

@@ -1,0 +1,107 @@
+"""Facts found in a part of a long prompt: ``python -P -m docs.measure.kept MODEL [SHARE] [FACTS] [ENCODER]``.
+
+Facts stand in the guide and in source of the standard library, about 15,000 tokens of each. The question is at
+the end, in the words of its fact or in others. The same questions are answered from the whole text, whose KV
+cache stays, and from the share of it that ``generate --prompt-keep`` reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import re
+import sys
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import edgedec
+from edgedec.cli.prompt_keep import ENCODER
+from edgedec.core.quick_dataclass import dataclass
+from edgedec.text.kept_parts import shortened
+
+CHARACTERS = {"prose": 60_000, "code": 60_000}
+CONTEXT, MOST_TOKENS, SEED = 20_000, 40, 7
+SYSTEM = "Answer the question at the end from the text, in a few words."
+HERE = Path(__file__).parent
+PLACES = {"prose": re.compile(r"[.!?] |\n"), "code": re.compile(r"\n\n")}
+BEHIND = {"prose": " ", "code": "\n\n"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A statement that is hidden in a text, questions about it, and texts one of which an answer has."""
+
+    statement: str
+    same: str
+    other: str
+    answers: tuple[str, ...]
+
+    def in_reply(self, reply: str) -> bool:
+        return any(one.lower() in reply.lower() for one in self.answers)
+
+
+def sources(kind: str) -> Iterator[Path]:
+    if kind == "prose":
+        return iter(sorted((HERE.parent / "guide").glob("*.md")))
+    files = [file for name in (asyncio.__file__, re.__file__) for file in Path(name).parent.glob("*.py")]
+    return iter(sorted(files))
+
+
+def sown(kind: str, facts: Sequence[Fact]) -> str:
+    """Return a text with facts at ends of its sentences, or between paragraphs of code."""
+    draw = random.Random(SEED)
+    text = "\n\n".join(file.read_text(encoding="utf-8") for file in sources(kind))[: CHARACTERS[kind]]
+    places = sorted(draw.sample([found.end() for found in PLACES[kind].finditer(text)], len(facts)))
+    pieces = [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]
+    shuffled = draw.sample(list(facts), len(facts))
+    sown = (piece + fact.statement + BEHIND[kind] for piece, fact in zip(pieces, shuffled, strict=False))
+    return "".join([*sown, pieces[-1]])
+
+
+@dataclass(slots=True)
+class Side:
+    """Facts found of those asked for, by the words of the question; tokens and seconds of first tokens."""
+
+    found: dict[str, list[bool]]
+    tokens: list[int]
+    seconds: list[float]
+
+    def told(self, whole: bool) -> str:
+        words = ", ".join(f"{sum(each)} of {len(each)} in {name} words" for name, each in self.found.items())
+        seconds = self.seconds[0] if whole else sum(self.seconds) / len(self.seconds)
+        return f"{words}; {max(self.tokens)} tokens, first token after {seconds:.1f} s"
+
+
+def asked(model: edgedec.Model, text: str, facts: Sequence[Fact], share: float, encoder: edgedec.Encoder) -> Side:
+    side = Side({"its": [], "other": []}, [], [])
+    for fact in facts:
+        for words, question in (("its", fact.same), ("other", fact.other)):
+            begun = time.perf_counter()
+            rank = lambda query, parts: [float(one) for one in encoder.rank(query, parts).vectors[:, 0]]  # noqa: E731
+            prompt = shortened(f"{text}\n\n{question}", share, rank, question)
+            ready = time.perf_counter() - begun
+            reply = model.chat(system=SYSTEM, max_tokens=MOST_TOKENS).reply(prompt, final=True)
+            side.found[words].append(fact.in_reply(reply.read()))
+            side.tokens.append(reply.stats.prompt_tokens)
+            side.seconds.append(ready + reply.stats.prefill_s)
+    return side
+
+
+def main(name: str, share: str = "25%", count: str = "20", encoder: str = ENCODER) -> None:
+    facts = tomllib.loads((HERE / "facts.toml").read_text(encoding="utf-8"))
+    scorer = edgedec.open_encoder(encoder)
+    with edgedec.open(name, context=CONTEXT, draft="lookup", temperature=0) as model:
+        for kind in PLACES:
+            hidden = [Fact(**{**one, "answers": tuple(one["answers"])}) for one in facts[kind]]
+            text = sown(kind, hidden)
+            for part in (float(share.rstrip("%")) / 100, 1.0):
+                side = asked(model, text, hidden[: int(count)], part, scorer)
+                load = os.getloadavg()[0]
+                print(f"{kind}, {part:.0%} read: {side.told(part == 1)}, load {load:.1f}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
