@@ -53,8 +53,8 @@ class KeepType(click.ParamType[Keep]):
 
 prompt_keep_option = option(
     "--prompt-keep", type=KeepType(), metavar="SHARE[:ENCODER]", heading=opt.COST, rare=True,
-    help="Lossy: read only this share of a long prompt, such as 25%: the lines and sentences that are nearest "
-    f"to its question by the vectors of an encoder (default: {ENCODER}).",
+    help="Lossy: read only this share of a long prompt, such as 25%: the lines and sentences that are "
+    f"nearest to its question by the vectors of an encoder (default: {ENCODER}).",
 )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Facts found in a part of a long prompt: ``python -P -m docs.measure.kept MODEL [SHARE] [FACTS] [ENCODER]``.
 
-Facts stand in the guide and in source of the standard library, about 15,000 tokens of each. The question is at
-the end, in the words of its fact or in others. The same questions are answered from the whole text, whose KV
-cache stays, and from the share of it that ``generate --prompt-keep`` reads.
+Facts stand in the guide and in source of the standard library, about 15,000 tokens of each. The question is
+at the end, in the words of its fact or in others. The same questions are answered from the whole text, whose
+KV cache stays, and from the share of it that ``generate --prompt-keep`` reads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 import edgedec
 from edgedec.cli.prompt_keep import ENCODER
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.text.kept_parts import shortened
+from edgedec.text.kept_parts import Rank, shortened
 
 CHARACTERS = {"prose": 60_000, "code": 60_000}
 CONTEXT, MOST_TOKENS, SEED = 20_000, 40, 7
@@ -75,12 +75,11 @@ class Side:
         return f"{words}; {max(self.tokens)} tokens, first token after {seconds:.1f} s"
 
 
-def asked(model: edgedec.Model, text: str, facts: Sequence[Fact], share: float, encoder: edgedec.Encoder) -> Side:
+def asked(model: edgedec.Model, text: str, facts: Sequence[Fact], share: float, rank: Rank) -> Side:
     side = Side({"its": [], "other": []}, [], [])
     for fact in facts:
         for words, question in (("its", fact.same), ("other", fact.other)):
             begun = time.perf_counter()
-            rank = lambda query, parts: [float(one) for one in encoder.rank(query, parts).vectors[:, 0]]  # noqa: E731
             prompt = shortened(f"{text}\n\n{question}", share, rank, question)
             ready = time.perf_counter() - begun
             reply = model.chat(system=SYSTEM, max_tokens=MOST_TOKENS).reply(prompt, final=True)
@@ -93,12 +92,16 @@ def asked(model: edgedec.Model, text: str, facts: Sequence[Fact], share: float, 
 def main(name: str, share: str = "25%", count: str = "20", encoder: str = ENCODER) -> None:
     facts = tomllib.loads((HERE / "facts.toml").read_text(encoding="utf-8"))
     scorer = edgedec.open_encoder(encoder)
+
+    def rank(query: str, parts: Sequence[str]) -> list[float]:
+        return [float(one) for one in scorer.rank(query, parts).vectors[:, 0]]
+
     with edgedec.open(name, context=CONTEXT, draft="lookup", temperature=0) as model:
         for kind in PLACES:
             hidden = [Fact(**{**one, "answers": tuple(one["answers"])}) for one in facts[kind]]
             text = sown(kind, hidden)
             for part in (float(share.rstrip("%")) / 100, 1.0):
-                side = asked(model, text, hidden[: int(count)], part, scorer)
+                side = asked(model, text, hidden[: int(count)], part, rank)
                 load = os.getloadavg()[0]
                 print(f"{kind}, {part:.0%} read: {side.told(part == 1)}, load {load:.1f}")  # noqa: T201
 

@@ -1,6 +1,6 @@
 """A long prompt made short: the parts of it that are nearest to its question, in their order.
 
-After SpecPC and RAPID (2025), in which a small model chooses the part of a long prompt that the large one reads.
+After SpecPC and RAPID (2025), in which a small model chooses the part of a prompt that the large one reads.
 Here the scores come from an encoder of texts, and whole lines and sentences are kept. This changes replies.
 """
 
@@ -26,7 +26,7 @@ _ASKED_CHARS, _LEAST_ASKED_CHARS = 1_000, 12
 _BESIDE = 0.9
 """The share of a part's score that its neighbours have: they say whom "he" means."""
 _BLANK = re.compile(r"\n[^\S\n]*\n\s*")
-_SENTENCE = re.compile(r"(?<=[.!?])[^\S\n]+|(?<=[。！？])")
+_SENTENCE = re.compile("(?<=[.!?])[^\\S\\n]+|(?<=[\u3002\uff01\uff1f])")
 _WORDS = re.compile(r"\S+\s*|\s+")
 
 
