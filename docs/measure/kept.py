@@ -62,7 +62,7 @@ def sown(kind: str, facts: Sequence[Fact]) -> str:
 
 
 @dataclass(slots=True)
-class Side:
+class FoundFacts:
     """Facts found of those asked for, by the words of the question; tokens and seconds of first tokens."""
 
     found: dict[str, list[bool]]
@@ -75,8 +75,8 @@ class Side:
         return f"{words}; {max(self.tokens)} tokens, first token after {seconds:.1f} s"
 
 
-def asked(model: edgedec.Model, text: str, facts: Sequence[Fact], share: float, rank: Rank) -> Side:
-    side = Side({"its": [], "other": []}, [], [])
+def asked(model: edgedec.Model, text: str, facts: Sequence[Fact], share: float, rank: Rank) -> FoundFacts:
+    side = FoundFacts({"its": [], "other": []}, [], [])
     for fact in facts:
         for words, question in (("its", fact.same), ("other", fact.other)):
             begun = time.perf_counter()

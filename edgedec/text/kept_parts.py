@@ -31,7 +31,7 @@ _WORDS = re.compile(r"\S+\s*|\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedPrompt:
     """A prompt in three: its beginning and its question, which stay whole, and the text between them."""
 
     head: str
@@ -45,19 +45,19 @@ class Asked:
         return [self.question.strip(), *([head] if head.endswith(("?", ":")) else [])]
 
 
-def asked_in(text: str, question: str | None = None) -> Asked:
+def asked_in(text: str, question: str | None = None) -> AskedPrompt:
     """Split a prompt. ``question``: the end of it that asks; None: its last paragraph, or the end of that.
 
     A short first paragraph is the beginning, unless ``question`` is known.
     """
     if question is not None and len(question) <= _ASKED_CHARS and text.endswith(question):
-        return Asked("", text[: len(text) - len(question)], question)
+        return AskedPrompt("", text[: len(text) - len(question)], question)
     breaks = [found.end() for found in _BLANK.finditer(text.rstrip())]
     start = next((at for at in reversed(breaks) if len(text[at:].strip()) >= _LEAST_ASKED_CHARS), 0)
     if len(text) - start > _ASKED_CHARS:
         start = len(text) - len(parts_of(text[-_ASKED_CHARS:])[-1])
     head = breaks[0] if breaks and breaks[0] < min(start, _ASKED_CHARS) else 0
-    return Asked(text[:head], text[head:start], text[start:])
+    return AskedPrompt(text[:head], text[head:start], text[start:])
 
 
 def shortened(text: str, share: float, rank: Rank, question: str | None = None) -> str:

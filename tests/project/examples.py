@@ -159,6 +159,7 @@ EXAMPLES = (
     Example(guide("installing"), "_EDGEDEC_COMPLETE=bash_source", left_out="changes files of the shell"),
     Example(guide("installing"), "pip install '.[gpu]'", left_out="extras are large"),
     Example(guide("installing"), ".ci/wheels.py", left_out="builds wheels for many minutes, and checks them"),
+    Example(guide("long-chats"), "--prompt-keep 25%", files=("book.txt",), hub=True),
     Example(guide("long-chats"), "chat --session talk", stdin="My name is Ada.\n"),
     Example(guide("measuring"), "bench report --quick", left_out=STUDY),
     Example(guide("measuring"), "bench report qwen-laptop", left_out="compares reports of earlier days"),
