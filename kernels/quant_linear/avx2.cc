@@ -9,8 +9,7 @@ namespace {
 struct Madd {
   // Eight bits do not fit vpmaddubsw as unsigned, so they are multiplied as |w| times x with the sign of w.
   static constexpr bool kSignedBytes = true, kFloatHalves = false;
-  // Eight sums, two registers of quants, one of activations. More tokens go four at a time over unpacked quants.
-  static constexpr int kFew = 4;
+  static constexpr int kFew = 5;  // ten sums, two products, two registers of quants, one of activations
 
   // Steps that fit 16 bits: max quant * 127 * 2 * steps <= 32767.
   template <class F>

@@ -22,17 +22,36 @@ EDGEDEC_INLINE __m256i broadcast4(const int8_t* x, int s) {
 template <class F, class D>
 constexpr bool kSigned = D::kSignedBytes && kMaxQuant<F> > 127;
 
-// Unpacked quants of a group, one half of the columns: for few tokens straight from the record, for more from a buffer
-// that stays in the first-level cache.
+// The most tokens of a block. Where halves have scales of their own, the sums of both need room at once.
+template <class F, class D>
+constexpr int kFew = kHalves<F> ? std::min(D::kFew, 4) : D::kFew;
+
+// Whether the first of several blocks keeps what it unpacks for the others, which costs less than unpacking before it:
+// processors unpack beside the products. With scales of halves registers lack for both.
+template <class F>
+constexpr bool kKeeps = !kHalves<F>;
+
+// Unpacked quants of a group, one half of the columns: straight from the record, kept on the way, or from the buffer that
+// keeps them, which stays in the first-level cache.
 template <class F, int ODD, bool SIGNED>
 struct FromRecord {
-  static constexpr bool kBuffered = false;
+  static constexpr bool kBuffered = false, kInOrder = false;
   const uint8_t* rec;
   int group;
   EDGEDEC_INLINE __m256i at(int s, int half) const { return unpack_half<F, ODD, SIGNED>(rec, group, s, half * 32); }
 };
+template <class F, int ODD, bool SIGNED>
+struct Keeping {
+  static constexpr bool kBuffered = false, kInOrder = true;
+  const uint8_t* rec;
+  int group;
+  __m256i* kept;
+  EDGEDEC_INLINE __m256i at(int s, int half) const {
+    return kept[2 * s + half] = unpack_half<F, ODD, SIGNED>(rec, group, s, half * 32);
+  }
+};
 struct FromBuffer {
-  static constexpr bool kBuffered = true;
+  static constexpr bool kBuffered = true, kInOrder = true;
   const __m256i* w;
   EDGEDEC_INLINE __m256i at(int s, int half) const { return w[2 * s + half]; }
 };
@@ -94,18 +113,29 @@ template <class F, class D>
 struct Unpacked {
   __m256i quants[2][2 * kSteps];
   GroupScales scales[2];
-
-  template <int ODD>
-  EDGEDEC_INLINE void set(const uint8_t* rec, int g) {
-    const FromRecord<F, ODD, kSigned<F, D>> from{rec, g};
-#pragma GCC unroll 16
-    for (int i = 0; i < 2 * kSteps; ++i) quants[ODD][i] = from.at(i / 2, i % 2);
-    scales[ODD] = group_scales<F, D, ODD>(rec, g);
-  }
 };
 
+template <class F, class D, int ODD>
+EDGEDEC_INLINE void unpack(Unpacked<F, D>& u, const uint8_t* rec, int g) {
+  const FromRecord<F, ODD, kSigned<F, D>> from{rec, g};
+#pragma GCC unroll 16
+  for (int i = 0; i < 2 * kSteps; ++i) u.quants[ODD][i] = from.at(i / 2, i % 2);
+  u.scales[ODD] = group_scales<F, D, ODD>(rec, g);
+}
+
+// The first block: the R tokens from m on, which fill `u`. A function of its own, so that the compiler gives it all registers.
+template <class F, class D, int R>
+__attribute__((noinline)) void first_block(Unpacked<F, D>& u, const uint8_t* rec, int g, const Acts& acts, int m, int index,
+                                           PairF* acc) {
+  const Acts x = acts;
+  u.scales[0] = group_scales<F, D, 0>(rec, g);
+  u.scales[1] = group_scales<F, D, 1>(rec, g + 1);
+  group_tokens<F, D, R>(Keeping<F, 0, kSigned<F, D>>{rec, g, u.quants[0]}, u.scales[0], x, m, index, acc);
+  group_tokens<F, D, R>(Keeping<F, 1, kSigned<F, D>>{rec, g + 1, u.quants[1]}, u.scales[1], x, m, index + 1, acc);
+}
+
 // Unpacked groups for n tokens from m on in blocks of R: groups outside and blocks inside, so that addresses grow by equal
-// steps, which prefetchers follow. A function of its own, so that the compiler gives it all registers.
+// steps, which prefetchers follow.
 template <class F, class D, int R>
 __attribute__((noinline)) void unpacked_blocks(const Unpacked<F, D>& u, const Acts& acts, int m, int n, int index,
                                                PairF* acc) {
@@ -116,13 +146,16 @@ __attribute__((noinline)) void unpacked_blocks(const Unpacked<F, D>& u, const Ac
       group_tokens<F, D, R>(FromBuffer{u.quants[g]}, u.scales[g], x, m + i, index + g, acc + i);
 }
 
-// More than D::kFew tokens in the fewest blocks, each of R or R - 1.
-template <class F, class D, int R = D::kFew>
-EDGEDEC_INLINE void unpacked_tokens(const Unpacked<F, D>& u, const Acts& x, int m, int n, int index, PairF* acc) {
-  const int blocks = (n + D::kFew - 1) / D::kFew, large = (n - blocks * (R - 1)) * R;
-  if constexpr (R > 2)
-    if (large <= 0) return unpacked_tokens<F, D, R - 1>(u, x, m, n, index, acc);
-  unpacked_blocks<F, D, R>(u, x, m, large, index, acc);
+// Groups g and g + 1 for more than kFew tokens in the fewest blocks, each of R or R - 1. `u` has them already unless kKeeps.
+template <class F, class D, int R = kFew<F, D>>
+EDGEDEC_INLINE void in_blocks(Unpacked<F, D>& u, const uint8_t* rec, int g, const Acts& x, int m, int n, int index,
+                              PairF* acc) {
+  const int blocks = (n + kFew<F, D> - 1) / kFew<F, D>, large = (n - blocks * (R - 1)) * R;
+  if constexpr (2 * (R - 1) > kFew<F, D>)  // the fewest tokens go in two blocks
+    if (large <= 0) return in_blocks<F, D, R - 1>(u, rec, g, x, m, n, index, acc);
+  constexpr int kDone = kKeeps<F> ? R : 0;
+  if constexpr (kDone > 0) first_block<F, D, R>(u, rec, g, x, m, index, acc);
+  if (kDone < large) unpacked_blocks<F, D, R>(u, x, m + kDone, large - kDone, index, acc + kDone);
   if (large < n) unpacked_blocks<F, D, R - 1>(u, x, m + large, n - large, index, acc + large);
 }
 
@@ -139,10 +172,10 @@ EDGEDEC_INLINE void store_columns(const PairF& acc, float* out, int columns) {
 }
 
 // The class C of tile_loop.h, with the integer products of policy D.
-template <class D, int STREAMS>
+template <class D, int FEW, int STREAMS>
 struct Columns256 {
   using Sums = PairF;
-  static constexpr int kStreams = STREAMS, kFew = D::kFew, kRowsAtOnce = 32;
+  static constexpr int kStreams = STREAMS, kFew = FEW, kRowsAtOnce = 32;
   static constexpr bool kUnpacks = true;
 
   static EDGEDEC_INLINE Sums zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
@@ -158,14 +191,16 @@ struct Columns256 {
   template <class F>
   static EDGEDEC_INLINE void pair(const uint8_t* rec, int g, const Acts& x, int m0, int n, int index, Sums* acc) {
     Unpacked<F, D> u;
-    u.template set<0>(rec, g);
-    u.template set<1>(rec, g + 1);
-    unpacked_tokens<F, D>(u, x, m0, n, index, acc);
+    if constexpr (!kKeeps<F>) {
+      unpack<F, D, 0>(u, rec, g);
+      unpack<F, D, 1>(u, rec, g + 1);
+    }
+    in_blocks<F, D>(u, rec, g, x, m0, n, index, acc);
   }
 };
 
 template <class F, class D>
-constexpr TilesFn tiles = best_tile_loop<F, Columns256<D, 1>, Columns256<D, kStreams>>;
+constexpr TilesFn tiles = best_tile_loop<F, Columns256<D, kFew<F, D>, 1>, Columns256<D, kFew<F, D>, kStreams>>;
 
 }  // namespace
 }  // namespace edgedec::quant_linear

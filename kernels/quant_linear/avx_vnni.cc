@@ -8,7 +8,7 @@ namespace {
 
 struct Vnni {
   static constexpr bool kSignedBytes = false, kFloatHalves = true;
-  static constexpr int kFew = 4;  // eight sums, two registers of quants, one of activations
+  static constexpr int kFew = 6;  // twelve sums, two registers of quants, one of activations
 
   // One set of sums for all steps, or, with scales of halves, one after the other. The integers and their products with
   // scales are below 2^24: floats hold them, and only the last sum of two such products rounds.
@@ -20,14 +20,18 @@ struct Vnni {
     for (int part = 0; part < kParts; ++part) {
       Pair p[R];
       for (int r = 0; r < R; ++r) p[r].a = p[r].b = start<F>(sum[r] + part);
-#pragma GCC unroll 8
-      for (int s = part * kEach; s < (part + 1) * kEach; ++s) {
-        const __m256i a = w.at(s, 0), b = w.at(s, 1);
-        for (int r = 0; r < R; ++r) {
-          const __m256i v = broadcast4(x[r], s);
-          p[r] = {_mm256_dpbusd_avx_epi32(p[r].a, a, v), _mm256_dpbusd_avx_epi32(p[r].b, b, v)};
-          in_order<W>(p[r]);
-        }
+#pragma GCC unroll 2
+      for (int s = part * kEach; s < (part + 1) * kEach; s += 4) {
+        __m256i four[R];
+        if constexpr (kShuffles<F, W>)
+          for (int r = 0; r < R; ++r) {
+            four[r] = _mm256_broadcastsi128_si256(load128(x[r] + 4 * s));
+            asm volatile("" : "+x"(four[r]));  // GCC would load it for each step
+          }
+        step<F, 0>(w, s, x, four, p);
+        step<F, 1>(w, s, x, four, p);
+        step<F, 2>(w, s, x, four, p);
+        step<F, 3>(w, s, x, four, p);
       }
       for (int r = 0; r < R; ++r) {
         const PairF f = floats(p[r]), &scale = sc.half[part];
@@ -41,11 +45,27 @@ struct Vnni {
     }
   }
 
+  // Whether the activations of four steps are loaded together and then shuffled: where scales of halves are loads too, and
+  // the quants need no unpacking, loads are the limit.
+  template <class F, class W>
+  static constexpr bool kShuffles = kHalves<F> && W::kBuffered;
+
+  // Adds the products of step s + S. `four`: the activations of steps s to s + 3 of each token, if kShuffles.
+  template <class F, int S, int R, class W>
+  static EDGEDEC_INLINE void step(const W& w, int s, const int8_t* const* x, const __m256i (&four)[R], Pair (&p)[R]) {
+    const __m256i a = w.at(s + S, 0), b = w.at(s + S, 1);
+    for (int r = 0; r < R; ++r) {
+      const __m256i v = kShuffles<F, W> ? _mm256_shuffle_epi32(four[r], S * 0x55) : broadcast4(x[r], s + S);
+      p[r] = {_mm256_dpbusd_avx_epi32(p[r].a, a, v), _mm256_dpbusd_avx_epi32(p[r].b, b, v)};
+      in_order<W>(p[r]);
+    }
+  }
+
   // Keeps compilers from mixing steps, for which registers lack. From records Clang finds a better order itself.
   template <class W>
   static EDGEDEC_INLINE void in_order([[maybe_unused]] Pair& p) {
 #if defined(__clang__)
-    if constexpr (!W::kBuffered) return;
+    if constexpr (!W::kInOrder) return;
 #endif
     asm volatile("" : "+x"(p.a), "+x"(p.b));
   }
