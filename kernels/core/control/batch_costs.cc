@@ -14,11 +14,19 @@ constexpr int64_t kPlainEveryPasses = 32;  // behind drafts, after which a plain
 double SequenceCosts::seconds(int tokens) const {
   const int drafted = std::clamp(tokens, 1, longest()) - 1;
   if (!drafted) return plain();
-  const size_t known = std::min(passes_, kRecentPasses);
-  if (!known) return plain() + more(others_, drafted);
+  if (often_.empty()) return plain() + more(others_, drafted);
   double sum = 0.0;
-  for (size_t at = 0; at < known; ++at) sum += more(recent_[at], drafted);
-  return plain() + sum / static_cast<double>(known);
+  int passes = 0;
+  for (const auto& [theirs, count] : often_) {
+    sum += count * more(theirs, drafted);
+    passes += count;
+  }
+  return plain() + sum / passes;
+}
+
+double SequenceCosts::least_slope(int more) const {
+  if (slope_.first != more) slope_ = {more, Costs::least_slope(more)};
+  return slope_.second;
 }
 
 // Seconds that drafted tokens add to a pass in which the others have `theirs`.
@@ -43,6 +51,14 @@ void SequenceCosts::shared(int others, int tokens, double pace) {
   others_ = others;
   slowest_ = std::max(pace, 1.0);
   recent_[passes_++ % kRecentPasses] = tokens;
+  slope_ = {0, 0.0};
+  often_.clear();
+  for (size_t at = 0; at < std::min(passes_, kRecentPasses); ++at) {
+    const auto same = [&](const auto& one) { return one.first == recent_[at]; };
+    const auto known = std::find_if(often_.begin(), often_.end(), same);
+    if (known == often_.end()) often_.emplace_back(recent_[at], 1);
+    else ++known->second;
+  }
 }
 
 // Seconds of a whole pass; beyond the table as many times the longest as it has more tokens.

@@ -32,6 +32,7 @@ class SequenceCosts final : public WrappedCosts {
 
   // Seconds of a pass that are on account of this sequence, with `tokens` tokens of it.
   double seconds(int tokens) const override;
+  double least_slope(int more) const override;
   double plain() const override { return whole(others_ + 1) / (others_ + 1); }
   double price(double seconds, int) const override { return seconds; }
   // BatchCosts learns from passes: a sequence's own view of one includes waiting for the others.
@@ -63,6 +64,8 @@ class SequenceCosts final : public WrappedCosts {
   int others_ = 0;
   int recent_[kRecentPasses] = {};  // tokens of the others in recent passes that had as many of them
   size_t passes_ = 0;
+  std::vector<std::pair<int, int>> often_;  // these numbers of tokens, and how many passes had each
+  mutable std::pair<int, double> slope_ = {0, 0.0};  // the latest answer of least_slope(), until the next pass
   double pace_ = 1.0, slowest_ = 1.0;  // of this sequence, and of the slowest other one
   bool plain_is_due_ = false;
 };
