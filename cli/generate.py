@@ -19,7 +19,6 @@ from edgedec.cli.interrupts import interrupts_to
 from edgedec.cli.opening import open_model, run_config, say_overrun, without_template
 from edgedec.cli.positional import PROMPT, one_prompt
 from edgedec.cli.progress import notice
-from edgedec.cli.prompt_keep import Keep, KeptPrompt, kept_prompt, prompt_keep_option
 from edgedec.cli.sampling_options import SamplingOptions
 from edgedec.cli.window import view
 from edgedec.core.cache_config import LOSSY, STOP, WhenFull
@@ -30,6 +29,7 @@ from edgedec.text.infill import Infill
 
 if TYPE_CHECKING:
     from edgedec.api import Model
+    from edgedec.cli.prompt_keep import KeptPrompt
     from edgedec.grammar import GrammarSpec
     from edgedec.session.chat import Chat
     from edgedec.session.prompt import RawText
@@ -116,7 +116,7 @@ class ReportOptions:
     help="When the context is full: stop; slide evicts the oldest tokens; speckv evicts the tokens that are "
     "attended to least. Both are lossy.",
 )  # fmt: skip
-@prompt_keep_option
+@opt.prompt_keep_option
 @taking(
     reply=opt.ReplyOptions, sampling=SamplingOptions, size=opt.SizeOptions,
     form=FormOptions, report=ReportOptions,
@@ -130,7 +130,7 @@ def command(
     prompt: str | None,
     suffix: str | None,
     when_full: WhenFull,
-    prompt_keep: Keep | None,
+    prompt_keep: opt.Keep | None,
     reply: opt.ReplyOptions,
     sampling: SamplingOptions,
     size: opt.SizeOptions,
@@ -151,7 +151,11 @@ def command(
         prefixes=os.environ.get(opt.PREFIXES_VARIABLE) or None,
     )
     text_input.check_prompt(asked)
-    kept = kept_prompt(ctx, prompt_keep, (asked, bool(words)), size) if prompt_keep else None
+    kept = None
+    if prompt_keep:
+        from edgedec.cli.prompt_keep import kept_prompt
+
+        kept = kept_prompt(ctx, prompt_keep, (asked, bool(words)), size)
     _answer(open_model(ctx, model, config), _Asked(asked, bool(words), spec, suffix, kept), reply, report)
 
 

@@ -189,6 +189,42 @@ device_choice_option = option(
     "made.",
 )  # fmt: skip
 
+ENCODER = "all-minilm-l6-v2"
+"""The encoder that chooses the part of a long prompt, where none is named."""
+_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)%")
+
+
+class Keep(NamedTuple):
+    """The share of a long prompt that is read, and the encoder that chooses it."""
+
+    share: float
+    encoder: str = ENCODER
+
+
+class KeepType(click.ParamType[Keep]):
+    """A share in percent, and perhaps an encoder behind a colon: ``25%``, ``25%:embeddinggemma-300m``."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Keep:
+        if isinstance(value, Keep):
+            return value
+        share, colon, encoder = str(value).partition(":")
+        found = _PERCENT.fullmatch(share)
+        if found is None or (colon and not encoder):
+            meant = f"; did you mean {share}%?" if share.isascii() and share.isdecimal() else ""
+            self.fail(f"{value!r:.40} is no share of a prompt, such as 25%{meant}", param, ctx)
+        if not 0 < (percent := float(found[1])) <= 100:
+            self.fail(f"a prompt cannot keep {share} of its text; use 1% to 100%", param, ctx)
+        return Keep(percent / 100, encoder or ENCODER)
+
+
+prompt_keep_option = option(
+    "--prompt-keep", type=KeepType(), metavar="SHARE[:ENCODER]", heading=COST, rare=True,
+    help="Lossy: read only this share of a long prompt, such as 25%: the lines and sentences that are "
+    f"nearest to its question by the vectors of an encoder (default: {ENCODER}).",
+)  # fmt: skip
+
 lora_option = option(
     "--lora", multiple=True, metavar="FILE[:SCALE]", heading=MODEL, rare=True,
     help="Change the model by a LoRA adapter, a GGUF file or a directory of PEFT, at a scale (default: 1); "

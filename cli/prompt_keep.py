@@ -2,60 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
-from edgedec.cli import options as opt
 from edgedec.cli import text_input
-from edgedec.cli.command import option
 from edgedec.cli.progress import notice
 from edgedec.cli.services import services
 from edgedec.core.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from edgedec.api import Model
-    from edgedec.cli.options import SizeOptions
+    from edgedec.cli.options import Keep, SizeOptions
 
-ENCODER = "all-minilm-l6-v2"
-"""The encoder that scores, where none is named."""
 _COUNTED_CHARS = 32_000
 """Characters that are counted as tokens at a time, so that a long prompt takes little memory."""
-_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)%")
-
-
-class Keep(NamedTuple):
-    """The share of a long prompt that is read, and the encoder that chooses it."""
-
-    share: float
-    encoder: str = ENCODER
-
-
-class KeepType(click.ParamType[Keep]):
-    """A share in percent, and perhaps an encoder behind a colon: ``25%``, ``25%:embeddinggemma-300m``."""
-
-    name = "share"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Keep:
-        if isinstance(value, Keep):
-            return value
-        share, colon, encoder = str(value).partition(":")
-        found = _PERCENT.fullmatch(share)
-        if found is None or (colon and not encoder):
-            meant = f"; did you mean {share}%?" if share.isascii() and share.isdecimal() else ""
-            self.fail(f"{value!r:.40} is no share of a prompt, such as 25%{meant}", param, ctx)
-        if not 0 < (percent := float(found[1])) <= 100:
-            self.fail(f"a prompt cannot keep {share} of its text; use 1% to 100%", param, ctx)
-        return Keep(percent / 100, encoder or ENCODER)
-
-
-prompt_keep_option = option(
-    "--prompt-keep", type=KeepType(), metavar="SHARE[:ENCODER]", heading=opt.COST, rare=True,
-    help="Lossy: read only this share of a long prompt, such as 25%: the lines and sentences that are "
-    f"nearest to its question by the vectors of an encoder (default: {ENCODER}).",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import edgedec
-from edgedec.cli.prompt_keep import ENCODER
+from edgedec.cli.options import ENCODER
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.text.kept_parts import Rank, shortened
 
