@@ -2,7 +2,8 @@
 # for bit on machines without these instructions. Built where SIMDe is installed; only tests load it.
 list(TRANSFORM FLOAT_OPS APPEND /avx512.cc OUTPUT_VARIABLE FLOAT_AVX512)
 list(TRANSFORM FLOAT_OPS APPEND /wasm.cc OUTPUT_VARIABLE FLOAT_WASM)
-add_library(edgedec_modelled OBJECT quant_linear/avx512_vnni.cc quant_linear/amx.cc quant_linear/wasm.cc ${FLOAT_AVX512} ${FLOAT_WASM})
+add_library(edgedec_modelled OBJECT quant_linear/avx512_vnni.cc quant_linear/amx.cc quant_linear/wasm.cc
+            byte_products/avx512_vnni.cc byte_products/amx.cc byte_products/wasm.cc ${FLOAT_AVX512} ${FLOAT_WASM})
 target_include_directories(edgedec_modelled PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} ${SIMDE_INCLUDE})
 target_compile_options(edgedec_modelled PRIVATE ${EDGEDEC_FLAGS} ${FLAGS_avx2} -Og -Wno-psabi)
 target_compile_definitions(edgedec_modelled PRIVATE EDGEDEC_EMULATE_AVX512)

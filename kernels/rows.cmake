@@ -70,7 +70,7 @@ function(add_row kind row)
 endfunction()
 
 foreach(row ${ROWS})
-  add_row(linear ${row} quant_linear)
+  add_row(linear ${row} quant_linear byte_products)
   list(APPEND FLOATS ${FLOATS_${row}})
 endforeach()
 list(REMOVE_DUPLICATES FLOATS)

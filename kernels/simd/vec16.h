@@ -83,7 +83,15 @@ struct Vec16Scalar {
     static EDGEDEC_INLINE Ints shift_right(const Ints& a) {  // arithmetic
       return map([&](int i) { return static_cast<uint32_t>(static_cast<int32_t>(a.lane[i]) >> N); });
     }
+    static EDGEDEC_INLINE Ints load(const int32_t* p) {
+      Ints r;
+      std::memcpy(r.lane, p, sizeof r.lane);
+      return r;
+    }
     EDGEDEC_INLINE void store(int32_t* p) const { std::memcpy(p, lane, sizeof lane); }
+    EDGEDEC_INLINE void store_bytes(void* p) const {  // lanes in -128 .. 127
+      for (int i = 0; i < kLanes; ++i) static_cast<int8_t*>(p)[i] = static_cast<int8_t>(lane[i]);
+    }
 
    private:
     template <class F>

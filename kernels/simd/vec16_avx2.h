@@ -33,6 +33,15 @@ struct Vec16Avx2 {
     static EDGEDEC_INLINE Ints shift_right(Ints a) {
       return {_mm256_srai_epi32(a.lo, N), _mm256_srai_epi32(a.hi, N)};
     }
+    static EDGEDEC_INLINE Ints load(const int32_t* p) {
+      const auto* at = reinterpret_cast<const __m256i*>(p);
+      return {_mm256_loadu_si256(at), _mm256_loadu_si256(at + 1)};
+    }
+    EDGEDEC_INLINE void store_bytes(void* p) const {
+      const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(lo, hi), 0xd8);
+      const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+      _mm_storeu_si128(static_cast<__m128i*>(p), bytes);
+    }
     EDGEDEC_INLINE void store(int32_t* p) const {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), lo);
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), hi);

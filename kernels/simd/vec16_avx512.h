@@ -40,7 +40,9 @@ struct Vec16Avx512 {
     static EDGEDEC_INLINE Ints shift_right(Ints a) {
       return {_mm512_srai_epi32(a.v, N)};
     }
+    static EDGEDEC_INLINE Ints load(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
     EDGEDEC_INLINE void store(int32_t* p) const { _mm512_storeu_si512(p, v); }
+    EDGEDEC_INLINE void store_bytes(void* p) const { _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v)); }
   };
 
   using V = Vec16Avx512;

@@ -91,6 +91,14 @@ inline __attribute__((always_inline)) simde__m512 from_ints(simde__m512i v) {
   }));
 }
 
+inline __attribute__((always_inline)) simde__m128i low_bytes(simde__m512i v) {
+  int32_t wide[16];
+  signed char bytes[16];
+  std::memcpy(wide, &v, sizeof wide);
+  for (int i = 0; i < 16; ++i) bytes[i] = static_cast<signed char>(wide[i]);
+  return cast<simde__m128i>(bytes);
+}
+
 template <int N>
 inline __attribute__((always_inline)) simde__m512i shift_right(simde__m512i v) {
   return cast<simde__m512i>(each(cast<Halves>(v), [](simde__m256i x) { return simde_mm256_srai_epi32(x, N); }));
@@ -116,6 +124,8 @@ inline __attribute__((always_inline)) simde__m512i shift_right(simde__m512i v) {
 #define _mm512_cvtps_epi32(v) edgedec::emulate::to_ints(v)
 #undef _mm512_cvtepi32_ps
 #define _mm512_cvtepi32_ps(v) edgedec::emulate::from_ints(v)
+#undef _mm512_cvtepi32_epi8
+#define _mm512_cvtepi32_epi8(v) edgedec::emulate::low_bytes(v)
 #undef _mm512_srai_epi32
 #define _mm512_srai_epi32(v, n) edgedec::emulate::shift_right<n>(v)
 #undef _mm512_shuffle_f32x4

@@ -35,6 +35,14 @@ struct Vec16Neon {
     static EDGEDEC_INLINE Ints shift_right(const Ints& a) {
       return each([&](int i) { return vshrq_n_s32(a.v[i], N); });
     }
+    static EDGEDEC_INLINE Ints load(const int32_t* p) {
+      return each([=](int i) { return vld1q_s32(p + 4 * i); });
+    }
+    EDGEDEC_INLINE void store_bytes(void* p) const {
+      const int16x8_t low = vcombine_s16(vmovn_s32(v[0]), vmovn_s32(v[1]));
+      const int16x8_t high = vcombine_s16(vmovn_s32(v[2]), vmovn_s32(v[3]));
+      vst1q_s8(static_cast<int8_t*>(p), vcombine_s8(vmovn_s16(low), vmovn_s16(high)));
+    }
     EDGEDEC_INLINE void store(int32_t* p) const {
       for (int i = 0; i < 4; ++i) vst1q_s32(p + 4 * i, v[i]);
     }

@@ -38,6 +38,13 @@ struct Vec16Wasm {
     static EDGEDEC_INLINE Ints shift_right(const Ints& a) {
       return each([&](int i) { return wasm_i32x4_shr(a.v[i], N); });
     }
+    static EDGEDEC_INLINE Ints load(const int32_t* p) {
+      return each([=](int i) { return wasm_v128_load(p + 4 * i); });
+    }
+    EDGEDEC_INLINE void store_bytes(void* p) const {
+      const v128_t low = wasm_i16x8_narrow_i32x4(v[0], v[1]), high = wasm_i16x8_narrow_i32x4(v[2], v[3]);
+      wasm_v128_store(p, wasm_i8x16_narrow_i16x8(low, high));
+    }
     EDGEDEC_INLINE void store(int32_t* p) const {
       for (int i = 0; i < 4; ++i) wasm_v128_store(p + 4 * i, v[i]);
     }

@@ -3,6 +3,7 @@
 
 #include "common/sequences.h"
 #include "tree_attention/elements.h"
+#include "tree_attention/int8_rows.h"
 #include "tree_attention/paths.h"
 #include "tree_attention/tree_attention.h"
 
@@ -12,7 +13,8 @@ namespace {
 constexpr size_t kEnoughTasks = 16;        // to keep all threads busy
 constexpr size_t kWorthSplitting = 1 << 19;  // bytes of fp16 keys and values: tens of microseconds; int8 takes as long
 constexpr size_t kKeyBytes = 64 << 10;     // of a piece
-constexpr size_t kColumns = 64, kLeastColumns = 32;  // of a piece: cache lines of every value; one takes a tenth longer
+constexpr size_t kColumns = 64;            // of a piece: cache lines of every value; one takes a tenth longer
+constexpr size_t kLeastColumns = kMixed;   // what int8 values are mixed in
 constexpr size_t kMostSlots = INT32_MAX;   // longer than any context; sums of two do not wrap around
 
 size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
@@ -42,8 +44,8 @@ size_t longest(const Passes& passes) {
 
 // Passes cut into tasks: blocks of tokens, each for every unit. Tasks of a block follow each other.
 struct Tasks {
-  Tasks(const Config& c, const Passes& p, size_t most)
-      : config(c), passes(p), u(units(c)), tokens(std::min(most, p.computed())), stride(score_stride(c, p)),
+  Tasks(const Config& c, const Passes& p, size_t most, const byte_products::Row* bytes)
+      : config(c), passes(p), bytes(bytes), u(units(c)), tokens(std::min(most, p.computed())), stride(score_stride(c, p)),
         blocks(tokens ? ceil_div(p.computed(), tokens) : 0), chain(longest(p)) {}
 
   size_t count() const { return blocks * u.count; }
@@ -56,6 +58,7 @@ struct Tasks {
     b.m0 = i / u.count * tokens;
     b.tokens = std::min(tokens, passes.computed() - b.m0);
     b.stride = stride;
+    b.bytes = bytes;
     b.common_end = common_of(b, chains, b.paths);
     for (size_t t = 0; t < b.tokens; ++t) b.common_first = std::max(b.common_first, b.paths[t].first);
     const size_t unit = i % u.count;
@@ -88,6 +91,7 @@ struct Tasks {
 
   const Config& config;
   Passes passes;
+  const byte_products::Row* bytes;
   Units u;
   size_t tokens, stride, blocks, chain;
 };
@@ -167,7 +171,7 @@ bool find_shared(const Tasks& tasks, size_t first, size_t last, Shared* shared) 
 size_t columns_of(const Split& split, size_t dim, size_t tasks, size_t width) {
   const size_t strips = std::max<size_t>(1, ceil_div(width, tasks));
   const size_t fair = std::max(kLeastColumns, ceil_div(ceil_div(dim, strips), kLeastColumns) * kLeastColumns);
-  return std::min(split.columns, fair);
+  return ceil_div(std::min(split.columns, fair), kLeastColumns) * kLeastColumns;
 }
 
 // All threads share tasks [first, last). Pieces of a task follow each other, so that a thread, which begins with its own
@@ -217,17 +221,18 @@ size_t Passes::computed() const {
 
 Split split_for(const Config& config, const Passes& passes) {
   const size_t tokens = std::max<size_t>(1, kMostQueries / (config.heads / config.kv_heads));
-  const Tasks tasks(config, passes, tokens);
+  const Tasks tasks(config, passes, tokens, nullptr);
   if (tasks.count() >= kEnoughTasks || tasks.stride * config.kv_heads * config.dim * 4 < kWorthSplitting)
     return {tokens, 0, 0};
   return {tokens, std::max<size_t>(1, kKeyBytes / 2 / config.dim / 16) * 16,
           config.dim > kColumns ? kColumns : kLeastColumns};
 }
 
-void attend(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Passes& passes,
+void attend(const Kernels& kernels, Parallel& threads, const Config& config, const Cache& cache, const Passes& passes,
             const float* queries, float* out, const Split& split, const Looked& looked) {
-  const Tasks tasks(config, passes, looked.weights ? split.tokens : tokens_of(config, passes, split, threads.width()));
-  const Job job = {row, threads, cache, queries, out};
+  const Tasks tasks(config, passes, looked.weights ? split.tokens : tokens_of(config, passes, split, threads.width()),
+                    kernels.bytes);
+  const Job job = {*kernels.floats, threads, cache, queries, out};
   if (looked.weights) return looked_tasks(job, tasks, looked);
   // A thread with a task of its own shares nothing; only the tasks that are left over are worth sharing.
   const size_t width = threads.width(), count = tasks.count();

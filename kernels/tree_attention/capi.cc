@@ -25,7 +25,8 @@ EDGEDEC_EXPORT int edgedec_tree_attention(const char* row, const Config* config,
                                        const int64_t* parents, size_t tokens, size_t length, uint16_t* cache,
                                        size_t capacity, size_t width, const float* q_norm, const float* k_norm,
                                        const float* sinks, float* out, const size_t* split, float* attention) {
-  const Row* r = edgedec::cpu_has(row) ? find_row(row) : nullptr;
+  const Kernels kernels = edgedec::cpu_has(row) ? find_kernels(row) : Kernels{};
+  const Row* r = kernels.floats;
   if (!r) return 1;
   const Pass pass = {parents, tokens, length, 0, sinks};
   if (problem(*config, pass, capacity) || (attention && config->ring)) return 2;
@@ -42,7 +43,7 @@ EDGEDEC_EXPORT int edgedec_tree_attention(const char* row, const Config* config,
   Backwards backwards;
   edgedec::OwnThreads own;
   edgedec::Parallel& threads = edgedec::threads_per_call == 1 ? static_cast<edgedec::Parallel&>(backwards) : own;
-  attend(*r, threads, *config, layer, {&pass, 1}, queries.begin(), out, chosen, {attention, capacity});
+  attend(kernels, threads, *config, layer, {&pass, 1}, queries.begin(), out, chosen, {attention, capacity});
   return threads.lacks_memory() ? 3 : 0;
 }
 

@@ -23,7 +23,7 @@ struct TreeAttention {
   static constexpr size_t kPrepareRows = 16;
 
   explicit TreeAttention(const Info& info)
-      : row(tree_attention::find_row(float_row(isa(info)))), layer(info.integer("layer")) {
+      : kernels(tree_attention::find_kernels(isa(info))), layer(info.integer("layer")) {
     config.heads = size(info, "num_heads");
     config.kv_heads = size(info, "num_kv_heads");
     config.dim = size(info, "head_dim");
@@ -203,7 +203,7 @@ struct TreeAttention {
     const float* rotary = call.rotary + one.first * config.dim;
     auto body = [&](size_t i) {
       const size_t m0 = i * kPrepareRows, m1 = std::min(one.pass.computed(), m0 + kPrepareRows);
-      row->prepare(config, kv, one.pass.length + one.pass.first, qkv, rotary, call.q_norm, call.k_norm, queries, m0, m1);
+      kernels.floats->prepare(config, kv, one.pass.length + one.pass.first, qkv, rotary, call.q_norm, call.k_norm, queries, m0, m1);
     };
     parallel_for(threads, (one.pass.computed() + kPrepareRows - 1) / kPrepareRows, body);
   }
@@ -214,11 +214,11 @@ struct TreeAttention {
     constexpr size_t kWorthSharing = 1 << 15;
     Serial serial;
     Parallel& threads = work(group) < kWorthSharing ? static_cast<Parallel&>(serial) : all;
-    tree_attention::attend(*row, threads, config, kv, passes, queries, out, tree_attention::split_for(config, passes), looked);
+    tree_attention::attend(kernels, threads, config, kv, passes, queries, out, tree_attention::split_for(config, passes), looked);
     if (threads.lacks_memory()) all.lack_memory();
   }
 
-  const tree_attention::Row* row;
+  tree_attention::Kernels kernels;
   Config config;
   int64_t layer;
 };

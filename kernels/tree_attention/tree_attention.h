@@ -9,9 +9,7 @@
 //            v      = RMSNorm of the head, without a weight, only with value_norm
 //            (a, b) -> (a cos - b sin, a sin + b cos)    plain operations on pairs (i, i + d/2),
 //                                                        or (2i, 2i + 1) interleaved
-//            q      = q * scale; k and v are rounded into their slot: to fp16, or in groups of 32 x to int8 times a:
-//            a      = the least fp16 number with max |x| <= 127 a    NaN where an x is not finite or a too great
-//            x      = int8(x / a) * a    half to even; the product is exact; 0 where a is 0, NaN where it is NaN
+//            q      = q * scale; k and v are rounded into their slot: to fp16, or to int8 as below
 //   attend   s[j]   = <q, k[j]>                          sixteen lanes over d, fused, folded 16 -> 8 -> 4 -> 2 -> 1
 //            s[j]   = softcap tanh(s[j] / softcap)        only with a softcap
 //            p[j]   = exp(s[j] - max s)
@@ -24,6 +22,26 @@
 // A layer with shared keys has queries only: it prepares those, and attends to the keys and values that an earlier
 // layer has written for the same tokens.
 //
+// With keys and values in int8 products are integers, which every row sums exactly (byte_products.h):
+//
+//   mix      x      = H x f                              of each 32 elements of q, k, v, or the 16 that end a head: a Hadamard
+//                                                        transform without its factor, pairs (i, i + n/2) first, then n/4
+//                                                        and so on, a + b and a - b; f is 1/8 for 32 elements of q, else 1/4
+//   prepare  a      = the least fp16 number with max |x| <= 127 a    for each 32 elements of k, and each 64 of v; NaN where an
+//            x      = int8(x / a)                        x is not finite or a too great; half to even, 0 where a is 0 or NaN
+//            b      = max |q| / 127                      for each 32 elements; 0 where it is subnormal; q = int8(q / b)
+//   attend   s[j]   = sum over g of sum_g (a[j] b)       group g of 32 ascending, one fused multiply-add each, from 0;
+//                                                        sum_g is the integer <q, k[j]> of the group
+//            p[j]   as above; for each 64 indices of the path (0 .. 63, ...) and each 64 elements of v:
+//            w[j]   = p[j] a[j]; m = max of w            indices that a token does not see have 0; NaN where one is NaN
+//            u[j]   = int(w[j] (127 / m)), f = m / 127   half to even; all 0 and f = 0 below m = 2^-100
+//            out[i] = sum over blocks of sum_i f         ascending, one fused multiply-add each, from 0; sum_i is the integer
+//                                                        sum of u[j] v[j][i] of a block
+//            out[i] = out[i] / sum, and mixed as q is
+//
+// Mixing spreads the few great elements that keys have over their group, so that 8 bits do for q, and 7 for weights.
+// Sources: Ashkboos et al., "QuaRot" (2024); Zhang et al., "SageAttention" (2024).
+//
 // So an output depends on its path only: not on slots, siblings, the number of tokens, blocks or threads, nor on the
 // instruction set. Sources: Vaswani et al. (2017); Ainslie et al., "GQA" (2023); tree masks: Miao et al., "SpecInfer".
 #pragma once
@@ -31,6 +49,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "byte_products/byte_products.h"
 #include "common/parallel.h"
 
 namespace edgedec::tree_attention {
@@ -51,7 +70,8 @@ struct Config {
 };
 
 // Keys and values of one layer: slot s of kv head h is at h * head_stride + s % capacity * row. A row has dim fp16
-// numbers, or dim int8 numbers and then an fp16 scale for every 32. Sizes are in units of two bytes.
+// numbers, or dim int8 numbers and then room for an fp16 scale for every 32, of which a value uses half. Sizes are in units of
+// two bytes.
 struct Cache {
   uint16_t *keys, *values;
   size_t capacity, head_stride, row;
@@ -98,6 +118,7 @@ struct Block {
   float* sums;                      // [tokens * heads]
   const float* sinks;               // [heads], or null
   size_t stride;
+  const byte_products::Row* bytes;
 
   size_t heads() const { return h1 - h0; }
   size_t queries() const { return tokens * heads(); }
@@ -123,6 +144,15 @@ struct Row {
 
 // The row of that name, or nullptr when this build has none. Check cpu_has() before running it.
 const Row* find_row(const char* name);
+
+// What a pass runs with: a row of floats, and the products of bytes that go with it.
+struct Kernels {
+  const Row* floats;
+  const byte_products::Row* bytes;
+};
+
+// Those of a row of quantised ops, or of floats; each nullptr when this build has none.
+Kernels find_kernels(const char* name);
 
 // How a pass is split. A task is a block for the heads of one kv head.
 struct Split {
@@ -152,7 +182,7 @@ struct Looked {
 
 // Attention of prepared passes: out[computed tokens, heads * dim], of queries in the same order. When weights by slot are
 // requested (not for rings), a thread takes all blocks of a kv head, since they all write the same weights.
-void attend(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Passes& passes,
+void attend(const Kernels& kernels, Parallel& threads, const Config& config, const Cache& cache, const Passes& passes,
             const float* queries, float* out, const Split& split, const Looked& looked);
 
 // The error in the arguments, in one line, or nullptr. capacity: rows of the cache. A ring must hold the pass and the

@@ -15,7 +15,7 @@ list(APPEND WASM_SOURCES
      engine/drafters/trim.cc engine/drafters/vocabulary_pair.cc
      engine/model/layer_graph.cc engine/model/layer_states.cc engine/model/state_memory.cc
      common/isa.cc quant_linear/select.cc gated_mlp/gated_mlp.cc head_topk/head_topk.cc rms_norm/select.cc
-     rotary_table/select.cc tree_attention/select.cc short_conv/select.cc gated_delta/select.cc
+     rotary_table/select.cc tree_attention/select.cc byte_products/select.cc byte_products/scalar.cc short_conv/select.cc gated_delta/select.cc
      quant_linear/scalar.cc quant_linear/linear.cc quant_embedding/quant_embedding.cc gated_mlp/scalar.cc
      head_topk/refine.cc head_topk/finish.cc head_topk/scalar.cc rms_norm/scalar.cc rotary_table/scalar.cc
      tree_attention/scalar.cc tree_attention/attend.cc short_conv/scalar.cc gated_delta/scalar.cc
@@ -23,7 +23,7 @@ list(APPEND WASM_SOURCES
      common/mapped_file.cc
      text/table.cc text/merger.cc text/split.cc text/words.cc text/compose.cc text/steps.cc
      wasm/files.cc wasm/system.cc
-     quant_linear/wasm.cc gated_mlp/wasm.cc head_topk/wasm.cc rms_norm/wasm.cc rotary_table/wasm.cc tree_attention/wasm.cc
+     quant_linear/wasm.cc byte_products/wasm.cc gated_mlp/wasm.cc head_topk/wasm.cc rms_norm/wasm.cc rotary_table/wasm.cc tree_attention/wasm.cc
      short_conv/wasm.cc gated_delta/wasm.cc
      experts/choose.cc experts/experts.cc experts/select.cc experts/scalar.cc experts/waves.cc experts/wasm.cc wasm/experts.cc)
 file(STRINGS engine/web/edgedec_web.h lines REGEX "^EDGEDEC_WEB_API")

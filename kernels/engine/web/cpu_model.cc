@@ -31,7 +31,7 @@ struct Rows16 {
   const head_topk::Row& head = *head_topk::find_row(float_row(isa));
   const rms_norm::Row& norm = *rms_norm::find_row(float_row(isa));
   const rotary_table::Row& rotary = *rotary_table::find_row(float_row(isa));
-  const tree_attention::Row& attention = *tree_attention::find_row(float_row(isa));
+  const tree_attention::Kernels attention = tree_attention::find_kernels(isa);
   const short_conv::Row& conv = *short_conv::find_row(float_row(isa));
   const gated_delta::Row& delta = *gated_delta::find_row(float_row(isa));
 };
@@ -252,14 +252,14 @@ void CpuModel::mix(const CpuNode& node, int m, float* out) {
 }
 
 void CpuModel::attend(const CpuNode& node, const Run& run, float* out) {
-  const tree_attention::Row& row = kernels().attention;
+  const tree_attention::Kernels& rows = kernels().attention;
   tree_attention::Cache cache;
   caches_->lay_out(node.kind, node.layer, node.attention, &cache);
   const size_t tokens = run.pass.tokens.size(), first = tokens - run.count(node.over);
   const tree_attention::Pass pass{run.pass.parents.data(), tokens, run.pass.length, first, node.floats[2]};
-  row.prepare(node.attention, cache, pass.length + first, buffer(node.in), buffer(node.rotary) + first * node.attention.dim,
+  rows.floats->prepare(node.attention, cache, pass.length + first, buffer(node.in), buffer(node.rotary) + first * node.attention.dim,
               node.floats[0], node.floats[1], scratch_, 0, pass.computed());
-  tree_attention::attend(row, *thread_, node.attention, cache, {&pass, 1}, scratch_, out,
+  tree_attention::attend(rows, *thread_, node.attention, cache, {&pass, 1}, scratch_, out,
                          split_for(node.attention, {&pass, 1}), {});
 }
 

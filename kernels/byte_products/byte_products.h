@@ -1,0 +1,38 @@
+// Exact sums of products of bytes, for attention over int8 keys and values. A sum is an integer, so every row returns the
+// same one, in whatever order it adds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace edgedec::byte_products {
+
+constexpr size_t kMostVectors = 24;  // queries, or rows of weights, of a call
+constexpr size_t kMostRows = 64;     // keys or values of a call
+constexpr size_t kMostWidth = 64;    // elements of a value of a call
+constexpr size_t kKeyWidth = 32;     // elements of a key of a call
+
+// Rows of int8 numbers in -127 .. 127: `count` of them, each `stride` bytes after the one before.
+struct Rows {
+  const int8_t* first;
+  size_t stride, count;
+};
+
+// sums[v * kMostRows + j] = <vectors[v][0 .. width - 1], keys[j][0 .. width - 1]>, with width 16 or kKeyWidth. Sums of keys
+// that are not there, up to kMostRows, are overwritten with anything. `vectors` are int8 numbers in -127 .. 127.
+using ScoresFn = void (*)(const int8_t* const* vectors, size_t count, const Rows& keys, size_t width, int32_t* sums);
+
+// sums[v * kMostWidth + c] += sum over j of weights[v * kMostRows + j] values[j][c], with c < width, a multiple of 16 up to
+// kMostWidth, and weights in 0 .. 127. Up to three weights past the last value's are read, and count for nothing.
+using ValuesFn = void (*)(const uint8_t* weights, size_t count, const Rows& values, size_t width, int32_t* sums);
+
+struct Row {
+  const char* name;
+  ScoresFn scores;
+  ValuesFn values;
+};
+
+// The row of that name, those of quantised ops, or nullptr when this build has none. Check cpu_has() before running it.
+const Row* find_row(const char* name);
+
+}  // namespace edgedec::byte_products
