@@ -6,8 +6,9 @@ namespace edgedec::byte_products::avx2 {
 namespace {
 
 struct Madd {
+  static constexpr int32_t kRaised = 0;
+
   static EDGEDEC_INLINE __m256i key(__m256i bytes) { return bytes; }
-  static EDGEDEC_INLINE int32_t start(const int8_t*, size_t) { return 0; }
   static EDGEDEC_INLINE __m256i widened(__m256i sum, __m256i pairs) {
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
   }

@@ -3,7 +3,7 @@
 // Eight keys are turned so that a register has four elements of each of them, which are multiplied with four elements of a
 // query. Four values are mixed so that a register has four of each column. P is how four products are added:
 //   key(bytes)            a turned key as add_scores() takes it
-//   start(vector, width)  what a sum of scores begins with
+//   kRaised               what a sum of scores begins with, times the sum of the query
 //   add_scores(sum, key, query), add_values(sum, weights, values)
 #pragma once
 
@@ -25,47 +25,61 @@ EDGEDEC_INLINE __m256i four_bytes(const void* p) {
   return _mm256_set1_epi32(four);
 }
 
-// Elements c .. c + 15 of eight rows: turned[i] has elements c + 4 i .. c + 4 i + 3 of each.
+// Elements c .. c + 15 of eight rows: turned[i][half] has elements c + 4 i .. c + 4 i + 3 of each.
 template <class P>
-EDGEDEC_INLINE void turn_keys(const int8_t* const* rows, size_t c, __m256i* turned) {
+EDGEDEC_INLINE void turn_keys(const int8_t* const* rows, size_t c, __m256i (*turned)[2], size_t half) {
   const auto pair = [&](int i) {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(loaded16(rows[i] + c)), loaded16(rows[i + 4] + c), 1);
   };
   const __m256i a = pair(0), b = pair(1), d = pair(2), e = pair(3);
   const __m256i ab = _mm256_unpacklo_epi32(a, b), de = _mm256_unpacklo_epi32(d, e);
   const __m256i AB = _mm256_unpackhi_epi32(a, b), DE = _mm256_unpackhi_epi32(d, e);
-  turned[0] = P::key(_mm256_unpacklo_epi64(ab, de)), turned[1] = P::key(_mm256_unpackhi_epi64(ab, de));
-  turned[2] = P::key(_mm256_unpacklo_epi64(AB, DE)), turned[3] = P::key(_mm256_unpackhi_epi64(AB, DE));
+  turned[0][half] = P::key(_mm256_unpacklo_epi64(ab, de)), turned[1][half] = P::key(_mm256_unpackhi_epi64(ab, de));
+  turned[2][half] = P::key(_mm256_unpacklo_epi64(AB, DE)), turned[3][half] = P::key(_mm256_unpackhi_epi64(AB, DE));
+}
+
+// Sums of V queries and sixteen turned keys.
+template <class P, int STEPS, int V>
+EDGEDEC_INLINE void score_tile(const Vector* vectors, const __m256i (*turned)[2], int32_t* sums, size_t stride) {
+  __m256i sum[V][2];
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v) sum[v][0] = sum[v][1] = _mm256_set1_epi32(P::kRaised * vectors[v].sum);
+#pragma GCC unroll 8
+  for (int s = 0; s < STEPS; ++s)
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      const __m256i query = four_bytes(vectors[v].bytes + 4 * s);
+      sum[v][0] = P::add_scores(sum[v][0], turned[s][0], query), sum[v][1] = P::add_scores(sum[v][1], turned[s][1], query);
+    }
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v) {
+    auto* to = reinterpret_cast<__m256i*>(sums + static_cast<size_t>(v) * stride);
+    _mm256_storeu_si256(to, sum[v][0]), _mm256_storeu_si256(to + 1, sum[v][1]);
+  }
 }
 
 template <class P, int STEPS>
-EDGEDEC_INLINE void score_tiles(const int8_t* const* vectors, size_t count, const Rows& keys, int32_t* sums) {
-  int32_t start[kMostVectors];
-  for (size_t v = 0; v < count; ++v) start[v] = P::start(vectors[v], 4 * STEPS);
+EDGEDEC_INLINE void score_tiles(const Vector* vectors, size_t count, const Rows& keys, int32_t* sums, size_t stride) {
   for (size_t j = 0; j < keys.count; j += 16) {
     const int8_t* rows[16];
     for (size_t i = 0; i < 16; ++i) {
       rows[i] = keys.first + (j + i < keys.count ? j + i : keys.count - 1) * keys.stride;
       __builtin_prefetch(rows[i] + kAheadBytes, 0, 3);
     }
-    __m256i low[STEPS], high[STEPS];
-    for (size_t s = 0; s < STEPS; s += 4) turn_keys<P>(rows, 4 * s, low + s), turn_keys<P>(rows + 8, 4 * s, high + s);
-    for (size_t v = 0; v < count; ++v) {
-      __m256i a = _mm256_set1_epi32(start[v]), b = a;
-#pragma GCC unroll 8
-      for (int s = 0; s < STEPS; ++s) {
-        const __m256i query = four_bytes(vectors[v] + 4 * s);
-        a = P::add_scores(a, low[s], query), b = P::add_scores(b, high[s], query);
-      }
-      auto* to = reinterpret_cast<__m256i*>(sums + v * kMostRows + j);
-      _mm256_storeu_si256(to, a), _mm256_storeu_si256(to + 1, b);
-    }
+    __m256i turned[STEPS][2];
+    for (size_t s = 0; s < STEPS; s += 4)
+      for (size_t half = 0; half < 2; ++half) turn_keys<P>(rows + 8 * half, 4 * s, turned + s, half);
+    size_t v = 0;
+    for (; v + 4 <= count; v += 4) score_tile<P, STEPS, 4>(vectors + v, turned, sums + v * stride + j, stride);
+    if (count - v == 3) score_tile<P, STEPS, 3>(vectors + v, turned, sums + v * stride + j, stride);
+    if (count - v == 2) score_tile<P, STEPS, 2>(vectors + v, turned, sums + v * stride + j, stride);
+    if (count - v == 1) score_tile<P, STEPS, 1>(vectors + v, turned, sums + v * stride + j, stride);
   }
 }
 
 template <class P>
-void scores(const int8_t* const* vectors, size_t count, const Rows& keys, size_t width, int32_t* sums) {
-  width == kKeyWidth ? score_tiles<P, 8>(vectors, count, keys, sums) : score_tiles<P, 4>(vectors, count, keys, sums);
+void scores(const Vector* vectors, size_t count, const Rows& keys, size_t width, int32_t* sums, size_t stride) {
+  width == kKeyWidth ? score_tiles<P, 8>(vectors, count, keys, sums, stride) : score_tiles<P, 4>(vectors, count, keys, sums, stride);
 }
 
 // Four values of 16 or 32 columns, mixed. Lane l of mixed[i] has columns 16 l + 4 i .. 16 l + 4 i + 3.

@@ -38,22 +38,26 @@ EDGEDEC_INLINE void turn_keys(const int8_t* const* rows, size_t c, __m512i* turn
   turned[3] = _mm512_xor_si512(_mm512_unpackhi_epi64(AB, DE), sign);
 }
 
-// -128 times the sum of a query's elements.
-EDGEDEC_INLINE int32_t start_of(const int8_t* vector, size_t width) {
-  __m128i sum = _mm_setzero_si128();
-  const __m128i sign = _mm_set1_epi8(static_cast<char>(0x80));
-  for (size_t c = 0; c < width; c += 16) {
-    const __m128i part = _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(vector + c)), sign);
-    sum = _mm_add_epi64(sum, _mm_sad_epu8(part, _mm_setzero_si128()));
-  }
-  const int32_t raised = _mm_cvtsi128_si32(sum) + _mm_extract_epi32(sum, 2);
-  return -128 * (raised - 128 * static_cast<int32_t>(width));
+// Sums of V queries and sixteen turned keys.
+template <int STEPS, int V>
+EDGEDEC_INLINE void score_tile(const Vector* vectors, const __m512i* turned, int32_t* sums, size_t stride) {
+  __m512i sum[V];
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v) sum[v] = _mm512_set1_epi32(-128 * vectors[v].sum);
+#pragma GCC unroll 8
+  for (int s = 0; s < STEPS; ++s)
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      int32_t four;
+      __builtin_memcpy(&four, vectors[v].bytes + 4 * s, 4);
+      sum[v] = _mm512_dpbusd_epi32(sum[v], turned[s], _mm512_set1_epi32(four));
+    }
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v) _mm512_storeu_si512(sums + static_cast<size_t>(v) * stride, sum[v]);
 }
 
 template <int STEPS>
-EDGEDEC_INLINE void score_tiles(const int8_t* const* vectors, size_t count, const Rows& keys, int32_t* sums) {
-  int32_t start[kMostVectors];
-  for (size_t v = 0; v < count; ++v) start[v] = start_of(vectors[v], 4 * STEPS);
+EDGEDEC_INLINE void score_tiles(const Vector* vectors, size_t count, const Rows& keys, int32_t* sums, size_t stride) {
   for (size_t j = 0; j < keys.count; j += 16) {
     const int8_t* rows[16];
     for (size_t i = 0; i < 16; ++i) {
@@ -62,38 +66,25 @@ EDGEDEC_INLINE void score_tiles(const int8_t* const* vectors, size_t count, cons
     }
     __m512i turned[STEPS];
     for (size_t s = 0; s < STEPS; s += 4) turn_keys(rows, 4 * s, turned + s);
-    for (size_t v = 0; v < count; ++v) {
-      __m512i sum = _mm512_set1_epi32(start[v]);
-#pragma GCC unroll 8
-      for (int s = 0; s < STEPS; ++s) {
-        int32_t four;
-        __builtin_memcpy(&four, vectors[v] + 4 * s, 4);
-        sum = _mm512_dpbusd_epi32(sum, turned[s], _mm512_set1_epi32(four));
-      }
-      _mm512_storeu_si512(sums + v * kMostRows + j, sum);
-    }
+    size_t v = 0;
+    for (; v + 4 <= count; v += 4) score_tile<STEPS, 4>(vectors + v, turned, sums + v * stride + j, stride);
+    if (count - v == 3) score_tile<STEPS, 3>(vectors + v, turned, sums + v * stride + j, stride);
+    if (count - v == 2) score_tile<STEPS, 2>(vectors + v, turned, sums + v * stride + j, stride);
+    if (count - v == 1) score_tile<STEPS, 1>(vectors + v, turned, sums + v * stride + j, stride);
   }
 }
 
-inline void vnni_scores(const int8_t* const* vectors, size_t count, const Rows& keys, size_t width, int32_t* sums) {
-  width == kKeyWidth ? score_tiles<8>(vectors, count, keys, sums) : score_tiles<4>(vectors, count, keys, sums);
-}
-
-// Columns of a value, and zeros behind them.
-EDGEDEC_INLINE __m512i value_row(const int8_t* at, size_t width) {
-  if (width == kMostWidth) return loaded(at);
-  alignas(64) int8_t row[kMostWidth] = {};
-  __builtin_memcpy(row, at, width);
-  return loaded(row);
+inline void vnni_scores(const Vector* vectors, size_t count, const Rows& keys, size_t width, int32_t* sums, size_t stride) {
+  width == kKeyWidth ? score_tiles<8>(vectors, count, keys, sums, stride) : score_tiles<4>(vectors, count, keys, sums, stride);
 }
 
 // Four values of up to 64 columns, mixed. The lane l of mixed[i] has columns 16 l + 4 i .. 16 l + 4 i + 3.
-EDGEDEC_INLINE void mix_values(const Rows& values, size_t j, size_t width, __m512i* mixed) {
+EDGEDEC_INLINE void mix_values(const Rows& values, size_t j, __mmask64 columns, __m512i* mixed) {
   __m512i row[4];
 #pragma GCC unroll 4
   for (size_t i = 0; i < 4; ++i) {
     const int8_t* at = values.first + (j + i) * values.stride;
-    row[i] = j + i < values.count ? value_row(at, width) : _mm512_setzero_si512();
+    row[i] = j + i < values.count ? _mm512_maskz_loadu_epi8(columns, at) : _mm512_setzero_si512();
     __builtin_prefetch(at + kAheadBytes, 0, 3);
   }
   const __m512i a = _mm512_unpacklo_epi8(row[0], row[1]), b = _mm512_unpackhi_epi8(row[0], row[1]);
@@ -135,8 +126,9 @@ EDGEDEC_INLINE void value_tile(const uint8_t* weights, const __m512i (*mixed)[4]
 
 inline void vnni_values(const uint8_t* weights, size_t count, const Rows& values, size_t width, int32_t* sums) {
   __m512i mixed[kMostRows / 4][4];
+  const __mmask64 columns = width == kMostWidth ? ~0ull : (1ull << width) - 1;
   const size_t groups = (values.count + 3) / 4;
-  for (size_t g = 0; g < groups; ++g) mix_values(values, 4 * g, width, mixed[g]);
+  for (size_t g = 0; g < groups; ++g) mix_values(values, 4 * g, columns, mixed[g]);
   size_t v = 0;
   for (; v + 6 <= count; v += 6) value_tile<6>(weights + v * kMostRows, mixed, groups, width, sums + v * kMostWidth);
   weights += v * kMostRows, sums += v * kMostWidth;

@@ -18,9 +18,15 @@ struct Rows {
   size_t stride, count;
 };
 
-// sums[v * kMostRows + j] = <vectors[v][0 .. width - 1], keys[j][0 .. width - 1]>, with width 16 or kKeyWidth. Sums of keys
-// that are not there, up to kMostRows, are overwritten with anything. `vectors` are int8 numbers in -127 .. 127.
-using ScoresFn = void (*)(const int8_t* const* vectors, size_t count, const Rows& keys, size_t width, int32_t* sums);
+// A query, or a part of it: int8 numbers in -127 .. 127, and their sum.
+struct Vector {
+  const int8_t* bytes;
+  int32_t sum;
+};
+
+// sums[v * stride + j] = <vectors[v][0 .. width - 1], keys[j][0 .. width - 1]>, with width 16 or kKeyWidth. Sums of keys that
+// are not there, up to a multiple of sixteen, are overwritten with anything.
+using ScoresFn = void (*)(const Vector* vectors, size_t count, const Rows& keys, size_t width, int32_t* sums, size_t stride);
 
 // sums[v * kMostWidth + c] += sum over j of weights[v * kMostRows + j] values[j][c], with c < width, a multiple of 16 up to
 // kMostWidth, and weights in 0 .. 127. Up to three weights past the last value's are read, and count for nothing.

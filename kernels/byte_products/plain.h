@@ -6,12 +6,12 @@
 namespace edgedec::byte_products {
 namespace {
 
-inline void plain_scores(const int8_t* const* vectors, size_t count, const Rows& keys, size_t width, int32_t* sums) {
+inline void plain_scores(const Vector* vectors, size_t count, const Rows& keys, size_t width, int32_t* sums, size_t stride) {
   for (size_t v = 0; v < count; ++v)
     for (size_t j = 0; j < keys.count; ++j) {
       int32_t sum = 0;
-      for (size_t c = 0; c < width; ++c) sum += vectors[v][c] * keys.first[j * keys.stride + c];
-      sums[v * kMostRows + j] = sum;
+      for (size_t c = 0; c < width; ++c) sum += vectors[v].bytes[c] * keys.first[j * keys.stride + c];
+      sums[v * stride + j] = sum;
     }
 }
 

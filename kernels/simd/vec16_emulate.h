@@ -91,6 +91,13 @@ inline __attribute__((always_inline)) simde__m512 from_ints(simde__m512i v) {
   }));
 }
 
+inline __attribute__((always_inline)) simde__m512i load_bytes(unsigned long long mask, const void* p) {
+  signed char bytes[64] = {};
+  for (int i = 0; i < 64; ++i)
+    if (mask >> i & 1) bytes[i] = static_cast<const signed char*>(p)[i];
+  return cast<simde__m512i>(bytes);
+}
+
 inline __attribute__((always_inline)) simde__m128i low_bytes(simde__m512i v) {
   int32_t wide[16];
   signed char bytes[16];
@@ -124,6 +131,8 @@ inline __attribute__((always_inline)) simde__m512i shift_right(simde__m512i v) {
 #define _mm512_cvtps_epi32(v) edgedec::emulate::to_ints(v)
 #undef _mm512_cvtepi32_ps
 #define _mm512_cvtepi32_ps(v) edgedec::emulate::from_ints(v)
+#undef _mm512_maskz_loadu_epi8
+#define _mm512_maskz_loadu_epi8(mask, p) edgedec::emulate::load_bytes(mask, p)
 #undef _mm512_cvtepi32_epi8
 #define _mm512_cvtepi32_epi8(v) edgedec::emulate::low_bytes(v)
 #undef _mm512_srai_epi32

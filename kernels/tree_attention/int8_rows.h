@@ -16,6 +16,7 @@ constexpr uint16_t kNoScale = 0x7e00;  // NaN, for a group that int8 cannot hold
 struct QueryGroup {
   int8_t bytes[kMixed];
   float scale;
+  int32_t sum;  // of the bytes
 };
 
 EDGEDEC_INLINE size_t groups_of(size_t dim, size_t group) { return (dim + group - 1) / group; }
@@ -69,6 +70,7 @@ EDGEDEC_INLINE void store_query(float* x, size_t dim) {
       group.scale = 0.0f;
     else if (group.scale == group.scale)
       round_all<V>(x + g * kMixed, group.scale, n, group.bytes);
+    for (size_t c = 0; c < n; ++c) group.sum += group.bytes[c];
     std::memcpy(reinterpret_cast<char*>(x) + g * sizeof group, &group, sizeof group);
   }
 }

@@ -15,22 +15,38 @@ static_assert(Int8s::kValueGroup == byte_products::kMostWidth && kMixed == Int8s
 
 constexpr float kLeastWeight = 7.8886091e-31f;  // 2^-100: weights times scales below it count for nothing
 
-// The scales of one group of n rows, beside each other.
-EDGEDEC_INLINE void scales_of(const uint16_t* rows, size_t row, size_t at, size_t n, uint16_t* scales) {
-  for (size_t j = 0; j < n; ++j) scales[j] = rows[j * row + at];
+// The scales of one group of up to kBlock rows as floats, zeros behind them, and whether none is NaN.
+template <class V>
+EDGEDEC_INLINE bool scales_of(const uint16_t* rows, size_t row, size_t at, size_t n, float* scales) {
+  alignas(64) uint16_t halves[kBlock];
+  uint16_t lost = 0;
+  for (size_t j = 0; j < n; ++j) {
+    halves[j] = rows[j * row + at];
+    lost |= halves[j] == kNoScale;
+  }
+  for (size_t j = n; j % kLanes; ++j) halves[j] = 0;
+  for (size_t j = 0; j < n; j += kLanes) V::load_f16(halves + j).store(scales + j);
+  return !lost;
 }
 
 EDGEDEC_INLINE byte_products::Rows byte_rows(const uint16_t* rows, size_t row, size_t element, size_t n) {
   return {reinterpret_cast<const int8_t*>(rows) + element, row * sizeof *rows, n};
 }
 
-// Adds a group's products to the scores of up to kBlock keys.
+constexpr size_t kMostGroups = 2;  // of a key whose sums are there together, in L1
+
+// What a query's scores of n keys get from `groups` groups, the first of which is `g`. Without `begun`, they begin at 0.
 template <class V>
-EDGEDEC_INLINE void add_group(const int32_t* sums, float scale, const uint16_t* key_scales, size_t n, float* scores) {
-  const V factor = V::broadcast(scale);
+EDGEDEC_INLINE void add_groups(const int32_t* sums, const float* scales, const float* query, size_t g, size_t groups, size_t n,
+                               bool begun, float* scores) {
   for (size_t j = 0; j < n; j += kLanes) {
-    const V both = V::mul(V::load_f16(key_scales + j), factor);
-    V::fma(V::from_ints(V::Ints::load(sums + j)), both, V::load(scores + j)).store(scores + j);
+    const size_t lanes = n - j < kLanes ? n - j : kLanes;
+    V total = begun ? V::load_partial(scores + j, lanes) : V::broadcast(0.0f);
+    for (size_t i = 0; i < groups; ++i) {
+      const V both = V::mul(V::load(scales + i * kBlock + j), V::broadcast(query_group(query, g + i).scale));
+      total = V::fma(V::from_ints(V::Ints::load(sums + i * kMostQueries * kBlock + j)), both, total);
+    }
+    lanes == kLanes ? total.store(scores + j) : total.store_partial(scores + j, lanes);
   }
 }
 
@@ -38,19 +54,21 @@ EDGEDEC_INLINE void add_group(const int32_t* sums, float scale, const uint16_t* 
 template <class V>
 void score_keys(const Block& b, const float* const* query, size_t count, const uint16_t* keys, size_t row, size_t dim,
                 size_t n, float* const* to) {
-  alignas(64) int32_t sums[kMostQueries * kBlock];
-  alignas(64) float scores[kMostQueries * kBlock];
-  alignas(64) uint16_t scales[kBlock];
-  const int8_t* vectors[kMostQueries];
-  std::memset(scores, 0, count * sizeof *scores * kBlock);
-  for (size_t g = 0, c = 0; c < dim; ++g, c += kMixed) {
-    for (size_t q = 0; q < count; ++q) vectors[q] = query_group(query[q], g).bytes;
-    b.bytes->scores(vectors, count, byte_rows(keys, row, c, n), dim - c < kMixed ? dim - c : kMixed, sums);
-    scales_of(keys, row, dim / 2 + g, n, scales);
-    for (size_t q = 0; q < count; ++q)
-      add_group<V>(sums + q * kBlock, query_group(query[q], g).scale, scales, n, scores + q * kBlock);
+  alignas(64) int32_t sums[kMostGroups * kMostQueries * kBlock];
+  alignas(64) float scales[kMostGroups * kBlock];
+  const size_t all = groups_of(dim, kMixed);
+  for (size_t g = 0, groups; g < all; g += groups) {
+    groups = all - g < kMostGroups ? all - g : kMostGroups;
+    for (size_t i = 0; i < groups; ++i) {
+      const size_t c = (g + i) * kMixed;
+      byte_products::Vector vectors[kMostQueries];
+      for (size_t q = 0; q < count; ++q) vectors[q] = {query_group(query[q], g + i).bytes, query_group(query[q], g + i).sum};
+      b.bytes->scores(vectors, count, byte_rows(keys, row, c, n), dim - c < kMixed ? dim - c : kMixed,
+                      sums + i * kMostQueries * kBlock, kBlock);
+      scales_of<V>(keys, row, dim / 2 + g + i, n, scales + i * kBlock);
+    }
+    for (size_t q = 0; q < count; ++q) add_groups<V>(sums + q * kBlock, scales, query[q], g, groups, n, g != 0, to[q]);
   }
-  for (size_t q = 0; q < count; ++q) std::memcpy(to[q], scores + q * kBlock, n * sizeof *scores);
 }
 
 template <class V>
@@ -76,14 +94,17 @@ struct Rounded {
 
 // Rounds the weights of one query.
 template <class V>
-EDGEDEC_INLINE float round_weights(const float* weights, uint8_t* rounded) {
-  const float most = greatest<V>(weights, kBlock);
+EDGEDEC_INLINE float round_weights(const V* weights, uint8_t* rounded) {
+  constexpr size_t kVectors = kBlock / kLanes;
+  V top = weights[0];
+  for (size_t i = 1; i < kVectors; ++i) top = V::max(top, weights[i]);
+  const float most = V::reduce_max(top);
   if (!(most >= kLeastWeight)) {
     std::memset(rounded, 0, kBlock);
-    return most == most ? 0.0f : most;
+    return 0.0f;
   }
   const V factor = V::broadcast(127.0f / most);
-  for (size_t j = 0; j < kBlock; j += kLanes) V::to_ints(V::mul(V::load(weights + j), factor)).store_bytes(rounded + j);
+  for (size_t i = 0; i < kVectors; ++i) V::to_ints(V::mul(weights[i], factor)).store_bytes(rounded + i * kLanes);
   return most / 127.0f;
 }
 
@@ -92,24 +113,44 @@ EDGEDEC_INLINE size_t offset_in(const Block& b, size_t q, const float* at, size_
   return static_cast<size_t>(at - (b.scores + q * b.stride)) + b.paths[q / b.heads()].first - i;
 }
 
-// Rounds the weights of the block from path index i on, with the scales at `scale` of rows.
+// Adds n weights of a query, times the scales of their values, to those of its block.
+template <class V>
+EDGEDEC_INLINE void place(const float* at, const float* scales, size_t n, float* weights) {
+  for (size_t j = 0; j < n; j += kLanes) {
+    const size_t lanes = n - j < kLanes ? n - j : kLanes;
+    V::mul(V::load_partial(at + j, lanes), V::load(scales + j)).store_partial(weights + j, lanes);
+  }
+}
+
+// Rounds the weights of the block from path index i on, with the scales at `scale` of rows. Where a query sees a value that
+// is NaN, its factor is.
 template <class V>
 void round_block(const Cache& cache, const Block& b, const uint16_t* values, size_t scale, size_t i, Rounded* rounded) {
-  alignas(64) float weights[kMostQueries * kBlock];
-  std::memset(weights, 0, b.queries() * kBlock * sizeof *weights);
+  constexpr size_t kVectors = kBlock / kLanes;
+  alignas(64) float weights[kMostQueries * kBlock], scales[kBlock];
+  bool parts = false, lost[kMostQueries] = {};
   for_all_runs(b, cache, i, i + kBlock, [&](size_t q, size_t count, size_t row, size_t n, float* const* at) {
-    alignas(64) uint16_t scales[kBlock];
-    scales_of(values + row * cache.row, cache.row, scale, n, scales);
-    const size_t offset = offset_in(b, q, at[0], i);
-    for (size_t k = 0; k < count; ++k)
-      for (size_t j = 0; j < n; j += kLanes) {
-        const size_t lanes = n - j < kLanes ? n - j : kLanes;
-        const V product = V::mul(V::load_partial(at[k] + j, lanes), V::load_f16(scales + j));
-        product.store_partial(weights + (q + k) * kBlock + offset + j, lanes);
+    const bool whole = scales_of<V>(values + row * cache.row, cache.row, scale, n, scales);
+    for (size_t k = 0; k < count && !whole; ++k) lost[q + k] = true;
+    if (n == kBlock && count == b.queries()) {  // the only run
+      for (size_t k = 0; k < count; ++k) {
+        V product[kVectors];
+        for (size_t v = 0; v < kVectors; ++v) product[v] = V::mul(V::load(at[k] + v * kLanes), V::load(scales + v * kLanes));
+        rounded->factors[k] = round_weights<V>(product, rounded->weights + k * kBlock);
       }
+      return;
+    }
+    if (!parts) std::memset(weights, 0, b.queries() * kBlock * sizeof *weights);
+    parts = true;
+    const size_t offset = offset_in(b, q, at[0], i);
+    for (size_t k = 0; k < count; ++k) place<V>(at[k], scales, n, weights + (q + k) * kBlock + offset);
   });
-  for (size_t q = 0; q < b.queries(); ++q)
-    rounded->factors[q] = round_weights<V>(weights + q * kBlock, rounded->weights + q * kBlock);
+  for (size_t q = 0; q < b.queries(); ++q) {
+    V found[kVectors];
+    for (size_t v = 0; v < kVectors && parts; ++v) found[v] = V::load(weights + q * kBlock + v * kLanes);
+    if (parts) rounded->factors[q] = round_weights<V>(found, rounded->weights + q * kBlock);
+    if (lost[q]) rounded->factors[q] = __builtin_nanf("");
+  }
 }
 
 // Adds the values of the block from path index i on, elements [c0, c1) of one group, to out[queries].
