@@ -40,24 +40,26 @@ EDGEDEC_INLINE void turn_keys(const int8_t* const* rows, size_t c, __m512i* turn
 
 // Sums of V queries and sixteen turned keys.
 template <int STEPS, int V>
-EDGEDEC_INLINE void score_tile(const Vector* vectors, const __m512i* turned, int32_t* sums, size_t stride) {
+EDGEDEC_INLINE void score_tile(const Vector* vectors, const int32_t* start, const __m512i* turned, int32_t* sums, size_t stride) {
   __m512i sum[V];
-#pragma GCC unroll 4
-  for (int v = 0; v < V; ++v) sum[v] = _mm512_set1_epi32(-128 * vectors[v].sum);
+#pragma GCC unroll 8
+  for (int v = 0; v < V; ++v) sum[v] = _mm512_set1_epi32(start[v]);
 #pragma GCC unroll 8
   for (int s = 0; s < STEPS; ++s)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
       int32_t four;
       __builtin_memcpy(&four, vectors[v].bytes + 4 * s, 4);
       sum[v] = _mm512_dpbusd_epi32(sum[v], turned[s], _mm512_set1_epi32(four));
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int v = 0; v < V; ++v) _mm512_storeu_si512(sums + static_cast<size_t>(v) * stride, sum[v]);
 }
 
 template <int STEPS>
 EDGEDEC_INLINE void score_tiles(const Vector* vectors, size_t count, const Rows& keys, int32_t* sums, size_t stride) {
+  int32_t start[kMostVectors];
+  for (size_t v = 0; v < count; ++v) start[v] = -128 * vectors[v].sum;
   for (size_t j = 0; j < keys.count; j += 16) {
     const int8_t* rows[16];
     for (size_t i = 0; i < 16; ++i) {
@@ -67,10 +69,9 @@ EDGEDEC_INLINE void score_tiles(const Vector* vectors, size_t count, const Rows&
     __m512i turned[STEPS];
     for (size_t s = 0; s < STEPS; s += 4) turn_keys(rows, 4 * s, turned + s);
     size_t v = 0;
-    for (; v + 4 <= count; v += 4) score_tile<STEPS, 4>(vectors + v, turned, sums + v * stride + j, stride);
-    if (count - v == 3) score_tile<STEPS, 3>(vectors + v, turned, sums + v * stride + j, stride);
-    if (count - v == 2) score_tile<STEPS, 2>(vectors + v, turned, sums + v * stride + j, stride);
-    if (count - v == 1) score_tile<STEPS, 1>(vectors + v, turned, sums + v * stride + j, stride);
+    for (; v + 8 <= count; v += 8) score_tile<STEPS, 8>(vectors + v, start + v, turned, sums + v * stride + j, stride);
+    for (; v + 3 <= count; v += 3) score_tile<STEPS, 3>(vectors + v, start + v, turned, sums + v * stride + j, stride);
+    for (; v < count; ++v) score_tile<STEPS, 1>(vectors + v, start + v, turned, sums + v * stride + j, stride);
   }
 }
 
@@ -107,12 +108,12 @@ EDGEDEC_INLINE void add_columns(const __m512i* sum, size_t width, int32_t* sums)
 template <int V>
 EDGEDEC_INLINE void value_tile(const uint8_t* weights, const __m512i (*mixed)[4], size_t groups, size_t width, int32_t* sums) {
   __m512i sum[V][4];
-#pragma GCC unroll 6
+#pragma GCC unroll 3
   for (int v = 0; v < V; ++v)
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) sum[v][i] = _mm512_setzero_si512();
   for (size_t g = 0; g < groups; ++g)
-#pragma GCC unroll 6
+#pragma GCC unroll 3
     for (int v = 0; v < V; ++v) {
       int32_t four;
       __builtin_memcpy(&four, weights + static_cast<size_t>(v) * kMostRows + 4 * g, 4);
@@ -120,7 +121,7 @@ EDGEDEC_INLINE void value_tile(const uint8_t* weights, const __m512i (*mixed)[4]
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) sum[v][i] = _mm512_dpbusd_epi32(sum[v][i], weight, mixed[g][i]);
     }
-#pragma GCC unroll 6
+#pragma GCC unroll 3
   for (int v = 0; v < V; ++v) add_columns(sum[v], width, sums + static_cast<size_t>(v) * kMostWidth);
 }
 
@@ -130,16 +131,9 @@ inline void vnni_values(const uint8_t* weights, size_t count, const Rows& values
   const size_t groups = (values.count + 3) / 4;
   for (size_t g = 0; g < groups; ++g) mix_values(values, 4 * g, columns, mixed[g]);
   size_t v = 0;
-  for (; v + 6 <= count; v += 6) value_tile<6>(weights + v * kMostRows, mixed, groups, width, sums + v * kMostWidth);
-  weights += v * kMostRows, sums += v * kMostWidth;
-  switch (count - v) {
-    case 5: return value_tile<5>(weights, mixed, groups, width, sums);
-    case 4: return value_tile<4>(weights, mixed, groups, width, sums);
-    case 3: return value_tile<3>(weights, mixed, groups, width, sums);
-    case 2: return value_tile<2>(weights, mixed, groups, width, sums);
-    case 1: return value_tile<1>(weights, mixed, groups, width, sums);
-    default: return;
-  }
+  for (; v + 3 <= count; v += 3) value_tile<3>(weights + v * kMostRows, mixed, groups, width, sums + v * kMostWidth);
+  if (count - v == 2) value_tile<2>(weights + v * kMostRows, mixed, groups, width, sums + v * kMostWidth);
+  if (count - v == 1) value_tile<1>(weights + v * kMostRows, mixed, groups, width, sums + v * kMostWidth);
 }
 
 }  // namespace
