@@ -67,7 +67,7 @@ class KernelOptions(PeerOptions):
 @count_option("--resident", "Tokens in the KV cache before a pass.", 128, least=0)
 @count_option("--repeat", "Rounds; every round times each number of tokens once.", 15)
 @peer_option(WITH_PASSES)
-@opt.kv_option
+@opt.kv_option_of("fp16", "int8")
 @opt.device_option
 @last_options
 @click.pass_context

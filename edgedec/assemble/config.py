@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from edgedec.bundle.device_place import DevicePlace
 from edgedec.bundle.preset import Preset
 from edgedec.control.switching import SwitchRule
-from edgedec.core.cache_config import LOSSY, MOST_SEQUENCES, WHEN_FULL, Device, KvType, WhenFull
+from edgedec.core.cache_config import LOSSY, MOST_SEQUENCES, WHEN_FULL, Device, KvChoice, KvType, WhenFull
 from edgedec.core.errors import Remedy, UsageError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.core.units import parse_size
@@ -76,8 +76,10 @@ class RunConfig:
     """The number of layers that run on the GPU, from the first on; the CPU runs the others. None: all."""
     context: int | None = None
     """Tokens the KV cache holds. None: the model's own limit, at most 4096, less under a tight ``memory``."""
-    kv: KvType = "fp16"
-    """How the KV cache keeps keys and values: "fp16", or "int8" in about half the memory."""
+    kv: KvChoice = "fp16"
+    """How the KV cache keeps keys and values: "fp16", "int8" in about half the memory, or "auto": int8 for a
+    long context where attention over it is quicker here.
+    """
     memory: int | str | MemoryRule | None = None
     """Most memory of the whole process: bytes, or text such as "600MB". None: no limit."""
     draft: str = AUTO
@@ -135,8 +137,8 @@ class RunConfig:
                 hint=f"use 1 to {MOST_SEQUENCES}",
                 remedy=Remedy("conversations", MOST_SEQUENCES),
             )
-        if self.kv not in ("fp16", "int8"):
-            raise UsageError(f"there is no KV cache in {self.kv!r:.40}", hint="there are fp16 and int8")
+        if self.kv not in get_args(KvChoice):
+            raise UsageError(f"there is no KV cache in {self.kv!r:.40}", hint="there are fp16, int8 and auto")
         if self.device not in get_args(Device):
             raise UsageError(f"there is no device {self.device!r:.40}", hint="there are cpu, npu and gpu")
         if self.device != "gpu" and (self.device_memory is not None or self.gpu_layers is not None):
@@ -182,12 +184,17 @@ class RunConfig:
         return parse_size(self.prefixes) if isinstance(self.prefixes, str) else self.prefixes
 
     @property
+    def known_kv(self) -> KvType:
+        """``kv``, or fp16 as long as nothing is chosen."""
+        return "fp16" if self.kv == "auto" else self.kv
+
+    @property
     def memory_request(self) -> MemoryRequest:
         """The settings that memory is planned for."""
         return MemoryRequest(
             self.memory_bytes,
             self.context,
-            self.kv,
+            self.known_kv,
             self.draft_tokens,
             self.sequences,
             self.sampling,
@@ -205,7 +212,7 @@ class RunConfig:
             self.device,
             parse_size(memory) if isinstance(memory, str) else memory if isinstance(memory, int) else None,
             self.context,
-            self.kv,
+            self.known_kv,
             self.gpu_layers,
             sequences=self.sequences,
         )

@@ -17,6 +17,7 @@ from edgedec.assemble.config import RunConfig
 from edgedec.assemble.opener import Load, ModelLoader, Opener, manifest_of
 from edgedec.assemble.run_context import RunContext
 from edgedec.backends.backend import ExpertSlots
+from edgedec.backends.checks import checked_capacity
 from edgedec.core.errors import UsageError
 from edgedec.core.progress import Notice, ignore
 from edgedec.core.quick_dataclass import dataclass
@@ -132,6 +133,8 @@ def prepare(
         choice, wanted = Resolved(), ()
     for line in choice.lines:
         context.notice(line)
+    if config.kv == "auto":
+        config = _with_kv(config, target, context)
     parts = Parts(config.memory_request, target, small=small)
     opener = Opener(parts, context, models, search, choice.unnamed)
     opened, budget = opener.opened(wanted)
@@ -143,6 +146,17 @@ def prepare(
         drafting = budget.drafting(drafting, [spec for spec, one in opened.items() if one.memory])
     unnamed = opener.are_unnamed(spec for spec, one in opened.items() if one.memory)
     return Prepared(config, context, target, drafting, opened, small, budget, search, unnamed)
+
+
+def _with_kv(config: RunConfig, target: LoadedModel, context: RunContext) -> RunConfig:
+    """Return ``config`` with the format of the KV cache that pays here; a notice says which, and why."""
+    from edgedec.assemble.kv_choice import chosen_kv
+    from edgedec.backends.onnx.attention_speed import attention_seconds
+
+    capacity = checked_capacity(target.spec, config.context)
+    kv, line = chosen_kv(target, config.device, capacity, context.clock, attention_seconds)
+    context.notice(line)
+    return replace(config, kv=kv)
 
 
 def _beside(

@@ -7,7 +7,10 @@ from typing import Literal
 from edgedec.core.quick_dataclass import dataclass
 
 KvType = Literal["fp16", "int8"]
-"""Number format of keys and values: fp16, or int8 with one fp16 scale for every 32 numbers."""
+"""Number format of keys and values: fp16, or int8 with fp16 scales, whose products are exact integers."""
+
+KvChoice = Literal["auto", "fp16", "int8"]
+"""A number format, or "auto" for the one that pays here."""
 
 Device = Literal["cpu", "npu", "gpu"]
 """Where a model runs: on the CPU, on an NPU for which it was exported, or on a GPU."""
