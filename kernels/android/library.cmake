@@ -1,7 +1,7 @@
 # Differences of a library for Android; kernels/CMakeLists.txt includes it for android/toolchain.cmake.
 set(EDGEDEC_PROBES OFF CACHE BOOL "" FORCE)
 # The functions of tests and benchmarks need threads and time of their own; an app calls engine/edgedec.h.
-list(FILTER BASE_SOURCES EXCLUDE REGEX "^(quant_linear|tree_attention|encoder|gated_delta|short_conv|recurrent|experts|rms_norm|rotary_table|vector_math|text)/(capi|list_steps).cc$")
+list(FILTER BASE_SOURCES EXCLUDE REGEX "^(quant_linear|byte_products|tree_attention|encoder|gated_delta|short_conv|recurrent|experts|rms_norm|rotary_table|vector_math|text)/(capi|list_steps).cc$")
 list(APPEND BASE_SOURCES android/runtime.cc)
 # The methods of a Java class, for apps, with the headers of any JDK: those of Android have the same functions.
 set(EDGEDEC_JNI "" CACHE PATH "Folder of jni.h, to have Java's side of the engine in the library")
