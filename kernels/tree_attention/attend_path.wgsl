@@ -1,12 +1,13 @@
-// A part of attend.wgsl and attend_int8.wgsl, which have the reading of keys and values in their storage.
+// A part of attend.wgsl and attend_int8.wgsl, which have the reading and the sums of keys and values. They declare
+//   const HELD                            keys of each head whose scores are held; a multiple of LANES
+//   fn scores_of(row: u32) -> array<f32, AT_ONCE>   the scores of the key in a row of the cache for all heads
 //
 // No score is stored outside a workgroup, which takes up to four query heads of one kv head, for one token. It goes over
 // the keys of the path twice: for the greatest score, and for the weights, their sum and the values. In workgroup memory
 // it has room for HELD keys of each head: the scores of the first HELD keys stay there in between, and those of the
-// others are computed again. A thread computes the scores of a key in sixteen lanes. The chain over the keys of a path is
-// sequential, so for values threads divide elements. Both take all heads at once: a key or value is widened once.
+// others are computed again. A thread computes the scores of a key. Both take all heads at once: a key or value is read
+// once.
 
-@group(0) @binding(1) var<storage, read> queries: array<f32>;
 @group(0) @binding(2) var<storage, read> paths: array<u32>;
 @group(0) @binding(4) var<storage, read> sinks: array<f32>;
 @group(0) @binding(5) var<storage, read_write> out: array<f32>;
@@ -16,16 +17,26 @@ const LANES: u32 = 16u;
 const QUERY_HEADS: u32 = HEADS / KV_HEADS;  // of a kv head
 const PARTS: u32 = (QUERY_HEADS + 3u) / 4u;
 const AT_ONCE: u32 = (QUERY_HEADS + PARTS - 1u) / PARTS;  // query heads of a workgroup, at most
-const HELD: u32 = 1536u / AT_ONCE;  // a multiple of LANES
-const EACH: u32 = (DIM + THREADS - 1u) / THREADS;  // elements of a thread
-const AHEAD: u32 = 4u;  // keys whose values are read before the first of them is used
 
-// With heads of 512 elements these take the 16 KiB that every device has, less 1.5.
-var<workgroup> query: array<f32, AT_ONCE * DIM>;
 var<workgroup> shares: array<f32, AT_ONCE * HELD>;
 var<workgroup> tops: array<atomic<u32>, AT_ONCE>;
 var<workgroup> lanes: array<f32, AT_ONCE * LANES>;
 var<workgroup> sums: array<f32, AT_ONCE>;
+
+// The heads of a workgroup: `count` of them from `first` on, and the first rows of their keys and values.
+struct Heads {
+  first: u32,
+  count: u32,
+  keys: u32,
+  values: u32,
+}
+
+fn heads_of(group: u32) -> Heads {
+  let kv_head = group / PARTS;
+  let before = group % PARTS * AT_ONCE;
+  let keys = (LAYER * 2u * KV_HEADS + kv_head) * CAPACITY;
+  return Heads(kv_head * QUERY_HEADS + before, min(AT_ONCE, QUERY_HEADS - before), keys, keys + KV_HEADS * CAPACITY);
+}
 
 // Bits in the order of the floats, all above 0.
 fn ordered(x: f32) -> u32 {
@@ -37,32 +48,23 @@ fn from_ordered(bits: u32) -> f32 {
   return bitcast<f32>(select(~bits, bits ^ 0x80000000u, bits >= 0x80000000u));
 }
 
-// The scores of the key in a row of the cache for all heads.
-fn scores_of(row: u32) -> array<f32, AT_ONCE> {
-  var products: array<array<f32, LANES>, AT_ONCE>;
-  for (var c = 0u; c < DIM / LANES; c++) {
-    let key = sixteen(row, c);
-    for (var h = 0u; h < AT_ONCE; h++) {
-      for (var i = 0u; i < LANES; i++) {
-        products[h][i] = ed_fma(query[h * DIM + LANES * c + i], key[i], products[h][i]);
-      }
-    }
+fn capped(score: f32) -> f32 {
+  if (SOFTCAP > 0.0) {
+    return ed_softcap(score, SOFTCAP);
   }
-  var found: array<f32, AT_ONCE>;
-  for (var h = 0u; h < AT_ONCE; h++) {
-    found[h] = ed_fold(products[h]);
-    if (SOFTCAP > 0.0) {
-      found[h] = ed_softcap(found[h], SOFTCAP);
-    }
-  }
-  return found;
+  return score;
 }
 
-// Finds the greatest score of each head, and holds the first scores. plane: the first row of the keys. All threads call it.
-fn find_tops(thread: u32, path: Path, plane: u32, head: u32) {
+// Finds the greatest score of each head, and holds the first scores, from path index `begin` on, which is path.first or
+// before it. All threads call it.
+fn find_tops(thread: u32, path: Path, begin: u32, heads: Heads) {
+  if (thread < AT_ONCE) {
+    atomicStore(&tops[thread], 0u);  // not every driver begins with zeros
+  }
+  workgroupBarrier();
   var mine: array<u32, AT_ONCE>;
-  for (var j = thread; j < path.end - path.first; j += THREADS) {
-    let scores = scores_of(plane + slot_of(path, path.first + j));
+  for (var j = path.first - begin + thread; j < path.end - begin; j += THREADS) {
+    let scores = scores_of(heads.keys + slot_of(path, begin + j));
     for (var h = 0u; h < AT_ONCE; h++) {
       mine[h] = max(mine[h], ordered(scores[h]));
       if (j < HELD) {
@@ -72,18 +74,19 @@ fn find_tops(thread: u32, path: Path, plane: u32, head: u32) {
   }
   for (var h = 0u; h < AT_ONCE; h++) {
     if (SINKS) {
-      mine[h] = max(mine[h], ordered(sinks[min(head + h, HEADS - 1u)]));
+      mine[h] = max(mine[h], ordered(sinks[min(heads.first + h, HEADS - 1u)]));
     }
     atomicMax(&tops[h], mine[h]);
   }
   workgroupBarrier();
 }
 
-// Turns the scores of `count` keys from path index `start` on into weights, in `shares`.
-fn weigh(thread: u32, path: Path, plane: u32, start: u32, count: u32) {
-  for (var j = thread; j < count; j += THREADS) {
+// Turns the scores of the keys [first, first + count) of a piece of the path, which begins at path index `start`, into
+// weights, in `shares`. held: those scores are there.
+fn weigh(thread: u32, path: Path, start: u32, keys: vec2<u32>, held: bool, plane: u32) {
+  for (var j = keys.x + thread; j < keys.y; j += THREADS) {
     var scores: array<f32, AT_ONCE>;
-    if (start == path.first) {
+    if (held) {
       for (var h = 0u; h < AT_ONCE; h++) {
         scores[h] = shares[h * HELD + j];
       }
@@ -96,23 +99,16 @@ fn weigh(thread: u32, path: Path, plane: u32, start: u32, count: u32) {
   }
 }
 
-// `total` and the values of an element of `count` keys from path index `start` on, each times its weight for each head.
-fn with_values(total: array<f32, AT_ONCE>, path: Path, plane: u32, start: u32, count: u32,
-               element: u32) -> array<f32, AT_ONCE> {
-  var sum = total;
-  for (var j = 0u; j < count; j += AHEAD) {
-    var raw: array<vec2<u32>, AHEAD>;
-    for (var i = 0u; i < AHEAD; i++) {
-      raw[i] = fetch(plane + slot_of(path, start + min(j + i, count - 1u)), element);
-    }
-    for (var i = 0u; i < min(AHEAD, count - j); i++) {
-      let value = widened(raw[i]);
-      for (var h = 0u; h < AT_ONCE; h++) {
-        sum[h] = ed_fma(shares[h * HELD + j + i], value, sum[h]);
-      }
+// `sum` and the weights of a lane among those of [keys.x, keys.y) in `shares`. skipped: weights before keys.x.
+fn add_lane(thread: u32, sum: f32, keys: vec2<u32>, skipped: u32) -> f32 {
+  var found = sum;
+  if (thread < AT_ONCE * LANES) {
+    let lane = (thread + LANES - skipped % LANES) % LANES;
+    for (var j = keys.x + lane; j < keys.y; j += LANES) {
+      found = ed_add(found, shares[thread / LANES * HELD + j]);
     }
   }
-  return sum;
+  return found;
 }
 
 // Ends the sums of the weights; a sink's is the last one. `sum`: that of a lane. All threads call it.
@@ -133,51 +129,4 @@ fn end_sums(thread: u32, sum: f32, head: u32) {
     }
   }
   workgroupBarrier();
-}
-
-@compute @workgroup_size(THREADS)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
-  let kv_head = group.x / PARTS;
-  let in_group = group.x % PARTS * AT_ONCE;
-  let heads = min(AT_ONCE, QUERY_HEADS - in_group);
-  let head = kv_head * QUERY_HEADS + in_group;  // the first one
-  let token = group.y;
-  let path = path_of(token);
-  let keys = (LAYER * 2u * KV_HEADS + kv_head) * CAPACITY;
-  let values = keys + KV_HEADS * CAPACITY;
-  for (var i = thread; i < AT_ONCE * DIM; i += THREADS) {
-    let there = min(i, heads * DIM - 1u);  // heads that are not there get copies
-    query[i] = queries[(token * HEADS + head) * DIM + there];
-  }
-  if (thread < AT_ONCE) {
-    atomicStore(&tops[thread], 0u);  // not every driver begins with zeros
-  }
-  workgroupBarrier();
-  find_tops(thread, path, keys, head);
-  var sum = 0.0;
-  var total: array<array<f32, AT_ONCE>, EACH>;
-  for (var start = path.first; start < path.end; start += HELD) {
-    let count = min(HELD, path.end - start);
-    weigh(thread, path, keys, start, count);
-    workgroupBarrier();
-    if (thread < AT_ONCE * LANES) {
-      for (var j = thread % LANES; j < count; j += LANES) {
-        sum = ed_add(sum, shares[thread / LANES * HELD + j]);
-      }
-    }
-    for (var n = 0u; n < EACH; n++) {
-      let element = thread + n * THREADS;
-      if (element < DIM) {
-        total[n] = with_values(total[n], path, values, start, count, element);
-      }
-    }
-    workgroupBarrier();
-  }
-  end_sums(thread, sum, head);
-  for (var n = 0u; n < EACH; n++) {
-    let element = thread + n * THREADS;
-    for (var h = 0u; h < heads && element < DIM; h++) {
-      out[(token * HEADS + head + h) * DIM + element] = ed_div(total[n][h], sums[h]);
-    }
-  }
 }

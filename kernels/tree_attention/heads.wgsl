@@ -4,7 +4,6 @@
 @group(0) @binding(2) var<storage, read> rotary: array<f32>;
 @group(0) @binding(3) var<storage, read> q_norm: array<f32>;
 @group(0) @binding(4) var<storage, read> k_norm: array<f32>;
-@group(0) @binding(5) var<storage, read_write> queries: array<f32>;
 
 const LANES: u32 = 16u;
 const THREADS: u32 = 64u;
@@ -74,13 +73,6 @@ fn turn_head(thread: u32, token: u32, part: u32) {
     rotate(thread, token, select(1.0, SCALE, is_query));
   }
   workgroupBarrier();
-}
-
-// Stores the queries of `turned`.
-fn store_query(thread: u32, token: u32, part: u32) {
-  for (var i = thread; i < DIM; i += THREADS) {
-    queries[(token * HEADS + part) * DIM + i] = turned[i];
-  }
 }
 
 // The row of the cache for a head of keys or values. Keys are planes 0 .. KV_HEADS - 1 of a layer, values the next: in

@@ -15,6 +15,7 @@
 //            values.
 // Grid: (HEADS + 2 KV_HEADS, tokens, 1), HEADS where SHARED. Of `this_pass`: length, first.
 
+@group(0) @binding(5) var<storage, read_write> queries: array<f32>;
 @group(0) @binding(6) var<storage, read_write> cache: array<u32>;
 
 const ROW_WORDS: u32 = DIM / 2u;
@@ -23,7 +24,9 @@ const ROW_WORDS: u32 = DIM / 2u;
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
   turn_head(thread, group.y, group.x);
   if (group.x < HEADS) {
-    store_query(thread, group.y, group.x);
+    for (var i = thread; i < DIM; i += THREADS) {
+      queries[(group.y * HEADS + group.x) * DIM + i] = turned[i];
+    }
     return;
   }
   let row = cache_row(group.y, group.x) * ROW_WORDS;

@@ -52,12 +52,33 @@ def test_begins_with_an_empty_cache(device: GpuDevice) -> None:
 
 @pytest.mark.parametrize(
     ("model", "held"),
-    [(Model(heads=1, kv_heads=1, dim=16), 1536), (Model(heads=7, kv_heads=1, dim=32, sinks=True), 384)],
+    [
+        (Model(heads=1, kv_heads=1, dim=16), 1536),
+        (Model(heads=7, kv_heads=1, dim=32, sinks=True), 384),
+        (Model(heads=1, kv_heads=1, dim=16, int8=True), 1024),
+        (Model(heads=7, kv_heads=1, dim=64, sinks=True, window=600, int8=True), 256),
+    ],
 )
 def test_more_keys_than_a_workgroup_holds(model: Model, held: int, device: GpuDevice) -> None:
     """Scores of later keys are computed again: one key more than is held, and more than twice as many."""
     for length in (held, 2 * held + 21):
         attention.check(device, model, [-1, 0, 0], length, length + 3)
+
+
+@pytest.mark.parametrize("window", [0, 64, 90])
+def test_int8_weights_are_rounded_in_blocks_of_the_path(window: int, device: GpuDevice) -> None:
+    """Blocks begin at multiples of 64, wherever a window does; the last one is one key or whole."""
+    model = Model(heads=5, kv_heads=1, dim=80, window=window, softcap=30.0 if window else 0.0, int8=True)
+    for length in (62, 63, 64, 127, 130, 200):
+        attention.check(device, model, [-1, 0, 0, 2, -1], length, 210)
+
+
+def test_a_lost_value_shows_in_its_group_where_it_is_seen(device: GpuDevice) -> None:
+    """A value that int8 cannot hold: out of the window of later tokens, and below others in a tree."""
+    model = Model(heads=3, kv_heads=1, dim=128, window=3, int8=True)
+    tokens = model.tokens(8)
+    tokens[1, 4 * 128 + 70] = 1e9
+    attention.check(device, model, [-1, 0, 0, 2, 1, 4, 5, 6], 65, 80, tokens)
 
 
 @pytest.mark.parametrize("int8", [False, True])
