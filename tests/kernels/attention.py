@@ -9,10 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tests.kernels import int8_attention
 from tests.kernels.float_rows import F32, call
 
 F64 = npt.NDArray[np.float64]
 F16 = npt.NDArray[np.float16]
+GROUPS = (int8_attention.KEY_GROUP, int8_attention.VALUE_GROUP)
+"""Elements of keys, and of values, that share a scale in int8."""
 
 
 class Config(ctypes.Structure):
@@ -83,22 +86,31 @@ class Model:
             return None
         return np.random.default_rng(self.seed + 4).normal(0, 3, self.heads).astype(np.float32)
 
-    def cache(self, length: int, capacity: int) -> F16:
-        """[2, kv heads, capacity, row]; slots from `length` on are NaN, so that reading them shows."""
+    def filling(self, length: int) -> F32:
+        """Keys and values of the resident tokens, not rounded: [2, kv heads, length, dim]."""
         rng = np.random.default_rng(self.seed + 2)
         # Drawn slot by slot: a longer context begins with a shorter one.
-        filling = rng.standard_normal((length, 2, self.kv_heads, self.dim)).astype(np.float32)
-        rows = quantised(filling) if self.int8 else filling.astype(np.float16)
+        drawn = rng.standard_normal((length, 2, self.kv_heads, self.dim)).astype(np.float32)
+        return drawn.transpose(1, 2, 0, 3)
+
+    def stored(self, filling: F32) -> F16:
+        """Keys and values [2, ..., dim] as rows of a cache."""
+        if not self.int8:
+            return filling.astype(np.float16)
+        return np.stack([int8_attention.quantised(filling[part], GROUPS[part]) for part in range(2)])
+
+    def cache(self, length: int, capacity: int) -> F16:
+        """[2, kv heads, capacity, row]; slots from `length` on are NaN, so that reading them shows."""
+        rows = self.stored(self.filling(length))
         cache = np.full((2, self.kv_heads, capacity, rows.shape[3]), np.float16(np.nan))
-        cache[:, :, :length] = rows.transpose(1, 2, 0, 3)
+        cache[:, :, :length] = rows
         return cache
 
-    def widened(self, rows: F16) -> F64:
-        """What rows [..., row] of a cache mean: [..., dim]."""
+    def widened(self, rows: F16, part: int) -> F64:
+        """What rows [..., row] of a cache mean: [..., dim]. part: 0 for keys, 1 for values."""
         if not self.int8:
             return rows.astype(np.float64)
-        whole = np.ascontiguousarray(rows).view(np.int8)[..., : self.dim]
-        return whole * np.repeat(rows[..., self.dim // 2 :].astype(np.float64), 32, axis=-1)[..., : self.dim]
+        return int8_attention.widened(rows, self.dim, GROUPS[part])
 
     def tokens(self, count: int) -> F32:
         width = (self.heads + 2 * self.kv_heads) * self.dim
@@ -108,29 +120,6 @@ class Model:
         inverse = 10_000.0 ** (-np.arange(0, self.dim, 2) / self.dim)
         angle = np.asarray(positions)[:, None] * inverse
         return np.concatenate([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32)
-
-
-def quantised(x: F32) -> F16:
-    """Rows of int8 for x[..., dim]: by the definition in tree_attention.h, in NumPy."""
-    dim, groups = x.shape[-1], -(-x.shape[-1] // 32)
-    x = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, 32 * groups - dim)]).reshape(*x.shape[:-1], groups, 32)
-    with np.errstate(all="ignore"):
-        most = np.abs(x).max(axis=-1, keepdims=True)
-        scale = (most / np.float32(127)).astype(np.float16)
-        scale = np.where(
-            scale.astype(np.float32) * np.float32(127) < most, np.nextafter(scale, np.float16(np.inf)), scale
-        )
-        lost = ~np.isfinite(x).all(axis=-1, keepdims=True) | ~np.isfinite(scale)
-        scale = np.where(lost, np.float16(np.nan), scale)
-        whole = np.where(lost | (scale == 0), 0, np.rint(x / scale.astype(np.float32)))
-    assert np.abs(whole).max(initial=0) <= 127
-    flat = (
-        whole.astype(np.int8).reshape(*x.shape[:-2], 32 * groups)[..., :dim],
-        scale.reshape(*x.shape[:-2], groups),
-    )
-    return np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in flat], axis=-1).view(
-        np.float16
-    )
 
 
 def bits(rows: F16) -> npt.NDArray[np.uint16]:
@@ -189,7 +178,7 @@ def run(
         None if split is None else np.array(split, np.uint64),
         attention,
     )
-    assert status == 0
+    assert status == 0, (row, status)
     return out
 
 
@@ -215,8 +204,30 @@ def visible(model: Model, parents: Sequence[int], token: int, length: int) -> li
     return slots[-model.window :] if model.window else slots
 
 
+def exact(model: Model, tokens: F32, parents: Sequence[int], cache: F16, length: int) -> tuple[F32, F32]:
+    """Outputs [T, heads * dim] and weights [T, heads, capacity] by an int8 `cache`, to the bit."""
+    rotary = model.rotary([length + depth for depth in depths(parents)])
+    weight, sinks = model.norm_weights()[0], model.sink_logits()
+    out = np.empty((len(tokens), model.heads, model.dim), np.float32)
+    given = np.zeros((len(tokens), model.heads, cache.shape[2]), np.float32)
+    for token in range(len(tokens)):
+        slots = visible(model, parents, token, length)
+        first = length + depths(parents)[token] + 1 - len(slots)
+        for head in range(model.heads):
+            keys, values = cache[:, head // (model.heads // model.kv_heads), slots]
+            q = tokens[token, head * model.dim : (head + 1) * model.dim]
+            q = int8_attention.turned(q, rotary[token], weight, model.dim**-0.5, model.interleaved)
+            sink = None if sinks is None else sinks[head]
+            found = int8_attention.weighed(q, keys, model.softcap, sink)
+            out[token, head] = int8_attention.attended(*found, values, first, model.dim)
+            given[token, head, slots] = found[0] / found[1]
+    return out.reshape(len(tokens), -1), given
+
+
 def weights(model: Model, tokens: F32, parents: Sequence[int], cache: F16, length: int) -> F64:
     """What each token and head gives to each slot [T, heads, capacity], in float64, by keys in `cache`."""
+    if model.int8:
+        return exact(model, tokens, parents, cache, length)[1].astype(np.float64)
     rotary = model.rotary([length + depth for depth in depths(parents)])
     q = tokens[:, : model.heads * model.dim].reshape(len(tokens), model.heads, model.dim)
     q = turned(model, q, rotary, model.norm_weights()[0]) / model.dim**0.5
@@ -224,7 +235,7 @@ def weights(model: Model, tokens: F32, parents: Sequence[int], cache: F16, lengt
     for token in range(len(tokens)):
         slots = visible(model, parents, token, length)
         for head in range(model.heads):
-            keys = model.widened(cache[0, head // (model.heads // model.kv_heads), slots])
+            keys = model.widened(cache[0, head // (model.heads // model.kv_heads), slots], 0)
             scores = keys @ q[token, head]
             if model.softcap:
                 scores = model.softcap * np.tanh(scores / model.softcap)
@@ -238,7 +249,7 @@ def weights(model: Model, tokens: F32, parents: Sequence[int], cache: F16, lengt
 def reference(
     model: Model, tokens: F32, parents: Sequence[int], cache: F16, length: int
 ) -> tuple[F64, F64, F64]:
-    """Outputs [T, heads * dim] from the keys and values in `cache`, in float64.
+    """Outputs [T, heads * dim] from the keys and values in `cache`, in float64; of int8, those of ``exact``.
 
     Also the keys and values [T, kv heads, dim] that the pass should have written there.
     """
@@ -249,11 +260,13 @@ def reference(
     v = split[:, heads + kv_heads :].astype(np.float64)
     if model.value_norm:
         v = v / np.sqrt((v**2).mean(axis=-1, keepdims=True) + 1e-6)
+    if model.int8:
+        return exact(model, tokens, parents, cache, length)[0].astype(np.float64), k, v
     given = weights(model, tokens, parents, cache, length)
     out = np.empty((count, heads, dim))
     for token in range(count):
         slots = visible(model, parents, token, length)
         for head in range(heads):
-            values = model.widened(cache[1, head // (heads // kv_heads), slots])
+            values = model.widened(cache[1, head // (heads // kv_heads), slots], 1)
             out[token, head] = given[token, head, slots] @ values
     return out.reshape(count, -1), k, v

@@ -31,8 +31,14 @@ def pointer(array: Array | None) -> Pointer:
     return address
 
 
+MODELLED = "-modelled"
+"""Ends the name of a row that is to run on a model of its instructions, whatever the CPU has."""
+
+
 def library_for(row: str) -> ctypes.CDLL:
     """The library that can run a row here: it models what the CPU lacks."""
+    if row.endswith(MODELLED):
+        return library.load(library.emulated_path())
     here = library.load()
     if row not in ("avx512", "wasm") or here.edgedec_math_map(row.encode(), b"exp", None, None, 0) == 0:
         return here
@@ -42,7 +48,7 @@ def library_for(row: str) -> ctypes.CDLL:
 def call(function: str, row: str, *arguments: Any) -> int:
     """Calls `function(row, ...)`; arrays become pointers, ints size_t, floats float, bytes char pointers,
     other values go as they are."""
-    converted: list[Any] = [ctypes.c_char_p(row.encode())]
+    converted: list[Any] = [ctypes.c_char_p(row.removesuffix(MODELLED).encode())]
     for value in arguments:
         if value is None or isinstance(value, np.ndarray):
             converted.append(pointer(value))
@@ -67,6 +73,19 @@ def float_rows() -> tuple[str, ...]:
     ]
     assert rows[0] == "scalar"
     return tuple(rows)
+
+
+@cache
+def byte_rows() -> tuple[str, ...]:
+    """The rows of products of bytes that can run here, emulated ones included; the reference row first."""
+    emulated = ("avx512_vnni", "amx", "wasm") if library.emulated_path() else ()
+    here = [row for row in library.available() if row != "scalar"]
+    return "scalar", *here, *(row + MODELLED for row in emulated)
+
+
+def rows_of_caches() -> list[tuple[str, bool]]:
+    """Each row that can run here, with whether it is one over int8 keys and values."""
+    return [*((row, False) for row in float_rows()), *((row, True) for row in byte_rows())]
 
 
 def same_bits(a: Array, b: Array) -> bool:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from tests.kernels.attention import F16, Model, bits, path, run
-from tests.kernels.float_rows import float_rows, same_bits
+from tests.kernels.float_rows import float_rows, rows_of_caches, same_bits
 from tests.kernels.test_tree_attention import problem, random_tree
 
+EVERY_CACHE = pytest.mark.parametrize(("row", "int8"), rows_of_caches())
 CHAIN = [token - 1 for token in range(9)]
 TREE = [-1, 0, 0, 1, 1, 2, 5, -1, 7]
 
@@ -47,9 +48,8 @@ def check(
     assert same_bits(bits(ring[:, :, others]), bits(before[:, :, others]))
 
 
-@pytest.mark.parametrize("row", float_rows())
+@EVERY_CACHE
 @pytest.mark.parametrize("parents", [CHAIN, TREE], ids=["chain", "tree"])
-@pytest.mark.parametrize("int8", [False, True])
 def test_a_ring_just_large_enough_begins_anew_anywhere(row: str, parents: list[int], int8: bool) -> None:
     """At each of its rows: before, within and behind the pass; after none, one and many rounds."""
     model = Model(heads=4, window=12, int8=int8)
@@ -58,9 +58,8 @@ def test_a_ring_just_large_enough_begins_anew_anywhere(row: str, parents: list[i
         check(row, replace(model, seed=length), parents, length, rows)
 
 
-@pytest.mark.parametrize("row", float_rows())
+@EVERY_CACHE
 @pytest.mark.parametrize("dim", [16, 80, 256])
-@pytest.mark.parametrize("int8", [False, True])
 def test_rings_of_many_shapes(row: str, dim: int, int8: bool) -> None:
     rng = np.random.default_rng(dim)
     for seed in range(12):
@@ -87,16 +86,14 @@ def test_a_ring_with_sinks() -> None:
     check("scalar", Model(dim=32, window=8, sinks=True), [-1, 0, 0], 20, 16)
 
 
-@pytest.mark.parametrize("row", float_rows())
-@pytest.mark.parametrize("int8", [False, True])
+@EVERY_CACHE
 def test_a_long_window_over_the_end_of_a_ring(row: str, int8: bool) -> None:
     """Long enough to be shared out by keys, as few tokens over a long context are."""
     model = Model(heads=6, kv_heads=2, dim=96, window=4000, int8=int8)
     check(row, model, [-1, 0, 0], 5000, 4300)
 
 
-@pytest.mark.parametrize("row", float_rows())
-@pytest.mark.parametrize("int8", [False, True])
+@EVERY_CACHE
 def test_many_passes_round_and_round(row: str, int8: bool) -> None:
     """Trees of which a path is kept, as a backend keeps them; every pass as in the whole cache."""
     rng, length, rows = np.random.default_rng(5), 0, 31

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from edgedec.core.errors import BackendError
 from edgedec.kernels import library
+from tests.fixtures.nightly import every
 from tests.fixtures.op_sessions import F32, called, session_of
 from tests.fuzz.op_cases import graph, tensor
 from tests.kernels.attention import depths
@@ -61,7 +62,7 @@ def cache_of(capacity: int, int8: bool) -> NDArray[np.float16]:
     if not int8:
         shape = (LAYERS, 2, KV_HEADS, capacity, DIM)
         return rng.standard_normal(shape, dtype=np.float32).astype(np.float16)
-    quants = rng.integers(0, 256, (LAYERS, 2, KV_HEADS, capacity, DIM), dtype=np.uint8)
+    quants = rng.integers(-127, 128, (LAYERS, 2, KV_HEADS, capacity, DIM), dtype=np.int8)
     scales = np.full((LAYERS, 2, KV_HEADS, capacity, 1), 0.01, np.float16)
     return np.concatenate([quants.view(np.float16), scales], axis=-1)
 
@@ -162,6 +163,42 @@ def test_slots_that_are_lent_have_the_bits_of_a_copy(
     monkeypatch.setenv("EDGEDEC_ISA", row)
     check_lent(session(int8), LENT[mix], int8)
     check_lent(session(int8, window=30, softcap=20.0), LENT[mix], int8)
+
+
+def drawn_mix(seed: int) -> list[tuple[int, int, int, int, int]]:
+    """Sequences in parts of their own, most of which begin with slots that one of them lends."""
+    rng = np.random.default_rng(seed)
+    parts = rng.permutation(4)[: int(rng.integers(1, 5))].tolist()
+    lender, lent = int(rng.integers(4)), int(rng.integers(0, 200))
+    mix = []
+    for part in parts:
+        own = part == lender or rng.random() < 0.2
+        length = int(rng.integers(0, 300)) if own else lent + int(rng.integers(0, 80))
+        mix.append((int(rng.integers(1, 12)), part, length, lender, 0 if own else lent))
+    return [one if one[1] != lender else (one[0], one[1], max(one[2], lent), lender, 0) for one in mix]
+
+
+@pytest.mark.parametrize("part", every(20, range(20)))
+def test_every_row_has_the_same_bits_over_int8_slots_that_are_lent(
+    part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    for row in library.available():
+        monkeypatch.setenv("EDGEDEC_ISA", row)
+        made.append(session(True))
+    for seed in range(50 * part, 50 * (part + 1)):
+        rng, mix = np.random.default_rng(seed), drawn_mix(seed)
+        parts = [
+            (rng.standard_normal((tokens, WIDTH), dtype=np.float32), random_tree(i, tokens), length)
+            for i, (tokens, _, length, _, _) in enumerate(mix)
+        ]
+        found = set()
+        for one in made:
+            cache = cache_of(4 * PART, True)
+            out = run(one, parts, [-4, *(number for each in mix for number in each)], cache)
+            assert np.isfinite(out).all()
+            found.add((out.tobytes(), cache.tobytes()))
+        assert len(found) == 1, seed
 
 
 def test_a_ring_is_not_lent() -> None:

@@ -11,10 +11,11 @@ import pytest
 
 from edgedec.kernels import library
 from tests.kernels.attention import Model, run
-from tests.kernels.float_rows import float_rows, library_for, pointer
+from tests.kernels.float_rows import library_for, pointer, rows_of_caches
 from tests.kernels.quant_rows import SCALAR, Packed, Runner, random_packed, runner_id, runners
 
 RUNNERS = [SCALAR, *runners()]
+EVERY_CACHE = pytest.mark.parametrize(("row", "int8"), rows_of_caches())
 THREADS = (1, 2, 3, 4)
 
 
@@ -111,8 +112,7 @@ def test_the_entropy_does_not_depend_on_the_order_in_which_threads_find_candidat
                 assert runner.head(w, x, refined=True)["entropy"].tobytes() == alone.tobytes(), (seed, count)
 
 
-@pytest.mark.parametrize("row", float_rows())
-@pytest.mark.parametrize("int8", [False, True])
+@EVERY_CACHE
 @pytest.mark.parametrize("heads", [6, 12])
 @pytest.mark.parametrize("split", [(1, 16, 64), (2, 32, 16), (2, 0, 0)])
 def test_attention_has_the_same_bits_for_every_number_of_threads(

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from edgedec.kernels import library
-from tests.kernels.attention import Model, bits, path, quantised, reference, run
-from tests.kernels.float_rows import F32, call, float_rows, same_bits
+from tests.kernels.attention import Model, bits, path, reference, run
+from tests.kernels.float_rows import F32, byte_rows, call, float_rows, rows_of_caches, same_bits
 
+EVERY_CACHE = pytest.mark.parametrize(("row", "int8"), rows_of_caches())
 CONTEXTS = [0, 1, 15, 16, 17, 511, 512, 513]
 
 
@@ -30,11 +31,10 @@ def check(row: str, model: Model, parents: Sequence[int], length: int) -> None:
     expected, keys, values = reference(model, tokens, parents, cache, length)
     np.testing.assert_allclose(out, expected, rtol=0, atol=4e-6)
     end = length + len(parents)
-    for rows, exact in zip(cache[:, :, length:end].transpose(0, 2, 1, 3), (keys, values), strict=True):
+    for part, exact in enumerate((keys, values)):
+        rows = cache[part, :, length:end].transpose(1, 0, 2)
         rounding = 2.0**-11 * np.abs(exact) + 2.0**-24
-        if model.int8:  # half a step, of which 127 reach the greatest, or one bit of the scale more
-            rounding = np.abs(exact).max(axis=-1, keepdims=True) * (0.5 / 127 * (1 + 2.0**-10)) + 2.0**-24
-        assert np.all(np.abs(model.widened(rows) - exact) <= 1.001 * rounding)
+        assert np.all(np.abs(model.widened(rows, part) - exact) <= 1.001 * rounding)
     untouched = np.r_[0:length, end : end + 2]
     assert same_bits(bits(cache[:, :, untouched]), bits(before[:, :, untouched]))
 
@@ -96,11 +96,9 @@ CASES: dict[str, tuple[Model, Sequence[int], int]] = {
 
 
 @pytest.mark.parametrize("row", float_rows())
-@pytest.mark.parametrize("int8", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_follows_the_definition(row: str, int8: bool, case: str) -> None:
-    model, parents, length = CASES[case]
-    check(row, replace(model, int8=int8), parents, length)
+def test_follows_the_definition(row: str, case: str) -> None:
+    check(row, *CASES[case])
 
 
 @pytest.mark.parametrize("row", float_rows())
@@ -127,7 +125,7 @@ def test_every_row_has_the_bits_of_the_scalar_row(
         cap = 1.5 if seed == 1 else 0.0
         model = replace(model, norms=seed == 1, interleaved=seed == 2, softcap=cap, value_norm=seed == 2)
     tokens, parents, results = model.tokens(9), random_tree(seed, 9), []
-    for row in float_rows():
+    for row in byte_rows() if int8 else float_rows():
         cache = model.cache(45, 60)
         results.append((run(row, model, tokens, parents, cache, 45), cache))
     for out, cache in results[1:]:
@@ -135,10 +133,9 @@ def test_every_row_has_the_bits_of_the_scalar_row(
         assert same_bits(bits(cache), bits(results[0][1]))
 
 
-@pytest.mark.parametrize("row", float_rows())
+@EVERY_CACHE
 @pytest.mark.parametrize("length", [0, 40])
 @pytest.mark.parametrize(("window", "ring"), [(0, False), (12, False), (12, True)])
-@pytest.mark.parametrize("int8", [False, True])
 def test_a_layer_with_shared_keys_reads_what_another_wrote(
     row: str, window: int, ring: bool, length: int, int8: bool
 ) -> None:
@@ -157,67 +154,17 @@ def test_a_layer_with_shared_keys_reads_what_another_wrote(
 
 
 @pytest.mark.parametrize("row", float_rows())
-@pytest.mark.parametrize("dim", [16, 64, 80, 256])
-def test_int8_rows_are_those_of_the_definition_bit_by_bit(row: str, dim: int) -> None:
-    """Of any amplitude; at position 0, where keys are not turned."""
-    model, count = Model(heads=2, kv_heads=2, dim=dim, int8=True), 300
-    rng = np.random.default_rng(dim)
-    heads = model.tokens(count).reshape(count, 6, dim)
-    heads *= np.exp2(rng.uniform(-30, 20, (count, 6, 1))).astype(np.float32)
-    heads[:6] = 0
-    heads[6:12] *= np.float32([1e-44, 1e-30, 1e-12, 1e30, np.inf, np.nan])[:, None, None]
-    edges = (2.0**-24, 127 * 2.0**-24, 1.0, 65504.0, 127 * 65504.0, 127 * 65510.0, np.inf, np.nan)
-    for token, value in enumerate(edges):
-        heads[12 + token, :, 3] = value  # one element that is the greatest, or none
-        heads[20 + token] = np.float32(value) * rng.choice([-1, -0.5, 0.5, 1], (6, dim))
-    cache = model.cache(0, count)
-    with np.errstate(invalid="ignore"):
-        run(row, model, heads.reshape(count, -1), [-1] * count, cache, 0)
-    with np.errstate(invalid="ignore"):  # a turn by nothing, but what is no number is none in its partner too
-        heads[:, 2:4] += 0 * np.roll(heads[:, 2:4], dim // 2, axis=-1)
-    expected = quantised(np.ascontiguousarray(heads[:, 2:].reshape(count, 2, 2, dim).transpose(1, 2, 0, 3)))
-    assert same_bits(bits(cache), bits(expected))
-    assert {0, 127} <= set(np.abs(cache.view(np.int8)[..., :dim]).max(axis=-1).ravel().tolist())
-    assert 0 < np.isnan(cache[..., -1]).mean() < 0.2
-
-
-@pytest.mark.parametrize("row", float_rows())
-@pytest.mark.parametrize("part", [0, 1])
-@pytest.mark.parametrize("value", [np.nan, np.inf, 1e8])
-def test_what_int8_cannot_hold_shows_in_the_results(row: str, part: int, value: float) -> None:
-    """In those of every token that sees it, and no other."""
-    model = Model(int8=True)
-    tokens = model.tokens(3)
-    tokens[1].reshape(10, 16)[6 + 2 * part, 5] = value
-    out = run(row, model, tokens, [-1, 0, 0], model.cache(3, 6), 3).reshape(3, 2, 3 * 16)
-    assert np.isnan(out[1, 0]).all()
-    assert np.isfinite(out[1, 1]).all()
-    assert np.isfinite(out[[0, 2]]).all()
-
-
-@pytest.mark.parametrize("row", float_rows())
-def test_keys_and_values_of_zeros_are_zeros_in_int8(row: str) -> None:
-    model = Model(int8=True)
-    tokens = model.tokens(2)
-    tokens.reshape(2, 10, 16)[:, 6:] = 0
-    cache = model.cache(0, 2)
-    assert not run(row, model, tokens, [-1, 0], cache, 0).any()
-    assert not bits(cache).any()
-
-
-@pytest.mark.parametrize("row", float_rows())
-@pytest.mark.parametrize("int8", [False, True])
 @pytest.mark.parametrize("length", [0, 1, 40, 100])
-def test_values_are_added_up_in_the_order_of_the_path(row: str, length: int, int8: bool) -> None:
+def test_values_are_added_up_in_the_order_of_the_path(row: str, length: int) -> None:
     """To the last bit: queries of zeros weigh all values alike, and a scaled weight times a whole number is
     exact in float64, as is its sum with a float."""
-    model = Model(heads=2, kv_heads=2, dim=48, int8=int8, seed=length)
+    model = Model(heads=2, kv_heads=2, dim=48, seed=length)
     tokens, cache = model.tokens(1), model.cache(length, length + 1)
     tokens[:, : 2 * 48] = 0
     out = run(row, model, tokens, [-1], cache, length).reshape(2, 48)
     total = np.zeros((2, 48), np.float32)
     for slot in range(length + 1):
-        total = (total + model.widened(cache[1, :, slot])).astype(np.float32)
+        total = (total + model.widened(cache[1, :, slot], 1)).astype(np.float32)
     assert same_bits(out, total / np.float32(length + 1))
 
 
@@ -229,10 +176,9 @@ def one_by_one(row: str, model: Model, tokens: F32, length: int, capacity: int) 
     )
 
 
-@pytest.mark.parametrize("row", float_rows())
+@EVERY_CACHE
 @pytest.mark.parametrize("window", [0, 20])
 @pytest.mark.parametrize("count", range(2, 17))
-@pytest.mark.parametrize("int8", [False, True])
 def test_tokens_together_equal_tokens_one_by_one(row: str, count: int, window: int, int8: bool) -> None:
     model = Model(heads=9, kv_heads=3, dim=64, window=window, seed=count, int8=int8)
     tokens, cache = model.tokens(count), model.cache(29, 64)
@@ -240,10 +186,9 @@ def test_tokens_together_equal_tokens_one_by_one(row: str, count: int, window: i
     assert same_bits(together, one_by_one(row, model, tokens, 29, 64))
 
 
-@pytest.mark.parametrize("row", float_rows())
+@EVERY_CACHE
 @pytest.mark.parametrize("group", range(1, 9))
 @pytest.mark.parametrize("dim", [16, 112, 144, 272])
-@pytest.mark.parametrize("int8", [False, True])
 def test_tiles_of_any_size_have_the_bits_of_single_tokens(row: str, dim: int, group: int, int8: bool) -> None:
     """Whatever is left over beside full tiles: queries, keys, values and elements; widened before or not."""
     model = Model(heads=group, kv_heads=1, dim=dim, seed=group, int8=int8)
@@ -254,9 +199,8 @@ def test_tiles_of_any_size_have_the_bits_of_single_tokens(row: str, dim: int, gr
         assert same_bits(out[token], plain[-1]), token
 
 
-@pytest.mark.parametrize("row", float_rows())
+@EVERY_CACHE
 @pytest.mark.parametrize("length", CONTEXTS)
-@pytest.mark.parametrize("int8", [False, True])
 def test_together_equals_one_by_one_around_the_window(row: str, length: int, int8: bool) -> None:
     model = Model(window=512, seed=length, int8=int8)
     tokens, cache = model.tokens(5), model.cache(length, length + 5)
@@ -264,10 +208,9 @@ def test_together_equals_one_by_one_around_the_window(row: str, length: int, int
     assert same_bits(together, one_by_one(row, model, tokens, length, length + 5))
 
 
-@pytest.mark.parametrize("row", float_rows())
+@EVERY_CACHE
 @pytest.mark.parametrize("window", [0, 11])
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("int8", [False, True])
 def test_a_branch_equals_the_plain_sequence_of_its_path(row: str, seed: int, window: int, int8: bool) -> None:
     model = Model(heads=4, kv_heads=2, dim=32, window=window, seed=seed, int8=int8)
     tokens, parents, length = model.tokens(16), random_tree(seed, 16), 3 * seed
@@ -277,9 +220,8 @@ def test_a_branch_equals_the_plain_sequence_of_its_path(row: str, seed: int, win
         assert same_bits(out[token], plain[-1]), token
 
 
-@pytest.mark.parametrize("row", float_rows())
+@EVERY_CACHE
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("int8", [False, True])
 def test_the_order_of_siblings_does_not_matter(row: str, seed: int, int8: bool) -> None:
     model = Model(dim=32, seed=seed, int8=int8)
     rng, tokens, parents = np.random.default_rng(seed), model.tokens(12), random_tree(seed, 12)
@@ -293,10 +235,9 @@ def test_the_order_of_siblings_does_not_matter(row: str, seed: int, int8: bool) 
     assert same_bits(shuffled, np.ascontiguousarray(out[order]))
 
 
-@pytest.mark.parametrize("row", float_rows())
+@EVERY_CACHE
 @pytest.mark.parametrize("split", [(1, 0, 0), (2, 0, 0), (1, 16, 16), (2, 5, 32), (3, 1, 16), (3, 1000, 48)])
 @pytest.mark.parametrize("window", [0, 25])
-@pytest.mark.parametrize("int8", [False, True])
 def test_the_split_over_threads_does_not_matter(
     row: str, split: tuple[int, int, int], window: int, int8: bool
 ) -> None:
@@ -316,8 +257,7 @@ def test_the_split_does_not_matter_to_many_heads_of_one_key(row: str, split: tup
     assert same_bits(whole, run(row, model, tokens, parents, model.cache(40, 50), 40, split))
 
 
-@pytest.mark.parametrize("row", float_rows())
-@pytest.mark.parametrize("int8", [False, True])
+@EVERY_CACHE
 def test_a_long_context_has_the_same_bits_for_one_token_and_for_several(row: str, int8: bool) -> None:
     model = Model(heads=6, kv_heads=1, dim=16, int8=int8)
     tokens, cache = model.tokens(4), model.cache(6000, 6004)
@@ -326,8 +266,7 @@ def test_a_long_context_has_the_same_bits_for_one_token_and_for_several(row: str
     assert same_bits(together[[0, 2, 3]], plain)
 
 
-@pytest.mark.parametrize("row", float_rows())
-@pytest.mark.parametrize("int8", [False, True])
+@EVERY_CACHE
 def test_keys_outside_the_window_are_not_read(row: str, int8: bool) -> None:
     model = Model(window=16, int8=int8)
     tokens, cache = model.tokens(3), model.cache(50, 60)
@@ -337,8 +276,7 @@ def test_keys_outside_the_window_are_not_read(row: str, int8: bool) -> None:
     assert not np.isnan(expected).any()
 
 
-@pytest.mark.parametrize("row", float_rows())
-@pytest.mark.parametrize("int8", [False, True])
+@EVERY_CACHE
 def test_siblings_are_not_read(row: str, int8: bool) -> None:
     model = Model(int8=int8)
     tokens = model.tokens(4)
@@ -359,9 +297,8 @@ def test_large_scores_do_not_overflow(row: str) -> None:
     np.testing.assert_allclose(out, reference(model, tokens, [-1, 0, 1], cache, 20)[0], rtol=0, atol=0.5)
 
 
-@pytest.mark.parametrize("row", float_rows())
+@EVERY_CACHE
 @pytest.mark.parametrize("window", [0, 4000])
-@pytest.mark.parametrize("int8", [False, True])
 def test_few_tokens_share_out_a_long_context(row: str, window: int, int8: bool) -> None:
     model = Model(heads=6, kv_heads=2, dim=96, window=window, int8=int8)
     tokens, parents, cache = model.tokens(3), [-1, 0, 0], model.cache(5000, 5003)
