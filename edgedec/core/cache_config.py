@@ -7,10 +7,13 @@ from typing import Literal
 from edgedec.core.quick_dataclass import dataclass
 
 KvType = Literal["fp16", "int8"]
-"""Number format of keys and values: fp16, or int8 with fp16 scales, whose products are exact integers."""
+"""Number format of keys and values: fp16, or int8 with fp16 scales of 32 numbers of a key, 64 of a value."""
 
 KvChoice = Literal["auto", "fp16", "int8"]
 """A number format, or "auto" for the one that pays here."""
+
+KV_FORMATS: dict[KvType, str] = {"fp16": "fp16", "int8": "int8.2"}
+"""Their names in files. int8 has a number: its rows had another meaning before, and those are not read."""
 
 Device = Literal["cpu", "npu", "gpu"]
 """Where a model runs: on the CPU, on an NPU for which it was exported, or on a GPU."""

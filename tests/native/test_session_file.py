@@ -64,6 +64,13 @@ def test_the_same_file_opens_on_both_sides(
     assert [side.length for side in again] == [count + 1] * 2
 
 
+def test_int8_rows_have_a_format_of_their_own(bundle: Callable[[str], Path]) -> None:
+    """Older ones, which have the same size, do not fit."""
+    native, python = pair(bundle("llama"), "int8")
+    assert native.cache_layout == python.cache_layout
+    assert native.cache_layout.startswith("int8.2 ")
+
+
 def test_damaged_files_are_refused_as_python_refuses_them(
     bundle: Callable[[str], Path], tmp_path: Path
 ) -> None:

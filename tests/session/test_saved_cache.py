@@ -215,7 +215,7 @@ def test_a_cache_of_another_kind_is_rebuilt(folder: Path, tmp_path: Path) -> Non
     session, lines = chat_of(model, GREEDY), list[str]()
     restore_session(path, session, model_id, lines.append)
     assert [line.partition(" is of ")[2].partition(";")[0] for line in lines] == [
-        "kind fp16 2x2x2x32, and the one here int8 2x2x2x18"
+        "kind fp16 2x2x2x32, and the one here int8.2 2x2x2x18"
     ]
     expected = said(session, "More")
     save_session(path, session, model_id)
@@ -225,6 +225,26 @@ def test_a_cache_of_another_kind_is_rebuilt(folder: Path, tmp_path: Path) -> Non
     restore_session(path, restored, model_id, silent)
     assert len(expected) > 0
     assert said(restored, "And more") == last
+
+
+def test_int8_rows_of_the_format_before_are_not_read(folder: Path, tmp_path: Path) -> None:
+    """They have the same size, and another meaning."""
+    path, bundle = tmp_path / "talk", tiny_bundle(folder)
+    model, model_id = opened(bundle, kv="int8")
+    session = chat_of(model, GREEDY)
+    said(session, "Hello")
+    save_session(path, session, model_id)
+    expected = said(session, "More")
+    rewritten(path, lambda d: d["cache"].update(layout="int8 2x2x2x18"))
+    restored, lines = chat_of(opened(bundle, kv="int8")[0], GREEDY), list[str]()
+    restore_session(path, restored, model_id, lines.append)
+    assert lines == [
+        f"note: the cache in {path} is of kind int8 2x2x2x18, and the one here int8.2 2x2x2x18;"
+        " the next reply reads the conversation again"
+    ]
+    assert said(restored, "More") == expected
+    assert restored.last is not None
+    assert restored.last.reused == 0
 
 
 def test_a_smaller_context_reads_the_conversation_again(folder: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from edgedec.assemble.runner import Runner
-from edgedec.core.cache_config import KvType
+from edgedec.core.cache_config import KV_FORMATS, KvType
 from edgedec.core.errors import BadFileError
 from edgedec.core.rows import Rows
 from edgedec.decode.engine import Engine
@@ -216,9 +216,7 @@ def test_a_prompt_that_is_too_large_is_saved_in_part(bundle: Bundle, tmp_path: P
 
 @pytest.mark.parametrize("where", [0.1, 0.5, 0.999])
 @pytest.mark.parametrize("architecture", ["qwen2", "qwen35"])
-def test_a_damaged_file_costs_a_line(
-    architecture: str, where: float, bundle: Bundle, tmp_path: Path
-) -> None:
+def test_a_damaged_file_costs_a_line(architecture: str, where: float, bundle: Bundle, tmp_path: Path) -> None:
     prompt = talk(800, 300)
     expected = Side(bundle(architecture), tmp_path).reply(prompt)[1]
     victims = {path: path.read_bytes() for path in files(tmp_path)}
@@ -269,6 +267,19 @@ def test_other_models_caches_and_versions_have_their_own(
         assert side.reply(prompt)[0] == 0
         (line,) = side.lines
         assert line == f"note: {count} saved prefixes of other models, caches or versions are left alone"
+
+
+def test_int8_rows_of_the_format_before_are_left_alone(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompt = talk(600)
+    with monkeypatch.context() as patch:
+        patch.setitem(KV_FORMATS, "int8", "int8")
+        Side(bundle("qwen2"), tmp_path, kv="int8").reply(prompt)
+    side, count = Side(bundle("qwen2"), tmp_path, kv="int8"), len(files(tmp_path))
+    assert side.reply(prompt)[0] == 0
+    assert side.lines == [f"note: {count} saved prefixes of other models, caches or versions are left alone"]
+    assert Side(bundle("qwen2"), tmp_path, kv="int8").reply(prompt)[0] > 0
 
 
 def test_a_full_disk_costs_a_line(bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

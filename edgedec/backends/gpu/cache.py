@@ -14,7 +14,7 @@ import numpy as np
 
 from edgedec.backends.gpu.device import GpuDevice, Slice
 from edgedec.backends.gpu.program import cache_row_bytes
-from edgedec.core.cache_config import KvType
+from edgedec.core.cache_config import KV_FORMATS, KvType
 from edgedec.core.cache_kinds import Keys
 from edgedec.core.errors import BadFileError
 from edgedec.core.forward import Sink, Source
@@ -56,7 +56,7 @@ class GpuCache:
     def layout(self) -> str:
         """The text of ``KvMemory.layout``."""
         rings = f" {self._sizes(self._rings)}x{self._kept}" if self._rings else ""
-        return f"{self._kv} {self._sizes(self._whole)}{rings}"
+        return f"{KV_FORMATS[self._kv]} {self._sizes(self._whole)}{rings}"
 
     def _sizes(self, keys: Keys) -> str:
         return f"{keys.layers}x2x{keys.kv_heads}x{kv_row_bytes(keys.head_dim, self._kv)}"

@@ -13,6 +13,7 @@ from edgedec.backends.onnx.kv_pages import KvPages
 from edgedec.backends.onnx.kv_rings import KvRings, fill
 from edgedec.backends.state_memory import StateMemory
 from edgedec.backends.state_store import states_file_bytes, states_layout
+from edgedec.core.cache_config import KV_FORMATS
 from edgedec.core.cache_kinds import Keys
 from edgedec.core.errors import BackendError, Remedy
 from edgedec.core.forward import Sink, Source
@@ -181,7 +182,7 @@ class KvMemory:
         """
         sizes = [(*part.array.shape[:3], part.array.shape[4] * 2) for part in self._parts]
         texts = ["x".join(map(str, size)) for size in sizes]
-        keys = f"{self._kv} {' '.join(texts)}" + (f"x{self._rings.kept}" if self._rings else "")
+        keys = f"{KV_FORMATS[self._kv]} {' '.join(texts)}" + (f"x{self._rings.kept}" if self._rings else "")
         return keys + (states_layout(self.states.kinds) if self.states else "")
 
     def nbytes(self, slots: int) -> int:

@@ -30,6 +30,8 @@ std::string kv_row_name(int64_t head_dim) {
 
 const char* kv_name(KvType kv) { return kv == KvType::kInt8 ? "int8" : "fp16"; }
 
+const char* kv_format(KvType kv) { return kv == KvType::kInt8 ? "int8.2" : "fp16"; }
+
 Keys whole_keys(const ModelSpec& spec) {
   for (const Keys& keys : keys_of(spec))
     if (!keys.window) return keys;

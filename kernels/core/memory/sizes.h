@@ -19,6 +19,8 @@ int64_t kv_row_bytes(int64_t head_dim, KvType kv);
 // Name, in a graph that takes every type, of the last dimension of its cache, in units of two bytes.
 std::string kv_row_name(int64_t head_dim);
 const char* kv_name(KvType kv);
+// Its name in files. int8 has a number, since its rows had another meaning before: those are no longer read.
+const char* kv_format(KvType kv);
 
 // The keys of all tokens; the graph has them as kv_cache, also where no layer keeps any.
 Keys whole_keys(const ModelSpec& spec);

@@ -89,7 +89,7 @@ bool KvMemory::release(int64_t length, int64_t reached) {
 }
 
 std::string KvMemory::layout() const {
-  const std::string whole = std::string(kv_name(kv_)) + " " + sizes_text(whole_);
+  const std::string whole = std::string(kv_format(kv_)) + " " + sizes_text(whole_);
   return (windowed_ ? whole + " " + sizes_text(rings_) + "x" + decimal(kept_) : whole) + states_.memory().layout();
 }
 
