@@ -54,6 +54,31 @@ def test_kernels(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "of 10.0 GB/s" in table
 
 
+def test_kernels_behind_several_numbers_of_tokens(folder: Path) -> None:
+    """Each pass names its own, and is relative to that over one token behind as many."""
+    model = ["-m", str(folder / "bundle"), "--threads", "1", "--repeat", "2", "--tokens", "1,2"]
+    facts = report(bench(folder, "kernels", *model, "--resident", "40,0", "--json"))
+    assert facts["resident_tokens"] == [0, 40]
+    named = [(cost["resident_tokens"], cost["tokens"]) for cost in facts["passes"]]
+    assert named == [(0, 1), (0, 2), (40, 1), (40, 2)]
+    assert [facts["passes"][at]["relative"] for at in (0, 2)] == [1.0, 1.0]
+    assert set(facts["energy"]["sides"]) == {"1 behind 0", "2 behind 0", "1 behind 40", "2 behind 40"}
+    one = report(bench(folder, "kernels", *model, "--resident", "40", "--json"))
+    assert one["resident_tokens"] == 40
+    assert set(facts["passes"][0]) - set(one["passes"][0]) == {"resident_tokens"}
+    assert set(facts) == set(one)
+    table = bench(folder, "kernels", *model, "--resident", "0,40").stdout
+    assert "resident" in table
+    assert "40 tokens resident" in bench(folder, "kernels", *model, "--resident", "40").stdout
+
+
+@pytest.mark.parametrize("given", ["-1", "0,x", "", "4,,8"])
+def test_numbers_of_resident_tokens_that_are_none_are_refused(folder: Path, given: str) -> None:
+    refused = bench(folder, "kernels", "-m", str(folder / "bundle"), "--resident", given)
+    assert refused.exit_code != 0
+    assert "is not a list of numbers from 0 on" in refused.output
+
+
 def test_weights_read_leave_out_an_embedding_that_is_only_looked_up(folder: Path, tmp_path: Path) -> None:
     export_gguf(write_tiny(tmp_path / "untied.gguf", tied=False), tmp_path / "untied")
     tied, untied = pass_weights(folder / "bundle"), pass_weights(tmp_path / "untied")

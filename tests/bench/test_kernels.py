@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -56,6 +57,15 @@ def test_ratios_are_taken_within_a_round() -> None:
     assert one.relative == Spread(1.0, 1.0, 1.0)
     assert four.relative.low == pytest.approx(14 / 11)
     assert four.relative.high == pytest.approx(14 / 11)
+
+
+def test_passes_behind_several_numbers_of_tokens_are_named_by_them(fakes: Fakes) -> None:
+    asked = replace(study([4], resident=20), named=True)
+    journal = measure(fakes, asked)
+    one, four = pass_costs(times_of(journal, EDGEDEC), asked.behind)
+    assert (one.name, four.name) == ("1 behind 20", "4 behind 20")
+    assert four.as_json()["resident_tokens"] == 20
+    assert set(energies_of_passes(journal, asked, TRAFFIC, 8, "").by_side) == {one.name, four.name}
 
 
 def test_the_round_that_warms_up_does_not_count(fakes: Fakes) -> None:

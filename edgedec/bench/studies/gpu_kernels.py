@@ -23,13 +23,17 @@ _STREAMED = ("quant_linear/quant_linear", "quant_linear/tiles", "quant_linear/fl
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """All steps of a kernel in a pass over ``tokens`` tokens. ``streamed``: bytes of weights read by them."""
+    """All steps of a kernel in a pass over ``tokens`` tokens. ``streamed``: bytes of weights read by them.
+
+    ``resident``: tokens in the cache before, where passes of a report differ in that.
+    """
 
     tokens: int
     kernel: str
     steps: int
     ms: Spread
     streamed: int
+    resident: int | None = None
 
     @property
     def gb_per_s(self) -> float:
@@ -39,6 +43,7 @@ class KernelTime:
     def as_json(self) -> dict[str, object]:
         return {
             "tokens": self.tokens,
+            **({} if self.resident is None else {"resident_tokens": self.resident}),
             "kernel": self.kernel,
             "steps": self.steps,
             **self.ms.named("ms"),
@@ -55,6 +60,8 @@ class GpuStudy:
     resident: int
     repeat: int
     context: int
+    named: bool = False
+    """Whether times say how many tokens were resident."""
 
 
 def measure_kernels(bundle: Path, study: GpuStudy, progress: Progress) -> tuple[KernelTime, ...]:
@@ -100,7 +107,10 @@ def _times(
         times = {kernel: spread(1e3 * one[kernel] for one in rounds[1:]) for kernel in rounds[-1]}
         for kernel in sorted(times, key=lambda name: -times[name].median):
             mine = [step for step in steps if step.kernel == kernel]
-            yield KernelTime(count, kernel, len(mine), times[kernel], _streamed(executor.program, mine))
+            behind = study.resident if study.named else None
+            yield KernelTime(
+                count, kernel, len(mine), times[kernel], _streamed(executor.program, mine), behind
+            )
 
 
 def _streamed(program: Program, steps: Sequence[KernelStep]) -> int:

@@ -28,14 +28,29 @@ PassTimes = Mapping[int, Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class PassCost:
-    """Time in ms of a pass over ``tokens`` tokens, and its ratio to the pass over one in the same round."""
+    """Time in ms of a pass over ``tokens`` tokens, and its ratio to the pass over one in the same round.
+
+    ``resident``: tokens in the cache before both, where passes of a report differ in that.
+    """
 
     tokens: int
     ms: Spread
     relative: Spread
+    resident: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name among the energies of a report."""
+        return pass_name(self.tokens, self.resident)
 
     def as_json(self) -> dict[str, float]:
-        return {"tokens": self.tokens, **self.ms.named("ms"), **self.relative.named("relative")}
+        behind = {} if self.resident is None else {"resident_tokens": self.resident}
+        return {"tokens": self.tokens, **behind, **self.ms.named("ms"), **self.relative.named("relative")}
+
+
+def pass_name(tokens: int, resident: int | None) -> str:
+    """Name a pass; ``resident``: tokens before it, where passes of a report differ in that."""
+    return str(tokens) if resident is None else f"{tokens} behind {resident}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +68,15 @@ class PeerCost:
 class KernelReport:
     """Pass costs of one model on one kernel row. Every pass reads ``weight_bytes`` once.
 
-    ``peers``: the same passes of other runtimes. ``energies``: joules a token, by tokens of a pass. ``kv``:
-    type of the KV cache, None where another runtime chooses it.
+    ``resident``: tokens in the cache; several where each pass names its own. ``peers``: the same passes of
+    other runtimes. ``energies``: joules a token, by names of passes. ``kv``: type of the KV cache, None where
+    another runtime chooses it.
     """
 
     model: str
     isa: str
     threads: int
-    resident: int
+    resident: int | Sequence[int]
     weight_bytes: int
     bandwidth_gb_s: float
     passes: tuple[PassCost, ...]
@@ -73,7 +89,7 @@ class KernelReport:
 
     @property
     def bandwidth_fraction(self) -> float:
-        """Weights read per second by passes over one token, divided by the measured bandwidth."""
+        """Weights read per second by the first passes over one token, divided by the measured bandwidth."""
         one = next(cost for cost in self.passes if cost.tokens == 1)
         return self.weight_bytes / (one.ms.median * 1e-3) / (self.bandwidth_gb_s * 1e9)
 
@@ -82,7 +98,7 @@ class KernelReport:
             "model": self.model,
             "isa": self.isa,
             "threads": self.threads,
-            "resident_tokens": self.resident,
+            "resident_tokens": self.resident if isinstance(self.resident, int) else list(self.resident),
             "kv": self.kv,
             "weight_bytes": self.weight_bytes,
             "bandwidth_gb_s": rounded(self.bandwidth_gb_s),
@@ -97,7 +113,10 @@ class KernelReport:
 
 @dataclass(frozen=True, slots=True)
 class PassStudy:
-    """Passes to time: their numbers of tokens, the tokens in the cache before, and rounds."""
+    """Passes to time: their numbers of tokens, the tokens in the cache before, and rounds.
+
+    ``named``: names and costs of passes say how many tokens were in the cache.
+    """
 
     counts: Sequence[int]
     resident: int
@@ -105,6 +124,12 @@ class PassStudy:
     vocab_size: int
     settle: Callable[[], None] = settle
     energy: EnergyProbe | None = None
+    named: bool = False
+
+    @property
+    def behind(self) -> int | None:
+        """Resident tokens, where passes are named by them."""
+        return self.resident if self.named else None
 
     @property
     def sizes(self) -> list[int]:
@@ -171,26 +196,28 @@ def _counted(journal: Journal[StudyRow], side: str) -> list[StudyRow]:
 def energies_of_passes(
     journal: Journal[StudyRow], study: PassStudy, traffic: Traffic, window: int, reason: str
 ) -> Energies:
-    """Return the joules a token of EdgeDec's passes, by their tokens. ``window``: see ``Work.plus``."""
-    spent: dict[str, list[Spent]] = {str(size): [] for size in study.sizes}
+    """Return the joules a token of EdgeDec's passes, by their names. ``window``: see ``Work.plus``."""
+    spent: dict[str, list[Spent]] = {pass_name(size, study.behind): [] for size in study.sizes}
     for row in _counted(journal, EDGEDEC):
         size = int(row.case[1])
         work = Work().plus(size, study.resident + size, window)
-        spent[str(size)].append(Spent(size, work, 0.0, row.took.get("joules"), row.took.get("meter", "")))
+        spent[pass_name(size, study.behind)].append(
+            Spent(size, work, 0.0, row.took.get("joules"), row.took.get("meter", ""))
+        )
     return energies_of(spent, dict.fromkeys(spent, traffic), reason)
 
 
-def pass_costs(times: PassTimes) -> tuple[PassCost, ...]:
-    """Return the pass costs of one side, fewest tokens first."""
+def pass_costs(times: PassTimes, resident: int | None = None) -> tuple[PassCost, ...]:
+    """Return the pass costs of one side, fewest tokens first. ``resident``: see ``PassCost``."""
     return tuple(
-        PassCost(size, spread(1e3 * t for t in took), spread(pair_ratios(took, times[1])))
+        PassCost(size, spread(1e3 * t for t in took), spread(pair_ratios(took, times[1])), resident)
         for size, took in times.items()
     )
 
 
-def peer_costs(theirs: PassTimes, ours: PassTimes) -> tuple[PeerCost, ...]:
+def peer_costs(theirs: PassTimes, ours: PassTimes, resident: int | None = None) -> tuple[PeerCost, ...]:
     """Return the pass costs of a peer, with ratios to EdgeDec's."""
     return tuple(
         PeerCost(cost, spread(pair_ratios(theirs[cost.tokens], ours[cost.tokens])))
-        for cost in pass_costs(theirs)
+        for cost in pass_costs(theirs, resident)
     )
