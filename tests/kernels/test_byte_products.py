@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes import c_size_t
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from tests.fixtures.nightly import every
 from tests.kernels.arm import ArmLibrary, ArmRunner, needs_arm
-from tests.kernels.float_rows import pointer
+from tests.kernels.float_rows import Array, pointer
 from tests.kernels.quant_rows import SCALAR, Runner, runner_id, runners
 
 Bytes = npt.NDArray[np.int8]
@@ -63,23 +64,18 @@ def apart(rng: np.random.Generator, made: Shape) -> tuple[Bytes, Bytes]:
     return flat, rows
 
 
+def call(runner: Runner, function: str, *arguments: Array | int) -> None:
+    sent = [c_size_t(value) if isinstance(value, int) else pointer(value) for value in arguments]
+    runner.call(function, runner.row.encode(), *sent)
+
+
 def scores(runner: Runner, made: Shape, seed: int) -> tuple[Ints, Ints, Ints]:
     """Sums of a row, those by NumPy, and the memory behind those of each query, which holds sevens."""
     rng = np.random.default_rng(seed)
     (flat, keys), queries = apart(rng, made), signed(rng, made.count, made.width)
     sums = np.full((made.count, made.sums_stride), 7, np.int32)
-    runner.call(
-        "edgedec_byte_scores",
-        runner.row.encode(),
-        pointer(queries),
-        made.count,
-        pointer(flat),
-        made.stride,
-        made.rows,
-        made.width,
-        pointer(sums),
-        made.sums_stride,
-    )
+    sizes = (made.stride, made.rows, made.width)
+    call(runner, "edgedec_byte_scores", queries, made.count, flat, *sizes, sums, made.sums_stride)
     expected = queries.astype(np.int32) @ keys.astype(np.int32).T
     return sums[:, : made.rows], expected, sums[:, up(made.rows, 16) :]
 
@@ -95,17 +91,8 @@ def values(runner: Runner, made: Shape, seed: int) -> tuple[Ints, Ints]:
     expected, sums = before.copy(), before.copy()
     expected[:, : made.width] += weights[:, : made.rows].astype(np.int32) @ rows.astype(np.int32)
     read = (made.count - 1) * MOST_ROWS + up(made.rows, 4)  # weights past the last value's: three at most
-    runner.call(
-        "edgedec_byte_values",
-        runner.row.encode(),
-        pointer(weights.ravel()[:read].copy()),
-        made.count,
-        pointer(flat),
-        made.stride,
-        made.rows,
-        made.width,
-        pointer(sums),
-    )
+    sizes = (made.stride, made.rows, made.width)
+    call(runner, "edgedec_byte_values", weights.ravel()[:read].copy(), made.count, flat, *sizes, sums)
     return sums, expected
 
 
@@ -136,36 +123,35 @@ def test_sums_are_exact_on_arm(arm_library: ArmLibrary, row: str, seed: int) -> 
 
 @pytest.mark.parametrize("runner", [SCALAR, *runners()], ids=runner_id)
 def test_the_greatest_sums_do_not_saturate(runner: Runner) -> None:
-    made = Shape(count=5, rows=64, width=32, stride=32, sums_stride=64)
     for query in (-127, 127):
         for key in (-127, 127):
-            queries, keys = np.full((5, 32), query, np.int8), np.full((64, 32), key, np.int8)
-            sums, name = np.zeros((5, 64), np.int32), runner.row.encode()
-            rows = (pointer(keys), made.stride, made.rows, made.width)
-            runner.call("edgedec_byte_scores", name, pointer(queries), 5, *rows, pointer(sums), 64)
+            queries, rows = np.full((5, 32), query, np.int8), np.full((64, 32), key, np.int8)
+            sums = np.zeros((5, 64), np.int32)
+            call(runner, "edgedec_byte_scores", queries, 5, rows, 32, 64, 32, sums, 64)
             assert np.all(sums == 32 * query * key)
             weights, sums = np.full((5, 64), 127, np.uint8), np.zeros((5, 64), np.int32)
-            runner.call("edgedec_byte_values", name, pointer(weights), 5, *rows, pointer(sums))
+            call(runner, "edgedec_byte_values", weights, 5, rows, 32, 64, 32, sums)
             assert np.all(sums[:, :32] == 64 * 127 * key)
             assert not sums[:, 32:].any()
 
 
 def test_wrong_sizes_are_refused() -> None:
-    data, sums = pointer(np.zeros(64 * 64, np.int8)), pointer(np.zeros((24, 64), np.int32))
+    data, sums = np.zeros(64 * 64, np.int8), np.zeros((24, 64), np.int32)
 
-    def refused(status: int, function: str, *arguments: object) -> None:
+    def refused(status: int, row: str, function: str, *arguments: Array | int) -> None:
         with pytest.raises(AssertionError, match=f"returned {status}"):
-            SCALAR.call(function, *arguments)
+            call(Runner(row), function, *arguments)
 
-    for count, rows, width, stride in (
+    wrong = (
         (0, 1, 32, 64),
         (25, 1, 32, 64),
         (1, 0, 32, 64),
         (1, 65, 32, 80),
         (1, 1, 48, 64),
         (1, 17, 32, 31),
-    ):
-        refused(2, "edgedec_byte_scores", b"scalar", data, count, data, 64, rows, width, sums, stride)
+    )
+    for count, rows, width, stride in wrong:
+        refused(2, "scalar", "edgedec_byte_scores", data, count, data, 64, rows, width, sums, stride)
     for width in (0, 24, 80):
-        refused(2, "edgedec_byte_values", b"scalar", data, 1, data, 64, 1, width, sums)
-    refused(1, "edgedec_byte_values", b"none", data, 1, data, 64, 1, 16, sums)
+        refused(2, "scalar", "edgedec_byte_values", data, 1, data, 64, 1, width, sums)
+    refused(1, "none", "edgedec_byte_values", data, 1, data, 64, 1, 16, sums)
