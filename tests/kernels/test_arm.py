@@ -78,12 +78,16 @@ def test_a_row_can_be_forced_where_the_cpu_has_it(
 def test_only_the_rows_with_flags_use_their_instructions() -> None:
     build()
     found = {}
-    for path in (BUILD / "kernels").rglob("*.o"):
+    folder = BUILD / "kernels" / "CMakeFiles"
+    for path in folder.rglob("*.o"):
         code = run("aarch64-linux-gnu-objdump", "-d", "--no-show-raw-insn", path)
         used = set(re.findall(r"\t((?:us|u|s|su)dot|(?:us|u|s)mmla)\s", code))
         if used:
-            found[path.name] = used
-    assert found == {"neon_dotprod.cc.o": {"sdot"}, "neon_i8mm.cc.o": {"usdot", "usmmla"}}
+            found[path.relative_to(folder).parts[0]] = used
+    assert found == {
+        "edgedec_linear_neon_dotprod.dir": {"sdot"},
+        "edgedec_linear_neon_i8mm.dir": {"sdot", "smmla", "usdot", "usmmla"},
+    }
 
 
 @EVERY_ROW
