@@ -15,14 +15,15 @@ static_assert(Int8s::kValueGroup == byte_products::kMostWidth && kMixed == Int8s
 
 constexpr float kLeastWeight = 7.8886091e-31f;  // 2^-100: weights times scales below it count for nothing
 
-// The scales of one group of up to kBlock rows as floats, zeros behind them, and whether none is NaN.
+// The scales of one group of up to kBlock rows as floats, zeros behind them, and whether all are numbers: those of a damaged
+// file may be infinite.
 template <class V>
 EDGEDEC_INLINE bool scales_of(const uint16_t* rows, size_t row, size_t at, size_t n, float* scales) {
   alignas(64) uint16_t halves[kBlock];
   uint16_t lost = 0;
   for (size_t j = 0; j < n; ++j) {
     halves[j] = rows[j * row + at];
-    lost |= halves[j] == kNoScale;
+    lost |= (halves[j] & 0x7c00) == 0x7c00;
   }
   for (size_t j = n; j % kLanes; ++j) halves[j] = 0;
   for (size_t j = 0; j < n; j += kLanes) V::load_f16(halves + j).store(scales + j);

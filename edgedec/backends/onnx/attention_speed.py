@@ -37,9 +37,7 @@ class _Config(ctypes.Structure):
     )
 
 
-def attention_seconds(
-    keys: Keys, heads: int, kv: KvType, tokens: int, clock: Callable[[], float]
-) -> float:
+def attention_seconds(keys: Keys, heads: int, kv: KvType, tokens: int, clock: Callable[[], float]) -> float:
     """Return the least time of a layer's attention over ``KEYS`` random keys, on one thread.
 
     ``keys``: the sizes of a layer. ``heads``: its query heads. Raises BackendError without the library.
