@@ -29,15 +29,15 @@ def spec_of(*kinds: Keys) -> ModelSpec:
     return replace(plain, caches=kinds, n_window_layers=6, window=8)
 
 
-@pytest.mark.parametrize(("kv", "rows"), [("fp16", (64, 32)), ("int8", (34, 17))])
-def test_each_kind_has_its_own_shape(kv: KvType, rows: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("kv", "named", "rows"), [("fp16", "fp16", (64, 32)), ("int8", "int8.2", (34, 17))])
+def test_each_kind_has_its_own_shape(kv: KvType, named: str, rows: tuple[int, int]) -> None:
     memory = KvMemory(spec_of(*KINDS), CAPACITY, kv, RING)
     assert {name: array.shape for name, array in memory.arrays.items()} == {
         "kv_cache": (2, 2, 1, CAPACITY, rows[0]),
         "kv_window": (3, 2, 2, RING, rows[1]),
     }
     assert memory.reserved == kv_bytes(spec_of(*KINDS), CAPACITY, kv, RING)
-    assert memory.layout == f"{kv} 2x2x1x{2 * rows[0]} 3x2x2x{2 * rows[1]}x264"
+    assert memory.layout == f"{named} 2x2x1x{2 * rows[0]} 3x2x2x{2 * rows[1]}x264"
 
 
 def test_the_order_of_kinds_does_not_matter() -> None:

@@ -13,7 +13,7 @@
 
 namespace edgedec::engine {
 
-// Number format of keys and values: fp16, or int8 with one fp16 scale for every 32 numbers.
+// Number format of keys and values: fp16, or int8 with fp16 scales (tree_attention.h).
 enum class KvType { kFp16, kInt8 };
 
 // Takes the bytes of a saved cache, piece by piece.
