@@ -96,8 +96,9 @@ struct Int8s {
 
  private:
   // The least fp16 number a with 127 a >= amax: the one nearest to amax / 127, or the next. Products with 127 are
-  // exact.
+  // exact. Below 2^-26 all bytes are 0 with any of them; a device that has no subnormal floats could not tell which.
   static EDGEDEC_INLINE uint16_t scale_of(float amax) {
+    if (amax < 1.4901161e-8f) return 0;
     uint16_t scale = float_to_half(amax / 127.0f);
     if (half_to_float(scale) * 127.0f < amax) ++scale;
     return scale < 0x7c00 ? scale : kNoScale;

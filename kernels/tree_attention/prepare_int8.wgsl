@@ -45,6 +45,9 @@ fn scale_of(most: u32) -> u32 {
   if (most >= 0x7f800000u) {
     return NO_SCALE;
   }
+  if (most < 0x32800000u) {  // 2^-26
+    return 0u;
+  }
   var scale = float_to_half(ed_div(bitcast<f32>(most), 127.0));
   if (bitcast<u32>(ed_mul(half_to_float(scale), 127.0)) < most) {
     scale += 1u;

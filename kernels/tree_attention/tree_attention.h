@@ -28,7 +28,8 @@
 //                                                        transform without its factor, pairs (i, i + n/2) first, then n/4
 //                                                        and so on, a + b and a - b; f is 1/8 for 32 elements of q, else 1/4
 //   prepare  a      = the least fp16 number with max |x| <= 127 a    for each 32 elements of k, and each 64 of v; NaN where an
-//            x      = int8(x / a)                        x is not finite or a too great; half to even, 0 where a is 0 or NaN
+//            x      = int8(x / a)                        x is not finite or a too great, 0 below max |x| = 2^-26; half to
+//                                                        even, 0 where a is 0 or NaN
 //            b      = max |q| / 127                      for each 32 elements; 0 where it is subnormal; q = int8(q / b)
 //   attend   s[j]   = sum over g of sum_g (a[j] b)       group g of 32 ascending, one fused multiply-add each, from 0;
 //                                                        sum_g is the integer <q, k[j]> of the group

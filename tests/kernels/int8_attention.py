@@ -63,6 +63,7 @@ def _rounded(x: F32) -> tuple[npt.NDArray[np.int8], F16]:
     scale = (most / np.float32(127)).astype(np.float16)
     short = scale.astype(np.float32) * np.float32(127) < most
     scale = np.where(short, np.nextafter(scale, np.float16(np.inf)), scale)
+    scale = np.where(most < 2.0**-26, np.float16(0), scale)
     lost = ~np.isfinite(x).all(axis=-1, keepdims=True) | ~np.isfinite(scale)
     scale = np.where(lost, np.float16(np.nan), scale)
     whole = np.where(lost | (scale == 0), 0, np.rint(x / scale.astype(np.float32)))

@@ -283,7 +283,7 @@ def test_costs_are_measured_and_handed_out(bundle: Path) -> None:
             pass
         costs = engine.last()["costs"]
         assert [tokens for tokens, _ in costs] == [1, 2, 4, 8, 9, 16]
-        assert engine.passes[:4] == [1, 2, 1, 4]
+        assert engine.passes[:4] == [1, 2, 4, 8]
         engine.reply(text=TEXT, max_tokens=20, sampling={"temperature": 0})
         assert engine.tokens == expected
     with WebEngine(bundle, context=256, costs=costs) as engine:
