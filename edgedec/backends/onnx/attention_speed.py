@@ -66,5 +66,5 @@ def attention_seconds(keys: Keys, heads: int, kv: KvType, tokens: int, clock: Ca
     return least
 
 
-def _address(array: np.ndarray) -> ctypes.c_void_p:  # type: ignore[type-arg]
+def _address(array: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
