@@ -7,8 +7,8 @@ from collections.abc import Callable
 from edgedec.core.cache_config import Device, KvType
 from edgedec.core.cache_kinds import Keys
 from edgedec.loaded_model import LoadedModel
+from edgedec.metrics.stats import Clock
 
-Clock = Callable[[], float]
 Speed = Callable[[Keys, int, KvType, int, Clock], float]
 
 LONG_CONTEXT = 8192

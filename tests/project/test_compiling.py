@@ -15,7 +15,7 @@ from edgedec.kernels import library
 from tests.conftest import ROOT
 from tests.kernels.levels import COMPILER, build, configure, needs_cmake, run
 
-MOST_FILES = 36
+MOST_FILES = 37
 """It was 214."""
 MOST_TIMES = 160.0
 """Times the reference's CPU-seconds; the build takes 117 times as many, and took 416."""
