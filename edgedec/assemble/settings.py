@@ -8,7 +8,7 @@ from typing import Any
 
 from edgedec.assemble.config import MemoryRule, Objective, RunConfig
 from edgedec.control.switching import SwitchRule
-from edgedec.core.cache_config import Device, KvType, WhenFull
+from edgedec.core.cache_config import Device, KvChoice, WhenFull
 from edgedec.core.errors import UsageError
 from edgedec.sampling.named import Sampling, SamplingArguments, params_of
 
@@ -21,7 +21,7 @@ class RunSettings(SamplingArguments, total=False):
     device_memory: int | str | None
     gpu_layers: int | None
     context: int | None
-    kv: KvType
+    kv: KvChoice
     memory: int | str | MemoryRule | None
     draft: str
     draft_tokens: int

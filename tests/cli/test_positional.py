@@ -18,7 +18,7 @@ from edgedec.cli import text_input
 from edgedec.cli.services import Services
 from tests.cli.support import Home, assert_one_line, run
 
-UNLIMITED: Any = SimpleNamespace(limits=None)
+UNLIMITED: Any = SimpleNamespace(limits=None, most_bytes=lambda: None)
 
 
 def prompt_tokens(home: Home, *args: str, stdin: str = "") -> int:
