@@ -81,10 +81,19 @@ class CachedSequence:
         resident = self.policy.resident(common) if self.policy else common
         return self._forward.reachable(max(resident, 0))
 
+    def _begin_anew(self, kept: list[int]) -> None:
+        """Commit no more than ``kept``, before the cache changes.
+
+        The tokens come first: ``adopt_prefix`` of another thread reads the number of replies, then the
+        tokens, and compares the number again. In the other order it could take the old tokens for the new
+        number, and copy slots that were filled with others since.
+        """
+        self._committed = kept
+        self._replies += 1
+
     def reset(self) -> None:
         """Forget the sequence and empty the cache, also after a pass that failed."""
-        self._replies += 1
-        self._committed = []
+        self._begin_anew([])
         self._forward.rewind(0)
 
     def adopt(self, tokens: Sequence[int]) -> None:
@@ -108,8 +117,7 @@ class CachedSequence:
         """
         if (copying := self._forward.copying) is None:
             raise UnsupportedError(f"{self.spec.name}: no tokens can be copied into its KV cache")
-        self._replies += 1
-        self._committed = []
+        self._begin_anew([])
         reply, tokens = source._replies, list(source._committed[:length])
         held = copying.copy_prefix(source._forward, min(len(tokens), source._forward.length))
         if held and source._replies != reply:
@@ -128,8 +136,7 @@ class CachedSequence:
 
         The caller fills the cache with ``tokens`` inside. An error empties it.
         """
-        self._replies += 1
-        self._committed = list(tokens[:kept])
+        self._begin_anew(list(tokens[:kept]))
         try:
             self._forward.rewind(kept)
             yield
@@ -146,7 +153,6 @@ class CachedSequence:
         """
         if (cache := self.portable) is None:
             raise ValueError("this model's cache cannot be read from a file")
-        self._replies += 1
-        self._committed = []
+        self._begin_anew([])
         cache.read_cache(source, len(tokens))
         self.adopt(tokens)

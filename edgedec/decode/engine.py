@@ -90,15 +90,14 @@ class Engine(CachedSequence):
             prompt, self.spec, max_tokens=max_tokens, capacity=self.capacity, logprobs=details.logprobs
         )
         check_bias(params, self.spec)
-        found = self.reusable(prompt)
-        self._replies += 1
+        found, kept = self.reusable(prompt), common_prefix(self._committed, prompt)
+        self._begin_anew(prompt[:found])
         if (
             found != self._forward.length or self._forward.caps.most_undone
         ):  # states note where a reply begins
             self._forward.rewind(found)
         stops = frozenset(stop_ids)
         if self.speculation:
-            kept = common_prefix(self._committed, prompt)
             self.speculation.begin(prompt, kept, params=params, stop_ids=stops, grammar=details.grammar)
         self._committed = prompt
         places = partial(_places, prompt, self.spec.eos_ids)

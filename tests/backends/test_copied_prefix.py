@@ -183,6 +183,33 @@ def test_an_engine_takes_nothing_of_a_text_that_another_followed() -> None:
     assert replies(second, [1, 2, 3]) == replies(Engine(MarkovForward()), [1, 2, 3])
 
 
+class _Looked(MarkovForward):
+    """While it goes back, somebody looks at what its owner has committed."""
+
+    owner: Engine | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[int, list[int]]] = []
+
+    def rewind(self, length: int) -> None:
+        if self.owner:
+            self.seen.append((self.owner.replies, list(self.owner.committed)))
+        super().rewind(length)
+
+
+def test_tokens_that_go_are_committed_no_more_once_the_number_of_replies_says_so() -> None:
+    """Copies read the number, then the tokens: old ones would be taken for the new text."""
+    forward = _Looked()
+    engine = Engine(forward)
+    replies(engine, [1, 2, 3, 4])
+    before, forward.owner = engine.replies, engine
+    replies(engine, [1, 2, 9])
+    engine.reset()
+    assert next(tokens for number, tokens in forward.seen if number > before) == [1, 2]
+    assert forward.seen[-1] == (before + 2, [])
+
+
 def test_random_prefixes_between_fakes() -> None:
     rng = np.random.default_rng(2)
     engines = [Engine(MarkovForward(max_pass=9)) for _ in range(3)]
