@@ -117,7 +117,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Behind:
-    """What was measured behind one number of resident tokens."""
+    """Measurements behind one number of resident tokens."""
 
     passes: tuple[PassCost, ...]
     peers: Mapping[str, tuple[PeerCost, ...]]

@@ -9,7 +9,7 @@ from edgedec.core.quick_dataclass import dataclass
 KvType = Literal["fp16", "int8"]
 """Number format of keys and values: fp16, or int8 with fp16 scales of 32 numbers of a key, 64 of a value."""
 
-KvChoice = Literal["auto", "fp16", "int8"]
+KvChoice = Literal["auto", KvType]
 """A number format, or "auto" for the one that pays here."""
 
 KV_FORMATS: dict[KvType, str] = {"fp16": "fp16", "int8": "int8.2"}

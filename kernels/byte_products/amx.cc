@@ -1,5 +1,4 @@
-// The products of VNNI. A call has up to 24 queries or rows of weights and 64 rows, which keep tiles busy for less time than it
-// takes to configure them and to load what was just turned.
+// The products of VNNI. Tiles were not tried: a call has at most 24 queries and 64 rows.
 #include "byte_products/avx512_vnni.h"
 
 namespace edgedec::byte_products::amx {

@@ -6,8 +6,6 @@
 //   min, max                     (a < b ? a : b) and (a > b ? a : b): the second operand when one is NaN
 //   load_f16, store_f16          IEEE binary16, round half to even, subnormals kept, NaN made quiet
 //   load_bf16                    the upper halves of fp32 numbers
-//   load_i8                      sixteen int8, exact
-//   broadcast_f16                one binary16 in all lanes
 //   reduce_add                   folds 16 -> 8 -> 4 -> 2 -> 1, lane i with lane i + half
 //   fold(v), unfold(f)           reduce_add of sixteen vectors in two steps: kFold of them, by fold_index(), make a
 //                                Fold, and all Folds make a vector whose lane j = reduce_add(v[j])
@@ -122,12 +120,6 @@ struct Vec16Scalar {
   static EDGEDEC_INLINE Vec16Scalar load_bf16(const uint16_t* p) {
     return map([=](int i) { return bfloat_to_float(p[i]); });
   }
-  static EDGEDEC_INLINE Vec16Scalar load_i8(const void* p) {
-    int8_t byte[kLanes];
-    std::memcpy(byte, p, sizeof byte);
-    return map([&](int i) { return static_cast<float>(byte[i]); });
-  }
-  static EDGEDEC_INLINE Vec16Scalar broadcast_f16(uint16_t half) { return broadcast(quiet_half_to_float(half)); }
   static EDGEDEC_INLINE Vec16Scalar broadcast(float x) {
     return map([=](int) { return x; });
   }

@@ -70,16 +70,6 @@ struct Vec16Avx2 {
     const __m256i b = _mm256_cvtepu16_epi32(_mm_loadu_si128(half + 1));
     return {_mm256_castsi256_ps(_mm256_slli_epi32(a, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(b, 16))};
   }
-  static EDGEDEC_INLINE V load_i8(const void* p) {
-    const auto* eight = static_cast<const char*>(p);
-    const __m256i a = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(eight)));
-    const __m256i b = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(eight + 8)));
-    return {_mm256_cvtepi32_ps(a), _mm256_cvtepi32_ps(b)};
-  }
-  static EDGEDEC_INLINE V broadcast_f16(uint16_t half) {
-    const __m256 eight = _mm256_cvtph_ps(_mm_set1_epi16(static_cast<int16_t>(half)));
-    return {eight, eight};
-  }
   static EDGEDEC_INLINE V broadcast(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
   EDGEDEC_INLINE void store(float* p) const {
     _mm256_storeu_ps(p, lo);

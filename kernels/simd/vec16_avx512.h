@@ -58,12 +58,6 @@ struct Vec16Avx512 {
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
   }
-  static EDGEDEC_INLINE V load_i8(const void* p) {
-    return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))))};
-  }
-  static EDGEDEC_INLINE V broadcast_f16(uint16_t half) {
-    return {_mm512_cvtph_ps(_mm256_set1_epi16(static_cast<int16_t>(half)))};
-  }
   static EDGEDEC_INLINE V broadcast(float x) { return {_mm512_set1_ps(x)}; }
   EDGEDEC_INLINE void store(float* p) const { _mm512_storeu_ps(p, v); }
   EDGEDEC_INLINE void store_partial(float* p, size_t n) const { _mm512_mask_storeu_ps(p, below(n), v); }

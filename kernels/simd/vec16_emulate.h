@@ -58,11 +58,6 @@ inline __attribute__((always_inline)) simde__m512i widen_u16(simde__m256i v) {
   return cast<simde__m512i>(wide);
 }
 
-inline __attribute__((always_inline)) simde__m512i widen_i8(simde__m128i v) {
-  const Halves wide = {{simde_mm256_cvtepi8_epi32(v), simde_mm256_cvtepi8_epi32(simde_mm_unpackhi_epi64(v, v))}};
-  return cast<simde__m512i>(wide);
-}
-
 inline __attribute__((always_inline)) simde__m256i to_half(simde__m512 v) {
   struct Pair {
     simde__m128i half[2];
@@ -123,8 +118,6 @@ inline __attribute__((always_inline)) simde__m512i shift_right(simde__m512i v) {
 #define _mm512_cvtph_ps(h) edgedec::emulate::from_half(h)
 #undef _mm512_cvtepu16_epi32
 #define _mm512_cvtepu16_epi32(v) edgedec::emulate::widen_u16(v)
-#undef _mm512_cvtepi8_epi32
-#define _mm512_cvtepi8_epi32(v) edgedec::emulate::widen_i8(v)
 #undef _mm512_cvtps_ph
 #define _mm512_cvtps_ph(v, rounding) edgedec::emulate::to_half(v)
 #undef _mm512_cvtps_epi32

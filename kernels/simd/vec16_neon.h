@@ -72,18 +72,6 @@ struct Vec16Neon {
   static EDGEDEC_INLINE Vec16Neon load_bf16(const uint16_t* p) {
     return each([=](int i) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * i), 16)); });
   }
-  static EDGEDEC_INLINE Vec16Neon load_i8(const void* p) {
-    const int8x16_t byte = vld1q_s8(static_cast<const int8_t*>(p));
-    const int16x8_t half[2] = {vmovl_s8(vget_low_s8(byte)), vmovl_s8(vget_high_s8(byte))};
-    return each([&](int i) {
-      const int16x4_t four = i % 2 ? vget_high_s16(half[i / 2]) : vget_low_s16(half[i / 2]);
-      return vcvtq_f32_s32(vmovl_s16(four));
-    });
-  }
-  static EDGEDEC_INLINE Vec16Neon broadcast_f16(uint16_t half) {
-    const float32x4_t four = vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(half)));
-    return each([=](int) { return four; });
-  }
   static EDGEDEC_INLINE Vec16Neon broadcast(float x) {
     return each([=](int) { return vdupq_n_f32(x); });
   }

@@ -74,13 +74,6 @@ struct Vec16Wasm {
   static EDGEDEC_INLINE Vec16Wasm load_bf16(const uint16_t* p) {
     return each([=](int i) { return wasm_i32x4_shl(wasm_u32x4_load16x4(p + 4 * i), 16); });
   }
-  static EDGEDEC_INLINE Vec16Wasm load_i8(const void* p) {
-    const auto* bytes = static_cast<const int8_t*>(p);
-    return each([=](int i) {
-      return wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(wasm_i16x8_extend_low_i8x16(wasm_v128_load32_zero(bytes + 4 * i))));
-    });
-  }
-  static EDGEDEC_INLINE Vec16Wasm broadcast_f16(uint16_t half) { return broadcast(quiet_half_to_float(half)); }
   static EDGEDEC_INLINE Vec16Wasm broadcast(float x) {
     return each([=](int) { return wasm_f32x4_splat(x); });
   }

@@ -11,7 +11,7 @@ namespace edgedec::tree_attention {
 namespace {
 
 constexpr size_t kEnoughTasks = 16;        // to keep all threads busy
-constexpr size_t kWorthSplitting = 1 << 19;  // bytes of fp16 keys and values: tens of microseconds; int8 takes as long
+constexpr size_t kWorthSplitting = 1 << 19;  // bytes of fp16 keys and values: tens of microseconds
 constexpr size_t kKeyBytes = 64 << 10;     // of a piece
 constexpr size_t kColumns = 64;            // of a piece: cache lines of every value; one takes a tenth longer
 constexpr size_t kLeastColumns = kMixed;   // what int8 values are mixed in

@@ -1,8 +1,6 @@
 // The storage of a key or value in its row of a cache in fp16; int8_rows.h has that in int8.
 #pragma once
 
-#include <cstring>
-
 #include "simd/vec16.h"
 #include "tree_attention/tree_attention.h"
 
@@ -19,7 +17,7 @@ struct Halves {
   static EDGEDEC_INLINE const char* at(const uint16_t* row, size_t c) { return reinterpret_cast<const char*>(row + c); }
 
   template <class V>
-  static EDGEDEC_INLINE V load(const uint16_t* row, size_t, size_t c) {
+  static EDGEDEC_INLINE V load(const uint16_t* row, size_t c) {
     return V::load_f16(row + c);
   }
   template <class V>
@@ -35,7 +33,7 @@ struct SlowHalves : Halves {
   static constexpr size_t kKeysAhead = 8192, kValuesAhead = 16384;  // bytes: what is prefetched while a block is used
 
   template <class V>
-  static EDGEDEC_INLINE void widen(const uint16_t* row, size_t, size_t c0, size_t c1, float* wide) {
+  static EDGEDEC_INLINE void widen(const uint16_t* row, size_t c0, size_t c1, float* wide) {
     for (size_t c = c0; c < c1; c += kLanes) V::load_f16(row + c).store(wide + (c - c0));
   }
 };
@@ -50,7 +48,7 @@ struct Floats {
     return reinterpret_cast<const char*>(row + 2 * c);
   }
   template <class V>
-  static EDGEDEC_INLINE V load(const uint16_t* row, size_t, size_t c) {
+  static EDGEDEC_INLINE V load(const uint16_t* row, size_t c) {
     return V::load(reinterpret_cast<const float*>(row) + c);
   }
 };

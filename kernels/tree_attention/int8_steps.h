@@ -36,7 +36,7 @@ EDGEDEC_INLINE byte_products::Rows byte_rows(const uint16_t* rows, size_t row, s
 
 constexpr size_t kMostGroups = 2;  // of a key whose sums are there together, in L1
 
-// What a query's scores of n keys get from `groups` groups, the first of which is `g`. Without `begun`, they begin at 0.
+// Adds the products of `groups` groups, from group g on, to a query's scores of n keys. Without `begun`, they begin at 0.
 template <class V>
 EDGEDEC_INLINE void add_groups(const int32_t* sums, const float* scales, const float* query, size_t g, size_t groups, size_t n,
                                bool begun, float* scores) {

@@ -8,7 +8,7 @@
 // Keys and values are prefetched: the hardware's prefetchers stop at the end of a 4 KiB page, and do not see that
 // strips of a block of values lead to the next block. fp16 goes into the second-level cache, as weights do
 // (quant_linear.h). Measured beyond the caches, one token, one core: 8,000 tokens on Zen 3 17 to 25 % less time; fp16,
-// 12,000 tokens on Zen 4 a third less than with the first level. int8 is slower so. A prefetch past the end is harmless.
+// 12,000 tokens on Zen 4 a third less than with the first level. int8_steps.h reads int8. A prefetch past the end is harmless.
 // While a widened block is used, the next ones are prefetched evenly (ahead.h).
 #pragma once
 
@@ -73,7 +73,7 @@ EDGEDEC_INLINE void fold_tile(const float* const* query, const uint16_t* keys, s
       for (int j = 0; j < K; ++j) __builtin_prefetch(E::at(key[j], c) + E::kAhead, 0, E::kPrefetch);
     V wide[K];
 #pragma GCC unroll 8
-    for (int j = 0; j < K; ++j) wide[j] = E::template load<V>(key[j], dim, c);
+    for (int j = 0; j < K; ++j) wide[j] = E::template load<V>(key[j], c);
 #pragma GCC unroll 8
     for (int q = 0; q < Q; ++q) {
       const V x = V::load(query[q] + c);
@@ -123,7 +123,7 @@ EDGEDEC_INLINE void sum_tile(const float* const* weights, const uint16_t* values
     V value[D];
 #pragma GCC unroll 8
     for (int i = 0; i < D; ++i)
-      value[i] = E::template load<V>(values + j * row, dim, c + static_cast<size_t>(i) * kLanes);
+      value[i] = E::template load<V>(values + j * row, c + static_cast<size_t>(i) * kLanes);
 #pragma GCC unroll 8
     for (int q = 0; q < Q; ++q) {
       const V weight = V::broadcast(weights[q][j]);
@@ -194,7 +194,7 @@ EDGEDEC_INLINE void value_tiles(const float* const* weights, size_t queries, con
 // Elements [c0, c1) of n rows as floats.
 template <class V, class E>
 EDGEDEC_INLINE void widen(const uint16_t* rows, size_t dim, size_t n, size_t c0, size_t c1, float* wide) {
-  for (size_t j = 0; j < n; ++j, rows += E::row(dim), wide += c1 - c0) E::template widen<V>(rows, dim, c0, c1, wide);
+  for (size_t j = 0; j < n; ++j, rows += E::row(dim), wide += c1 - c0) E::template widen<V>(rows, c0, c1, wide);
 }
 
 // Tiles of a block with so many queries.

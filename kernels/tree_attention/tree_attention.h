@@ -146,7 +146,7 @@ struct Row {
 // The row of that name, or nullptr when this build has none. Check cpu_has() before running it.
 const Row* find_row(const char* name);
 
-// What a pass runs with: a row of floats, and the products of bytes that go with it.
+// A row of floats, and the products of bytes that go with it.
 struct Kernels {
   const Row* floats;
   const byte_products::Row* bytes;

@@ -55,12 +55,6 @@ EDGEDEC_EXPORT int edgedec_math_from_half(const char* row, const uint16_t* x, fl
   return r ? 0 : 1;
 }
 
-EDGEDEC_EXPORT int edgedec_math_from_int8(const char* row, const int8_t* x, float* y, size_t n) {
-  const Row* r = runnable(row);
-  if (r) r->from_int8(x, y, n);
-  return r ? 0 : 1;
-}
-
 EDGEDEC_EXPORT int edgedec_math_log(const char* row, const double* x, double* y, size_t n) {
   const Row* r = runnable(row);
   if (r) r->log(x, y, n);

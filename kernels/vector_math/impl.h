@@ -82,11 +82,6 @@ void from_half(const uint16_t* x, float* y, size_t n) {
   for (size_t i = 0; i < n; i += kLanes) V::load_f16(x + i).store(y + i);
 }
 
-template <class V>
-void from_int8(const int8_t* x, float* y, size_t n) {
-  for (size_t i = 0; i < n; i += kLanes) V::load_i8(x + i).store(y + i);
-}
-
 void map_log(const double* x, double* y, size_t n) {
   for (size_t i = 0; i < n; ++i) y[i] = log_exact(x[i]);
 }
@@ -106,7 +101,7 @@ constexpr Row make_row(const char* name) {
           combine_add<V>, combine_sub<V>, combine_mul<V>, combine_div<V>, combine_fma<V>, combine_max<V>,
           combine_min<V>, combine_greater<V>,
           reduce_add<V>, reduce_add_each<V>, reduce_max<V>,
-          to_half<V>, from_half<V>, from_int8<V>, map_log, map_sincos};
+          to_half<V>, from_half<V>, map_log, map_sincos};
 }
 
 }  // namespace

@@ -19,7 +19,6 @@ struct Row {
   MapFn reduce_add, reduce_add_each, reduce_max;           // n a multiple of 256: y[i] from x[16i .. 16i + 15]
   void (*to_half)(const float* x, uint16_t* y, size_t n);    // n a multiple of 16
   void (*from_half)(const uint16_t* x, float* y, size_t n);  // n a multiple of 16
-  void (*from_int8)(const int8_t* x, float* y, size_t n);    // n a multiple of 16
   void (*log)(const double* x, double* y, size_t n);
   void (*sincos)(const double* x, double* sine, double* cosine, size_t n);
 };

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from edgedec.backends.onnx.attention_speed import AttentionConfig
 from tests.kernels import int8_attention
 from tests.kernels.float_rows import F32, call
 
@@ -16,24 +17,6 @@ F64 = npt.NDArray[np.float64]
 F16 = npt.NDArray[np.float16]
 GROUPS = (int8_attention.KEY_GROUP, int8_attention.VALUE_GROUP)
 """Elements of keys, and of values, that share a scale in int8."""
-
-
-class Config(ctypes.Structure):
-    """Mirror of edgedec::tree_attention::Config."""
-
-    _fields_ = (
-        ("heads", ctypes.c_size_t),
-        ("kv_heads", ctypes.c_size_t),
-        ("dim", ctypes.c_size_t),
-        ("scale", ctypes.c_float),
-        ("window", ctypes.c_size_t),
-        ("interleaved", ctypes.c_bool),
-        ("epsilon", ctypes.c_float),
-        ("softcap", ctypes.c_float),
-        ("ring", ctypes.c_bool),
-        ("value_norm", ctypes.c_bool),
-        ("shared", ctypes.c_bool),
-    )
 
 
 @dataclass
@@ -58,9 +41,9 @@ class Model:
     sinks: bool = False
     """Whether each head has a logit more in its softmax."""
 
-    def config(self) -> Config:
+    def config(self) -> AttentionConfig:
         scale = 1 / self.dim**0.5
-        return Config(
+        return AttentionConfig(
             self.heads,
             self.kv_heads,
             self.dim,

@@ -118,12 +118,7 @@ def test_halves(same_on_arm: Compare) -> None:
         assert call("edgedec_math_to_half", row, floats, out, len(floats)) == 0
         return out
 
-    def widen_int8(row: str) -> Array:
-        out = np.empty(256, np.float32)
-        assert call("edgedec_math_from_int8", row, np.arange(256, dtype=np.uint8), out, 256) == 0
-        return out
-
-    for compute in (widen, narrow, widen_int8):
+    for compute in (widen, narrow):
         same_on_arm(compute)
 
 

@@ -18,7 +18,7 @@ Bytes = npt.NDArray[np.int8]
 Ints = npt.NDArray[np.int32]
 MOST_ROWS, MOST_WIDTH = 64, 64
 SHAPES = 250
-"""Of a seed. Forty seeds are 10,000 shapes."""
+"""Shapes of a seed; forty seeds have 10,000."""
 SEEDS = pytest.mark.parametrize("seed", every(40, range(40)))
 ARM_ROWS = ("neon_i8mm", "neon_dotprod", "scalar")
 

@@ -145,15 +145,6 @@ def test_every_half_becomes_the_right_float(row: str) -> None:
     assert same_bits(out, halves.view(np.float16).astype(np.float32))
 
 
-@pytest.mark.parametrize("row", float_rows())
-def test_every_int8_becomes_the_right_float(row: str) -> None:
-    whole = np.arange(-128, 128).astype(np.int8)
-    for start in range(4):  # wherever it lies
-        memory, out = np.concatenate([np.zeros(start, np.int8), whole]), np.empty(256, np.float32)
-        assert call("edgedec_math_from_int8", row, memory[start:], out, 256) == 0
-        assert same_bits(out, whole.astype(np.float32))
-
-
 def half_neighbours() -> F32:
     """Each finite half, the midpoint to the next one, and the floats beside that midpoint; both signs."""
     value = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float32)

@@ -19,7 +19,7 @@ MOST_QUERIES = 24
 _TRIES = 5
 
 
-class _Config(ctypes.Structure):
+class AttentionConfig(ctypes.Structure):
     """Mirror of ``edgedec::tree_attention::Config``."""
 
     _fields_ = (
@@ -43,7 +43,7 @@ def attention_seconds(keys: Keys, heads: int, kv: KvType, tokens: int, clock: Ca
     ``keys``: the sizes of a layer. ``heads``: its query heads. Raises BackendError without the library.
     """
     dim, row = keys.head_dim, kv_row_bytes(keys.head_dim, kv) // 2
-    config = _Config(heads, keys.kv_heads, dim, dim**-0.5)
+    config = AttentionConfig(heads, keys.kv_heads, dim, dim**-0.5)
     rng = np.random.default_rng(0)
     cache = rng.integers(0, 256, (2, keys.kv_heads, KEYS + tokens, 2 * row), np.uint8).view(np.float16)
     cache[..., : dim if kv == "fp16" else 0] = 0.1
