@@ -190,7 +190,7 @@ def test_asking_in_vain_costs_little(count: int) -> None:
 @pytest.mark.parametrize("count", [2, 8])
 @pytest.mark.parametrize("shape", ["avx2", "vnni", "knee"])
 @pytest.mark.parametrize("right", [0.0, 0.6, 0.85])
-@pytest.mark.parametrize(("level", "least"), [(0.1, SLOWER), (0.35, 0.93)])
+@pytest.mark.parametrize(("level", "least"), [(0.1, SLOWER), (0.35, 0.975)])
 def test_trying_a_draft_model_costs_a_batch_little(
     shape: str, count: int, right: float, level: float, least: float
 ) -> None:
@@ -232,6 +232,39 @@ def test_prompts_of_short_replies_are_seldom_read_in_vain(count: int, right: flo
         for talk in talks:
             talk.speculation.end()
     assert replies * length * costs.seconds(count) / device.now >= 0.955
+
+
+ZEN_5 = {1: 1.0, 4: 1.05, 8: 1.21, 9: 1.7, 16: 2.27, 17: 3.2, 32: 4.6, 33: 5.2, 128: 18.4}
+"""Qwen2.5-Coder-1.5B with AVX-512 VNNI on a processor that multiplies as fast as memory delivers."""
+SHAPES["zen 5"] = ZEN_5
+
+
+@pytest.mark.parametrize(("count", "least"), [(4, 0.96), (8, 0.975)])
+@pytest.mark.parametrize("right", [0.0, 0.3, 0.6])
+def test_one_of_a_batch_times_a_draft_model_for_all(count: int, least: float, right: float) -> None:
+    """When each one read its prompt for that, two short replies of each had 0.94 of the speed."""
+    length, costs = 64, long(ZEN_5, 4 * count)
+    device, batch = Device(costs), BatchCosts(costs, count)
+    times = {"call": 0.1 * PASS, "level": 0.1 * PASS, "reading": 0.5 * PASS}
+    make = lambda truth, own: Reader(truth, own, lambda at: right, **times)  # noqa: E731
+    talks = [Talk(view, length, make) for view in batch.views]
+    for _ in range(2):
+        for talk in talks:
+            talk.begin()
+        together(device, talks, batch)
+        for talk in talks:
+            talk.speculation.end()
+    assert 2 * length * costs.seconds(count) / device.now >= least
+
+
+def test_who_was_to_time_a_drafter_and_ended_is_not_waited_for() -> None:
+    """The others ask it themselves some passes later."""
+    costs = long(ZEN_5, 2)
+    device, batch = Device(costs), BatchCosts(costs, 2)
+    make = lambda truth, own: Guesser(truth, own, lambda at: 0.9, call=0.01 * PASS)  # noqa: E731
+    first, second = (Talk(view, LENGTH, make) for view in batch.views)
+    begin_round(first.speculation, 8)
+    assert together(device, [second], batch) < 0.8 * LENGTH * costs.seconds(1)
 
 
 def test_a_draft_model_pays_alone_and_where_tokens_are_cheap() -> None:

@@ -73,6 +73,7 @@ void BatchCosts::passed(Span<const std::pair<int, int>> tokens, double seconds, 
   for (const auto& [sequence, own] : tokens) total += own;
   seconds = table_.expected(total, seconds, reads);
   ++passes_;
+  trials_.passed();
   const bool plain = static_cast<size_t>(total) == tokens.size();
   const bool sampled = passes_ % kSampled == 0 || asked_ || table_.level_is_old();
   if (!plain || sampled) table_.observe(total, seconds, plain);

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "core/base/span.h"
+#include "core/control/trials.h"
 #include "core/control/wrapped_costs.h"
 
 namespace edgedec::engine {
@@ -28,7 +29,7 @@ namespace edgedec::engine {
 // Costs of one sequence's tokens. BatchCosts observes the passes, with the tokens of all.
 class SequenceCosts final : public WrappedCosts {
  public:
-  explicit SequenceCosts(Costs& table) : WrappedCosts(table) {}
+  SequenceCosts(Costs& table, SharedTrials& trials) : WrappedCosts(table), trials_(trials) {}
 
   // Seconds of a pass that are on account of this sequence, with `tokens` tokens of it.
   double seconds(int tokens) const override;
@@ -39,6 +40,7 @@ class SequenceCosts final : public WrappedCosts {
   double expected(int, double seconds, const PassReads*) override { return seconds; }
   bool observe(int, double, bool) override { return false; }
   int sequences() const override { return others_ + 1; }
+  SharedTrials* trials() override { return &trials_; }
   double worth(double accepted) const override;
   void committed(size_t tokens) override { pace_ = kKeptPace * pace_ + (1.0 - kKeptPace) * static_cast<double>(tokens); }
   // No passes over one token would show the level, or make it clear.
@@ -61,6 +63,7 @@ class SequenceCosts final : public WrappedCosts {
   double whole(int tokens) const;
   double more(int theirs, int drafted) const;
 
+  SharedTrials& trials_;
   int others_ = 0;
   int recent_[kRecentPasses] = {};  // tokens of the others in recent passes that had as many of them
   size_t passes_ = 0;
@@ -77,7 +80,7 @@ class BatchCosts {
  public:
   BatchCosts(Costs& table, size_t sequences) : table_(table) {
     views_.reserve(sequences);  // views stay where they are
-    for (size_t at = 0; at < sequences; ++at) views_.emplace_back(table);
+    for (size_t at = 0; at < sequences; ++at) views_.emplace_back(table, trials_);
   }
 
   size_t count() const { return views_.size(); }
@@ -89,6 +92,7 @@ class BatchCosts {
   bool due_plain(bool plain);
 
   Costs& table_;
+  SharedTrials trials_;
   int64_t passes_ = 0, since_plain_ = 0, asked_ = 0;
   std::vector<SequenceCosts> views_;
 };

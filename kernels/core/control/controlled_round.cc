@@ -77,7 +77,7 @@ void ControlledRound::heard(Source source) {
     const double reading = std::max(answer_.seconds - drafter.record.cost().expected(depth), 0.0);
     outcome_.uncharged_s += reading;
     const Trial& trial = outcome_.trial;
-    if (trial.exploring && trial.source == source) measured_.explored(reading / measured_.costs.plain());
+    if (trial.exploring && trial.source == source) measured_.explored_reading(reading / measured_.costs.plain());
   } else {
     outcome_.calls.push_back({source, depth, answer_.seconds});
   }

@@ -24,6 +24,8 @@ struct PassReads {
   double waited_s = 0.0;
 };
 
+class SharedTrials;
+
 // Costs of passes over 1 to longest() tokens, in one unit, which is seconds or joules. Control weighs them against each
 // other, so the unit is of no account to it.
 class Costs {
@@ -53,6 +55,8 @@ class Costs {
   virtual void committed(size_t) {}
   // Sequences that share passes, and so explore drafters at the same time.
   virtual int sequences() const { return 1; }
+  // Tries of drafters by sequences that share passes; null for one alone.
+  virtual SharedTrials* trials() { return nullptr; }
   // Whether a plain pass should be measured again first.
   virtual bool plain_is_unclear() const = 0;
   // Whether passes are awaited that show how quick the machine is now.

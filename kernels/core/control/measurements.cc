@@ -48,6 +48,8 @@ bool Measurements::due_plain() const {
 void Measurements::classify(Source source) {
   Drafter& one = of(source);
   one.costly = one.traits.peeks || one.record.costly(costs.plain());
+  SharedTrials* trials = costs.trials();
+  if (trials && !one.record.unknown()) trials->timed(static_cast<size_t>(source), one.record.times());
 }
 
 void Measurements::rested(std::optional<double> passing) {
@@ -74,9 +76,33 @@ void Measurements::count(double tokens, double cost) {
   if (any_costly()) {
     for (Drafter& one : drafters) one.record.gains().fade();
     exploration.round(cost);
+    if (SharedTrials* trials = costs.trials()) trials->round(cost);
   }
   tokens_ = kFading * tokens_ + tokens;
   passes_ = kFading * passes_ + cost;
+}
+
+bool Measurements::may_explore() {
+  const SharedTrials* trials = costs.trials();
+  return exploration.allowed() && (!trials || trials->allowed());
+}
+
+bool Measurements::seems_cheap(Source source) {
+  Drafter& one = of(source);
+  SharedTrials* trials = costs.trials();
+  if (one.costly || !one.record.unknown() || !trials) return !one.costly;
+  CallTimes times;
+  const auto answer = trials->may_time(static_cast<size_t>(source), this, &times);
+  if (answer == SharedTrials::Answer::kKnown) {
+    one.record.know(times);
+    one.costly = one.record.costly(costs.plain());
+  }
+  return answer != SharedTrials::Answer::kNotNow && !one.costly;
+}
+
+void Measurements::explored_reading(double passes) {
+  explored(passes);
+  if (SharedTrials* trials = costs.trials()) trials->lost(passes);
 }
 
 void Measurements::rescale(double ratio) {

@@ -78,9 +78,16 @@ class Measurements final : public LevelListener {
   // costly drafters so far.
   void count(double tokens, double cost);
 
+  // Whether a costly drafter that seems not to pay may be tried.
+  bool may_explore();
+  // Whether a drafter may be queried as a cheap one: if no call was timed yet, another sequence of a batch may have timed
+  // one, or be about to.
+  bool seems_cheap(Source source);
   // Notes what a try of a costly drafter lost, in plain passes: those of a batch try the same one, and together they may
   // lose what one may.
   void explored(double passes) { exploration.lost(costs.sequences() * passes); }
+  // Notes what it lost by reading the prompt.
+  void explored_reading(double passes);
   void rescale(double ratio) override;
   void settle(const Settlement& round, double scale) override { round.settle(*this, scale); }
 

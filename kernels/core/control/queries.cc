@@ -36,7 +36,7 @@ void Queries::cheap(int room, std::vector<Query>* queries) {
   for (size_t at = 0; at < known.drafters.size(); ++at) {
     const auto& drafter = known.drafters[at];
     waits_[at] = kNever;
-    if (!drafter.here || drafter.costly) continue;
+    if (!drafter.here || !measured_.seems_cheap(static_cast<Source>(at))) continue;
     const QueryRecord& record = drafter.record;
     waits_[at] = record.seconds() < affordable ? record.due_in(known.turn, plain) : kRestRounds;
     soonest = std::min(soonest, waits_[at]);
@@ -88,7 +88,7 @@ bool Queries::promises(Source source, const FeedPlan& plan, double affordable, d
   if (record.levels(affordable, 1) < 1) return false;
   const Gains& gains = record.gains();
   const bool pays = gains.value() > gain_without(source, plan);
-  return gains.hope(known.exploration.rounds()) > best && (pays || known.exploration.allowed());
+  return gains.hope(known.exploration.rounds()) > best && (pays || known.may_explore());
 }
 
 double Queries::gain_without(Source source, const FeedPlan& plan) const {

@@ -1,7 +1,6 @@
 #include "core/control/query_record.h"
 
 #include <cmath>
-#include <limits>
 
 namespace edgedec::engine {
 namespace {
@@ -13,29 +12,9 @@ constexpr double kRetriedShare = 0.01;    // of all passes that may go into call
 constexpr double kVainShare = 0.003;      // of a plain pass, on average, that a drafter queried in vain may take
 constexpr int64_t kRarestRounds = 32;
 constexpr int kPatience = 4;  // queries in vain before a drafter is queried half as often
-constexpr double kDiscount = 0.995;
-constexpr double kWidthTokens = 0.8;   // scale of the confidence bound
-constexpr double kShareOfGains = 0.04;  // of what costly drafters gain that exploration may lose, too
 constexpr double kUsualRate = 0.7;  // acceptance rate assumed of a costly drafter while few of its tokens were seen
 
 }  // namespace
-
-void Gains::fade() {
-  pulls_ *= kDiscount;
-  sum_ *= kDiscount;
-}
-
-void Gains::gained(double tokens) {
-  pulls_ += 1.0;
-  sum_ += tokens;
-}
-
-double Gains::value() const { return pulls_ != 0.0 ? sum_ / pulls_ : -std::numeric_limits<double>::infinity(); }
-
-double Gains::hope(double rounds) const {
-  if (pulls_ < 1e-3) return std::numeric_limits<double>::infinity();
-  return value() + kWidthTokens * std::sqrt(2.0 * std::log(std::max(rounds, 2.0)) / pulls_);
-}
 
 double QueryRecord::took(int depth, double seconds, double plain) {
   if (unknown_ && doubted(seconds / plain, depth)) return seconds;
@@ -106,14 +85,5 @@ double QueryRecord::rate(size_t depth) const {
   const auto& [hits, seen] = depths_[std::min(depth, depths_.size()) - 1];
   return hits / seen;
 }
-
-void ExplorationBudget::round(double cost) {
-  rounds_ = kDiscount * rounds_ + 1.0;
-  left_ = std::min(left_ + kLossShare * cost, kExploredPasses);
-}
-
-void ExplorationBudget::lost(double passes) { left_ = std::min(left_ - passes, kExploredPasses); }
-
-void ExplorationBudget::gained(double passes) { lost(-kShareOfGains * std::max(passes, 0.0)); }
 
 }  // namespace edgedec::engine

@@ -8,29 +8,13 @@
 
 #include "core/calibration.h"
 #include "core/control/costs.h"
-#include "core/control/credit.h"
 #include "core/control/linear_fit.h"
+#include "core/control/trials.h"
 
 namespace edgedec::engine {
 
 // Drafters cheaper than this fraction of a plain pass are queried so that they can be scored.
 constexpr double kCheapShare = 0.05;
-
-// Gains of queries of a costly drafter, in tokens above what the round's time is worth.
-class Gains {
- public:
-  // Discounts what was gained so far: a round went by.
-  void fade();
-  // Notes a query.
-  void gained(double tokens);
-  // Mean gain of a query.
-  double value() const;
-  // Upper confidence bound of a query's gain after `rounds` (discounted) rounds.
-  double hope(double rounds) const;
-
- private:
-  double pulls_ = 0.0, sum_ = 0.0;
-};
 
 // The record of one drafter. Times in seconds, gains in tokens.
 class QueryRecord {
@@ -41,6 +25,13 @@ class QueryRecord {
   bool unknown() const { return unknown_; }
   // Mean time of a call.
   double seconds() const { return seconds_; }
+  CallTimes times() const { return {cost_, seconds_}; }
+  // Takes over what calls take elsewhere.
+  void know(const CallTimes& times) {
+    cost_ = times.line;
+    seconds_ = times.mean;
+    unknown_ = false;
+  }
 
   // Notes a call, with little to read first, that drafted `depth` levels. `plain`: seconds of a pass over one token.
   // Returns the seconds of it that are not charged: those beyond the usual ones, which follow if it goes on.
@@ -95,28 +86,6 @@ class QueryRecord {
   int64_t every_ = 1, vain_ = 0, last_ = 0;
   Gains gains_;
   std::vector<std::pair<double, double>> depths_;  // tokens that were right and that were seen, by depth
-};
-
-// Bound of the loss by trying costly drafters, in plain passes, against decoding without them.
-class ExplorationBudget {
- public:
-  // Rounds so far, discounted.
-  double rounds() const { return rounds_; }
-  // Whether something is left to lose.
-  bool allowed() const { return left_ > 0.0; }
-  double left() const { return left_; }
-  // Notes a round that took as long as `cost` plain passes.
-  void round(double cost);
-  // Notes what a try lost (gained, if negative).
-  void lost(double passes);
-  // Notes what a drafter that is known to pay gained or lost.
-  void gained(double passes);
-
- private:
-  static constexpr double kExploredPasses = 4.0;  // most that may be lost at a time
-
-  double left_ = kExploredPasses;
-  double rounds_ = 0.0;
 };
 
 }  // namespace edgedec::engine

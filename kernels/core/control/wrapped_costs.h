@@ -22,6 +22,7 @@ class WrappedCosts : public Costs {
   double worth(double accepted) const override { return inner_.worth(accepted); }
   void committed(size_t tokens) override { inner_.committed(tokens); }
   int sequences() const override { return inner_.sequences(); }
+  SharedTrials* trials() override { return inner_.trials(); }
   bool plain_is_unclear() const override { return inner_.plain_is_unclear(); }
   bool level_is_old() const override { return inner_.level_is_old(); }
   double drift() const override { return inner_.drift(); }
