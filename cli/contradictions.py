@@ -64,6 +64,8 @@ RULES = (
     Rule("thinking", _raw, "--think and --no-think have no place in a raw prompt", "leave one out"),
     Rule("prompt_keep", _raw, "--prompt-keep needs a question, and --raw has none", _ONE),
     Rule("prompt_keep", _gap, "--prompt-keep needs a question, and --suffix has none", _ONE),
+    Rule("context_weight", _gap, "--context-weight needs a question, and --suffix has none", _ONE),
+    Rule("context_weight", _two_models, "--context-weight is for one model, and there are two", _ONE),
     Rule("think_tokens", _raw, "--think-tokens has no place in a raw prompt", _ONE),
     Rule("think_tokens", _no_thought, "--no-think leaves no thought that --think-tokens could close", _ONE),
     Rule("think_tokens", _two_models, "--think-tokens is for one model, and there are two", _ONE),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from edgedec.cli.prompt_keep import KeptPrompt
     from edgedec.grammar import GrammarSpec
     from edgedec.session.chat import Chat
+    from edgedec.session.message import AboutText
     from edgedec.session.prompt import RawText
     from edgedec.session.reply import Reply
 
@@ -58,6 +59,12 @@ With --prompt-keep 25% a prompt of more than 8,000 characters, about 2,000 token
 the model reads it. An encoder scores its lines and sentences; its question, which is PROMPT behind a file or
 the last paragraph, and a short first paragraph stay whole. The model does not see the rest: a line says
 so, and stats have lossy, prompt_given_tokens and prompt_kept_tokens. Drafts change no token of the reply.
+
+With --context-weight 1 a text counts for more than what the model knows. The question is PROMPT behind a
+file or the last paragraph, the text is what comes before. The model reads the question with the text and
+without it; each token is drawn from twice the logits with it less those without. A word that with the text
+has less than a tenth of the best one's probability gains no more than the best one. A line says so, and
+stats have lossy, context_weight and prompt_without_tokens. Drafts change no token of the reply.
 
 With --form the reply has that form: only tokens that it allows are drawn.
 Where --max-tokens or the context cuts the reply before it is whole, the command ends with an error.
@@ -117,6 +124,7 @@ class ReportOptions:
     "attended to least. Both are lossy.",
 )  # fmt: skip
 @opt.prompt_keep_option
+@opt.context_weight_option
 @taking(
     reply=opt.ReplyOptions, sampling=SamplingOptions, size=opt.SizeOptions,
     form=FormOptions, report=ReportOptions,
@@ -131,6 +139,7 @@ def command(
     suffix: str | None,
     when_full: WhenFull,
     prompt_keep: opt.Keep | None,
+    context_weight: float | None,
     reply: opt.ReplyOptions,
     sampling: SamplingOptions,
     size: opt.SizeOptions,
@@ -148,6 +157,7 @@ def command(
         think_tokens=reply.think_tokens,
         structured=spec is not None,
         when_full=when_full,
+        context_weight=context_weight,
         prefixes=os.environ.get(opt.PREFIXES_VARIABLE) or None,
     )
     text_input.check_prompt(asked)
@@ -156,7 +166,13 @@ def command(
         from edgedec.cli.prompt_keep import kept_prompt
 
         kept = kept_prompt(ctx, prompt_keep, (asked, bool(words)), size)
-    _answer(open_model(ctx, model, config), _Asked(asked, bool(words), spec, suffix, kept), reply, report)
+    about = None
+    if context_weight is not None:
+        from edgedec.cli.context_weight import read_about
+
+        about = read_about(asked, after_input=bool(words), whole=kept.text if kept else None)
+    given = _Asked(asked, bool(words), spec, suffix, kept, about)
+    _answer(open_model(ctx, model, config), given, reply, report)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +180,7 @@ class _Asked:
     """A prompt, behind a file at standard input where ``after_input``, and the form of its reply.
 
     ``suffix``: the text behind the reply, where a gap is to be filled. ``kept``: the prompt, which was read
-    already, and made short where it is long.
+    already, and made short where it is long. ``about``: the prompt where its text has a weight.
     """
 
     prompt: str | None
@@ -172,16 +188,19 @@ class _Asked:
     form: GrammarSpec | None
     suffix: str | None = None
     kept: KeptPrompt | None = None
+    about: AboutText | None = None
 
-    def text(self, chat: Chat) -> str:
+    def text(self, chat: Chat) -> str | AboutText:
         """Return the prompt. Raises the errors of ``read_prompt``."""
+        if self.about:
+            return self.about
         if self.kept:
             return self.kept.text
         return text_input.read_prompt(self.prompt, chat.prompts, after_input=self.after_input)
 
-    def gap(self, before: str) -> RawText:
+    def gap(self, before: str | AboutText) -> RawText:
         """Return the text that the reply continues, or the gap that it fills."""
-        return before if self.suffix is None else Infill(before, self.suffix)
+        return Infill(before, self.suffix) if self.suffix is not None and isinstance(before, str) else before
 
 
 def _answer(model: Model, asked: _Asked, given: opt.ReplyOptions, options: ReportOptions) -> None:
@@ -195,6 +214,10 @@ def _answer(model: Model, asked: _Asked, given: opt.ReplyOptions, options: Repor
     model.make_room_for(chat.settings.drawn, logprobs=bool(logprobs), grammar=asked.form is not None)
     text = asked.text(chat)
     shorter = asked.kept.tokens(model) if asked.kept else {}
+    if asked.about:
+        from edgedec.cli.context_weight import say_weight
+
+        say_weight(model)
     begun_s = age_s()
     reply = (
         chat.complete(asked.gap(text), logprobs=logprobs)
@@ -253,15 +276,22 @@ def _report(
     model: Model, chat: Chat, reply: Reply, first_token_s: float, shorter: Mapping[str, int]
 ) -> dict[str, object]:
     found, evicted = model.stats(reply), chat.policy.tokens if chat.policy else 0
+    weight: Mapping[str, object] = {}
+    if model.config.context_weight is not None:
+        from edgedec.cli.context_weight import weight_fields
+
+        weight = weight_fields(model, reply)
+    weighed = ["context-weight"] if weight else []
     ways = ["switch"] if found.switch else [chat.policy.lossy] if chat.policy and evicted else []
     stats: dict[str, object] = {
         **reply.stats.as_json(),
         "sampling": asdict(reply.params),
         **found.as_json(),
         "time_to_first_token_s": round(first_token_s, 3),
-        "lossy": "+".join([*ways, *(["prompt-keep"] if shorter else [])]) or None,
+        "lossy": "+".join([*ways, *(["prompt-keep"] if shorter else []), *weighed]) or None,
         "evicted_tokens": evicted,
         **shorter,
+        **weight,
     }
     return {
         "model": model.name,

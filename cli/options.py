@@ -236,6 +236,12 @@ prompt_keep_option = option(
     f"nearest to its question by the vectors of an encoder (default: {ENCODER}).",
 )  # fmt: skip
 
+context_weight_option = option(
+    "--context-weight", type=click.FloatRange(min=0, min_open=True), metavar="A", heading=REPLY, rare=True,
+    help="Lossy: reply by what the text before the question changes: logits with it count 1 + A times, less "
+    "A times those of the question alone. 1 is a good start.",
+)  # fmt: skip
+
 lora_option = option(
     "--lora", multiple=True, metavar="FILE[:SCALE]", heading=MODEL, rare=True,
     help="Change the model by a LoRA adapter, a GGUF file or a directory of PEFT, at a scale (default: 1); "

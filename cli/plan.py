@@ -75,6 +75,7 @@ ANY = SamplingParams(temperature=1.0, top_k=0, top_p=0.9)
     "--when-full", type=click.Choice(WHEN_FULL), default=STOP, show_default=True, metavar="POLICY",
     heading=opt.COST, rare=True, help="Plan for this policy when the context is full; see chat.",
 )  # fmt: skip
+@opt.context_weight_option
 @taking(size=opt.SizeOptions)
 @opt.json_option
 @click.pass_context
@@ -85,6 +86,7 @@ def command(
     sampled: bool,
     batch: int,
     when_full: WhenFull,
+    context_weight: float | None,
     size: opt.SizeOptions,
     as_json: bool,
 ) -> None:
@@ -106,6 +108,7 @@ def command(
     config = replace(
         run_config(size, ANY if sampled else None),
         when_full=when_full,
+        context_weight=context_weight,
         conversations=batch if batch > 1 else None,
     )
     heard: list[str] = []

@@ -33,6 +33,7 @@ _CHANGE: dict[str, str] = {
     "objective": "aim at time",
     "history": "leave out --history",
     "when_full": "leave out --when-full",
+    "context_weight": "leave out --context-weight",
     "conversations": "use --batch 1 or, of a server, --parallel 1",
     "stop": "leave out --stop to have none",
     "quant": "leave out --quant",
@@ -58,6 +59,7 @@ GONE = {
     "--grammar": "--form FILE",
     "--json-schema": "--form FILE.json",
     "--regex": "--form regex:PATTERN",
+    "--form-sampling": "--form unbiased:FORM",
 }
 """Options that there were, and the words for what does the same now."""
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from edgedec.sampling.named import SamplingParams
     from edgedec.session.chat import Chat
     from edgedec.session.conversations import Conversations
-    from edgedec.session.message import Message, ToolCall
+    from edgedec.session.message import AboutText, Message, ToolCall
     from edgedec.session.reply import Reply
     from edgedec.text.infill import Infill
 
@@ -45,6 +45,7 @@ _HOMES = {
     "open_encoder": "edgedec.api",
     "Model": "edgedec.api",
     "Chat": "edgedec.session.chat",
+    "AboutText": "edgedec.session.message",
     "Message": "edgedec.session.message",
     "ToolCall": "edgedec.session.message",
     "Conversations": "edgedec.session.conversations",
@@ -66,6 +67,7 @@ _IN_A_CLONE = (
     " install the clone with `pip install -e .`"
 )
 __all__ = [
+    "AboutText",
     "BackendError",
     "BadFileError",
     "Chat",

@@ -36,6 +36,8 @@ from edgedec.text.bpe_table import FILE_NAME as TOKENIZER_TABLE
 
 UNLIMITED_BYTES = 1 << 50
 """A budget in which nothing is given up."""
+_WHOLE_ROWS = 8
+"""Bytes of a draw per entry of a row that is combined, at least: whole rows are always asked for."""
 _SNAPSHOTS_PART = 8
 """Part of a budget that snapshots may take: one in so many."""
 _KV_KINDS: tuple[KvType, ...] = ("fp16", "int8")
@@ -213,10 +215,13 @@ def memory_facts(parts: Parts) -> MemoryFacts:
         + parts.opening
         + target.tokenizer.mapped_bytes
         + (parts.small.tokenizer.mapped_bytes if parts.small else 0),
-        drawing=drawing_bytes(
-            chosen(request.sampling, DrawParams.of(target.manifest.preset)),
-            logprobs=parts.small is not None,
-            masked=request.structured,
+        drawing=max(
+            _WHOLE_ROWS if request.contrast else 0,
+            drawing_bytes(
+                chosen(request.sampling, DrawParams.of(target.manifest.preset)),
+                logprobs=parts.small is not None,
+                masked=request.structured,
+            ),
         ),
         grammar=_grammar_bytes(target.spec) if request.structured else 0,
         drafters=parts.memories,
@@ -225,6 +230,7 @@ def memory_facts(parts: Parts) -> MemoryFacts:
         kinds=tuple(kv for kv in _KV_KINDS if all(kv in one.backend.caps.kv_kinds for one in parts.models)),
         sequences=request.sequences,
         speckv=request.when_full == SPECKV,
+        contrast=request.contrast,
     )
 
 

@@ -34,6 +34,26 @@ def check_batch(model: LoadedModel, count: int) -> None:
     )
 
 
+def check_contrast(model: LoadedModel) -> None:
+    """Raise UnsupportedError unless ``model`` has passes with a text and without it."""
+    if not model.backend.caps.contrasts:
+        raise UnsupportedError(
+            f"{model.name} runs in {model.isa}, which has no passes with a text and without it",
+            hint="run it on the CPU with EdgeDec's kernels, or without a context weight",
+            remedy=Remedy("context_weight"),
+        )
+
+
+def check_contrast_drafting(specs: Iterable[DrafterSpec]) -> None:
+    """Raise UsageError unless replies that weigh a text can have these drafters."""
+    if single := [spec for spec in specs if not kind_of(spec).batches]:
+        raise UsageError(
+            f"{single[0].name} drafts from layers of the model, and not with a context weight",
+            hint=f"use the drafters {AUTO} or {OFF}, or leave the weight out",
+            remedy=(Remedy("draft", AUTO), Remedy("draft", OFF), Remedy("context_weight")),
+        )
+
+
 def check_batch_drafting(specs: Iterable[DrafterSpec], *, history: bool = False) -> None:
     """Raise UsageError unless several conversations at once can have these drafters."""
     single = [spec for spec in specs if not kind_of(spec).batches]

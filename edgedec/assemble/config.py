@@ -21,6 +21,7 @@ from edgedec.sampling.named import Sampling, chosen, params_of
 from edgedec.telemetry.cores import check_usable
 
 Objective = Literal["time", "energy"]
+MOST_CONTEXT_WEIGHT = 10.0
 MemoryRule = Callable[[MemoryFacts, MemoryChoice], int]
 """Computes a budget in bytes from the sizes of the loaded models and the choice that nothing limits."""
 
@@ -48,6 +49,7 @@ class MemoryRequest:
     sampling: Sampling | None = None
     structured: bool = False
     when_full: WhenFull | None = None
+    contrast: bool = False
 
 
 NO_TEMPLATE = ""
@@ -103,6 +105,10 @@ class RunConfig:
     """A smaller model that writes where it is sure, by name or path; the model itself the rest. Lossy."""
     switch_rule: SwitchRule | None = None
     """The threshold of ``switch``; None: ``control.switching.DEFAULT_RULE``."""
+    context_weight: float | None = None
+    """Weight of what a text changes, above 0 and at most 10, in replies to an ``AboutText``.
+    Lossy: the logits with the text count 1 + weight times, less weight times those without it.
+    """
     conversations: int | None = None
     """Conversations that share each pass, for ``Model.conversations``. None: one chat or completion."""
     lora: tuple[str, ...] = ()
@@ -150,7 +156,7 @@ class RunConfig:
         _at_least(self.gpu_layers, 1, "layers on a GPU")
         if self.objective not in get_args(Objective):
             raise UsageError(f"drafts cannot aim at {self.objective!r:.40}", hint="at time or energy")
-        if self.objective == "energy" and self.sequences > 1:
+        if self.objective == "energy" and (self.conversations or 1) > 1:
             raise UsageError(
                 "several conversations at once are drafted for time only",
                 hint="aim at time, or run one conversation",
@@ -165,6 +171,8 @@ class RunConfig:
                 "two models take turns in a single conversation whose context is not evicted",
                 hint="use one model for a batch of conversations, or where a full context evicts tokens",
             )
+        if self.context_weight is not None:
+            self._check_contrast(self.context_weight)
         if self.prefixes is not None and self.switch is not None:
             raise UsageError("no prefixes are saved where two models take turns", hint="use one model")
         for given in (self.memory, self.device_memory, self.prefixes):
@@ -172,6 +180,25 @@ class RunConfig:
                 parse_size(given)
         object.__setattr__(self, "sampling", params_of(self.sampling))
         object.__setattr__(self, "drafters", parsed(self.draft))
+
+    def _check_contrast(self, weight: float) -> None:
+        if not 0 < weight <= MOST_CONTEXT_WEIGHT:
+            raise UsageError(
+                f"a text cannot have the weight {weight:g}", hint=f"above 0, at most {MOST_CONTEXT_WEIGHT:g}"
+            )
+        others = {
+            "several conversations": self.conversations is not None,
+            "two models that take turns": self.switch is not None,
+            "a full context that evicts tokens": self.when_full in LOSSY,
+            "drafts that aim at energy": self.objective == "energy",
+        }
+        for name, asked in others.items():
+            if asked:
+                raise UsageError(
+                    f"a context weight does not go with {name}",
+                    hint="leave one out",
+                    remedy=Remedy("context_weight"),
+                )
 
     @property
     def memory_bytes(self) -> int | MemoryRule | None:
@@ -200,6 +227,7 @@ class RunConfig:
             self.sampling,
             self.structured or self.think_tokens is not None,
             self.when_full,
+            self.context_weight is not None,
         )
 
     @property
@@ -219,8 +247,8 @@ class RunConfig:
 
     @property
     def sequences(self) -> int:
-        """Sequences that share the KV cache."""
-        return self.conversations or 1
+        """Sequences that share the KV cache: of each conversation, or with a text and without it."""
+        return 2 if self.context_weight is not None else self.conversations or 1
 
     def sampling_for(self, preset: Preset) -> DrawParams:
         """Return how the replies of a model with this preset are drawn."""

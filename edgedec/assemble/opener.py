@@ -112,7 +112,8 @@ class Opener:
 
     def _open(self, specs: Iterable[DrafterSpec]) -> dict[DrafterSpec, OpenDrafter]:
         target, around = self.parts.target, self.context
-        count = self.parts.request.sequences
+        request = self.parts.request
+        count = 1 if request.contrast else request.sequences
         context = OpenContext(target, around.home, around.notice, self.models.load, count)
         found = {spec: kind_of(spec).open(spec.name, context) for spec in specs}
         return {spec: one for spec, one in found.items() if one is not None}

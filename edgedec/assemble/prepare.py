@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgedec.assemble.budget import Budget, Parts, plan_memory, wanted_choice
-from edgedec.assemble.checks import check_batch, check_batch_drafting
+from edgedec.assemble.checks import (
+    check_batch,
+    check_batch_drafting,
+    check_contrast,
+    check_contrast_drafting,
+)
 from edgedec.assemble.config import RunConfig
 from edgedec.assemble.opener import Load, ModelLoader, Opener, manifest_of
 from edgedec.assemble.run_context import RunContext
@@ -116,7 +121,10 @@ def prepare(
     choice = resolved(config.drafters, search)
     more = (spec for names in also for spec in resolved(parsed(names), search).drafters)
     wanted = tuple(dict.fromkeys((*choice.drafters, *more)))
-    if config.sequences > 1:
+    contrast = config.context_weight is not None
+    if contrast:
+        check_contrast_drafting(wanted)
+    elif config.sequences > 1:
         check_batch_drafting(wanted, history=config.history)
     if config.memory is not None and len(models_in(wanted)) > 1:
         raise UsageError("only one model can draft within a memory budget", hint="name one draft model")
@@ -126,7 +134,10 @@ def prepare(
     layers = _taps(wanted, search)
     target = load(bundles.target, threads=config.threads, drafting=layers or with_parts, place=place)
     target = target.with_template(config.template, config.thinking)
-    check_batch(target, config.sequences)
+    if contrast:
+        check_contrast(target)
+    else:
+        check_batch(target, config.sequences)
     models = ModelLoader(bundles.drafts, search, target, load)
     small = models.named(config.switch)
     if wanted and not _can_draft(target, context.notice if config.draft != AUTO else ignore):

@@ -41,7 +41,7 @@ class Runner:
     """A prepared run with the engines of its conversations, which are one or several. To be closed.
 
     Each engine has a sequence of its own in the KV cache, with all the context. Several run in a thread each,
-    inside ``reply``. Raises the errors of ``OneSequence`` and ``SeveralSequences``.
+    inside ``reply``. Raises the errors of ``Backend.forward``, ``contrasting`` and ``sequences``.
     """
 
     def __init__(self, prepared: Prepared) -> None:
@@ -142,9 +142,14 @@ class Runner:
         return self.budget.choice if self.budget else self._wanted
 
     def _sequences(self, count: int, cache: CacheConfig) -> OneSequence | SeveralSequences:
+        backend, weight = self.model.backend, self.prepared.config.context_weight
+        longest = longest_pass(self._choice, count)
+        if weight is not None:
+            forward = backend.contrasting(weight, cache, batch_tokens=longest, ledger=self.ledger)
+            return OneSequence(self.model, forward, self._context.clock)
         if count == 1:
-            return OneSequence(self.model, cache, self.ledger, self._context.clock)
-        return SeveralSequences(self.model, count, cache, longest_pass(self._choice, count), self.ledger)
+            return OneSequence(self.model, backend.forward(cache, self.ledger), self._context.clock)
+        return SeveralSequences(self.model, count, cache, longest, self.ledger)
 
     def _draft_cache(self, draft: LoadedModel) -> CacheConfig:
         """Return the KV cache of one sequence of a draft model."""
@@ -225,7 +230,7 @@ class Runner:
             with self.reply(0):
                 self._costs = known_costs(
                     self.forward,
-                    CostFile.of(self.model, self.kv, context.costs) if context.costs else None,
+                    CostFile.of(self.model, self.kv, context.costs, self.forward) if context.costs else None,
                     clock=self.sequences.clock,
                     notice=context.notice,
                     longest=max(LONGEST_TOKENS, len(forwards) * (1 + self.drafting.tokens)),

@@ -26,13 +26,10 @@ from edgedec.metrics.traffic import Work
 
 
 class OneSequence:
-    """The KV cache of one conversation. A pass runs in the thread that asks for it.
+    """The KV cache of one conversation, ``forward``. A pass runs in the thread that asks for it."""
 
-    Raises the errors of ``Backend.forward``.
-    """
-
-    def __init__(self, model: LoadedModel, cache: CacheConfig, ledger: Ledger, clock: Clock) -> None:
-        self.forwards: tuple[Forward, ...] = (model.backend.forward(cache, ledger),)
+    def __init__(self, model: LoadedModel, forward: Forward, clock: Clock) -> None:
+        self.forwards: tuple[Forward, ...] = (forward,)
         self.clock = clock
         """Times passes."""
         self._store = model.backend.experts

@@ -31,6 +31,7 @@ class RunSettings(SamplingArguments, total=False):
     when_full: WhenFull | None
     switch: str | None
     switch_rule: SwitchRule | None
+    context_weight: float | None
     conversations: int | None
     lora: tuple[str, ...]
     template: str | None

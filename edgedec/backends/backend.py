@@ -130,6 +130,25 @@ class Backend(ABC):
         in ``caps.kv_kinds``, MemoryBudgetError, and BackendError when the memory cannot be had.
         """
 
+    def contrasting(
+        self,
+        weight: float,
+        cache: CacheConfig = DEFAULT_CACHE,
+        *,
+        batch_tokens: int,
+        ledger: Ledger | None = None,
+    ) -> Forward:
+        """Make a forward whose logits weigh a text (``core.forward.Contrasting``), over two sequences.
+
+        ``weight``: that of the text, above 0. The others are as of ``sequences``, and so are the errors:
+        UnsupportedError without ``caps.contrasts``.
+        """
+        raise UnsupportedError(
+            f"{self.spec.name} has no passes with a text and without it",
+            hint="export the model for EdgeDec's kernels",
+            remedy=Remedy("export"),
+        )
+
     def device_bytes(self, cache: CacheConfig = DEFAULT_CACHE) -> dict[str, int]:
         """Return bytes on a device of its own by purpose, with a KV cache for ``cache``; {} on the CPU."""
         return {}

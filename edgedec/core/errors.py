@@ -58,6 +58,7 @@ RemedyName = Literal[
     "gpu",  # None: run the model on a GPU
     "device_memory",  # bytes: allow at least so many on the GPU; None: set no bound
     "gpu_layers",  # at most so many on the GPU; None: all
+    "context_weight",  # none
     "save",  # None: save the conversation first
 ]
 

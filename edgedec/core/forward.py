@@ -50,6 +50,8 @@ class Capabilities:
     """Numbers of layers after which ``Peeking.peek`` computes logits, ascending; the last is all layers."""
     trims: bool = False
     """Whether a head can be trimmed (``Rows.keep``)."""
+    contrasts: bool = False
+    """Whether ``Backend.contrasting`` can make a forward whose logits weigh a text."""
 
 
 class Sink(Protocol):
@@ -126,6 +128,10 @@ class KvCache(ABC):
     @property
     def paged(self) -> Paged | None:
         return self if isinstance(self, Paged) else None
+
+    @property
+    def contrasting(self) -> Contrasting | None:
+        return self if isinstance(self, Contrasting) else None
 
     @property
     def snapshots(self) -> bool:
@@ -246,6 +252,19 @@ class Attending(ABC):
 
         Slots are those resident before and those of ``tokens``. A value is the greatest weight that a query
         of ``tokens``, in a head that reads the key, gave the slot. Raises the errors of ``extend``.
+        """
+
+
+class Contrasting(ABC):
+    """Logits weigh a text: they are made of those with the text and those of the same tokens without it."""
+
+    @abstractmethod
+    def leave_out(self, prompt: int, without: Sequence[int]) -> None:
+        """Take note of a prompt of ``prompt`` tokens, which are ``without`` where the text is left out.
+
+        Logits are made of both from its last token on. The cache keeps what lies before that; what it has
+        behind is kept where the prompt is that of the last call. Raises ValueError where ``without`` is empty
+        or longer.
         """
 
 

@@ -21,6 +21,7 @@ from edgedec.disk.files import atomic_path
 from edgedec.telemetry.cores import load_average
 
 if TYPE_CHECKING:
+    from edgedec.core.forward import Forward
     from edgedec.loaded_model import LoadedModel
 
 _DISAGREES = 2.0
@@ -98,7 +99,9 @@ class CostFile:
     load: Callable[[], float | None] = field(default=load_average)
 
     @classmethod
-    def of(cls, model: LoadedModel, kv: KvType | None, folder: Path) -> CostFile:
+    def of(
+        cls, model: LoadedModel, kv: KvType | None, folder: Path, forward: Forward | None = None
+    ) -> CostFile:
         """Name the file in ``folder`` after all that the ratios of costs depend on."""
         from edgedec.telemetry.machine import describe
 
@@ -107,9 +110,12 @@ class CostFile:
         conditions = (__version__, weights, model.isa, str(model.threads), describe().cpu, *cache)
         if model.backend.experts:  # one at a time as they come from the disk, and not all of a layer at once
             conditions += ("experts on a disk",)
+        if contrast := forward is not None and forward.contrasting is not None:
+            conditions += ("with a text and without it",)
         digest = sha256_hex("|".join(conditions).encode())
         threads = "1 thread" if model.threads == 1 else f"{model.threads} threads"
         setting = f"with {threads} and a cache in int8" if cache else f"with {threads}"
+        setting += ", with a text and without it" if contrast else ""
         return cls(folder / f"{digest[:24]}.json", conditions, setting)
 
     def read(self) -> KeptCosts | None:

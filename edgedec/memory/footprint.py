@@ -102,6 +102,13 @@ class MemoryFacts:
     """Sequences that share the model and its passes."""
     speckv: bool = False
     """Whether a full cache evicts by attention."""
+    contrast: bool = False
+    """Whether the sequences are one conversation's, with a text and without it."""
+
+    @property
+    def drafted(self) -> int:
+        """Sequences that drafters draft for."""
+        return 1 if self.contrast else self.sequences
 
 
 def longest_pass(choice: MemoryChoice, sequences: int = 1) -> int:
@@ -147,7 +154,7 @@ def of_core(name: str, facts: MemoryFacts, choice: MemoryChoice, *more: int) -> 
         kv: KvType = "int8" if in_int8 else "fp16"
         asked = MemoryChoice(context, kv, prompt_pass, drafted, tables, bool(model_drafts), experts)
         try:
-            return 0 if failed else facts.drafters[index].rest(asked, facts.sequences)
+            return 0 if failed else facts.drafters[index].rest(asked, facts.drafted)
         except BaseException as error:  # raised once the core has returned: it cannot pass through
             failed.append(error)
             return 0

@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from edgedec.core.cache_config import STOP
-from edgedec.core.errors import ContextFullError, TemplateError, UsageError
+from edgedec.core.errors import TemplateError, UsageError
 from edgedec.core.ledger import SLACK
 from edgedec.grammar import GrammarSpec, constraint_for
 from edgedec.sampling.named import Sampling, chosen
 from edgedec.session import fit
-from edgedec.session.host import Host, Totals
-from edgedec.session.message import Message, ToolCall, message_of
+from edgedec.session.host import Host, Totals, weigh
+from edgedec.session.message import AboutText, Message, ToolCall, message_of
 from edgedec.session.prompt import Prompt, Prompts, RawText, Unfinished
 from edgedec.session.public_names import public_names
 from edgedec.session.reply import Reply, Settings, Start
 from edgedec.session.reply_arguments import ReplyArguments, read_arguments
 from edgedec.session.reply_syntax import REQUIRED, ReplySyntax
+from edgedec.text.infill import Infill
 from edgedec.text.limits import TextLimits
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from edgedec.session.engine import ReplyEngine
     from edgedec.session.saved_session import SavedSession
     from edgedec.text.codec import Codec
-    from edgedec.text.passage import Turns
     from edgedec.text.reply_reader import ReplyReader
     from edgedec.text.tokenizer import Tokenizer
 
@@ -76,6 +76,7 @@ class Chat:
         """The reply that ``more`` would continue; None when the last one came to its own end."""
         self._own: dict[str, Any] = {}
         """The settings of the latest reply that are not those of the chat."""
+        self._about: AboutText | None = None
         self._host = host or Host()
 
     @property
@@ -121,7 +122,7 @@ class Chat:
 
     def reply(
         self,
-        text: str | None = None,
+        text: str | AboutText | None = None,
         *,
         max_tokens: int | None = None,
         sampling: Sampling | None = None,
@@ -132,9 +133,10 @@ class Chat:
     ) -> Reply:
         """Answer one user turn; iterate over the reply to get its text. ``interrupt()`` ends it early.
 
-        None for ``text`` answers the last message, if that is the user's or a tool's. ``max_tokens``,
-        ``sampling``, single values of it (``temperature=0.5``) and ``stop`` hold for this reply and for its
-        continuation: as in ``Model.chat``, on top of the chat's own. ``logprobs``: as in ``Model.complete``.
+        None for ``text`` answers the last message, if that is the user's or a tool's; an ``AboutText`` has
+        its text before it (``RunConfig.context_weight``). ``max_tokens``, ``sampling``, single values of it
+        such as ``temperature=0.5``, and ``stop`` hold for this reply and its continuation: as in
+        ``Model.chat``, on top of the chat's own. ``logprobs``: as in ``Model.complete``.
         ``schema``, ``regex`` or ``grammar`` name the form of this reply, as in ``Model.chat``. It has that
         form, or its iteration ends with a GrammarError; one that was cut goes on with ``more``.
 
@@ -155,13 +157,13 @@ class Chat:
         if form_of_reply := form or self.settings.grammar or self.syntax.grammar(""):
             own["grammar"] = form_of_reply
         self._prepare(replace(self.settings, **own), bool(logprobs))
-        before = self.messages
-        if text is not None:
-            self.prompts.check(text)
+        before, about = self.messages, text if isinstance(text, AboutText) else None
+        if (asked := text.whole if isinstance(text, AboutText) else text) is not None:
+            self.prompts.check(asked)
         elif not before or before[-1].role not in ("user", "tool"):
             raise UsageError("there is no message to answer", hint="give the text of one")
-        self._own = own
-        fitted = self._fitted(before if text is None else [*before, Message("user", text)])
+        self._own, self._about = own, about
+        fitted = self._fitted(before if asked is None else [*before, Message("user", asked)])
         prompt = fitted.prompt
 
         def ended(reply: Reply) -> None:
@@ -172,8 +174,9 @@ class Chat:
                 self.messages = before
 
         room = self._room(len(prompt.ids), final)
-        turns, reader = self._turns(fitted.messages), self._reader(prompt, fitted.messages)
-        start = Start(prompt.ids, room=room, turns=turns, reader=reader)
+        turns, reader = self.prompts.turns(fitted.messages), self._reader(prompt, fitted.messages)
+        without = self._without(fitted.messages)
+        start = Start(prompt.ids, room=room, turns=turns, reader=reader, without=without)
         self.last = self._begun(start, logprobs, ended)
         self._say(fitted)
         return self.last
@@ -206,7 +209,7 @@ class Chat:
         if len(prompt.ids) + len(tokens) >= self.engine.capacity:
             fitted = self._fitted(messages, tokens)
             if not fitted.dropped:
-                raise _fills_the_context(self.engine.capacity)
+                raise fit.fills_the_context(self.engine.capacity)
             messages, prompt = fitted.messages, fitted.prompt
 
         def ended(reply: Reply) -> None:
@@ -216,8 +219,9 @@ class Chat:
                 self._answered(messages, prompt, reply)
 
         room = self._room(len(prompt.ids) + len(tokens), final)
-        turns, reader = self._turns(messages), self._reader(prompt, messages)
+        turns, reader = self.prompts.turns(messages), self._reader(prompt, messages)
         start = Start(prompt.ids, tokens, cut.shown, room, turns, reader, cut.bound)
+        start = replace(start, without=self._without(messages))
         self.last = self._begun(start, logprobs, ended)
         if fitted:
             self._say(fitted)
@@ -298,11 +302,12 @@ class Chat:
         (``session.healed``) where the reply has no form and one model writes it.
         """
         self._leave()
-        heal = not (isinstance(text, str) or self.settings.masked or self.engine.switched)
+        heal = isinstance(text, Infill) and not (self.settings.masked or self.engine.switched)
         self._prepare(self.settings, bool(logprobs), heal)
-        self._own = {}
+        self._own, about = {}, text.question if isinstance(text, AboutText) else None
         raw = self.prompts.raw(text, parse_special=parse_special, heal=heal)
-        self.last = self._begun(Start(raw.ids, ends=raw.ends, held=raw.held), logprobs)
+        without = self.prompts.of_text(about, parse_special=parse_special) if about else ()
+        self.last = self._begun(Start(raw.ids, ends=raw.ends, held=raw.held, without=without), logprobs)
         return self.last
 
     def interrupt(self) -> None:
@@ -408,6 +413,7 @@ class Chat:
     def _begun(
         self, start: Start, logprobs: int | None, ended: Callable[[Reply], None] = lambda reply: None
     ) -> Reply:
+        weigh(self.engine.home.forward.contrasting, len(start.prompt), start.without)
         self._host.fetch(start.prompt)
         settings = replace(self._settings, logprobs=logprobs)
         if start.reader and (self.syntax.inputs.tools or self.syntax.channels):
@@ -437,15 +443,6 @@ class Chat:
             own["stops"] = (*self.settings.stops, *stop)
         return own
 
-    def _turns(self, messages: Sequence[Message]) -> Turns:
-        """Return messages for a model elsewhere; none where a template does not tell them apart.
-
-        Nor are there any with tools, which that model would have in a form of its own.
-        """
-        if not self.codec.template or self.prompts.inputs.tools or any(one.uses_tools for one in messages):
-            return ()
-        return [(one.role, one.content) for one in messages]
-
     def _room(self, prompt: int, final: bool) -> int | None:
         """Return how many tokens the context has for a reply to ``prompt`` tokens; None: all left."""
         if final or self._settings.max_tokens is not None:
@@ -456,7 +453,7 @@ class Chat:
         """Drop turns until the conversation fits, with ``tokens`` of its last reply behind it."""
 
         def build(messages: Sequence[Message]) -> Prompt:
-            prompt = self.syntax.opened(self.prompts.build(messages), self._settings.grammar)
+            prompt = self._opened(messages)
             return Prompt(prompt.text, [*prompt.ids, *tokens]) if tokens else prompt
 
         if self.settings.when_full == STOP:
@@ -468,6 +465,15 @@ class Chat:
             self.policy.keep(self.prompts.preamble(fitted.messages, fitted.prompt))
         prompt = fitted.prompt
         return replace(fitted, prompt=Prompt(prompt.text, prompt.ids[: len(prompt.ids) - len(tokens)]))
+
+    def _opened(self, messages: Sequence[Message]) -> Prompt:
+        return self.syntax.opened(self.prompts.build(messages), self._settings.grammar)
+
+    def _without(self, messages: Sequence[Message]) -> Sequence[int]:
+        """Return the prompt without the text that the last message is about; none where nothing weighs it."""
+        if self._about is None or self.engine.home.forward.contrasting is None:
+            return ()
+        return self._opened([*messages[:-1], Message("user", self._about.question)]).ids
 
     def _say(self, fitted: fit.Fitted) -> None:
         if fitted.dropped:
@@ -492,9 +498,3 @@ class Chat:
             with suppress(UsageError):
                 return message_of(message)
         return Message("assistant", reply.whole)
-
-
-def _fills_the_context(capacity: int) -> ContextFullError:
-    return ContextFullError(
-        f"the reply fills the context of {capacity} tokens", hint="begin a new turn, or use a larger context"
-    )

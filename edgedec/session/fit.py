@@ -99,6 +99,13 @@ def reply_room(prompt: int, capacity: int) -> int:
     return max(int(capacity * _MOST_FILLED) - prompt, capacity // _LEAST_ROOM, 1)
 
 
+def fills_the_context(capacity: int) -> ContextFullError:
+    """Return the error for a reply that cannot go on."""
+    return ContextFullError(
+        f"the reply fills the context of {capacity} tokens", hint="begin a new turn, or use a larger context"
+    )
+
+
 def _split(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]]]:
     """Separate the system message, if there is one, from the turns, each with its answer."""
     start = int(bool(messages) and messages[0].role == "system")

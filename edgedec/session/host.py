@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from edgedec.core.errors import UsageError
 from edgedec.core.progress import Notice, ignore
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.metrics.stats import Clock, ReplyStats
 
 if TYPE_CHECKING:
+    from edgedec.core.forward import Contrasting
     from edgedec.sampling import DrawParams
     from edgedec.session.reply import Reply
 
@@ -33,6 +35,21 @@ class Totals:
         self.completion_tokens += stats.completion_tokens
         self.prefill_s += stats.prefill_s
         self.decode_s += stats.decode_s
+
+
+def weigh(contrasting: Contrasting | None, prompt: int, without: Sequence[int]) -> None:
+    """Let a model that weighs a text have a prompt of so many tokens without it.
+
+    Raises UsageError where the prompt is about no text.
+    """
+    if contrasting is None:
+        return
+    if not without:
+        raise UsageError(
+            "the model was opened with a context weight, and the prompt is about no text",
+            hint="ask with edgedec.AboutText(question, text)",
+        )
+    contrasting.leave_out(prompt, without)
 
 
 def _always(params: DrawParams, logprobs: bool, form: bool, heal: bool) -> None:

@@ -51,6 +51,27 @@ class ToolCall:
         return {"id": self.id, "type": "function", "function": function}
 
 
+@dataclass(frozen=True, slots=True)
+class AboutText:
+    """A question about a text, which comes before it with a blank line between them.
+
+    A model that was opened with a ``context_weight`` replies by what the text changes. Raises UsageError
+    where one of them is blank.
+    """
+
+    question: str
+    context: str
+
+    def __post_init__(self) -> None:
+        if not (self.question.strip() and self.context.strip()):
+            raise UsageError("a question about a text needs both", hint="give the question and the text")
+
+    @property
+    def whole(self) -> str:
+        """The text and the question."""
+        return f"{self.context.rstrip()}\n\n{self.question}"
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Message:
     """One turn; ``role`` is one of ``ROLES``. Lone surrogates in its texts become U+FFFD.

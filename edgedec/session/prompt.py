@@ -16,6 +16,7 @@ from edgedec.core.errors import UnsupportedError
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.session.message import (
     ROLES,
+    AboutText,
     Message,
     conversation_of,
     in_one_system,
@@ -29,16 +30,17 @@ from edgedec.text.template_inputs import TemplateInputs
 
 if TYPE_CHECKING:
     from edgedec.grammar.spec import GrammarSpec
+    from edgedec.text.passage import Turns
     from edgedec.text.template import ChatTemplate
     from edgedec.text.tokenizer import Tokenizer
 
 __all__ = [
-    "ROLES", "Message", "Prompt", "Prompts", "Unfinished", "conversation_of", "in_one_system", "message_of",
-    "with_system",
+    "ROLES", "AboutText", "Message", "Prompt", "Prompts", "Unfinished", "conversation_of",
+    "in_one_system", "message_of", "with_system",
 ]  # fmt: skip
 
-RawText = str | Infill
-"""A text to be continued as it stands, or the texts around a gap."""
+RawText = str | Infill | AboutText
+"""A text to be continued as it stands, the texts around a gap, or a question behind the text it is about."""
 _UNLIKELY_TURN = "\u2042"
 _NO_TOOLS = "leave the tools out, or use a model with a chat template"
 _TEXT_COPIES = 4
@@ -132,6 +134,15 @@ class Prompts:
         if self._limits:
             self.check("".join(one.content.strip() for one in messages if one.role != "assistant"))
 
+    def turns(self, messages: Sequence[Message]) -> Turns:
+        """Return messages for a model elsewhere; none where a template does not tell them apart.
+
+        Nor are there any with tools, which that model would have in a form of its own.
+        """
+        if not self._template or self.inputs.tools or any(one.uses_tools for one in messages):
+            return ()
+        return [(one.role, one.content) for one in messages]
+
     @property
     def limits(self) -> TextLimits | None:
         """Limits on a prompt's tokens and on the memory for making them."""
@@ -148,7 +159,8 @@ class Prompts:
         """
         if isinstance(text, Infill):
             return infill_prompt(self._tokenizer, text, self._limits, heal=heal)
-        return InfillPrompt(self.of_text(text, parse_special=parse_special))
+        whole = text.whole if isinstance(text, AboutText) else text
+        return InfillPrompt(self.of_text(whole, parse_special=parse_special))
 
     def of_text(self, text: str, *, parse_special: bool = True) -> list[int]:
         """Return the token ids of a text to be continued as it stands. Raises ContextFullError.

@@ -68,6 +68,7 @@ class Start:
     ``reader`` makes a reader of its text from the beginning; None for a text that is nothing but content.
     ``bound``: mirostat's state behind ``tokens``. ``ends``: tokens that end it, beside those of the model.
     ``held``: bytes that it begins with, which are the end of the text before it; see ``session.healed``.
+    ``without``: the prompt without the text that it is about, where that is weighed.
     """
 
     prompt: Sequence[int]
@@ -79,3 +80,4 @@ class Start:
     bound: float | None = None
     ends: frozenset[int] = frozenset()
     held: bytes = b""
+    without: Sequence[int] = ()

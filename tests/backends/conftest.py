@@ -31,11 +31,13 @@ from tests.gpu.adapters import drafting_model, gpu_model
 
 DRAFTING = ("drafting-llama", "drafting-int8-gemma3")
 SHARED = ("shared-llama", "shared-int8-gemma3", "shared-deep.gemma4")
+CONTRAST = ("contrast-llama", "contrast-int8-gemma3")
 BY_LAYER = ("deep.gemma4", "int8-deep.gemma4", "drafting-deep.gemma4")
 ALIKE = ("llama", "qwen2", "gemma2", "gemma3", "int8-llama", "int8-gemma3")
-EXACT = ("markov", *ALIKE, *BY_LAYER, *SHARED, *DRAFTING)
+EXACT = ("markov", *ALIKE, *BY_LAYER, *SHARED, *CONTRAST, *DRAFTING)
 """With "int8-", the cache is kept in int8; with "shared-", the cache has three sequences; with
-"drafting-", the graph is that for drafting.
+"contrast-", it weighs a text, whose two sequences differ in their first token; with "drafting-", the graph is
+that for drafting.
 """
 GPU = ("gpu-llama", pytest.param("gpu-gemma3", marks=pytest.mark.slow))
 """On an adapter of WebGPU, a software one too: that takes ten times as long as the other backends."""
@@ -171,6 +173,15 @@ def _drafting(bundle: Path) -> OnnxModel:
     return OnnxModel(bundle, Manifest.load(bundle), threads=2, spin=False, drafting=True)
 
 
+def weighing(bundle: Path, capacity: int, kv: KvType) -> Forward:
+    """A forward that weighs a text, whose sequences differ in their first token."""
+    model = OnnxModel(bundle, Manifest.load(bundle), threads=2, spin=False)
+    forward = model.contrasting(1.0, CacheConfig(capacity, kv), batch_tokens=96)
+    assert forward.contrasting is not None
+    forward.contrasting.leave_out(1, [7])
+    return forward
+
+
 def _make(request: pytest.FixtureRequest) -> Make:
     kind = request.param
     if kind == "markov":
@@ -199,6 +210,8 @@ def _make(request: pytest.FixtureRequest) -> Make:
     def fresh(capacity: int) -> Forward:
         if kind.startswith("shared-"):
             return shared_cache(bundle, 3, piece=128, most=160, capacity=capacity, kv=kv).forwards[1]
+        if kind.startswith("contrast-"):
+            return weighing(bundle, capacity, kv)
         if kind.startswith("drafting-"):
             return _drafting(bundle).forward(CacheConfig(capacity, kv))
         return onnx_forward(bundle, manifest, threads=2, capacity=capacity, kv=kv)

@@ -53,6 +53,7 @@ def test_those_with_trees_reserve_their_cache(make_trees: Make) -> None:
     rows = {keys: keys.head_dim + 2 * -(-keys.head_dim // 32) if int8 else keys.head_dim * 2
             for keys in forward.spec.keys}  # fmt: skip
     needed = sum(48 * keys.layers * keys.kv_heads * row * 2 for keys, row in rows.items())
+    needed *= 2 if forward.contrasting else 1
     held = forward.nbytes()["kv_cache"]
     assert held == needed if forward.caps.exact else held >= needed
 

@@ -11,7 +11,7 @@ from tests.cli.support import Home, assert_one_line, run
 from tests.fixtures.tiny_models import run_tiny, tiny_bundle
 
 PLAIN = ("--draft", "off")
-UNBIASED = ("--form-sampling", "unbiased", "--temperature", "1")
+WARM = ("--temperature", "1")
 SCHEMA = {
     "type": "object",
     "properties": {"colour": {"enum": ["red", "green"]}, "count": {"type": "integer", "maximum": 9}},
@@ -77,7 +77,7 @@ def test_an_annotation_that_is_left_out_is_a_line(model, tmp_path: Path) -> None
 
 
 def test_unbiased_replies_say_their_cost_and_what_does_not_apply(model) -> None:  # type: ignore[no-untyped-def]
-    given = ("generate", *PLAIN, "-p", "Why?", "--form", "regex:yes|no", *UNBIASED, "--seed", "3")
+    given = ("generate", *PLAIN, "-p", "Why?", "--form", "unbiased:regex:yes|no", *WARM, "--seed", "3")
     result = run(model, *given, "--sampling", "top-k=2")
     assert result.stdout in ("yes\n", "no\n"), result.stderr
     assert "drawn at temperature 1 alone, without top-k" in result.stderr
@@ -91,12 +91,12 @@ def test_unbiased_replies_say_their_cost_and_what_does_not_apply(model) -> None:
 def test_unbiased_lines_of_a_file(model, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "lines").write_text("One?\nTwo?\n")
     lines = run(
-        model, "batch", *PLAIN, "--input", str(tmp_path / "lines"), "--form", "regex:yes|no", *UNBIASED
+        model, "batch", *PLAIN, "--input", str(tmp_path / "lines"), "--form", "unbiased:regex:yes|no", *WARM
     )
     assert (lines.exit_code, lines.stderr) == (0, "")
     assert len([line for line in lines.stdout.splitlines() if line in ("yes", "no")]) == 2
-    given = ("Why?", "--samples", "3", "--batch", "2", "--form", "regex:yes|no")
-    [several] = run(model, "batch", *PLAIN, *given, *UNBIASED, "--json").stdout.splitlines()
+    given = ("Why?", "--samples", "3", "--batch", "2", "--form", "unbiased:regex:yes|no")
+    [several] = run(model, "batch", *PLAIN, *given, *WARM, "--json").stdout.splitlines()
     samples = json.loads(several)["samples"]
     assert [one["text"] in ("yes", "no") for one in samples] == [True] * 3
 
@@ -112,10 +112,16 @@ def test_unbiased_lines_of_a_file(model, tmp_path: Path) -> None:  # type: ignor
         (("--form", "{huge}.json"), 2, ['"maximum": -1e+20', "-9,223,372,036,854,774,784"]),
         (("--form", "{crash}"), 2, ["it crashes the compiler"]),
         (("--form", "regex:a", "--switch", "small"), 2, ["one model"]),
-        (("--form", "regex:a", *UNBIASED, "--switch", "small"), 2, ["one model"]),
-        (("--form", "regex:a", *UNBIASED, "--temperature", "0"), 2, ["the temperature is 0", "above 0"]),
-        (("--form", "regex:a", *UNBIASED, "--logprobs", "1", "--json"), 2, ["has no log-probabilities"]),
-        (UNBIASED, 2, ["--form-sampling is given without --form"]),
+        (("--form", "unbiased:regex:a", *WARM, "--switch", "small"), 2, ["one model"]),
+        (("--form", "unbiased:regex:a", *WARM, "--temperature", "0"), 2, ["the temperature is 0", "above 0"]),
+        (("--form", "unbiased:regex:a", *WARM, "--logprobs", "1", "--json"), 2, ["has no log-probabilities"]),
+        (("--form", "unbiased:missing.json"), 3, ["missing.json"]),
+        (("--form", "unbiased:regex:a(", *WARM), 2, ["pattern cannot be used"]),
+        (
+            ("--form-sampling", "unbiased"),
+            2,
+            ["no such option: --form-sampling", "give --form unbiased:FORM"],
+        ),
         (("--json-schema", "a.json"), 2, ["no such option: --json-schema", "give --form FILE.json"]),
         (("--regex", "a"), 2, ["no such option: --regex", "give --form regex:PATTERN"]),
     ],

@@ -17,6 +17,7 @@ from tests.patience import PATIENCE_S
 
 EXPORTED = {
     "edgedec": [
+        "AboutText",
         "BackendError",
         "BadFileError",
         "Chat",

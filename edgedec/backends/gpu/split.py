@@ -104,7 +104,7 @@ class SplitModel(OnnxModel):
         self.layers = layers
         super().__init__(bundle, manifest, threads=threads, drafting=True)
         lower = self.lower.caps  # several sequences do not know of a second half, nor do exits
-        own = replace(self.caps, exits=(), taps=(), trims=False, sequences=1)
+        own = replace(self.caps, exits=(), taps=(), trims=False, sequences=1, contrasts=False)
         self.caps = replace(own, max_pass=lower.max_pass, exact=lower.exact)
 
     @property

@@ -20,7 +20,7 @@ from edgedec.bundle.device_place import ON_CPU, DevicePlace
 from edgedec.bundle.exits import LayerOutputs, added_taps
 from edgedec.bundle.manifest import DRAFTING, MODEL, WEIGHTS, Manifest
 from edgedec.core.cache_config import MOST_SEQUENCES, CacheConfig, KvType
-from edgedec.core.forward import Capabilities
+from edgedec.core.forward import Capabilities, Forward
 from edgedec.core.ledger import Lease, Ledger
 from edgedec.core.model_spec import ModelSpec
 from edgedec.kernels.library import isa, read_ahead
@@ -143,6 +143,20 @@ class OnnxModel(Backend):
             lambda submit: self.shared_cache(count, cache, batch_tokens, ledger, submit), observe=observe
         )
 
+    def contrasting(
+        self,
+        weight: float,
+        cache: CacheConfig = DEFAULT_CACHE,
+        *,
+        batch_tokens: int,
+        ledger: Ledger | None = None,
+    ) -> Forward:
+        """See ``Backend.contrasting``."""
+        from edgedec.backends.contrast import ContrastForward
+
+        shared = self.shared_cache(2, cache, batch_tokens, ledger)
+        return ContrastForward(shared.forwards, partial(shared.run, lent=True), shared.most, weight)
+
     def shared_cache(
         self,
         count: int,
@@ -194,4 +208,5 @@ def _capabilities(spec: ModelSpec) -> Capabilities:
         reserves=True,
         sequences=MOST_SEQUENCES,
         kv_kinds=("fp16", "int8"),
+        contrasts=True,
     )

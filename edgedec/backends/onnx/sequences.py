@@ -71,11 +71,11 @@ class Sequences:
         """Raises the errors of ``Forward.extend`` for this request, whatever else is in the pass."""
         self._checked[request.sequence] = self.forwards[request.sequence].placed(request)
 
-    def run(self, requests: Sequence[PassRequest]) -> list[HeadRows]:
+    def run(self, requests: Sequence[PassRequest], *, lent: bool = False) -> list[HeadRows]:
         """Run one pass over all requests, at most one for each sequence.
 
         Requests that want other head rows than the first one (whole rows, another temperature) get a pass of
-        their own.
+        their own. ``lent``: whether the caller reads all results before the next pass, see ``Rows.lent``.
 
         When something is wrong nothing is appended to any of them: ValueError for more than ``most`` tokens
         or two requests for a sequence, and the errors of ``Forward.extend``.
@@ -89,8 +89,9 @@ class Sequences:
         with self._lock, ExitStack() as computing:
             for one in placed if self._recurrent else ():
                 computing.enter_context(self.forwards[one.sequence].computing(one.planned))
-            for group in _alike(placed):
-                results |= self._together(group)
+            groups = _alike(placed)
+            for group in groups:
+                results |= self._together(group, lent=lent and len(groups) == 1)
             for one in () if self._recurrent else placed:
                 self.forwards[one.sequence].computed(one.planned)
         return [results[request.sequence] for request in requests]
@@ -104,7 +105,7 @@ class Sequences:
     def _alone(self, request: PassRequest) -> HeadRows:
         return self.run([request])[0]
 
-    def _together(self, group: Sequence[_Placed]) -> dict[int, HeadRows]:
+    def _together(self, group: Sequence[_Placed], *, lent: bool) -> dict[int, HeadRows]:
         tokens: list[int] = []
         positions: list[int] = []
         parents: list[int] = []
@@ -120,8 +121,9 @@ class Sequences:
             positions += own.positions
             parents += own.parents
         wants = next((one.request.rows for one in group if one.rows), LAST_ROW)
+        lent = lent and all(one.request.rows.lent for one in group)
         fed = Fed(tokens, positions, parents, lengths, rows, wants.full, wants.temperature, keep=_keep(group))
-        head = self._passes.run(fed)
+        head = self._passes.run(fed._replace(lent=lent))
         found, first = {}, 0
         for one in group:
             end = first + len(one.rows)
