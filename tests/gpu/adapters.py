@@ -6,6 +6,7 @@ import os
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from edgedec.backends.gpu.device import GpuDevice
 from edgedec.backends.gpu.model import GpuModel
 from edgedec.bundle.manifest import Manifest
 from edgedec.core.errors import EdgeDecError
+from tests.fixtures.nightly import every
 
 BROWSERS_DRIVER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")
 """A second software adapter, which comes with a browser."""
@@ -33,6 +35,11 @@ def found() -> tuple[Adapter, ...]:
     except EdgeDecError:
         return ()
     return tuple(sorted(kept, key=lambda one: "SwiftShader" in one.name))
+
+
+def each() -> list[Any]:
+    """All adapters, as parameters; those beside the first one are slow."""
+    return every(max(1, len(found())), found())
 
 
 def adapter() -> Adapter:

@@ -7,6 +7,7 @@ import pytest
 from edgedec.backends.gpu import opening
 from edgedec.backends.gpu.adapter import Adapter
 from edgedec.backends.gpu.device import GpuDevice
+from tests.gpu import adapters
 
 _OPEN: dict[str, GpuDevice] = {}
 """By the adapter's name."""
@@ -31,3 +32,9 @@ class Shared:
 def one_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let models share a device."""
     monkeypatch.setattr(opening, "GpuDevice", Shared)
+
+
+@pytest.fixture(params=adapters.each(), ids=lambda one: one.name.split()[0])
+def device(request: pytest.FixtureRequest) -> GpuDevice:
+    """An open device, for kernels alone."""
+    return adapters.opened(request.param)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgedec.backends.gpu.device import GpuDevice
-from tests.gpu import adapters, attention, cases
+from tests.gpu import attention, cases
 from tests.kernels.attention import Model
 from tests.kernels.test_tree_attention import random_tree
 
@@ -25,11 +25,6 @@ MODELS = [
     Model(heads=7, kv_heads=1, dim=64, sinks=True, window=50),
     Model(heads=4, kv_heads=1, dim=512, softcap=30.0, sinks=True),
 ]
-
-
-@pytest.fixture(params=adapters.found(), ids=lambda one: one.name.split()[0])
-def device(request: pytest.FixtureRequest) -> GpuDevice:
-    return adapters.opened(request.param)
 
 
 @pytest.mark.parametrize("int8", [False, True])

@@ -12,15 +12,9 @@ from edgedec.backends.gpu.formats import FLOAT_KINDS, constants
 from edgedec.kernels import library
 from edgedec.kernels.packing.formats import FORMATS, TILE
 from tests.fixtures.nightly import every
-from tests.gpu import adapters
 from tests.gpu.cases import KernelCase, differences, empty
 from tests.kernels.float_rows import F32, Array, pointer
 from tests.kernels.quant_rows import FLOAT_FORMATS, INT_FORMATS, Packed, random_packed
-
-
-@pytest.fixture(params=adapters.found(), ids=lambda one: one.name.split()[0])
-def device(request: pytest.FixtureRequest) -> GpuDevice:
-    return adapters.opened(request.param)
 
 
 def embedded(w: Packed, ids: Array, scale: float) -> F32:

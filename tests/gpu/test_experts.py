@@ -59,11 +59,6 @@ def test_replies_are_those_of_the_cpu(
     assert reply(mixtures[architecture], "gpu", "lookup,recycling") == plain
 
 
-@pytest.fixture(params=adapters.found(), ids=lambda one: one.name.split()[0])
-def device(request: pytest.FixtureRequest) -> GpuDevice:
-    return adapters.opened(request.param)
-
-
 @pytest.mark.parametrize("count", [7, 130])
 def test_of_equal_scores_the_lower_index_is_chosen(count: int, device: GpuDevice) -> None:
     """Scores of few different values; the chosen ones ascend."""

@@ -6,16 +6,11 @@ import numpy as np
 import pytest
 
 from edgedec.backends.gpu.device import GpuDevice
-from tests.gpu import adapters, cases, linear_cases
+from tests.gpu import cases, linear_cases
 from tests.kernels.quant_rows import random_packed
 from tests.kernels.test_gated_product import run, session
 
 ACTIVATION = pytest.mark.parametrize("activation", [0, 1, 2], ids=["silu", "gelu", "clamped"])
-
-
-@pytest.fixture(params=adapters.found(), ids=lambda one: one.name.split()[0])
-def device(request: pytest.FixtureRequest) -> GpuDevice:
-    return adapters.opened(request.param)
 
 
 @ACTIVATION

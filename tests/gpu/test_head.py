@@ -7,17 +7,11 @@ import pytest
 
 from edgedec.backends.gpu.device import GpuDevice
 from tests.fixtures.nightly import every
-from tests.gpu import adapters
 from tests.gpu.head_cases import check_reduced, check_refined, random_logits, reduced
 from tests.kernels.float_rows import same_bits
 from tests.kernels.head_finish import HeadShape, finish
 from tests.kernels.head_sums import candidates_of
 from tests.kernels.quant_rows import INT_FORMATS, SCALAR, random_packed
-
-
-@pytest.fixture(params=adapters.found(), ids=lambda one: one.name.split()[0])
-def device(request: pytest.FixtureRequest) -> GpuDevice:
-    return adapters.opened(request.param)
 
 
 @pytest.mark.parametrize(("rows", "k"), [(5, 8), (1000, 64), (1024, 1), (3001, 64), (20000, 64)])

@@ -11,7 +11,6 @@ from edgedec.backends.gpu.inputs import TrimmedIds
 from edgedec.backends.gpu.shaders import Const
 from edgedec.kernels.packing.formats import FORMATS, TILE
 from tests.fixtures.nightly import diagonal
-from tests.gpu import adapters
 from tests.gpu.cases import empty, run
 from tests.gpu.chain import ChainStep, follow
 from tests.gpu.head_cases import refined
@@ -21,11 +20,6 @@ from tests.kernels.head_finish import HeadShape, blocks, finish
 from tests.kernels.quant_rows import SCALAR, Packed, random_packed
 
 K = 64
-
-
-@pytest.fixture(params=adapters.found(), ids=lambda one: one.name.split()[0])
-def device(request: pytest.FixtureRequest) -> GpuDevice:
-    return adapters.opened(request.param)
 
 
 def kept_logits(device: GpuDevice, w: Packed, x: F32, keep: TrimmedIds, first: int, rows: int) -> F32:

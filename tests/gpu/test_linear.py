@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 
 from edgedec.backends.gpu.device import GpuDevice
-from tests.gpu import adapters, cases, linear_cases
+from tests.gpu import cases, linear_cases
 from tests.kernels.quant_rows import FORMATS, random_packed
-
-
-@pytest.fixture(params=adapters.found(), ids=lambda one: one.name.split()[0])
-def device(request: pytest.FixtureRequest) -> GpuDevice:
-    return adapters.opened(request.param)
 
 
 @pytest.mark.parametrize("terms", [1, 2])

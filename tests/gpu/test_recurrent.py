@@ -8,7 +8,7 @@ import pytest
 from edgedec.backends.gpu import shaders
 from edgedec.backends.gpu.device import Dispatch, GpuDevice, Slice
 from tests.fixtures.nightly import diagonal
-from tests.gpu import adapters, cases
+from tests.gpu import cases
 from tests.gpu.recurrent import OnDevice
 from tests.kernels.float_rows import F32, call, same_bits
 from tests.kernels.gated_delta import Layer
@@ -26,11 +26,6 @@ LAYERS: list[Layer | ShortConvLayer] = [
     ShortConvLayer(hidden=80, taps=1, seed=2),
     ShortConvLayer(hidden=32, taps=8, seed=3),
 ]
-
-
-@pytest.fixture(params=adapters.found(), ids=lambda one: one.name.split()[0])
-def device(request: pytest.FixtureRequest) -> GpuDevice:
-    return adapters.opened(request.param)
 
 
 class Both:

@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 
 from edgedec.backends.gpu.device import GpuDevice
-from tests.gpu import adapters
 from tests.gpu.cases import KernelCase, differences, empty
 from tests.kernels.test_rms_norm import make, norm
-
-
-@pytest.fixture(params=adapters.found(), ids=lambda one: one.name.split()[0])
-def device(request: pytest.FixtureRequest) -> GpuDevice:
-    return adapters.opened(request.param)
 
 
 def norm_case(seed: int, rows: int, dim: int, *, residual: bool, epsilon: float = 1e-6) -> KernelCase:
