@@ -13,6 +13,7 @@ from edgedec.backends.gpu.adapter import CHOICE
 from edgedec.core.cache_config import Device, KvType
 from edgedec.sampling import DrawParams
 from tests.fixtures import replies
+from tests.fixtures.nightly import diagonal, every
 from tests.fixtures.replies import GREEDY, SAMPLED, always
 from tests.fixtures.tiny_models import tiny_bundle
 from tests.gpu import adapters
@@ -27,8 +28,10 @@ def reply(bundle: Path, device: Device, draft: str, sampling: SamplingParams, kv
         return answer.read(), answer.stats.completion_tokens
 
 
-@pytest.mark.parametrize("kv", ["fp16", "int8"])
-@pytest.mark.parametrize("sampling", [SamplingParams.greedy(), SamplingParams(temperature=0.8, seed=3)])
+@pytest.mark.parametrize(
+    ("sampling", "kv"),
+    diagonal([SamplingParams.greedy(), SamplingParams(temperature=0.8, seed=3)], ["fp16", "int8"]),
+)
 def test_replies_are_those_of_the_cpu(
     sampling: SamplingParams, kv: KvType, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -38,7 +41,7 @@ def test_replies_are_those_of_the_cpu(
     assert reply(bundle, "gpu", "lookup,recycling", sampling, kv) == plain
 
 
-@pytest.mark.parametrize("params", [GREEDY, SAMPLED], ids=["greedy", "drawn"])
+@pytest.mark.parametrize("params", every(2, [SAMPLED, GREEDY]), ids=["drawn", "greedy"])
 def test_keys_of_two_sizes_and_rows_of_layers(
     params: DrawParams, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,7 @@ from edgedec.memory import state_bytes
 from edgedec.sampling import DrawParams
 from tests.backends.test_recurrent_models import FULL, History, bits, model_of
 from tests.fixtures.hybrid_bundles import HybridBundles, hybrid_bundles
+from tests.fixtures.nightly import diagonal
 from tests.fixtures.replies import GREEDY, PROMPT, SAMPLED, always, reply
 from tests.fixtures.tiny_hybrid import HYBRIDS
 from tests.gpu import adapters
@@ -140,8 +141,7 @@ def engine(bundle: Path, **settings: Any) -> Iterator[Engine]:
         yield model.runner.engine
 
 
-@pytest.mark.parametrize("params", [GREEDY, SAMPLED], ids=["greedy", "drawn"])
-@EVERY
+@pytest.mark.parametrize(("architecture", "params"), diagonal(HYBRIDS, [GREEDY, SAMPLED]))
 def test_replies_are_those_of_the_cpu(
     architecture: str, params: DrawParams, hybrid_bundles: HybridBundles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
