@@ -4,6 +4,6 @@
 namespace edgedec::byte_products::amx {
 
 extern const Row row;
-const Row row = {"amx", vnni_scores, vnni_values};
+const Row row = {"amx", vnni_scores, vnni_values, vnni_add_scores, vnni_add_values};
 
 }  // namespace edgedec::byte_products::amx

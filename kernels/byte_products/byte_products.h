@@ -32,10 +32,29 @@ using ScoresFn = void (*)(const Vector* vectors, size_t count, const Rows& keys,
 // kMostWidth, and weights in 0 .. 127. Up to three weights past the last value's are read, and count for nothing.
 using ValuesFn = void (*)(const uint8_t* weights, size_t count, const Rows& values, size_t width, int32_t* sums);
 
+// A group of a query: kKeyWidth elements, what 1 of them stands for, and their sum.
+struct Group {
+  int8_t bytes[kKeyWidth];
+  float scale;
+  int32_t sum;
+};
+
+// Adds to scores[v][j], for each group g of a key ascending, one fused multiply-add of the sum with groups[v][g] and
+// (scales[g * kMostRows + j] times its scale). Without `begun` scores begin at 0. width: up to kMostWidth elements; scales up to
+// a multiple of sixteen are there.
+using AddScoresFn = void (*)(const Group* const* groups, size_t count, const Rows& keys, size_t width, const float* scales,
+                             bool begun, float* const* scores);
+
+// Adds the sums that ValuesFn adds, times factors[v], to out[v][c]: one fused multiply-add each.
+using AddValuesFn = void (*)(const uint8_t* weights, const float* factors, size_t count, const Rows& values, size_t width,
+                             float* const* out);
+
 struct Row {
   const char* name;
   ScoresFn scores;
   ValuesFn values;
+  AddScoresFn add_scores = nullptr;  // null where sums in memory are as good
+  AddValuesFn add_values = nullptr;
 };
 
 // The row of that name, those of quantised ops, or nullptr when this build has none. Check cpu_has() before running it.

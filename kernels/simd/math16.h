@@ -10,26 +10,33 @@ namespace {
 // e^x, error below 1 ulp in the normal range. x = n ln 2 + r with |r| <= ln 2 / 2; e^r = 1 + r + r^2 q(r), q the
 // minimax polynomial of degree 4 (relative error of e^r: 3.1e-9); the factor 2^n goes in as two halves, so that
 // results below the normal range are rounded once into subnormals, then zero, and those above become infinity.
+//
+// Of N vectors at a time, step by step, so that none waits for the steps before its own.
+template <int N, class V>
+EDGEDEC_INLINE void exp_below(V* x) {  // x < 89, or NaN
+  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer and leaves that in the low bits
+  constexpr float kTerms[] = {0x1.123a2p-7f, 0x1.5558f2p-5f, 0x1.555492p-3f, 0x1.fffffcp-2f};
+  V shifted[N], n[N], r[N], q[N];
+#define EDGEDEC_EACH _Pragma("GCC unroll 4") for (int i = 0; i < N; ++i)
+  EDGEDEC_EACH x[i] = V::max(V::broadcast(-105.0f), x[i]);  // operands in this order pass NaN on
+  EDGEDEC_EACH shifted[i] = V::fma(x[i], V::broadcast(0x1.715476p+0f), V::broadcast(kMagic));
+  EDGEDEC_EACH n[i] = V::sub(shifted[i], V::broadcast(kMagic));
+  EDGEDEC_EACH r[i] = V::fma(n[i], V::broadcast(-0x1.62e43p-1f), x[i]);
+  EDGEDEC_EACH r[i] = V::fma(n[i], V::broadcast(0x1.05c61p-29f), r[i]);
+  EDGEDEC_EACH q[i] = V::broadcast(0x1.6a23dp-10f);
+#pragma GCC unroll 4
+  for (int t = 0; t < 4; ++t) EDGEDEC_EACH q[i] = V::fma(q[i], r[i], V::broadcast(kTerms[t]));
+  EDGEDEC_EACH q[i] = V::fma(V::mul(r[i], r[i]), q[i], r[i]);
+  EDGEDEC_EACH q[i] = V::add(q[i], V::broadcast(1.0f));
+  EDGEDEC_EACH x[i] = times_power(q[i], n[i], V::Ints::sub(V::bits(shifted[i]), V::bits(V::broadcast(kMagic))));
+#undef EDGEDEC_EACH
+}
+
 template <class V>
 EDGEDEC_INLINE V exp(V x) {
-  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer and leaves that in the low bits
-  x = V::min(V::broadcast(89.0f), V::max(V::broadcast(-105.0f), x));  // operands in this order pass NaN on
-  const V shifted = V::fma(x, V::broadcast(0x1.715476p+0f), V::broadcast(kMagic));
-  const V n = V::sub(shifted, V::broadcast(kMagic));
-  V r = V::fma(n, V::broadcast(-0x1.62e43p-1f), x);
-  r = V::fma(n, V::broadcast(0x1.05c61p-29f), r);
-  V q = V::broadcast(0x1.6a23dp-10f);
-  q = V::fma(q, r, V::broadcast(0x1.123a2p-7f));
-  q = V::fma(q, r, V::broadcast(0x1.5558f2p-5f));
-  q = V::fma(q, r, V::broadcast(0x1.555492p-3f));
-  q = V::fma(q, r, V::broadcast(0x1.fffffcp-2f));
-  const V p = V::add(V::fma(V::mul(r, r), q, r), V::broadcast(1.0f));
-  using I = typename V::Ints;
-  const I power = I::sub(V::bits(shifted), V::bits(V::broadcast(kMagic)));
-  const I half = I::template shift_right<1>(power), bias = I::broadcast(127);
-  const V scale0 = V::from_bits(I::template shift_left<23>(I::add(half, bias)));
-  const V scale1 = V::from_bits(I::template shift_left<23>(I::add(I::sub(power, half), bias)));
-  return V::mul(V::mul(p, scale0), scale1);
+  x = V::min(V::broadcast(89.0f), x);
+  exp_below<1>(&x);
+  return x;
 }
 
 // x / (1 + e^-x)

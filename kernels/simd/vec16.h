@@ -203,6 +203,22 @@ struct Vec16Scalar {
   }
 };
 
+// x * 2^n, rounded once, for 0.5 < |x| < 2 and -200 < n < 200; n also as integers.
+template <class V>
+EDGEDEC_INLINE V times_power(V x, V, typename V::Ints n) {
+  using I = typename V::Ints;
+  const I half = I::template shift_right<1>(n), bias = I::broadcast(127);
+  const V scale0 = V::from_bits(I::template shift_left<23>(I::add(half, bias)));
+  const V scale1 = V::from_bits(I::template shift_left<23>(I::add(I::sub(n, half), bias)));
+  return V::mul(V::mul(x, scale0), scale1);
+}
+
+// Stores four times sixteen integers in 0 .. 127 as bytes.
+template <class I>
+EDGEDEC_INLINE void store_small(const I* four, uint8_t* p) {
+  for (int i = 0; i < 4; ++i) four[i].store_bytes(p + i * kLanes);
+}
+
 // Lane j = reduce_add(v[j]).
 template <class V>
 EDGEDEC_INLINE V reduce_add_each(const V* v) {

@@ -119,5 +119,15 @@ struct Vec16Avx512 {
   }
 };
 
+#ifndef EDGEDEC_EMULATE_AVX512
+EDGEDEC_INLINE Vec16Avx512 times_power(Vec16Avx512 x, Vec16Avx512 n, Vec16Avx512::Ints) { return {_mm512_scalef_ps(x.v, n.v)}; }
+EDGEDEC_INLINE void store_small(const Vec16Avx512::Ints* four, uint8_t* p) {
+  const __m512i low = _mm512_packs_epi32(four[0].v, four[1].v), high = _mm512_packs_epi32(four[2].v, four[3].v);
+  // Both pack within 128 bits, so that fours of bytes are out of order.
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  _mm512_storeu_si512(p, _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, high)));
+}
+#endif
+
 }  // namespace
 }  // namespace edgedec

@@ -42,7 +42,7 @@ size_t longest(const Passes& passes) {
   return most;
 }
 
-// Passes cut into tasks: blocks of tokens, each for every unit. Tasks of a block follow each other.
+// Passes cut into tasks: blocks of tokens, each for every unit. Tasks of a unit, which read the same keys, follow each other.
 struct Tasks {
   Tasks(const Config& c, const Passes& p, size_t most, const byte_products::Row* bytes)
       : config(c), passes(p), bytes(bytes), u(units(c)), tokens(std::min(most, p.computed())), stride(score_stride(c, p)),
@@ -55,13 +55,13 @@ struct Tasks {
   // Task i, with room for its chains and floats.
   Block block(size_t i, int32_t* chains, float* room) const {
     Block b{};
-    b.m0 = i / u.count * tokens;
+    b.m0 = i % blocks * tokens;
     b.tokens = std::min(tokens, passes.computed() - b.m0);
     b.stride = stride;
     b.bytes = bytes;
     b.common_end = common_of(b, chains, b.paths);
     for (size_t t = 0; t < b.tokens; ++t) b.common_first = std::max(b.common_first, b.paths[t].first);
-    const size_t unit = i % u.count;
+    const size_t unit = i / blocks;
     b.h0 = unit / u.per_kv_head * u.group + unit % u.per_kv_head * u.step;
     b.h1 = std::min(b.h0 + u.step, (unit / u.per_kv_head + 1) * u.group);
     b.scores = room;
@@ -127,9 +127,7 @@ void whole_task(const Job& job, const Tasks& tasks, size_t i, float* most) {
   auto* room = scratch<float>(Scratch::kScores, tasks.floats());
   if (!chains || !room) return job.threads.lack_memory();
   const Block b = tasks.block(i, chains, room);
-  job.row.score(tasks.config, job.cache, b, job.queries, 0, SIZE_MAX);
-  job.row.weigh(tasks.config, b, 0, b.queries());
-  job.row.gather(tasks.config, job.cache, b, job.out, 0, tasks.config.dim);
+  job.row.attend(tasks.config, job.cache, b, job.queries, job.out);
   if (most) look(job.cache, b, most);
 }
 
@@ -139,9 +137,8 @@ void looked_tasks(const Job& job, const Tasks& tasks, const Looked& looked) {
   auto kv_head = [&](size_t head) {
     float* most = looked.weights + head * looked.stride;
     std::fill_n(most, tasks.passes.all[0].length + tasks.passes.all[0].tokens, 0.0f);
-    for (size_t i = 0; i < tasks.blocks; ++i)
-      for (size_t unit = 0; unit < u.per_kv_head; ++unit)
-        whole_task(job, tasks, i * u.count + head * u.per_kv_head + unit, most);
+    const size_t each = tasks.blocks * u.per_kv_head;
+    for (size_t i = 0; i < each; ++i) whole_task(job, tasks, head * each + i, most);
   };
   parallel_for(job.threads, tasks.config.kv_heads, kv_head);
 }
@@ -201,14 +198,15 @@ void shared_tasks(const Job& job, const Tasks& tasks, size_t first, size_t last,
   parallel_for(job.threads, shared.count * strips, gather);
 }
 
-// Tokens of a block. Where threads do not share tasks and there would be few, blocks are smaller, so that each thread gets
-// as many tasks as the others.
+// Tokens of a block: nearly as many as of the others. Where threads do not share tasks and there would be few, blocks are smaller,
+// so that each thread gets as many tasks as the others.
 size_t tokens_of(const Config& config, const Passes& passes, const Split& split, size_t width) {
   const size_t all = passes.computed(), each = units(config).count;
-  if (split.keys || width < 2 || ceil_div(all, split.tokens) * each >= kEnoughTasks) return split.tokens;
-  for (size_t tokens = std::min(split.tokens, all); tokens; --tokens)
+  const size_t even = all ? ceil_div(all, ceil_div(all, split.tokens)) : split.tokens;
+  if (split.keys || width < 2 || ceil_div(all, split.tokens) * each >= kEnoughTasks) return even;
+  for (size_t tokens = even; tokens; --tokens)
     if (ceil_div(all, tokens) * each % width == 0) return tokens;
-  return split.tokens;
+  return even;
 }
 
 }  // namespace

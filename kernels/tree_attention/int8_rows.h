@@ -12,12 +12,7 @@ namespace {
 constexpr size_t kMixed = 32;  // elements that are mixed with each other; a head may end with sixteen
 constexpr uint16_t kNoScale = 0x7e00;  // NaN, for a group that int8 cannot hold
 
-// A group of a query, in the place of its floats.
-struct QueryGroup {
-  int8_t bytes[kMixed];
-  float scale;
-  int32_t sum;  // of the bytes
-};
+using QueryGroup = byte_products::Group;  // in the place of its floats
 
 EDGEDEC_INLINE size_t groups_of(size_t dim, size_t group) { return (dim + group - 1) / group; }
 

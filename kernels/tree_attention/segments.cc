@@ -57,9 +57,7 @@ void attend_texts(const Row& row, Parallel& threads, const Config& config, const
     b.h1 = std::min(b.h0 + step, (kv_head + 1) * group);
     b.scores = room, b.sums = room + kMostQueries * stride;
     set_paths(texts, piece, &b);
-    row.score(config, cache, b, queries, 0, SIZE_MAX);
-    row.weigh(config, b, 0, b.queries());
-    row.gather(config, cache, b, out, 0, config.dim);
+    row.attend(config, cache, b, queries, out);
   };
   parallel_for(threads, pieces.size() * units, task);
 }

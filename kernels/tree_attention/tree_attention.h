@@ -135,12 +135,16 @@ using WeighFn = void (*)(const Config& config, const Block& block, size_t q0, si
 // Elements [c0, c1) of the heads of out[*, heads * dim]; both are multiples of 16.
 using GatherFn = void (*)(const Config& config, const Cache& cache, const Block& block, float* out, size_t c0, size_t c1);
 
+// The three steps of a block at once.
+using AttendFn = void (*)(const Config& config, const Cache& cache, const Block& block, const float* queries, float* out);
+
 struct Row {
   const char* name;
   PrepareFn prepare;
   ScoreFn score;
   WeighFn weigh;
   GatherFn gather;
+  AttendFn attend;
 };
 
 // The row of that name, or nullptr when this build has none. Check cpu_has() before running it.
