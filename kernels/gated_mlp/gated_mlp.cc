@@ -15,7 +15,7 @@ void gated_mlp(const quant_linear::Row& linear, const Row& row, Parallel& thread
   if (!activations) return threads.lack_memory();
   // Many tokens: keep the products of a task within the second-level cache.
   const size_t most = static_cast<size_t>(std::max(1, 2048 / std::max(1, m)));
-  const quant_linear::Shares shares(threads, static_cast<size_t>(gate.tiles()), gate.bytes(), most);
+  const quant_linear::Shares shares(threads, static_cast<size_t>(gate.tiles()), gate.bytes(), most, m);
   auto body = [&](size_t task) {
     const Acts& acts = activations.ready();
     const int tile0 = static_cast<int>(shares.first(task)), tile1 = static_cast<int>(shares.first(task + 1));

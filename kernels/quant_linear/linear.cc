@@ -7,6 +7,13 @@ namespace {
 
 constexpr size_t kTaskBytes = 64 << 10;
 
+// The tiles that a task has a multiple of, at most `most`: for many tokens, rows take two or three at a time.
+size_t turn_of(int tokens, size_t most) {
+  constexpr size_t kAll = 6;
+  if (tokens < kManyTokens || most < 2) return 1;
+  return most < kAll ? 2 : likes_streams() ? kStreams : kAll;
+}
+
 void finish(const float* bias, const float* residual, float* out, int m, int columns, size_t ldo) {
   for (int i = 0; i < m; ++i, out += ldo) {
     if (bias)
@@ -56,15 +63,21 @@ void left_over(const float* x, const int8_t* q, const float* scale, int cols, in
 
 }  // namespace
 
-Shares::Shares(const Parallel& threads, size_t tiles, size_t bytes, size_t most_tiles) : tiles_(tiles) {
+Shares::Shares(const Parallel& threads, size_t tiles, size_t bytes, size_t most_tiles, int tokens)
+    : tiles_(tiles), turn_(turn_of(tokens, std::min(most_tiles, tiles / (2 * std::max<size_t>(1, threads.width()))))),
+      turns_((tiles + turn_ - 1) / turn_) {
   size_t least = std::max((bytes + kTaskBytes - 1) / kTaskBytes, (tiles + most_tiles - 1) / most_tiles);
   if (likes_streams() && least) {
     constexpr size_t kWhole = kStreams;
     const size_t each = std::min(std::max((tiles / least + kWhole / 2) / kWhole * kWhole, kWhole), most_tiles);
     least = (tiles + each - 1) / each;
   }
+  if (turn_ > 1 && least) {
+    const size_t together = std::max<size_t>(1, std::min(turns_ / least, most_tiles / turn_));
+    least = (turns_ + together - 1) / together;
+  }
   const size_t width = std::max<size_t>(1, threads.width());
-  count_ = std::min(tiles, (least + width - 1) / width * width);
+  count_ = std::min(turns_, (least + width - 1) / width * width);
 }
 
 int int8_terms(const Weight& w, int terms) { return is_float(w.format) ? 0 : terms; }
@@ -126,7 +139,7 @@ void linear(const Row& row, Parallel& threads, const Weight* weights, int count,
       return threads.lack_memory();
     finish(bias ? bias + first : nullptr, residual ? residual + first : nullptr, out + first, m, columns, ldo);
   };
-  const Shares shares(threads, tiles, bytes);
+  const Shares shares(threads, tiles, bytes, SIZE_MAX / 2, m);
   auto body = [&](size_t task) {
     const Acts& acts = activations.ready();
     int first = static_cast<int>(shares.first(task)), last = static_cast<int>(shares.first(task + 1));

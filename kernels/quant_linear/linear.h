@@ -10,15 +10,16 @@ namespace edgedec::quant_linear {
 
 // The tasks of a section over `tiles` tiles of `bytes` in all. Each streams enough that its dispatch costs little, and
 // every thread gets as many as the others. A task has at most `most_tiles`, and where tiles are read in turns, whole turns.
+// For many tokens tasks have whole turns of rows that unpack tiles for all of them.
 class Shares {
  public:
-  Shares(const Parallel& threads, size_t tiles, size_t bytes, size_t most_tiles = SIZE_MAX / 2);
+  Shares(const Parallel& threads, size_t tiles, size_t bytes, size_t most_tiles = SIZE_MAX / 2, int tokens = 0);
   size_t count() const { return count_; }
   // The first tile of a task; of the one after the last: the number of tiles.
-  size_t first(size_t task) const { return count_ ? tiles_ * task / count_ : 0; }
+  size_t first(size_t task) const { return count_ ? std::min(tiles_, turns_ * task / count_ * turn_) : 0; }
 
  private:
-  size_t tiles_, count_;
+  size_t tiles_, turn_, turns_, count_;  // turn: tiles that stay together
 };
 
 // The int8 terms of x that a weight reads: `terms`, or none when its format is float.
