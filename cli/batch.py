@@ -27,8 +27,9 @@ a line, whose stats.batch has the tokens and the energy of all replies so far. R
 exit status tells the first error.
 
 With --samples one prompt is answered several times: each reply is that of its seed alone. Without
-PROMPT it is read from standard input. All replies are printed, or the one that --choose names. With
---json one object has them all in a field samples, and the place of the chosen one there in chosen.
+PROMPT it is read from standard input. All replies are printed, or the one that --choose names. A vote ends
+as soon as no other sample can change it. With --json one object has all that began in a field samples, and
+the place of the chosen one there in chosen.
 """
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
 
 from edgedec.cli import options as opt
 from edgedec.cli import screen, text_input
-from edgedec.cli.choice import BEST, FIRST, Choice
+from edgedec.cli.choice import BEST, FIRST, VOTE, Choice
 from edgedec.cli.cut import Limits
 from edgedec.cli.form import say_law
 from edgedec.cli.interrupts import interrupts_to
@@ -45,6 +45,8 @@ class PromptJob:
 
 def run(ctx: click.Context, job: PromptJob, options: opt.BatchReplyOptions, *, as_json: bool) -> None:
     """Make the samples, and show all of them or the chosen one."""
+    from edgedec.session.tasks import RunningVote
+
     text_input.check_prompt(job.prompt)
     opened = open_model(ctx, job.model, job.config)
     raw, system = without_template(opened, raw=options.raw, system=options.system)
@@ -55,13 +57,16 @@ def run(ctx: click.Context, job: PromptJob, options: opt.BatchReplyOptions, *, a
     text = text_input.read_prompt(job.prompt, several.chats[0].prompts, after_input=False)
     choice, count = job.choice, job.samples
     best, first = (choice is not None and choice.kind == kind for kind in (BEST, FIRST))
+    vote = RunningVote(count, choice.pattern) if choice and choice.kind == VOTE else None
     with several, interrupts_to(several.interrupt):
         if as_json:
             several.measure()
-        answers = several.samples(text, count, raw=raw, logprobs=1 if best else None, as_done=first)
-        made = _first_to_end(several, answers) if first else _every(answers)
+        answers = several.samples(text, count, raw=raw, logprobs=1 if best else None, as_done=True)
+        heard = vote.heard(answers, several.interrupt) if vote else answers
+        made = _first_to_end(several, heard) if first else _every(heard)
         batch = several.together().as_json() if as_json else {}
-    interrupted = made.first is None and (first or len(made.whole) < count)
+    ended = len(made.whole)
+    interrupted = made.first is None and (not vote.known if vote else first or ended < count)
     picked: _Picked | None = None
     unanswered: BaseException | None = KeyboardInterrupt() if interrupted else None
     try:
@@ -69,9 +74,10 @@ def run(ctx: click.Context, job: PromptJob, options: opt.BatchReplyOptions, *, a
     except EdgeDecError as error:  # all are shown, and then it
         unanswered = error
     if as_json:
-        screen.show_json(_document(opened.name, made, picked) | {"stats": {"batch": batch}})
+        stats = {"batch": batch, "samples_ended": ended, "samples_not_needed": count - ended if picked else 0}
+        screen.show_json(_document(opened.name, made, picked) | {"stats": stats})
     else:
-        _show(made, picked)
+        _show(made, picked, count)
         limits = Limits(several.context, opened.loaded.spec.context_length, slides=False)
         for line in limits.of_several(_cut(made, picked), "sample"):
             notice(line)
@@ -109,27 +115,24 @@ class _Picked:
 
 
 def _every(answers: Iterable[Answer]) -> _Made:
-    every = list(answers)
-    return _Made({one.number: _reply(one) for one in every}, _errors(every))
+    every = sorted(answers, key=lambda one: one.number)
+    replies = {one.number: _reply(one) for one in every}
+    return _Made(replies, {one.number: one.error for one in every if one.error is not None})
 
 
 def _first_to_end(several: Conversations, answers: Iterable[Answer]) -> _Made:
     """Interrupt the others once a reply has come to its own end; where none does, the first that is cut."""
-    found: dict[int, Reply] = {}
-    first, every = None, []
+    every: list[Answer] = []
+    first = None
     for answer in answers:
         every.append(answer)
-        found[answer.number] = reply = _reply(answer)
-        if first is None and reply.finish_reason == "stop":
+        if first is None and _reply(answer).finish_reason == "stop":
             first = answer.number
             several.interrupt()
-    if first is None and found and all(one.finish_reason != "interrupted" for one in found.values()):
-        first = next(iter(found))
-    return _Made(dict(sorted(found.items())), _errors(every), first)
-
-
-def _errors(answers: Iterable[Answer]) -> dict[int, Exception]:
-    return {one.number: one.error for one in answers if one.error is not None}
+    made = _every(every)
+    if first is None and every and len(made.whole) == len(every):
+        first = every[0].number
+    return replace(made, first=first)
 
 
 def _reply(answer: Answer) -> Reply:
@@ -146,8 +149,8 @@ def _picked(made: _Made, choice: Choice | None) -> _Picked | None:
         return None
     if made.first is not None:
         return _Picked(made.first)
-    right = [number for number in made.replies if number not in made.errors]
-    numbers = right or list(made.replies)
+    right = [number for number in made.whole if number not in made.errors]
+    numbers = right or list(made.whole)
     replies = [made.replies[number] for number in numbers]
     if choice.kind == BEST:
         return _Picked(numbers[best_of(replies)])
@@ -164,11 +167,11 @@ def _cut(made: _Made, picked: _Picked | None) -> dict[str, list[int]]:
     return found
 
 
-def _show(made: _Made, picked: _Picked | None) -> None:
+def _show(made: _Made, picked: _Picked | None, count: int) -> None:
     if picked is not None:
         screen.show(made.replies[picked.number].text)
         click.echo()
-        notice(f"note: {_reason(made, picked)}")
+        notice(f"note: {_reason(made, picked, count)}")
         return
     for number, reply in made.replies.items():
         click.echo(f"{chr(10) if number else ''}--- sample {number + 1}, seed {reply.params.seed}:")
@@ -176,14 +179,14 @@ def _show(made: _Made, picked: _Picked | None) -> None:
         click.echo()
 
 
-def _reason(made: _Made, picked: _Picked) -> str:
-    seed = made.replies[picked.number].params.seed
-    shown = f"sample {picked.number + 1} of {len(made.replies)}, seed {seed}"
+def _reason(made: _Made, picked: _Picked, count: int) -> str:
+    shown = f"sample {picked.number + 1} of {count}, seed {made.replies[picked.number].params.seed}"
     if picked.answers is None:
         return shown
     answer = picked.answers[picked.number]
     votes = list(picked.answers.values()).count(answer)
-    return f"{shown}; {votes} answered {screen.printable(str(answer))[:_SHOWN]}"
+    rest = f"; {left} more could not change that" if (left := count - len(made.whole)) else ""
+    return f"{shown}; {votes} answered {screen.printable(str(answer))[:_SHOWN]}{rest}"
 
 
 def _document(model: str, made: _Made, picked: _Picked | None) -> dict[str, object]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -62,7 +62,7 @@ def vote_of(texts: Sequence[str], pattern: re.Pattern[str] | None = None) -> Vot
     >>> vote_of(["It is 12.", "So 12", "13!"]).chosen, vote_of(["a: x", "b"], re.compile("a: (.)")).answers
     (0, ('x', None))
     """
-    answers = tuple(_answer(text, pattern) for text in texts)
+    answers = tuple(answer_of(text, pattern) for text in texts)
     counts = Counter(answer for answer in answers if answer is not None)
     if not counts:
         kind = "a number" if pattern is None else f"a match of {pattern.pattern!r:.40}"
@@ -73,7 +73,33 @@ def vote_of(texts: Sequence[str], pattern: re.Pattern[str] | None = None) -> Vot
     return Vote(answers.index(counts.most_common(1)[0][0]), answers)
 
 
-def _answer(text: str, pattern: re.Pattern[str] | None) -> str | None:
+def settled(answers: Mapping[int, str | None], count: int) -> bool:
+    """Whether a vote of ``count`` samples has its outcome, whatever the samples say that are not there yet.
+
+    ``answers`` are those of the samples that ended, by number. The outcome is the chosen sample, so the
+    earlier ones have to be there.
+
+    >>> settled({0: "12", 1: "12"}, 4), settled({1: "12", 2: "12", 3: "12"}, 4)
+    (True, False)
+    """
+    left = [number for number in range(count) if number not in answers]
+    ranks: dict[str, tuple[int, int]] = {}  # by votes, then by the number of the first sample, negative
+    for number in sorted(answers, reverse=True):
+        if (answer := answers[number]) is not None:
+            ranks[answer] = (ranks.get(answer, (0, 0))[0] + 1, -number)
+    if not ranks:
+        return False
+    leader = max(ranks, key=ranks.__getitem__)
+    votes, first = ranks.pop(leader)
+    if left and -first > left[0]:
+        return False
+    return votes >= len(left) and all(
+        (rival + len(left), number) < (votes, first) for rival, number in ranks.values()
+    )
+
+
+def answer_of(text: str, pattern: re.Pattern[str] | None) -> str | None:
+    """Return the answer of a text as ``vote_of`` reads it; None if it has none."""
     if pattern is None:
         return last_number(text)
     found = [*pattern.finditer(text)]

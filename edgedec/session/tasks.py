@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from edgedec.core.quick_dataclass import dataclass
-from edgedec.session.samples import with_seed
+from edgedec.session.samples import answer_of, settled, with_seed
 
 if TYPE_CHECKING:
+    import re
+
     from edgedec.session.chat import Chat
     from edgedec.session.reply import Reply
 
@@ -128,3 +130,25 @@ class TaskQueue:
             self._changed.wait_for(lambda: found() in self._answers or (self._begun and not self._workers))
             at = found()
             return None if at is None else self._answers.pop(at, None)
+
+
+class RunningVote:
+    """A vote of ``count`` samples that ends as soon as it is settled. ``known``: whether its outcome is."""
+
+    def __init__(self, count: int, pattern: re.Pattern[str] | None = None) -> None:
+        self._count, self._pattern, self.known = count, pattern, False
+
+    def heard(self, answers: Iterable[Answer], stop: Callable[[], None]) -> Iterator[Answer]:
+        """Yield samples as they end, in any order; ``stop`` is called once, when no other is needed.
+
+        A reply without the form that it must have has no vote.
+        """
+        said: dict[int, str | None] = {}
+        for one in answers:
+            if not self.known and one.reply and one.reply.finish_reason != "interrupted":
+                said[one.number] = None if one.error else answer_of(one.reply.text, self._pattern)
+                self.known = settled(said, self._count)
+                if self.known:
+                    stop()
+            yield one
+        self.known = self.known or len(said) == self._count

@@ -53,11 +53,27 @@ def test_the_best_has_the_highest_mean_log_probability(home: Home, bundle: Path)
 
 def test_a_vote_shows_the_first_sample_with_the_most_frequent_answer(home: Home, bundle: Path) -> None:
     asked = (*ASKED, "--samples", "4", "--choose", "vote=(?s)^.")
+    [every] = objects(answer(home, bundle, *ASKED, "--samples", "4", "--json"))
+    answers = [one["text"][:1] for one in every["samples"]]
+    expected = answers.index(max(filter(None, answers), key=answers.count))
     [several] = objects(answer(home, bundle, *asked, "--json"))
-    answers = [one["answer"] for one in several["samples"]]
-    assert answers == [one["text"][:1] or None for one in several["samples"]]
-    assert answers[several["chosen"]] == max(filter(None, answers), key=answers.count)
-    assert f"; {answers.count(answers[several['chosen']])} answered " in answer(home, bundle, *asked).stderr
+    assert (several["chosen"], several["samples"][expected]["answer"]) == (expected, answers[expected])
+    assert several["samples"][expected]["tokens"] == every["samples"][expected]["tokens"]
+    assert f"note: sample {expected + 1} of 4, seed {5 + expected}; " in answer(home, bundle, *asked).stderr
+
+
+@pytest.mark.parametrize("batch", ["1", "2", "4"])
+def test_a_vote_ends_when_no_sample_can_change_it(home: Home, bundle: Path, batch: str) -> None:
+    """All answer the same, so the first four of seven settle it."""
+    asked = (*ASKED, "--context", "512", "--max-tokens", "200", "--samples", "7", "--batch", batch)
+    [several] = objects(answer(home, bundle, *asked, "--choose", "vote=^", "--json"))
+    ended = sum(one["finish_reason"] != "interrupted" for one in several["samples"])
+    assert several["chosen"] == 0
+    assert 4 <= ended < 7
+    stats = several["stats"]
+    assert (stats["samples_ended"], stats["samples_not_needed"]) == (ended, 7 - ended)
+    assert stats["batch"]["completion_tokens"] == sum(len(one["tokens"]) for one in several["samples"])
+    assert " more could not change that" in answer(home, bundle, *asked, "--choose", "vote=^").stderr
 
 
 def test_samples_without_an_answer_are_shown_before_the_error(home: Home, bundle: Path) -> None:
@@ -116,7 +132,7 @@ def test_samples_of_a_form_have_it_or_say_so(home: Home, bundle: Path) -> None:
     assert not whole or chosen in whole
 
 
-@pytest.mark.parametrize("choose", [(), ("--choose", "best"), ("--choose", "first")])
+@pytest.mark.parametrize("choose", [(), ("--choose", "best"), ("--choose", "first"), ("--choose", "vote")])
 def test_an_interruption_shows_what_was_said(
     home: Home, bundle: Path, monkeypatch: pytest.MonkeyPatch, choose: tuple[str, ...]
 ) -> None:

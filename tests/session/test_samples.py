@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import re
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,7 +18,8 @@ from edgedec.memory.footprint import MemoryFacts
 from edgedec.sampling import DrawParams
 from edgedec.session.conversations import Conversations
 from edgedec.session.reply import Reply, Settings
-from edgedec.session.samples import best_of, mean_logprob, vote_of
+from edgedec.session.samples import best_of, mean_logprob, settled, vote_of
+from edgedec.session.tasks import Answer, RunningVote
 from tests.fixtures.ready import Ready, chat_of
 from tests.fixtures.tiny_models import run_tiny, tiny_bundle
 from tests.session.test_conversations import several_of
@@ -148,3 +153,39 @@ def test_a_vote_without_an_answer_is_one_line() -> None:
     for pattern, kind in ((None, "a number"), (re.compile("q+"), r"a match of 'q\+'")):
         with pytest.raises(EdgeDecError, match=f"none of 2 samples has {kind}"):
             vote_of(["a", "b"], pattern)
+
+
+def outcome(answers: dict[int, str | None]) -> int | None:
+    texts = [answers[number] or "" for number in sorted(answers)]
+    return sorted(answers)[vote_of(texts, re.compile("[a-z]")).chosen] if any(texts) else None
+
+
+def test_a_vote_is_settled_exactly_when_nothing_that_may_come_changes_the_chosen_sample() -> None:
+    draw = random.Random(1)
+    found = set()
+    for _ in range(400):
+        count = draw.randint(1, 7)
+        there = draw.sample(range(count), max(draw.randint(0, count), count - 4))
+        answers = {number: draw.choice(["a", "a", "b", "c", None]) for number in there}
+        left = [number for number in range(count) if number not in answers]
+        every = itertools.product(["a", "b", "c", "n", None], repeat=len(left))
+        outcomes = {outcome(answers | dict(zip(left, said, strict=True))) for said in every}
+        found.add(settled(answers, count))
+        assert settled(answers, count) == (len(outcomes) == 1 and None not in outcomes), answers
+    assert found == {True, False}
+
+
+def test_a_vote_that_ends_early_chooses_as_the_whole_one_in_whatever_order_samples_end() -> None:
+    draw = random.Random(2)
+    stopped = []
+    for _ in range(400):
+        said = dict(enumerate(draw.choices(["a", "b", "c", None], [6, draw.randint(0, 6), 1, 1], k=8)))
+        replies: Any = {at: SimpleNamespace(text=one or "", finish_reason="stop") for at, one in said.items()}
+        vote = RunningVote(8, re.compile("[a-z]"))
+        heard = vote.heard([Answer(at, replies[at]) for at in draw.sample([*said], 8)], lambda: None)
+        there: dict[int, str | None] = {}
+        while not vote.known and (one := next(heard, None)):
+            there[one.number] = said[one.number]
+        assert outcome(there) == outcome(said), said
+        stopped.append(len(there) < 8)
+    assert sum(stopped) > 200
