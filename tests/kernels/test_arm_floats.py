@@ -212,6 +212,18 @@ def test_tree_attention(same_on_arm: Compare, model: attention.Model) -> None:
         same_on_arm(partial(attend, model, x, parents, cache, length))
 
 
+@pytest.mark.parametrize("cpu", ["cortex-a76", "cortex-a53"])
+def test_attention_in_bytes_on_older_cpus(monkeypatch: pytest.MonkeyPatch, cpu: str) -> None:
+    """The first multiplies bytes by dot products alone, the second has not even these."""
+    model = replace(MODEL, heads=14, kv_heads=2, dim=64, norms=True, int8=True)
+    parents, x, cache = random_tree(9, 9), model.tokens(9), model.cache(130, 141)
+    expected = attend(model, x, parents, cache, 130, "scalar")
+    with ArmLibrary(cpu) as older:
+        monkeypatch.setattr(float_rows, "library_for", lambda row: older)
+        for row in ("neon", "scalar"):
+            assert same_bits(attend(model, x, parents, cache, 130, row), expected), row
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_tree_attention_of_many_shapes(same_on_arm: Compare, seed: int) -> None:
