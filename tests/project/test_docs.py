@@ -102,6 +102,16 @@ def test_links_resolve(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", documents(), ids=relative)
+def test_rows_stand_in_tables(document: Path) -> None:
+    """Rows that two changes add at one place can end up behind a paragraph."""
+    lines = FENCED.sub("", document.read_text(encoding="utf-8")).splitlines()
+    runs = itertools.groupby(lines, lambda line: line.startswith("|"))
+    blocks = [list(block) for row, block in runs if row]
+    lost = [block[0] for block in blocks if len(block) < 2 or not re.match(r"\|[-:| ]+\|$", block[1])]
+    assert lost == []
+
+
+@pytest.mark.parametrize("document", documents(), ids=relative)
 def test_command_lines_are_taken(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     refused = {" ".join(words): why for words in command_lines(text) if (why := refusal(words)) is not None}
