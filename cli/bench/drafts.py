@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from edgedec.bench.studies.drafts import DraftsReport
     from edgedec.bench.studies.speed_within_budgets import BudgetRow, RefusedRow
     from edgedec.bundle.manifest import Manifest
+    from edgedec.memory import KvType
 
 MODES: dict[str, dict[str, Any]] = {"unprepared": {"prepared": False}, "filled": {"always": 8}}
 """Other modes, in which drafters begin or are fed otherwise, with the arguments of each reply."""
@@ -37,6 +38,7 @@ COLD = "cold"
 class DraftOptions(QuestionOptions):
     drafts: tuple[str, ...]
     temperature: float
+    kv: KvType
     levels: tuple[Level, ...]
     save: Path | None
     modes: tuple[str, ...]
@@ -89,6 +91,7 @@ class DraftOptions(QuestionOptions):
 @peer_option(WITH_REPLIES)
 @save_option
 @click.option("--temperature", type=float, default=0.0, metavar="T", help="Draw tokens, as in generate.")
+@opt.kv_option_of("fp16", "int8")
 @click.option(
     "--mode", "modes", type=click.Choice([*MODES, COLD]), multiple=True, metavar="NAME",
     help="Add each drafter set once more. unprepared: without tables prepared for the model; filled: with up "
@@ -137,6 +140,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         options.chosen_threads,
         inputs.home(ctx),
         longest,
+        options.kv,
         draft_models=models,
         modes={drafters: drafters for drafters in options.drafter_sets},
     )
@@ -150,8 +154,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     weights = pass_weights(bundle).trimmed(1.0)
     report = DraftsReport(questions, sides, journal, weights)
     rows = budget_rows(report)
-    energies = energies_of_report(report, manifest, options.gguf_file, probe)
-    title = f"{manifest.name}, {describe().cpu}, {options.chosen_threads} threads"
+    energies = energies_of_report(report, manifest, options.gguf_file, probe, options.kv)
+    title = f"{manifest.name}, {describe().cpu}, {options.chosen_threads} threads, KV cache in {options.kv}"
     if options.as_json:
         facts = {"conditions": conditions, "hash": digest(conditions), "runs": journal.run}
         budgets: dict[str, Any] = {"within": plain(rows)} if rows else {}
@@ -215,6 +219,7 @@ def _conditions(options: DraftOptions, manifest: Manifest) -> dict[str, Any]:
         **inputs.conditions(options, manifest, None if options.split else options.file),
         **({"input": options.split} if options.split else {}),
         "max_tokens": options.max_tokens,
+        "kv": options.kv,
         "sampling": asdict(options.sampling),
     }
 

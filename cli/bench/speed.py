@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from edgedec.bench.harness.energy import Energies
     from edgedec.bench.studies.speed import SideSpeed, SpeedReport
     from edgedec.bundle.manifest import Manifest
+    from edgedec.memory import KvType
     from edgedec.metrics.roofline import Roofline
 
 
@@ -28,6 +29,7 @@ class SpeedOptions(PeerOptions):
     file: Path | None
     max_tokens: int
     repeat: int
+    kv: KvType
 
 
 @new_command(
@@ -36,12 +38,14 @@ class SpeedOptions(PeerOptions):
     "edgedec bench speed -m model.gguf --peer llama.cpp=~/llama/bin/python --threads 4",
     "edgedec bench speed -m model.gguf --peer transformers,openvino-genai",
     "edgedec bench speed --peer native --input prompts.jsonl --max-tokens 128 --json",
+    "edgedec bench speed -m model.gguf --peer openvino-genai --kv int8 --input long.jsonl",
 )
 @opt.model_option
 @input_option("Prompts, one per line; .jsonl: a string or an object with prompt, question, text or turns.")
 @count_option("--max-tokens", "Tokens decoded after every prompt; end tokens do not end it.", 64, least=2)
 @count_option("--repeat", "Rounds over all prompts, and loads of every side.", 3)
 @peer_option(PLAIN_PEERS)
+@opt.kv_option_of("fp16", "int8")
 @last_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
@@ -54,7 +58,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     Energy is that of decoding, all sides by one meter of this machine, or an estimate from their bytes where
     it has none. "of roofline" compares the bytes read for a token with the memory bandwidth, measured first.
 
-    "native" is the engine without Python, over the same bundle; the other peers read the GGUF file.
+    "native" is the engine without Python, over the same bundle; the other peers read the GGUF file. --kv is
+    for EdgeDec in Python and without it; the others keep keys and values as they do by themselves.
 
     The model builder of onnxruntime-genai quantises the weights again, once. It needs memory for them as
     float32; its version 0.18 cannot convert gemma3. The result is kept in EDGEDEC_HOME/peers.
@@ -72,7 +77,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     ids = inputs.prompt_ids(bundle, manifest, texts, None)
     context = max(map(len, ids)) + options.max_tokens
     inputs.check_context(manifest, context)
-    own = OwnRun(threads, inputs.home(ctx), context)
+    own = OwnRun(threads, inputs.home(ctx), context, options.kv)
     sides = [own.side(bundle), *(own.native_side(bundle) for name in names if name == NATIVE)]
     others = [name for name in names if name != NATIVE]
     sides += inputs.peer_sides(ctx, options, manifest, others, context=context)
@@ -82,10 +87,10 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         report = measure_speed(sides, study, progress)
     costs = _costs(report, manifest, options, rate)
     if options.as_json:
-        facts = {"model": manifest.name, "threads": threads, **report.as_json()}
+        facts = {"model": manifest.name, "threads": threads, "kv": options.kv, **report.as_json()}
         screen.show_json({**facts, **costs.as_json()})
     else:
-        _show(report, costs, manifest.name, threads)
+        _show(report, costs, f"{manifest.name}, {threads} threads, KV cache in {options.kv}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +121,12 @@ def _costs(report: SpeedReport, manifest: Manifest, options: SpeedOptions, rate:
     from edgedec.bench.studies.speed import energies_of_speed, rooflines_of_speed
 
     assert report.study.energy is not None
-    known, window = traffics(report.sides, manifest, options.gguf_file, "fp16"), manifest.spec.window
+    known, window = traffics(report.sides, manifest, options.gguf_file, options.kv), manifest.spec.window
     energy = energies_of_speed(report, known, window, report.study.energy)
     return _Costs(energy, rooflines_of_speed(report, known, window, rate))
 
 
-def _show(report: SpeedReport, costs: _Costs, model: str, threads: int) -> None:
+def _show(report: SpeedReport, costs: _Costs, title: str) -> None:
     from edgedec.bench.harness.pairing import spread
     from edgedec.cli.bench.tables import new_table, quartiles, wide_console
 
@@ -137,7 +142,7 @@ def _show(report: SpeedReport, costs: _Costs, model: str, threads: int) -> None:
     console = wide_console()
     lengths = [len(prompt) for prompt in report.study.prompts]
     console.print(
-        f"{model}, {threads} threads, {len(lengths)} prompts of {min(lengths)} to {max(lengths)} tokens,"
+        f"{title}, {len(lengths)} prompts of {min(lengths)} to {max(lengths)} tokens,"
         f" {report.study.max_tokens} tokens each, {report.study.repeat} rounds; median (quartiles)",
         soft_wrap=True,
     )

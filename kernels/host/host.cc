@@ -1,5 +1,5 @@
-// Runs a bundle in a process that has no Python: `edgedec_host BUNDLE RUNTIME THREADS CONTEXT MEMORY`. `edgedec bench`
-// starts it. MEMORY is the budget in bytes, 0 for none.
+// Runs a bundle in a process that has no Python: `edgedec_host BUNDLE RUNTIME THREADS CONTEXT MEMORY [KV]`. `edgedec bench`
+// starts it. MEMORY is the budget in bytes, 0 for none; KV an edgedec_kv, fp16 without it.
 //
 // A line of input is "MOST ID ID ...": a prompt, and the tokens to decode after it. A line of output is JSON: the figures
 // of edgedec_stats once the model is open, then the times and tokens of each prompt, or an error.
@@ -102,12 +102,13 @@ int answer(edgedec_engine* engine, char* line, edgedec_status* status) {
 int main(int count, char** words) {
   edgedec_options options;
   edgedec_options_init(&options);
-  edgedec_status status = {EDGEDEC_USAGE, "usage: edgedec_host BUNDLE RUNTIME THREADS CONTEXT MEMORY", ""};
-  if (count != 6) return fail(status);
+  edgedec_status status = {EDGEDEC_USAGE, "usage: edgedec_host BUNDLE RUNTIME THREADS CONTEXT MEMORY [KV]", ""};
+  if (count != 6 && count != 7) return fail(status);
   options.runtime_path = words[2];
   options.threads = static_cast<uint32_t>(strtoul(words[3], nullptr, 10));
   options.context = static_cast<uint32_t>(strtoul(words[4], nullptr, 10));
   options.memory = strtoull(words[5], nullptr, 10);
+  if (count == 7) options.kv = atoi(words[6]);
   options.draft = "off";
   edgedec_engine* engine = nullptr;
   if (edgedec_open(words[1], &options, &engine, &status)) return fail(status);

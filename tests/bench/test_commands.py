@@ -108,7 +108,18 @@ def test_run_alone(folder: Path) -> None:
     assert ours["peak_rss_bytes"] > 10 << 20
     table = bench(folder, "speed", *args).stdout
     assert "decode tok/s" in table
-    assert f"1 prompts of {length} to {length} tokens" in table
+    assert f"KV cache in fp16, 1 prompts of {length} to {length} tokens" in table
+
+
+def test_run_alone_with_keys_and_values_in_int8(folder: Path) -> None:
+    args = ["-m", str(folder / "bundle"), "--threads", "1", "--repeat", "1", "--max-tokens", "4"]
+    exact, smaller = (report(bench(folder, "speed", *args, "--kv", kv, "--json")) for kv in ("fp16", "int8"))
+    assert [exact["kv"], smaller["kv"]] == ["fp16", "int8"]
+    planned = [facts["sides"]["edgedec"]["memory_bytes"]["kv_cache"] for facts in (exact, smaller)]
+    assert planned[1] < planned[0]
+    reads = [facts["roof"]["edgedec"]["bytes_per_token"] for facts in (exact, smaller)]
+    assert reads[1] < reads[0]
+    assert "KV cache in int8" in bench(folder, "speed", *args, "--kv", "int8").stdout
 
 
 @pytest.fixture

@@ -54,6 +54,21 @@ def test_a_prompt_that_cannot_be_ends_it_with_the_reason(
             worker.request("generate", tokens=prompt, max_tokens=4)
 
 
+def test_int8_keys_give_the_tokens_of_python_in_less_memory(bundle: Path) -> None:
+    found, planned = [], []
+    for kv in ("fp16", "int8"):
+        run = OwnRun(threads=1, context=CONTEXT, kv=kv)
+        for side in (run.side(bundle), run.native_side(bundle)):
+            with Worker(side) as worker:
+                planned.append(worker.open()["planned_bytes"])
+                found.append(worker.request("generate", tokens=[5, 17, 3], max_tokens=CONTEXT - 3)["tokens"])
+    assert found[0] == found[1]
+    assert found[2] == found[3]
+    assert planned[0] == planned[1]
+    assert planned[2] == planned[3]
+    assert planned[2]["kv_cache"] < planned[0]["kv_cache"]
+
+
 def test_it_is_a_peer_of_the_command_and_reads_no_gguf_file(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "prompt.txt").write_text("hello world\n", encoding="utf-8")
     asked = ["speed", "-m", str(bundle), "--peer", NATIVE, "--threads", "1", "--repeat", "1"]

@@ -42,6 +42,9 @@ WITH_REPLIES = ("llama.cpp", "llama.cpp-ngram")
 REFERENCES = ("numpy", "transformers")
 _CONVERTING = ("onnxruntime-genai",)
 
+_KV_NUMBERS: Mapping[KvType, int] = {"fp16": 0, "int8": 1}
+"""Those of ``edgedec_kv`` in edgedec.h."""
+
 _OR_ANOTHER = "or name a Python that has it"
 
 
@@ -100,7 +103,8 @@ class OwnRun:
         Its ``level`` is a size or no limit. Raises BackendError.
         """
         make_ready(bundle)
-        numbers = [self.threads, self.context or 0, int(self.level.amount) if self.level else 0]
+        memory = int(self.level.amount) if self.level else 0
+        numbers = [self.threads, self.context or 0, memory, _KV_NUMBERS[self.kv]]
         settings = {
             "host": str(host_path()), "runtime": runtime_path(), "version": __version__, "numbers": numbers,
         }  # fmt: skip

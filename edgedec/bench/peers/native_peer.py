@@ -16,7 +16,8 @@ class Peer:
     def open(self, model: str, host: str, runtime: str, version: str, numbers: list[int]) -> dict[str, Any]:
         """Start the program ``host``, see kernels/host/host.cc, with ONNX Runtime's library ``runtime``.
 
-        ``numbers`` are threads, context and budget. The answer has ``refused`` where that is too small.
+        ``numbers`` are threads, context, budget and ``edgedec_kv``. The answer has ``refused`` where the
+        budget is too small.
         """
         started = time.perf_counter()
         command = [host, model, runtime, *map(str, numbers)]

@@ -16,6 +16,7 @@ from edgedec.bench.harness.questions import Question
 from edgedec.bench.harness.study import PLAIN, StudySide
 from edgedec.bench.studies.drafter_score import DrafterScore, divided
 from edgedec.bundle.manifest import Manifest
+from edgedec.core.cache_config import KvType
 from edgedec.core.errors import one_line
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.metrics.mbsu import Mbsu, Weights
@@ -307,10 +308,10 @@ class DraftsReport:
 
 
 def energies_of_report(
-    report: DraftsReport, manifest: Manifest, gguf: Path | None, probe: EnergyProbe
+    report: DraftsReport, manifest: Manifest, gguf: Path | None, probe: EnergyProbe, kv: KvType = "fp16"
 ) -> Energies:
     """Return the joules a token of every side of a study of replies; within budgets too."""
-    known = traffics(set(report.processes.values()), manifest, gguf, "fp16")
+    known = traffics(set(report.processes.values()), manifest, gguf, kv)
     by_side = {side: known[name] for side, name in report.processes.items() if name in known}
     answers = {side: report.answers(side) for side in report.sides}
     return energies_of_replies(answers, by_side, manifest.spec.window, probe.reason)
