@@ -7,58 +7,20 @@ KV cache stays, and from the share of it that ``generate --prompt-keep`` reads.
 
 from __future__ import annotations
 
-import asyncio
 import os
-import random
-import re
 import sys
 import time
-import tomllib
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import edgedec
+from docs.measure.long_texts import PLACES, Fact, facts, sown, text
 from edgedec.cli.options import ENCODER
 from edgedec.core.quick_dataclass import dataclass
 from edgedec.text.kept_parts import Rank, shortened
 
 CHARACTERS = {"prose": 60_000, "code": 60_000}
-CONTEXT, MOST_TOKENS, SEED = 20_000, 40, 7
+CONTEXT, MOST_TOKENS = 20_000, 40
 SYSTEM = "Answer the question at the end from the text, in a few words."
-HERE = Path(__file__).parent
-PLACES = {"prose": re.compile(r"[.!?] |\n"), "code": re.compile(r"\n\n")}
-BEHIND = {"prose": " ", "code": "\n\n"}
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A statement that is hidden in a text, questions about it, and texts one of which an answer has."""
-
-    statement: str
-    same: str
-    other: str
-    answers: tuple[str, ...]
-
-    def in_reply(self, reply: str) -> bool:
-        return any(one.lower() in reply.lower() for one in self.answers)
-
-
-def sources(kind: str) -> Iterator[Path]:
-    if kind == "prose":
-        return iter(sorted((HERE.parent / "guide").glob("*.md")))
-    files = [file for name in (asyncio.__file__, re.__file__) for file in Path(name).parent.glob("*.py")]
-    return iter(sorted(files))
-
-
-def sown(kind: str, facts: Sequence[Fact]) -> str:
-    """Return a text with facts at ends of its sentences, or between paragraphs of code."""
-    draw = random.Random(SEED)
-    text = "\n\n".join(file.read_text(encoding="utf-8") for file in sources(kind))[: CHARACTERS[kind]]
-    places = sorted(draw.sample([found.end() for found in PLACES[kind].finditer(text)], len(facts)))
-    pieces = [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]
-    shuffled = draw.sample(list(facts), len(facts))
-    sown = (piece + fact.statement + BEHIND[kind] for piece, fact in zip(pieces, shuffled, strict=False))
-    return "".join([*sown, pieces[-1]])
 
 
 @dataclass(slots=True)
@@ -75,12 +37,12 @@ class FoundFacts:
         return f"{words}; {max(self.tokens)} tokens, first token after {seconds:.1f} s"
 
 
-def asked(model: edgedec.Model, text: str, facts: Sequence[Fact], share: float, rank: Rank) -> FoundFacts:
+def asked(model: edgedec.Model, whole: str, hidden: Sequence[Fact], share: float, rank: Rank) -> FoundFacts:
     side = FoundFacts({"its": [], "other": []}, [], [])
-    for fact in facts:
+    for fact in hidden:
         for words, question in (("its", fact.same), ("other", fact.other)):
             begun = time.perf_counter()
-            prompt = shortened(f"{text}\n\n{question}", share, rank, question)
+            prompt = shortened(f"{whole}\n\n{question}", share, rank, question)
             ready = time.perf_counter() - begun
             reply = model.chat(system=SYSTEM, max_tokens=MOST_TOKENS).reply(prompt, final=True)
             side.found[words].append(fact.in_reply(reply.read()))
@@ -90,7 +52,6 @@ def asked(model: edgedec.Model, text: str, facts: Sequence[Fact], share: float, 
 
 
 def main(name: str, share: str = "25%", count: str = "20", encoder: str = ENCODER) -> None:
-    facts = tomllib.loads((HERE / "facts.toml").read_text(encoding="utf-8"))
     scorer = edgedec.open_encoder(encoder)
 
     def rank(query: str, parts: Sequence[str]) -> list[float]:
@@ -98,10 +59,10 @@ def main(name: str, share: str = "25%", count: str = "20", encoder: str = ENCODE
 
     with edgedec.open(name, context=CONTEXT, draft="lookup", temperature=0) as model:
         for kind in PLACES:
-            hidden = [Fact(**{**one, "answers": tuple(one["answers"])}) for one in facts[kind]]
-            text = sown(kind, hidden)
+            hidden = facts(kind)
+            whole = sown(text(kind)[: CHARACTERS[kind]], kind, hidden)
             for part in (float(share.rstrip("%")) / 100, 1.0):
-                side = asked(model, text, hidden[: int(count)], part, rank)
+                side = asked(model, whole, hidden[: int(count)], part, rank)
                 load = os.getloadavg()[0]
                 print(f"{kind}, {part:.0%} read: {side.told(part == 1)}, load {load:.1f}")  # noqa: T201
 
