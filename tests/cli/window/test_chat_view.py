@@ -108,8 +108,9 @@ def test_ctrl_c_in_the_middle_of_code_leaves_a_clean_screen(tmp_path: Path) -> N
     chat.type(CTRL_C)
     left(chat, 2)
     lines = chat.lines()
-    status = next(at for at, line in enumerate(lines) if line.endswith("| stopped]"))
-    shown = [line for line in lines[1:status] if not line.startswith("> ") and line.strip("─")]
+    stopped = [at for at, line in enumerate(lines) if line.endswith("| stopped]")]
+    assert stopped, "\n".join(lines)
+    shown = [line for line in lines[1 : stopped[0]] if not line.startswith("> ") and line.strip("─")]
     assert all("x = 1  # a comment".startswith(line.strip()) for line in shown)
     assert "^C" not in "\n".join(lines)
 
