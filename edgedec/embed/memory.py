@@ -19,7 +19,7 @@ _FLOAT_BYTES = 4
 _SLACK_BYTES = 12 << 20
 """Texts, token ids and vectors of a batch, and what Python's and the runtime's allocators keep."""
 _QUERIES = 24
-"""Rows of scores of a thread at a time (kernels/tree_attention/tree_attention.h, kMostQueries)."""
+"""Rows of scores of a thread at a time (kernels/tree_attention/segments.cc, kQueries)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,7 @@ void add_group(const Group* const* groups, size_t g, size_t count, const Rows& k
   for (size_t k = 0; k < KEYS; ++k) turn_some<STEPS>(p + 16 * k * keys.stride, keys.stride, left, turned[k]);
   if (g % 2 == 0) prefetch_rows(p, keys.stride, KEYS == 2 ? 32 : left);
   size_t v = 0;
-  for (; v + 5 <= count; v += 5) add_tile<STEPS, KEYS, BEGUN, 5>(groups + v, g, turned, scales, left, scores + v, j);
+  for (; v + 4 <= count; v += 4) add_tile<STEPS, KEYS, BEGUN, 4>(groups + v, g, turned, scales, left, scores + v, j);
   for (; v + 2 <= count; v += 2) add_tile<STEPS, KEYS, BEGUN, 2>(groups + v, g, turned, scales, left, scores + v, j);
   if (v < count) add_tile<STEPS, KEYS, BEGUN, 1>(groups + v, g, turned, scales, left, scores + v, j);
 }

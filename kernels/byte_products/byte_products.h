@@ -7,7 +7,7 @@
 
 namespace edgedec::byte_products {
 
-constexpr size_t kMostVectors = 24;  // queries, or rows of weights, of a call
+constexpr size_t kMostVectors = 48;  // queries, or rows of weights, of a call
 constexpr size_t kMostRows = 64;     // keys or values of a call
 constexpr size_t kMostWidth = 64;    // elements of a value of a call
 constexpr size_t kKeyWidth = 32;     // elements of a key of a call

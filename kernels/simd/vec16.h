@@ -213,6 +213,14 @@ EDGEDEC_INLINE V times_power(V x, V, typename V::Ints n) {
   return V::mul(V::mul(x, scale0), scale1);
 }
 
+// Sixteen fp16 numbers, four in each integer.
+template <class V>
+EDGEDEC_INLINE V from_halves(const uint64_t* fours) {
+  uint16_t halves[kLanes];
+  std::memcpy(halves, fours, sizeof halves);
+  return V::load_f16(halves);
+}
+
 // Stores four times sixteen integers in 0 .. 127 as bytes.
 template <class I>
 EDGEDEC_INLINE void store_small(const I* four, uint8_t* p) {

@@ -121,6 +121,11 @@ struct Vec16Avx512 {
 
 #ifndef EDGEDEC_EMULATE_AVX512
 EDGEDEC_INLINE Vec16Avx512 times_power(Vec16Avx512 x, Vec16Avx512 n, Vec16Avx512::Ints) { return {_mm512_scalef_ps(x.v, n.v)}; }
+template <>
+EDGEDEC_INLINE Vec16Avx512 from_halves<Vec16Avx512>(const uint64_t* fours) {
+  const auto four = [=](int i) { return static_cast<long long>(fours[i]); };
+  return {_mm512_cvtph_ps(_mm256_setr_epi64x(four(0), four(1), four(2), four(3)))};
+}
 EDGEDEC_INLINE void store_small(const Vec16Avx512::Ints* four, uint8_t* p) {
   const __m512i low = _mm512_packs_epi32(four[0].v, four[1].v), high = _mm512_packs_epi32(four[2].v, four[3].v);
   // Both pack within 128 bits, so that fours of bytes are out of order.

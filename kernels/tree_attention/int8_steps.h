@@ -17,24 +17,27 @@ static_assert(Int8s::kValueGroup == byte_products::kMostWidth && kMixed == Int8s
 constexpr float kLeastWeight = 7.8886091e-31f;  // 2^-100: weights times scales below it count for nothing
 
 // The scales of one group of up to kBlock rows as floats, zeros behind them, and whether all are numbers: those of a damaged
-// file may be infinite.
+// file may be infinite. Integers collect them: a vector that is read from memory waits until each of its parts is there.
 template <class V>
 EDGEDEC_INLINE bool scales_of(const uint16_t* rows, size_t row, size_t at, size_t n, float* scales) {
-  alignas(64) uint16_t halves[kBlock];
-  uint16_t lost = 0;
-  size_t j = 0;
+  uint64_t lost = 0;
   rows += at;
-  for (; j + 4 <= n; j += 4, rows += 4 * row) {  // four to a store
-    const uint64_t low = rows[0] | static_cast<uint32_t>(rows[row]) << 16;
-    const uint64_t high = rows[2 * row] | static_cast<uint32_t>(rows[3 * row]) << 16;
-    const uint64_t four = low | high << 32;
-    std::memcpy(halves + j, &four, sizeof four);
+  for (size_t j = 0; j < n; j += kLanes, rows += kLanes * row) {
+    uint64_t fours[4] = {};
+    if (j + kLanes <= n)
+#pragma GCC unroll 4
+      for (size_t i = 0; i < 4; ++i) {
+        const uint16_t* p = rows + 4 * i * row;
+        const uint64_t low = p[0] | static_cast<uint32_t>(p[row]) << 16, high = p[2 * row] | static_cast<uint32_t>(p[3 * row]) << 16;
+        fours[i] = low | high << 32;
+      }
+    else
+      for (size_t i = 0; j + i < n; ++i) fours[i / 4] |= static_cast<uint64_t>(rows[i * row]) << i % 4 * 16;
+#pragma GCC unroll 4
+    for (size_t i = 0; i < 4; ++i) lost |= (fours[i] & 0x7c007c007c007c00) + 0x0400040004000400;
+    from_halves<V>(fours).store(scales + j);
   }
-  for (; j < n; ++j, rows += row) halves[j] = *rows;
-  for (; j % kLanes; ++j) halves[j] = 0;
-  for (j = 0; j < n; ++j) lost |= (halves[j] & 0x7c00) == 0x7c00;
-  for (j = 0; j < n; j += kLanes) V::load_f16(halves + j).store(scales + j);
-  return !lost;
+  return !(lost & 0x8000800080008000);
 }
 
 EDGEDEC_INLINE byte_products::Rows byte_rows(const uint16_t* rows, size_t row, size_t element, size_t n) {

@@ -7,6 +7,8 @@
 namespace edgedec::tree_attention {
 namespace {
 
+constexpr size_t kQueries = 24;  // of a block: where texts have windows, the keys of its tokens differ more, the more it has
+
 // Tokens of one text, of a block.
 struct Piece {
   size_t first, end, m0, tokens;  // the text: [first, end)
@@ -39,14 +41,14 @@ void set_paths(const Texts& texts, const Piece& piece, Block* b) {
 
 void attend_texts(const Row& row, Parallel& threads, const Config& config, const Cache& cache, const Texts& texts,
                   const float* queries, float* out) {
-  const size_t group = config.heads / config.kv_heads, step = std::min(group, kMostQueries);
+  const size_t group = config.heads / config.kv_heads, step = std::min(group, kQueries);
   const size_t per_kv_head = (group + step - 1) / step, units = per_kv_head * config.kv_heads;
   Array<Piece> pieces;
   size_t longest;
-  if (!cut(texts, kMostQueries / step, &pieces, &longest)) return threads.lack_memory();
+  if (!cut(texts, kQueries / step, &pieces, &longest)) return threads.lack_memory();
   const size_t stride = (longest + 15) / 16 * 16;
   auto task = [&](size_t i) {
-    auto* room = scratch<float>(Scratch::kScores, kMostQueries * (stride + 1));
+    auto* room = scratch<float>(Scratch::kScores, kQueries * (stride + 1));
     if (!room) return threads.lack_memory();
     // Blocks of a head follow each other, so that its keys stay in a core's cache.
     const Piece& piece = pieces[i % pieces.size()];
@@ -55,7 +57,7 @@ void attend_texts(const Row& row, Parallel& threads, const Config& config, const
     b.m0 = piece.m0, b.tokens = piece.tokens, b.stride = stride;
     b.h0 = kv_head * group + unit % per_kv_head * step;
     b.h1 = std::min(b.h0 + step, (kv_head + 1) * group);
-    b.scores = room, b.sums = room + kMostQueries * stride;
+    b.scores = room, b.sums = room + kQueries * stride;
     set_paths(texts, piece, &b);
     row.attend(config, cache, b, queries, out);
   };

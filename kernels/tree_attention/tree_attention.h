@@ -108,7 +108,7 @@ struct Path {
   size_t base = 0, lent = 0, lent_base = 0;  // see Pass
 };
 
-constexpr size_t kMostQueries = 24;  // query vectors that share a block's keys: their floats stay in L1
+constexpr size_t kMostQueries = 48;  // query vectors that share a block's keys: with fewer, each block reads and turns keys again
 
 // Query vectors that read the same keys: `tokens` tokens from m0 on, times query heads [h0, h1) of one kv head.
 struct Block {

@@ -185,7 +185,7 @@ MODELS = [
     attention.Model(heads=4, kv_heads=1, dim=64, window=20, ring=True),
     attention.Model(heads=4, kv_heads=1, dim=64, window=20, ring=True, int8=True),
     attention.Model(heads=16, kv_heads=2, dim=64, window=20, ring=True, int8=True, sinks=True),
-    attention.Model(heads=32, kv_heads=1, dim=32, sinks=True),
+    attention.Model(heads=56, kv_heads=1, dim=32, sinks=True),
 ]
 RECURRENT: list[RecurrentLayer] = [DELTAS[0], DELTAS[2], ShortConvLayer(hidden=272)]
 

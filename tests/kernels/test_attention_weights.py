@@ -16,7 +16,7 @@ MODELS = {
     "groups of three": Model(dim=64),
     "groups of seven": Model(heads=14, kv_heads=2, dim=80, norms=True),
     "a head each": Model(heads=4, kv_heads=4, dim=32, interleaved=True),
-    "more heads than a block takes": Model(heads=50, kv_heads=1, dim=16),
+    "more heads than a block takes": Model(heads=100, kv_heads=1, dim=16),
     "a softcap": Model(heads=4, kv_heads=2, dim=32, softcap=1.5),
     "a window": Model(heads=6, kv_heads=2, dim=32, window=20),
     "int8": Model(heads=9, kv_heads=3, dim=64, int8=True),

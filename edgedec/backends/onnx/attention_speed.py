@@ -14,7 +14,7 @@ from edgedec.memory.sizes import kv_row_bytes
 
 KEYS = 4096
 """Keys that are attended to: more than a core's caches hold."""
-MOST_QUERIES = 24
+MOST_QUERIES = 48
 """Query vectors that read a key together, ``edgedec::tree_attention::kMostQueries``."""
 _TRIES = 5
 
