@@ -11,6 +11,7 @@ namespace edgedec::tree_attention {
 namespace {
 
 constexpr size_t kEnoughTasks = 16;        // to keep all threads busy
+constexpr size_t kPlannedQueries = 24;     // of each thread, whose scores of a whole context the memory plan counts
 constexpr size_t kWorthSplitting = 1 << 19;  // bytes of fp16 keys and values: tens of microseconds
 constexpr size_t kKeyBytes = 64 << 10;     // of a piece
 constexpr size_t kColumns = 64;            // of a piece: cache lines of every value; one takes a tenth longer
@@ -25,18 +26,19 @@ struct Units {
 };
 
 Units units(const Config& config) {
-  const size_t group = config.heads / config.kv_heads, step = std::min(group, kMostQueries);
+  const size_t group = config.heads / config.kv_heads, step = std::min(group, kPlannedQueries);
   const size_t per_kv_head = ceil_div(group, step);
   return {group, step, per_kv_head, per_kv_head * config.kv_heads};
 }
 
-// Scores of a path: an odd multiple of 64, so that blocks of 64 of all queries lie apart in the first-level cache. Rows a multiple of
-// 4 KB apart would push each other out, and took 1.27 times as long.
+// Room for the scores of so many path indices: an odd multiple of 64, so that blocks of 64 of all queries lie apart in the
+// first-level cache. Rows a multiple of 4 KB apart would push each other out, and took 1.27 times as long.
+size_t apart(size_t scores) { return (scores + 63) / 128 * 128 + 64; }
+
 size_t score_stride(const Config& config, const Passes& passes) {
   size_t most = 0;
   for (size_t i = 0; i < passes.count; ++i) most = std::max(most, passes.all[i].length + passes.all[i].tokens);
-  if (config.window && config.window < most) most = config.window;
-  return (most + 63) / 128 * 128 + 64;
+  return apart(config.window && config.window < most ? config.window : most);
 }
 
 size_t longest(const Passes& passes) {
@@ -201,11 +203,18 @@ void shared_tasks(const Job& job, const Tasks& tasks, size_t first, size_t last,
   parallel_for(job.threads, shared.count * strips, gather);
 }
 
-// Tokens of a block: nearly as many as of the others. Where there would be few tasks, blocks are smaller, so that each thread gets as
-// many as the others; not much smaller where threads could share them.
-size_t tokens_of(const Config& config, const Passes& passes, const Split& split, size_t width) {
-  const size_t all = passes.computed(), each = units(config).count, fewest = ceil_div(all, split.tokens);
-  const size_t even = all ? ceil_div(all, fewest) : split.tokens, least = split.keys ? ceil_div(split.tokens, 4) : 1;
+// The most tokens of a block: as many as the split has, or fewer where scores would take more room than was planned, since much
+// of the cache is filled.
+size_t most_tokens(const Config& config, const Passes& passes, const Split& split, size_t capacity) {
+  const size_t queries = kPlannedQueries * apart(capacity) / score_stride(config, passes);
+  return std::max<size_t>(1, std::min(split.tokens, queries / units(config).step));
+}
+
+// Tokens of a block: nearly as many as of the others. Where there would be few tasks, blocks are smaller, so that each thread gets
+// as many as the others; not much smaller where threads could share them.
+size_t tokens_of(const Config& config, const Passes& passes, size_t most, bool shared, size_t width) {
+  const size_t all = passes.computed(), each = units(config).count, fewest = ceil_div(all, most);
+  const size_t even = all ? ceil_div(all, fewest) : most, least = shared ? ceil_div(most, 4) : 1;
   if (!all || width < 2 || fewest * each >= kEnoughTasks) return even;
   for (size_t tokens = even; tokens >= least; --tokens)
     if (ceil_div(all, tokens) * each % width == 0) return ceil_div(all, ceil_div(all, tokens));
@@ -231,7 +240,8 @@ Split split_for(const Config& config, const Passes& passes) {
 
 void attend(const Kernels& kernels, Parallel& threads, const Config& config, const Cache& cache, const Passes& passes,
             const float* queries, float* out, const Split& split, const Looked& looked) {
-  const Tasks tasks(config, passes, looked.weights ? split.tokens : tokens_of(config, passes, split, threads.width()),
+  const size_t most = most_tokens(config, passes, split, cache.capacity);
+  const Tasks tasks(config, passes, looked.weights ? most : tokens_of(config, passes, most, split.keys > 0, threads.width()),
                     kernels.bytes);
   const Job job = {*kernels.floats, threads, cache, queries, out};
   if (looked.weights) return looked_tasks(job, tasks, looked);

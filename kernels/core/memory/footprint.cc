@@ -9,7 +9,7 @@ namespace edgedec::engine {
 namespace {
 
 constexpr double kArena = 1.5;
-constexpr int64_t kBlockQueries = 48;  // kMostQueries of the kernels: vectors that share a block of attention
+constexpr int64_t kBlockQueries = 24;  // kPlannedQueries of the kernels: that share a block where the context is full
 constexpr int64_t kPairs = 512;  // kPairsAtOnce of the kernels: pairs of a token and an expert that are computed together
 constexpr int64_t kTaps = 3;           // layers whose outputs are hidden states
 constexpr int64_t kDraftPrompt = 128;  // the longest pass of a draft model
