@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import astuple, replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -394,3 +396,17 @@ def test_a_kernel_library_without_these_functions_is_named(monkeypatch: pytest.M
     monkeypatch.setattr(binding, "_library", object)
     with pytest.raises(BackendError, match="older version"):
         binding.Functions("edgedec_memory_", least=(binding.LONG,)).least()
+
+
+def test_the_plan_counts_as_many_queries_as_share_a_block_in_a_full_context() -> None:
+    kernels = Path(__file__).resolve().parents[2] / "kernels"
+    stated = [
+        re.search(rf"constexpr \w+ {name} = (\d+);", (kernels / file).read_text(encoding="utf-8"))
+        for name, file in (
+            ("kBlockQueries", "core/memory/footprint.cc"),
+            ("kPlannedQueries", "tree_attention/attend.cc"),
+        )
+    ]
+    planned_for, taken = (found and found[1] for found in stated)
+    assert planned_for is not None
+    assert planned_for == taken
