@@ -7,11 +7,10 @@ namespace {
 
 constexpr size_t kTaskBytes = 64 << 10;
 
-// The tiles that a task has a multiple of, at most `most`: for many tokens, rows take two or three at a time.
+// The tiles that a task has a multiple of, at most `most`: for many tokens, rows take two at a time.
 size_t turn_of(int tokens, size_t most) {
-  constexpr size_t kAll = 6;
   if (tokens < kManyTokens || most < 2) return 1;
-  return most < kAll ? 2 : likes_streams() ? kStreams : kAll;
+  return likes_streams() && most >= kStreams ? kStreams : 2;
 }
 
 void finish(const float* bias, const float* residual, float* out, int m, int columns, size_t ldo) {

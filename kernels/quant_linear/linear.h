@@ -10,7 +10,7 @@ namespace edgedec::quant_linear {
 
 // The tasks of a section over `tiles` tiles of `bytes` in all. Each streams enough that its dispatch costs little, and
 // every thread gets as many as the others. A task has at most `most_tiles`, and where tiles are read in turns, whole turns.
-// For many tokens tasks have whole turns of rows that unpack tiles for all of them.
+// For many tokens tasks have whole turns of rows that take two tiles at a time.
 class Shares {
  public:
   Shares(const Parallel& threads, size_t tiles, size_t bytes, size_t most_tiles = SIZE_MAX / 2, int tokens = 0);

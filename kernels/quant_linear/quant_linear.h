@@ -67,7 +67,7 @@ struct Row {
   TilesFn tiles[static_cast<int>(FormatId::kCount)];
 };
 
-// Tokens from which on rows may unpack tiles for all of them: avx512_many.h.
+// Tokens from which on rows may take two tiles at a time: avx512_pairs.h.
 constexpr int kManyTokens = 24;
 
 // Tiles that are read in turns where the CPU likes_streams(): tile_loop.h.

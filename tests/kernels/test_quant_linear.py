@@ -92,14 +92,14 @@ def test_every_row_equals_scalar_bit_for_bit(runner: Runner, format: str) -> Non
             )
 
 
-@pytest.mark.parametrize("format", ["q5_0", "q8_0", "q6_k", "q4_k"])
+@pytest.mark.parametrize("format", ["q5_0", "q8_0", "q6_k", "q4_k", "q5_k", "q2_k"])
 @pytest.mark.parametrize("runner", runners(), ids=runner_id)
 def test_blocks_of_many_tokens_equal_scalar_at_their_edges(runner: Runner, format: str) -> None:
     for rows in (16, 29, 48, 64, 75):  # one tile to five
         w = random_packed(format, rows, 768, rows)
         x = inputs(48, 768, rows)
         expected = SCALAR.linear(w, x)
-        for m in (23, 24, 31, 32, 48):
+        for m in (23, 24, 25, 31, 32, 48):
             assert runner.linear(w, x[:m]).tobytes() == expected[:m].tobytes(), (rows, m)
 
 
