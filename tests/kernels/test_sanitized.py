@@ -28,6 +28,7 @@ PARTS = (
     "tests/native/test_cases.py",
     "tests/control/test_played.py",
     "tests/control/test_control.py",
+    "tests/control/test_batch_costs.py",
     "tests/decode/test_speculation.py",
     "tests/decode/test_constrained.py",
     "tests/draft/test_exit.py",

@@ -31,6 +31,7 @@ PARTS = (
     "tests/backends/test_contract.py",
     "tests/backends/test_lent_slots.py",
     "tests/embed/test_modern.py",
+    "tests/session/test_batch_drafts.py",
 )
 
 
