@@ -9,7 +9,17 @@ from tests.fixtures.nightly import every
 from tests.kernels.float_rows import F32, Array, same_bits
 from tests.kernels.int8_attention import fused
 from tests.kernels.quant_rows import SCALAR, Runner, runner_id, runners
-from tests.kernels.test_byte_products import MOST_ROWS, Bytes, Shape, apart, call, shape, signed, up
+from tests.kernels.test_byte_products import (
+    MOST_ROWS,
+    MOST_VECTORS,
+    Bytes,
+    Shape,
+    apart,
+    call,
+    shape,
+    signed,
+    up,
+)
 
 GROUP = 32
 QUERY_GROUP = np.dtype([("bytes", np.int8, GROUP), ("scale", np.float32), ("sum", np.int32)])
@@ -22,7 +32,7 @@ SEEDS = pytest.mark.parametrize("seed", every(40, range(40)))
 EDGES = [
     Shape(count, rows, width, width, up(rows, 16))
     for width in WIDTHS
-    for count in (1, 2, 3, 4, 5, 6, 7, 9, 24)
+    for count in (1, 2, 3, 4, 5, 6, 7, 9, MOST_VECTORS - 1, MOST_VECTORS)
     for rows in (1, 3, 4, 5, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64)
 ]
 
@@ -101,7 +111,7 @@ def test_sums_at_the_edges_of_tiles(runner: Runner) -> None:
 
 
 def test_other_rows_leave_it_to_attention_and_wrong_sizes_are_refused() -> None:
-    data, floats = np.zeros(64 * 64, np.int8), np.zeros((24, 64), np.float32)
+    data, floats = np.zeros(64 * 64, np.int8), np.zeros((MOST_VECTORS, 64), np.float32)
 
     def status(runner: Runner, count: int = 1, rows: int = 1, width: int = 64, stride: int = 64) -> set[int]:
         with pytest.raises(AssertionError) as scores:
@@ -121,7 +131,14 @@ def test_other_rows_leave_it_to_attention_and_wrong_sizes_are_refused() -> None:
     for runner in (SCALAR, *runners()):
         if runner.row not in ADDS:
             assert status(runner) == {3}, runner
-    for wrong in ({"count": 0}, {"count": 25}, {"rows": 0}, {"rows": 65}, {"width": 24}, {"width": 80}):
+    for wrong in (
+        {"count": 0},
+        {"count": MOST_VECTORS + 1},
+        {"rows": 0},
+        {"rows": 65},
+        {"width": 24},
+        {"width": 80},
+    ):
         assert status(SCALAR, **wrong) == {2}, wrong
     assert status(SCALAR, stride=0) == {2}
     assert status(Runner("none")) == {1}

@@ -16,7 +16,7 @@ from tests.kernels.quant_rows import SCALAR, Runner, runner_id, runners
 
 Bytes = npt.NDArray[np.int8]
 Ints = npt.NDArray[np.int32]
-MOST_ROWS, MOST_WIDTH = 64, 64
+MOST_VECTORS, MOST_ROWS, MOST_WIDTH = 48, 64, 64
 SHAPES = 250
 """Shapes of a seed; forty seeds have 10,000."""
 SEEDS = pytest.mark.parametrize("seed", every(40, range(40)))
@@ -39,7 +39,7 @@ def up(n: int, multiple: int) -> int:
 
 
 def shape(rng: np.random.Generator, widths: tuple[int, ...]) -> Shape:
-    count, rows = int(rng.integers(1, 49)), int(rng.integers(1, MOST_ROWS + 1))
+    count, rows = int(rng.integers(1, MOST_VECTORS + 1)), int(rng.integers(1, MOST_ROWS + 1))
     width = int(rng.choice(widths))
     stride, room = max(width, int(rng.integers(36, 601))), int(rng.choice((0, 16, 48)))
     return Shape(count, rows, width, stride, up(rows, 16) + room)
@@ -136,7 +136,7 @@ def test_the_greatest_sums_do_not_saturate(runner: Runner) -> None:
 
 
 def test_wrong_sizes_are_refused() -> None:
-    data, sums = np.zeros(64 * 64, np.int8), np.zeros((48, 64), np.int32)
+    data, sums = np.zeros(64 * 64, np.int8), np.zeros((MOST_VECTORS, 64), np.int32)
 
     def refused(status: int, row: str, function: str, *arguments: Array | int) -> None:
         with pytest.raises(AssertionError, match=f"returned {status}"):
@@ -144,7 +144,7 @@ def test_wrong_sizes_are_refused() -> None:
 
     wrong = (
         (0, 1, 32, 64),
-        (49, 1, 32, 64),
+        (MOST_VECTORS + 1, 1, 32, 64),
         (1, 0, 32, 64),
         (1, 65, 32, 80),
         (1, 1, 48, 64),
