@@ -213,6 +213,14 @@ EDGEDEC_INLINE V times_power(V x, V, typename V::Ints n) {
   return V::mul(V::mul(x, scale0), scale1);
 }
 
+// The registers of a vector, for tiles of scores that use one after the other; the queries of such a tile, and its sums.
+template <class V>
+struct Registers {
+  using Part = V;
+  static constexpr int kCount = 1, kQueries = 6, kSums = V::kTile;
+  static EDGEDEC_INLINE V joined(const Part* parts) { return *parts; }
+};
+
 // Sixteen fp16 numbers, four in each integer.
 template <class V>
 EDGEDEC_INLINE V from_halves(const uint64_t* fours) {

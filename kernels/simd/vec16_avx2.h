@@ -144,5 +144,25 @@ struct Vec16Avx2 {
   }
 };
 
+template <>
+struct Registers<Vec16Avx2> {
+  struct Part {
+    __m256 v;
+
+    static EDGEDEC_INLINE Part broadcast(float x) { return {_mm256_set1_ps(x)}; }
+    static EDGEDEC_INLINE Part load(const float* p) {
+      Part loaded{_mm256_loadu_ps(p)};
+      asm("" : "+x"(loaded.v));  // GCC would load it again for each use
+      return loaded;
+    }
+    static EDGEDEC_INLINE Part load_f16(const uint16_t* p) {
+      return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+    }
+    static EDGEDEC_INLINE Part fma(Part a, Part b, Part c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+  };
+  static constexpr int kCount = 2, kQueries = 3, kSums = 6;
+  static EDGEDEC_INLINE Vec16Avx2 joined(const Part* parts) { return {parts[0].v, parts[1].v}; }
+};
+
 }  // namespace
 }  // namespace edgedec

@@ -37,17 +37,17 @@ constexpr int least(int a, int b) { return a < b ? a : b; }
 // Folds of keys, and vectors of a value, that a tile with `queries` rows takes at a time.
 template <class V>
 constexpr int folds_at_once(int queries) {
-  return least(across(V::kTile, queries * V::kFold), kTileKeys / V::kFold);
+  return least(across(Registers<V>::kSums, queries * V::kFold), kTileKeys / V::kFold);
 }
 template <class V>
 constexpr int vectors_at_once(int queries) {
   return least(across(V::kTile, queries), 8);
 }
 
-// Queries of the next tile: tiles of nearly equal size, not a full one and a small rest.
-EDGEDEC_INLINE size_t tile_size(size_t left) {
-  if (left >= 2 * kTileQueries) return kTileQueries;
-  return left > kTileQueries ? (left + 1) / 2 : left;
+// Queries of the next tile, at most `most`: tiles of nearly equal size, not a full one and a small rest.
+EDGEDEC_INLINE size_t tile_size(size_t left, size_t most) {
+  if (left >= 2 * most) return most;
+  return left > most ? (left + 1) / 2 : left;
 }
 
 // Folds t .. t + T - 1 of <query[q], keys[j]> over the j < n <= 16 that go into them.
@@ -60,31 +60,43 @@ EDGEDEC_INLINE void fold_tile(const float* const* query, const uint16_t* keys, s
     const auto index = static_cast<size_t>(fold_index(t + j / V::kFold, j % V::kFold));
     key[j] = keys + (index < n ? index : n - 1) * E::row(dim);  // a key twice has two sums, of which one counts
   }
-  V acc[Q][K];
+  using R = Registers<V>;
+  using Part = typename R::Part;
+  Part acc[Q][K][R::kCount];
 #pragma GCC unroll 8
   for (int q = 0; q < Q; ++q)
 #pragma GCC unroll 8
-    for (int j = 0; j < K; ++j) acc[q][j] = V::broadcast(0.0f);
+    for (int j = 0; j < K; ++j)
+#pragma GCC unroll 2
+      for (int r = 0; r < R::kCount; ++r) acc[q][j][r] = Part::broadcast(0.0f);
   const char* next = ahead.tile();
   for (size_t c = 0; c < dim; c += kLanes) {
     if constexpr (!E::kPrefetch) ahead.use(next);
     if (E::kPrefetch && c % kLine == 0)
 #pragma GCC unroll 8
       for (int j = 0; j < K; ++j) __builtin_prefetch(E::at(key[j], c) + E::kAhead, 0, E::kPrefetch);
-    V wide[K];
+#pragma GCC unroll 2
+    for (int r = 0; r < R::kCount; ++r) {
+      const size_t at = c + static_cast<size_t>(r * kLanes / R::kCount);
+      Part wide[K];
 #pragma GCC unroll 8
-    for (int j = 0; j < K; ++j) wide[j] = E::template load<V>(key[j], c);
+      for (int j = 0; j < K; ++j) wide[j] = E::template load<Part>(key[j], at);
 #pragma GCC unroll 8
-    for (int q = 0; q < Q; ++q) {
-      const V x = V::load(query[q] + c);
+      for (int q = 0; q < Q; ++q) {
+        const Part x = Part::load(query[q] + at);
 #pragma GCC unroll 8
-      for (int j = 0; j < K; ++j) acc[q][j] = V::fma(x, wide[j], acc[q][j]);
+        for (int j = 0; j < K; ++j) acc[q][j][r] = Part::fma(x, wide[j], acc[q][j][r]);
+      }
     }
   }
 #pragma GCC unroll 8
   for (int q = 0; q < Q; ++q)
 #pragma GCC unroll 8
-    for (int u = 0; u < T; ++u) folds[q][t + u] = V::fold(acc[q] + u * V::kFold);
+    for (int u = 0; u < T; ++u) {
+      V sums[V::kFold];
+      for (int i = 0; i < V::kFold; ++i) sums[i] = R::joined(acc[q][u * V::kFold + i]);
+      folds[q][t + u] = V::fold(sums);
+    }
 }
 
 // scores[q][j] = <query[q], keys[j]> for n <= 16 keys.
@@ -166,7 +178,7 @@ template <class V, class E>
 EDGEDEC_INLINE void score_tiles(const float* const* query, size_t queries, const uint16_t* keys, size_t dim, size_t n,
                                 float* const* scores, size_t j, Ahead ahead) {
   for (size_t q = 0, size; q < queries; q += size) {
-    size = tile_size(queries - q);
+    size = tile_size(queries - q, Registers<V>::kQueries);
     float* at[kTileQueries];
     for (size_t i = 0; i < size; ++i) at[i] = scores[q + i] + j;
 #define CALL(Q) score_tile<V, E, Q>(query + q, keys, dim, n, at, ahead)
@@ -181,7 +193,7 @@ EDGEDEC_INLINE void value_tiles(const float* const* weights, size_t queries, con
                                 size_t n, float* const* out, size_t shift, size_t c0, size_t c1, size_t j0,
                                 Ahead ahead) {
   for (size_t q = 0, size; q < queries; q += size) {
-    size = tile_size(queries - q);
+    size = tile_size(queries - q, kTileQueries);
     const float* at[kTileQueries];
     for (size_t i = 0; i < size; ++i) at[i] = weights[q + i] + j0;
 #define CALL(Q) value_tile<V, E, Q>(at, values, dim, n, out + q, shift, c0, c1, ahead)
@@ -198,7 +210,7 @@ EDGEDEC_INLINE void widen(const uint16_t* rows, size_t dim, size_t n, size_t c0,
 }
 
 // Tiles of a block with so many queries.
-constexpr size_t query_tiles(size_t queries) { return (queries + kTileQueries - 1) / kTileQueries; }
+constexpr size_t query_tiles(size_t queries, size_t most) { return (queries + most - 1) / most; }
 
 // scores[q][j] = <query[q], keys[j]> for all queries and n keys in consecutive rows.
 template <class V, class E>
@@ -210,8 +222,9 @@ void score_run(const float* const* query, size_t queries, const uint16_t* keys, 
       if (queries >= E::kWorthWidening && kLanes * dim <= kWideFloats) {
         alignas(64) float wide[kWideFloats];
         widen<V, E>(keys, dim, count, 0, dim, wide);
-        constexpr size_t kTiles = kLanes / V::kFold / folds_at_once<V>(kTileQueries);
-        const size_t bytes = kLanes * E::row(dim) * sizeof *keys / (query_tiles(queries) * kTiles);
+        constexpr int kQueries = Registers<V>::kQueries;
+        constexpr size_t kTiles = kLanes / V::kFold / folds_at_once<V>(kQueries);
+        const size_t bytes = kLanes * E::row(dim) * sizeof *keys / (query_tiles(queries, kQueries) * kTiles);
         const Ahead ahead(E::at(keys, 0) + E::kKeysAhead, bytes, bytes / (dim / kLanes));
         score_tiles<V, Floats>(query, queries, Floats::rows(wide), dim, count, scores, j, ahead);
         continue;
@@ -230,7 +243,8 @@ EDGEDEC_INLINE void value_strip(const float* const* weights, size_t queries, con
       alignas(64) float wide[kWideFloats];
       widen<V, E>(values, dim, n, c0, c1, wide);
       constexpr size_t kColumns = vectors_at_once<V>(kTileQueries) * kLanes;
-      const size_t tiles = query_tiles(queries) * ((c1 - c0 + kColumns - 1) / kColumns), row = E::row(dim) * sizeof *values;
+      const size_t tiles = query_tiles(queries, kTileQueries) * ((c1 - c0 + kColumns - 1) / kColumns);
+      const size_t row = E::row(dim) * sizeof *values;
       const char* next = E::at(values, c0) + E::kValuesAhead / row * row;
       const auto part = static_cast<size_t>(E::at(values, c1) - E::at(values, c0));
       const Ahead ahead = c1 - c0 == dim ? Ahead(next, n * row / tiles, row / tiles) : Ahead(next, part / tiles, row);
