@@ -68,8 +68,9 @@ def one_line_errors() -> Iterator[None]:
             click.echo("".join(format_exception(error)), err=True, nl=False)
         end()
         hidden = error.__cause__ or error.__context__
-        if isinstance(error, ImportError) and isinstance(hidden, KeyboardInterrupt):
-            sys.exit(INTERRUPTED)  # a C library hides Ctrl-C in an error of its import
+        # A C library hides Ctrl-C in an error of its import, Python before 3.12 in one of a class being made.
+        if isinstance(error, ImportError | RuntimeError) and isinstance(hidden, KeyboardInterrupt):
+            sys.exit(INTERRUPTED)
         try:
             message, hint, status = explain(error)
             show(message, hint)

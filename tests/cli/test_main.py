@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -167,3 +168,27 @@ def test_the_signal_handler_is_put_back(home: Home) -> None:
     before = signal.getsignal(signal.SIGINT)
     run(home.services(home.parrot("Yes.")), "generate", "-p", "Why?")
     assert signal.getsignal(signal.SIGINT) is before
+
+
+class Interrupting:
+    """Ctrl-C comes while a class is being made."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        raise KeyboardInterrupt
+
+
+def make_a_class() -> None:
+    type("Made", (), {"attribute": Interrupting()})
+
+
+def import_a_library() -> None:
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt as error:
+        raise ImportError("numpy.core.multiarray failed to import") from error
+
+
+@pytest.mark.parametrize("work", [make_a_class, import_a_library])
+def test_ctrl_c_in_another_error_is_quiet(work: Callable[[], None], home: Home) -> None:
+    result = run(Services(store=work), "list")  # type: ignore[arg-type]
+    assert (result.exit_code, result.stdout, result.stderr) == (errors.INTERRUPTED, "", "")
